@@ -1,0 +1,1 @@
+//! The adaptive cache of verified blocks.

@@ -1,0 +1,1 @@
+//! Checksums, compression and other pure transforms of bytes.

@@ -1,0 +1,1 @@
+//! The typed admin service that the daemon offers and the commands use.

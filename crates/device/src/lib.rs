@@ -1,0 +1,1 @@
+//! Block devices: the trait, files and disks.

@@ -1,0 +1,1 @@
+//! Object sets, dnodes, buffers, transactions and the ZAP.

@@ -1,0 +1,1 @@
+//! Datasets and snapshots: directories, dead lists, properties, space accounting.

@@ -1,0 +1,1 @@
+//! Every on-disk byte of a ZFS pool, declared once.

@@ -1,0 +1,1 @@
+//! Reading pools without trusting them: ls, cat, cp, tree, inspect.

@@ -1,0 +1,1 @@
+//! OpenZFS pools without the kernel module: the library face.

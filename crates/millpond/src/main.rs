@@ -1,0 +1,2 @@
+//! The one binary: `millpond`, also answering to `zpool`, `zfs` and `zdb`.
+fn main() {}

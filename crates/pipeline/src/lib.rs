@@ -1,0 +1,1 @@
+//! Reading, writing and freeing blocks by block pointer.

@@ -1,0 +1,1 @@
+//! A pool: import, create, export, configuration, features and the sync loop.

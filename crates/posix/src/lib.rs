@@ -1,0 +1,1 @@
+//! File semantics: names, attributes, permissions, extended attributes.

@@ -1,0 +1,1 @@
+//! Simulated disks and crash points for tests.

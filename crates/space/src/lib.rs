@@ -1,0 +1,1 @@
+//! Free space: range trees, metaslabs and the allocation policy.

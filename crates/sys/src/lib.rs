@@ -1,0 +1,1 @@
+//! The one crate for system calls: files, aligned buffers, mounts, sockets.

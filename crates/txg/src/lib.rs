@@ -1,0 +1,1 @@
+//! Transaction groups: open, quiesce, sync; dirty credits and the write throttle.

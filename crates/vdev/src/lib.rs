@@ -1,0 +1,1 @@
+//! Virtual devices: leaves, mirrors, labels and their I/O queues.

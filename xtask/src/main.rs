@@ -1,0 +1,2 @@
+//! The project's one command.
+fn main() {}
