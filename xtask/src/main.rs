@@ -1,2 +1,45 @@
-//! The project's one command.
-fn main() {}
+//! The project's one command: `cargo xtask ci [LEVEL]`, and its parts.
+
+mod ci;
+mod environment;
+mod run;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  ci [LEVEL]      run the checks of a level (default: test)
+                    smoke    format, lints, layering, unit tests of the lower crates
+                    test     smoke, and every test of the workspace
+                    sim      crash points on the simulated disk
+                    fuzz     every fuzz target for a short while
+                    torture  longer random runs
+                    interop  golden pools and OpenZFS's zdb against the real binary
+                    all      everything above
+  tidy            layering, file length, stray markers, links in the documents
+  golden          unpack the golden pools into target/golden
+  openzfs         unpack OpenZFS's zdb into target/openzfs";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
+        ["ci"] => ci::run("test"),
+        ["ci", level] => ci::run(level),
+        ["tidy"] => tidy::run(),
+        ["golden"] => environment::golden().map(|path| run::say(&path.display().to_string())),
+        ["openzfs"] => environment::openzfs().map(|path| run::say(&path.display().to_string())),
+        _ => {
+            run::complain(USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            run::complain(&format!("xtask: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
