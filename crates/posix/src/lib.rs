@@ -1,1 +1,24 @@
 //! File semantics: names, attributes, permissions, extended attributes.
+//!
+//! A [`FileSystem`] is one mounted object set: the head of a dataset (read-write) or a snapshot
+//! (read-only). Front ends call it with object ids, names and [`Credentials`]; it never knows which
+//! protocol asked. Start at [`FileSystem`], then [`OpenFile`] for what happens on file data.
+
+mod attributes;
+mod credentials;
+mod directory;
+mod error;
+mod file;
+mod file_system;
+mod options;
+
+pub use attributes::{Attributes, FileType, SetAttributes, SetTime, Statistics, Timestamp, flags};
+pub use credentials::{Access, Credentials};
+pub use directory::{DirectoryEntry, RenameMode, Visit, XattrMode};
+pub use error::{Corruption, Errno, PosixError, Result};
+pub use file::{AllocateMode, OpenFile, OpenOptions, WriteOptions};
+pub use file_system::{FileSystem, NewNode};
+pub use options::{
+    AccessTime, AclKind, CaseSensitivity, DatasetProperties, MountOptions, OwnerMap, SetIdPolicy,
+    XattrStore,
+};
