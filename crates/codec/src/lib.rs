@@ -1,1 +1,15 @@
 //! Checksums, compression and other pure transforms of bytes.
+//!
+//! Purpose: every algorithm that a block pointer can name, as plain functions over byte slices.
+//! Invariants: no I/O, no panics on any input, allocation only inside the compression libraries'
+//! own reused contexts; each vector kernel equals its scalar twin (property tested).
+//! Callers: `format` (embedded checksums), `pipeline` (blocks), `vdev` (labels).
+//! It must not know what a pool, a block pointer or a device is.
+
+mod checksum;
+mod compression;
+mod error;
+
+pub use checksum::{Checksum, ChecksumValue, Salt, checksum};
+pub use compression::{Compression, ZstdLevel, compress, decompress};
+pub use error::CodecError;
