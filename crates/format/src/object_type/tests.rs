@@ -1,0 +1,25 @@
+use super::*;
+
+#[test]
+fn the_table_knows_old_and_new_style_types() {
+    assert_eq!(ObjectType::SYSTEM_ATTRIBUTES.0, 44);
+    assert_eq!(
+        ObjectType::OTN_ZAP_METADATA.swap_class(),
+        Some(SwapClass::Zap)
+    );
+    assert!(ObjectType::OTN_ZAP_METADATA.is_metadata());
+    assert!(!ObjectType::OTN_U8_DATA.is_metadata());
+    assert!(!ObjectType(54).is_valid());
+    assert!(!ObjectType(0x8A).is_valid());
+    assert!(!ObjectType::PLAIN_FILE.is_metadata());
+    assert!(ObjectType::PLAIN_FILE.is_encrypted());
+}
+
+#[test]
+fn a_higher_level_is_an_array_of_words() {
+    let mut block = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+    swap(ObjectType::PLAIN_FILE, 0, &mut block);
+    assert_eq!(block, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    swap(ObjectType::PLAIN_FILE, 1, &mut block);
+    assert_eq!(block, [8, 7, 6, 5, 4, 3, 2, 1, 9]);
+}
