@@ -5,6 +5,7 @@ use std::path::Path;
 
 /// Every crate's level. A crate depends on lower levels only.
 const LEVELS: &[(&str, u32)] = &[
+    ("golden", 0),
     ("base", 0),
     ("sys", 1),
     ("codec", 2),
