@@ -1,1 +1,3 @@
 //! The FUSE protocol and the mounts.
+
+pub mod wire;

@@ -1,0 +1,44 @@
+//! The FUSE protocol, byte by byte: requests are decoded here, replies and notifications encoded.
+//!
+//! Everything is in host byte order, as the kernel on the same machine writes it. Both directions
+//! are total: a message of any content and length is decoded or refused, never a panic, and
+//! nothing is allocated by a length that the message claims. No I/O happens here.
+//!
+//! Speaks protocol 7.31 (Linux 5.4) and later; what newer kernels add is negotiated by
+//! [`InitFlags`].
+
+mod decode;
+mod flags;
+mod notify;
+mod opcode;
+mod reply;
+mod request;
+#[cfg(test)]
+mod tests;
+
+pub use decode::{Dialect, WireError, decode_header, decode_request};
+pub use flags::{
+    FallocateMode, FsyncFlags, GetattrFlags, InitFlags, OpenReplyFlags, ReleaseFlags, RenameFlags,
+    SetattrFields, WriteFlags, XattrFlags,
+};
+pub use notify::{
+    inval_entry_notification, inval_inode_notification, invalidate_all_entries_notification,
+};
+pub use opcode::Opcode;
+pub use reply::{
+    Attributes, Body, DirectoryBuffer, EntryReply, FileKind, InitReply, OUT_HEADER_LEN,
+    StatfsReply, Timeouts, Timestamp, device_number_from_wire, device_number_to_wire, out_header,
+};
+pub use request::{
+    ForgetOne, Forgets, Groups, IN_HEADER_LEN, InitRequest, Operation, Request, RequestHeader,
+    SetattrRequest,
+};
+
+/// The protocol's major version; a kernel that speaks another one is refused.
+pub const PROTOCOL_MAJOR: u32 = 7;
+/// The newest minor version whose layouts are declared here.
+pub const PROTOCOL_MINOR: u32 = 45;
+/// The oldest minor version that is served (Linux 5.4).
+pub const PROTOCOL_MINOR_OLDEST: u32 = 31;
+/// The node id that the kernel gives to a mount's root.
+pub const ROOT_NODE: u64 = 1;
