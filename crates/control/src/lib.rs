@@ -1,1 +1,37 @@
 //! The typed admin service that the daemon offers and the commands use.
+
+mod date;
+mod failure;
+mod message;
+mod mounts;
+mod name;
+mod number;
+mod property;
+mod report;
+mod table;
+mod wire;
+
+pub use date::{creation, history as history_time, hold as hold_time, moment, span};
+pub use failure::{Failure, FailureKind};
+pub use message::{
+    Assignments, Caller, Change, CreateRequest, DatasetQuery, DatasetRow, DestroyTarget,
+    ImportRequest, OpenRequest, Request, Response, ScrubAction, Selection, VdevSpec, VolumeSpec,
+};
+pub use mounts::{MountOptions, MountRequest, Mounted, Mounts, NoMounts};
+pub use name::{
+    NameError, NameKind, check as check_name, check_bookmark, check_dataset, check_pool,
+    check_snapshot, dataset_of, is_within, kind_of, parent_of, pool_of,
+};
+pub use number::{NumberError, human, human_bytes, parse_size, ratio};
+pub use property::{
+    Access, DATASET_PROPERTIES, Kind, Number, POOL_PROPERTIES, Property, PropertyError,
+    PropertyName, Setting, Source, Types, Value, check_user_property, dataset_property,
+    find_dataset_property, find_pool_property, pool_property,
+};
+pub use report::{
+    CheckpointReport, ExpansionReport, HistoryEvent, HistoryRecord, HoldRecord, PoolNote,
+    PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState, VdevCause, VdevClass,
+    VdevReport, VdevState,
+};
+pub use table::{Column, aligned, scripted};
+pub use wire::{MESSAGE_LENGTH_MAX, WireError, receive, send};

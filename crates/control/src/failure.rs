@@ -1,0 +1,90 @@
+//! Why a request was refused or failed: one line with the cause, then what to do.
+//!
+//! Invariant: a [`Failure`] means that nothing was changed, unless its text says otherwise. It is
+//! the error type of this crate, and what travels from the daemon to the command.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a caller can do about a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// The request makes no sense as written.
+    Usage,
+    /// What it names is not there.
+    Missing,
+    /// What it would make is already there.
+    Exists,
+    /// Someone uses it.
+    Busy,
+    /// The caller may not.
+    Permission,
+    /// No space or over quota.
+    Space,
+    /// The pool or dataset is read-only.
+    ReadOnly,
+    /// The value or combination is not allowed.
+    Invalid,
+    /// A format, feature or operation that is not supported here.
+    Unsupported,
+    /// Devices are missing or broken.
+    Medium,
+    /// The daemon cannot be reached or broke off.
+    Service,
+}
+
+/// A refused or failed request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What a caller can do about it.
+    pub kind: FailureKind,
+    /// The line that names the thing and the cause.
+    pub message: String,
+    /// Further lines: the next step.
+    pub advice: Vec<String>,
+}
+
+impl Failure {
+    /// A failure with its whole line.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            advice: Vec::new(),
+        }
+    }
+
+    /// `cannot VERB 'NAME': REASON`.
+    pub fn cannot(kind: FailureKind, verb: &str, name: &str, reason: impl fmt::Display) -> Self {
+        Self::new(kind, format!("cannot {verb} '{name}': {reason}"))
+    }
+
+    /// The same with a further line of advice.
+    #[must_use]
+    pub fn advise(mut self, line: impl Into<String>) -> Self {
+        self.advice.push(line.into());
+        self
+    }
+
+    /// The exit status of a command that ends with this.
+    #[must_use]
+    pub const fn status(&self) -> u8 {
+        match self.kind {
+            FailureKind::Usage => 2,
+            _ => 1,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        for line in &self.advice {
+            write!(f, "\n{line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,461 @@
+//! What commands and daemons say to each other.
+//!
+//! A request is answered by any number of parts and then exactly one [`Response::Done`] or
+//! [`Response::Failed`]. Values travel typed ([`crate::Value`]); the command makes text of them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::{HistoryRecord, HoldRecord, PoolReport, PoolStatus};
+use crate::{Failure, Mounted, Setting, Types, Value};
+
+/// Who asks, as the socket's peer credentials say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The process.
+    pub pid: u32,
+}
+
+/// A request to the daemon of one pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Who are you?
+    Hello,
+    /// The pool's properties.
+    Pool(Selection),
+    /// The pool's health, vdevs, scan and errors.
+    Status,
+    /// The history, oldest first.
+    History {
+        /// Internal events too.
+        internal: bool,
+    },
+    /// Datasets with properties, in name order.
+    Datasets(DatasetQuery),
+    /// Holds of snapshots.
+    Holds {
+        /// The snapshots.
+        snapshots: Vec<String>,
+        /// The snapshots of the same name below, too.
+        recursive: bool,
+    },
+    /// What is mounted.
+    Mounted,
+    /// A change, with the command line for the pool's history.
+    Change {
+        /// What to do.
+        change: Change,
+        /// The command line as it was typed; empty records nothing.
+        command: String,
+    },
+}
+
+/// Which properties.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Selection {
+    /// All that apply, user properties included.
+    All,
+    /// These.
+    Names(Vec<String>),
+}
+
+/// Which datasets, and what of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetQuery {
+    /// Where to begin; empty: at the pool's root.
+    pub roots: Vec<String>,
+    /// How far below; none: as far as it goes.
+    pub depth: Option<u32>,
+    /// Which kinds.
+    pub types: Types,
+    /// What of them.
+    pub properties: Selection,
+}
+
+/// A dataset with the properties asked for; those that do not apply are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetRow {
+    /// The full name.
+    pub name: String,
+    /// Its kind.
+    pub kind: Types,
+    /// When it was made, which orders snapshots.
+    pub created_txg: u64,
+    /// The properties.
+    pub properties: Vec<(String, Setting)>,
+}
+
+impl DatasetRow {
+    /// One property of the row.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Setting> {
+        self.properties
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, setting)| setting)
+    }
+}
+
+/// A property and its value, in the order given.
+pub type Assignments = Vec<(String, Value)>;
+
+/// A change to the pool or what is in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Change {
+    /// Make a file system or volume.
+    Create {
+        /// Its name.
+        name: String,
+        /// For a volume: its size.
+        volume: Option<VolumeSpec>,
+        /// Its first properties.
+        properties: Assignments,
+        /// Make missing parents too.
+        parents: bool,
+        /// Do not mount it.
+        unmounted: bool,
+    },
+    /// Destroy file systems, volumes, snapshots or a bookmark.
+    Destroy {
+        /// What.
+        target: DestroyTarget,
+        /// Children or snapshots of the same name below, too.
+        recursive: bool,
+        /// Clones outside, too.
+        dependents: bool,
+        /// Unmount by force.
+        force: bool,
+        /// Snapshots in use: when their last user goes.
+        deferred: bool,
+        /// Only say what would go.
+        dry_run: bool,
+    },
+    /// Take snapshots, all in one txg.
+    Snapshot {
+        /// Their full names.
+        names: Vec<String>,
+        /// Of everything below, too.
+        recursive: bool,
+        /// User properties.
+        properties: Assignments,
+    },
+    /// Go back to a snapshot.
+    Rollback {
+        /// The snapshot.
+        snapshot: String,
+        /// Destroy later snapshots and bookmarks.
+        destroy_later: bool,
+        /// Destroy their clones, too.
+        destroy_clones: bool,
+        /// Unmount those clones by force.
+        force: bool,
+    },
+    /// Make a writable copy of a snapshot.
+    Clone {
+        /// The snapshot.
+        snapshot: String,
+        /// The new dataset.
+        name: String,
+        /// Its first properties.
+        properties: Assignments,
+        /// Make missing parents too.
+        parents: bool,
+        /// Do not mount it.
+        unmounted: bool,
+    },
+    /// Make a clone the origin of its origin.
+    Promote {
+        /// The clone.
+        name: String,
+    },
+    /// Give a dataset, snapshot or bookmark another name.
+    Rename {
+        /// The old name.
+        from: String,
+        /// The new name.
+        to: String,
+        /// Make missing parents too.
+        parents: bool,
+        /// Snapshots of this name below, too.
+        recursive: bool,
+        /// Leave mounts as they are.
+        keep_mounts: bool,
+        /// Unmount by force.
+        force: bool,
+    },
+    /// Set properties of datasets.
+    Set {
+        /// On which.
+        names: Vec<String>,
+        /// What.
+        properties: Assignments,
+        /// Leave mounts as they are.
+        keep_mounts: bool,
+    },
+    /// Forget local values.
+    Inherit {
+        /// On which.
+        names: Vec<String>,
+        /// What.
+        property: String,
+        /// On everything below, too.
+        recursive: bool,
+        /// Back to received values.
+        received: bool,
+    },
+    /// Mount a file system, or all.
+    Mount {
+        /// Which; none: all that may be.
+        name: Option<String>,
+        /// Options of `-o`.
+        options: Vec<String>,
+        /// Over a directory that is not empty.
+        overlay: bool,
+        /// Even if redacted.
+        force: bool,
+        /// What is below it as well.
+        recursive: bool,
+    },
+    /// Unmount a file system, or all.
+    Unmount {
+        /// A dataset or a path; none: all.
+        name: Option<String>,
+        /// From under its users.
+        force: bool,
+    },
+    /// Hold snapshots.
+    Hold {
+        /// The tag.
+        tag: String,
+        /// The snapshots.
+        snapshots: Vec<String>,
+        /// Those of the same name below, too.
+        recursive: bool,
+    },
+    /// Release holds.
+    Release {
+        /// The tag.
+        tag: String,
+        /// The snapshots.
+        snapshots: Vec<String>,
+        /// Those of the same name below, too.
+        recursive: bool,
+    },
+    /// Make a bookmark of a snapshot or bookmark.
+    Bookmark {
+        /// Of what.
+        source: String,
+        /// Its full name.
+        name: String,
+    },
+    /// Set a pool property.
+    SetPool {
+        /// What.
+        properties: Assignments,
+    },
+    /// Enable all features that this software supports.
+    Upgrade,
+    /// Start, stop or pause a scrub.
+    Scrub(ScrubAction),
+    /// Wait until a scrub has ended.
+    WaitScrub,
+    /// Everything written so far is on the devices when this returns.
+    Sync,
+    /// Forget error counts and resume.
+    Clear {
+        /// One device; none: all.
+        device: Option<String>,
+    },
+    /// Unmount all, write everything out and let the pool go.
+    Export {
+        /// Unmount by force.
+        force: bool,
+    },
+    /// Destroy the pool.
+    DestroyPool {
+        /// Unmount by force.
+        force: bool,
+    },
+}
+
+impl Change {
+    /// True if the daemon ends after it has succeeded.
+    #[must_use]
+    pub const fn ends_service(&self) -> bool {
+        matches!(self, Self::Export { .. } | Self::DestroyPool { .. })
+    }
+}
+
+/// The size of a new volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeSpec {
+    /// Bytes.
+    pub size: u64,
+    /// Without a reservation.
+    pub sparse: bool,
+}
+
+/// What to destroy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DestroyTarget {
+    /// A file system or volume.
+    Dataset(String),
+    /// Snapshots of one dataset: names, or `first%last` ranges with either end open.
+    Snapshots {
+        /// The dataset.
+        dataset: String,
+        /// The names and ranges.
+        specs: Vec<String>,
+    },
+    /// A bookmark.
+    Bookmark(String),
+}
+
+/// What to do with a scrub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScrubAction {
+    /// Start or resume.
+    Start,
+    /// Stop.
+    Stop,
+    /// Pause.
+    Pause,
+}
+
+/// A part of an answer, or its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Response {
+    /// Who answers.
+    Hello {
+        /// The pool's name.
+        pool: String,
+        /// Its guid.
+        guid: u64,
+        /// The daemon's process.
+        pid: u32,
+        /// The daemon's version.
+        version: String,
+    },
+    /// The pool's properties.
+    Pool(PoolReport),
+    /// The pool's health.
+    Status(Box<PoolStatus>),
+    /// Some records of the history.
+    History(Vec<HistoryRecord>),
+    /// Some datasets.
+    Datasets(Vec<DatasetRow>),
+    /// Some holds.
+    Holds(Vec<HoldRecord>),
+    /// What is mounted.
+    Mounted(Vec<Mounted>),
+    /// A line for the standard output.
+    Line(String),
+    /// A part that failed; more may follow.
+    Warning(Failure),
+    /// The end: all is done.
+    Done,
+    /// The end: refused or failed.
+    Failed(Failure),
+}
+
+/// How a pool comes to a new daemon.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum OpenRequest {
+    /// Make it.
+    Create(CreateRequest),
+    /// Import it.
+    Import(ImportRequest),
+}
+
+/// A new pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CreateRequest {
+    /// Its name.
+    pub name: String,
+    /// Its name for now (`-t`).
+    pub temporary_name: Option<String>,
+    /// Its top-level vdevs.
+    pub vdevs: Vec<VdevSpec>,
+    /// Pool properties.
+    pub properties: Assignments,
+    /// Features to enable or leave disabled, against the default.
+    pub features: Vec<(String, bool)>,
+    /// No feature unless named (`-d`).
+    pub without_features: bool,
+    /// Properties of the root file system.
+    pub dataset_properties: Assignments,
+    /// Where everything is mounted below.
+    pub altroot: Option<PathBuf>,
+    /// Use devices that look used.
+    pub force: bool,
+    /// Make files of this size where the paths do not exist.
+    pub file_size: Option<u64>,
+    /// The command line for the history.
+    pub command: String,
+}
+
+/// A top-level vdev.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VdevSpec {
+    /// One file or disk.
+    Leaf(PathBuf),
+    /// Copies.
+    Mirror(Vec<PathBuf>),
+}
+
+impl VdevSpec {
+    /// The files and disks of it.
+    #[must_use]
+    pub fn leaves(&self) -> &[PathBuf] {
+        match self {
+            Self::Leaf(path) => std::slice::from_ref(path),
+            Self::Mirror(paths) => paths,
+        }
+    }
+}
+
+/// A pool to import.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImportRequest {
+    /// Which.
+    pub guid: u64,
+    /// Its name as its labels say.
+    pub name: String,
+    /// Its name from now on.
+    pub new_name: Option<String>,
+    /// The new name is for now only (`-t`).
+    pub temporary: bool,
+    /// Directories and devices to look for its vdevs in.
+    pub search: Vec<PathBuf>,
+    /// No writes at all.
+    pub readonly: bool,
+    /// Even if it was in use elsewhere.
+    pub force: bool,
+    /// Go back a few txgs if need be.
+    pub rewind: bool,
+    /// Go back as far as it takes.
+    pub rewind_extreme: bool,
+    /// Only try the rewind.
+    pub dry_run: bool,
+    /// Not beyond this txg.
+    pub txg_max: Option<u64>,
+    /// A destroyed pool.
+    pub destroyed: bool,
+    /// Even without its log devices.
+    pub missing_log: bool,
+    /// Mount nothing.
+    pub unmounted: bool,
+    /// Where everything is mounted below.
+    pub altroot: Option<PathBuf>,
+    /// Pool properties.
+    pub properties: Assignments,
+    /// Mount options.
+    pub mount_options: Vec<String>,
+    /// The command line for the history.
+    pub command: String,
+}

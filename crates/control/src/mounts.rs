@@ -1,0 +1,111 @@
+//! What the service asks of whoever holds the mounts. The daemon supplies it; tests use a fake.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Failure;
+
+/// How a dataset is mounted, from its properties and `-o`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountOptions {
+    /// No writes.
+    pub readonly: bool,
+    /// Access times are kept.
+    pub atime: bool,
+    /// Access times are kept relative to changes.
+    pub relatime: bool,
+    /// Device nodes work.
+    pub devices: bool,
+    /// Programs run.
+    pub exec: bool,
+    /// Set-user-id programs work.
+    pub setuid: bool,
+    /// Mount over a directory that is not empty.
+    pub overlay: bool,
+}
+
+impl core::default::Default for MountOptions {
+    fn default() -> Self {
+        Self {
+            readonly: false,
+            atime: true,
+            relatime: true,
+            devices: true,
+            exec: true,
+            setuid: true,
+            overlay: true,
+        }
+    }
+}
+
+/// A wish to mount a dataset.
+#[derive(Debug, Clone)]
+pub struct MountRequest {
+    /// The file system or `dataset@snapshot`.
+    pub dataset: String,
+    /// Where, altroot included. Made (0755) if absent.
+    pub path: PathBuf,
+    /// How.
+    pub options: MountOptions,
+}
+
+/// A mounted dataset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mounted {
+    /// The file system.
+    pub dataset: String,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// The mounts of one pool. Failures carry only the reason (`mountpoint or dataset is busy`), which
+/// the service frames.
+pub trait Mounts: Send + Sync {
+    /// Mounts a dataset; the directory is made if absent.
+    fn mount(&self, request: &MountRequest) -> Result<(), Failure>;
+    /// Unmounts a dataset; `force` detaches it from under its users.
+    fn unmount(&self, dataset: &str, force: bool) -> Result<(), Failure>;
+    /// All that is mounted, in the order of mounting.
+    fn mounted(&self) -> Vec<Mounted>;
+    /// Has the kernel write back what programs wrote, before a snapshot, rollback, send or export.
+    /// Called without any lock held.
+    fn barrier(&self, dataset: &str);
+    /// The dataset's content changed under the mount (rollback, receive): a new epoch.
+    fn content_changed(&self, dataset: &str);
+    /// The dataset has another name now; its mount point may follow by unmount and mount.
+    fn renamed(&self, from: &str, to: &str);
+    /// A snapshot came or went: `.zfs/snapshot` must show it.
+    fn snapshots_changed(&self, dataset: &str);
+    /// Takes over options that changed on a mounted dataset.
+    fn set_options(&self, dataset: &str, options: &MountOptions) -> Result<(), Failure>;
+}
+
+/// For pools without mounts (`-N` everywhere, tests): mounting is refused, nothing is mounted.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct NoMounts;
+
+impl Mounts for NoMounts {
+    fn mount(&self, _request: &MountRequest) -> Result<(), Failure> {
+        Err(Failure::new(
+            crate::FailureKind::Unsupported,
+            "mounting is not available here",
+        ))
+    }
+    fn unmount(&self, _dataset: &str, _force: bool) -> Result<(), Failure> {
+        Err(Failure::new(
+            crate::FailureKind::Missing,
+            "not currently mounted",
+        ))
+    }
+    fn mounted(&self) -> Vec<Mounted> {
+        Vec::new()
+    }
+    fn barrier(&self, _dataset: &str) {}
+    fn content_changed(&self, _dataset: &str) {}
+    fn renamed(&self, _from: &str, _to: &str) {}
+    fn snapshots_changed(&self, _dataset: &str) {}
+    fn set_options(&self, _dataset: &str, _options: &MountOptions) -> Result<(), Failure> {
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Why a value is refused, and the checks that are not a matter of its kind.
+
+use thiserror::Error;
+
+use crate::number::NumberError;
+
+/// Why a property or its value is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PropertyError {
+    /// No such property.
+    #[error("invalid property '{0}'")]
+    Unknown(String),
+    /// It is measured, not set.
+    #[error("'{0}' is readonly")]
+    ReadOnly(String),
+    /// It is fixed when the object is made.
+    #[error("property '{0}' can only be set at creation time")]
+    AtCreation(String),
+    /// This kind of dataset has no such property.
+    #[error("'{0}' does not apply to datasets of this type")]
+    OtherType(String),
+    /// Not one of the words.
+    #[error("'{property}' must be one of '{words}'")]
+    NotOneOf {
+        /// The property.
+        property: &'static str,
+        /// The words, with bars between them.
+        words: String,
+    },
+    /// Not a number.
+    #[error(transparent)]
+    Number(#[from] NumberError),
+    /// Not a power of two in the range.
+    #[error("'{property}' must be power of 2 from {range}")]
+    PowerOfTwo {
+        /// The property.
+        property: &'static str,
+        /// The range, as text.
+        range: &'static str,
+    },
+    /// Outside the range.
+    #[error("'{property}' must be {range}")]
+    Range {
+        /// The property.
+        property: &'static str,
+        /// The range, as text.
+        range: &'static str,
+    },
+    /// A quota of 0.
+    #[error("use 'none' to disable quota/refquota")]
+    UseNone,
+    /// A mount point that is no absolute path.
+    #[error("'{0}' must be an absolute path, 'none', or 'legacy'")]
+    NotAPath(&'static str),
+    /// A path that is not absolute.
+    #[error("'{0}' must be an absolute path")]
+    NotAbsolute(&'static str),
+    /// Longer than may be stored.
+    #[error("property value too long")]
+    TooLong,
+    /// A user property's name longer than may be stored.
+    #[error("property name '{0}' is too long")]
+    NameTooLong(String),
+    /// A comment with control characters.
+    #[error("comment may only have printable characters")]
+    Unprintable,
+    /// A comment beyond its limit.
+    #[error("comment must not exceed 32 characters")]
+    CommentTooLong,
+    /// A feature state that cannot be set.
+    #[error("property 'feature@{0}' can only be set to 'enabled' or 'disabled'")]
+    FeatureState(String),
+    /// The same property twice.
+    #[error("property '{0}' specified multiple times")]
+    Twice(String),
+    /// Something other than NAME=VALUE.
+    #[error("missing '=' for property=value argument")]
+    NoEquals,
+}
+
+/// The longest value of any text property, its terminator included.
+const VALUE_LENGTH_MAX: usize = 8192;
+/// The longest name of a user property, its terminator included.
+const USER_NAME_LENGTH_MAX: usize = 256;
+
+/// Checks the name of a user property (`module:name`).
+pub fn check_user_property(name: &str) -> Result<(), PropertyError> {
+    let allowed = |c: char| {
+        c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.' | ':')
+    };
+    if !name.contains(':') || !name.chars().all(allowed) {
+        return Err(PropertyError::Unknown(name.to_owned()));
+    }
+    if name.len() >= USER_NAME_LENGTH_MAX {
+        return Err(PropertyError::NameTooLong(name.to_owned()));
+    }
+    Ok(())
+}
+
+/// Checks the value of a text property of the tables.
+pub(super) fn check_text(property: &'static str, text: &str) -> Result<(), PropertyError> {
+    if text.len() >= VALUE_LENGTH_MAX {
+        return Err(PropertyError::TooLong);
+    }
+    match property {
+        "mountpoint" if !matches!(text, "none" | "legacy") && !text.starts_with('/') => {
+            Err(PropertyError::NotAPath("mountpoint"))
+        }
+        "altroot" if !text.starts_with('/') => Err(PropertyError::NotAbsolute("altroot")),
+        "cachefile" if !matches!(text, "" | "none") && !text.starts_with('/') => {
+            Err(PropertyError::NotAbsolute("cachefile"))
+        }
+        "comment" if text.chars().any(|c| !(' '..='~').contains(&c)) => {
+            Err(PropertyError::Unprintable)
+        }
+        "comment" if text.len() > 32 => Err(PropertyError::CommentTooLong),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the range of a number.
+pub(super) fn check_range(property: &'static str, number: u64) -> Result<(), PropertyError> {
+    const BLOCK_MAX: u64 = 16 << 20;
+    let block = number.is_power_of_two() && (512..=BLOCK_MAX).contains(&number);
+    match property {
+        "recordsize" | "volblocksize" if !block => Err(PropertyError::PowerOfTwo {
+            property,
+            range: "512B to 16M",
+        }),
+        "special_small_blocks" if number != 0 && !block => Err(PropertyError::Range {
+            property,
+            range: "zero or a power of 2 from 512B to 16M",
+        }),
+        "ashift" if number != 0 && !(9..=16).contains(&number) => Err(PropertyError::Range {
+            property,
+            range: "0 or between 9 and 16",
+        }),
+        "pbkdf2iters" if number < 100_000 => Err(PropertyError::Range {
+            property,
+            range: "at least 100000",
+        }),
+        _ => Ok(()),
+    }
+}
