@@ -8,6 +8,7 @@ mod name;
 mod number;
 mod property;
 mod report;
+mod service;
 mod table;
 mod wire;
 
@@ -33,5 +34,6 @@ pub use report::{
     PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState, VdevCause, VdevClass,
     VdevReport, VdevState,
 };
+pub use service::{Opened, Service, Sink};
 pub use table::{Column, aligned, scripted};
 pub use wire::{MESSAGE_LENGTH_MAX, WireError, receive, send};
