@@ -12,7 +12,7 @@ pub mod record;
 pub mod zap;
 pub mod znode;
 
-pub use block_pointer::BlockPointer;
+pub use block_pointer::{BlockPointer, Dva};
 pub use dnode::DnodePhys;
 pub use error::FormatError;
 pub use object_set::{ObjectSetKind, ObjectSetPhys};
