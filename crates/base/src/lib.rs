@@ -1,7 +1,14 @@
 //! Ids and units as types, byte order, clocks, ranked locks, bounded queues, counters.
+//!
+//! The bottom of the house: no I/O, no policy, nothing that knows what a pool is.
 
+pub mod clock;
 mod ids;
+pub mod lock;
+pub mod metrics;
 mod order;
+pub mod queue;
+pub mod random;
 
 pub use ids::{Guid, ObjectId, ObjectSetId, Txg, VdevId};
 pub use order::ByteOrder;

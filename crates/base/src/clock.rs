@@ -1,0 +1,84 @@
+//! Time as a value that is passed in, so that tests can own it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Where an engine asks what time it is.
+pub trait Clock: Send + Sync {
+    /// Wall-clock time in nanoseconds since 1970-01-01 UTC.
+    fn now(&self) -> u64;
+
+    /// Nanoseconds since some fixed moment; never goes backwards.
+    fn monotonic_ns(&self) -> u64;
+
+    /// Lets `ns` nanoseconds pass.
+    fn sleep_ns(&self, ns: u64);
+
+    /// Wall-clock time in whole seconds since 1970-01-01 UTC.
+    fn now_s(&self) -> u64 {
+        self.now() / 1_000_000_000
+    }
+}
+
+/// The machine's own clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+/// Nanoseconds since the first call in this process.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    nanoseconds(START.get_or_init(Instant::now).elapsed())
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        monotonic_ns()
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        std::thread::sleep(Duration::from_nanos(ns));
+    }
+}
+
+/// A clock that moves only when told to: for tests, simulation and reproducible images.
+#[derive(Debug)]
+pub struct ManualClock {
+    ns: AtomicU64,
+    start_ns: u64,
+}
+
+impl ManualClock {
+    /// A clock that shows `ns` since 1970.
+    #[must_use]
+    pub const fn new(ns: u64) -> Self {
+        Self { ns: AtomicU64::new(ns), start_ns: ns }
+    }
+
+    /// Moves the clock forward.
+    pub fn advance_ns(&self, ns: u64) {
+        self.ns.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> u64 {
+        self.ns.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.now().saturating_sub(self.start_ns)
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        self.advance_ns(ns);
+    }
+}

@@ -1,0 +1,184 @@
+//! Locks that belong to a class: ranked (the lock order is asserted in debug builds) and counted.
+//!
+//! A thread may take a lock only if its rank is higher than every rank the thread holds; upper
+//! layers take first, so their ranks are lower: see [`rank`]. Trying (`try_lock`) is exempt, for
+//! it cannot deadlock. A class declared with [`LockClass::nesting`] may be taken twice by one
+//! thread; its users state their own order (by address, by id).
+
+mod mutex;
+pub mod rank;
+mod rwlock;
+
+use crate::metrics::{Counter, Histogram, HistogramSnapshot, registry};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+pub use mutex::{Condvar, Mutex, MutexGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// What locks of one purpose share: name, place in the order, counters.
+#[derive(Debug)]
+pub struct LockClass {
+    name: &'static str,
+    rank: u16,
+    nests: bool,
+    listed: AtomicBool,
+    acquisitions: Counter,
+    contended: Counter,
+    wait_ns: Histogram,
+}
+
+/// How often locks of a class were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockCounts {
+    /// How often a lock of the class was taken.
+    pub acquisitions: u64,
+    /// How many of these had to wait.
+    pub contended: u64,
+}
+
+impl LockClass {
+    /// A class whose locks a thread holds one at a time.
+    #[must_use]
+    pub const fn new(name: &'static str, rank: u16) -> Self {
+        Self {
+            name,
+            rank,
+            nests: false,
+            listed: AtomicBool::new(false),
+            acquisitions: Counter::new(),
+            contended: Counter::new(),
+            wait_ns: Histogram::new(),
+        }
+    }
+
+    /// A class of which a thread may hold several, in an order that its users keep.
+    #[must_use]
+    pub const fn nesting(name: &'static str, rank: u16) -> Self {
+        let mut class = Self::new(name, rank);
+        class.nests = true;
+        class
+    }
+
+    /// The class's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The class's place in the lock order.
+    #[must_use]
+    pub const fn rank(&self) -> u16 {
+        self.rank
+    }
+
+    /// How often locks of this class were taken.
+    #[must_use]
+    pub fn counts(&self) -> LockCounts {
+        LockCounts { acquisitions: self.acquisitions.get(), contended: self.contended.get() }
+    }
+
+    /// How long the contended acquisitions waited.
+    #[must_use]
+    pub fn wait_histogram(&self) -> HistogramSnapshot {
+        self.wait_ns.snapshot()
+    }
+
+    /// Makes the class visible in the registry, once.
+    fn list(&'static self) {
+        if !self.listed.load(Ordering::Relaxed) && !self.listed.swap(true, Ordering::Relaxed) {
+            registry().add_lock_class(self);
+        }
+    }
+
+    /// Takes a lock: `attempt` first, then `wait`.
+    fn acquire<G>(
+        &'static self,
+        attempt: impl FnOnce() -> Option<G>,
+        wait: impl FnOnce() -> G,
+    ) -> (G, Held) {
+        let held = Held::ordered(self);
+        self.acquisitions.increment();
+        if let Some(guard) = attempt() {
+            return (guard, held);
+        }
+        self.contended.increment();
+        let start = Instant::now();
+        let guard = wait();
+        self.wait_ns.record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        (guard, held)
+    }
+
+    /// Takes a lock only if that needs no waiting.
+    fn attempt<G>(&'static self, attempt: impl FnOnce() -> Option<G>) -> Option<(G, Held)> {
+        let guard = attempt()?;
+        self.acquisitions.increment();
+        Some((guard, Held::unordered(self)))
+    }
+}
+
+/// The note that this thread holds a lock of a class (debug builds only).
+#[derive(Debug)]
+struct Held {
+    #[cfg(debug_assertions)]
+    class: &'static LockClass,
+}
+
+#[cfg(debug_assertions)]
+mod held {
+    use super::{Held, LockClass};
+    use std::cell::RefCell;
+
+    thread_local! {
+        static HELD: RefCell<Vec<&'static LockClass>> = const { RefCell::new(Vec::new()) };
+    }
+
+    impl Held {
+        pub(super) fn ordered(class: &'static LockClass) -> Self {
+            let _ = HELD.try_with(|held| {
+                for other in held.borrow().iter() {
+                    let same = std::ptr::eq(*other, class) && class.nests;
+                    assert!(
+                        same || other.rank < class.rank,
+                        "lock order: {} (rank {}) wanted while {} (rank {}) is held",
+                        class.name,
+                        class.rank,
+                        other.name,
+                        other.rank,
+                    );
+                }
+            });
+            Self::unordered(class)
+        }
+
+        pub(super) fn unordered(class: &'static LockClass) -> Self {
+            let _ = HELD.try_with(|held| held.borrow_mut().push(class));
+            Self { class }
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            let _ = HELD.try_with(|held| {
+                let mut held = held.borrow_mut();
+                if let Some(place) = held.iter().rposition(|c| std::ptr::eq(*c, self.class)) {
+                    held.remove(place);
+                }
+            });
+        }
+    }
+}
+
+#[cfg(not(debug_assertions))]
+impl Held {
+    const fn ordered(_: &'static LockClass) -> Self {
+        Self {}
+    }
+
+    const fn unordered(_: &'static LockClass) -> Self {
+        Self {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

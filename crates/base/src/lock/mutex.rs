@@ -1,0 +1,127 @@
+//! The ranked, counted mutex and its condition variable.
+
+use super::{Held, LockClass};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
+
+/// A mutual exclusion lock of a class.
+pub struct Mutex<T: ?Sized> {
+    class: &'static LockClass,
+    inner: parking_lot::Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    /// A lock of `class` around `value`.
+    pub fn new(class: &'static LockClass, value: T) -> Self {
+        class.list();
+        Self { class, inner: parking_lot::Mutex::new(value) }
+    }
+
+    /// The value, without its lock.
+    pub fn into_inner(self) -> T {
+        self.inner.into_inner()
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Takes the lock, waiting if need be.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        let (inner, held) = self.class.acquire(|| self.inner.try_lock(), || self.inner.lock());
+        MutexGuard { inner, _held: held }
+    }
+
+    /// Takes the lock only if nobody has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let (inner, held) = self.class.attempt(|| self.inner.try_lock())?;
+        Some(MutexGuard { inner, _held: held })
+    }
+
+    /// The value: an exclusive borrow needs no lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner.get_mut()
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+/// Proof that the lock is held; gives access to the value.
+#[must_use = "the lock is released at once if the guard is dropped"]
+pub struct MutexGuard<'a, T: ?Sized> {
+    inner: parking_lot::MutexGuard<'a, T>,
+    _held: Held,
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// Lets threads wait for a change of what a [`Mutex`] protects.
+#[derive(Debug, Default)]
+pub struct Condvar {
+    inner: parking_lot::Condvar,
+}
+
+impl Condvar {
+    /// A condition variable with nobody waiting.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { inner: parking_lot::Condvar::new() }
+    }
+
+    /// Waits until notified; the lock is released meanwhile. Wakes without cause do happen.
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.inner.wait(&mut guard.inner);
+    }
+
+    /// Waits until `condition` is false.
+    pub fn wait_while<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) {
+        while condition(guard) {
+            self.wait(guard);
+        }
+    }
+
+    /// Waits until notified or `timeout` has passed; answers whether it timed out.
+    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
+        self.inner.wait_for(&mut guard.inner, timeout).timed_out()
+    }
+
+    /// Waits until notified or `deadline` has passed; answers whether it timed out.
+    pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> bool {
+        self.inner.wait_until(&mut guard.inner, deadline).timed_out()
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.inner.notify_one();
+    }
+
+    /// Wakes all waiters.
+    pub fn notify_all(&self) {
+        self.inner.notify_all();
+    }
+}

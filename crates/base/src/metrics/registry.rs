@@ -1,0 +1,173 @@
+//! The one list of everything that can be watched.
+
+use super::{Counter, Gauge, Histogram, HistogramSnapshot};
+use crate::lock::LockClass;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+
+/// One reading of one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A number that only grows.
+    Counter(u64),
+    /// A level and the highest it ever was.
+    Gauge {
+        /// The level now.
+        level: i64,
+        /// The highest level so far.
+        high_water: i64,
+    },
+    /// A distribution.
+    Histogram(Box<HistogramSnapshot>),
+}
+
+/// A named reading.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Dotted name, from the general to the particular (`vdev.queue.merged`).
+    pub name: String,
+    /// What was read.
+    pub value: Value,
+}
+
+/// Something that owns several metrics and comes and goes (a queue, a leaf, a pool).
+pub trait Source: Send + Sync {
+    /// Hands each reading to `sink` with a name relative to the source's own.
+    fn collect(&self, sink: &mut dyn FnMut(&str, Value));
+}
+
+#[derive(Clone)]
+enum Metric {
+    Counter(Arc<Counter>),
+    Gauge(Arc<Gauge>),
+    Histogram(Arc<Histogram>),
+}
+
+#[derive(Default)]
+struct Lists {
+    metrics: BTreeMap<String, Metric>,
+    sources: Vec<(String, Weak<dyn Source>)>,
+    lock_classes: Vec<&'static LockClass>,
+}
+
+/// See [`registry`].
+#[derive(Default)]
+pub struct Registry {
+    // A plain lock: ranked locks register themselves here.
+    lists: parking_lot::Mutex<Lists>,
+}
+
+/// The process's registry.
+pub fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(Registry::default)
+}
+
+impl Registry {
+    /// The counter called `name`, made when first asked for. Keep the answer: this takes a lock.
+    ///
+    /// A name that already belongs to another kind of metric gives an unlisted counter.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> Arc<Counter> {
+        let mut lists = self.lists.lock();
+        let entry = lists.metrics.entry(name.to_owned());
+        match entry.or_insert_with(|| Metric::Counter(Arc::default())) {
+            Metric::Counter(counter) => Arc::clone(counter),
+            _ => Arc::default(),
+        }
+    }
+
+    /// The gauge called `name`; see [`Registry::counter`].
+    #[must_use]
+    pub fn gauge(&self, name: &str) -> Arc<Gauge> {
+        let mut lists = self.lists.lock();
+        let entry = lists.metrics.entry(name.to_owned());
+        match entry.or_insert_with(|| Metric::Gauge(Arc::default())) {
+            Metric::Gauge(gauge) => Arc::clone(gauge),
+            _ => Arc::default(),
+        }
+    }
+
+    /// The histogram called `name`; see [`Registry::counter`].
+    #[must_use]
+    pub fn histogram(&self, name: &str) -> Arc<Histogram> {
+        let mut lists = self.lists.lock();
+        let entry = lists.metrics.entry(name.to_owned());
+        match entry.or_insert_with(|| Metric::Histogram(Arc::default())) {
+            Metric::Histogram(histogram) => Arc::clone(histogram),
+            _ => Arc::default(),
+        }
+    }
+
+    /// Lists a source for as long as it lives.
+    pub fn add_source(&self, name: impl Into<String>, source: &Arc<impl Source + 'static>) {
+        let source: Weak<dyn Source> = Arc::downgrade(&(Arc::clone(source) as Arc<dyn Source>));
+        let mut lists = self.lists.lock();
+        lists.sources.retain(|(_, old)| old.strong_count() > 0);
+        lists.sources.push((name.into(), source));
+    }
+
+    pub(crate) fn add_lock_class(&self, class: &'static LockClass) {
+        self.lists.lock().lock_classes.push(class);
+    }
+
+    /// Reads everything.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<Sample> {
+        // Sources are read after the lock is dropped: they may take locks of their own.
+        let (metrics, sources, classes) = {
+            let lists = self.lists.lock();
+            (lists.metrics.clone(), lists.sources.clone(), lists.lock_classes.clone())
+        };
+        let mut samples = Vec::new();
+        for (name, metric) in metrics {
+            let value = match metric {
+                Metric::Counter(counter) => Value::Counter(counter.get()),
+                Metric::Gauge(gauge) => gauge_value(&gauge),
+                Metric::Histogram(histogram) => Value::Histogram(Box::new(histogram.snapshot())),
+            };
+            samples.push(Sample { name, value });
+        }
+        for (prefix, source) in sources {
+            if let Some(source) = source.upgrade() {
+                source.collect(&mut |name, value| {
+                    samples.push(Sample { name: format!("{prefix}.{name}"), value });
+                });
+            }
+        }
+        for class in classes {
+            let name = class.name();
+            let counts = class.counts();
+            let mut push = |what: &str, value| {
+                samples.push(Sample { name: format!("lock.{name}.{what}"), value });
+            };
+            push("acquisitions", Value::Counter(counts.acquisitions));
+            push("contended", Value::Counter(counts.contended));
+            push("wait_ns", Value::Histogram(Box::new(class.wait_histogram())));
+        }
+        samples
+    }
+}
+
+/// The reading of a gauge.
+fn gauge_value(gauge: &Gauge) -> Value {
+    Value::Gauge { level: gauge.get(), high_water: gauge.high_water() }
+}
+
+impl From<&Gauge> for Value {
+    fn from(gauge: &Gauge) -> Self {
+        gauge_value(gauge)
+    }
+}
+
+impl From<&Counter> for Value {
+    fn from(counter: &Counter) -> Self {
+        Self::Counter(counter.get())
+    }
+}
+
+impl From<&Histogram> for Value {
+    fn from(histogram: &Histogram) -> Self {
+        Self::Histogram(Box::new(histogram.snapshot()))
+    }
+}
