@@ -7,7 +7,7 @@ const HEADER_BYTES: usize = 4;
 /// See [`super::compress`].
 pub(super) fn compress(src: &[u8], dst: &mut [u8]) -> Option<usize> {
     let (header, body) = dst.split_first_chunk_mut::<HEADER_BYTES>()?;
-    let length = lz4_flex::block::compress_into(src, body).ok()?;
+    let length = lzzzz::lz4::compress(src, body, lzzzz::lz4::ACC_LEVEL_DEFAULT).ok()?;
     *header = u32::try_from(length).ok()?.to_be_bytes();
     Some(HEADER_BYTES + length)
 }
@@ -19,7 +19,7 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
     let length = u32::from_be_bytes(*header) as usize;
     let body = body.get(..length).ok_or(TRUNCATED)?;
     let expected = dst.len();
-    match lz4_flex::block::decompress_into(body, dst) {
+    match lzzzz::lz4::decompress(body, dst) {
         Ok(actual) if actual == expected => Ok(()),
         Ok(actual) => Err(CodecError::WrongLength {
             algorithm: "lz4",

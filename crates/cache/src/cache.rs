@@ -1,0 +1,223 @@
+//! The shards, the concurrent-miss protocol and the limit.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use base::lock::{Condvar, LockClass, Mutex};
+
+use crate::shard::Shard;
+
+static SHARD_CLASS: LockClass = LockClass::new("cache shard", 900);
+static FLIGHT_CLASS: LockClass = LockClass::new("cache read in flight", 890);
+
+/// Shards are at least this large, so that a large block fits into one.
+const SHARD_BYTES_MIN: usize = 32 << 20;
+const SHARDS_MAX: usize = 64;
+
+/// Where a block is and when it was born: no two blocks ever share all three.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BlockKey {
+    /// Top-level vdev of the first copy.
+    pub vdev: u64,
+    /// Byte offset of the first copy.
+    pub offset: u64,
+    /// The txg in which the bytes were written.
+    pub birth: u64,
+}
+
+impl BlockKey {
+    fn hash(&self) -> u64 {
+        let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let hash = mix(mix(mix(0x2545_F491_4F6C_DD1D, self.offset >> 9), self.birth), self.vdev);
+        hash ^ (hash >> 29)
+    }
+}
+
+/// What the cache did so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CacheStatistics {
+    /// Lookups answered from memory.
+    pub hits: u64,
+    /// Lookups that had to load.
+    pub misses: u64,
+    /// Lookups that waited for another thread's load of the same block.
+    pub shared_loads: u64,
+    /// Blocks dropped for room.
+    pub evictions: u64,
+    /// Bytes held now.
+    pub bytes: u64,
+    /// Blocks held now.
+    pub blocks: u64,
+    /// The most bytes to hold.
+    pub limit_bytes: u64,
+}
+
+/// A load in progress, on which others wait.
+#[derive(Debug)]
+struct Flight {
+    done: Mutex<bool>,
+    landed: Condvar,
+}
+
+#[derive(Debug)]
+struct Locked<V> {
+    blocks: Shard<V>,
+    /// At most one entry a loading thread.
+    flights: HashMap<BlockKey, Arc<Flight>>,
+}
+
+#[derive(Debug)]
+struct Slot<V> {
+    locked: Mutex<Locked<V>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    shared_loads: AtomicU64,
+}
+
+/// A byte-limited map from blocks to values, which are cheap to clone (reference counted).
+#[derive(Debug)]
+pub struct Cache<V> {
+    slots: Box<[Slot<V>]>,
+    limit_bytes: AtomicUsize,
+}
+
+impl<V: Clone> Cache<V> {
+    /// A cache that holds at most `limit_bytes`.
+    #[must_use]
+    pub fn new(limit_bytes: usize) -> Self {
+        let count = (limit_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+        let count = 1 << count.ilog2();
+        let slot = || Slot {
+            locked: Mutex::new(
+                &SHARD_CLASS,
+                Locked { blocks: Shard::new(limit_bytes / count), flights: HashMap::new() },
+            ),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            shared_loads: AtomicU64::new(0),
+        };
+        Self {
+            slots: (0..count).map(|_| slot()).collect(),
+            limit_bytes: AtomicUsize::new(limit_bytes),
+        }
+    }
+
+    /// Changes the limit; evicts down to it at once.
+    pub fn set_limit(&self, limit_bytes: usize) {
+        self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
+        for slot in &self.slots {
+            slot.locked.lock().blocks.set_limit(limit_bytes / self.slots.len());
+        }
+    }
+
+    /// The block, if it is here.
+    #[must_use]
+    pub fn get(&self, key: &BlockKey) -> Option<V> {
+        let slot = self.slot(key);
+        let found = slot.locked.lock().blocks.get(key);
+        let counter = if found.is_some() { &slot.hits } else { &slot.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Whether the block is here, without making it look used.
+    #[must_use]
+    pub fn contains(&self, key: &BlockKey) -> bool {
+        self.slot(key).locked.lock().blocks.contains(key)
+    }
+
+    /// Holds `value`, which weighs `bytes`, replacing what was there.
+    pub fn insert(&self, key: BlockKey, value: V, bytes: usize) {
+        self.slot(&key).locked.lock().blocks.insert(key, value, bytes);
+    }
+
+    /// Forgets a block.
+    pub fn remove(&self, key: &BlockKey) {
+        self.slot(key).locked.lock().blocks.remove(key);
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        for slot in &self.slots {
+            slot.locked.lock().blocks.clear();
+        }
+    }
+
+    /// The block from the cache, or from `load`, which gives the value and its weight. Of several
+    /// threads that miss the same block at once, one loads and the others take its result; when
+    /// it fails, the next one tries for itself.
+    pub fn get_or_load<E>(
+        &self,
+        key: BlockKey,
+        load: impl FnOnce() -> Result<(V, usize), E>,
+    ) -> Result<V, E> {
+        let slot = self.slot(&key);
+        let landing = loop {
+            let mut locked = slot.locked.lock();
+            if let Some(value) = locked.blocks.get(&key) {
+                slot.hits.fetch_add(1, Ordering::Relaxed);
+                return Ok(value);
+            }
+            let Some(flight) = locked.flights.get(&key).map(Arc::clone) else {
+                let flight =
+                    Arc::new(Flight { done: Mutex::new(&FLIGHT_CLASS, false), landed: Condvar::new() });
+                locked.flights.insert(key, Arc::clone(&flight));
+                break Landing { slot, key, flight };
+            };
+            drop(locked);
+            slot.shared_loads.fetch_add(1, Ordering::Relaxed);
+            let mut done = flight.done.lock();
+            while !*done {
+                flight.landed.wait(&mut done);
+            }
+        };
+        slot.misses.fetch_add(1, Ordering::Relaxed);
+        let (value, bytes) = load()?;
+        slot.locked.lock().blocks.insert(key, value.clone(), bytes);
+        drop(landing);
+        Ok(value)
+    }
+
+    /// What the cache did so far.
+    #[must_use]
+    pub fn statistics(&self) -> CacheStatistics {
+        let mut sum = CacheStatistics {
+            limit_bytes: self.limit_bytes.load(Ordering::Relaxed) as u64,
+            ..CacheStatistics::default()
+        };
+        for slot in &self.slots {
+            sum.hits += slot.hits.load(Ordering::Relaxed);
+            sum.misses += slot.misses.load(Ordering::Relaxed);
+            sum.shared_loads += slot.shared_loads.load(Ordering::Relaxed);
+            let locked = slot.locked.lock();
+            sum.evictions += locked.blocks.evictions();
+            sum.bytes += locked.blocks.bytes() as u64;
+            sum.blocks += locked.blocks.len() as u64;
+        }
+        sum
+    }
+
+    fn slot(&self, key: &BlockKey) -> &Slot<V> {
+        // The shard's own table uses another hash, so these bits are free to take.
+        &self.slots[(key.hash() as usize) & (self.slots.len() - 1)]
+    }
+}
+
+/// Wakes the waiters of a load however it ends, unwinding included.
+struct Landing<'a, V> {
+    slot: &'a Slot<V>,
+    key: BlockKey,
+    flight: Arc<Flight>,
+}
+
+impl<V> Drop for Landing<'_, V> {
+    fn drop(&mut self) {
+        self.slot.locked.lock().flights.remove(&self.key);
+        *self.flight.done.lock() = true;
+        self.flight.landed.notify_all();
+    }
+}

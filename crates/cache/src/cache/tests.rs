@@ -1,0 +1,58 @@
+use std::sync::Barrier;
+use std::sync::atomic::AtomicU32;
+
+use super::*;
+
+const KEY: BlockKey = BlockKey { vdev: 1, offset: 4096, birth: 9 };
+
+#[test]
+fn concurrent_misses_load_once() {
+    let cache = Cache::new(1 << 20);
+    let loads = AtomicU32::new(0);
+    let barrier = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                barrier.wait();
+                let value = cache.get_or_load(KEY, || {
+                    loads.fetch_add(1, Ordering::Relaxed);
+                    std::thread::yield_now();
+                    Ok::<_, ()>((42, 100))
+                });
+                assert_eq!(value, Ok(42));
+            });
+        }
+    });
+    assert_eq!(loads.load(Ordering::Relaxed), 1);
+    let statistics = cache.statistics();
+    assert_eq!((statistics.misses, statistics.blocks), (1, 1));
+}
+
+#[test]
+fn a_failed_load_is_tried_again_by_the_next() {
+    let cache = Cache::new(1 << 20);
+    assert_eq!(cache.get_or_load(KEY, || Err("torn")), Err("torn"));
+    assert_eq!(cache.get_or_load(KEY, || Ok::<_, &str>((1, 1))), Ok(1));
+    assert_eq!(cache.get_or_load(KEY, || Err("not asked")), Ok(1));
+}
+
+#[test]
+fn a_panicking_load_does_not_leave_waiters_behind() {
+    let cache = Cache::<u32>::new(1 << 20);
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _ = cache.get_or_load(KEY, || -> Result<_, ()> { panic!("a bug elsewhere") });
+    }));
+    assert!(result.is_err());
+    assert_eq!(cache.get_or_load(KEY, || Ok::<_, ()>((3, 1))), Ok(3));
+}
+
+#[test]
+fn the_limit_can_shrink_to_nothing() {
+    let cache = Cache::new(64 << 20);
+    for number in 0..100 {
+        cache.insert(BlockKey { offset: number << 17, ..KEY }, number, 128 << 10);
+    }
+    assert!(cache.statistics().bytes > 0);
+    cache.set_limit(0);
+    assert_eq!((cache.statistics().bytes, cache.statistics().limit_bytes), (0, 0));
+}

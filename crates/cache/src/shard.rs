@@ -1,0 +1,229 @@
+//! One shard: S3-FIFO over a slab of entries.
+//!
+//! New blocks enter a small queue (a tenth of the bytes). At its end, those that were used again
+//! move to the main queue, the others leave and only their names stay for a while: a block that
+//! comes back while its name is remembered goes to the main queue at once. The main queue gives
+//! used entries another round. One pass over a large file so displaces only the small queue.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::BlockKey;
+
+const NONE: u32 = u32::MAX;
+/// What an entry costs beyond its bytes: slab, table and reference counts.
+const ENTRY_BYTES: usize = 160;
+const USES_MAX: u8 = 3;
+/// Names of evicted blocks to remember: as many as blocks present, within these.
+const GHOSTS_MIN: usize = 64;
+const GHOSTS_MAX: usize = 1 << 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Queue {
+    Small,
+    Main,
+}
+
+#[derive(Debug)]
+struct Entry<V> {
+    key: BlockKey,
+    /// None in a slab slot that is free.
+    value: Option<V>,
+    bytes: usize,
+    queue: Queue,
+    uses: u8,
+    newer: u32,
+    older: u32,
+}
+
+/// The ends of a doubly linked list through the slab.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    newest: u32,
+    oldest: u32,
+    bytes: usize,
+}
+
+impl Ends {
+    const EMPTY: Self = Self { newest: NONE, oldest: NONE, bytes: 0 };
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shard<V> {
+    table: HashMap<BlockKey, u32>,
+    slab: Vec<Entry<V>>,
+    free: Vec<u32>,
+    small: Ends,
+    main: Ends,
+    ghosts: VecDeque<BlockKey>,
+    ghost_set: HashSet<BlockKey>,
+    limit_bytes: usize,
+    evictions: u64,
+}
+
+impl<V: Clone> Shard<V> {
+    pub(crate) fn new(limit_bytes: usize) -> Self {
+        Self {
+            table: HashMap::new(),
+            slab: Vec::new(),
+            free: Vec::new(),
+            small: Ends::EMPTY,
+            main: Ends::EMPTY,
+            ghosts: VecDeque::new(),
+            ghost_set: HashSet::new(),
+            limit_bytes,
+            evictions: 0,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.small.bytes + self.main.bytes
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    pub(crate) fn contains(&self, key: &BlockKey) -> bool {
+        self.table.contains_key(key)
+    }
+
+    pub(crate) fn get(&mut self, key: &BlockKey) -> Option<V> {
+        let &index = self.table.get(key)?;
+        let entry = self.slab.get_mut(index as usize)?;
+        entry.uses = (entry.uses + 1).min(USES_MAX);
+        entry.value.clone()
+    }
+
+    pub(crate) fn insert(&mut self, key: BlockKey, value: V, bytes: usize) {
+        self.remove(&key);
+        let bytes = bytes.saturating_add(ENTRY_BYTES);
+        if bytes > self.limit_bytes / 2 {
+            return;
+        }
+        while self.bytes() + bytes > self.limit_bytes {
+            self.evict_one();
+        }
+        let queue = if self.ghost_set.remove(&key) { Queue::Main } else { Queue::Small };
+        let entry = Entry { key, value: Some(value), bytes, queue, uses: 0, newer: NONE, older: NONE };
+        let index = if let Some(index) = self.free.pop() {
+            self.slab[index as usize] = entry;
+            index
+        } else {
+            self.slab.push(entry);
+            (self.slab.len() - 1) as u32
+        };
+        self.table.insert(key, index);
+        self.link(index, queue);
+    }
+
+    pub(crate) fn remove(&mut self, key: &BlockKey) {
+        if let Some(index) = self.table.remove(key) {
+            self.unlink(index);
+            self.slab[index as usize].value = None;
+            self.free.push(index);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        let limit_bytes = self.limit_bytes;
+        let evictions = self.evictions;
+        *self = Self::new(limit_bytes);
+        self.evictions = evictions;
+    }
+
+    pub(crate) fn set_limit(&mut self, limit_bytes: usize) {
+        self.limit_bytes = limit_bytes;
+        while self.bytes() > limit_bytes {
+            self.evict_one();
+        }
+    }
+
+    /// Drops one entry. Ends because every step either drops one, moves one from the small queue
+    /// to the main one, or lowers a use count.
+    fn evict_one(&mut self) {
+        loop {
+            let from_small = self.small.oldest != NONE
+                && (self.small.bytes > self.limit_bytes / 10 || self.main.oldest == NONE);
+            let index = if from_small { self.small.oldest } else { self.main.oldest };
+            if index == NONE {
+                return;
+            }
+            let entry = &mut self.slab[index as usize];
+            if entry.uses > 0 {
+                entry.uses = if from_small { 0 } else { entry.uses - 1 };
+                self.unlink(index);
+                self.link(index, Queue::Main);
+                continue;
+            }
+            let key = entry.key;
+            self.remove(&key);
+            self.evictions += 1;
+            if from_small {
+                self.remember(key);
+            }
+            return;
+        }
+    }
+
+    fn remember(&mut self, key: BlockKey) {
+        if self.ghost_set.insert(key) {
+            self.ghosts.push_back(key);
+        }
+        let most = self.table.len().clamp(GHOSTS_MIN, GHOSTS_MAX);
+        while self.ghosts.len() > most {
+            if let Some(forgotten) = self.ghosts.pop_front() {
+                self.ghost_set.remove(&forgotten);
+            }
+        }
+    }
+
+    fn ends(&mut self, queue: Queue) -> &mut Ends {
+        match queue {
+            Queue::Small => &mut self.small,
+            Queue::Main => &mut self.main,
+        }
+    }
+
+    fn link(&mut self, index: u32, queue: Queue) {
+        let bytes = self.slab[index as usize].bytes;
+        let ends = self.ends(queue);
+        ends.bytes += bytes;
+        let older = std::mem::replace(&mut ends.newest, index);
+        if older == NONE {
+            ends.oldest = index;
+        } else {
+            self.slab[older as usize].newer = index;
+        }
+        let entry = &mut self.slab[index as usize];
+        entry.queue = queue;
+        entry.older = older;
+        entry.newer = NONE;
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let entry = &self.slab[index as usize];
+        let (queue, bytes, newer, older) = (entry.queue, entry.bytes, entry.newer, entry.older);
+        if newer != NONE {
+            self.slab[newer as usize].older = older;
+        }
+        if older != NONE {
+            self.slab[older as usize].newer = newer;
+        }
+        let ends = self.ends(queue);
+        ends.bytes -= bytes;
+        if newer == NONE {
+            ends.newest = older;
+        }
+        if older == NONE {
+            ends.oldest = newer;
+        }
+    }
+}

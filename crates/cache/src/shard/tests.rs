@@ -1,0 +1,67 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn key(number: u64) -> BlockKey {
+    BlockKey { vdev: 0, offset: number << 12, birth: 7 }
+}
+
+#[test]
+fn a_pass_over_many_blocks_leaves_the_used_ones() {
+    let block = 1000;
+    let mut shard = Shard::new(100 * (block + ENTRY_BYTES));
+    for number in 0..40 {
+        shard.insert(key(number), number, block);
+        assert_eq!(shard.get(&key(number)), Some(number));
+    }
+    for number in 1000..5000 {
+        shard.insert(key(number), number, block);
+    }
+    let kept = (0..40).filter(|&number| shard.contains(&key(number))).count();
+    assert_eq!(kept, 40);
+    assert!(shard.evictions() > 3000);
+}
+
+#[test]
+fn a_block_too_large_for_the_shard_is_not_held() {
+    let mut shard = Shard::new(10_000);
+    shard.insert(key(1), 1, 2000);
+    shard.insert(key(1), 2, 9000);
+    assert_eq!(shard.get(&key(1)), None, "the value that it replaces must go too");
+    assert_eq!(shard.bytes(), 0);
+}
+
+proptest! {
+    #[test]
+    fn what_it_holds_is_what_was_put_last_and_within_the_limit(
+        steps in prop::collection::vec((0_u64..60, 0_u8..10, 0_usize..3000), 1..400),
+    ) {
+        let mut shard = Shard::new(40_000);
+        let mut model = HashMap::new();
+        for (step, (number, action, bytes)) in steps.into_iter().enumerate() {
+            match action {
+                0 => {
+                    shard.remove(&key(number));
+                    model.remove(&number);
+                }
+                1 => shard.set_limit(30_000 + bytes),
+                2..5 => {
+                    if let Some(value) = shard.get(&key(number)) {
+                        prop_assert_eq!(Some(&value), model.get(&number));
+                    }
+                }
+                _ => {
+                    shard.insert(key(number), step, bytes);
+                    model.insert(number, step);
+                }
+            }
+            prop_assert!(shard.bytes() <= shard.limit_bytes);
+            let live = shard.slab.iter().filter(|entry| entry.value.is_some());
+            prop_assert_eq!(live.clone().map(|entry| entry.bytes).sum::<usize>(), shard.bytes());
+            prop_assert_eq!(live.count(), shard.len());
+            prop_assert!(shard.ghosts.len() <= GHOSTS_MAX);
+        }
+        shard.set_limit(0);
+        prop_assert_eq!((shard.len(), shard.bytes()), (0, 0));
+    }
+}
