@@ -21,7 +21,7 @@ fn compressible() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(any::<u8>(), 1..80),
         Just(b"the quick brown fox jumps over the lazy dog".to_vec()),
     ];
-    prop::collection::vec(run, 0..40).prop_map(|runs| runs.concat())
+    prop::collection::vec(run, 1..40).prop_map(|runs| runs.concat())
 }
 
 proptest! {
