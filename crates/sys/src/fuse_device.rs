@@ -1,0 +1,416 @@
+//! The FUSE device and the mounts that hang on it.
+//!
+//! Root mounts with mount(2). Anybody else asks `fusermount3`, which sends the descriptor back
+//! over a socket; it finds that socket as its standard input, so that no descriptor of ours is
+//! inherited by any other process started meanwhile.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use std::ffi::{CString, OsString};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const DEVICE_PATH: &str = "/dev/fuse";
+const HELPER: &str = "fusermount3";
+
+/// Why a mount could not be made or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The kernel has no FUSE, or the container does not show it.
+    #[error("{DEVICE_PATH}: {0} (is the fuse module loaded, and the device visible here?)")]
+    Device(#[source] Errno),
+    /// The mount point cannot be used.
+    #[error("{path}: {error}")]
+    MountPoint {
+        /// The mount point.
+        path: PathBuf,
+        /// What the kernel says.
+        error: Errno,
+    },
+    /// `fusermount3` is not installed, and mounting without it needs root.
+    #[error("{HELPER} cannot be started: {0} (without it, only root can mount)")]
+    NoHelper(#[source] std::io::Error),
+    /// `fusermount3` refused.
+    #[error("{path}: {message}")]
+    Helper {
+        /// The mount point.
+        path: PathBuf,
+        /// What it says.
+        message: String,
+    },
+}
+
+/// How a FUSE file system is mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FuseMountOptions {
+    /// What the mount table shows as its source.
+    pub source: String,
+    /// The part of the type after `fuse.`.
+    pub subtype: String,
+    /// Users other than the mounting one may enter.
+    pub allow_other: bool,
+    /// The kernel checks permissions by mode.
+    pub default_permissions: bool,
+    /// No writing.
+    pub read_only: bool,
+    /// No programs are run from it.
+    pub no_exec: bool,
+    /// Set-id bits do nothing. Always so for ordinary users.
+    pub no_suid: bool,
+    /// Device nodes do nothing. Always so for ordinary users.
+    pub no_devices: bool,
+    /// Access times are not kept.
+    pub no_atime: bool,
+}
+
+impl FuseMountOptions {
+    fn flags(&self) -> MountFlags {
+        let choices = [
+            (self.read_only, MountFlags::RDONLY),
+            (self.no_exec, MountFlags::NOEXEC),
+            (self.no_suid, MountFlags::NOSUID),
+            (self.no_devices, MountFlags::NODEV),
+            (self.no_atime, MountFlags::NOATIME),
+        ];
+        choices
+            .into_iter()
+            .filter(|(chosen, _)| *chosen)
+            .map(|(_, flag)| flag)
+            .collect()
+    }
+
+    /// The options for the helper, comma-separated.
+    fn helper_list(&self) -> String {
+        let mut list = vec![
+            format!("fsname={}", escaped(&self.source)),
+            format!("subtype={}", escaped(&self.subtype)),
+        ];
+        let choices = [
+            (self.allow_other, "allow_other"),
+            (self.default_permissions, "default_permissions"),
+            (self.read_only, "ro"),
+            (self.no_exec, "noexec"),
+            (self.no_atime, "noatime"),
+        ];
+        list.extend(
+            choices
+                .iter()
+                .filter(|(chosen, _)| *chosen)
+                .map(|(_, name)| (*name).into()),
+        );
+        list.join(",")
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace(',', "\\,")
+}
+
+/// A descriptor of the FUSE device that belongs to a mount.
+#[derive(Debug)]
+pub struct FuseDevice {
+    descriptor: OwnedFd,
+}
+
+impl AsFd for FuseDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl From<OwnedFd> for FuseDevice {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self { descriptor }
+    }
+}
+
+impl FuseDevice {
+    fn open() -> Result<Self, Errno> {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        rustix::fs::open(DEVICE_PATH, flags, Mode::empty()).map(Self::from)
+    }
+
+    /// Waits for a request. ENODEV: the mount is gone.
+    ///
+    /// # Errors
+    /// What read(2) says.
+    pub fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        rustix::io::read(&self.descriptor, buffer)
+    }
+
+    /// Sends one reply or notification, whole.
+    ///
+    /// # Errors
+    /// What writev(2) says. ENOENT: nobody waits for this reply any more.
+    pub fn write(&self, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        rustix::io::writev(&self.descriptor, parts)
+    }
+
+    /// A second descriptor of the same mount with a queue of its own for requests being served:
+    /// two threads that each use their own do not meet on its lock.
+    ///
+    /// # Errors
+    /// What open(2) or the ioctl say.
+    #[allow(unsafe_code)]
+    pub fn clone_queue(&self) -> Result<Self, Errno> {
+        const DEVICE_CLONE: Opcode = opcode::read::<u32>(229, 0);
+        let clone = Self::open()?;
+        let mut source = u32::try_from(self.descriptor.as_raw_fd()).map_err(|_| Errno::BADF)?;
+        // SAFETY: FUSE_DEV_IOC_CLONE reads one u32, a descriptor number that is open here, and
+        // writes nothing.
+        unsafe {
+            ioctl(
+                &clone.descriptor,
+                Updater::<DEVICE_CLONE, u32>::new(&mut source),
+            )
+        }?;
+        Ok(clone)
+    }
+
+    /// Whether the mount still exists.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut entries = [PollFd::new(&self.descriptor, PollFlags::empty())];
+        let polled = poll(
+            &mut entries,
+            Some(&Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            }),
+        );
+        polled.is_ok()
+            && entries
+                .iter()
+                .all(|entry| !entry.revents().contains(PollFlags::ERR))
+    }
+}
+
+/// Mounts at `path`; the kernel's first request (INIT) then waits in the device.
+///
+/// # Errors
+/// See [`MountError`].
+pub fn mount_fuse(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice, MountError> {
+    if rustix::process::geteuid().is_root() {
+        match mount_directly(path, options) {
+            // Root of a container without the right to mount: the helper may have it.
+            Err(MountError::MountPoint {
+                error: Errno::PERM, ..
+            }) => {}
+            other => return other,
+        }
+    }
+    mount_by_helper(path, options)
+}
+
+fn mount_directly(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice, MountError> {
+    let failed = |error| MountError::MountPoint {
+        path: path.to_owned(),
+        error,
+    };
+    let device = FuseDevice::open().map_err(MountError::Device)?;
+    let metadata = std::fs::metadata(path).map_err(|error| failed(errno_of(&error)))?;
+    let mut data = format!(
+        "fd={},rootmode={:o},user_id={},group_id={}",
+        device.descriptor.as_raw_fd(),
+        metadata.mode() & 0o170_000,
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    for (chosen, name) in [
+        (options.allow_other, ",allow_other"),
+        (options.default_permissions, ",default_permissions"),
+    ] {
+        data.push_str(if chosen { name } else { "" });
+    }
+    let data = CString::new(data).map_err(|_| failed(Errno::INVAL))?;
+    let kind = format!("fuse.{}", options.subtype);
+    rustix::mount::mount(
+        options.source.as_str(),
+        path,
+        kind,
+        options.flags(),
+        data.as_c_str(),
+    )
+    .map_err(failed)?;
+    Ok(device)
+}
+
+fn mount_by_helper(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice, MountError> {
+    let (ours, theirs) = UnixStream::pair().map_err(MountError::NoHelper)?;
+    let child = Command::new(HELPER)
+        .arg("-o")
+        .arg(options.helper_list())
+        .arg("--")
+        .arg(path)
+        .env("_FUSE_COMMFD", "0")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(MountError::NoHelper)?;
+    let received = receive_descriptor(&ours);
+    let output = child.wait_with_output().map_err(MountError::NoHelper)?;
+    match received {
+        Some(descriptor) if output.status.success() => Ok(FuseDevice { descriptor }),
+        _ => Err(helper_refusal(path, &output.stderr)),
+    }
+}
+
+fn helper_refusal(path: &Path, message: &[u8]) -> MountError {
+    let message = String::from_utf8_lossy(message);
+    let message = message
+        .trim()
+        .trim_start_matches("fusermount3: ")
+        .to_owned();
+    MountError::Helper {
+        path: path.to_owned(),
+        message,
+    }
+}
+
+fn receive_descriptor(socket: &UnixStream) -> Option<OwnedFd> {
+    let mut byte = [0];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    rustix::net::recvmsg(socket, &mut parts, &mut ancillary, flags).ok()?;
+    ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    })
+}
+
+/// How a mount is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnmountMode {
+    /// Refused while files are open.
+    IfIdle,
+    /// The name goes now, the rest when the last open file is closed.
+    Detach,
+    /// Outstanding requests are aborted as well.
+    Force,
+}
+
+/// Removes the mount at `path`.
+///
+/// # Errors
+/// See [`MountError`]; a mount in use is `MountPoint { error: BUSY }` or the helper's message.
+pub fn unmount_fuse(path: &Path, mode: UnmountMode) -> Result<(), MountError> {
+    let flags = match mode {
+        UnmountMode::IfIdle => UnmountFlags::NOFOLLOW,
+        UnmountMode::Detach => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+        UnmountMode::Force => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH | UnmountFlags::FORCE,
+    };
+    match rustix::mount::unmount(path, flags) {
+        Ok(()) => return Ok(()),
+        Err(Errno::PERM) => {}
+        Err(error) => {
+            return Err(MountError::MountPoint {
+                path: path.to_owned(),
+                error,
+            });
+        }
+    }
+    let mut arguments = vec![OsString::from("-u")];
+    if mode != UnmountMode::IfIdle {
+        arguments.push("-z".into());
+    }
+    let output = Command::new(HELPER)
+        .args(arguments)
+        .arg("--")
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .output()
+        .map_err(MountError::NoHelper)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(helper_refusal(path, &output.stderr)),
+    }
+}
+
+fn errno_of(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+/// Whether `path` is a FUSE mount whose server has died: every use of it says ENOTCONN.
+#[must_use]
+pub fn is_dead_mount(path: &Path) -> bool {
+    let looked = std::fs::symlink_metadata(path);
+    looked.is_err_and(|error| errno_of(&error) == Errno::NOTCONN)
+}
+
+/// One line of the mount table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountedEntry {
+    /// What is mounted: for Millpond the dataset's name.
+    pub source: Vec<u8>,
+    /// Where.
+    pub path: PathBuf,
+    /// The type, as `fuse.zfs`.
+    pub kind: Vec<u8>,
+}
+
+/// The mounts that this process sees, oldest first.
+///
+/// # Errors
+/// When the mount table cannot be read.
+pub fn mounted_entries() -> std::io::Result<Vec<MountedEntry>> {
+    let table = std::fs::read("/proc/self/mountinfo")?;
+    Ok(table
+        .split(|byte| *byte == b'\n')
+        .filter_map(mounted_entry)
+        .collect())
+}
+
+/// `36 35 98:0 /root /path options - kind source super-options`
+fn mounted_entry(line: &[u8]) -> Option<MountedEntry> {
+    let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let separator = fields.iter().position(|field| *field == b"-")?;
+    let path = unescaped(fields.get(4)?);
+    Some(MountedEntry {
+        source: unescaped(fields.get(separator + 2)?),
+        path: PathBuf::from(std::ffi::OsStr::from_bytes(&path)),
+        kind: unescaped(fields.get(separator + 1)?),
+    })
+}
+
+/// The table writes blanks, tabs, newlines and backslashes as three octal digits.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let octal = after
+            .get(..3)
+            .filter(|_| *first == b'\\')
+            .and_then(|digits| {
+                let digits = std::str::from_utf8(digits).ok()?;
+                u8::from_str_radix(digits, 8).ok()
+            });
+        match octal {
+            Some(byte) => {
+                text.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                text.push(*first);
+                rest = after;
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

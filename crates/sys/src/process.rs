@@ -1,0 +1,135 @@
+//! Who we are, who is at the other end of a socket, and which signals arrived.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::os::fd::FromRawFd;
+
+/// The process at the other end of a Unix socket, as the kernel vouches for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerCredentials {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Process id.
+    pub pid: u32,
+}
+
+/// Who connected to a Unix socket.
+///
+/// # Errors
+/// What getsockopt(2) says.
+pub fn peer_credentials(socket: impl AsFd) -> Result<PeerCredentials, Errno> {
+    let peer = rustix::net::sockopt::socket_peercred(socket)?;
+    Ok(PeerCredentials {
+        uid: peer.uid.as_raw(),
+        gid: peer.gid.as_raw(),
+        pid: u32::try_from(peer.pid.as_raw_nonzero().get()).map_err(|_| Errno::INVAL)?,
+    })
+}
+
+/// The effective user id of this process.
+#[must_use]
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The effective group id of this process.
+#[must_use]
+pub fn group_id() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
+/// Leaves the terminal: a session of our own, so that its hang-up and its signals are not ours.
+///
+/// # Errors
+/// PERM when this process leads a process group.
+pub fn new_session() -> Result<(), Errno> {
+    rustix::process::setsid().map(drop)
+}
+
+/// Signals that a [`SignalDescriptor`] receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TerminationSignal {
+    /// SIGTERM.
+    Terminate,
+    /// SIGINT.
+    Interrupt,
+    /// SIGHUP.
+    HangUp,
+}
+
+/// Receives SIGTERM, SIGINT and SIGHUP as data instead of being ended by them.
+#[derive(Debug)]
+pub struct SignalDescriptor {
+    descriptor: OwnedFd,
+}
+
+impl AsFd for SignalDescriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl SignalDescriptor {
+    /// Blocks the signals in the calling thread, and so in all threads that it starts from now
+    /// on: to be called before there are any others.
+    ///
+    /// # Errors
+    /// What the system calls say.
+    #[allow(unsafe_code)]
+    pub fn new() -> Result<Self, Errno> {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset initialises the whole set that the pointer names; the other calls
+        // get the initialised set, and no old mask to write to.
+        let (status, set) = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            let set = set.assume_init();
+            (
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()),
+                set,
+            )
+        };
+        if status != 0 {
+            return Err(Errno::from_raw_os_error(status));
+        }
+        // SAFETY: -1 asks for a new descriptor; the set is initialised.
+        let descriptor = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(errno());
+        }
+        // SAFETY: signalfd has just returned this descriptor, so nobody else owns it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Ok(Self { descriptor })
+    }
+
+    /// Waits for one of the signals.
+    ///
+    /// # Errors
+    /// What read(2) says.
+    pub fn wait(&self) -> Result<TerminationSignal, Errno> {
+        // struct signalfd_siginfo: 128 bytes, the signal's number first.
+        let mut information = [0; 128];
+        let read =
+            rustix::io::retry_on_intr(|| rustix::io::read(&self.descriptor, &mut information[..]))?;
+        let number = information
+            .first_chunk::<4>()
+            .filter(|_| read >= 4)
+            .ok_or(Errno::IO)?;
+        Ok(match i32::try_from(u32::from_ne_bytes(*number)) {
+            Ok(libc::SIGINT) => TerminationSignal::Interrupt,
+            Ok(libc::SIGHUP) => TerminationSignal::HangUp,
+            _ => TerminationSignal::Terminate,
+        })
+    }
+}
+
+fn errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests;
