@@ -1,0 +1,6 @@
+//! Models, random histories and crash points: what the engine must survive.
+
+pub mod model;
+pub mod operation;
+pub mod random;
+pub mod real;
