@@ -26,13 +26,19 @@ pub struct Service {
 impl Service {
     /// Creates or imports the pool. Called in the daemon, once.
     pub fn open(_request: &OpenRequest) -> Result<Opened, Failure> {
-        Err(Failure::new(FailureKind::Unsupported, "the engine is not there yet"))
+        Err(Failure::new(
+            FailureKind::Unsupported,
+            "the engine is not there yet",
+        ))
     }
 
     /// Takes charge of the pool.
     #[must_use]
     pub fn new(_opened: Opened, mounts: Arc<dyn Mounts>) -> Arc<Self> {
-        Arc::new(Self { mounts, finished: AtomicBool::new(false) })
+        Arc::new(Self {
+            mounts,
+            finished: AtomicBool::new(false),
+        })
     }
 
     /// True once the pool was exported or destroyed: the daemon answers and ends.
