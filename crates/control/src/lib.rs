@@ -7,6 +7,7 @@ mod mounts;
 mod name;
 mod number;
 mod property;
+mod render;
 mod report;
 mod service;
 mod table;
@@ -28,6 +29,11 @@ pub use property::{
     Access, DATASET_PROPERTIES, Kind, Number, POOL_PROPERTIES, Property, PropertyError,
     PropertyName, Setting, Source, Types, Value, check_user_property, dataset_property,
     find_dataset_property, find_pool_property, pool_property,
+};
+pub use render::{
+    GetField, GetRow, ImportCandidate, ImportState, Json, JsonOptions, PoolListOptions, SortKey,
+    StatusOptions, Style, VdevNaming, dataset_list, get, history, holds, import_list, pool_list,
+    sort_datasets, status,
 };
 pub use report::{
     CheckpointReport, ExpansionReport, HistoryEvent, HistoryRecord, HoldRecord, PoolNote,

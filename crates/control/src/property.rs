@@ -364,7 +364,12 @@ impl Property {
     /// True if lists right-align it.
     #[must_use]
     pub const fn right_aligned(&self) -> bool {
-        matches!(self.kind, Kind::Number(format) if !matches!(format, Number::Date))
+        match self.kind {
+            Kind::Number(format) => !matches!(format, Number::Date),
+            Kind::Index(_) => false,
+            // The one state that lists align as if it were a number.
+            Kind::Text => matches!(self.name.as_bytes(), b"health"),
+        }
     }
 
     /// The value as text, in full if `exact`.

@@ -1,0 +1,236 @@
+//! The JSON forms of lists, properties and status (`-j`).
+
+use serde_json::{Map, Value as JsonValue, json};
+
+use super::list::cell;
+use crate::message::DatasetRow;
+use crate::property::{PropertyName, Setting, Source, Types};
+use crate::report::{PoolReport, PoolStatus, VdevClass, VdevReport};
+
+/// How JSON is written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JsonOptions {
+    /// Exact numbers (`-p`).
+    pub exact: bool,
+    /// Numbers as numbers (`--json-int`).
+    pub integers: bool,
+    /// Pools under their guids (`--json-pool-key-guid`).
+    pub guid_keys: bool,
+    /// All vdevs in one list (`--json-flat-vdevs`).
+    pub flat_vdevs: bool,
+}
+
+/// A document under construction.
+#[derive(Debug)]
+pub struct Json {
+    root: Map<String, JsonValue>,
+    options: JsonOptions,
+}
+
+impl Json {
+    /// A document of the given command.
+    #[must_use]
+    pub fn new(command: &str, options: JsonOptions) -> Self {
+        let mut root = Map::new();
+        root.insert(
+            "output_version".to_owned(),
+            json!({"command": command, "vers_major": 0, "vers_minor": 1}),
+        );
+        Self { root, options }
+    }
+
+    /// Adds datasets with the given properties.
+    pub fn datasets(&mut self, rows: &[DatasetRow], columns: &[PropertyName]) {
+        let mut all = Map::new();
+        for row in rows {
+            let mut object = self.dataset_head(row);
+            let mut properties = Map::new();
+            for column in columns.iter().filter(|column| column.name() != "name") {
+                let source = row
+                    .get(column.name())
+                    .map_or(&Source::None, |set| &set.source);
+                let text = cell(row, column, self.options.exact);
+                properties.insert(column.name().to_owned(), self.property(text, source));
+            }
+            object.insert("properties".to_owned(), properties.into());
+            all.insert(row.name.clone(), object.into());
+        }
+        self.root.insert("datasets".to_owned(), all.into());
+    }
+
+    /// Adds datasets each with its own properties.
+    pub fn dataset_properties(&mut self, rows: &[(DatasetRow, Vec<(PropertyName, Setting)>)]) {
+        let mut all = Map::new();
+        for (row, settings) in rows {
+            let mut object = self.dataset_head(row);
+            object.insert("properties".to_owned(), self.properties(settings));
+            all.insert(row.name.clone(), object.into());
+        }
+        self.root.insert("datasets".to_owned(), all.into());
+    }
+
+    /// Adds pools with their properties.
+    pub fn pools(&mut self, pools: &[(PoolReport, Vec<(PropertyName, Setting)>)]) {
+        let mut all = Map::new();
+        for (pool, settings) in pools {
+            let state = settings
+                .iter()
+                .find(|(name, _)| name.name() == "health")
+                .map_or_else(
+                    || "ONLINE".to_owned(),
+                    |(name, set)| name.format(&set.value, true),
+                );
+            let mut object = self.pool_head(&pool.name, pool.guid, pool.txg, &state);
+            object.insert("properties".to_owned(), self.properties(settings));
+            all.insert(self.pool_key(&pool.name, pool.guid), object.into());
+        }
+        self.root.insert("pools".to_owned(), all.into());
+    }
+
+    /// Adds the health of pools.
+    pub fn statuses(&mut self, pools: &[PoolStatus]) {
+        let mut all = Map::new();
+        for pool in pools {
+            let mut object = self.pool_head(&pool.name, pool.guid, pool.txg, pool.state.word());
+            let mut vdevs = Map::new();
+            for vdev in &pool.vdevs {
+                self.vdev(vdev, &mut vdevs);
+            }
+            object.insert("vdevs".to_owned(), vdevs.into());
+            object.insert("error_count".to_owned(), self.number(pool.error_count));
+            if !pool.error_files.is_empty() {
+                object.insert("errlist".to_owned(), json!(pool.error_files));
+            }
+            all.insert(self.pool_key(&pool.name, pool.guid), object.into());
+        }
+        self.root.insert("pools".to_owned(), all.into());
+    }
+
+    /// Adds any other member.
+    pub fn member(&mut self, name: &str, value: JsonValue) {
+        self.root.insert(name.to_owned(), value);
+    }
+
+    /// The text of the document.
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::to_string_pretty(&self.root).unwrap_or_default() + "\n"
+    }
+
+    fn dataset_head(&self, row: &DatasetRow) -> Map<String, JsonValue> {
+        let mut object = Map::new();
+        let kind = match row.kind {
+            Types::VOLUME => "VOLUME",
+            Types::SNAPSHOT => "SNAPSHOT",
+            Types::BOOKMARK => "BOOKMARK",
+            _ => "FILESYSTEM",
+        };
+        object.insert("name".to_owned(), json!(row.name));
+        object.insert("type".to_owned(), json!(kind));
+        object.insert("pool".to_owned(), json!(crate::name::pool_of(&row.name)));
+        object.insert("createtxg".to_owned(), self.number(row.created_txg));
+        if let Some((dataset, snapshot)) = row.name.split_once('@') {
+            object.insert("dataset".to_owned(), json!(dataset));
+            object.insert("snapshot_name".to_owned(), json!(snapshot));
+        }
+        object
+    }
+
+    fn pool_key(&self, name: &str, guid: u64) -> String {
+        if self.options.guid_keys {
+            guid.to_string()
+        } else {
+            name.to_owned()
+        }
+    }
+
+    fn pool_head(&self, name: &str, guid: u64, txg: u64, state: &str) -> Map<String, JsonValue> {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), json!(name));
+        object.insert("type".to_owned(), json!("POOL"));
+        object.insert("state".to_owned(), json!(state));
+        object.insert("pool_guid".to_owned(), self.number(guid));
+        object.insert("txg".to_owned(), self.number(txg));
+        object.insert("spa_version".to_owned(), self.number(5000));
+        object.insert("zpl_version".to_owned(), self.number(5));
+        object
+    }
+
+    fn properties(&self, settings: &[(PropertyName, Setting)]) -> JsonValue {
+        let mut properties = Map::new();
+        for (name, setting) in settings {
+            let text = name.format(&setting.value, self.options.exact);
+            properties.insert(name.name().to_owned(), self.property(text, &setting.source));
+        }
+        properties.into()
+    }
+
+    fn property(&self, text: String, source: &Source) -> JsonValue {
+        let (kind, data) = match source {
+            Source::Inherited(from) => ("INHERITED", from.as_str()),
+            other => (other.word(), "-"),
+        };
+        let value = match text.parse::<u64>() {
+            Ok(number) if self.options.integers => json!(number),
+            _ => json!(text),
+        };
+        json!({"value": value, "source": {"type": kind.to_uppercase(), "data": data}})
+    }
+
+    fn number(&self, number: u64) -> JsonValue {
+        if self.options.integers {
+            json!(number)
+        } else {
+            json!(number.to_string())
+        }
+    }
+
+    fn vdev(&self, vdev: &VdevReport, into: &mut Map<String, JsonValue>) {
+        let name = super::VdevNaming {
+            full: true,
+            ..Default::default()
+        }
+        .name(vdev);
+        let mut object = Map::new();
+        object.insert("name".to_owned(), json!(name));
+        object.insert("vdev_type".to_owned(), json!(vdev.kind));
+        object.insert("guid".to_owned(), self.number(vdev.guid));
+        if let Some(path) = &vdev.path {
+            object.insert("path".to_owned(), json!(path));
+        }
+        object.insert("class".to_owned(), json!(class_word(vdev.class)));
+        object.insert("state".to_owned(), json!(vdev.state.word()));
+        object.insert("read_errors".to_owned(), self.number(vdev.read_errors));
+        object.insert("write_errors".to_owned(), self.number(vdev.write_errors));
+        object.insert(
+            "checksum_errors".to_owned(),
+            self.number(vdev.checksum_errors),
+        );
+        let mut children = Map::new();
+        for child in &vdev.children {
+            self.vdev(
+                child,
+                if self.options.flat_vdevs {
+                    into
+                } else {
+                    &mut children
+                },
+            );
+        }
+        if !children.is_empty() {
+            object.insert("vdevs".to_owned(), children.into());
+        }
+        into.insert(name, object.into());
+    }
+}
+
+const fn class_word(class: VdevClass) -> &'static str {
+    match class {
+        VdevClass::Normal => "normal",
+        VdevClass::Dedup => "dedup",
+        VdevClass::Special => "special",
+        VdevClass::Log => "log",
+        VdevClass::Cache => "l2cache",
+        VdevClass::Spare => "spare",
+    }
+}

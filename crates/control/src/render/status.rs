@@ -1,0 +1,404 @@
+//! `zpool status`.
+
+use super::tree::{GROUPS, VdevNaming, lines};
+use crate::date::{moment, span};
+use crate::number::{human, human_bytes};
+use crate::report::{
+    PoolNote, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause, VdevClass, VdevReport,
+    VdevState,
+};
+
+/// What `zpool status` shows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StatusOptions {
+    /// The damaged files too (`-v`).
+    pub verbose: bool,
+    /// Numbers in full (`-p`).
+    pub exact: bool,
+    /// A column of slow I/Os (`-s`).
+    pub slow: bool,
+    /// How vdevs are named.
+    pub naming: VdevNaming,
+    /// Unix seconds now, for estimates of running scans.
+    pub now: u64,
+}
+
+/// What is wrong, in the order in which it is looked for.
+struct Cause {
+    status: &'static str,
+    action: &'static str,
+    id: Option<&'static str>,
+}
+
+impl PoolStatus {
+    /// True if nothing needs an administrator: notes about versions and features do not count.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        self.state == VdevState::Online
+            && self.error_count == 0
+            && !self.leaf_errors()
+            && !matches!(self.note, Some(PoolNote::HostMismatch))
+    }
+
+    fn any_leaf(&self, matches: impl Fn(&VdevReport) -> bool) -> bool {
+        let mut found = false;
+        for vdev in &self.vdevs {
+            vdev.walk(&mut |vdev| found |= vdev.children.is_empty() && matches(vdev));
+        }
+        found
+    }
+
+    fn leaf_errors(&self) -> bool {
+        self.any_leaf(|vdev| {
+            vdev.read_errors + vdev.write_errors + vdev.checksum_errors > 0
+                || vdev.state == VdevState::Degraded
+        })
+    }
+
+    fn cause(&self) -> Option<Cause> {
+        let cause = |status, action, id| Some(Cause { status, action, id });
+        let resilvering = self.scan.as_ref().is_some_and(|scan| {
+            scan.kind == ScanKind::Resilver
+                && matches!(scan.state, ScanState::Running | ScanState::Paused)
+        });
+        if resilvering {
+            return cause(RESILVERING, "Wait for the resilver to complete.", None);
+        }
+        if self.note == Some(PoolNote::HostMismatch) {
+            return cause(HOST_MISMATCH, HOST_MISMATCH_ACTION, Some("EY"));
+        }
+        if self.state == VdevState::Suspended {
+            return cause(SUSPENDED, SUSPENDED_ACTION, Some("HC"));
+        }
+        if self.error_count > 0 {
+            return cause(DATA_ERRORS, DATA_ERRORS_ACTION, Some("8A"));
+        }
+        if self.any_leaf(|vdev| vdev.state == VdevState::Faulted) {
+            return cause(FAULTED, FAULTED_ACTION, None);
+        }
+        if self.any_leaf(|vdev| {
+            vdev.state == VdevState::Unavailable
+                && !matches!(
+                    vdev.cause,
+                    Some(VdevCause::InvalidLabel | VdevCause::CorruptData)
+                )
+        }) {
+            return cause(MISSING, MISSING_ACTION, Some("2Q"));
+        }
+        if self.any_leaf(|vdev| vdev.state == VdevState::Unavailable) {
+            return cause(BAD_LABEL, BAD_LABEL_ACTION, Some("4J"));
+        }
+        if self.leaf_errors() {
+            return cause(LEAF_ERRORS, LEAF_ERRORS_ACTION, Some("9P"));
+        }
+        if self.any_leaf(|vdev| vdev.state == VdevState::Offline) {
+            return cause(OFFLINE, OFFLINE_ACTION, None);
+        }
+        if self.any_leaf(|vdev| vdev.state == VdevState::Removed) {
+            return cause(REMOVED, OFFLINE_ACTION, None);
+        }
+        match self.note {
+            Some(PoolNote::LegacyVersion) => cause(LEGACY, LEGACY_ACTION, None),
+            Some(PoolNote::FeaturesDisabled) => cause(FEATURES, FEATURES_ACTION, None),
+            _ => None,
+        }
+    }
+}
+
+/// The whole text about one pool.
+#[must_use]
+pub fn status(pool: &PoolStatus, options: StatusOptions) -> String {
+    let mut out = format!("  pool: {}\n state: {}\n", pool.name, pool.state.word());
+    if let Some(cause) = pool.cause() {
+        out += &format!("status: {}\naction: {}\n", cause.status, cause.action);
+        if let Some(id) = cause.id {
+            out += &format!("   see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-{id}\n");
+        }
+    }
+    if let Some(scan) = &pool.scan {
+        out += &scan_lines(scan, options.now);
+    }
+    out += &other_lines(pool);
+    out += "config:\n\n";
+    out += &config(pool, options);
+    out += "\n";
+    out += &errors(pool, options.verbose);
+    out
+}
+
+fn other_lines(pool: &PoolStatus) -> String {
+    let mut out = String::new();
+    if let Some(removal) = &pool.removal {
+        if let Some(ended) = removal.ended {
+            let took = ended.saturating_sub(removal.started);
+            out += &format!(
+                "remove: Removal of vdev {} copied {} in {}h{}m, completed on {}\n\t{} memory \
+                 used for removed device mappings\n",
+                removal.vdev,
+                human(removal.copied),
+                took / 3600,
+                took / 60 % 60,
+                moment(ended),
+                human(removal.mapping_memory),
+            );
+        } else {
+            out += &format!(
+                "remove: Evacuation of vdev {} in progress since {}\n",
+                removal.vdev,
+                moment(removal.started)
+            );
+        }
+    }
+    if let Some(checkpoint) = &pool.checkpoint {
+        out += &format!(
+            "checkpoint: created {}, consumes {}\n",
+            moment(checkpoint.created),
+            human(checkpoint.consumes)
+        );
+    }
+    if let Some(expansion) = &pool.expansion {
+        out += &match expansion.ended {
+            Some(ended) => format!(
+                "expand: expanded {} copied {} in {}, on {}\n",
+                expansion.vdev,
+                human(expansion.copied),
+                span(ended.saturating_sub(expansion.started)),
+                moment(ended)
+            ),
+            None => format!(
+                "expand: expansion of {} in progress since {}\n",
+                expansion.vdev,
+                moment(expansion.started)
+            ),
+        };
+    }
+    out
+}
+
+fn scan_lines(scan: &ScanReport, now: u64) -> String {
+    let (noun, past) = match scan.kind {
+        ScanKind::Scrub => ("scrub", "scrub repaired"),
+        ScanKind::Resilver => ("resilver", "resilvered"),
+    };
+    match scan.state {
+        ScanState::Finished => format!(
+            "  scan: {past} {} in {} with {} errors on {}\n",
+            human_bytes(scan.repaired),
+            span(scan.elapsed),
+            scan.errors,
+            moment(scan.ended)
+        ),
+        ScanState::Canceled => format!("  scan: {noun} canceled on {}\n", moment(scan.ended)),
+        ScanState::Paused => format!(
+            "  scan: {noun} paused since {}\n\t{noun} started on {}\n{}",
+            moment(scan.ended),
+            moment(scan.started),
+            progress(scan, None)
+        ),
+        ScanState::Running => format!(
+            "  scan: {noun} in progress since {}\n{}",
+            moment(scan.started),
+            progress(scan, Some(now.saturating_sub(scan.started).max(1)))
+        ),
+    }
+}
+
+/// The two lines of a scan that has not ended; without `elapsed` it is paused.
+fn progress(scan: &ScanReport, elapsed: Option<u64>) -> String {
+    const SLOWEST_TO_ESTIMATE: u64 = 10 << 20;
+    let rate = |bytes: u64| elapsed.map_or(0, |seconds| bytes / seconds);
+    let at = |bytes: u64| match rate(bytes) {
+        0 => String::new(),
+        rate => format!(" at {}/s", human_bytes(rate)),
+    };
+    let total = human_bytes(scan.to_examine);
+    let verb = if scan.kind == ScanKind::Scrub {
+        "repaired"
+    } else {
+        "resilvered"
+    };
+    let share = u128::from(scan.issued) * 10_000 / u128::from(scan.to_examine.max(1));
+    let end = match rate(scan.issued) {
+        _ if elapsed.is_none() => String::new(),
+        rate if rate >= SLOWEST_TO_ESTIMATE => {
+            format!(
+                ", {} to go",
+                span(scan.to_examine.saturating_sub(scan.issued) / rate)
+            )
+        }
+        _ => ", no estimated completion time".to_owned(),
+    };
+    format!(
+        "\t{} / {total} scanned{}, {} / {total} issued{}\n\t{} {verb}, {}.{:02}% done{end}\n",
+        human_bytes(scan.scanned),
+        at(scan.scanned),
+        human_bytes(scan.issued),
+        at(scan.issued),
+        human_bytes(scan.repaired),
+        share / 100,
+        share % 100,
+    )
+}
+
+fn config(pool: &PoolStatus, options: StatusOptions) -> String {
+    let mut width = 10.max(pool.name.chars().count());
+    let groups = || {
+        std::iter::once((VdevClass::Normal, ""))
+            .chain(GROUPS)
+            .map(|(class, head)| (class, head, lines(&pool.vdevs, class)))
+    };
+    for (_, _, group) in groups() {
+        for line in group {
+            let name = options.naming.name(line.vdev);
+            width = width.max(2 * line.depth + name.chars().count());
+        }
+    }
+    let slow = if options.slow { " SLOW" } else { "" };
+    let mut out = format!("\t{:width$}  STATE     READ WRITE CKSUM{slow}\n", "NAME");
+    let root = Counters {
+        name: pool.name.clone(),
+        state: pool.state,
+        errors: Some([0; 3]),
+        text: root_cause(pool),
+    };
+    out += &root.line(width, options);
+    for (class, head, group) in groups() {
+        if !head.is_empty() && !group.is_empty() {
+            out += &format!("\t{head}\n");
+        }
+        for line in group {
+            let spare = class == VdevClass::Spare;
+            let vdev = line.vdev;
+            let errors = [vdev.read_errors, vdev.write_errors, vdev.checksum_errors];
+            let counters = Counters {
+                name: format!("{}{}", "  ".repeat(line.depth), options.naming.name(vdev)),
+                state: vdev.state,
+                errors: (!spare).then_some(errors),
+                text: remarks(vdev),
+            };
+            out += &counters.line(width, options);
+        }
+    }
+    out
+}
+
+fn root_cause(pool: &PoolStatus) -> String {
+    if pool.state == VdevState::Unavailable {
+        "  insufficient replicas".to_owned()
+    } else {
+        String::new()
+    }
+}
+
+fn remarks(vdev: &VdevReport) -> String {
+    let mut out = String::new();
+    match (&vdev.path, vdev.absent, &vdev.cause) {
+        (Some(path), true, _) => out += &format!("  was {path}"),
+        (_, _, Some(cause)) => out += &format!("  {}", cause.text()),
+        _ => {}
+    }
+    if let Some(activity) = &vdev.activity {
+        out += &format!("  ({activity})");
+    }
+    out
+}
+
+struct Counters {
+    name: String,
+    state: VdevState,
+    errors: Option<[u64; 3]>,
+    text: String,
+}
+
+impl Counters {
+    fn line(&self, width: usize, options: StatusOptions) -> String {
+        let padding = width.saturating_sub(self.name.chars().count());
+        let mut out = format!(
+            "\t{}{}  {:<8}",
+            self.name,
+            " ".repeat(padding),
+            self.state.word()
+        );
+        if let Some(errors) = self.errors {
+            for count in errors {
+                let text = if options.exact {
+                    count.to_string()
+                } else {
+                    human(count)
+                };
+                out += &format!(" {text:>5}");
+            }
+            if options.slow {
+                out += &format!(" {:>4}", "-");
+            }
+        }
+        out += &self.text;
+        out.push('\n');
+        out
+    }
+}
+
+fn errors(pool: &PoolStatus, verbose: bool) -> String {
+    if pool.error_count == 0 {
+        return "errors: No known data errors\n".to_owned();
+    }
+    if !verbose {
+        let count = pool.error_count;
+        return format!("errors: {count} data errors, use '-v' for a list\n");
+    }
+    let mut out =
+        "errors: Permanent errors have been detected in the following files:\n\n".to_owned();
+    for file in &pool.error_files {
+        out += &format!("        {file}\n");
+    }
+    out
+}
+
+const RESILVERING: &str = "One or more devices is currently being resilvered.  The pool will\n\
+\tcontinue to function, possibly in a degraded state.";
+const HOST_MISMATCH: &str = "Mismatch between pool hostid and system hostid on imported pool.\n\
+\tThis pool was previously imported into a system with a different hostid,\n\
+\tand then was verbatim imported into this system.";
+const HOST_MISMATCH_ACTION: &str = "Export this pool on all systems on which it is imported.\n\
+\tThen import it to correct the mismatch.";
+const SUSPENDED: &str = "One or more devices are faulted in response to IO failures.";
+const SUSPENDED_ACTION: &str =
+    "Make sure the affected devices are connected, then run 'zpool clear'.";
+const DATA_ERRORS: &str = "One or more devices has experienced an error resulting in data\n\
+\tcorruption.  Applications may be affected.";
+const DATA_ERRORS_ACTION: &str = "Restore the file in question if possible.  Otherwise restore the\n\
+\tentire pool from backup.";
+const FAULTED: &str = "One or more devices are faulted in response to persistent errors.\n\
+\tSufficient replicas exist for the pool to continue functioning in a\n\
+\tdegraded state.";
+const FAULTED_ACTION: &str = "Replace the faulted device, or use 'zpool clear' to mark the device\n\
+\trepaired.";
+const MISSING: &str = "One or more devices could not be opened.  Sufficient replicas exist for\n\
+\tthe pool to continue functioning in a degraded state.";
+const MISSING_ACTION: &str = "Attach the missing device and online it using 'zpool online'.";
+const BAD_LABEL: &str = "One or more devices could not be used because the label is missing or\n\
+\tinvalid.  Sufficient replicas exist for the pool to continue\n\
+\tfunctioning in a degraded state.";
+const BAD_LABEL_ACTION: &str = "Replace the device using 'zpool replace'.";
+const LEAF_ERRORS: &str = "One or more devices has experienced an unrecoverable error.  An\n\
+\tattempt was made to correct the error.  Applications are unaffected.";
+const LEAF_ERRORS_ACTION: &str = "Determine if the device needs to be replaced, and clear the errors\n\
+\tusing 'zpool clear' or replace the device with 'zpool replace'.";
+const OFFLINE: &str = "One or more devices has been taken offline by the administrator.\n\
+\tSufficient replicas exist for the pool to continue functioning in a\n\
+\tdegraded state.";
+const REMOVED: &str = "One or more devices have been removed.\n\
+\tSufficient replicas exist for the pool to continue functioning in a\n\
+\tdegraded state.";
+const OFFLINE_ACTION: &str = "Online the device using 'zpool online' or replace the device with\n\
+\t'zpool replace'.";
+const LEGACY: &str = "The pool is formatted using a legacy on-disk format.  The pool can\n\
+\tstill be used, but some features are unavailable.";
+const LEGACY_ACTION: &str = "Upgrade the pool using 'zpool upgrade'.  Once this is done, the\n\
+\tpool will no longer be accessible on software that does not support\n\
+\tfeature flags.";
+const FEATURES: &str = "Some supported and requested features are not enabled on the pool.\n\
+\tThe pool can still be used, but some features are unavailable.";
+const FEATURES_ACTION: &str = "Enable all features using 'zpool upgrade'. Once this is done,\n\
+\tthe pool may no longer be accessible by software that does not support\n\
+\tthe features. See zpool-features(7) for details.";
