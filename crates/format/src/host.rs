@@ -5,6 +5,12 @@ use base::ByteOrder;
 
 use crate::record::{get_at, put_at};
 
+/// The byte order that this machine does not have.
+pub(crate) const FOREIGN: ByteOrder = match ByteOrder::NATIVE {
+    ByteOrder::Little => ByteOrder::Big,
+    ByteOrder::Big => ByteOrder::Little,
+};
+
 /// Reverses the `width` bytes at `offset`, when they are there.
 pub(crate) fn swap_at(bytes: &mut [u8], offset: usize, width: usize) {
     if let Some(word) = bytes

@@ -9,6 +9,7 @@ pub mod intent_log;
 pub mod object_set;
 pub mod object_type;
 pub mod record;
+pub mod sa;
 pub mod zap;
 pub mod znode;
 
