@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod file_system;
 mod options;
+mod posix_acl;
 
 pub use attributes::{Attributes, FileType, SetAttributes, SetTime, Statistics, Timestamp, flags};
 pub use credentials::{Access, Credentials};
