@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use base::lock::{Condvar, LockClass, Mutex};
+use base::lock::{Condvar, LockClass, Mutex, rank};
 
 use crate::shard::Shard;
 
-static SHARD_CLASS: LockClass = LockClass::new("cache shard", 900);
-static FLIGHT_CLASS: LockClass = LockClass::new("cache read in flight", 890);
+static SHARD_CLASS: LockClass = LockClass::new("cache shard", rank::CACHE + 2);
+static FLIGHT_CLASS: LockClass = LockClass::new("cache read in flight", rank::CACHE + 1);
 
 /// Shards are at least this large, so that a large block fits into one.
 const SHARD_BYTES_MIN: usize = 32 << 20;
@@ -32,7 +32,10 @@ pub struct BlockKey {
 impl BlockKey {
     fn hash(&self) -> u64 {
         let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let hash = mix(mix(mix(0x2545_F491_4F6C_DD1D, self.offset >> 9), self.birth), self.vdev);
+        let hash = mix(
+            mix(mix(0x2545_F491_4F6C_DD1D, self.offset >> 9), self.birth),
+            self.vdev,
+        );
         hash ^ (hash >> 29)
     }
 }
@@ -94,7 +97,10 @@ impl<V: Clone> Cache<V> {
         let slot = || Slot {
             locked: Mutex::new(
                 &SHARD_CLASS,
-                Locked { blocks: Shard::new(limit_bytes / count), flights: HashMap::new() },
+                Locked {
+                    blocks: Shard::new(limit_bytes / count),
+                    flights: HashMap::new(),
+                },
             ),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -110,7 +116,10 @@ impl<V: Clone> Cache<V> {
     pub fn set_limit(&self, limit_bytes: usize) {
         self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
         for slot in &self.slots {
-            slot.locked.lock().blocks.set_limit(limit_bytes / self.slots.len());
+            slot.locked
+                .lock()
+                .blocks
+                .set_limit(limit_bytes / self.slots.len());
         }
     }
 
@@ -119,7 +128,11 @@ impl<V: Clone> Cache<V> {
     pub fn get(&self, key: &BlockKey) -> Option<V> {
         let slot = self.slot(key);
         let found = slot.locked.lock().blocks.get(key);
-        let counter = if found.is_some() { &slot.hits } else { &slot.misses };
+        let counter = if found.is_some() {
+            &slot.hits
+        } else {
+            &slot.misses
+        };
         counter.fetch_add(1, Ordering::Relaxed);
         found
     }
@@ -132,7 +145,11 @@ impl<V: Clone> Cache<V> {
 
     /// Holds `value`, which weighs `bytes`, replacing what was there.
     pub fn insert(&self, key: BlockKey, value: V, bytes: usize) {
-        self.slot(&key).locked.lock().blocks.insert(key, value, bytes);
+        self.slot(&key)
+            .locked
+            .lock()
+            .blocks
+            .insert(key, value, bytes);
     }
 
     /// Forgets a block.
@@ -163,8 +180,10 @@ impl<V: Clone> Cache<V> {
                 return Ok(value);
             }
             let Some(flight) = locked.flights.get(&key).map(Arc::clone) else {
-                let flight =
-                    Arc::new(Flight { done: Mutex::new(&FLIGHT_CLASS, false), landed: Condvar::new() });
+                let flight = Arc::new(Flight {
+                    done: Mutex::new(&FLIGHT_CLASS, false),
+                    landed: Condvar::new(),
+                });
                 locked.flights.insert(key, Arc::clone(&flight));
                 break Landing { slot, key, flight };
             };

@@ -23,7 +23,9 @@ fn machine_bytes() -> Option<u64> {
 /// The smallest limit of our cgroup and those above it.
 fn cgroup_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    text.lines().filter_map(|line| limit_of_line(line, Path::new("/sys/fs/cgroup"))).min()
+    text.lines()
+        .filter_map(|line| limit_of_line(line, Path::new("/sys/fs/cgroup")))
+        .min()
 }
 
 /// The limit that one line of /proc/self/cgroup stands for, under the mount point `root`.

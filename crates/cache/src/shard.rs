@@ -47,7 +47,11 @@ struct Ends {
 }
 
 impl Ends {
-    const EMPTY: Self = Self { newest: NONE, oldest: NONE, bytes: 0 };
+    const EMPTY: Self = Self {
+        newest: NONE,
+        oldest: NONE,
+        bytes: 0,
+    };
 }
 
 /// See the module.
@@ -111,8 +115,20 @@ impl<V: Clone> Shard<V> {
         while self.bytes() + bytes > self.limit_bytes {
             self.evict_one();
         }
-        let queue = if self.ghost_set.remove(&key) { Queue::Main } else { Queue::Small };
-        let entry = Entry { key, value: Some(value), bytes, queue, uses: 0, newer: NONE, older: NONE };
+        let queue = if self.ghost_set.remove(&key) {
+            Queue::Main
+        } else {
+            Queue::Small
+        };
+        let entry = Entry {
+            key,
+            value: Some(value),
+            bytes,
+            queue,
+            uses: 0,
+            newer: NONE,
+            older: NONE,
+        };
         let index = if let Some(index) = self.free.pop() {
             self.slab[index as usize] = entry;
             index
@@ -152,7 +168,11 @@ impl<V: Clone> Shard<V> {
         loop {
             let from_small = self.small.oldest != NONE
                 && (self.small.bytes > self.limit_bytes / 10 || self.main.oldest == NONE);
-            let index = if from_small { self.small.oldest } else { self.main.oldest };
+            let index = if from_small {
+                self.small.oldest
+            } else {
+                self.main.oldest
+            };
             if index == NONE {
                 return;
             }

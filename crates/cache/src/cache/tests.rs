@@ -3,7 +3,11 @@ use std::sync::atomic::AtomicU32;
 
 use super::*;
 
-const KEY: BlockKey = BlockKey { vdev: 1, offset: 4096, birth: 9 };
+const KEY: BlockKey = BlockKey {
+    vdev: 1,
+    offset: 4096,
+    birth: 9,
+};
 
 #[test]
 fn concurrent_misses_load_once() {
@@ -50,9 +54,19 @@ fn a_panicking_load_does_not_leave_waiters_behind() {
 fn the_limit_can_shrink_to_nothing() {
     let cache = Cache::new(64 << 20);
     for number in 0..100 {
-        cache.insert(BlockKey { offset: number << 17, ..KEY }, number, 128 << 10);
+        cache.insert(
+            BlockKey {
+                offset: number << 17,
+                ..KEY
+            },
+            number,
+            128 << 10,
+        );
     }
     assert!(cache.statistics().bytes > 0);
     cache.set_limit(0);
-    assert_eq!((cache.statistics().bytes, cache.statistics().limit_bytes), (0, 0));
+    assert_eq!(
+        (cache.statistics().bytes, cache.statistics().limit_bytes),
+        (0, 0)
+    );
 }

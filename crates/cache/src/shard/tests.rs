@@ -3,7 +3,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn key(number: u64) -> BlockKey {
-    BlockKey { vdev: 0, offset: number << 12, birth: 7 }
+    BlockKey {
+        vdev: 0,
+        offset: number << 12,
+        birth: 7,
+    }
 }
 
 #[test]
@@ -17,7 +21,9 @@ fn a_pass_over_many_blocks_leaves_the_used_ones() {
     for number in 1000..5000 {
         shard.insert(key(number), number, block);
     }
-    let kept = (0..40).filter(|&number| shard.contains(&key(number))).count();
+    let kept = (0..40)
+        .filter(|&number| shard.contains(&key(number)))
+        .count();
     assert_eq!(kept, 40);
     assert!(shard.evictions() > 3000);
 }
@@ -27,7 +33,11 @@ fn a_block_too_large_for_the_shard_is_not_held() {
     let mut shard = Shard::new(10_000);
     shard.insert(key(1), 1, 2000);
     shard.insert(key(1), 2, 9000);
-    assert_eq!(shard.get(&key(1)), None, "the value that it replaces must go too");
+    assert_eq!(
+        shard.get(&key(1)),
+        None,
+        "the value that it replaces must go too"
+    );
     assert_eq!(shard.bytes(), 0);
 }
 
