@@ -1,1 +1,100 @@
 //! Block devices: the trait, files and disks.
+//!
+//! A device is bytes at offsets, a flush that makes writes durable, and typed errors that name the
+//! device. What the bytes mean is nobody's business here.
+
+mod error;
+mod file;
+
+pub use error::{DeviceError, Operation};
+pub use file::{Access, FileDevice};
+
+/// What a device is, as far as the layers above care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A regular file.
+    File,
+    /// A block device.
+    Disk,
+    /// Memory or a simulation.
+    Memory,
+}
+
+/// Bytes at offsets that outlive us. All calls may come from many threads at once.
+pub trait BlockDevice: Send + Sync {
+    /// The size in bytes.
+    fn size(&self) -> u64;
+
+    /// Fills `bytes` from `offset` on.
+    ///
+    /// # Errors
+    /// Anything but all of the bytes.
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Writes all of `bytes` at `offset`; durable only after the next [`BlockDevice::flush`].
+    ///
+    /// # Errors
+    /// Anything but all of the bytes; what was written in part is undefined.
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// Writes `pieces` one after the other from `offset` on, in as few operations as possible.
+    ///
+    /// # Errors
+    /// As for [`BlockDevice::write`].
+    fn write_vectored(&self, offset: u64, pieces: &[&[u8]]) -> Result<(), DeviceError> {
+        let mut offset = offset;
+        for piece in pieces {
+            self.write(offset, piece)?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes every write that returned before this call durable.
+    ///
+    /// After a failure nobody knows which writes are durable, and the operating system may have
+    /// forgotten them: the device stays failed (see [`BlockDevice::failure`]), and refuses writes
+    /// and flushes, until [`BlockDevice::clear_failure`].
+    ///
+    /// # Errors
+    /// What the device said, or that it failed before.
+    fn flush(&self) -> Result<(), DeviceError>;
+
+    /// Gives `len` bytes at `offset` back; what they read as from then on is undefined.
+    ///
+    /// # Errors
+    /// What the device said; [`DeviceError::Unsupported`] if it cannot.
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
+
+    /// Whether writes are possible.
+    fn is_writable(&self) -> bool;
+
+    /// The unit in bytes in which the device must be read and written.
+    fn sector_size(&self) -> u32;
+
+    /// The unit in bytes in which the device is best written.
+    fn physical_sector_size(&self) -> u32 {
+        self.sector_size()
+    }
+
+    /// What the device is.
+    fn kind(&self) -> DeviceKind;
+
+    /// The device's name for people.
+    fn describe(&self) -> String;
+
+    /// The flush failure that the device still suffers from, if any.
+    fn failure(&self) -> Option<DeviceError>;
+
+    /// Ends the refusal after a flush failure. The caller writes again everything that it wrote
+    /// since the last good flush.
+    fn clear_failure(&self);
+
+    /// Looks again how large the device is.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn refresh_size(&self) -> Result<u64, DeviceError> {
+        Ok(self.size())
+    }
+}

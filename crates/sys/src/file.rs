@@ -17,6 +17,22 @@ pub enum FileKind {
     Other,
 }
 
+/// What kind of thing `path` names, without opening it.
+///
+/// # Errors
+/// What the kernel says.
+pub fn file_kind(path: &Path) -> Result<FileKind, Errno> {
+    Ok(kind_of(&retry(|| fs::stat(path))?))
+}
+
+fn kind_of(stat: &fs::Stat) -> FileKind {
+    match fs::FileType::from_raw_mode(stat.st_mode) {
+        fs::FileType::RegularFile => FileKind::Regular,
+        fs::FileType::BlockDevice => FileKind::BlockDevice,
+        _ => FileKind::Other,
+    }
+}
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenMode {
@@ -68,12 +84,7 @@ impl File {
     /// # Errors
     /// What the kernel says.
     pub fn kind(&self) -> Result<FileKind, Errno> {
-        let stat = fs::fstat(&self.fd)?;
-        Ok(match fs::FileType::from_raw_mode(stat.st_mode) {
-            fs::FileType::RegularFile => FileKind::Regular,
-            fs::FileType::BlockDevice => FileKind::BlockDevice,
-            _ => FileKind::Other,
-        })
+        Ok(kind_of(&fs::fstat(&self.fd)?))
     }
 
     /// The size in bytes, of a block device too.

@@ -11,7 +11,7 @@ mod random;
 pub mod system;
 
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
-pub use file::{Create, File, FileKind, OpenMode};
+pub use file::{Create, File, FileKind, OpenMode, file_kind};
 pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, is_dead_mount, mount_fuse,
     mounted_entries, unmount_fuse,
