@@ -1,1 +1,28 @@
 //! Virtual devices: leaves, mirrors, labels and their I/O queues.
+//!
+//! A [`VdevTree`] has [`Top`]s, a top has one or more leaves that hold the same bytes. Reads go to
+//! the device on the caller's thread; writes belong to a [`WriteGroup`] and are queued, sorted and
+//! merged. Who calls it: `pipeline` for blocks, `pool` for labels, states and health. It knows
+//! nothing of block pointers: whether bytes are right is for the reader to say.
+
+mod dtl;
+mod error;
+mod group;
+mod io;
+mod leaf;
+mod queue;
+mod state;
+mod top;
+mod tree;
+
+pub use dtl::TxgRanges;
+pub use error::{Failure, LeafFailure, VdevError};
+pub use group::{FailedWrite, WriteGroup};
+pub use io::{BlockRange, IoClass, ReadOutcome};
+pub use leaf::{ErrorCounts, Leaf, LeafConfig};
+pub use state::{Condition, VdevAux, VdevState};
+pub use top::{Interior, InteriorKind, Node, Top, TopConfig};
+pub use tree::VdevTree;
+
+/// Bytes before the allocatable area of a leaf: two labels and the boot area. DVA offset 0 is here.
+pub const DATA_START: u64 = 4 << 20;

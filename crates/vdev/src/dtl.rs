@@ -1,0 +1,79 @@
+//! Ranges of txgs that a leaf missed: the in-core form of a dirty time log.
+
+use base::Txg;
+
+/// A set of txgs as sorted, disjoint, non-adjacent ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TxgRanges {
+    /// First txg and the one after the last.
+    ranges: Vec<(u64, u64)>,
+}
+
+impl TxgRanges {
+    /// No txg.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { ranges: Vec::new() }
+    }
+
+    /// Adds `count` txgs from `first` on.
+    pub fn add(&mut self, first: Txg, count: u64) {
+        let (mut start, mut end) = (first.0, first.0.saturating_add(count));
+        if start == end {
+            return;
+        }
+        let from = self.ranges.partition_point(|r| r.1 < start);
+        let to = self.ranges.partition_point(|r| r.0 <= end);
+        if from < to {
+            start = start.min(self.ranges[from].0);
+            end = end.max(self.ranges[to - 1].1);
+        }
+        self.ranges.splice(from..to, [(start, end)]);
+    }
+
+    /// Removes every txg up to and including `last`.
+    pub fn remove_through(&mut self, last: Txg) {
+        let keep_from = last.0.saturating_add(1);
+        self.ranges.retain_mut(|r| {
+            r.0 = r.0.max(keep_from);
+            r.0 < r.1
+        });
+    }
+
+    /// Whether `txg` is in the set.
+    #[must_use]
+    pub fn contains(&self, txg: Txg) -> bool {
+        let after = self.ranges.partition_point(|r| r.0 <= txg.0);
+        after > 0 && txg.0 < self.ranges[after - 1].1
+    }
+
+    /// Whether there is no txg in the set.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The smallest and the largest txg.
+    #[must_use]
+    pub fn bounds(&self) -> Option<(Txg, Txg)> {
+        Some((Txg(self.ranges.first()?.0), Txg(self.ranges.last()?.1 - 1)))
+    }
+
+    /// The ranges: first txg and number of txgs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (Txg, u64)> + '_ {
+        self.ranges.iter().map(|r| (Txg(r.0), r.1 - r.0))
+    }
+}
+
+impl FromIterator<(Txg, u64)> for TxgRanges {
+    fn from_iter<I: IntoIterator<Item = (Txg, u64)>>(ranges: I) -> Self {
+        let mut set = Self::new();
+        for (first, count) in ranges {
+            set.add(first, count);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests;

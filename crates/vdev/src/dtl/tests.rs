@@ -1,0 +1,31 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+proptest! {
+    #[test]
+    fn behaves_as_a_set(
+        steps in proptest::collection::vec((0u64..60, 0u64..12, prop::bool::weighted(0.2)), 0..40)
+    ) {
+        let mut ranges = TxgRanges::new();
+        let mut model = BTreeSet::new();
+        for (start, count, remove) in steps {
+            if remove {
+                ranges.remove_through(Txg(start));
+                model.retain(|t| *t > start);
+            } else {
+                ranges.add(Txg(start), count);
+                model.extend(start..start + count);
+            }
+            for txg in 0..80 {
+                prop_assert_eq!(ranges.contains(Txg(txg)), model.contains(&txg));
+            }
+            prop_assert_eq!(ranges.is_empty(), model.is_empty());
+            let flat: Vec<u64> =
+                ranges.iter().flat_map(|(first, count)| first.0..first.0 + count).collect();
+            prop_assert_eq!(flat, model.iter().copied().collect::<Vec<_>>());
+            let gaps: Vec<_> = ranges.iter().collect();
+            prop_assert!(gaps.windows(2).all(|w| w[0].0.0 + w[0].1 < w[1].0.0), "adjacent");
+        }
+    }
+}

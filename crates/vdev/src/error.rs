@@ -1,0 +1,132 @@
+//! What can go wrong in a vdev: where, and on which leaves.
+
+use crate::{VdevAux, VdevState};
+use base::{Guid, VdevId};
+use device::DeviceError;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why one leaf did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The device said so.
+    Device(DeviceError),
+    /// The bytes came, but they are not the right ones.
+    Checksum,
+    /// The leaf is not in a state to be asked.
+    Unavailable(VdevState, VdevAux),
+    /// The leaf missed the writes of that txg.
+    Missing,
+}
+
+/// One leaf's part in a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafFailure {
+    /// The leaf.
+    pub leaf: Guid,
+    /// Its path.
+    pub path: Arc<str>,
+    /// What happened.
+    pub failure: Failure,
+}
+
+impl fmt::Display for LeafFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.failure {
+            // A device error begins with the device's name.
+            Failure::Device(error) => write!(f, "{error}"),
+            Failure::Checksum => write!(f, "{}: checksum mismatch", self.path),
+            Failure::Unavailable(state, aux) => write!(f, "{}: {state} ({aux})", self.path),
+            Failure::Missing => write!(f, "{}: missed this txg", self.path),
+        }
+    }
+}
+
+/// A vdev's failure.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VdevError {
+    /// No such top-level vdev, or it is not there.
+    #[error("vdev {0} is missing")]
+    NoSuchTop(VdevId),
+    /// The place is not inside the vdev.
+    #[error("vdev {vdev}: {len} bytes at offset {offset} are beyond its size of {asize}")]
+    OutOfRange {
+        /// The top-level vdev.
+        vdev: VdevId,
+        /// Offset in its allocatable area.
+        offset: u64,
+        /// How much.
+        len: u64,
+        /// The size of its allocatable area.
+        asize: u64,
+    },
+    /// No leaf gave the right bytes.
+    #[error("vdev {vdev}: read of {len} bytes at offset {offset} failed: {}", list(.failures))]
+    ReadFailed {
+        /// The top-level vdev.
+        vdev: VdevId,
+        /// Offset in its allocatable area.
+        offset: u64,
+        /// How much.
+        len: u64,
+        /// What each leaf said.
+        failures: Vec<LeafFailure>,
+    },
+    /// No leaf took the bytes.
+    #[error("vdev {vdev}: write of {len} bytes at offset {offset} failed: {}", list(.failures))]
+    WriteFailed {
+        /// The top-level vdev.
+        vdev: VdevId,
+        /// Offset in its allocatable area.
+        offset: u64,
+        /// How much.
+        len: u64,
+        /// What each leaf said.
+        failures: Vec<LeafFailure>,
+    },
+    /// No leaf could make its writes durable.
+    #[error("vdev {vdev}: flush failed: {}", list(.failures))]
+    FlushFailed {
+        /// The top-level vdev.
+        vdev: VdevId,
+        /// What each leaf said.
+        failures: Vec<LeafFailure>,
+    },
+    /// One leaf's device failed in an operation that concerns that leaf alone.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The leaf is not in a state to be asked.
+    #[error("{path}: {state} ({aux})")]
+    Unavailable {
+        /// The leaf's path.
+        path: Arc<str>,
+        /// Its state.
+        state: VdevState,
+        /// Why.
+        aux: VdevAux,
+    },
+    /// The device is too small to hold the labels and anything else.
+    #[error("{device}: {size} bytes are too few: a device needs at least 64 MiB")]
+    TooSmall {
+        /// The device.
+        device: String,
+        /// Its size in bytes.
+        size: u64,
+    },
+}
+
+impl VdevError {
+    /// Whether some leaf gave bytes, but no leaf the right ones.
+    #[must_use]
+    pub fn is_checksum(&self) -> bool {
+        matches!(self, Self::ReadFailed { failures, .. }
+            if failures.iter().any(|f| f.failure == Failure::Checksum))
+    }
+}
+
+fn list(failures: &[LeafFailure]) -> String {
+    if failures.is_empty() {
+        return "no leaf is available".to_owned();
+    }
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,69 @@
+//! What is read and written: classes, places, outcomes.
+
+use crate::LeafFailure;
+use base::Txg;
+use sys::Buffer;
+
+/// What an operation is for: it decides its priority and where it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoClass {
+    /// Someone waits for the bytes.
+    SyncRead,
+    /// Someone waits for the durability: intent log, labels.
+    SyncWrite,
+    /// Read-ahead.
+    AsyncRead,
+    /// A txg's data.
+    AsyncWrite,
+    /// Scrub and resilver.
+    Scan,
+    /// Giving space back.
+    Trim,
+}
+
+impl IoClass {
+    /// Every class, in the order of their numbers.
+    pub const ALL: [Self; 6] = [
+        Self::SyncRead,
+        Self::SyncWrite,
+        Self::AsyncRead,
+        Self::AsyncWrite,
+        Self::Scan,
+        Self::Trim,
+    ];
+
+    /// The class's name in statistics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SyncRead => "sync_read",
+            Self::SyncWrite => "sync_write",
+            Self::AsyncRead => "async_read",
+            Self::AsyncWrite => "async_write",
+            Self::Scan => "scan",
+            Self::Trim => "trim",
+        }
+    }
+}
+
+/// A place in the allocatable area of a top-level vdev (offset 0 is byte 4 MiB of a leaf).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRange {
+    /// Where: a DVA's offset in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: usize,
+    /// When the bytes were written (physical birth): leaves that missed that txg are asked last.
+    pub birth: Txg,
+}
+
+/// A read that gave the right bytes.
+#[derive(Clone, Debug)]
+pub struct ReadOutcome {
+    /// The bytes.
+    pub data: Buffer,
+    /// The leaves that did not have them, in the order in which they were asked.
+    pub failures: Vec<LeafFailure>,
+    /// How many of these leaves were given the right bytes.
+    pub healed: usize,
+}
