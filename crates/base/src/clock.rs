@@ -37,7 +37,9 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 impl Clock for SystemClock {
     fn now(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, nanoseconds)
     }
 
     fn monotonic_ns(&self) -> u64 {
@@ -60,7 +62,10 @@ impl ManualClock {
     /// A clock that shows `ns` since 1970.
     #[must_use]
     pub const fn new(ns: u64) -> Self {
-        Self { ns: AtomicU64::new(ns), start_ns: ns }
+        Self {
+            ns: AtomicU64::new(ns),
+            start_ns: ns,
+        }
     }
 
     /// Moves the clock forward.

@@ -75,7 +75,10 @@ impl LockClass {
     /// How often locks of this class were taken.
     #[must_use]
     pub fn counts(&self) -> LockCounts {
-        LockCounts { acquisitions: self.acquisitions.get(), contended: self.contended.get() }
+        LockCounts {
+            acquisitions: self.acquisitions.get(),
+            contended: self.contended.get(),
+        }
     }
 
     /// How long the contended acquisitions waited.
@@ -105,7 +108,8 @@ impl LockClass {
         self.contended.increment();
         let start = Instant::now();
         let guard = wait();
-        self.wait_ns.record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.wait_ns
+            .record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         (guard, held)
     }
 

@@ -10,7 +10,7 @@ mod registry;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
-pub use histogram::{Histogram, HistogramSnapshot, BUCKETS};
+pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
 pub use registry::{Registry, Sample, Source, Value, registry};
 
 /// How many independent cells a counter has.
@@ -48,7 +48,9 @@ impl Counter {
     /// A counter at 0.
     #[must_use]
     pub const fn new() -> Self {
-        Self { shards: [const { Padded(AtomicU64::new(0)) }; SHARDS] }
+        Self {
+            shards: [const { Padded(AtomicU64::new(0)) }; SHARDS],
+        }
     }
 
     /// Adds `amount`.
@@ -64,7 +66,9 @@ impl Counter {
     /// The sum of all additions so far.
     #[must_use]
     pub fn get(&self) -> u64 {
-        self.shards.iter().fold(0u64, |sum, s| sum.wrapping_add(s.0.load(Ordering::Relaxed)))
+        self.shards
+            .iter()
+            .fold(0u64, |sum, s| sum.wrapping_add(s.0.load(Ordering::Relaxed)))
     }
 
     /// Back to 0: for counters that an operator clears.
@@ -92,12 +96,18 @@ impl Gauge {
     /// A gauge at 0.
     #[must_use]
     pub const fn new() -> Self {
-        Self { value: AtomicI64::new(0), high_water: AtomicI64::new(0) }
+        Self {
+            value: AtomicI64::new(0),
+            high_water: AtomicI64::new(0),
+        }
     }
 
     /// Adds `amount`, which may be negative, and answers the new level.
     pub fn add(&self, amount: i64) -> i64 {
-        let level = self.value.fetch_add(amount, Ordering::Relaxed).wrapping_add(amount);
+        let level = self
+            .value
+            .fetch_add(amount, Ordering::Relaxed)
+            .wrapping_add(amount);
         if amount > 0 && level > self.high_water.load(Ordering::Relaxed) {
             self.high_water.fetch_max(level, Ordering::Relaxed);
         }

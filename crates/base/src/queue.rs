@@ -51,7 +51,12 @@ impl<T> Bounded<T> {
             refused: Counter::new(),
         });
         registry().add_source(format!("queue.{name}"), &meters);
-        let state = State { items: VecDeque::new(), closed: false, popping: 0, pushing: 0 };
+        let state = State {
+            items: VecDeque::new(),
+            closed: false,
+            popping: 0,
+            pushing: 0,
+        };
         Self {
             state: Mutex::new(&CLASS, state),
             not_empty: Condvar::new(),
@@ -95,7 +100,9 @@ impl<T> Bounded<T> {
     fn insert(&self, state: &mut State<T>, item: T) {
         state.items.push_back(item);
         self.meters.pushed.increment();
-        self.meters.depth.set(i64::try_from(state.items.len()).unwrap_or(i64::MAX));
+        self.meters
+            .depth
+            .set(i64::try_from(state.items.len()).unwrap_or(i64::MAX));
         if state.popping > 0 {
             self.not_empty.notify_one();
         }
@@ -103,7 +110,9 @@ impl<T> Bounded<T> {
 
     fn remove(&self, state: &mut State<T>) -> Option<T> {
         let item = state.items.pop_front()?;
-        self.meters.depth.set(i64::try_from(state.items.len()).unwrap_or(i64::MAX));
+        self.meters
+            .depth
+            .set(i64::try_from(state.items.len()).unwrap_or(i64::MAX));
         if state.pushing > 0 {
             self.not_full.notify_one();
         }

@@ -45,7 +45,9 @@ impl SeededRng {
     /// The source named by `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self { state: AtomicU64::new(seed) }
+        Self {
+            state: AtomicU64::new(seed),
+        }
     }
 }
 

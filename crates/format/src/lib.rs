@@ -2,7 +2,11 @@
 
 pub mod acl;
 pub mod block_pointer;
+pub mod bookmark;
+pub mod bpobj;
+pub mod deadlist;
 pub mod dnode;
+pub mod dsl;
 mod error;
 mod host;
 pub mod intent_log;

@@ -77,7 +77,11 @@ impl PosixAcl {
             return Ok(None);
         }
         let acl = Self { entries };
-        if acl.is_valid() { Ok(Some(acl.sorted())) } else { Err(BAD) }
+        if acl.is_valid() {
+            Ok(Some(acl.sorted()))
+        } else {
+            Err(BAD)
+        }
     }
 
     /// The attribute's value.
@@ -101,7 +105,9 @@ impl PosixAcl {
     /// The nine permission bits the list amounts to: the group part is the mask's.
     pub(crate) fn permissions(&self) -> u32 {
         let of = |tag| u32::from(self.find(tag).unwrap_or(0));
-        let group = self.find(Tag::Mask).map_or_else(|| of(Tag::OwningGroup), u32::from);
+        let group = self
+            .find(Tag::Mask)
+            .map_or_else(|| of(Tag::OwningGroup), u32::from);
         of(Tag::Owner) << 6 | group << 3 | of(Tag::Other)
     }
 
@@ -165,12 +171,18 @@ impl PosixAcl {
     }
 
     fn find(&self, tag: Tag) -> Option<u16> {
-        self.entries.iter().find(|entry| entry.0 == tag).map(|entry| entry.1)
+        self.entries
+            .iter()
+            .find(|entry| entry.0 == tag)
+            .map(|entry| entry.1)
     }
 
     fn is_valid(&self) -> bool {
         let count = |tag| self.entries.iter().filter(|entry| entry.0 == tag).count();
-        let names = self.entries.iter().any(|(tag, _)| matches!(tag, Tag::User(_) | Tag::Group(_)));
+        let names = self
+            .entries
+            .iter()
+            .any(|(tag, _)| matches!(tag, Tag::User(_) | Tag::Group(_)));
         let mut tags: Vec<Tag> = self.entries.iter().map(|entry| entry.0).collect();
         tags.sort_unstable();
         count(Tag::Owner) == 1

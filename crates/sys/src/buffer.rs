@@ -3,7 +3,10 @@
 //! A [`BufferMut`] has one owner and is written; [`BufferMut::freeze`] makes it a [`Buffer`], which
 //! is shared and read. Freed memory of a size class goes to a pool that is bounded in bytes.
 
-#![allow(unsafe_code, reason = "memory is lent by hand here; each block has its argument")]
+#![allow(
+    unsafe_code,
+    reason = "memory is lent by hand here; each block has its argument"
+)]
 
 mod pool;
 
@@ -11,8 +14,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
-pub use pool::{BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
 use pool::Allocation;
+pub use pool::{BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
 
 /// An immutable block of bytes; clones share the memory.
 #[derive(Clone)]
@@ -34,7 +37,10 @@ impl BufferMut {
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         let (allocation, fresh) = Allocation::take(len);
-        let mut buffer = Self { allocation: Arc::new(allocation), len };
+        let mut buffer = Self {
+            allocation: Arc::new(allocation),
+            len,
+        };
         if !fresh {
             buffer.fill(0);
         }
@@ -45,7 +51,10 @@ impl BufferMut {
     #[must_use]
     pub fn scratch(len: usize) -> Self {
         let (allocation, _) = Allocation::take(len);
-        Self { allocation: Arc::new(allocation), len }
+        Self {
+            allocation: Arc::new(allocation),
+            len,
+        }
     }
 
     /// A copy of `bytes`.
@@ -59,7 +68,11 @@ impl BufferMut {
     /// The same bytes, from now on shared and immutable.
     #[must_use]
     pub fn freeze(self) -> Buffer {
-        Buffer { allocation: self.allocation, start: 0, len: self.len }
+        Buffer {
+            allocation: self.allocation,
+            start: 0,
+            len: self.len,
+        }
     }
 
     /// Shortens the block to `len` bytes; longer is ignored.
@@ -112,7 +125,10 @@ impl Buffer {
     /// If `range` is not inside the buffer.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
-        assert!(range.start <= range.end && range.end <= self.len, "slice outside its buffer");
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "slice outside its buffer"
+        );
         Self {
             allocation: Arc::clone(&self.allocation),
             start: self.start + range.start,
@@ -126,7 +142,10 @@ impl Buffer {
     /// The buffer, if its memory is shared or it is a part of a larger one.
     pub fn try_into_mut(mut self) -> Result<BufferMut, Self> {
         if self.start == 0 && Arc::get_mut(&mut self.allocation).is_some() {
-            Ok(BufferMut { allocation: self.allocation, len: self.len })
+            Ok(BufferMut {
+                allocation: self.allocation,
+                len: self.len,
+            })
         } else {
             Err(self)
         }

@@ -69,7 +69,11 @@ impl File {
     /// What the kernel says.
     pub fn open(path: &Path, mode: OpenMode, create: Create) -> Result<Self, Errno> {
         let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY;
-        flags |= if mode.write { OFlags::RDWR } else { OFlags::RDONLY };
+        flags |= if mode.write {
+            OFlags::RDWR
+        } else {
+            OFlags::RDONLY
+        };
         flags.set(OFlags::DIRECT, mode.direct);
         // On a block device this is the kernel's exclusive claim, the same that mount takes.
         flags.set(OFlags::EXCL, mode.exclusive || create == Create::New);
@@ -102,7 +106,9 @@ impl File {
     /// What the kernel says.
     pub fn allocated_size(&self) -> Result<u64, Errno> {
         let stat = fs::fstat(&self.fd)?;
-        Ok(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
+        Ok(u64::try_from(stat.st_blocks)
+            .unwrap_or(0)
+            .saturating_mul(512))
     }
 
     /// The alignment of offsets and lengths that direct I/O needs, if the kernel knows; 0 = none.
@@ -244,7 +250,12 @@ impl File {
 
     /// Starts reading `len` bytes at `offset` into the page cache.
     pub fn advise_will_need(&self, offset: u64, len: u64) {
-        let _ = fs::fadvise(&self.fd, offset, std::num::NonZero::new(len), Advice::WillNeed);
+        let _ = fs::fadvise(
+            &self.fd,
+            offset,
+            std::num::NonZero::new(len),
+            Advice::WillNeed,
+        );
     }
 }
 

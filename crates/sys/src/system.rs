@@ -5,7 +5,10 @@ use std::fs;
 /// The host's name, as in pool configurations.
 #[must_use]
 pub fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// The host id that OpenZFS would use: the module's parameter, else `/etc/hostid`, else 0.

@@ -15,7 +15,10 @@ impl<T> Mutex<T> {
     /// A lock of `class` around `value`.
     pub fn new(class: &'static LockClass, value: T) -> Self {
         class.list();
-        Self { class, inner: parking_lot::Mutex::new(value) }
+        Self {
+            class,
+            inner: parking_lot::Mutex::new(value),
+        }
     }
 
     /// The value, without its lock.
@@ -27,7 +30,9 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Takes the lock, waiting if need be.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        let (inner, held) = self.class.acquire(|| self.inner.try_lock(), || self.inner.lock());
+        let (inner, held) = self
+            .class
+            .acquire(|| self.inner.try_lock(), || self.inner.lock());
         MutexGuard { inner, _held: held }
     }
 
@@ -86,7 +91,9 @@ impl Condvar {
     /// A condition variable with nobody waiting.
     #[must_use]
     pub const fn new() -> Self {
-        Self { inner: parking_lot::Condvar::new() }
+        Self {
+            inner: parking_lot::Condvar::new(),
+        }
     }
 
     /// Waits until notified; the lock is released meanwhile. Wakes without cause do happen.
@@ -112,7 +119,9 @@ impl Condvar {
 
     /// Waits until notified or `deadline` has passed; answers whether it timed out.
     pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> bool {
-        self.inner.wait_until(&mut guard.inner, deadline).timed_out()
+        self.inner
+            .wait_until(&mut guard.inner, deadline)
+            .timed_out()
     }
 
     /// Wakes one waiter.

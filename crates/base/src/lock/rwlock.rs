@@ -14,7 +14,10 @@ impl<T> RwLock<T> {
     /// A lock of `class` around `value`.
     pub fn new(class: &'static LockClass, value: T) -> Self {
         class.list();
-        Self { class, inner: parking_lot::RwLock::new(value) }
+        Self {
+            class,
+            inner: parking_lot::RwLock::new(value),
+        }
     }
 
     /// The value, without its lock.
@@ -26,13 +29,17 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Takes the lock for reading. A thread must not do so twice: a writer between would deadlock.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        let (inner, held) = self.class.acquire(|| self.inner.try_read(), || self.inner.read());
+        let (inner, held) = self
+            .class
+            .acquire(|| self.inner.try_read(), || self.inner.read());
         RwLockReadGuard { inner, _held: held }
     }
 
     /// Takes the lock for writing.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let (inner, held) = self.class.acquire(|| self.inner.try_write(), || self.inner.write());
+        let (inner, held) = self
+            .class
+            .acquire(|| self.inner.try_write(), || self.inner.write());
         RwLockWriteGuard { inner, _held: held }
     }
 

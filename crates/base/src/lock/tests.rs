@@ -44,6 +44,12 @@ fn acquisitions_and_waits_are_counted() {
     drop(guard);
     waiter.join().unwrap();
     assert_eq!(*lock.lock(), 1);
-    assert_eq!(COUNT.counts(), LockCounts { acquisitions: 3, contended: 1 });
+    assert_eq!(
+        COUNT.counts(),
+        LockCounts {
+            acquisitions: 3,
+            contended: 1
+        }
+    );
     assert_eq!(COUNT.wait_histogram().count(), 1);
 }

@@ -74,7 +74,10 @@ pub struct HistogramSnapshot {
 
 impl Default for HistogramSnapshot {
     fn default() -> Self {
-        Self { buckets: [0; BUCKETS], sum: 0 }
+        Self {
+            buckets: [0; BUCKETS],
+            sum: 0,
+        }
     }
 }
 

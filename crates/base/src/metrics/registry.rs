@@ -117,7 +117,11 @@ impl Registry {
         // Sources are read after the lock is dropped: they may take locks of their own.
         let (metrics, sources, classes) = {
             let lists = self.lists.lock();
-            (lists.metrics.clone(), lists.sources.clone(), lists.lock_classes.clone())
+            (
+                lists.metrics.clone(),
+                lists.sources.clone(),
+                lists.lock_classes.clone(),
+            )
         };
         let mut samples = Vec::new();
         for (name, metric) in metrics {
@@ -131,7 +135,10 @@ impl Registry {
         for (prefix, source) in sources {
             if let Some(source) = source.upgrade() {
                 source.collect(&mut |name, value| {
-                    samples.push(Sample { name: format!("{prefix}.{name}"), value });
+                    samples.push(Sample {
+                        name: format!("{prefix}.{name}"),
+                        value,
+                    });
                 });
             }
         }
@@ -139,11 +146,17 @@ impl Registry {
             let name = class.name();
             let counts = class.counts();
             let mut push = |what: &str, value| {
-                samples.push(Sample { name: format!("lock.{name}.{what}"), value });
+                samples.push(Sample {
+                    name: format!("lock.{name}.{what}"),
+                    value,
+                });
             };
             push("acquisitions", Value::Counter(counts.acquisitions));
             push("contended", Value::Counter(counts.contended));
-            push("wait_ns", Value::Histogram(Box::new(class.wait_histogram())));
+            push(
+                "wait_ns",
+                Value::Histogram(Box::new(class.wait_histogram())),
+            );
         }
         samples
     }
@@ -151,7 +164,10 @@ impl Registry {
 
 /// The reading of a gauge.
 fn gauge_value(gauge: &Gauge) -> Value {
-    Value::Gauge { level: gauge.get(), high_water: gauge.high_water() }
+    Value::Gauge {
+        level: gauge.get(),
+        high_water: gauge.high_water(),
+    }
 }
 
 impl From<&Gauge> for Value {

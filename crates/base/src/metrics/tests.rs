@@ -40,8 +40,14 @@ fn the_registry_reads_metrics_and_living_sources() {
     let pond = Arc::new(Pond);
     registry().add_source("test.pond", &pond);
     let find = |name: &str| registry().snapshot().into_iter().find(|s| s.name == name);
-    assert_eq!(find("test.registry.count").map(|s| s.value), Some(Value::Counter(3)));
-    assert_eq!(find("test.pond.depth").map(|s| s.value), Some(Value::Counter(7)));
+    assert_eq!(
+        find("test.registry.count").map(|s| s.value),
+        Some(Value::Counter(3))
+    );
+    assert_eq!(
+        find("test.pond.depth").map(|s| s.value),
+        Some(Value::Counter(7))
+    );
     drop(pond);
     assert_eq!(find("test.pond.depth"), None);
 }

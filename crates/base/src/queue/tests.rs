@@ -6,7 +6,10 @@ fn full_queue_gives_the_item_back() {
     assert_eq!(queue.push(1), Ok(()));
     assert_eq!(queue.push(2), Ok(()));
     assert_eq!(queue.push(3), Err(3));
-    assert_eq!((queue.depth(), queue.high_water(), queue.refused()), (2, 2, 1));
+    assert_eq!(
+        (queue.depth(), queue.high_water(), queue.refused()),
+        (2, 2, 1)
+    );
     assert_eq!(queue.pop(), Some(1));
     queue.close();
     assert_eq!(queue.push(4), Err(4));

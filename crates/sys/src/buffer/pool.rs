@@ -1,6 +1,9 @@
 //! Where buffers' memory comes from and goes to: size classes, reused up to a bound in bytes.
 
-#![allow(unsafe_code, reason = "memory is lent by hand here; each block has its argument")]
+#![allow(
+    unsafe_code,
+    reason = "memory is lent by hand here; each block has its argument"
+)]
 
 use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{Counter, Gauge, Source, Value, registry};
@@ -45,11 +48,23 @@ impl Allocation {
             if let Some(pointer) = pool.classes[class].lock().pop() {
                 pool.kept_bytes.fetch_sub(capacity, Ordering::Relaxed);
                 pool.meters.reused.increment();
-                return (Self { pointer: pointer.0, capacity }, false);
+                return (
+                    Self {
+                        pointer: pointer.0,
+                        capacity,
+                    },
+                    false,
+                );
             }
         }
         pool.meters.allocated.increment();
-        (Self { pointer: allocate(capacity), capacity }, true)
+        (
+            Self {
+                pointer: allocate(capacity),
+                capacity,
+            },
+            true,
+        )
     }
 
     pub(super) const fn pointer(&self) -> *mut u8 {
@@ -155,7 +170,9 @@ static POOL: LazyLock<Pool> = LazyLock::new(|| {
     let meters = Arc::new(Meters::default());
     registry().add_source("buffer", &meters);
     Pool {
-        classes: (0..CLASSES).map(|_| Mutex::new(&CLASS, Vec::new())).collect(),
+        classes: (0..CLASSES)
+            .map(|_| Mutex::new(&CLASS, Vec::new()))
+            .collect(),
         kept_bytes: AtomicUsize::new(0),
         limit: AtomicUsize::new(DEFAULT_LIMIT),
         meters,
@@ -193,7 +210,9 @@ pub fn set_buffer_pool_limit(bytes: usize) {
     pool.limit.store(bytes, Ordering::Relaxed);
     for (index, class) in pool.classes.iter().enumerate().rev() {
         while pool.kept_bytes.load(Ordering::Relaxed) > bytes {
-            let Some(free) = class.lock().pop() else { break };
+            let Some(free) = class.lock().pop() else {
+                break;
+            };
             let capacity = class_capacity(index);
             pool.kept_bytes.fetch_sub(capacity, Ordering::Relaxed);
             release(free.0, capacity);

@@ -4,9 +4,15 @@ use super::*;
 fn what_is_written_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
-    let mode = OpenMode { write: true, ..OpenMode::default() };
+    let mode = OpenMode {
+        write: true,
+        ..OpenMode::default()
+    };
     let file = File::open(&path, mode, Create::New).unwrap();
-    assert_eq!(File::open(&path, mode, Create::New).err(), Some(Errno::EXIST));
+    assert_eq!(
+        File::open(&path, mode, Create::New).err(),
+        Some(Errno::EXIST)
+    );
     file.set_size(1 << 20).unwrap();
     assert_eq!(file.kind().unwrap(), FileKind::Regular);
     assert_eq!(file.size().unwrap(), 1 << 20);
@@ -27,7 +33,10 @@ fn what_is_written_is_read() {
 fn locks_exclude() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
-    let mode = OpenMode { write: true, ..OpenMode::default() };
+    let mode = OpenMode {
+        write: true,
+        ..OpenMode::default()
+    };
     let first = File::open(&path, mode, Create::New).unwrap();
     let second = File::open(&path, mode, Create::Never).unwrap();
     assert!(first.try_lock_exclusive().unwrap());

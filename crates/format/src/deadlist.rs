@@ -1,0 +1,48 @@
+//! Dead lists and livelists: a ZAP from the hexadecimal txg to a bpobj, with totals in the bonus.
+
+use base::Txg;
+
+use crate::record::record;
+
+record! {
+    /// The bonus of a dead list or livelist.
+    #[doc(alias = "dsl_deadlist_phys_t")]
+    pub struct DeadlistPhys [320] {
+        #[doc(alias = "dl_used")]
+        /// Allocated bytes of all entries.
+        used: u64 = 0,
+        #[doc(alias = "dl_comp")]
+        /// Physical bytes.
+        compressed: u64 = 8,
+        #[doc(alias = "dl_uncomp")]
+        /// Logical bytes.
+        uncompressed: u64 = 16,
+    }
+}
+
+/// The key of a ZAP whose keys are numbers: lower-case hexadecimal without leading zeros.
+#[must_use]
+pub fn integer_key(number: u64) -> String {
+    format!("{number:x}")
+}
+
+/// The number of such a key.
+#[must_use]
+pub fn parse_integer_key(key: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(key).ok()?;
+    let plain = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if plain {
+        u64::from_str_radix(text, 16).ok()
+    } else {
+        None
+    }
+}
+
+/// The greatest of the ascending `keys` below `birth`: the entry that takes a block born then.
+#[must_use]
+pub fn entry_for(keys: &[Txg], birth: Txg) -> Option<usize> {
+    keys.partition_point(|key| *key < birth).checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests;
