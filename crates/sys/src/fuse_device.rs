@@ -51,7 +51,7 @@ pub enum MountError {
 /// How a FUSE file system is mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FuseMountOptions {
-    /// What the mount table shows as its source.
+    /// What the mount table shows as its source; not empty.
     pub source: String,
     /// The part of the type after `fuse.`.
     pub subtype: String,

@@ -1,0 +1,151 @@
+//! A session at a place: mounting, unmounting, and what is left of a server that died.
+
+use crate::session::{Session, SessionError, SessionOptions};
+use crate::tree::Tree;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use sys::{FuseMountOptions, MountError, UnmountMode};
+
+/// The part of the mount's type after `fuse.`: tools that know ZFS by its type find it there.
+const SUBTYPE: &str = "zfs";
+/// How long the kernel may take to tell the readers that the mount is gone.
+const END_WAIT: Duration = Duration::from_secs(10);
+
+/// How a tree is mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    /// The mount's source in the mount table: the dataset's name.
+    pub source: String,
+    /// No writing.
+    pub read_only: bool,
+    /// No programs are run from it.
+    pub no_exec: bool,
+    /// Set-id bits do nothing. Always so for ordinary users.
+    pub no_suid: bool,
+    /// Device nodes do nothing. Always so for ordinary users.
+    pub no_devices: bool,
+    /// Access times are not kept.
+    pub no_atime: bool,
+    /// How the connection is served.
+    pub session: SessionOptions,
+}
+
+/// Why something could not be mounted or unmounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountFailure {
+    /// Mounting or unmounting itself.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The connection.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// Where a mount is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountState {
+    /// Serves.
+    Serving,
+    /// Unmounted, by us or by somebody else; all requests are done.
+    Ended,
+}
+
+/// A mounted tree.
+pub struct Mount {
+    path: PathBuf,
+    session: Session,
+}
+
+impl Mount {
+    /// Mounts `tree` at `path`. A dead mount that a server left there is removed first.
+    ///
+    /// Root's mounts are open to all users, and the kernel checks permissions; an ordinary user's
+    /// mount is open to that user alone.
+    ///
+    /// # Errors
+    /// See [`MountFailure`].
+    pub fn start(
+        path: &Path,
+        tree: Arc<dyn Tree>,
+        options: &MountOptions,
+    ) -> Result<Self, MountFailure> {
+        remove_dead_mounts(path);
+        let kernel_options = FuseMountOptions {
+            source: options.source.clone(),
+            subtype: SUBTYPE.into(),
+            allow_other: sys::user_id() == 0,
+            default_permissions: true,
+            read_only: options.read_only,
+            no_exec: options.no_exec,
+            no_suid: options.no_suid,
+            no_devices: options.no_devices,
+            no_atime: options.no_atime,
+        };
+        let device = sys::mount_fuse(path, &kernel_options)?;
+        match Session::start(device, tree, &options.session) {
+            Ok(session) => Ok(Self {
+                path: path.to_owned(),
+                session,
+            }),
+            Err(error) => {
+                // The session's error is the one to tell.
+                drop(sys::unmount_fuse(path, UnmountMode::Detach));
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Whether it still serves.
+    #[must_use]
+    pub fn state(&self) -> MountState {
+        if self.session.has_ended() {
+            MountState::Ended
+        } else {
+            MountState::Serving
+        }
+    }
+
+    /// Unmounts; a mount that somebody else has unmounted is left alone.
+    ///
+    /// [`UnmountMode::IfIdle`] returns when all requests are done. After the others, open files
+    /// may keep the session serving; [`Session::wait_ended`] tells.
+    ///
+    /// # Errors
+    /// See [`MountError`]: in use, mostly.
+    pub fn unmount(&self, mode: UnmountMode) -> Result<(), MountError> {
+        if self.session.has_ended() {
+            return Ok(());
+        }
+        sys::unmount_fuse(&self.path, mode)?;
+        if mode == UnmountMode::IfIdle {
+            // The kernel drops the connection with the last reference to the superblock, which a
+            // process in passing may hold a moment longer.
+            let _ended = self.session.wait_ended(END_WAIT);
+        }
+        Ok(())
+    }
+}
+
+/// Removes mounts at `path` whose server has died: they say ENOTCONN to everyone.
+fn remove_dead_mounts(path: &Path) {
+    // One lies upon the other when several servers died; the limit is for a mount that does not
+    // go, which the mounting that follows reports.
+    for _ in 0..16 {
+        if !sys::is_dead_mount(path) || sys::unmount_fuse(path, UnmountMode::Detach).is_err() {
+            return;
+        }
+    }
+}

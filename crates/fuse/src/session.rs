@@ -1,0 +1,229 @@
+//! A connection to the kernel: its threads, its notifications, its end.
+//!
+//! Life: [`Session::start`] answers INIT on the calling thread and starts the readers; they serve
+//! until the kernel says that the mount is gone; the last one calls [`Tree::ended`].
+
+mod counters;
+mod dispatch;
+mod durable;
+mod negotiate;
+mod readers;
+
+use crate::errno;
+use crate::tree::Tree;
+use crate::wire::{
+    Body, Dialect, InitFlags, Operation, ROOT_NODE, decode_request, inval_entry_notification,
+    inval_inode_notification, invalidate_all_entries_notification,
+};
+use base::lock::{Condvar, LockClass, Mutex, rank};
+use counters::counters;
+use dispatch::{send, send_error};
+use durable::Durable;
+use negotiate::{Negotiation, Settled, negotiate};
+use readers::Readers;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use sys::{Errno, FuseDevice};
+
+static ENDED_CLASS: LockClass = LockClass::new("fuse.ended", rank::FRONT_END + 40);
+
+/// How a connection is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Threads that read requests; 0: as many as there are cores, and at least 2.
+    pub readers: usize,
+    /// The kernel gathers writes and owns size and mtime: faster for small writes; a full pool is
+    /// told of after write(2) returned, and a rollback or receive may show stale sizes.
+    pub writeback_cache: bool,
+    /// The kernel checks POSIX ACLs, which it reads as extended attributes.
+    pub posix_acl: bool,
+}
+
+/// Why a connection could not be opened or used.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The kernel speaks a protocol older than 7.31.
+    #[error("the kernel's FUSE protocol is too old: Linux 5.4 or later is needed")]
+    KernelTooOld,
+    /// The first message was no INIT.
+    #[error("the FUSE connection does not begin as it should")]
+    NoInit,
+    /// The device failed.
+    #[error("the FUSE device: {0}")]
+    Device(#[source] Errno),
+    /// Threads could not be started.
+    #[error("threads: {0}")]
+    Threads(#[source] std::io::Error),
+}
+
+/// What the threads of a connection share.
+struct Shared {
+    tree: Arc<dyn Tree>,
+    device: FuseDevice,
+    settled: Settled,
+    readers: Readers,
+    durable: Durable,
+    failed: AtomicBool,
+    over: AtomicBool,
+    ended: Mutex<bool>,
+    ended_changed: Condvar,
+}
+
+impl Shared {
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// The last reader has left.
+    fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.durable.close();
+        readers::stop_monitor(self);
+        self.tree.ended();
+        *self.ended.lock() = true;
+        self.ended_changed.notify_all();
+    }
+}
+
+/// A served connection.
+pub struct Session {
+    shared: Arc<Shared>,
+}
+
+impl Session {
+    /// Answers INIT and starts the threads.
+    ///
+    /// # Errors
+    /// See [`SessionError`]; the mount is then useless and to be removed.
+    pub fn start(
+        device: FuseDevice,
+        tree: Arc<dyn Tree>,
+        options: &SessionOptions,
+    ) -> Result<Self, SessionError> {
+        let settled = initialise(&device, options)?;
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let residents = if options.readers == 0 {
+            cores.max(2)
+        } else {
+            options.readers
+        };
+        let shared = Arc::new(Shared {
+            tree,
+            device,
+            settled,
+            readers: Readers::new(residents),
+            durable: Durable::new(),
+            failed: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            ended: Mutex::new(&ENDED_CLASS, false),
+            ended_changed: Condvar::new(),
+        });
+        readers::start(&shared).map_err(SessionError::Threads)?;
+        Ok(Self { shared })
+    }
+
+    /// What the kernel and we agreed on.
+    #[must_use]
+    pub fn flags(&self) -> InitFlags {
+        self.shared.settled.flags
+    }
+
+    /// Whether the kernel has said that the mount is gone and all requests are done.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.shared.has_ended()
+    }
+
+    /// Waits for the end; false when it did not come in time.
+    #[must_use]
+    pub fn wait_ended(&self, timeout: Duration) -> bool {
+        let Some(deadline) = Instant::now().checked_add(timeout) else {
+            return false;
+        };
+        let mut ended = self.shared.ended.lock();
+        while !*ended {
+            if self.shared.ended_changed.wait_until(&mut ended, deadline) {
+                break;
+            }
+        }
+        *ended
+    }
+
+    /// Makes the kernel forget a node's attributes and cached data, writing dirty pages back
+    /// first. Waits for that: never to be called from an operation of the tree, nor with a lock
+    /// that one needs.
+    pub fn invalidate_node(&self, node: u64) {
+        self.notify(&inval_inode_notification(node, 0, 0));
+    }
+
+    /// Makes the kernel forget what a name means. The same restrictions hold.
+    pub fn invalidate_name(&self, directory: u64, name: &[u8]) {
+        self.notify(&inval_entry_notification(directory, name));
+    }
+
+    /// Makes the kernel ask again for every name, and forget what it cached of the root. False on
+    /// kernels that cannot (protocols before 7.44): then each name it may know is to be
+    /// invalidated by itself.
+    #[must_use]
+    pub fn invalidate_everything(&self) -> bool {
+        self.invalidate_node(ROOT_NODE);
+        self.shared.settled.has_epochs && self.notify(&invalidate_all_entries_notification())
+    }
+
+    /// Has the dirty pages of mapped files written to us: those of every node that is open for
+    /// reading and writing. Clean pages of these files are dropped as well. Restrictions as for
+    /// [`Session::invalidate_node`].
+    pub fn flush_dirty(&self) {
+        for node in self.shared.tree.nodes_maybe_mapped() {
+            self.invalidate_node(node);
+        }
+    }
+
+    fn notify(&self, message: &[u8]) -> bool {
+        counters().notifications.increment();
+        // ENOENT: the kernel does not know the node or name, so there is nothing to forget.
+        let written = self.shared.device.write(&[IoSlice::new(message)]);
+        matches!(written, Ok(_) | Err(Errno::NOENT))
+    }
+}
+
+fn initialise(device: &FuseDevice, options: &SessionOptions) -> Result<Settled, SessionError> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let len = match device.read(&mut buffer) {
+            Ok(len) => len,
+            Err(Errno::INTR | Errno::AGAIN) => continue,
+            Err(error) => return Err(SessionError::Device(error)),
+        };
+        let message = buffer.get(..len).unwrap_or_default();
+        let request = decode_request(message, Dialect::default());
+        let request = request.map_err(|_| SessionError::NoInit)?;
+        let unique = request.header.unique;
+        let Operation::Init(init) = request.operation else {
+            return Err(SessionError::NoInit);
+        };
+        match negotiate(&init, options) {
+            Negotiation::Settled(settled, reply) => {
+                send(device, unique, &[Body::init(&reply).as_bytes()]);
+                return Ok(settled);
+            }
+            Negotiation::AskAgain(reply) => {
+                send(device, unique, &[Body::init(&reply).as_bytes()]);
+            }
+            Negotiation::TooOld => {
+                send_error(device, unique, errno::EPROTO);
+                return Err(SessionError::KernelTooOld);
+            }
+        }
+    }
+}

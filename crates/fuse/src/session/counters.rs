@@ -1,0 +1,62 @@
+//! Counts and latencies of requests, by operation, for the whole process.
+
+use crate::wire::Opcode;
+use base::metrics::{Counter, Histogram, registry};
+use std::sync::{Arc, OnceLock};
+
+const OPCODES: usize = 64;
+
+/// The instruments of all sessions of this process.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    latency_ns: Vec<Option<Arc<Histogram>>>,
+    /// Messages that were no requests.
+    pub(crate) malformed: Arc<Counter>,
+    /// Answers that said an error.
+    pub(crate) errors: Arc<Counter>,
+    /// Threads started because all others waited for something.
+    pub(crate) helpers_started: Arc<Counter>,
+    /// Times that a blocked set of readers could not grow: the limit was reached.
+    pub(crate) helpers_refused: Arc<Counter>,
+    /// Operations that panicked.
+    pub(crate) panics: Arc<Counter>,
+    /// Invalidations sent.
+    pub(crate) notifications: Arc<Counter>,
+}
+
+impl Counters {
+    fn new() -> Self {
+        let registry = registry();
+        let mut latency_ns = vec![None; OPCODES];
+        for opcode in Opcode::ALL {
+            if let Some(place) = latency_ns.get_mut(*opcode as usize) {
+                *place = Some(registry.histogram(&format!("fuse.{}.latency_ns", opcode.label())));
+            }
+        }
+        Self {
+            latency_ns,
+            malformed: registry.counter("fuse.malformed"),
+            errors: registry.counter("fuse.errors"),
+            helpers_started: registry.counter("fuse.helpers_started"),
+            helpers_refused: registry.counter("fuse.helpers_refused"),
+            panics: registry.counter("fuse.panics"),
+            notifications: registry.counter("fuse.notifications"),
+        }
+    }
+
+    /// Counts a request of this operation that took so long.
+    pub(crate) fn record(&self, opcode: u32, elapsed_ns: u64) {
+        let place = usize::try_from(opcode)
+            .ok()
+            .and_then(|index| self.latency_ns.get(index));
+        if let Some(Some(histogram)) = place {
+            histogram.record(elapsed_ns);
+        }
+    }
+}
+
+/// The process's instruments.
+pub(crate) fn counters() -> &'static Counters {
+    static COUNTERS: OnceLock<Counters> = OnceLock::new();
+    COUNTERS.get_or_init(Counters::new)
+}

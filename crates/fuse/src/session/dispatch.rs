@@ -1,0 +1,412 @@
+//! One request: decoded arguments in, a call of the tree, an answer out.
+
+use super::Shared;
+use super::counters::counters;
+use super::durable::DurableJob;
+use crate::errno;
+use crate::tree::{Caller, Creation, Opening, ReadReply, Tree};
+use crate::wire::{
+    Body, DirectoryBuffer, FallocateMode, Operation, Request, RequestHeader, WireError,
+    decode_header, decode_request, out_header,
+};
+use posix::Errno;
+use std::io::IoSlice;
+use std::sync::Arc;
+use sys::FuseDevice;
+
+/// What a request comes to.
+enum Answer {
+    /// Nothing is sent: forgets.
+    None,
+    /// Sent later by another thread.
+    Later,
+    /// Done, without a body.
+    Done,
+    /// A body of fixed layout.
+    Body(Box<Body>),
+    /// Plain bytes.
+    Bytes(Vec<u8>),
+    /// A body, then plain bytes.
+    BodyAndBytes(Box<Body>, Vec<u8>),
+    /// What the worker's [`ReadReply`] holds.
+    Data,
+    /// A listing.
+    Listing(DirectoryBuffer),
+}
+
+impl From<Body> for Answer {
+    fn from(body: Body) -> Self {
+        Self::Body(Box::new(body))
+    }
+}
+
+/// What a reader thread works with.
+pub(super) struct Worker {
+    pub(super) shared: Arc<Shared>,
+    pub(super) device: Arc<FuseDevice>,
+    pub(super) data: ReadReply,
+}
+
+impl Worker {
+    /// Serves the request in `message`.
+    pub(super) fn serve(&mut self, message: &[u8]) {
+        let request = match decode_request(message, self.shared.settled.dialect) {
+            Ok(request) => request,
+            Err(error) => return self.refuse(message, error),
+        };
+        self.data.clear();
+        let unique = request.header.unique;
+        let answer = if self.shared.has_failed() {
+            Err(Errno::EIO)
+        } else {
+            self.answer_or_fail(&request)
+        };
+        match answer {
+            Ok(Answer::None | Answer::Later) => {}
+            Ok(Answer::Done) => send(&self.device, unique, &[]),
+            Ok(Answer::Body(body)) => send(&self.device, unique, &[body.as_bytes()]),
+            Ok(Answer::Bytes(bytes)) => send(&self.device, unique, &[&bytes]),
+            Ok(Answer::BodyAndBytes(body, bytes)) => {
+                send(&self.device, unique, &[body.as_bytes(), &bytes]);
+            }
+            Ok(Answer::Listing(listing)) => send(&self.device, unique, &[listing.as_bytes()]),
+            Ok(Answer::Data) => {
+                let parts: Vec<&[u8]> = self.data.parts().collect();
+                send(&self.device, unique, &parts);
+            }
+            Err(error) => send_error(&self.device, unique, error),
+        }
+    }
+
+    /// An operation that panics fails the mount: what it left behind is unknown.
+    fn answer_or_fail(&mut self, request: &Request<'_>) -> Result<Answer, Errno> {
+        let caught =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.answer(request)));
+        caught.unwrap_or_else(|_| {
+            counters().panics.increment();
+            self.shared.fail();
+            Err(Errno::EIO)
+        })
+    }
+
+    fn refuse(&self, message: &[u8], _error: WireError) {
+        counters().malformed.increment();
+        if let Ok(header) = decode_header(message) {
+            send_error(&self.device, header.unique, Errno::EINVAL);
+        }
+    }
+
+    fn answer(&mut self, request: &Request<'_>) -> Result<Answer, Errno> {
+        let header = &request.header;
+        let node = header.node;
+        let tree = Arc::clone(&self.shared.tree);
+        match request.operation {
+            Operation::Lookup { name } => {
+                let caller = caller(request);
+                Ok(Body::entry(&tree.lookup(&caller, node, name)?).into())
+            }
+            Operation::Getattr { .. } => {
+                let (attributes, valid) = tree.getattr(node)?;
+                Ok(Body::attribute(&attributes, valid).into())
+            }
+            Operation::Statx { .. } => {
+                let (attributes, valid) = tree.getattr(node)?;
+                Ok(Body::statx(&attributes, valid).into())
+            }
+            Operation::Setattr(change) => {
+                let (attributes, valid) = tree.setattr(&caller(request), node, &change)?;
+                Ok(Body::attribute(&attributes, valid).into())
+            }
+            Operation::Read {
+                handle,
+                offset,
+                size,
+                ..
+            } => {
+                tree.read(handle, offset, size, &mut self.data)?;
+                Ok(Answer::Data)
+            }
+            Operation::Write {
+                handle,
+                offset,
+                data,
+                write_flags,
+                ..
+            } => {
+                let count = tree.write(handle, offset, data, write_flags)?;
+                Ok(Body::written(u32::try_from(count).unwrap_or(u32::MAX)).into())
+            }
+            Operation::Forget { lookups } => {
+                tree.forget(node, lookups);
+                Ok(Answer::None)
+            }
+            Operation::BatchForget { forgets } => {
+                forgets
+                    .iter()
+                    .for_each(|one| tree.forget(one.node, one.lookups));
+                Ok(Answer::None)
+            }
+            Operation::Open { .. }
+            | Operation::Create { .. }
+            | Operation::Tmpfile { .. }
+            | Operation::Release { .. }
+            | Operation::Fallocate { .. }
+            | Operation::Lseek { .. }
+            | Operation::CopyFileRange { .. } => file_answer(&*tree, request),
+            Operation::Fsync { handle, flags } => {
+                Ok(self.durable(header, DurableJob::File { handle, flags }))
+            }
+            Operation::Fsyncdir { .. } => Ok(self.durable(header, DurableJob::Directory { node })),
+            Operation::Syncfs => Ok(self.durable(header, DurableJob::Everything)),
+            Operation::Readdir {
+                cookie, size, plus, ..
+            } => {
+                let limit = usize::try_from(size).unwrap_or(0);
+                let mut listing = DirectoryBuffer::new(limit, plus);
+                tree.readdir(&caller(request), node, cookie, &mut listing)?;
+                Ok(Answer::Listing(listing))
+            }
+            Operation::Setxattr { .. }
+            | Operation::Getxattr { .. }
+            | Operation::Listxattr { .. }
+            | Operation::Removexattr { .. } => xattr_answer(&*tree, request),
+            Operation::Readlink => Ok(Answer::Bytes(tree.readlink(node)?)),
+            Operation::Statfs => Ok(Body::statfs(&tree.statfs(node)?).into()),
+            Operation::Ioctl { command, input, .. } => {
+                let output = tree.ioctl(&caller(request), node, command, input)?;
+                Ok(Answer::BodyAndBytes(Box::new(Body::ioctl(0)), output))
+            }
+            Operation::Symlink { .. }
+            | Operation::Mknod { .. }
+            | Operation::Mkdir { .. }
+            | Operation::Unlink { .. }
+            | Operation::Rmdir { .. }
+            | Operation::Rename { .. }
+            | Operation::Link { .. } => name_answer(&*tree, request),
+            Operation::Destroy => Ok(Answer::Done),
+            Operation::Releasedir { .. } => Ok(Answer::Done),
+            // ENOSYS makes the kernel stop asking: it opens directories by itself, checks
+            // permissions by mode, has nothing to flush, and never interrupts us.
+            Operation::Opendir { .. }
+            | Operation::Access { .. }
+            | Operation::Flush { .. }
+            | Operation::Interrupt { .. }
+            | Operation::Init(_)
+            | Operation::Unsupported => Err(errno::ENOSYS),
+        }
+    }
+
+    /// Hands a request that waits for the disk to the threads that may; does it here when they
+    /// have more than enough already.
+    fn durable(&self, header: &RequestHeader, job: DurableJob) -> Answer {
+        self.shared
+            .durable
+            .submit(&self.shared, &self.device, header, job);
+        Answer::Later
+    }
+}
+
+fn caller(request: &Request<'_>) -> Caller {
+    let RequestHeader { uid, gid, pid, .. } = request.header;
+    Caller {
+        uid,
+        gid,
+        pid,
+        group_of_directory: request.groups.iter().next(),
+    }
+}
+
+fn name_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+    let node = request.header.node;
+    let caller = caller(request);
+    let entry = match request.operation {
+        Operation::Symlink { name, target } => tree.symlink(&caller, node, name, target)?,
+        Operation::Mknod {
+            name,
+            mode,
+            device,
+            umask,
+        } => tree.mknod(
+            &caller,
+            node,
+            name,
+            Creation {
+                mode,
+                umask,
+                device,
+            },
+        )?,
+        Operation::Mkdir { name, mode, umask } => tree.mkdir(
+            &caller,
+            node,
+            name,
+            Creation {
+                mode,
+                umask,
+                device: 0,
+            },
+        )?,
+        Operation::Link { node: linked, name } => tree.link(&caller, linked, node, name)?,
+        Operation::Unlink { name } => {
+            tree.unlink(&caller, node, name)?;
+            return Ok(Answer::Done);
+        }
+        Operation::Rmdir { name } => {
+            tree.rmdir(&caller, node, name)?;
+            return Ok(Answer::Done);
+        }
+        Operation::Rename {
+            name,
+            new_directory,
+            new_name,
+            flags,
+        } => {
+            tree.rename(&caller, (node, name), (new_directory, new_name), flags)?;
+            return Ok(Answer::Done);
+        }
+        _ => return Err(errno::ENOSYS),
+    };
+    Ok(Body::entry(&entry).into())
+}
+
+fn file_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+    let node = request.header.node;
+    match request.operation {
+        Operation::Open {
+            flags,
+            kill_suidgid,
+        } => {
+            let opening = Opening {
+                flags,
+                kill_suidgid,
+            };
+            let opened = tree.open(&caller(request), node, opening)?;
+            Ok(Body::open(opened.handle, opened.flags).into())
+        }
+        Operation::Create {
+            name,
+            flags,
+            mode,
+            umask,
+            kill_suidgid,
+        } => {
+            let creation = Creation {
+                mode,
+                umask,
+                device: 0,
+            };
+            let opening = Opening {
+                flags,
+                kill_suidgid,
+            };
+            let (entry, opened) = tree.create(&caller(request), (node, name), creation, opening)?;
+            Ok(Body::create(&entry, opened.handle, opened.flags).into())
+        }
+        Operation::Tmpfile { flags, mode, umask } => {
+            let creation = Creation {
+                mode,
+                umask,
+                device: 0,
+            };
+            let opening = Opening {
+                flags,
+                kill_suidgid: false,
+            };
+            let (entry, opened) = tree.create_unnamed(&caller(request), node, creation, opening)?;
+            Ok(Body::create(&entry, opened.handle, opened.flags).into())
+        }
+        Operation::Release { handle, .. } => {
+            tree.release(handle);
+            Ok(Answer::Done)
+        }
+        Operation::Fallocate {
+            handle,
+            offset,
+            length,
+            mode,
+        } => {
+            tree.fallocate(handle, offset, length, FallocateMode(mode))?;
+            Ok(Answer::Done)
+        }
+        Operation::Lseek {
+            handle,
+            offset,
+            whence,
+        } => {
+            const SEEK_DATA: u32 = 3;
+            const SEEK_HOLE: u32 = 4;
+            if whence != SEEK_DATA && whence != SEEK_HOLE {
+                return Err(Errno::EINVAL);
+            }
+            Ok(Body::seek(tree.seek(handle, offset, whence == SEEK_HOLE)?).into())
+        }
+        Operation::CopyFileRange {
+            handle,
+            offset,
+            to_handle,
+            to_offset,
+            length,
+            ..
+        } => {
+            // The answer has 32 bits, and a long copy would hold this thread: the caller asks on.
+            let length = length.min(COPY_LEN_MAX);
+            let copied = tree.copy_range((handle, offset), (to_handle, to_offset), length)?;
+            Ok(Body::written(u32::try_from(copied).unwrap_or(u32::MAX)).into())
+        }
+        _ => Err(errno::ENOSYS),
+    }
+}
+
+const COPY_LEN_MAX: u64 = 64 << 20;
+
+fn xattr_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+    let node = request.header.node;
+    let caller = caller(request);
+    let (value, size) = match request.operation {
+        Operation::Getxattr { name, size } => (tree.getxattr(&caller, node, name)?, size),
+        Operation::Listxattr { size } => (tree.listxattr(&caller, node)?, size),
+        Operation::Setxattr {
+            name, value, flags, ..
+        } => {
+            tree.setxattr(&caller, node, name, value, flags)?;
+            return Ok(Answer::Done);
+        }
+        Operation::Removexattr { name } => {
+            tree.removexattr(&caller, node, name)?;
+            return Ok(Answer::Done);
+        }
+        _ => return Err(errno::ENOSYS),
+    };
+    let len = u32::try_from(value.len()).map_err(|_| Errno::E2BIG)?;
+    match size {
+        0 => Ok(Body::xattr_size(len).into()),
+        size if size < len => Err(Errno::ERANGE),
+        _ => Ok(Answer::Bytes(value)),
+    }
+}
+
+/// Sends a reply. A failure is not ours to handle: the caller was killed (ENOENT) or the mount is
+/// gone, which the next read says.
+pub(super) fn send(device: &FuseDevice, unique: u64, parts: &[&[u8]]) {
+    let len = parts.iter().map(|part| part.len()).sum();
+    let header = out_header(unique, 0, len);
+    let written = match parts {
+        [] => device.write(&[IoSlice::new(&header)]),
+        [one] => device.write(&[IoSlice::new(&header), IoSlice::new(one)]),
+        many => {
+            let slices: Vec<_> = std::iter::once(&header[..])
+                .chain(many.iter().copied())
+                .map(IoSlice::new)
+                .collect();
+            device.write(&slices)
+        }
+    };
+    let _ = written;
+}
+
+pub(super) fn send_error(device: &FuseDevice, unique: u64, error: Errno) {
+    if error != errno::ENOSYS {
+        counters().errors.increment();
+    }
+    let _ = device.write(&[IoSlice::new(&out_header(unique, error.0, 0))]);
+}

@@ -1,0 +1,238 @@
+//! The threads that read requests.
+//!
+//! As many *residents* as there are cores read and serve; what the cache holds is served right on
+//! the thread that took the request. A thread that waits (for a disk, for the write throttle) is
+//! not runnable, so another may take its place: a monitor sees that no reader is free, counts
+//! those that have been in one request for longer than [`STUCK_NS`], and starts a *helper* for
+//! each of them, up to [`READERS_MAX`] threads. A helper ends when enough others wait for
+//! requests again. So runnable threads stay at the number of cores, and a cached stat does not
+//! queue behind somebody's disk.
+//!
+//! Each thread has its own descriptor of the connection: replies do not meet on one lock.
+
+use super::Shared;
+use super::counters::counters;
+use super::dispatch::Worker;
+use super::negotiate::TRANSFER_LEN_MAX;
+use crate::tree::ReadReply;
+use base::clock::monotonic_ns;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
+use sys::{Errno, FuseDevice};
+
+/// All readers of a mount, helpers included.
+pub(super) const READERS_MAX: usize = 32;
+/// A request that takes longer is taken to wait for something.
+const STUCK_NS: u64 = 1_000_000;
+/// How often the monitor looks while the readers are busy.
+const TICK: Duration = Duration::from_millis(1);
+/// So many quiet looks, and the monitor sleeps until it is called.
+const QUIET_TICKS: u32 = 50;
+/// Room for the longest request: a write of 1 MiB and what stands before its data.
+const BUFFER_LEN: usize = TRANSFER_LEN_MAX as usize + 4096;
+
+/// On a cache line of its own.
+#[repr(align(64))]
+#[derive(Default)]
+struct Slot {
+    /// Since when its reader serves the present request; 0 while it waits for one.
+    busy_since_ns: AtomicU64,
+    taken: AtomicBool,
+}
+
+/// The state of all readers of a mount.
+pub(super) struct Readers {
+    residents: usize,
+    slots: [Slot; READERS_MAX],
+    /// Readers that live.
+    alive: AtomicUsize,
+    /// Readers that wait for a request.
+    waiting: AtomicUsize,
+    monitor: OnceLock<Thread>,
+    monitor_sleeps: AtomicBool,
+}
+
+impl Readers {
+    pub(super) fn new(residents: usize) -> Self {
+        Self {
+            residents: residents.clamp(1, READERS_MAX),
+            slots: std::array::from_fn(|_| Slot::default()),
+            alive: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            monitor: OnceLock::new(),
+            monitor_sleeps: AtomicBool::new(false),
+        }
+    }
+
+    fn take_slot(&self) -> Option<usize> {
+        self.slots
+            .iter()
+            .position(|slot| !slot.taken.swap(true, Ordering::AcqRel))
+    }
+
+    /// Readers in one request for longer than [`STUCK_NS`].
+    fn stuck(&self) -> usize {
+        let now = monotonic_ns();
+        let is_stuck = |slot: &&Slot| {
+            let since = slot.busy_since_ns.load(Ordering::Relaxed);
+            since != 0 && now.saturating_sub(since) > STUCK_NS
+        };
+        self.slots.iter().filter(is_stuck).count()
+    }
+
+    fn call_monitor(&self) {
+        if self.monitor_sleeps.load(Ordering::Relaxed)
+            && self.monitor_sleeps.swap(false, Ordering::AcqRel)
+            && let Some(monitor) = self.monitor.get()
+        {
+            monitor.unpark();
+        }
+    }
+}
+
+/// Starts the residents and the monitor.
+pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
+    for _ in 0..shared.readers.residents {
+        start_reader(shared, false)?;
+    }
+    let for_monitor = Arc::clone(shared);
+    let monitor = std::thread::Builder::new()
+        .name("fuse-monitor".into())
+        .stack_size(64 << 10)
+        .spawn(move || run_monitor(&for_monitor))?;
+    // Called only after this is set; until then nobody waits for long.
+    drop(shared.readers.monitor.set(monitor.thread().clone()));
+    Ok(())
+}
+
+/// Wakes the monitor so that it sees the end.
+pub(super) fn stop_monitor(shared: &Shared) {
+    if let Some(monitor) = shared.readers.monitor.get() {
+        monitor.unpark();
+    }
+}
+
+fn start_reader(shared: &Arc<Shared>, helper: bool) -> std::io::Result<()> {
+    let readers = &shared.readers;
+    let Some(slot) = readers.take_slot() else {
+        counters().helpers_refused.increment();
+        return Ok(());
+    };
+    readers.alive.fetch_add(1, Ordering::SeqCst);
+    let for_thread = Arc::clone(shared);
+    let started = shared
+        .device
+        .clone_queue()
+        .map_err(std::io::Error::from)
+        .and_then(|device| {
+            std::thread::Builder::new()
+                .name(if helper { "fuse-helper" } else { "fuse-reader" }.into())
+                .spawn(move || run_reader(&for_thread, Arc::new(device), slot, helper))
+        });
+    if let Err(error) = started {
+        leave(shared, slot);
+        return Err(error);
+    }
+    Ok(())
+}
+
+fn leave(shared: &Shared, slot: usize) {
+    let readers = &shared.readers;
+    if let Some(slot) = readers.slots.get(slot) {
+        slot.busy_since_ns.store(0, Ordering::Relaxed);
+        slot.taken.store(false, Ordering::Release);
+    }
+    if readers.alive.fetch_sub(1, Ordering::SeqCst) == 1 {
+        shared.end();
+    }
+}
+
+fn run_reader(shared: &Arc<Shared>, device: Arc<FuseDevice>, slot: usize, helper: bool) {
+    let mut worker = Worker {
+        shared: Arc::clone(shared),
+        device,
+        data: ReadReply::default(),
+    };
+    // Zeroed memory is mapped when it is first written to: idle readers cost little.
+    let mut buffer = vec![0; BUFFER_LEN];
+    let readers = &shared.readers;
+    loop {
+        readers.waiting.fetch_add(1, Ordering::SeqCst);
+        let read = worker.device.read(&mut buffer);
+        let others = readers
+            .waiting
+            .fetch_sub(1, Ordering::SeqCst)
+            .saturating_sub(1);
+        match read {
+            Ok(len) => {
+                let message = buffer.get(..len).unwrap_or_default();
+                serve(&mut worker, message, slot, others);
+            }
+            // The caller was killed before its request was read; or a signal; or no memory.
+            Err(Errno::NOENT | Errno::INTR | Errno::AGAIN | Errno::NOMEM) => {}
+            // ENODEV: unmounted. ECONNABORTED: aborted by the administrator. Others cannot pass.
+            Err(_) => break,
+        }
+        if helper && readers.waiting.load(Ordering::Relaxed) >= readers.residents {
+            break;
+        }
+    }
+    drop(worker);
+    leave(shared, slot);
+}
+
+fn serve(worker: &mut Worker, message: &[u8], slot: usize, others_waiting: usize) {
+    let started_ns = monotonic_ns();
+    let shared = Arc::clone(&worker.shared);
+    let readers = &shared.readers;
+    let busy = readers.slots.get(slot).map(|slot| &slot.busy_since_ns);
+    if let Some(busy) = busy {
+        busy.store(started_ns.max(1), Ordering::Relaxed);
+    }
+    if others_waiting == 0 {
+        readers.call_monitor();
+    }
+    worker.serve(message);
+    if let Some(busy) = busy {
+        busy.store(0, Ordering::Relaxed);
+    }
+    let opcode = message.get(4..8).and_then(|bytes| bytes.first_chunk::<4>());
+    if let Some(opcode) = opcode {
+        let elapsed_ns = monotonic_ns().saturating_sub(started_ns);
+        counters().record(u32::from_ne_bytes(*opcode), elapsed_ns);
+    }
+}
+
+fn run_monitor(shared: &Arc<Shared>) {
+    let readers = &shared.readers;
+    let mut quiet = 0;
+    while !shared.has_ended() {
+        if quiet >= QUIET_TICKS {
+            readers.monitor_sleeps.store(true, Ordering::SeqCst);
+            if readers.waiting.load(Ordering::SeqCst) > 0 {
+                // A spurious return costs a look.
+                std::thread::park();
+            }
+            readers.monitor_sleeps.store(false, Ordering::SeqCst);
+            quiet = 0;
+            continue;
+        }
+        std::thread::sleep(TICK);
+        if readers.waiting.load(Ordering::Relaxed) > 0 {
+            quiet += 1;
+            continue;
+        }
+        quiet = 0;
+        let running = readers
+            .alive
+            .load(Ordering::Relaxed)
+            .saturating_sub(readers.stuck());
+        if running < readers.residents {
+            counters().helpers_started.increment();
+            // Without a thread to be had, callers wait for those that there are.
+            drop(start_reader(shared, true));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What a session serves: the operations of a mounted tree, by node id.
+
+use crate::errno;
+use crate::wire::{
+    Attributes, DirectoryBuffer, EntryReply, FallocateMode, FsyncFlags, OpenReplyFlags,
+    RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
+};
+use posix::Errno;
+use std::ops::Range;
+use std::time::Duration;
+
+/// The result of an operation of a tree.
+pub type Reply<T> = Result<T, Errno>;
+
+/// Who asks. The kernel has checked permissions by mode (`default_permissions`); this says whom
+/// new files belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Process; 0 when the kernel itself asks.
+    pub pid: u32,
+    /// The supplementary group that matters for a creation, when there is one.
+    pub group_of_directory: Option<u32>,
+}
+
+/// What a creation asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Creation {
+    /// Kind and permissions as asked for.
+    pub mode: u32,
+    /// The caller's mask, not yet applied.
+    pub umask: u32,
+    /// Device number in the protocol's form; for device nodes.
+    pub device: u32,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The flags of open(2), with `O_TRUNC` when it is ours to do.
+    pub flags: u32,
+    /// A truncation clears set-id bits.
+    pub kill_suidgid: bool,
+}
+
+/// An open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Names the open in later requests.
+    pub handle: u64,
+    /// What the kernel may do with it.
+    pub flags: OpenReplyFlags,
+}
+
+/// A part of a buffer.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The whole buffer, shared with the cache.
+    pub buffer: sys::Buffer,
+    /// The part that counts.
+    pub range: Range<usize>,
+}
+
+impl Piece {
+    fn bytes(&self) -> &[u8] {
+        self.buffer.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+/// Data of a read on its way to the kernel, without a copy where the tree has it in buffers.
+#[derive(Debug, Default)]
+pub struct ReadReply {
+    scratch: Vec<u8>,
+    filled: usize,
+    pieces: Vec<Piece>,
+}
+
+impl ReadReply {
+    /// Memory for `len` bytes, to be filled from the start; [`ReadReply::fill`] says how many were.
+    pub fn scratch(&mut self, len: usize) -> &mut [u8] {
+        if self.scratch.len() < len {
+            self.scratch.resize(len, 0);
+        }
+        self.scratch.get_mut(..len).unwrap_or_default()
+    }
+
+    /// The first `len` bytes of the scratch memory are the answer.
+    pub fn fill(&mut self, len: usize) {
+        self.filled = len;
+    }
+
+    /// The pieces that make up the answer, in order.
+    pub fn pieces(&mut self) -> &mut Vec<Piece> {
+        &mut self.pieces
+    }
+
+    /// The answer's parts in order.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let filled = self
+            .scratch
+            .get(..self.filled)
+            .filter(|bytes| !bytes.is_empty());
+        filled
+            .into_iter()
+            .chain(self.pieces.iter().map(Piece::bytes))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.filled = 0;
+        self.pieces.clear();
+    }
+}
+
+/// The operations. Called from many threads at once; what is not offered says ENOSYS, and the
+/// kernel stops asking.
+///
+/// A handle is given out by `open`, `create` or `create_unnamed` and ends with `release`.
+pub trait Tree: Send + Sync {
+    /// Finds a name. A missing one is `Ok` with node 0 when the kernel may remember that.
+    fn lookup(&self, caller: &Caller, directory: u64, name: &[u8]) -> Reply<EntryReply>;
+
+    /// The kernel drops `lookups` references to a node.
+    fn forget(&self, _node: u64, _lookups: u64) {}
+
+    /// Attributes, and how long they stay true.
+    fn getattr(&self, node: u64) -> Reply<(Attributes, Duration)>;
+
+    /// Changes attributes.
+    fn setattr(
+        &self,
+        caller: &Caller,
+        node: u64,
+        change: &SetattrRequest,
+    ) -> Reply<(Attributes, Duration)>;
+
+    /// The target of a symbolic link.
+    fn readlink(&self, node: u64) -> Reply<Vec<u8>>;
+
+    /// Makes a file, device, FIFO or socket.
+    fn mknod(
+        &self,
+        caller: &Caller,
+        directory: u64,
+        name: &[u8],
+        creation: Creation,
+    ) -> Reply<EntryReply>;
+
+    /// Makes a directory.
+    fn mkdir(
+        &self,
+        caller: &Caller,
+        directory: u64,
+        name: &[u8],
+        creation: Creation,
+    ) -> Reply<EntryReply>;
+
+    /// Makes a symbolic link.
+    fn symlink(
+        &self,
+        caller: &Caller,
+        directory: u64,
+        name: &[u8],
+        target: &[u8],
+    ) -> Reply<EntryReply>;
+
+    /// Gives a node another name.
+    fn link(&self, caller: &Caller, node: u64, directory: u64, name: &[u8]) -> Reply<EntryReply>;
+
+    /// Removes a name that is no directory.
+    fn unlink(&self, caller: &Caller, directory: u64, name: &[u8]) -> Reply<()>;
+
+    /// Removes an empty directory.
+    fn rmdir(&self, caller: &Caller, directory: u64, name: &[u8]) -> Reply<()>;
+
+    /// Moves a name.
+    fn rename(
+        &self,
+        caller: &Caller,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        flags: RenameFlags,
+    ) -> Reply<()>;
+
+    /// Opens a file.
+    fn open(&self, caller: &Caller, node: u64, opening: Opening) -> Reply<Opened>;
+
+    /// Makes a file in a directory, by a name, and opens it.
+    fn create(
+        &self,
+        caller: &Caller,
+        place: (u64, &[u8]),
+        creation: Creation,
+        opening: Opening,
+    ) -> Reply<(EntryReply, Opened)>;
+
+    /// Makes a file without a name and opens it.
+    fn create_unnamed(
+        &self,
+        _caller: &Caller,
+        _directory: u64,
+        _creation: Creation,
+        _opening: Opening,
+    ) -> Reply<(EntryReply, Opened)> {
+        Err(errno::ENOSYS)
+    }
+
+    /// Reads; short only at the end of the file.
+    fn read(&self, handle: u64, offset: u64, size: u32, reply: &mut ReadReply) -> Reply<()>;
+
+    /// Writes; returns the bytes taken.
+    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<usize>;
+
+    /// Ends an open.
+    fn release(&self, handle: u64);
+
+    /// Makes a file durable. Called from threads that may wait.
+    fn fsync(&self, handle: u64, flags: FsyncFlags) -> Reply<()>;
+
+    /// Makes a directory durable. Called from threads that may wait.
+    fn fsync_directory(&self, node: u64) -> Reply<()>;
+
+    /// Makes everything durable. Called from threads that may wait.
+    fn sync(&self) -> Reply<()>;
+
+    /// Lists from `cookie` (0: the start) until the end or until the buffer is full.
+    fn readdir(
+        &self,
+        caller: &Caller,
+        directory: u64,
+        cookie: u64,
+        buffer: &mut DirectoryBuffer,
+    ) -> Reply<()>;
+
+    /// Sizes.
+    fn statfs(&self, node: u64) -> Reply<StatfsReply>;
+
+    /// Sets an extended attribute.
+    fn setxattr(
+        &self,
+        caller: &Caller,
+        node: u64,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Reply<()>;
+
+    /// An extended attribute's value.
+    fn getxattr(&self, caller: &Caller, node: u64, name: &[u8]) -> Reply<Vec<u8>>;
+
+    /// The names of the extended attributes, each ended by a NUL.
+    fn listxattr(&self, caller: &Caller, node: u64) -> Reply<Vec<u8>>;
+
+    /// Removes an extended attribute.
+    fn removexattr(&self, caller: &Caller, node: u64, name: &[u8]) -> Reply<()>;
+
+    /// Allocates, punches or zeros a range.
+    fn fallocate(
+        &self,
+        _handle: u64,
+        _offset: u64,
+        _length: u64,
+        _mode: FallocateMode,
+    ) -> Reply<()> {
+        Err(errno::ENOSYS)
+    }
+
+    /// Finds data or a hole from `offset` on.
+    fn seek(&self, _handle: u64, _offset: u64, _hole: bool) -> Reply<u64> {
+        Err(errno::ENOSYS)
+    }
+
+    /// Copies `length` bytes between two open files; returns the bytes copied.
+    fn copy_range(&self, _from: (u64, u64), _to: (u64, u64), _length: u64) -> Reply<u64> {
+        Err(errno::ENOSYS)
+    }
+
+    /// A device-specific call on a node; returns its result and output.
+    fn ioctl(&self, _caller: &Caller, _node: u64, _command: u32, _input: &[u8]) -> Reply<Vec<u8>> {
+        Err(errno::ENOTTY)
+    }
+
+    /// The nodes that are open for both reading and writing: only they can be mapped and dirty.
+    fn nodes_maybe_mapped(&self) -> Vec<u64>;
+
+    /// The mount is gone: nothing will be asked any more.
+    fn ended(&self) {}
+}
