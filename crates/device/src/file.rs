@@ -92,11 +92,19 @@ impl FileDevice {
     /// Why it cannot be made.
     pub fn create(path: &Path, size: u64) -> Result<Self, DeviceError> {
         let name = name_of(path);
-        let mode = OpenMode { write: true, ..OpenMode::default() };
+        let mode = OpenMode {
+            write: true,
+            ..OpenMode::default()
+        };
         let file = File::open(path, mode, Create::New).map_err(|e| open_error(&name, e, true))?;
         file.set_size(size).map_err(|error| match error {
-            Errno::NOSPC => DeviceError::HostFull { device: Arc::clone(&name) },
-            error => DeviceError::Open { device: Arc::clone(&name), error },
+            Errno::NOSPC => DeviceError::HostFull {
+                device: Arc::clone(&name),
+            },
+            error => DeviceError::Open {
+                device: Arc::clone(&name),
+                error,
+            },
         })?;
         drop(file);
         Self::open(path, Access::ReadWrite)
@@ -113,7 +121,11 @@ impl FileDevice {
             FileKind::Other => return Err(DeviceError::NotADevice { device: name }),
         };
         let exclusive = write && kind == DeviceKind::Disk;
-        let mode = OpenMode { write, direct: false, exclusive };
+        let mode = OpenMode {
+            write,
+            direct: false,
+            exclusive,
+        };
         let cached = File::open(path, mode, Create::Never).map_err(fail)?;
         if write && !cached.try_lock_exclusive().map_err(fail)? {
             return Err(DeviceError::Busy { device: name });
@@ -122,11 +134,21 @@ impl FileDevice {
         let (sector_size, physical_sector_size) = match kind {
             DeviceKind::Disk => {
                 let logical = cached.logical_sector_size().unwrap_or(512);
-                (logical, cached.physical_sector_size().unwrap_or(logical).max(logical))
+                (
+                    logical,
+                    cached
+                        .physical_sector_size()
+                        .unwrap_or(logical)
+                        .max(logical),
+                )
             }
             _ => (512, 512),
         };
-        let direct = if direct { open_direct(path, &cached, write, sector_size) } else { None };
+        let direct = if direct {
+            open_direct(path, &cached, write, sector_size)
+        } else {
+            None
+        };
         Ok(Self {
             name,
             kind,
@@ -145,7 +167,9 @@ impl FileDevice {
     /// Whether aligned I/O goes past the page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        self.direct.as_ref().is_some_and(|direct| direct.usable.load(Ordering::Relaxed))
+        self.direct
+            .as_ref()
+            .is_some_and(|direct| direct.usable.load(Ordering::Relaxed))
     }
 
     /// Bytes that the host has allocated for the file.
@@ -170,7 +194,9 @@ impl FileDevice {
 
     fn check_writable(&self) -> Result<(), DeviceError> {
         if self.access == Access::ReadOnly {
-            return Err(DeviceError::ReadOnly { device: Arc::clone(&self.name) });
+            return Err(DeviceError::ReadOnly {
+                device: Arc::clone(&self.name),
+            });
         }
         if self.failed.load(Ordering::Acquire) {
             if let Some(failure) = self.failure() {
@@ -184,12 +210,22 @@ impl FileDevice {
         let device = Arc::clone(&self.name);
         match error {
             Errno::NOSPC | Errno::DQUOT => DeviceError::HostFull { device },
-            error => DeviceError::Io { device, operation, offset, len, error },
+            error => DeviceError::Io {
+                device,
+                operation,
+                offset,
+                len,
+                error,
+            },
         }
     }
 
     fn read_any(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
-        if let Some(direct) = self.direct.as_ref().filter(|d| d.takes(offset, bytes.len())) {
+        if let Some(direct) = self
+            .direct
+            .as_ref()
+            .filter(|d| d.takes(offset, bytes.len()))
+        {
             let done = if direct.aligned(bytes) {
                 direct.file.read_at(offset, bytes)
             } else {
@@ -209,7 +245,11 @@ impl FileDevice {
     }
 
     fn write_any(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
-        if let Some(direct) = self.direct.as_ref().filter(|d| d.takes(offset, bytes.len())) {
+        if let Some(direct) = self
+            .direct
+            .as_ref()
+            .filter(|d| d.takes(offset, bytes.len()))
+        {
             let done = if direct.aligned(bytes) {
                 direct.file.write_at(offset, bytes)
             } else {
@@ -264,7 +304,12 @@ impl BlockDevice for FileDevice {
             .map_err(|error| self.io_error(Operation::Read, offset, len, error))?;
         if got < bytes.len() {
             let device = Arc::clone(&self.name);
-            return Err(DeviceError::Truncated { device, offset, len, got: got as u64 });
+            return Err(DeviceError::Truncated {
+                device,
+                offset,
+                len,
+                got: got as u64,
+            });
         }
         Ok(())
     }
@@ -293,7 +338,10 @@ impl BlockDevice for FileDevice {
         }
         let mut failure = self.flushing.lock();
         if let Some(error) = *failure {
-            return Err(DeviceError::FlushFailed { device: Arc::clone(&self.name), error });
+            return Err(DeviceError::FlushFailed {
+                device: Arc::clone(&self.name),
+                error,
+            });
         }
         if !self.dirty.swap(false, Ordering::AcqRel) {
             return Ok(());
@@ -301,20 +349,25 @@ impl BlockDevice for FileDevice {
         self.cached.sync_data().map_err(|error| {
             *failure = Some(error);
             self.failed.store(true, Ordering::Release);
-            DeviceError::FlushFailed { device: Arc::clone(&self.name), error }
+            DeviceError::FlushFailed {
+                device: Arc::clone(&self.name),
+                error,
+            }
         })
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.check_range(Operation::Discard, offset, len)?;
         self.check_writable()?;
-        self.cached.punch_hole(offset, len).map_err(|error| match error {
-            Errno::OPNOTSUPP | Errno::NOSYS => DeviceError::Unsupported {
-                device: Arc::clone(&self.name),
-                operation: Operation::Discard,
-            },
-            error => self.io_error(Operation::Discard, offset, len, error),
-        })
+        self.cached
+            .punch_hole(offset, len)
+            .map_err(|error| match error {
+                Errno::OPNOTSUPP | Errno::NOSYS => DeviceError::Unsupported {
+                    device: Arc::clone(&self.name),
+                    operation: Operation::Discard,
+                },
+                error => self.io_error(Operation::Discard, offset, len, error),
+            })
     }
 
     fn is_writable(&self) -> bool {
@@ -339,7 +392,10 @@ impl BlockDevice for FileDevice {
 
     fn failure(&self) -> Option<DeviceError> {
         let error = (*self.flushing.lock())?;
-        Some(DeviceError::FlushFailed { device: Arc::clone(&self.name), error })
+        Some(DeviceError::FlushFailed {
+            device: Arc::clone(&self.name),
+            error,
+        })
     }
 
     fn clear_failure(&self) {
@@ -350,10 +406,10 @@ impl BlockDevice for FileDevice {
     }
 
     fn refresh_size(&self) -> Result<u64, DeviceError> {
-        let size = self
-            .cached
-            .size()
-            .map_err(|error| DeviceError::Open { device: Arc::clone(&self.name), error })?;
+        let size = self.cached.size().map_err(|error| DeviceError::Open {
+            device: Arc::clone(&self.name),
+            error,
+        })?;
         self.size.store(size, Ordering::Relaxed);
         Ok(size)
     }
@@ -366,10 +422,18 @@ fn open_direct(path: &Path, cached: &File, write: bool, sector_size: u32) -> Opt
     if alignment == 0 || !alignment.is_power_of_two() {
         return None;
     }
-    let mode = OpenMode { write, direct: true, exclusive: false };
+    let mode = OpenMode {
+        write,
+        direct: true,
+        exclusive: false,
+    };
     let file = File::open(path, mode, Create::Never).ok()?;
     let alignment = alignment.max(sector_size) as usize;
-    Some(Direct { file, alignment, usable: AtomicBool::new(true) })
+    Some(Direct {
+        file,
+        alignment,
+        usable: AtomicBool::new(true),
+    })
 }
 
 fn name_of(path: &Path) -> Arc<str> {

@@ -14,6 +14,7 @@ pub mod object_set;
 pub mod object_type;
 pub mod record;
 pub mod sa;
+pub mod space_map;
 pub mod zap;
 pub mod znode;
 

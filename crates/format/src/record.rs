@@ -64,6 +64,16 @@ plain_number!(u16, u16, u16_bytes);
 plain_number!(u32, u32, u32_bytes);
 plain_number!(u64, u64, u64_bytes);
 
+impl Plain for i64 {
+    const WIDTH: usize = 8;
+    fn get(bytes: &[u8], order: ByteOrder) -> Self {
+        u64::get(bytes, order).cast_signed()
+    }
+    fn put(&self, bytes: &mut [u8], order: ByteOrder) {
+        self.cast_unsigned().put(bytes, order);
+    }
+}
+
 impl Plain for u8 {
     const WIDTH: usize = 1;
     fn get(bytes: &[u8], _: ByteOrder) -> Self {

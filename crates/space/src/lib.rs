@@ -1,1 +1,18 @@
-//! Free space: range trees, metaslabs and the allocation policy.
+//! Free space: range sets, metaslabs and the allocation policy.
+//!
+//! [`PoolSpace`] is what the pool holds: it allocates and frees [`Extent`]s, writes each txg's changes to space maps
+//! through a [`SpaceStore`], and keeps freed space from use for two txgs.
+
+mod error;
+mod free_space;
+mod metaslab;
+mod pool_space;
+mod range_set;
+mod store;
+mod vdev_space;
+
+pub use error::SpaceError;
+pub use pool_space::{COPIES_MAX, Extent, PoolSpace, Request};
+pub use range_set::{Pending, RangeSet};
+pub use store::{MapAppend, MapContents, SpaceStore, StoreError};
+pub use vdev_space::{ClassKind, MetaslabInfo, VdevGeometry, VdevSpace};

@@ -128,5 +128,9 @@ fn list(failures: &[LeafFailure]) -> String {
     if failures.is_empty() {
         return "no leaf is available".to_owned();
     }
-    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    failures
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }

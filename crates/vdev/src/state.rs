@@ -143,7 +143,10 @@ pub struct Condition {
 
 impl Condition {
     /// All is well.
-    pub const HEALTHY: Self = Self { state: VdevState::Healthy, aux: VdevAux::None };
+    pub const HEALTHY: Self = Self {
+        state: VdevState::Healthy,
+        aux: VdevAux::None,
+    };
 
     /// A state and its reason.
     #[must_use]

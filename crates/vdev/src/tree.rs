@@ -16,7 +16,9 @@ impl VdevTree {
     /// A tree of these vdevs, by id.
     #[must_use]
     pub fn new(tops: Vec<Option<Arc<Top>>>) -> Self {
-        Self { tops: RwLock::new(&CLASS, tops) }
+        Self {
+            tops: RwLock::new(&CLASS, tops),
+        }
     }
 
     /// The vdev called `id`.
@@ -26,7 +28,9 @@ impl VdevTree {
     pub fn top(&self, id: VdevId) -> Result<Arc<Top>, VdevError> {
         let tops = self.tops.read();
         let index = usize::try_from(id.0).unwrap_or(usize::MAX);
-        tops.get(index).and_then(Clone::clone).ok_or(VdevError::NoSuchTop(id))
+        tops.get(index)
+            .and_then(Clone::clone)
+            .ok_or(VdevError::NoSuchTop(id))
     }
 
     /// The number of slots, holes included.

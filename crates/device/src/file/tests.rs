@@ -14,7 +14,9 @@ fn aligned_and_unaligned_writes_are_coherent() {
     let page = BufferMut::from_slice(&[7; 8192]);
     device.write(4096, &page).unwrap();
     device.write(4096 + 512, &[9; 100]).unwrap();
-    device.write_vectored(16384, &[&[1; 512], &[2; 512], &[3; 3072]]).unwrap();
+    device
+        .write_vectored(16384, &[&[1; 512], &[2; 512], &[3; 3072]])
+        .unwrap();
     device.flush().unwrap();
     let mut expected = vec![7u8; 8192];
     expected[512..612].fill(9);
@@ -35,32 +37,60 @@ fn a_writer_excludes_writers_but_not_readers() {
     let second = FileDevice::open(&path, Access::ReadWrite);
     assert!(matches!(second.err(), Some(DeviceError::Busy { .. })));
     let reader = FileDevice::open(&path, Access::ReadOnly).unwrap();
-    assert!(matches!(reader.write(0, &[0; 512]), Err(DeviceError::ReadOnly { .. })));
+    assert!(matches!(
+        reader.write(0, &[0; 512]),
+        Err(DeviceError::ReadOnly { .. })
+    ));
     drop(writer);
     FileDevice::open(&path, Access::ReadWrite).unwrap();
 }
 
 #[test]
 fn errors_name_the_device_and_the_next_step() {
-    let missing = FileDevice::open(Path::new("/nonexistent/x"), Access::ReadOnly).err().unwrap();
-    assert!(missing.to_string().starts_with("/nonexistent/x: no such file"));
-    let directory = FileDevice::open(Path::new("/"), Access::ReadOnly).err().unwrap();
+    let missing = FileDevice::open(Path::new("/nonexistent/x"), Access::ReadOnly)
+        .err()
+        .unwrap();
+    assert!(
+        missing
+            .to_string()
+            .starts_with("/nonexistent/x: no such file")
+    );
+    let directory = FileDevice::open(Path::new("/"), Access::ReadOnly)
+        .err()
+        .unwrap();
     assert!(matches!(directory, DeviceError::NotADevice { .. }));
     let (_directory, path) = image(4096);
-    assert!(matches!(FileDevice::create(&path, 1).err(), Some(DeviceError::Exists { .. })));
+    assert!(matches!(
+        FileDevice::create(&path, 1).err(),
+        Some(DeviceError::Exists { .. })
+    ));
     let device = FileDevice::open(&path, Access::ReadWrite).unwrap();
     let beyond = device.read(4000, &mut [0; 512]);
-    assert!(matches!(beyond, Err(DeviceError::OutOfRange { size: 4096, .. })));
-    assert!(matches!(device.write(u64::MAX, &[0; 512]), Err(DeviceError::OutOfRange { .. })));
+    assert!(matches!(
+        beyond,
+        Err(DeviceError::OutOfRange { size: 4096, .. })
+    ));
+    assert!(matches!(
+        device.write(u64::MAX, &[0; 512]),
+        Err(DeviceError::OutOfRange { .. })
+    ));
 }
 
 #[test]
 fn a_truncated_file_says_so() {
     let (_directory, path) = image(8192);
     let device = FileDevice::open(&path, Access::ReadOnly).unwrap();
-    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(4096)
+        .unwrap();
     let error = device.read(4096, &mut [0; 512]).err().unwrap();
-    assert!(matches!(error, DeviceError::Truncated { got: 0, .. }), "{error}");
+    assert!(
+        matches!(error, DeviceError::Truncated { got: 0, .. }),
+        "{error}"
+    );
     assert_eq!(device.refresh_size().unwrap(), 4096);
 }
 
@@ -73,7 +103,9 @@ fn discarded_space_reads_as_zero() {
         Ok(()) => {
             let mut bytes = [1; 65536];
             device.read(0, &mut bytes).unwrap();
-            assert!(bytes[..32768].iter().all(|b| *b == 0) && bytes[32768..].iter().all(|b| *b == 5));
+            assert!(
+                bytes[..32768].iter().all(|b| *b == 0) && bytes[32768..].iter().all(|b| *b == 5)
+            );
         }
         Err(error) => assert!(matches!(error, DeviceError::Unsupported { .. })),
     }

@@ -1,0 +1,295 @@
+//! Writing a txg's changes to the maps.
+
+use super::{DEFER_TXGS, Metaslab, State};
+use crate::range_set::RangeSet;
+use crate::{MapAppend, SpaceError, SpaceStore};
+use base::{ObjectId, Txg};
+use format::space_map::{Action, Encoder, Entry, Form};
+use std::sync::atomic::Ordering;
+
+/// A map is rewritten when it is this many times as long as it need be, and longer than a few blocks.
+const CONDENSE_FACTOR: u64 = 2;
+const CONDENSE_BLOCKS: u64 = 4;
+
+/// What one metaslab changes in one pass.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) allocated: RangeSet,
+    pub(crate) freed: RangeSet,
+}
+
+impl Changes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.allocated.is_empty() && self.freed.is_empty()
+    }
+}
+
+/// Which txg and pass writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass {
+    pub(crate) txg: Txg,
+    pub(crate) pass: u32,
+    /// How entries of own maps are written.
+    pub(crate) form: Form,
+}
+
+impl Metaslab {
+    /// Takes the changes since the last pass, for the log. The metaslab's own map comes to be here.
+    pub(crate) fn take_for_log(
+        &self,
+        pass: Pass,
+        store: &dyn SpaceStore,
+    ) -> Result<Changes, SpaceError> {
+        let _map = self.map.lock();
+        if self.create_map(pass.txg, store)? {
+            self.set_unflushed(pass.txg, store)?;
+        }
+        let mut state = self.state.lock();
+        let changes = self.take(&mut state, pass.txg);
+        for range in changes.allocated.iter() {
+            if !state.unflushed.allocate(&range) {
+                return Err(self.contradiction(&state, "logged allocation", range));
+            }
+        }
+        for range in changes.freed.iter() {
+            if !state.unflushed.free(&range) {
+                return Err(self.contradiction(&state, "logged free", range));
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Writes the changes since the last pass to the metaslab's own map: pools without log space maps.
+    pub(crate) fn write_own(&self, pass: Pass, store: &dyn SpaceStore) -> Result<(), SpaceError> {
+        let _map = self.map.lock();
+        if pass.pass == 1
+            && let Some(shortest) = self.shorter_map(store)
+        {
+            self.rewrite(&shortest, pass, store)?;
+        }
+        let changes = self.take(&mut self.state.lock(), pass.txg);
+        self.append(&changes, pass, store)
+    }
+
+    /// Moves what the logs hold for this metaslab into its own map; before this txg's changes are taken.
+    pub(crate) fn flush(&self, pass: Pass, store: &dyn SpaceStore) -> Result<(), SpaceError> {
+        let _map = self.map.lock();
+        if !self.has_map() {
+            return Ok(());
+        }
+        if !self.has_unflushed() {
+            return self.set_unflushed(pass.txg, store);
+        }
+        self.load_locked(store)?;
+        let shortest = self.shorter_map(store);
+        let pending = std::mem::take(&mut self.state.lock().unflushed);
+        match shortest {
+            Some(shortest) => self.rewrite(&shortest, pass, store)?,
+            None => {
+                let changes = Changes {
+                    allocated: pending.allocated,
+                    freed: pending.freed,
+                };
+                self.append(&changes, pass, store)?;
+            }
+        }
+        self.set_unflushed(pass.txg, store)
+    }
+
+    /// After the uberblock: what was freed begins its rest, what rested long enough is free. True while anything
+    /// still rests.
+    pub(crate) fn finish(&self, txg: Txg) -> Result<bool, SpaceError> {
+        let mut state = self.state.lock();
+        let slot = usize::try_from(txg.0 % DEFER_TXGS as u64).unwrap_or(0);
+        let freed = std::mem::take(&mut state.freed);
+        let rested = std::mem::replace(&mut state.deferred[slot], freed);
+        if let Some(mut free) = state.free.take() {
+            let outcome = rested.iter().find(|range| !free.insert(range.clone()));
+            self.largest.store(free.largest(), Ordering::Relaxed);
+            state.free = Some(free);
+            if let Some(range) = outcome {
+                return Err(self.contradiction(&state, "end of rest", range));
+            }
+        }
+        Ok(state.deferred.iter().any(|deferred| !deferred.is_empty()))
+    }
+
+    /// Whether a pass has something to write.
+    pub(crate) fn is_dirty(&self, txg: Txg) -> bool {
+        let state = self.state.lock();
+        !state.allocating[txg.slot()].is_empty() || !state.freeing.is_empty()
+    }
+
+    /// Whether the logs hold changes that the own map lacks.
+    pub(crate) fn has_unflushed(&self) -> bool {
+        !self.state.lock().unflushed.is_empty()
+    }
+
+    fn take(&self, state: &mut State, txg: Txg) -> Changes {
+        let allocated = std::mem::take(&mut state.allocating[txg.slot()]);
+        let freed = std::mem::take(&mut state.freeing);
+        state.freed.extend(freed.iter());
+        let change = allocated.bytes().cast_signed() - freed.bytes().cast_signed();
+        self.allocated.fetch_add(change, Ordering::Relaxed);
+        Changes { allocated, freed }
+    }
+
+    /// Makes the own map if there is something to write and none yet; true if it did.
+    fn create_map(&self, txg: Txg, store: &dyn SpaceStore) -> Result<bool, SpaceError> {
+        let mut state = self.state.lock();
+        let nothing = state.allocating[txg.slot()].is_empty() && state.freeing.is_empty();
+        if state.object != ObjectId(0) || nothing {
+            return Ok(false);
+        }
+        drop(state);
+        let created = store.create(self.place.vdev, self.place.index);
+        let object = created.map_err(|source| SpaceError::Store {
+            object: ObjectId(0),
+            txg,
+            source,
+        })?;
+        state = self.state.lock();
+        state.object = object;
+        Ok(true)
+    }
+
+    fn set_unflushed(&self, txg: Txg, store: &dyn SpaceStore) -> Result<(), SpaceError> {
+        let object = {
+            let mut state = self.state.lock();
+            state.unflushed_txg = txg;
+            state.object
+        };
+        store
+            .set_unflushed(self.place.vdev, self.place.index, txg)
+            .map_err(|source| SpaceError::Store {
+                object,
+                txg,
+                source,
+            })
+    }
+
+    fn append(
+        &self,
+        changes: &Changes,
+        pass: Pass,
+        store: &dyn SpaceStore,
+    ) -> Result<(), SpaceError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let (mut object, histogram) = {
+            let state = self.state.lock();
+            (state.object, self.map_histogram(&state))
+        };
+        let failed = |source| SpaceError::Store {
+            object,
+            txg: pass.txg,
+            source,
+        };
+        if object == ObjectId(0) {
+            object = store
+                .create(self.place.vdev, self.place.index)
+                .map_err(failed)?;
+            self.state.lock().object = object;
+        }
+        let failed = |source| SpaceError::Store {
+            object,
+            txg: pass.txg,
+            source,
+        };
+        let position = store.length(object).map_err(failed)?;
+        let bytes = self.encode(changes, pass, position, store.block_size());
+        let allocated_change =
+            changes.allocated.bytes().cast_signed() - changes.freed.bytes().cast_signed();
+        let append = MapAppend {
+            bytes: &bytes,
+            allocated_change,
+            histogram,
+        };
+        store.append(object, &append).map_err(failed)?;
+        let mut state = self.state.lock();
+        state.map_length = position + bytes.len() as u64;
+        state.map_allocated += allocated_change;
+        Ok(())
+    }
+
+    fn encode(&self, changes: &Changes, pass: Pass, position: u64, block_size: usize) -> Vec<u8> {
+        let position = usize::try_from(position % block_size as u64).unwrap_or(0);
+        let mut encoder = Encoder::new(self.place.shift, pass.form, block_size, position);
+        let kinds = [
+            (Action::Allocate, &changes.allocated),
+            (Action::Free, &changes.freed),
+        ];
+        for (action, ranges) in kinds.into_iter().filter(|(_, ranges)| !ranges.is_empty()) {
+            encoder.debug(action, pass.pass, pass.txg.0);
+            for range in ranges.iter() {
+                let offset = range.start - self.place.range.start;
+                encoder.push(Entry {
+                    action,
+                    vdev: 0,
+                    offset,
+                    length: range.end - range.start,
+                });
+            }
+        }
+        encoder.finish()
+    }
+
+    fn rewrite(
+        &self,
+        allocated: &RangeSet,
+        pass: Pass,
+        store: &dyn SpaceStore,
+    ) -> Result<(), SpaceError> {
+        let object = {
+            let mut state = self.state.lock();
+            state.map_allocated = 0;
+            state.object
+        };
+        let cleared = store.clear(object);
+        cleared.map_err(|source| SpaceError::Store {
+            object,
+            txg: pass.txg,
+            source,
+        })?;
+        let changes = Changes {
+            allocated: allocated.clone(),
+            freed: RangeSet::new(),
+        };
+        self.append(&changes, pass, store)
+    }
+
+    /// The allocations of the map as of the txg before, when it has grown so long that it is to be rewritten.
+    fn shorter_map(&self, store: &dyn SpaceStore) -> Option<RangeSet> {
+        let state = self.state.lock();
+        let free = state.free.as_ref()?;
+        let shortest = (free.segments().count() as u64 + 1) * 16;
+        let long = state.map_length > CONDENSE_FACTOR * shortest
+            && state.map_length > CONDENSE_BLOCKS * store.block_size() as u64;
+        if state.object == ObjectId(0) || !long {
+            return None;
+        }
+        // Free on disk: the free segments, what rests, and what this and later txgs took but did not write yet.
+        let mut free_on_disk = free.segments().clone();
+        let resting = [&state.freed]
+            .into_iter()
+            .chain(&state.deferred)
+            .chain(&state.allocating);
+        free_on_disk.extend(resting.flat_map(RangeSet::iter).collect::<Vec<_>>());
+        Some(free_on_disk.gaps(self.place.range.clone()))
+    }
+
+    /// The histogram of a map's header: segments of 2^(i + shift) bytes in bucket i.
+    fn map_histogram(&self, state: &State) -> Option<[u64; 32]> {
+        let free = state.free.as_ref()?;
+        let mut buckets = [0; 32];
+        let resting = state.deferred.iter().flat_map(RangeSet::iter);
+        for segment in free.segments().iter().chain(resting) {
+            let bucket = (segment.end - segment.start)
+                .ilog2()
+                .saturating_sub(self.place.shift);
+            buckets[(bucket as usize).min(31)] += 1;
+        }
+        Some(buckets)
+    }
+}

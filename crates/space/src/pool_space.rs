@@ -1,0 +1,207 @@
+//! The space of the whole pool: classes, allocators, and the writing of a txg's changes.
+//!
+//! Allocation policy. Every allocator (one for some cores; a caller's hint picks it) keeps for each copy number an
+//! active metaslab and takes space from it in ascending order, so that what is written together lies together and
+//! allocators do not meet. Copies of one block go to different vdevs, or to different metaslabs of the only vdev.
+//! After [`ROTOR_BYTES`] an allocator moves to the next vdev.
+
+mod allocate;
+mod sync;
+
+use crate::metaslab::Metaslab;
+use crate::vdev_space::{ClassKind, VdevSpace};
+use crate::{SpaceError, SpaceStore};
+use base::lock::{LockClass, Mutex, RwLock, rank};
+use base::{Txg, VdevId};
+use std::ops::Range;
+use std::sync::Arc;
+
+static VDEVS: LockClass = LockClass::new("space.vdevs", rank::SPACE + 5);
+static ACTIVE: LockClass = LockClass::new("space.active", rank::DMU - 20);
+static DIRTY: LockClass = LockClass::new("space.dirty", rank::SPACE + 20);
+
+/// After so many bytes an allocator moves to the next vdev.
+const ROTOR_BYTES: u64 = 1 << 20;
+/// The most copies a block can have.
+pub const COPIES_MAX: usize = 3;
+
+/// A piece of space that was allocated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The top-level vdev.
+    pub vdev: VdevId,
+    /// Bytes of the vdev; a multiple of its smallest allocation.
+    pub range: Range<u64>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Bytes of the block as stored.
+    pub size: u64,
+    /// How many copies, up to [`COPIES_MAX`].
+    pub copies: usize,
+    /// For which txg.
+    pub txg: Txg,
+    /// Where from; normal space serves where the class has no vdev or no room.
+    pub class: ClassKind,
+    /// Callers with the same hint get neighbouring space; different hints do not meet.
+    pub hint: usize,
+}
+
+#[derive(Debug)]
+struct Active {
+    metaslab: Option<Arc<Metaslab>>,
+    taken: u64,
+}
+
+/// The space of a pool.
+#[derive(Debug)]
+pub struct PoolSpace {
+    vdevs: RwLock<Vec<Option<Arc<VdevSpace>>>>,
+    /// By class, allocator and copy.
+    active: Vec<Mutex<Active>>,
+    allocators: usize,
+    /// Metaslabs with something to finish after each txg.
+    dirty: Mutex<Vec<Arc<Metaslab>>>,
+    logs: bool,
+    two_words: bool,
+}
+
+const CLASSES: [ClassKind; 4] = [
+    ClassKind::Normal,
+    ClassKind::Log,
+    ClassKind::Special,
+    ClassKind::Dedup,
+];
+
+impl PoolSpace {
+    /// The space of a pool; `logs`: changes go to a log each txg (feature log_spacemap), otherwise to every
+    /// metaslab's own map; `two_words`: the feature spacemap_v2.
+    #[must_use]
+    pub fn new(
+        vdevs: Vec<Option<VdevSpace>>,
+        allocators: usize,
+        logs: bool,
+        two_words: bool,
+    ) -> Self {
+        let allocators = allocators.clamp(1, 64);
+        let slots = CLASSES.len() * allocators * COPIES_MAX;
+        let active = || {
+            Mutex::new(
+                &ACTIVE,
+                Active {
+                    metaslab: None,
+                    taken: 0,
+                },
+            )
+        };
+        Self {
+            vdevs: RwLock::new(
+                &VDEVS,
+                vdevs.into_iter().map(|vdev| vdev.map(Arc::new)).collect(),
+            ),
+            active: (0..slots).map(|_| active()).collect(),
+            allocators,
+            dirty: Mutex::new(&DIRTY, Vec::new()),
+            logs,
+            two_words,
+        }
+    }
+
+    /// Whether changes go to a log each txg.
+    #[must_use]
+    pub fn has_logs(&self) -> bool {
+        self.logs
+    }
+
+    /// The space of every vdev.
+    #[must_use]
+    pub fn vdevs(&self) -> Vec<Arc<VdevSpace>> {
+        self.vdevs.read().iter().flatten().cloned().collect()
+    }
+
+    /// Adds a vdev, or replaces it when it has grown.
+    pub fn set_vdev(&self, space: VdevSpace) {
+        let index = usize::try_from(space.geometry().vdev.0).unwrap_or(usize::MAX);
+        let mut vdevs = self.vdevs.write();
+        if index >= vdevs.len() {
+            vdevs.resize(index + 1, None);
+        }
+        vdevs[index] = Some(Arc::new(space));
+    }
+
+    fn vdev(&self, vdev: VdevId, range: &Range<u64>) -> Result<Arc<VdevSpace>, SpaceError> {
+        let index = usize::try_from(vdev.0).unwrap_or(usize::MAX);
+        let found = self.vdevs.read().get(index).cloned().flatten();
+        found.ok_or_else(|| SpaceError::Outside {
+            vdev,
+            range: range.clone(),
+        })
+    }
+
+    /// Notes that an extent is no longer used; in syncing context. It may be used again three txgs later.
+    ///
+    /// # Errors
+    /// It is free already, or lies outside: damage, or a bug.
+    pub fn free(&self, extent: &Extent) -> Result<(), SpaceError> {
+        let vdev = self.vdev(extent.vdev, &extent.range)?;
+        let metaslab = vdev.metaslab(&extent.range)?;
+        metaslab.free(extent.range.clone())
+    }
+
+    /// Takes an extent that is in use although the maps call it free: an intent log's block at import.
+    ///
+    /// # Errors
+    /// It is not free.
+    pub fn claim(
+        &self,
+        extent: &Extent,
+        txg: Txg,
+        store: &dyn SpaceStore,
+    ) -> Result<(), SpaceError> {
+        let vdev = self.vdev(extent.vdev, &extent.range)?;
+        vdev.metaslab(&extent.range)?
+            .claim(extent.range.clone(), txg, store)
+    }
+
+    /// Bytes in use, over the vdevs of a class.
+    #[must_use]
+    pub fn allocated_bytes(&self, class: ClassKind) -> u64 {
+        self.of_class(class)
+            .iter()
+            .map(|vdev| vdev.allocated_bytes())
+            .sum()
+    }
+
+    /// Bytes there are, over the vdevs of a class.
+    #[must_use]
+    pub fn capacity_bytes(&self, class: ClassKind) -> u64 {
+        self.of_class(class)
+            .iter()
+            .map(|vdev| vdev.capacity_bytes())
+            .sum()
+    }
+
+    /// Bytes freed that may not be used again yet, over the vdevs of a class.
+    #[must_use]
+    pub fn deferred_bytes(&self, class: ClassKind) -> u64 {
+        self.of_class(class)
+            .iter()
+            .map(|vdev| vdev.deferred_bytes())
+            .sum()
+    }
+
+    fn of_class(&self, class: ClassKind) -> Vec<Arc<VdevSpace>> {
+        let vdevs = self.vdevs.read();
+        vdevs
+            .iter()
+            .flatten()
+            .filter(|vdev| vdev.geometry().class == class)
+            .cloned()
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Random allocations and frees over many txgs, against a plain list; reopened from the store in between.
+
+use super::{Extent, PoolSpace, Request};
+use crate::{
+    ClassKind, MapAppend, MapContents, MetaslabInfo, SpaceError, SpaceStore, StoreError,
+    VdevGeometry, VdevSpace,
+};
+use base::{ObjectId, Txg, VdevId};
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+struct MemoryStore {
+    state: RefCell<MemoryState>,
+}
+
+#[derive(Clone, Default)]
+struct MemoryState {
+    next: u64,
+    maps: BTreeMap<u64, MapContents>,
+    metaslabs: BTreeMap<(u64, usize), MetaslabInfo>,
+    logs: BTreeMap<u64, u64>,
+}
+
+impl SpaceStore for MemoryStore {
+    fn read(&self, object: ObjectId) -> Result<MapContents, StoreError> {
+        self.state
+            .borrow()
+            .maps
+            .get(&object.0)
+            .cloned()
+            .ok_or_else(|| "no such map".into())
+    }
+    fn length(&self, object: ObjectId) -> Result<u64, StoreError> {
+        Ok(self.read(object)?.bytes.len() as u64)
+    }
+    fn create(&self, vdev: VdevId, metaslab: usize) -> Result<ObjectId, StoreError> {
+        let object = new_map(&mut self.state.borrow_mut());
+        self.state
+            .borrow_mut()
+            .metaslabs
+            .entry((vdev.0, metaslab))
+            .or_default()
+            .object = object;
+        Ok(object)
+    }
+    fn append(&self, object: ObjectId, append: &MapAppend<'_>) -> Result<(), StoreError> {
+        let mut state = self.state.borrow_mut();
+        let map = state.maps.get_mut(&object.0).ok_or("no such map")?;
+        map.bytes.extend_from_slice(append.bytes);
+        map.allocated += append.allocated_change;
+        Ok(())
+    }
+    fn clear(&self, object: ObjectId) -> Result<(), StoreError> {
+        self.state
+            .borrow_mut()
+            .maps
+            .insert(object.0, MapContents::default());
+        Ok(())
+    }
+    fn set_unflushed(&self, vdev: VdevId, metaslab: usize, txg: Txg) -> Result<(), StoreError> {
+        self.state
+            .borrow_mut()
+            .metaslabs
+            .entry((vdev.0, metaslab))
+            .or_default()
+            .unflushed = txg;
+        Ok(())
+    }
+    fn log(&self, txg: Txg) -> Result<ObjectId, StoreError> {
+        let mut state = self.state.borrow_mut();
+        if let Some(log) = state.logs.get(&txg.0) {
+            return Ok(ObjectId(*log));
+        }
+        let object = new_map(&mut state);
+        state.logs.insert(txg.0, object.0);
+        Ok(object)
+    }
+    fn trim_logs(&self, before: Txg) -> Result<(), StoreError> {
+        self.state
+            .borrow_mut()
+            .logs
+            .retain(|txg, _| *txg >= before.0);
+        Ok(())
+    }
+    fn block_size(&self) -> usize {
+        512
+    }
+}
+
+fn new_map(state: &mut MemoryState) -> ObjectId {
+    state.next += 1;
+    state.maps.insert(state.next, MapContents::default());
+    ObjectId(state.next)
+}
+
+const SIZE: u64 = 256 << 10;
+
+fn open(store: &MemoryStore, vdevs: u64, logs: bool) -> PoolSpace {
+    let state = store.state.borrow().clone();
+    let spaces = (0..vdevs).map(|vdev| {
+        let geometry = VdevGeometry {
+            vdev: VdevId(vdev),
+            class: ClassKind::Normal,
+            ashift: 9,
+            metaslab_shift: 16,
+            size: SIZE,
+        };
+        let known: Vec<MetaslabInfo> = (0..geometry.metaslab_count())
+            .map(|index| {
+                let mut info = state
+                    .metaslabs
+                    .get(&(vdev, index))
+                    .copied()
+                    .unwrap_or_default();
+                info.allocated = state
+                    .maps
+                    .get(&info.object.0)
+                    .map_or(0, |map| map.allocated);
+                info
+            })
+            .collect();
+        Some(VdevSpace::new(geometry, &known))
+    });
+    let space = PoolSpace::new(spaces.collect(), 2, logs, logs);
+    for (txg, log) in &state.logs {
+        space
+            .replay_log(Txg(*txg), ObjectId(*log), &state.maps[log].bytes)
+            .unwrap();
+    }
+    space
+}
+
+fn check(space: &PoolSpace, store: &MemoryStore, held: &[Extent]) {
+    let bytes: u64 = held
+        .iter()
+        .map(|extent| extent.range.end - extent.range.start)
+        .sum();
+    assert_eq!(
+        space.allocated_bytes(ClassKind::Normal),
+        bytes,
+        "allocated bytes"
+    );
+    for vdev in space.vdevs() {
+        let free = vdev.free_ranges(store).unwrap();
+        let used = free.gaps(0..SIZE);
+        let mut wanted = crate::RangeSet::new();
+        for extent in held
+            .iter()
+            .filter(|extent| extent.vdev == vdev.geometry().vdev)
+        {
+            assert!(
+                wanted.insert(extent.range.clone()),
+                "allocated twice: {extent:?}"
+            );
+        }
+        assert_eq!(used, wanted, "what the maps call used");
+    }
+}
+
+fn run(steps: &[(u8, u64, usize)], vdevs: u64, logs: bool) {
+    let store = MemoryStore::default();
+    let mut space = open(&store, vdevs, logs);
+    let (mut txg, mut pass) = (Txg(4), 1);
+    let mut held: Vec<Extent> = Vec::new();
+    let mut resting: Vec<(Txg, Extent)> = Vec::new();
+    for (kind, size, which) in steps {
+        match kind {
+            0..5 => {
+                let copies = which % 3 + 1;
+                let class = ClassKind::Normal;
+                let request = Request {
+                    size: size * 512,
+                    copies,
+                    txg,
+                    class,
+                    hint: *which,
+                };
+                match space.allocate(&request, &store) {
+                    Ok(extents) => {
+                        assert_eq!(extents.len(), copies);
+                        for extent in &extents {
+                            let overlap = |other: &Extent| {
+                                other.vdev == extent.vdev
+                                    && other.range.start < extent.range.end
+                                    && extent.range.start < other.range.end
+                            };
+                            let rests = |(freed, other): &(Txg, Extent)| {
+                                txg.0 < freed.0 + 3 && overlap(other)
+                            };
+                            assert!(!resting.iter().any(rests), "used before it had rested");
+                        }
+                        held.extend(extents);
+                    }
+                    Err(SpaceError::NoSpace { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            5..8 if !held.is_empty() => {
+                let extent = held.swap_remove(which % held.len());
+                space.free(&extent).unwrap();
+                assert!(space.free(&extent).is_err(), "freed twice");
+                resting.push((txg, extent));
+            }
+            8 => {
+                space.sync(txg, pass, &store).unwrap();
+                pass += 1;
+            }
+            _ => {
+                if pass == 1 {
+                    space.flush_some(txg, &store).unwrap();
+                }
+                space.sync(txg, pass, &store).unwrap();
+                space.finish(txg).unwrap();
+                check(&space, &store, &held);
+                (txg, pass) = (txg.next(), 1);
+                if which % 4 == 0 {
+                    space = open(&store, vdevs, logs);
+                    resting.clear();
+                    check(&space, &store, &held);
+                }
+            }
+        }
+    }
+    space.flush_all(txg, &store).unwrap();
+    space.sync(txg, 1, &store).unwrap();
+    check(&space, &store, &held);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn maps_tell_what_is_in_use(
+        steps in prop::collection::vec((0..10_u8, 1..40_u64, 0..1000_usize), 1..300),
+        vdevs in 1..3_u64,
+        logs: bool,
+    ) {
+        run(&steps, vdevs, logs);
+    }
+}
+
+#[test]
+fn copies_are_kept_apart() {
+    let store = MemoryStore::default();
+    let request = Request {
+        size: 512,
+        copies: 3,
+        txg: Txg(4),
+        class: ClassKind::Normal,
+        hint: 0,
+    };
+    let extents = open(&store, 1, true).allocate(&request, &store).unwrap();
+    let metaslabs: Vec<u64> = extents
+        .iter()
+        .map(|extent| extent.range.start >> 16)
+        .collect();
+    assert_eq!(metaslabs.len(), 3);
+    assert!(metaslabs[0] != metaslabs[1] && metaslabs[1] != metaslabs[2]);
+    let extents = open(&store, 3, true).allocate(&request, &store).unwrap();
+    assert!(extents[0].vdev != extents[1].vdev && extents[1].vdev != extents[2].vdev);
+}
+
+#[test]
+fn metaslabs_are_as_large_as_those_of_new_pools() {
+    assert_eq!(VdevGeometry::metaslab_shift_for(91_750_400), 24);
+    assert_eq!(VdevGeometry::metaslab_shift_for(8 << 30), 29);
+    assert_eq!(VdevGeometry::metaslab_shift_for(1 << 40), 33);
+}
+
+#[test]
+fn logs_whose_changes_cancel_are_kept_or_dropped_together() {
+    let store = MemoryStore::default();
+    let space = open(&store, 1, true);
+    let request = |hint, txg| Request {
+        size: 512,
+        copies: 1,
+        txg,
+        class: ClassKind::Normal,
+        hint,
+    };
+    let end = |txg| {
+        space.sync(txg, 1, &store).unwrap();
+        space.finish(txg).unwrap();
+    };
+    let first = space
+        .allocate(&request(0, Txg(4)), &store)
+        .unwrap()
+        .remove(0);
+    end(Txg(4));
+    // The other metaslab's logs begin with txg 5, where the first's allocation is freed.
+    let second = space
+        .allocate(&request(1, Txg(5)), &store)
+        .unwrap()
+        .remove(0);
+    assert_ne!(first.range.start >> 16, second.range.start >> 16);
+    space.free(&first).unwrap();
+    end(Txg(5));
+    space.trim_logs(Txg(6), &store).unwrap();
+    check(&open(&store, 1, true), &store, &[second]);
+}

@@ -1,0 +1,206 @@
+//! The space of one top-level vdev: its metaslabs.
+
+use crate::metaslab::{Metaslab, Place};
+use crate::{RangeSet, SpaceError, SpaceStore};
+use base::{ObjectId, Txg, VdevId};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a vdev's space is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClassKind {
+    /// Data and metadata.
+    Normal,
+    /// The intent log.
+    Log,
+    /// Metadata and small blocks.
+    Special,
+    /// Deduplication tables.
+    Dedup,
+}
+
+/// How a top-level vdev is cut into metaslabs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VdevGeometry {
+    /// Index in the pool.
+    pub vdev: VdevId,
+    /// What it is for.
+    pub class: ClassKind,
+    /// log2 of the smallest allocation, bytes.
+    pub ashift: u32,
+    /// log2 of a metaslab's size, bytes.
+    pub metaslab_shift: u32,
+    /// Allocatable bytes of the vdev.
+    pub size: u64,
+}
+
+/// What is known of a metaslab at import.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MetaslabInfo {
+    /// Its space map; 0 if it was never used.
+    pub object: ObjectId,
+    /// The allocated bytes that the map's header says.
+    pub allocated: i64,
+    /// The txg from which on its changes are in the logs; 0 without logs.
+    pub unflushed: Txg,
+}
+
+/// The space of one top-level vdev.
+#[derive(Debug)]
+pub struct VdevSpace {
+    geometry: VdevGeometry,
+    metaslabs: Vec<Arc<Metaslab>>,
+    /// Whether new blocks may go here.
+    allocatable: AtomicBool,
+}
+
+impl VdevGeometry {
+    /// How many whole metaslabs there are.
+    #[must_use]
+    pub fn metaslab_count(&self) -> usize {
+        usize::try_from(self.size.checked_shr(self.metaslab_shift).unwrap_or(0)).unwrap_or(0)
+    }
+
+    /// The metaslab shift of a new vdev of that size: some 200 metaslabs, none below 16 MB or above 16 GB.
+    ///
+    /// Source: the behaviour notes on allocation.
+    #[must_use]
+    pub fn metaslab_shift_for(size: u64) -> u32 {
+        const COUNT_DEFAULT: u64 = 200;
+        const COUNT_MIN: u64 = 16;
+        const COUNT_MAX: u64 = 131_072;
+        const SHIFT_DEFAULT: u32 = 29;
+        let highbit = |value: u64| value.checked_ilog2().map_or(0, |log| log + 1);
+        let count = size >> SHIFT_DEFAULT;
+        let shift = if count < COUNT_MIN {
+            highbit(size / COUNT_MIN)
+        } else if count > COUNT_DEFAULT {
+            highbit(size / COUNT_DEFAULT)
+        } else {
+            SHIFT_DEFAULT
+        };
+        match shift {
+            ..24 => 24,
+            24..=34 => shift,
+            _ if size >> 34 > COUNT_MAX => highbit(size / COUNT_MAX),
+            _ => 34,
+        }
+    }
+}
+
+impl VdevSpace {
+    /// The space of a vdev whose metaslabs are `known`, in order; those beyond its end were never used.
+    #[must_use]
+    pub fn new(geometry: VdevGeometry, known: &[MetaslabInfo]) -> Self {
+        let size = 1_u64 << geometry.metaslab_shift;
+        let metaslabs = (0..geometry.metaslab_count()).map(|index| {
+            let start = index as u64 * size;
+            let info = known.get(index).copied().unwrap_or_default();
+            let place = Place {
+                vdev: geometry.vdev,
+                index,
+                range: start..start + size,
+                shift: geometry.ashift,
+            };
+            Arc::new(Metaslab::new(
+                place,
+                info.object,
+                info.allocated,
+                info.unflushed,
+            ))
+        });
+        let metaslabs = metaslabs.collect();
+        Self {
+            geometry,
+            metaslabs,
+            allocatable: AtomicBool::new(true),
+        }
+    }
+
+    /// The vdev's geometry.
+    #[must_use]
+    pub fn geometry(&self) -> &VdevGeometry {
+        &self.geometry
+    }
+
+    /// Whether new blocks may go here: not while the vdev is faulted or being removed.
+    pub fn set_allocatable(&self, allocatable: bool) {
+        self.allocatable.store(allocatable, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_allocatable(&self) -> bool {
+        self.allocatable.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn metaslabs(&self) -> &[Arc<Metaslab>] {
+        &self.metaslabs
+    }
+
+    /// Bytes in use.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> u64 {
+        let sum: i64 = self
+            .metaslabs
+            .iter()
+            .map(|metaslab| metaslab.allocated())
+            .sum();
+        u64::try_from(sum).unwrap_or(0)
+    }
+
+    /// Bytes of all metaslabs.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        (self.metaslabs.len() as u64) << self.geometry.metaslab_shift
+    }
+
+    /// Bytes freed that may not be used again yet.
+    #[must_use]
+    pub fn deferred_bytes(&self) -> u64 {
+        self.metaslabs
+            .iter()
+            .map(|metaslab| metaslab.deferred_bytes())
+            .sum()
+    }
+
+    /// Free segments by log2 of their size, summed over loaded metaslabs.
+    #[must_use]
+    pub fn histogram(&self) -> [u64; 64] {
+        let mut sum = [0; 64];
+        for buckets in self
+            .metaslabs
+            .iter()
+            .filter_map(|metaslab| metaslab.histogram())
+        {
+            for (total, count) in sum.iter_mut().zip(buckets) {
+                *total += count;
+            }
+        }
+        sum
+    }
+
+    /// The metaslab that holds a range of the vdev.
+    pub(crate) fn metaslab(&self, range: &Range<u64>) -> Result<&Arc<Metaslab>, SpaceError> {
+        let index =
+            usize::try_from(range.start >> self.geometry.metaslab_shift).unwrap_or(usize::MAX);
+        self.metaslabs
+            .get(index)
+            .filter(|metaslab| range.end <= metaslab.place().range.end)
+            .ok_or_else(|| SpaceError::Outside {
+                vdev: self.geometry.vdev,
+                range: range.clone(),
+            })
+    }
+
+    /// Everything that the maps call free, for a check of the whole pool.
+    ///
+    /// # Errors
+    /// A map cannot be read or contradicts itself.
+    pub fn free_ranges(&self, store: &dyn SpaceStore) -> Result<RangeSet, SpaceError> {
+        let mut free = RangeSet::new();
+        for metaslab in &self.metaslabs {
+            free.extend(metaslab.free_ranges(store)?.iter().collect::<Vec<_>>());
+        }
+        Ok(free)
+    }
+}
