@@ -1,5 +1,6 @@
 //! The typed admin service that the daemon offers and the commands use.
 
+pub mod client;
 mod date;
 mod failure;
 mod message;

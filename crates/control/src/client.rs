@@ -1,0 +1,185 @@
+//! The commands' side of the socket: which daemons run, and how to ask them.
+//!
+//! A daemon listens on `GUID.sock` (hexadecimal, for pool names do not fit a socket's path) in the
+//! runtime directory. Sockets nobody listens on are passed over.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::geteuid;
+
+use crate::message::{Request, Response};
+use crate::wire::{WireError, receive, send};
+use crate::{Failure, FailureKind};
+
+#[cfg(test)]
+mod tests;
+
+/// How long a daemon may take to say who it is.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where daemons have their sockets: `$MILLPOND_RUN`, or a place of the user's own.
+#[must_use]
+pub fn runtime_directory() -> PathBuf {
+    if let Some(directory) = std::env::var_os("MILLPOND_RUN") {
+        return directory.into();
+    }
+    let uid = geteuid();
+    if uid.is_root() {
+        return "/run/millpond".into();
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(directory) => Path::new(&directory).join("millpond"),
+        None => format!("/tmp/millpond-{}", uid.as_raw()).into(),
+    }
+}
+
+/// The socket of a pool's daemon.
+#[must_use]
+pub fn socket_path(guid: u64) -> PathBuf {
+    runtime_directory().join(format!("{guid:016x}.sock"))
+}
+
+/// A connection to the daemon of one pool.
+#[derive(Debug)]
+pub struct Connection {
+    stream: UnixStream,
+    pool: String,
+    guid: u64,
+    pid: u32,
+}
+
+impl Connection {
+    /// Connects to a socket and learns whose it is; nothing if nobody listens.
+    pub fn open(socket: &Path) -> Result<Option<Self>, Failure> {
+        let broken = |error: &dyn std::fmt::Display| {
+            Failure::new(
+                FailureKind::Service,
+                format!("cannot reach {}: {error}", socket.display()),
+            )
+        };
+        let stream = match UnixStream::connect(socket) {
+            Ok(stream) => stream,
+            Err(error) if is_nobody(&error) => return Ok(None),
+            Err(error) => return Err(broken(&error)),
+        };
+        stream
+            .set_read_timeout(Some(HELLO_TIMEOUT))
+            .map_err(|error| broken(&error))?;
+        let mut found = Self {
+            stream,
+            pool: String::new(),
+            guid: 0,
+            pid: 0,
+        };
+        let mut hello = None;
+        found
+            .call(&Request::Hello, &mut |part| {
+                hello = Some(part);
+                Ok(())
+            })
+            .map_err(|failure| broken(&failure))?;
+        let Some(Response::Hello {
+            pool, guid, pid, ..
+        }) = hello
+        else {
+            return Err(broken(&"it does not say which pool it serves"));
+        };
+        found
+            .stream
+            .set_read_timeout(None)
+            .map_err(|error| broken(&error))?;
+        Ok(Some(Self {
+            pool,
+            guid,
+            pid,
+            ..found
+        }))
+    }
+
+    /// The pool's name.
+    #[must_use]
+    pub fn pool(&self) -> &str {
+        &self.pool
+    }
+
+    /// The pool's guid.
+    #[must_use]
+    pub const fn guid(&self) -> u64 {
+        self.guid
+    }
+
+    /// The daemon's process.
+    #[must_use]
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Asks, hands every part of the answer to `part`, and returns how it ended. A failure of
+    /// `part` ends the conversation: the connection is then of no more use.
+    pub fn call(
+        &mut self,
+        request: &Request,
+        part: &mut dyn FnMut(Response) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let broken = |error: WireError| {
+            Failure::new(
+                FailureKind::Service,
+                format!("the daemon broke off: {error}"),
+            )
+        };
+        send(&mut self.stream, request).map_err(broken)?;
+        loop {
+            match receive::<Response>(&mut self.stream).map_err(broken)? {
+                Some(Response::Done) => return Ok(()),
+                Some(Response::Failed(failure)) => return Err(failure),
+                Some(response) => part(response)?,
+                None => {
+                    let ended = io::Error::from(io::ErrorKind::UnexpectedEof);
+                    return Err(broken(ended.into()));
+                }
+            }
+        }
+    }
+}
+
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+    )
+}
+
+/// Connections to all daemons of this user, by pool name.
+pub fn running() -> Result<Vec<Connection>, Failure> {
+    let directory = runtime_directory();
+    let entries = match std::fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            let text = format!("cannot read {}: {error}", directory.display());
+            return Err(Failure::new(FailureKind::Service, text));
+        }
+    };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "sock")
+        {
+            found.extend(Connection::open(&path)?);
+        }
+    }
+    found.sort_by(|a, b| a.pool.cmp(&b.pool));
+    Ok(found)
+}
+
+/// A connection to the daemon of the named pool.
+pub fn connect(pool: &str) -> Result<Option<Connection>, Failure> {
+    Ok(running()?
+        .into_iter()
+        .find(|connection| connection.pool == pool))
+}

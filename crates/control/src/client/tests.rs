@@ -1,0 +1,37 @@
+use super::*;
+use std::os::unix::net::UnixListener;
+
+#[test]
+fn a_daemon_is_asked_and_answers() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("1.sock");
+    assert!(Connection::open(&socket).unwrap().is_none());
+    let listener = UnixListener::bind(&socket).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while let Some(request) = receive::<Request>(&mut stream).unwrap() {
+            if request == Request::Hello {
+                let hello = Response::Hello {
+                    pool: "tank".into(),
+                    guid: 7,
+                    pid: 1,
+                    version: "0".into(),
+                };
+                send(&mut stream, &hello).unwrap();
+                send(&mut stream, &Response::Done).unwrap();
+            } else {
+                let failure = Failure::cannot(FailureKind::Busy, "export", "tank", "pool is busy");
+                send(&mut stream, &Response::Failed(failure)).unwrap();
+            }
+        }
+    });
+    let mut connection = Connection::open(&socket).unwrap().unwrap();
+    assert_eq!((connection.pool(), connection.guid()), ("tank", 7));
+    let failure = connection
+        .call(&Request::Status, &mut |_| Ok(()))
+        .unwrap_err();
+    assert_eq!(failure.to_string(), "cannot export 'tank': pool is busy");
+    drop(connection);
+    server.join().unwrap();
+    assert!(Connection::open(&socket).unwrap().is_none());
+}

@@ -1,0 +1,375 @@
+//! Command lines: one table of commands and flags drives parser, usage texts and completions.
+//!
+//! The grammar is that of the classic tools: single-letter flags may be bundled (`-Hp`), a value
+//! may be attached or follow (`-o a=b`, `-oa=b`), operands and flags mix, `--` ends the flags.
+//! Parsing is pure; nothing is printed here.
+
+use thiserror::Error;
+
+#[cfg(test)]
+mod tests;
+
+/// A flag of a command.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    /// The letter, or the word of a flag that has only a long form.
+    pub(crate) key: &'static str,
+    /// A long form besides the letter.
+    pub(crate) long: Option<&'static str>,
+    /// What stands for its value in usage texts; none: it has no value.
+    pub(crate) value: Option<&'static str>,
+    /// What it does.
+    pub(crate) help: &'static str,
+}
+
+/// A flag without a value.
+pub(crate) const fn switch(key: &'static str, help: &'static str) -> Flag {
+    Flag { key, long: None, value: None, help }
+}
+
+/// A flag with a value.
+pub(crate) const fn option(key: &'static str, value: &'static str, help: &'static str) -> Flag {
+    Flag { key, long: None, value: Some(value), help }
+}
+
+impl Flag {
+    /// The same with a long form.
+    pub(crate) const fn or(self, long: &'static str) -> Self {
+        Self { long: Some(long), ..self }
+    }
+
+    fn letter(&self) -> Option<char> {
+        let mut letters = self.key.chars();
+        letters.next().filter(|_| letters.next().is_none())
+    }
+
+    fn answers_to_word(&self, word: &str) -> bool {
+        self.long == Some(word) || (self.letter().is_none() && self.key == word)
+    }
+}
+
+/// How many operands a command takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operands {
+    /// At least.
+    pub(crate) least: usize,
+    /// At most.
+    pub(crate) most: usize,
+    /// The message when there are too few.
+    pub(crate) missing: &'static str,
+}
+
+impl Operands {
+    /// No operand.
+    pub(crate) const NONE: Self = Self { least: 0, most: 0, missing: "" };
+    /// As many as one likes.
+    pub(crate) const ANY: Self = Self { least: 0, most: usize::MAX, missing: "" };
+
+    /// At least so many.
+    pub(crate) const fn at_least(least: usize, missing: &'static str) -> Self {
+        Self { least, most: usize::MAX, missing }
+    }
+
+    /// Exactly so many.
+    pub(crate) const fn exactly(count: usize, missing: &'static str) -> Self {
+        Self { least: count, most: count, missing }
+    }
+
+    /// Between the two.
+    pub(crate) const fn between(least: usize, most: usize, missing: &'static str) -> Self {
+        Self { least, most, missing }
+    }
+}
+
+/// A command of a program.
+pub(crate) struct Command {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Other names.
+    pub(crate) aliases: &'static [&'static str],
+    /// What it does, in a line.
+    pub(crate) summary: &'static str,
+    /// How its operands are written; one usage line each.
+    pub(crate) forms: &'static [&'static str],
+    /// Its flags.
+    pub(crate) flags: &'static [Flag],
+    /// How many operands it takes.
+    pub(crate) operands: Operands,
+    /// What runs it.
+    pub(crate) run: fn(&Invocation) -> crate::Outcome,
+}
+
+/// A program: `zpool`, `zfs` or `millpond`.
+pub(crate) struct Program {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) summary: &'static str,
+    /// Its commands.
+    pub(crate) commands: &'static [Command],
+}
+
+/// Why a command line is refused; the exit status is 2.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum GrammarError {
+    /// Nothing but the program's name.
+    #[error("missing command")]
+    NoCommand,
+    /// No such command.
+    #[error("unrecognized command '{0}'")]
+    NoSuchCommand(String),
+    /// No such flag.
+    #[error("invalid option '{0}'")]
+    NoSuchFlag(String),
+    /// A flag without the value it needs.
+    #[error("missing argument for '{0}' option")]
+    NoValue(String),
+    /// A flag with a value it does not take.
+    #[error("option '{0}' takes no argument")]
+    UnwantedValue(String),
+    /// Too few operands.
+    #[error("{0}")]
+    TooFew(&'static str),
+    /// Too many operands.
+    #[error("too many arguments")]
+    TooMany,
+}
+
+/// A command line that was understood.
+#[derive(Debug, Default)]
+pub(crate) struct Invocation {
+    /// The line as it was typed, for the pool's history.
+    pub(crate) line: String,
+    flags: Vec<(&'static str, Option<String>)>,
+    operands: Vec<String>,
+}
+
+impl Invocation {
+    /// True if the flag was given.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.flags.iter().any(|(flag, _)| *flag == key)
+    }
+
+    /// The last value of a flag.
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        self.values(key).last()
+    }
+
+    /// All values of a flag, in order.
+    pub(crate) fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.flags
+            .iter()
+            .filter(move |(flag, _)| *flag == key)
+            .filter_map(|(_, value)| value.as_deref())
+    }
+
+    /// All flags with their values, in order.
+    pub(crate) fn flags(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
+        self.flags.iter().map(|(flag, value)| (*flag, value.as_deref()))
+    }
+
+    /// The operands.
+    pub(crate) fn operands(&self) -> &[String] {
+        &self.operands
+    }
+
+    /// The operand at a place that the table guarantees, or an empty text.
+    pub(crate) fn operand(&self, index: usize) -> &str {
+        self.operands.get(index).map_or("", String::as_str)
+    }
+}
+
+/// What a command line asks for.
+pub(crate) enum Parsed {
+    /// Run a command.
+    Run(&'static Command, Invocation),
+    /// Explain a command.
+    Help(&'static Command),
+    /// Explain the program.
+    Overview,
+    /// Print the version.
+    Version,
+}
+
+impl Program {
+    /// Finds a command by its name or another name.
+    pub(crate) fn command(&self, name: &str) -> Option<&'static Command> {
+        self.commands.iter().find(|c| c.name == name || c.aliases.contains(&name))
+    }
+
+    /// Understands the arguments after the program's name.
+    pub(crate) fn parse(
+        &self,
+        arguments: &[String],
+    ) -> Result<Parsed, (GrammarError, Option<&'static Command>)> {
+        let Some(name) = arguments.first() else { return Err((GrammarError::NoCommand, None)) };
+        match name.as_str() {
+            "-?" | "--help" | "-h" => return Ok(Parsed::Overview),
+            "--version" | "-V" => return Ok(Parsed::Version),
+            "help" => {
+                return match arguments.get(1) {
+                    None => Ok(Parsed::Overview),
+                    Some(topic) => self
+                        .command(topic)
+                        .map(Parsed::Help)
+                        .ok_or_else(|| (GrammarError::NoSuchCommand(topic.clone()), None)),
+                };
+            }
+            _ => {}
+        }
+        let command = self
+            .command(name)
+            .ok_or_else(|| (GrammarError::NoSuchCommand(name.clone()), None))?;
+        if arguments[1..].iter().any(|a| a == "-?" || a == "--help") {
+            return Ok(Parsed::Help(command));
+        }
+        let mut invocation =
+            command.parse(&arguments[1..]).map_err(|error| (error, Some(command)))?;
+        invocation.line = format!("{} {}", self.name, arguments.join(" "));
+        Ok(Parsed::Run(command, invocation))
+    }
+}
+
+impl Command {
+    /// Understands the arguments after the command's name.
+    pub(crate) fn parse(&self, arguments: &[String]) -> Result<Invocation, GrammarError> {
+        let mut found = Invocation::default();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            if argument == "--" {
+                found.operands.extend(rest.by_ref().cloned());
+            } else if let Some(word) = argument.strip_prefix("--") {
+                self.long_flag(word, &mut rest, &mut found)?;
+            } else if argument.len() > 1 && argument.starts_with('-') {
+                self.letters(&argument[1..], &mut rest, &mut found)?;
+            } else {
+                found.operands.push(argument.clone());
+            }
+        }
+        let count = found.operands.len();
+        if count < self.operands.least {
+            return Err(GrammarError::TooFew(self.operands.missing));
+        }
+        if count > self.operands.most {
+            return Err(GrammarError::TooMany);
+        }
+        Ok(found)
+    }
+
+    fn long_flag<'a>(
+        &self,
+        word: &str,
+        rest: &mut impl Iterator<Item = &'a String>,
+        found: &mut Invocation,
+    ) -> Result<(), GrammarError> {
+        let (word, attached) = match word.split_once('=') {
+            Some((word, value)) => (word, Some(value.to_owned())),
+            None => (word, None),
+        };
+        let flag = self
+            .flags
+            .iter()
+            .find(|flag| flag.answers_to_word(word))
+            .ok_or_else(|| GrammarError::NoSuchFlag(format!("--{word}")))?;
+        let value = match (flag.value, attached) {
+            (Some(_), Some(value)) => Some(value),
+            (Some(_), None) => {
+                let next = rest.next();
+                Some(next.ok_or_else(|| GrammarError::NoValue(word.to_owned()))?.clone())
+            }
+            (None, None) => None,
+            (None, Some(_)) => return Err(GrammarError::UnwantedValue(word.to_owned())),
+        };
+        found.flags.push((flag.key, value));
+        Ok(())
+    }
+
+    fn letters<'a>(
+        &self,
+        letters: &str,
+        rest: &mut impl Iterator<Item = &'a String>,
+        found: &mut Invocation,
+    ) -> Result<(), GrammarError> {
+        for (at, letter) in letters.char_indices() {
+            let flag = self
+                .flags
+                .iter()
+                .find(|flag| flag.letter() == Some(letter))
+                .ok_or_else(|| GrammarError::NoSuchFlag(letter.to_string()))?;
+            if flag.value.is_none() {
+                found.flags.push((flag.key, None));
+                continue;
+            }
+            let attached = &letters[at + letter.len_utf8()..];
+            let value = if attached.is_empty() {
+                rest.next().ok_or_else(|| GrammarError::NoValue(letter.to_string()))?.clone()
+            } else {
+                attached.to_owned()
+            };
+            found.flags.push((flag.key, Some(value)));
+            break;
+        }
+        Ok(())
+    }
+
+    /// The usage lines: flags in brackets, then the operands.
+    pub(crate) fn usage(&self) -> String {
+        let mut flags = String::new();
+        let letters: String =
+            self.flags.iter().filter(|f| f.value.is_none()).filter_map(Flag::letter).collect();
+        if !letters.is_empty() {
+            flags += &format!(" [-{letters}]");
+        }
+        for flag in self.flags {
+            match (flag.letter(), flag.value) {
+                (Some(letter), Some(value)) => flags += &format!(" [-{letter} {value}]"),
+                (None, Some(value)) => flags += &format!(" [--{} {value}]", flag.key),
+                (None, None) => flags += &format!(" [--{}]", flag.key),
+                (Some(_), None) => {}
+            }
+        }
+        let mut out = String::new();
+        for form in self.forms {
+            let space = if form.is_empty() { "" } else { " " };
+            out += &format!("\t{}{flags}{space}{form}\n", self.name);
+        }
+        out
+    }
+
+    /// The usage lines with every flag explained.
+    pub(crate) fn help(&self) -> String {
+        let mut out = format!("{}\n\nusage:\n{}", self.summary, self.usage());
+        if !self.aliases.is_empty() {
+            out += &format!("\nalso called: {}\n", self.aliases.join(", "));
+        }
+        if !self.flags.is_empty() {
+            out += "\nflags:\n";
+        }
+        for flag in self.flags {
+            let mut names = match flag.letter() {
+                Some(letter) => format!("-{letter}"),
+                None => format!("--{}", flag.key),
+            };
+            if let Some(long) = flag.long {
+                names += &format!(", --{long}");
+            }
+            if let Some(value) = flag.value {
+                names += &format!(" {value}");
+            }
+            out += &format!("    {names:<26} {}\n", flag.help);
+        }
+        out
+    }
+}
+
+impl Program {
+    /// The commands and what they do.
+    pub(crate) fn overview(&self) -> String {
+        let mut out = format!("{}\n\nusage: {} command args ...\n\n", self.summary, self.name);
+        for command in self.commands {
+            out += &format!("    {:<12} {}\n", command.name, command.summary);
+        }
+        out += &format!("\nFor more about a command: {} help command\n", self.name);
+        out
+    }
+}
