@@ -46,6 +46,8 @@ pub enum Request {
     },
     /// What is mounted.
     Mounted,
+    /// Locks, queues, latencies and counters, as lines.
+    Metrics,
     /// A change, with the command line for the pool's history.
     Change {
         /// What to do.

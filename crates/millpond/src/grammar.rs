@@ -24,18 +24,31 @@ pub(crate) struct Flag {
 
 /// A flag without a value.
 pub(crate) const fn switch(key: &'static str, help: &'static str) -> Flag {
-    Flag { key, long: None, value: None, help }
+    Flag {
+        key,
+        long: None,
+        value: None,
+        help,
+    }
 }
 
 /// A flag with a value.
 pub(crate) const fn option(key: &'static str, value: &'static str, help: &'static str) -> Flag {
-    Flag { key, long: None, value: Some(value), help }
+    Flag {
+        key,
+        long: None,
+        value: Some(value),
+        help,
+    }
 }
 
 impl Flag {
     /// The same with a long form.
     pub(crate) const fn or(self, long: &'static str) -> Self {
-        Self { long: Some(long), ..self }
+        Self {
+            long: Some(long),
+            ..self
+        }
     }
 
     fn letter(&self) -> Option<char> {
@@ -61,23 +74,43 @@ pub(crate) struct Operands {
 
 impl Operands {
     /// No operand.
-    pub(crate) const NONE: Self = Self { least: 0, most: 0, missing: "" };
+    pub(crate) const NONE: Self = Self {
+        least: 0,
+        most: 0,
+        missing: "",
+    };
     /// As many as one likes.
-    pub(crate) const ANY: Self = Self { least: 0, most: usize::MAX, missing: "" };
+    pub(crate) const ANY: Self = Self {
+        least: 0,
+        most: usize::MAX,
+        missing: "",
+    };
 
     /// At least so many.
     pub(crate) const fn at_least(least: usize, missing: &'static str) -> Self {
-        Self { least, most: usize::MAX, missing }
+        Self {
+            least,
+            most: usize::MAX,
+            missing,
+        }
     }
 
     /// Exactly so many.
     pub(crate) const fn exactly(count: usize, missing: &'static str) -> Self {
-        Self { least: count, most: count, missing }
+        Self {
+            least: count,
+            most: count,
+            missing,
+        }
     }
 
     /// Between the two.
     pub(crate) const fn between(least: usize, most: usize, missing: &'static str) -> Self {
-        Self { least, most, missing }
+        Self {
+            least,
+            most,
+            missing,
+        }
     }
 }
 
@@ -152,7 +185,8 @@ impl Invocation {
 
     /// The last value of a flag.
     pub(crate) fn value(&self, key: &str) -> Option<&str> {
-        self.values(key).last()
+        let last = self.flags.iter().rev().find(|(flag, _)| *flag == key);
+        last.and_then(|(_, value)| value.as_deref())
     }
 
     /// All values of a flag, in order.
@@ -165,7 +199,9 @@ impl Invocation {
 
     /// All flags with their values, in order.
     pub(crate) fn flags(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
-        self.flags.iter().map(|(flag, value)| (*flag, value.as_deref()))
+        self.flags
+            .iter()
+            .map(|(flag, value)| (*flag, value.as_deref()))
     }
 
     /// The operands.
@@ -194,7 +230,9 @@ pub(crate) enum Parsed {
 impl Program {
     /// Finds a command by its name or another name.
     pub(crate) fn command(&self, name: &str) -> Option<&'static Command> {
-        self.commands.iter().find(|c| c.name == name || c.aliases.contains(&name))
+        self.commands
+            .iter()
+            .find(|c| c.name == name || c.aliases.contains(&name))
     }
 
     /// Understands the arguments after the program's name.
@@ -202,7 +240,9 @@ impl Program {
         &self,
         arguments: &[String],
     ) -> Result<Parsed, (GrammarError, Option<&'static Command>)> {
-        let Some(name) = arguments.first() else { return Err((GrammarError::NoCommand, None)) };
+        let Some(name) = arguments.first() else {
+            return Err((GrammarError::NoCommand, None));
+        };
         match name.as_str() {
             "-?" | "--help" | "-h" => return Ok(Parsed::Overview),
             "--version" | "-V" => return Ok(Parsed::Version),
@@ -223,8 +263,9 @@ impl Program {
         if arguments[1..].iter().any(|a| a == "-?" || a == "--help") {
             return Ok(Parsed::Help(command));
         }
-        let mut invocation =
-            command.parse(&arguments[1..]).map_err(|error| (error, Some(command)))?;
+        let mut invocation = command
+            .parse(&arguments[1..])
+            .map_err(|error| (error, Some(command)))?;
         invocation.line = format!("{} {}", self.name, arguments.join(" "));
         Ok(Parsed::Run(command, invocation))
     }
@@ -275,7 +316,10 @@ impl Command {
             (Some(_), Some(value)) => Some(value),
             (Some(_), None) => {
                 let next = rest.next();
-                Some(next.ok_or_else(|| GrammarError::NoValue(word.to_owned()))?.clone())
+                Some(
+                    next.ok_or_else(|| GrammarError::NoValue(word.to_owned()))?
+                        .clone(),
+                )
             }
             (None, None) => None,
             (None, Some(_)) => return Err(GrammarError::UnwantedValue(word.to_owned())),
@@ -302,7 +346,9 @@ impl Command {
             }
             let attached = &letters[at + letter.len_utf8()..];
             let value = if attached.is_empty() {
-                rest.next().ok_or_else(|| GrammarError::NoValue(letter.to_string()))?.clone()
+                rest.next()
+                    .ok_or_else(|| GrammarError::NoValue(letter.to_string()))?
+                    .clone()
             } else {
                 attached.to_owned()
             };
@@ -315,8 +361,12 @@ impl Command {
     /// The usage lines: flags in brackets, then the operands.
     pub(crate) fn usage(&self) -> String {
         let mut flags = String::new();
-        let letters: String =
-            self.flags.iter().filter(|f| f.value.is_none()).filter_map(Flag::letter).collect();
+        let letters: String = self
+            .flags
+            .iter()
+            .filter(|f| f.value.is_none())
+            .filter_map(Flag::letter)
+            .collect();
         if !letters.is_empty() {
             flags += &format!(" [-{letters}]");
         }
@@ -365,11 +415,41 @@ impl Command {
 impl Program {
     /// The commands and what they do.
     pub(crate) fn overview(&self) -> String {
-        let mut out = format!("{}\n\nusage: {} command args ...\n\n", self.summary, self.name);
+        let mut out = format!(
+            "{}\n\nusage: {} command args ...\n\n",
+            self.summary, self.name
+        );
         for command in self.commands {
             out += &format!("    {:<12} {}\n", command.name, command.summary);
         }
         out += &format!("\nFor more about a command: {} help command\n", self.name);
         out
+    }
+}
+
+impl Program {
+    /// A bash function that completes commands and their flags.
+    pub(crate) fn bash_completion(&self) -> String {
+        let name = self.name;
+        let commands: Vec<&str> = self.commands.iter().map(|command| command.name).collect();
+        let mut cases = String::new();
+        for command in self.commands {
+            let flags: Vec<String> = command
+                .flags
+                .iter()
+                .map(|flag| match flag.letter() {
+                    Some(letter) => format!("-{letter}"),
+                    None => format!("--{}", flag.key),
+                })
+                .collect();
+            cases += &format!("        {}) words='{}' ;;\n", command.name, flags.join(" "));
+        }
+        format!(
+            "_millpond_{name}() {{\n    local words=''\n    [ \"$COMP_CWORD\" = 1 ] && words='{}'\n    \
+             case \"${{COMP_WORDS[1]}}\" in\n{cases}    esac\n    COMPREPLY=($(compgen -W \"$words\" \
+             -- \"${{COMP_WORDS[COMP_CWORD]}}\"))\n}}\ncomplete -o default -F _millpond_{name} \
+             {name}\n",
+            commands.join(" ")
+        )
     }
 }

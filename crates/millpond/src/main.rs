@@ -1,2 +1,89 @@
 //! The one binary: `millpond`, also answering to `zpool`, `zfs` and `zdb`.
-fn main() {}
+
+mod arguments;
+mod daemons;
+mod grammar;
+mod output;
+mod own;
+mod zfs;
+mod zpool;
+
+use std::process::ExitCode;
+
+use grammar::{Command, GrammarError, Parsed, Program};
+use output::{Stop, complain, print};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How a command ends.
+pub(crate) type Outcome = Result<(), Stop>;
+
+fn main() -> ExitCode {
+    let mut words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let called = if words.is_empty() {
+        String::new()
+    } else {
+        words.remove(0)
+    };
+    let called = called.rsplit('/').next().unwrap_or_default().to_owned();
+    // `millpond zpool …` is `zpool …`.
+    let program = match program_named(&called) {
+        Some(program) => program,
+        None => match words.first().and_then(|word| program_named(word)) {
+            Some(program) => {
+                words.remove(0);
+                program
+            }
+            None => &own::PROGRAM,
+        },
+    };
+    ExitCode::from(run(program, &words))
+}
+
+fn program_named(name: &str) -> Option<&'static Program> {
+    match name {
+        "zpool" => Some(&zpool::PROGRAM),
+        "zfs" => Some(&zfs::PROGRAM),
+        "zdb" => Some(&own::ZDB),
+        _ => None,
+    }
+}
+
+fn run(program: &'static Program, words: &[String]) -> u8 {
+    let (command, outcome) = match program.parse(words) {
+        Err((error, command)) => return refuse(program, command, &error),
+        Ok(Parsed::Overview) => (None, print(&program.overview())),
+        Ok(Parsed::Version) => (None, print(&output::version_text())),
+        Ok(Parsed::Help(command)) => (Some(command), print(&command.help())),
+        Ok(Parsed::Run(command, invocation)) => (Some(command), (command.run)(&invocation)),
+    };
+    match outcome {
+        Ok(()) => 0,
+        Err(Stop::Quiet(status)) => status,
+        Err(Stop::Failure(failure)) => {
+            complain(&failure);
+            failure.status()
+        }
+        Err(Stop::Usage(message)) => {
+            complain(&message);
+            explain(program, command);
+            2
+        }
+    }
+}
+
+fn refuse(program: &Program, command: Option<&Command>, error: &GrammarError) -> u8 {
+    complain(error);
+    explain(program, command);
+    2
+}
+
+fn explain(program: &Program, command: Option<&Command>) {
+    match command {
+        Some(command) => complain(&format!("usage:\n{}", command.usage().trim_end())),
+        None => complain(&program.overview().trim_end()),
+    }
+}

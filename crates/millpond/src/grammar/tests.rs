@@ -22,11 +22,19 @@ static LIST: Command = Command {
     run: nothing,
 };
 
-static PROGRAM: Program =
-    Program { name: "zfs", summary: "Datasets.", commands: std::slice::from_ref(&LIST) };
+static PROGRAM: Program = Program {
+    name: "zfs",
+    summary: "Datasets.",
+    commands: std::slice::from_ref(&LIST),
+};
 
 fn parse(line: &str) -> Result<Invocation, GrammarError> {
-    LIST.parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    LIST.parse(
+        &line
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>(),
+    )
 }
 
 #[test]
@@ -59,14 +67,23 @@ fn refusals() {
 
 #[test]
 fn programs() {
-    let arguments = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let arguments = |line: &str| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let parse = |line: &str| PROGRAM.parse(&arguments(line));
     assert!(matches!(parse(""), Err((GrammarError::NoCommand, None))));
-    assert!(matches!(parse("nope"), Err((GrammarError::NoSuchCommand(_), None))));
+    assert!(matches!(
+        parse("nope"),
+        Err((GrammarError::NoSuchCommand(_), None))
+    ));
     assert!(matches!(parse("help list"), Ok(Parsed::Help(_))));
     assert!(matches!(parse("list -?"), Ok(Parsed::Help(_))));
     assert!(matches!(parse("--version"), Ok(Parsed::Version)));
-    let Ok(Parsed::Run(command, invocation)) = parse("ls -H  tank") else { panic!() };
+    let Ok(Parsed::Run(command, invocation)) = parse("ls -H  tank") else {
+        panic!()
+    };
     assert_eq!(command.name, "list");
     assert_eq!(invocation.line, "zfs ls -H tank");
 }

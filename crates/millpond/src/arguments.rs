@@ -1,0 +1,132 @@
+//! What several commands read from their arguments: properties, columns, kinds, numbers.
+
+use control::{Assignments, PropertyError, PropertyName, Types, Value};
+
+use crate::output::{Stop, usage};
+
+#[cfg(test)]
+mod tests;
+
+/// `name=value`, as typed.
+pub(crate) fn split_assignment(text: &str) -> Result<(&str, &str), PropertyError> {
+    text.split_once('=').ok_or(PropertyError::NoEquals)
+}
+
+/// Adds an assignment of a dataset property, refusing what cannot be set.
+pub(crate) fn assign_dataset(
+    assignments: &mut Assignments,
+    text: &str,
+    creating: bool,
+) -> Result<(), PropertyError> {
+    let (name, value) = split_assignment(text)?;
+    let property = control::find_dataset_property(name)
+        .ok_or_else(|| PropertyError::Unknown(name.to_owned()))?;
+    let value = match &property {
+        PropertyName::Native(row) => {
+            if !creating && row.access == control::Access::AtCreation {
+                return Err(PropertyError::AtCreation(name.to_owned()));
+            }
+            if row.access == control::Access::ReadOnly {
+                return Err(PropertyError::ReadOnly(name.to_owned()));
+            }
+            row.parse(value)?
+        }
+        PropertyName::User(_) if value.len() >= 8192 => return Err(PropertyError::TooLong),
+        PropertyName::User(_) => Value::Text(value.to_owned()),
+        PropertyName::Computed(family) if family.contains("quota@") => match value {
+            "none" => Value::Number(0),
+            number => Value::Number(control::parse_size(number)?),
+        },
+        PropertyName::Computed(_) => return Err(PropertyError::ReadOnly(name.to_owned())),
+    };
+    push_once(assignments, property.name(), value)
+}
+
+/// Adds an assignment of a pool property (features go elsewhere).
+pub(crate) fn assign_pool(assignments: &mut Assignments, text: &str) -> Result<(), PropertyError> {
+    let (name, value) = split_assignment(text)?;
+    let property =
+        control::find_pool_property(name).ok_or_else(|| PropertyError::Unknown(name.to_owned()))?;
+    let value = match &property {
+        PropertyName::Native(row) if row.access == control::Access::ReadOnly => {
+            return Err(PropertyError::ReadOnly(name.to_owned()));
+        }
+        PropertyName::Native(row) => row.parse(value)?,
+        PropertyName::User(_) if value.len() >= 8192 => return Err(PropertyError::TooLong),
+        PropertyName::User(_) => Value::Text(value.to_owned()),
+        PropertyName::Computed(feature) => {
+            let feature = feature.strip_prefix("feature@").unwrap_or(feature);
+            if !matches!(value, "enabled" | "disabled") {
+                return Err(PropertyError::FeatureState(feature.to_owned()));
+            }
+            Value::Text(value.to_owned())
+        }
+    };
+    push_once(assignments, property.name(), value)
+}
+
+fn push_once(assignments: &mut Assignments, name: &str, value: Value) -> Result<(), PropertyError> {
+    if assignments.iter().any(|(present, _)| present == name) {
+        return Err(PropertyError::Twice(name.to_owned()));
+    }
+    assignments.push((name.to_owned(), value));
+    Ok(())
+}
+
+/// The columns of a dataset list.
+pub(crate) fn dataset_columns(text: &str) -> Result<Vec<PropertyName>, Stop> {
+    const SPACE: &str = "name,avail,used,usedsnap,usedds,usedrefreserv,usedchild";
+    let mut columns = Vec::new();
+    for word in text.split(',') {
+        if word == "space" {
+            columns.extend(SPACE.split(',').filter_map(control::find_dataset_property));
+        } else {
+            columns.push(dataset_property(word)?);
+        }
+    }
+    Ok(columns)
+}
+
+/// A dataset property by name.
+pub(crate) fn dataset_property(word: &str) -> Result<PropertyName, Stop> {
+    control::find_dataset_property(word).ok_or_else(|| bad_property(word))
+}
+
+/// The columns of a pool list.
+pub(crate) fn pool_columns(text: &str) -> Result<Vec<PropertyName>, Stop> {
+    text.split(',')
+        .map(|word| control::find_pool_property(word).ok_or_else(|| bad_property(word)))
+        .collect()
+}
+
+fn bad_property(word: &str) -> Stop {
+    usage(format!("bad property list: invalid property '{word}'"))
+}
+
+/// The kinds of `-t`, in one list or several.
+pub(crate) fn types<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Option<Types>, Stop> {
+    let mut found = None;
+    for word in texts.flat_map(|text| text.split(',')) {
+        let kind = Types::parse(word).ok_or_else(|| usage(format!("invalid type '{word}'")))?;
+        found = Some(found.unwrap_or(Types::NONE).with(kind));
+    }
+    Ok(found)
+}
+
+/// How deep `-r` and `-d` go; none if neither is given.
+pub(crate) fn depth(recursive: bool, limit: Option<&str>) -> Result<Option<Option<u32>>, Stop> {
+    match limit {
+        Some(text) => match text.parse() {
+            Ok(depth) => Ok(Some(Some(depth))),
+            Err(_) => Err(usage(format!("{text} is not an integer"))),
+        },
+        None if recursive => Ok(Some(None)),
+        None => Ok(None),
+    }
+}
+
+/// A plain number.
+pub(crate) fn number(text: &str, what: &str) -> Result<u64, Stop> {
+    text.parse()
+        .map_err(|_| usage(format!("invalid {what} '{text}'")))
+}

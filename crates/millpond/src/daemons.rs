@@ -1,0 +1,172 @@
+//! Asking daemons: one pool's, or all of them.
+
+use control::client::{self, Connection};
+use control::{
+    Change, DatasetQuery, DatasetRow, Failure, FailureKind, Mounted, OpenRequest, PoolReport,
+    PoolStatus, Request, Response, Selection,
+};
+
+use crate::output::{Stop, complain, print};
+
+/// Starts a daemon that creates or imports a pool; returns when it serves.
+pub(crate) fn start(_request: &OpenRequest) -> Result<(), Failure> {
+    Err(Failure::new(
+        FailureKind::Unsupported,
+        "the engine is not there yet",
+    ))
+}
+
+/// The daemon of a pool that must be there.
+pub(crate) fn pool(name: &str) -> Result<Connection, Failure> {
+    client::connect(name)?
+        .ok_or_else(|| Failure::cannot(FailureKind::Missing, "open", name, "no such pool"))
+}
+
+/// The daemon of the pool that a dataset is in.
+pub(crate) fn pool_of(dataset: &str) -> Result<Connection, Failure> {
+    client::connect(control::pool_of(dataset))?.ok_or_else(|| {
+        Failure::cannot(
+            FailureKind::Missing,
+            "open",
+            dataset,
+            "dataset does not exist",
+        )
+    })
+}
+
+/// The daemons of the named pools, or all; the missing ones are complained about.
+pub(crate) fn pools(names: &[String]) -> Result<(Vec<Connection>, bool), Failure> {
+    let mut running = client::running()?;
+    if names.is_empty() {
+        return Ok((running, true));
+    }
+    let mut found = Vec::new();
+    let mut complete = true;
+    for name in names {
+        if let Some(at) = running
+            .iter()
+            .position(|connection| connection.pool() == name)
+        {
+            found.push(running.remove(at));
+        } else {
+            complain(&Failure::cannot(
+                FailureKind::Missing,
+                "open",
+                name,
+                "no such pool",
+            ));
+            complete = false;
+        }
+    }
+    Ok((found, complete))
+}
+
+/// The status of a command that goes on after complaints.
+pub(crate) fn ended(complete: bool) -> Result<(), Stop> {
+    if complete {
+        Ok(())
+    } else {
+        Err(Stop::Quiet(1))
+    }
+}
+
+/// Asks for a change and prints what the daemon says meanwhile.
+pub(crate) fn change(
+    connection: &mut Connection,
+    change: Change,
+    command: &str,
+) -> Result<(), Stop> {
+    let mut complete = true;
+    let mut stopped = None;
+    let request = Request::Change {
+        change,
+        command: command.to_owned(),
+    };
+    connection.call(&request, &mut |part| {
+        match part {
+            Response::Line(line) => {
+                if let Err(stop) = print(&(line + "\n")) {
+                    stopped = Some(stop);
+                }
+            }
+            Response::Warning(failure) => {
+                complain(&failure);
+                complete = false;
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if let Some(stop) = stopped {
+        Err(stop)
+    } else {
+        ended(complete)
+    }
+}
+
+/// Datasets of one pool.
+pub(crate) fn datasets(
+    connection: &mut Connection,
+    query: DatasetQuery,
+) -> Result<(Vec<DatasetRow>, bool), Failure> {
+    let mut rows = Vec::new();
+    let mut complete = true;
+    connection.call(&Request::Datasets(query), &mut |part| {
+        match part {
+            Response::Datasets(page) => rows.extend(page),
+            Response::Warning(failure) => {
+                complain(&failure);
+                complete = false;
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((rows, complete))
+}
+
+/// A pool's properties.
+pub(crate) fn report(
+    connection: &mut Connection,
+    selection: Selection,
+) -> Result<PoolReport, Failure> {
+    let mut found = None;
+    connection.call(&Request::Pool(selection), &mut |part| {
+        if let Response::Pool(report) = part {
+            found = Some(report);
+        }
+        Ok(())
+    })?;
+    found.ok_or_else(silent)
+}
+
+/// A pool's health.
+pub(crate) fn status(connection: &mut Connection) -> Result<PoolStatus, Failure> {
+    let mut found = None;
+    connection.call(&Request::Status, &mut |part| {
+        if let Response::Status(status) = part {
+            found = Some(*status);
+        }
+        Ok(())
+    })?;
+    found.ok_or_else(silent)
+}
+
+/// What a pool has mounted.
+pub(crate) fn mounted(connection: &mut Connection) -> Result<Vec<Mounted>, Failure> {
+    let mut found = Vec::new();
+    connection.call(&Request::Mounted, &mut |part| {
+        if let Response::Mounted(mounts) = part {
+            found.extend(mounts);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn silent() -> Failure {
+    Failure::new(
+        FailureKind::Service,
+        "the daemon did not answer the question",
+    )
+}

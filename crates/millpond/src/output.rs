@@ -1,0 +1,62 @@
+//! What goes to the terminal, and how a command stops.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use control::Failure;
+
+/// Why a command ends without success.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A failure, to be printed.
+    Failure(Failure),
+    /// The command line makes no sense: this message, then how it is used.
+    Usage(String),
+    /// All is said; end with this status.
+    Quiet(u8),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+/// A wrong command line.
+pub(crate) fn usage(message: impl Into<String>) -> Stop {
+    Stop::Usage(message.into())
+}
+
+/// Writes to the standard output. A reader that went away ends the command in silence.
+pub(crate) fn print(text: &str) -> Result<(), Stop> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| {
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                complain(&format!("cannot write the output: {error}"));
+            }
+            Stop::Quiet(1)
+        })
+}
+
+/// Writes a line to the standard error.
+pub(crate) fn complain(text: &dyn fmt::Display) {
+    // Nobody is left to tell if this fails.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// The version, in the two lines that scripts expect.
+pub(crate) fn version_text() -> String {
+    let [tools, engine] = versions();
+    format!("{tools}\n{engine}\n")
+}
+
+/// The versions of the tools and of the engine; the pool format is that of OpenZFS 2.3.
+pub(crate) fn versions() -> [String; 2] {
+    let version = env!("CARGO_PKG_VERSION");
+    [
+        format!("zfs-2.3.0-millpond-{version}"),
+        format!("zfs-kmod-none-millpond-{version}"),
+    ]
+}

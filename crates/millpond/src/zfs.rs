@@ -1,0 +1,307 @@
+//! The `zfs` command: file systems, volumes, snapshots, bookmarks and their properties.
+
+mod change;
+mod get;
+mod holds;
+mod list;
+mod mount;
+mod set;
+
+#[cfg(test)]
+mod tests;
+
+use crate::Outcome;
+use crate::grammar::{Command, Flag, Invocation, Operands, Program, option, switch};
+use crate::output::{print, version_text, versions};
+
+pub(crate) use get::fields as get_fields;
+
+const RECURSIVE: Flag = switch("r", "what is below, too");
+const SCRIPTED: Flag = switch("H", "no header, tabs between columns");
+const EXACT: Flag = switch("p", "numbers in full");
+const JSON: Flag = switch("j", "JSON").or("json");
+const JSON_INT: Flag = switch("json-int", "numbers as numbers in JSON");
+const DEPTH: Flag = option("d", "depth", "so many levels below, too");
+const PROPERTY: Flag = option("o", "property=value", "a first property; may be repeated");
+const PARENTS: Flag = switch("p", "make missing parents");
+const UNMOUNTED: Flag = switch("u", "do not mount it");
+const DATASET: &str = "missing dataset argument";
+
+/// `zfs` and its commands.
+pub(crate) static PROGRAM: Program = Program {
+    name: "zfs",
+    summary: "Manage file systems, volumes, snapshots and bookmarks of Millpond pools.",
+    commands: COMMANDS,
+};
+
+static COMMANDS: &[Command] = &[
+    Command {
+        name: "create",
+        aliases: &[],
+        summary: "Make a file system or volume.",
+        forms: &["filesystem|volume"],
+        flags: &[
+            switch("p", "make missing parents; succeed if it exists"),
+            UNMOUNTED,
+            switch("n", "only say what would be made"),
+            switch("P", "say it for scripts"),
+            switch("v", "say what is made"),
+            PROPERTY,
+            switch("s", "a volume without a reservation"),
+            option("b", "blocksize", "a volume's block size"),
+            option("V", "size", "make a volume of this size"),
+        ],
+        operands: Operands::exactly(1, "missing filesystem argument"),
+        run: change::create,
+    },
+    Command {
+        name: "destroy",
+        aliases: &[],
+        summary: "Destroy file systems, volumes, snapshots or a bookmark.",
+        forms: &[
+            "filesystem|volume",
+            "filesystem|volume@snap[%snap][,...]",
+            "filesystem#bookmark",
+        ],
+        flags: &[
+            switch("f", "unmount by force"),
+            switch("n", "only say what would go"),
+            switch("p", "say it for scripts"),
+            switch("R", "clones outside, too"),
+            RECURSIVE,
+            switch("v", "say what goes"),
+            switch("d", "snapshots in use: when their last user goes"),
+        ],
+        operands: Operands::exactly(1, DATASET),
+        run: change::destroy,
+    },
+    Command {
+        name: "snapshot",
+        aliases: &["snap"],
+        summary: "Take snapshots, all at the same moment.",
+        forms: &["filesystem|volume@snap ..."],
+        flags: &[RECURSIVE, PROPERTY],
+        operands: Operands::at_least(1, "missing snapshot argument"),
+        run: change::snapshot,
+    },
+    Command {
+        name: "rollback",
+        aliases: &[],
+        summary: "Go back to a snapshot.",
+        forms: &["snapshot"],
+        flags: &[
+            switch("r", "destroy later snapshots and bookmarks"),
+            switch("R", "and their clones"),
+            switch("f", "unmount those by force"),
+        ],
+        operands: Operands::exactly(1, DATASET),
+        run: change::rollback,
+    },
+    Command {
+        name: "clone",
+        aliases: &[],
+        summary: "Make a writable copy of a snapshot.",
+        forms: &["snapshot filesystem|volume"],
+        flags: &[PARENTS, UNMOUNTED, PROPERTY],
+        operands: Operands::exactly(2, "missing source or target dataset argument"),
+        run: change::clone,
+    },
+    Command {
+        name: "promote",
+        aliases: &[],
+        summary: "Make a clone the origin of its origin.",
+        forms: &["clone-filesystem"],
+        flags: &[],
+        operands: Operands::exactly(1, "missing clone filesystem argument"),
+        run: change::promote,
+    },
+    Command {
+        name: "rename",
+        aliases: &[],
+        summary: "Give a dataset, snapshot or bookmark another name.",
+        forms: &["filesystem|volume|snapshot newname"],
+        flags: &[
+            switch("f", "unmount by force"),
+            PARENTS,
+            switch("u", "leave mounts as they are"),
+            switch("r", "snapshots of this name below, too"),
+        ],
+        operands: Operands::exactly(2, "missing source or target dataset argument"),
+        run: change::rename,
+    },
+    Command {
+        name: "bookmark",
+        aliases: &[],
+        summary: "Make a bookmark of a snapshot or bookmark.",
+        forms: &["snapshot|bookmark newbookmark"],
+        flags: &[],
+        operands: Operands::exactly(2, "missing snapshot or bookmark argument"),
+        run: change::bookmark,
+    },
+    Command {
+        name: "list",
+        aliases: &[],
+        summary: "List datasets and their properties.",
+        forms: &["[filesystem|volume|snapshot|bookmark] ..."],
+        flags: &[
+            SCRIPTED,
+            EXACT,
+            JSON,
+            JSON_INT,
+            RECURSIVE,
+            DEPTH,
+            option("o", "property[,...]", "the columns"),
+            option(
+                "s",
+                "property",
+                "sort by it, smallest first; may be repeated",
+            ),
+            option(
+                "S",
+                "property",
+                "sort by it, largest first; may be repeated",
+            ),
+            option(
+                "t",
+                "type[,...]",
+                "filesystem, volume, snapshot, bookmark or all",
+            ),
+        ],
+        operands: Operands::ANY,
+        run: list::list,
+    },
+    Command {
+        name: "get",
+        aliases: &[],
+        summary: "Show properties.",
+        forms: &["all|property[,...] [filesystem|volume|snapshot|bookmark] ..."],
+        flags: &[
+            RECURSIVE,
+            DEPTH,
+            SCRIPTED,
+            EXACT,
+            JSON,
+            JSON_INT,
+            option(
+                "o",
+                "all|field[,...]",
+                "the columns: name, property, value, received, source",
+            ),
+            option(
+                "s",
+                "source[,...]",
+                "only values from: local, default, inherited, …",
+            ),
+            option(
+                "t",
+                "type[,...]",
+                "filesystem, volume, snapshot, bookmark or all",
+            ),
+        ],
+        operands: Operands::at_least(1, "missing property argument"),
+        run: get::get,
+    },
+    Command {
+        name: "set",
+        aliases: &[],
+        summary: "Set properties.",
+        forms: &["property=value ... filesystem|volume|snapshot ..."],
+        flags: &[switch("u", "leave mounts as they are")],
+        operands: Operands::at_least(2, "missing property=value or dataset argument"),
+        run: set::set,
+    },
+    Command {
+        name: "inherit",
+        aliases: &[],
+        summary: "Forget a local value of a property.",
+        forms: &["property filesystem|volume|snapshot ..."],
+        flags: &[RECURSIVE, switch("S", "back to the received value")],
+        operands: Operands::at_least(2, "missing property or dataset argument"),
+        run: set::inherit,
+    },
+    Command {
+        name: "mount",
+        aliases: &[],
+        summary: "Mount file systems, or list what is mounted.",
+        forms: &["", "-a", "filesystem"],
+        flags: &[
+            JSON,
+            switch("a", "all that may be mounted"),
+            switch("f", "even if redacted"),
+            switch("l", "load keys first"),
+            switch("O", "over a directory that is not empty"),
+            switch("R", "what is below, too"),
+            switch("v", "say what is mounted"),
+            option("o", "options", "mount options for this time"),
+        ],
+        operands: Operands::between(0, 1, ""),
+        run: mount::mount,
+    },
+    Command {
+        name: "unmount",
+        aliases: &["umount"],
+        summary: "Unmount file systems.",
+        forms: &["-a", "filesystem|mountpoint"],
+        flags: &[
+            switch("a", "all"),
+            switch("f", "from under their users"),
+            switch("u", "unload keys too"),
+        ],
+        operands: Operands::between(0, 1, ""),
+        run: mount::unmount,
+    },
+    Command {
+        name: "hold",
+        aliases: &[],
+        summary: "Hold snapshots, so that they cannot be destroyed.",
+        forms: &["tag snapshot ..."],
+        flags: &[RECURSIVE],
+        operands: Operands::at_least(2, "missing tag or snapshot argument"),
+        run: holds::hold,
+    },
+    Command {
+        name: "holds",
+        aliases: &[],
+        summary: "List holds.",
+        forms: &["snapshot ..."],
+        flags: &[RECURSIVE, SCRIPTED, EXACT],
+        operands: Operands::at_least(1, "missing snapshot argument"),
+        run: holds::holds,
+    },
+    Command {
+        name: "release",
+        aliases: &[],
+        summary: "Release holds.",
+        forms: &["tag snapshot ..."],
+        flags: &[RECURSIVE],
+        operands: Operands::at_least(2, "missing tag or snapshot argument"),
+        run: holds::release,
+    },
+    Command {
+        name: "version",
+        aliases: &[],
+        summary: "Print the version.",
+        forms: &[""],
+        flags: &[JSON],
+        operands: Operands::NONE,
+        run: version,
+    },
+];
+
+/// `zfs version` and `zpool version`.
+pub(crate) fn version(call: &Invocation) -> Outcome {
+    if !call.has("j") {
+        return print(&version_text());
+    }
+    let [tools, engine] = versions();
+    let program = call.line.split(' ').next().unwrap_or_default();
+    let mut json = control::Json::new(
+        &format!("{program} version"),
+        control::JsonOptions::default(),
+    );
+    json.member(
+        "zfs_version",
+        serde_json::json!({"userland": tools, "kernel": engine}),
+    );
+    print(&json.text())
+}

@@ -1,0 +1,109 @@
+//! `zfs set` and `zfs inherit`.
+
+use std::collections::BTreeMap;
+
+use control::{Access, Assignments, Change, Failure, FailureKind, PropertyError, PropertyName};
+
+use crate::Outcome;
+use crate::arguments::assign_dataset;
+use crate::daemons::{change, pool_of};
+use crate::grammar::Invocation;
+use crate::output::{Stop, usage};
+
+pub(crate) fn set(call: &Invocation) -> Outcome {
+    let count = call
+        .operands()
+        .iter()
+        .take_while(|text| text.contains('='))
+        .count();
+    let (assignments, names) = call.operands().split_at(count);
+    if assignments.is_empty() {
+        return Err(usage("missing property=value argument"));
+    }
+    let Some(first) = names.first() else {
+        return Err(usage("missing dataset name(s)"));
+    };
+    let mut properties = Assignments::new();
+    for text in assignments {
+        assign_dataset(&mut properties, text, false).map_err(|error| match error {
+            PropertyError::Twice(_) => usage(error.to_string()),
+            error => refused(first, &error).into(),
+        })?;
+    }
+    each_pool(names, &call.line, |names| Change::Set {
+        names,
+        properties: properties.clone(),
+        keep_mounts: call.has("u"),
+    })
+}
+
+fn refused(name: &str, error: &PropertyError) -> Failure {
+    Failure::cannot(FailureKind::Invalid, "set property for", name, error)
+}
+
+pub(crate) fn inherit(call: &Invocation) -> Outcome {
+    let (word, names) = call
+        .operands()
+        .split_first()
+        .ok_or_else(|| usage("missing property"))?;
+    let property = control::find_dataset_property(word)
+        .ok_or_else(|| usage(format!("invalid property '{word}'")))?;
+    if let PropertyName::Native(row) = &property {
+        if row.access == Access::ReadOnly {
+            return Err(usage(format!("{word} property is read-only")));
+        }
+        let clearable = matches!(
+            row.name,
+            "quota" | "reservation" | "refquota" | "refreservation"
+        );
+        if clearable && !call.has("S") {
+            let failure = Failure::new(
+                FailureKind::Invalid,
+                format!("'{word}' property cannot be inherited"),
+            )
+            .advise(format!("use 'zfs set {word}=none' to clear"))
+            .advise(format!(
+                "use 'zfs inherit -S {word}' to revert to received value"
+            ));
+            return Err(failure.into());
+        }
+        let own = !row.inherits && !matches!(row.name, "canmount" | "volthreading");
+        if row.access == Access::AtCreation || (own && !call.has("S")) {
+            return Err(usage(format!("'{word}' property cannot be inherited")));
+        }
+    }
+    each_pool(names, &call.line, |names| Change::Inherit {
+        names,
+        property: property.name().to_owned(),
+        recursive: call.has("r"),
+        received: call.has("S"),
+    })
+}
+
+/// Asks for a change once per pool that the names are in.
+pub(super) fn each_pool(
+    names: &[String],
+    line: &str,
+    make: impl Fn(Vec<String>) -> Change,
+) -> Outcome {
+    let mut pools: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for name in names {
+        pools
+            .entry(control::pool_of(name))
+            .or_default()
+            .push(name.clone());
+    }
+    let mut status = Ok(());
+    for names in pools.into_values() {
+        let mut connection = pool_of(&names[0])?;
+        match change(&mut connection, make(names), line) {
+            Err(Stop::Failure(failure)) => {
+                crate::output::complain(&failure);
+                status = Err(Stop::Quiet(failure.status()));
+            }
+            Err(other) => status = Err(other),
+            Ok(()) => {}
+        }
+    }
+    status
+}

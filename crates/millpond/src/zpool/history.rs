@@ -1,0 +1,34 @@
+//! `zpool history`.
+
+use control::{Request, Response};
+
+use crate::Outcome;
+use crate::daemons::{ended, pools};
+use crate::grammar::Invocation;
+use crate::output::{complain, print};
+
+pub(crate) fn history(call: &Invocation) -> Outcome {
+    let (connections, complete) = pools(call.operands())?;
+    if connections.is_empty() && complete {
+        complain(&"no pools available");
+    }
+    for mut connection in connections {
+        let mut records = Vec::new();
+        let request = Request::History {
+            internal: call.has("i"),
+        };
+        connection.call(&request, &mut |part| {
+            if let Response::History(page) = part {
+                records.extend(page);
+            }
+            Ok(())
+        })?;
+        print(&control::history(
+            connection.pool(),
+            &records,
+            call.has("i"),
+            call.has("l"),
+        ))?;
+    }
+    ended(complete)
+}

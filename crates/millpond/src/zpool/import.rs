@@ -1,0 +1,226 @@
+//! `zpool import`.
+
+use std::path::PathBuf;
+
+use control::client;
+use control::{
+    Assignments, Failure, FailureKind, Found, ImportRequest, OpenRequest, PropertyError, VdevNaming,
+};
+
+use crate::Outcome;
+use crate::arguments::{assign_pool, number};
+use crate::grammar::Invocation;
+use crate::output::{Stop, complain, print, usage};
+
+/// Words that `-o` may hold besides `property=value`.
+const MOUNT_OPTIONS: [&str; 12] = [
+    "ro",
+    "rw",
+    "atime",
+    "noatime",
+    "relatime",
+    "norelatime",
+    "exec",
+    "noexec",
+    "setuid",
+    "nosetuid",
+    "devices",
+    "nodevices",
+];
+
+pub(crate) fn import(call: &Invocation) -> Outcome {
+    if call.has("c") {
+        return Err(usage("cache files are not read by this version; use '-d'"));
+    }
+    if call.has("n") && !call.has("F") {
+        return Err(usage("-n or -X only meaningful with -F"));
+    }
+    if call.has("a") && !call.operands().is_empty() {
+        return Err(usage("too many arguments"));
+    }
+    let search = search(call);
+    let found: Vec<Found> = control::discover(&search)?
+        .into_iter()
+        .filter(|found| found.candidate.destroyed == call.has("D"))
+        .collect();
+    let running = client::running()?;
+    let here = |found: &Found| running.iter().any(|c| c.guid() == found.candidate.guid);
+    let found: Vec<Found> = found.into_iter().filter(|found| !here(found)).collect();
+    if call.has("a") {
+        return import_all(call, &found, &search);
+    }
+    let Some(wanted) = call.operands().first() else {
+        return list(&found);
+    };
+    if let Some(connection) = running.iter().find(|c| c.pool() == wanted)
+        && !found.iter().any(|found| matches(found, wanted))
+    {
+        return Err(taken(connection.pool()).into());
+    }
+    let chosen = choose(&found, wanted)?;
+    import_one(
+        call,
+        chosen,
+        call.operands().get(1).map(String::as_str),
+        &search,
+    )
+}
+
+fn taken(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::Exists,
+        format!("cannot import '{name}': a pool with that name is already created/imported,"),
+    )
+    .advise("and no additional pools with that name were found")
+}
+
+/// Where to look: `-d`, or the environment, or nowhere in particular.
+fn search(call: &Invocation) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = call.values("d").map(PathBuf::from).collect();
+    if places.is_empty() || call.has("s") {
+        match std::env::var("ZPOOL_IMPORT_PATH") {
+            Ok(paths) => places.extend(paths.split(':').map(PathBuf::from)),
+            Err(_) => places.push(PathBuf::from("/dev")),
+        }
+    }
+    places
+        .into_iter()
+        .map(|place| std::path::absolute(&place).unwrap_or(place))
+        .collect()
+}
+
+fn list(found: &[Found]) -> Outcome {
+    if found.is_empty() {
+        complain(&"no pools available to import");
+        return Ok(());
+    }
+    let candidates: Vec<_> = found.iter().map(|found| found.candidate.clone()).collect();
+    print(&control::import_list(&candidates, VdevNaming::default()))
+}
+
+fn matches(found: &Found, wanted: &str) -> bool {
+    match wanted.parse::<u64>() {
+        Ok(guid) => found.candidate.guid == guid,
+        Err(_) => found.candidate.name == wanted,
+    }
+}
+
+fn choose<'a>(found: &'a [Found], wanted: &str) -> Result<&'a Found, Failure> {
+    let mut matching = found.iter().filter(|found| matches(found, wanted));
+    let Some(chosen) = matching.next() else {
+        let kind = FailureKind::Missing;
+        return Err(Failure::cannot(
+            kind,
+            "import",
+            wanted,
+            "no such pool available",
+        ));
+    };
+    if matching.next().is_some() {
+        let reason = "more than one matching pool";
+        return Err(
+            Failure::cannot(FailureKind::Invalid, "import", wanted, reason)
+                .advise("import by numeric ID instead"),
+        );
+    }
+    Ok(chosen)
+}
+
+fn import_all(call: &Invocation, found: &[Found], search: &[PathBuf]) -> Outcome {
+    if found.is_empty() {
+        complain(&"no pools available to import");
+    }
+    let mut status = Ok(());
+    for pool in found {
+        match import_one(call, pool, None, search) {
+            Err(Stop::Failure(failure)) => {
+                complain(&failure);
+                status = Err(Stop::Quiet(1));
+            }
+            Err(other) => return Err(other),
+            Ok(()) => {}
+        }
+    }
+    status
+}
+
+fn import_one(
+    call: &Invocation,
+    found: &Found,
+    new_name: Option<&str>,
+    search: &[PathBuf],
+) -> Outcome {
+    let name = &found.candidate.name;
+    let target = new_name.unwrap_or(name);
+    control::check_pool(target)
+        .map_err(|error| Failure::cannot(FailureKind::Invalid, "import", target, error))?;
+    if client::connect(target)?.is_some() {
+        let reason = "a pool with that name already exists";
+        return Err(
+            Failure::cannot(FailureKind::Exists, "import", target, reason)
+                .advise("use the form 'zpool import <pool | id> <newpool>' to give it a new name")
+                .into(),
+        );
+    }
+    let request = request(call, found, new_name, search)?;
+    crate::daemons::start(&OpenRequest::Import(request))?;
+    Ok(())
+}
+
+fn request(
+    call: &Invocation,
+    found: &Found,
+    new_name: Option<&str>,
+    search: &[PathBuf],
+) -> Result<ImportRequest, Stop> {
+    let name = &found.candidate.name;
+    let mut properties = Assignments::new();
+    let mut mount_options = Vec::new();
+    for text in call.values("o") {
+        if text.contains('=') {
+            assign_pool(&mut properties, text).map_err(|error| match error {
+                PropertyError::Twice(_) => usage(error.to_string()),
+                error => Stop::from(Failure::cannot(FailureKind::Invalid, "import", name, error)),
+            })?;
+        } else {
+            for option in text.split(',') {
+                if !MOUNT_OPTIONS.contains(&option) {
+                    return Err(usage(format!("invalid mount option '{option}'")));
+                }
+                mount_options.push(option.to_owned());
+            }
+        }
+    }
+    let readonly = properties
+        .iter()
+        .position(|(property, _)| property == "readonly")
+        .map(|at| properties.remove(at).1 == control::Value::Number(1));
+    let altroot = call.value("R").map(PathBuf::from);
+    if altroot.as_ref().is_some_and(|root| root.is_relative()) {
+        let error = PropertyError::NotAbsolute("altroot");
+        return Err(Failure::cannot(FailureKind::Invalid, "import", name, error).into());
+    }
+    Ok(ImportRequest {
+        guid: found.candidate.guid,
+        name: name.clone(),
+        new_name: new_name.map(str::to_owned),
+        temporary: call.has("t"),
+        search: search.to_vec(),
+        readonly: readonly.unwrap_or(false),
+        force: call.has("f"),
+        rewind: call.has("F"),
+        rewind_extreme: call.has("X"),
+        dry_run: call.has("n"),
+        txg_max: call
+            .value("T")
+            .map(|text| number(text, "txg value"))
+            .transpose()?,
+        destroyed: call.has("D"),
+        missing_log: call.has("m"),
+        unmounted: call.has("N"),
+        altroot,
+        properties,
+        mount_options,
+        command: call.line.clone(),
+    })
+}

@@ -1,0 +1,213 @@
+//! `zpool list` and `zpool get`.
+
+use std::time::Duration;
+
+use control::{
+    GetRow, Json, JsonOptions, PoolListOptions, PoolReport, PropertyName, Selection, Setting,
+    Style, VdevNaming,
+};
+
+use crate::Outcome;
+use crate::arguments::pool_columns;
+use crate::daemons::{ended, pools, report};
+use crate::grammar::Invocation;
+use crate::output::{Stop, print, usage};
+
+const COLUMNS: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
+
+/// How often a command repeats itself.
+pub(super) struct Interval {
+    /// The pools named before the numbers.
+    pub(super) names: Vec<String>,
+    every: Option<Duration>,
+    count: Option<u64>,
+}
+
+impl Interval {
+    /// Splits `pool … [interval [count]]`.
+    pub(super) fn split(operands: &[String]) -> Self {
+        let numbers = operands
+            .iter()
+            .rev()
+            .take(2)
+            .take_while(|word| word.parse::<f64>().is_ok_and(|number| number > 0.0))
+            .count();
+        let (names, rest) = operands.split_at(operands.len() - numbers);
+        let every = rest.first().and_then(|word| word.parse().ok());
+        Self {
+            names: names.to_vec(),
+            every: every.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            count: rest.get(1).and_then(|word| word.parse().ok()),
+        }
+    }
+
+    /// Runs the command once, or again and again.
+    pub(super) fn repeat(&self, once: &mut dyn FnMut() -> Outcome) -> Outcome {
+        let mut left = self.count;
+        loop {
+            once()?;
+            left = left.map(|count| count.saturating_sub(1));
+            let Some(every) = self.every.filter(|_| left != Some(0)) else {
+                return Ok(());
+            };
+            std::thread::sleep(every);
+        }
+    }
+}
+
+/// How `-g`, `-L` and `-P` name vdevs.
+pub(super) fn naming(call: &Invocation) -> VdevNaming {
+    VdevNaming {
+        guid: call.has("g"),
+        resolve: call.has("L"),
+        full: call.has("P"),
+    }
+}
+
+pub(super) fn json_options(call: &Invocation) -> JsonOptions {
+    JsonOptions {
+        exact: call.has("p") || call.has("json-int"),
+        integers: call.has("json-int"),
+        guid_keys: call.has("json-pool-key-guid"),
+        flat_vdevs: call.has("json-flat-vdevs"),
+    }
+}
+
+/// The time that `-T` asks for.
+pub(super) fn timestamp(call: &Invocation) -> Result<String, Stop> {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_secs());
+    match call.value("T") {
+        None => Ok(String::new()),
+        Some("u") => Ok(format!("{now}\n")),
+        Some("d") => Ok(format!("{}\n", control::moment(now))),
+        Some(_) => Err(usage("invalid -T argument: must be 'u' or 'd'")),
+    }
+}
+
+pub(crate) fn list(call: &Invocation) -> Outcome {
+    let columns = pool_columns(call.value("o").unwrap_or(COLUMNS))?;
+    let interval = Interval::split(call.operands());
+    interval.repeat(&mut || {
+        let (found, complete) = reports(&interval.names, names(&columns))?;
+        let options = PoolListOptions {
+            style: Style {
+                scripted: call.has("H"),
+                exact: call.has("p"),
+            },
+            vdevs: call.has("v"),
+            naming: naming(call),
+        };
+        let text = if call.has("j") {
+            json("zpool list", call, found, Some(&columns))
+        } else if found.is_empty() && complete {
+            "no pools available\n".to_owned()
+        } else if found.is_empty() {
+            String::new()
+        } else {
+            control::pool_list(&found, &columns, options)
+        };
+        print(&(timestamp(call)? + &text))?;
+        ended(complete)
+    })
+}
+
+fn names(columns: &[PropertyName]) -> Selection {
+    let mut names: Vec<String> = columns
+        .iter()
+        .map(|column| column.name().to_owned())
+        .collect();
+    // JSON wants it in the head of every pool.
+    names.push("health".to_owned());
+    Selection::Names(names)
+}
+
+fn reports(names: &[String], asked: Selection) -> Result<(Vec<PoolReport>, bool), Stop> {
+    let (connections, complete) = pools(names)?;
+    let mut found = Vec::new();
+    for mut connection in connections {
+        found.push(report(&mut connection, asked.clone())?);
+    }
+    Ok((found, complete))
+}
+
+fn json(
+    command: &str,
+    call: &Invocation,
+    pools: Vec<PoolReport>,
+    columns: Option<&[PropertyName]>,
+) -> String {
+    let with_settings: Vec<(PoolReport, Vec<(PropertyName, Setting)>)> = pools
+        .into_iter()
+        .map(|pool| {
+            let settings = settings(&pool, columns)
+                .into_iter()
+                .filter_map(|(name, setting)| Some((name, setting?)))
+                .collect();
+            (pool, settings)
+        })
+        .collect();
+    let mut json = Json::new(command, json_options(call));
+    json.pools(&with_settings);
+    json.text()
+}
+
+fn settings(
+    pool: &PoolReport,
+    asked: Option<&[PropertyName]>,
+) -> Vec<(PropertyName, Option<Setting>)> {
+    match asked {
+        Some(names) => names
+            .iter()
+            .filter(|name| name.name() != "name")
+            .map(|name| (name.clone(), pool.get(name.name()).cloned()))
+            .collect(),
+        None => pool
+            .properties
+            .iter()
+            .filter_map(|(name, set)| Some((control::find_pool_property(name)?, Some(set.clone()))))
+            .collect(),
+    }
+}
+
+pub(crate) fn get(call: &Invocation) -> Outcome {
+    let fields = crate::zfs::get_fields(call.value("o"))?;
+    let (asked, names) = call
+        .operands()
+        .split_first()
+        .ok_or_else(|| usage("missing property"))?;
+    let (columns, selection) = if asked == "all" {
+        (None, Selection::All)
+    } else {
+        let columns = pool_columns(asked)?;
+        let names = columns
+            .iter()
+            .map(|column| column.name().to_owned())
+            .collect();
+        (Some(columns), Selection::Names(names))
+    };
+    let (found, complete) = reports(names, selection)?;
+    if call.has("j") {
+        print(&json("zpool get", call, found, columns.as_deref()))?;
+        return ended(complete);
+    }
+    let mut rows = Vec::new();
+    for pool in &found {
+        for (property, setting) in settings(pool, columns.as_deref()) {
+            rows.push(GetRow {
+                name: pool.name.clone(),
+                property,
+                setting,
+            });
+        }
+    }
+    if !rows.is_empty() {
+        let style = Style {
+            scripted: call.has("H"),
+            exact: call.has("p"),
+        };
+        print(&control::get(&rows, &fields, style))?;
+    }
+    ended(complete)
+}

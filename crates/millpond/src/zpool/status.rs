@@ -1,0 +1,63 @@
+//! `zpool status`.
+
+use control::{Json, PoolStatus, StatusOptions};
+
+use super::list::{Interval, json_options, naming, timestamp};
+use crate::Outcome;
+use crate::daemons::{ended, pools, status as ask};
+use crate::grammar::Invocation;
+use crate::output::{complain, print};
+
+pub(crate) fn status(call: &Invocation) -> Outcome {
+    let interval = Interval::split(call.operands());
+    interval.repeat(&mut || once(call, &interval.names))
+}
+
+fn once(call: &Invocation, names: &[String]) -> Outcome {
+    let (connections, complete) = pools(names)?;
+    let mut found: Vec<PoolStatus> = Vec::new();
+    for mut connection in connections {
+        found.push(ask(&mut connection)?);
+    }
+    print(&timestamp(call)?)?;
+    if call.has("j") {
+        let mut json = Json::new("zpool status", json_options(call));
+        json.statuses(&found);
+        print(&json.text())?;
+        return ended(complete);
+    }
+    if found.is_empty() {
+        if complete {
+            complain(&"no pools available");
+        }
+        return ended(complete);
+    }
+    if call.has("x") {
+        let all = found.len();
+        found.retain(|pool| !pool.is_healthy());
+        if found.is_empty() {
+            match names {
+                [name] => print(&format!("pool '{name}' is healthy\n"))?,
+                _ if all > 0 => print("all pools are healthy\n")?,
+                _ => {}
+            }
+            return ended(complete);
+        }
+    }
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_secs());
+    let options = StatusOptions {
+        verbose: call.has("v"),
+        exact: call.has("p"),
+        slow: call.has("s"),
+        naming: naming(call),
+        now,
+    };
+    let texts: Vec<String> = found
+        .iter()
+        .map(|pool| control::status(pool, options))
+        .collect();
+    print(&texts.join("\n"))?;
+    ended(complete)
+}

@@ -1,0 +1,104 @@
+use super::*;
+use crate::grammar::Parsed;
+use control::VdevSpec;
+
+fn parse(line: &str) -> Result<&'static str, String> {
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    match PROGRAM.parse(&words) {
+        Ok(Parsed::Run(command, _)) => Ok(command.name),
+        Ok(_) => Ok("help"),
+        Err((error, _)) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn lines_that_people_type() {
+    for (line, name) in [
+        (
+            "create -f -o ashift=12 -O compression=lz4 -m /x -R /alt --size 1G tank a",
+            "create",
+        ),
+        ("create -nd tank mirror a b mirror c d", "create"),
+        (
+            "import -d /dev/disk -o readonly=on -N -R /alt tank",
+            "import",
+        ),
+        ("import", "import"),
+        ("import -FnXT 7 tank", "import"),
+        ("list -Hp -o name,size,dedup,health tank", "list"),
+        ("list -v 1 3", "list"),
+        ("status -xv", "status"),
+        ("status tank 1", "status"),
+        ("get -H all tank", "get"),
+        ("set comment=x tank", "set"),
+        ("scrub -w tank", "scrub"),
+        ("history -il tank", "history"),
+        ("export -a", "export"),
+        ("labelclear -f a", "labelclear"),
+        ("clear tank a", "clear"),
+        ("upgrade -v", "upgrade"),
+        ("version -j", "version"),
+        ("sync", "sync"),
+        ("destroy tank", "destroy"),
+    ] {
+        assert_eq!(parse(line).as_deref(), Ok(name), "{line}");
+    }
+    assert_eq!(parse("create"), Err("missing pool name argument".into()));
+    assert_eq!(parse("destroy"), Err("missing pool argument".into()));
+}
+
+#[test]
+fn vdev_grammar() {
+    let vdevs = |line: &str| {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        create::vdevs(&words).map_err(|failure| failure.message)
+    };
+    assert_eq!(
+        vdevs("/d/a mirror /d/b /d/c mirror /d/e /d/f"),
+        Ok(vec![
+            VdevSpec::Leaf("/d/a".into()),
+            VdevSpec::Mirror(vec!["/d/b".into(), "/d/c".into()]),
+            VdevSpec::Mirror(vec!["/d/e".into(), "/d/f".into()]),
+        ])
+    );
+    assert_eq!(
+        vdevs("mirror /d/a"),
+        Err("invalid vdev specification: mirror requires at least 2 devices".into())
+    );
+    assert!(
+        vdevs("raidz2 /d/a /d/b /d/c")
+            .unwrap_err()
+            .contains("'raidz2' vdevs cannot be made")
+    );
+    assert!(
+        vdevs("/d/a /d/a")
+            .unwrap_err()
+            .contains("refer to the same device")
+    );
+}
+
+#[test]
+fn intervals() {
+    let split = |line: &str| {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        list::Interval::split(&words).names
+    };
+    assert_eq!(split("tank 1 5"), ["tank"]);
+    assert_eq!(split("tank pond"), ["tank", "pond"]);
+    assert!(split("0.5").is_empty());
+}
+
+#[test]
+fn every_command_explains_itself() {
+    for command in COMMANDS {
+        assert!(!command.usage().is_empty());
+        assert!(command.summary.ends_with('.'));
+        for (at, flag) in command.flags.iter().enumerate() {
+            assert!(
+                !command.flags[..at]
+                    .iter()
+                    .any(|other| other.key == flag.key)
+            );
+        }
+    }
+}

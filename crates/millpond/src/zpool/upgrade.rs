@@ -1,0 +1,87 @@
+//! `zpool upgrade`: which features there are, which are not enabled, and enabling them.
+
+use control::client;
+use control::{Change, PropertyName, Selection, Value};
+
+use crate::Outcome;
+use crate::daemons::{change, ended, pools, report};
+use crate::grammar::Invocation;
+use crate::output::{Stop, complain, print, usage};
+
+pub(crate) fn upgrade(call: &Invocation) -> Outcome {
+    if call.has("v") {
+        return print(&control::features_text());
+    }
+    if call.has("V") {
+        return Err(usage(
+            "pools can only be upgraded to feature flags by this version",
+        ));
+    }
+    if !call.has("a") && call.operands().is_empty() {
+        return overview();
+    }
+    let (connections, mut complete) = pools(call.operands())?;
+    for mut connection in connections {
+        match change(&mut connection, Change::Upgrade, &call.line) {
+            Ok(()) => {}
+            Err(Stop::Failure(failure)) => {
+                complain(&failure);
+                complete = false;
+            }
+            Err(_) => complete = false,
+        }
+    }
+    ended(complete)
+}
+
+fn overview() -> Outcome {
+    let mut out = "This system supports ZFS pool feature flags.\n\n".to_owned();
+    let mut old = String::new();
+    let mut lacking = String::new();
+    for mut connection in client::running()? {
+        let report = report(&mut connection, Selection::All)?;
+        match report.get("version").map(|setting| setting.value.clone()) {
+            Some(Value::Number(version)) if version < 5000 => {
+                old += &format!("{version:>2}   {}\n", report.name);
+                continue;
+            }
+            _ => {}
+        }
+        let disabled: Vec<String> = report
+            .properties
+            .iter()
+            .filter(|(_, setting)| setting.value == Value::Text("disabled".to_owned()))
+            .filter_map(|(name, _)| control::find_pool_property(name))
+            .filter_map(|name| match name {
+                PropertyName::Computed(name) => name.strip_prefix("feature@").map(str::to_owned),
+                _ => None,
+            })
+            .collect();
+        if !disabled.is_empty() {
+            lacking += &format!("{}\n", report.name);
+            for feature in disabled {
+                lacking += &format!("      {feature}\n");
+            }
+        }
+    }
+    if old.is_empty() {
+        out += "All pools are formatted using feature flags.\n\n";
+    } else {
+        out += "The following pools are formatted with legacy version numbers and can\nbe upgraded \
+                to use feature flags.  After being upgraded, these pools\nwill no longer be \
+                accessible by software that does not support feature\nflags.\n\nVER  \
+                POOL\n---  ------------\n";
+        out += &old;
+        out += "\nUse 'zpool upgrade -v' for a list of available legacy versions.\n";
+    }
+    if lacking.is_empty() {
+        out += "Every feature flags pool has all supported and requested features enabled.\n";
+    } else {
+        out += "Some supported features are not enabled on the following pools. Once a\nfeature is \
+                enabled the pool may become incompatible with software\nthat does not support the \
+                feature. See zpool-features(7) for details.\n\nPOOL  \
+                FEATURE\n---------------\n";
+        out += &lacking;
+    }
+    print(&out)
+}
