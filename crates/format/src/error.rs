@@ -41,4 +41,10 @@ pub enum FormatError {
         /// What there is.
         available: usize,
     },
+    /// A checksum inside the structure is not that of its bytes at this place.
+    #[error("{what}: the checksum does not match")]
+    BadChecksum {
+        /// The structure.
+        what: &'static str,
+    },
 }

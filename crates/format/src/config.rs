@@ -1,0 +1,138 @@
+//! The names in pool configurations (labels and the MOS config object) and in the MOS directory.
+
+/// Pairs of a configuration and of its vdev nodes.
+pub mod keys {
+    #![allow(missing_docs)] // each constant is the name that it holds
+
+    pub const VERSION: &str = "version";
+    pub const NAME: &str = "name";
+    pub const STATE: &str = "state";
+    pub const TXG: &str = "txg";
+    pub const POOL_GUID: &str = "pool_guid";
+    pub const ERRATA: &str = "errata";
+    pub const MIN_ALLOC: &str = "min_alloc";
+    pub const MAX_ALLOC: &str = "max_alloc";
+    pub const COMMENT: &str = "comment";
+    pub const COMPATIBILITY: &str = "compatibility";
+    pub const HOST_ID: &str = "hostid";
+    pub const HOST_NAME: &str = "hostname";
+    pub const TOP_GUID: &str = "top_guid";
+    pub const GUID: &str = "guid";
+    pub const IS_SPARE: &str = "is_spare";
+    pub const IS_LOG: &str = "is_log";
+    pub const IS_HOLE: &str = "is_hole";
+    pub const HAS_PER_VDEV_ZAPS: &str = "com.delphix:has_per_vdev_zaps";
+    pub const HOLE_ARRAY: &str = "hole_array";
+    pub const VDEV_CHILDREN: &str = "vdev_children";
+    pub const SPLIT: &str = "splitcfg";
+    pub const SPLIT_GUID: &str = "split_guid";
+    pub const VDEV_TREE: &str = "vdev_tree";
+    pub const FEATURES_FOR_READ: &str = "features_for_read";
+    pub const CREATE_TXG: &str = "create_txg";
+    pub const TYPE: &str = "type";
+    pub const ID: &str = "id";
+    pub const PATH: &str = "path";
+    pub const DEVICE_ID: &str = "devid";
+    pub const PHYSICAL_PATH: &str = "phys_path";
+    pub const PARITY_COUNT: &str = "nparity";
+    pub const WHOLE_DISK: &str = "whole_disk";
+    pub const NOT_PRESENT: &str = "not_present";
+    pub const METASLAB_ARRAY: &str = "metaslab_array";
+    pub const METASLAB_SHIFT: &str = "metaslab_shift";
+    pub const ASHIFT: &str = "ashift";
+    pub const ASIZE: &str = "asize";
+    pub const NON_ALLOCATING: &str = "non_allocating";
+    pub const REMOVING: &str = "removing";
+    pub const DTL: &str = "DTL";
+    pub const ALLOCATION_BIAS: &str = "alloc_bias";
+    pub const INDIRECT_OBJECT: &str = "com.delphix:indirect_object";
+    pub const INDIRECT_BIRTHS: &str = "com.delphix:indirect_births";
+    pub const VDEV_ZAP_LEAF: &str = "com.delphix:vdev_zap_leaf";
+    pub const VDEV_ZAP_TOP: &str = "com.delphix:vdev_zap_top";
+    pub const VDEV_ZAP_ROOT: &str = "com.klarasystems:vdev_zap_root";
+    pub const CHILDREN: &str = "children";
+    pub const SPARES: &str = "spares";
+    pub const L2CACHE: &str = "l2cache";
+    pub const OFFLINE: &str = "offline";
+    pub const FAULTED: &str = "faulted";
+    pub const DEGRADED: &str = "degraded";
+    pub const REMOVED: &str = "removed";
+    pub const RESILVER_TXG: &str = "resilver_txg";
+    pub const REBUILD_TXG: &str = "rebuild_txg";
+    pub const ORIGINAL_GUID: &str = "orig_guid";
+}
+
+/// Types of vdev nodes.
+pub mod vdev_types {
+    #![allow(missing_docs)]
+
+    pub const ROOT: &str = "root";
+    pub const MIRROR: &str = "mirror";
+    pub const REPLACING: &str = "replacing";
+    pub const SPARE: &str = "spare";
+    pub const RAIDZ: &str = "raidz";
+    pub const DRAID: &str = "draid";
+    pub const DISTRIBUTED_SPARE: &str = "dspare";
+    pub const DISK: &str = "disk";
+    pub const FILE: &str = "file";
+    pub const MISSING: &str = "missing";
+    pub const HOLE: &str = "hole";
+    pub const INDIRECT: &str = "indirect";
+}
+
+/// Entries of the MOS directory (object 1).
+pub mod directory {
+    #![allow(missing_docs)]
+
+    use base::ObjectId;
+
+    /// The MOS directory itself.
+    pub const OBJECT: ObjectId = ObjectId(1);
+    pub const CONFIG: &str = "config";
+    pub const ROOT_DATASET: &str = "root_dataset";
+    pub const FEATURES_FOR_READ: &str = "features_for_read";
+    pub const FEATURES_FOR_WRITE: &str = "features_for_write";
+    pub const FEATURE_DESCRIPTIONS: &str = "feature_descriptions";
+    pub const FEATURE_ENABLED_TXG: &str = "feature_enabled_txg";
+    pub const SYNC_BPLIST: &str = "sync_bplist";
+    pub const FREE_BPOBJ: &str = "free_bpobj";
+    pub const BPTREE: &str = "bptree_obj";
+    pub const EMPTY_BPOBJ: &str = "empty_bpobj";
+    pub const OBSOLETE_BPOBJ: &str = "com.delphix:obsolete_bpobj";
+    pub const HISTORY: &str = "history";
+    pub const POOL_PROPERTIES: &str = "pool_props";
+    pub const SPARES: &str = "spares";
+    pub const L2CACHE: &str = "l2cache";
+    pub const DEFLATE: &str = "deflate";
+    pub const CREATION_VERSION: &str = "creation_version";
+    pub const ERROR_LOG_SCRUB: &str = "errlog_scrub";
+    pub const ERROR_LOG_LAST: &str = "errlog_last";
+    pub const TEMPORARY_HOLDS: &str = "tmp_userrefs";
+    pub const SCAN: &str = "scan";
+    pub const ERROR_SCRUB: &str = "error_scrub";
+    pub const LAST_SCRUBBED_TXG: &str = "last_scrubbed_txg";
+    pub const DEDUP_STATISTICS: &str = "DDT-statistics";
+    /// What every dedup table's entry starts with.
+    pub const DEDUP_PREFIX: &str = "DDT-";
+    pub const CHECKSUM_SALT: &str = "org.illumos:checksum_salt";
+    pub const VDEV_ZAP_MAP: &str = "com.delphix:vdev_zap_map";
+    pub const REMOVING: &str = "com.delphix:removing";
+    pub const CONDENSING_INDIRECT: &str = "com.delphix:condensing_indirect";
+    pub const CHECKPOINT: &str = "com.delphix:zpool_checkpoint";
+    pub const LOG_SPACE_MAPS: &str = "com.delphix:log_spacemap_zap";
+    pub const DELETED_CLONES: &str = "com.delphix:deleted_clones";
+    /// What every block clone table's entry starts with.
+    pub const BLOCK_REFERENCE_PREFIX: &str = "com.fudosecurity:brt:vdev:";
+}
+
+/// Entries of the ZAPs of vdevs.
+pub mod vdev_zap {
+    #![allow(missing_docs)]
+
+    pub const OBSOLETE_SPACE_MAP: &str = "com.delphix:indirect_obsolete_sm";
+    pub const CHECKPOINT_SPACE_MAP: &str = "com.delphix:pool_checkpoint_sm";
+    pub const UNFLUSHED_TXGS: &str = "com.delphix:ms_unflushed_phys_txgs";
+    pub const ALLOCATION_BIAS: &str = "org.zfsonlinux:allocation_bias";
+    pub const REBUILD: &str = "org.openzfs:vdev_rebuild";
+    pub const RAIDZ_EXPAND_STATE: &str = "org.openzfs:raidz_expand_state";
+}

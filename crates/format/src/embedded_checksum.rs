@@ -1,0 +1,105 @@
+//! The checksum inside a block (eck): 40 bytes of magic and four words, sealed over a verifier.
+//!
+//! The verifier says where the block belongs (device offset, address, log sequence), so that a
+//! block that was written elsewhere, or an older one, does not verify.
+
+use base::ByteOrder;
+use codec::{Checksum, ChecksumValue, Salt, checksum};
+
+use crate::FormatError;
+use crate::record::{get_at, put_at, require};
+
+/// Bytes of the trailer.
+pub const SIZE: usize = 40;
+/// The trailer's first word.
+pub const MAGIC: u64 = 0x0210_da7a_b10c_7a11;
+/// Where the chain header of an intent log block of the newer form says how much is used.
+const CHAIN_USED: usize = 136;
+/// Where that block keeps its trailer.
+const CHAIN_TRAILER: usize = 144;
+/// The unit in which such a block is summed.
+const CHAIN_UNIT: u64 = 4096;
+
+/// The verifier of a label's piece: where it lies on the device.
+#[must_use]
+pub const fn label_verifier(device_offset: u64) -> [u64; 4] {
+    [device_offset, 0, 0, 0]
+}
+
+/// Where the trailer is and how many bytes are summed.
+fn place(
+    kind: Checksum,
+    block: &[u8],
+    order: Option<ByteOrder>,
+) -> Result<(usize, usize), FormatError> {
+    if kind != Checksum::Zilog2 {
+        require("embedded checksum", block, SIZE)?;
+        return Ok((block.len() - SIZE, block.len()));
+    }
+    require("intent log block", block, CHAIN_TRAILER + SIZE)?;
+    let order = match order {
+        Some(order) => order,
+        None => order_at(block, CHAIN_TRAILER)?,
+    };
+    let used: u64 = get_at(block, CHAIN_USED, order);
+    let summed = used.checked_next_multiple_of(CHAIN_UNIT);
+    match summed.map(usize::try_from) {
+        Some(Ok(summed)) if summed <= block.len() && summed >= CHAIN_TRAILER + SIZE => {
+            Ok((CHAIN_TRAILER, summed))
+        }
+        _ => Err(FormatError::Invalid {
+            what: "intent log block",
+            field: "used",
+            value: used,
+        }),
+    }
+}
+
+/// The byte order that the magic at `offset` shows.
+fn order_at(block: &[u8], offset: usize) -> Result<ByteOrder, FormatError> {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        if get_at::<u64>(block, offset, order) == MAGIC {
+            return Ok(order);
+        }
+    }
+    Err(FormatError::BadMagic {
+        what: "embedded checksum",
+        found: get_at(block, offset, ByteOrder::NATIVE),
+    })
+}
+
+/// Writes magic and sum into the block's trailer, in host order.
+///
+/// # Errors
+/// When the block has no room for the trailer.
+pub fn seal(kind: Checksum, block: &mut [u8], verifier: [u64; 4]) -> Result<(), FormatError> {
+    let order = ByteOrder::NATIVE;
+    let (offset, summed) = place(kind, block, Some(order))?;
+    put_at(block, offset, &MAGIC, order);
+    put_at(block, offset + 8, &verifier, order);
+    let value = checksum(kind, &block[..summed], order, &Salt::default());
+    put_at(block, offset + 8, &value.0, order);
+    Ok(())
+}
+
+/// Whether the block is the one that belongs where `verifier` says; gives its byte order.
+///
+/// # Errors
+/// When there is no trailer or the sum is another one.
+pub fn verify(kind: Checksum, block: &[u8], verifier: [u64; 4]) -> Result<ByteOrder, FormatError> {
+    let (offset, summed) = place(kind, block, None)?;
+    let order = order_at(block, offset)?;
+    let stored: [u64; 4] = get_at(block, offset + 8, order);
+    let mut copy = block[..summed].to_vec();
+    put_at(&mut copy, offset + 8, &verifier, order);
+    let ChecksumValue(found) = checksum(kind, &copy, order, &Salt::default());
+    if found != stored {
+        return Err(FormatError::BadChecksum {
+            what: "embedded checksum",
+        });
+    }
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests;

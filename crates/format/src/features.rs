@@ -1,0 +1,65 @@
+//! Feature flags: what a pool's structures may use, and what we can do with a pool that uses it.
+//!
+//! A feature is disabled (absent from its ZAP), enabled (count 0) or active (count above 0).
+//! Counts of read-only compatible features are in `features_for_write`, others in
+//! `features_for_read`.
+
+mod table;
+
+pub use table::*;
+
+/// What we can do with a pool on which a feature is active.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Support {
+    /// Read and write.
+    Write,
+    /// Read only: we do not maintain its structures.
+    ReadOnly,
+    /// Known by name only.
+    None,
+}
+
+/// How a feature behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flags {
+    /// While active it is named in labels: it is needed to read the MOS at all.
+    pub in_label: bool,
+    /// Active from the moment that it is enabled.
+    pub active_when_enabled: bool,
+    /// Counted per dataset, in the dataset's own ZAP.
+    pub per_dataset: bool,
+}
+
+/// One feature.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Feature {
+    /// The name in `feature@NAME`.
+    pub name: &'static str,
+    /// The name on disk.
+    pub guid: &'static str,
+    /// Whether a reader may ignore it.
+    pub read_only_compatible: bool,
+    /// Its behaviour.
+    pub flags: Flags,
+    /// Features that must be enabled first.
+    pub depends_on: &'static [&'static Feature],
+    /// What we can do with it.
+    pub support: Support,
+    /// The sentence stored in `feature_descriptions`.
+    pub description: &'static str,
+}
+
+/// The feature with this name on disk.
+#[must_use]
+pub fn by_guid(guid: &str) -> Option<&'static Feature> {
+    ALL.iter().copied().find(|feature| feature.guid == guid)
+}
+
+/// The feature of `feature@NAME`.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static Feature> {
+    ALL.iter().copied().find(|feature| feature.name == name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Gang headers: a block that found no fit is stored in up to three pieces.
+
+use base::ByteOrder;
+use codec::Checksum;
+
+use crate::FormatError;
+use crate::block_pointer::{self, BlockPointer, Dva};
+use crate::embedded_checksum;
+use crate::record::{get_at, put_at, require};
+
+/// Bytes of a header.
+pub const SIZE: usize = 512;
+/// Pieces that a header names.
+pub const MEMBER_COUNT: usize = 3;
+/// The unit of a piece's size.
+pub const PIECE_UNIT: u64 = 512;
+
+/// The pieces of a gang block; unused ones are holes, and come last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[doc(alias = "zio_gbh_phys_t")]
+pub struct GangHeader {
+    /// The pieces in order.
+    pub members: [BlockPointer; MEMBER_COUNT],
+}
+
+/// The verifier of a gang block's header: its first address and birth.
+#[must_use]
+pub fn verifier(leader: &BlockPointer) -> [u64; 4] {
+    verifier_of(leader.dva(0), leader.physical_birth().0)
+}
+
+fn verifier_of(first: Option<Dva>, birth: u64) -> [u64; 4] {
+    let first = first.unwrap_or_default();
+    [first.vdev.0, first.offset, birth, 0]
+}
+
+/// How many bytes go to the piece in `slot` when `remaining` are left.
+#[must_use]
+pub const fn piece_size(remaining: u64, slot: usize) -> u64 {
+    let slots = MEMBER_COUNT.saturating_sub(slot) as u64;
+    if slots <= 1 {
+        return remaining;
+    }
+    let piece = (remaining / slots).next_multiple_of(PIECE_UNIT);
+    if piece > remaining { remaining } else { piece }
+}
+
+impl GangHeader {
+    /// Reads and verifies the header that `leader` points to.
+    ///
+    /// # Errors
+    /// When the block is not that header.
+    pub fn decode(block: &[u8], leader: &BlockPointer) -> Result<Self, FormatError> {
+        require("gang header", block, SIZE)?;
+        let header = block.get(..SIZE).unwrap_or_default();
+        let order = embedded_checksum::verify(Checksum::GangHeader, header, verifier(leader))?;
+        Ok(Self {
+            members: get_at(header, 0, order),
+        })
+    }
+
+    /// The header block for a leader with this first address and birth.
+    #[must_use]
+    pub fn encode(&self, leader: &BlockPointer) -> [u8; SIZE] {
+        let mut block = [0; SIZE];
+        put_at(&mut block, 0, &self.members, ByteOrder::NATIVE);
+        // 512 bytes have room for the trailer.
+        let _ = embedded_checksum::seal(Checksum::GangHeader, &mut block, verifier(leader));
+        block
+    }
+
+    /// The pieces in use.
+    pub fn used(&self) -> impl Iterator<Item = &BlockPointer> {
+        self.members.iter().filter(|member| !member.is_hole())
+    }
+}
+
+const _: () = assert!(MEMBER_COUNT * block_pointer::SIZE + embedded_checksum::SIZE <= SIZE);
+
+#[cfg(test)]
+mod tests;
