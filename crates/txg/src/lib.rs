@@ -1,1 +1,19 @@
 //! Transaction groups: open, quiesce, sync; dirty credits and the write throttle.
+//!
+//! Purpose: batch changes into numbered groups that reach the disk as a whole. Invariants: at most
+//! three groups are in flight (open, quiescing or quiesced, syncing); groups sync in order, one at
+//! a time; a group closes because of bytes, age, an explicit request or memory, nothing else.
+//! Called by `dmu` (holds, credits) and `pool` (the sync target). Must not know what is synced.
+
+mod config;
+mod credit;
+mod engine;
+mod error;
+mod holds;
+mod state;
+
+pub use config::EngineConfig;
+pub use credit::{Credit, DirtyCounts};
+pub use engine::{Engine, SyncTarget};
+pub use error::{SyncFailure, TxgError};
+pub use holds::TxgHold;

@@ -1,0 +1,63 @@
+//! The tunables of an engine, with their defaults.
+
+use base::Txg;
+
+/// Tunables of an [`Engine`](crate::Engine).
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The first open txg.
+    pub first: Txg,
+    /// Age at which an open txg closes.
+    pub timeout_ns: u64,
+    /// Dirty bytes at which reservations park.
+    pub dirty_bytes_max: u64,
+    /// Dirty bytes of one txg, in percent of the limit, at which it closes.
+    pub sync_percent: u64,
+    /// Dirty bytes, in percent of the limit, from which reservations are delayed.
+    pub delay_min_percent: u64,
+    /// Slope of the delay.
+    pub delay_scale_ns: u64,
+    /// The longest delay of one reservation.
+    pub delay_ns_max: u64,
+}
+
+impl EngineConfig {
+    /// The defaults, for a machine with `memory_bytes` of memory.
+    #[must_use]
+    pub fn for_memory(first: Txg, memory_bytes: u64) -> Self {
+        const CAP: u64 = 4 << 30;
+        const LEAST: u64 = 16 << 20;
+        Self {
+            first,
+            timeout_ns: 5_000_000_000,
+            dirty_bytes_max: (memory_bytes / 10).clamp(LEAST, CAP),
+            sync_percent: 20,
+            delay_min_percent: 60,
+            delay_scale_ns: 500_000,
+            delay_ns_max: 100_000_000,
+        }
+    }
+
+    /// Dirty bytes of one txg at which it closes.
+    pub(crate) fn sync_bytes(&self) -> u64 {
+        (self.dirty_bytes_max / 100).saturating_mul(self.sync_percent).max(1)
+    }
+
+    /// How long a reservation waits when `dirty` bytes are dirty: nothing below the minimum, then
+    /// smoothly more, without a step, up to the cap.
+    pub(crate) fn delay_ns(&self, dirty: u64) -> u64 {
+        let least = (self.dirty_bytes_max / 100).saturating_mul(self.delay_min_percent);
+        if dirty <= least {
+            return 0;
+        }
+        let room = self.dirty_bytes_max.saturating_sub(dirty).max(1);
+        let delay = u128::from(self.delay_scale_ns) * u128::from(dirty - least) / u128::from(room);
+        u64::try_from(delay).unwrap_or(u64::MAX).min(self.delay_ns_max)
+    }
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self::for_memory(Txg::INITIAL, 8 << 30)
+    }
+}

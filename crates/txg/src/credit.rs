@@ -1,0 +1,120 @@
+//! Dirty credits: no byte is dirtied that was not reserved, and reservations wait smoothly.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::Txg;
+
+use crate::engine::Engine;
+
+/// How many bytes are dirty or reserved, in all and per txg.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Dirty {
+    /// Reserved and dirtied bytes that are not yet on disk.
+    total: AtomicU64,
+    /// The part of `total` that belongs to each txg.
+    per_txg: [AtomicU64; Txg::SLOTS],
+    /// The most that `total` ever was.
+    high_water: AtomicU64,
+}
+
+/// A snapshot of the dirty counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtyCounts {
+    /// Reserved and dirtied bytes that are not yet on disk.
+    pub total_bytes: u64,
+    /// The most that was ever dirty or reserved.
+    pub high_water_bytes: u64,
+    /// The limit at which reservations park.
+    pub limit_bytes: u64,
+}
+
+impl Dirty {
+    pub(crate) fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn high_water(&self) -> u64 {
+        self.high_water.load(Ordering::Relaxed)
+    }
+
+    /// Adds `bytes` unless that would pass `limit`; one reservation always fits an idle engine.
+    pub(crate) fn try_add(&self, bytes: u64, limit: u64) -> Option<u64> {
+        let before = self.total.fetch_add(bytes, Ordering::Relaxed);
+        let after = before.saturating_add(bytes);
+        if before != 0 && after > limit {
+            self.total.fetch_sub(bytes, Ordering::Relaxed);
+            return None;
+        }
+        if after > self.high_water.load(Ordering::Relaxed) {
+            self.high_water.fetch_max(after, Ordering::Relaxed);
+        }
+        Some(after)
+    }
+
+    fn subtract_total(&self, bytes: u64) {
+        self.total.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Books `bytes` of the total on `txg`; the txg's new sum.
+    pub(crate) fn book(&self, txg: Txg, bytes: u64) -> u64 {
+        self.per_txg[txg.slot()].fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+
+    /// Takes up to `bytes` (all that are left without a number) off `txg` and off the total.
+    pub(crate) fn settle(&self, txg: Txg, bytes: Option<u64>) {
+        let slot = &self.per_txg[txg.slot()];
+        let mut now = slot.load(Ordering::Relaxed);
+        loop {
+            let taken = bytes.map_or(now, |bytes| bytes.min(now));
+            match slot.compare_exchange_weak(
+                now,
+                now - taken,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return self.subtract_total(taken),
+                Err(other) => now = other,
+            }
+        }
+    }
+}
+
+/// Bytes that the holder may dirty. What is left unused goes back when it is dropped.
+#[must_use]
+pub struct Credit {
+    engine: Arc<Engine>,
+    bytes: u64,
+}
+
+impl Credit {
+    pub(crate) fn new(engine: &Arc<Engine>, bytes: u64) -> Self {
+        Self { engine: Arc::clone(engine), bytes }
+    }
+
+    /// How many bytes may still be dirtied.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Turns `bytes` of this credit into dirty bytes of `txg`. More than what is left takes what is
+    /// left: how much an operation dirties is bounded by its reservation.
+    pub fn spend(&mut self, txg: Txg, bytes: u64) {
+        let spent = bytes.min(self.bytes);
+        if spent != 0 {
+            self.bytes -= spent;
+            self.engine.book_dirty(txg, spent);
+        }
+    }
+}
+
+impl Drop for Credit {
+    fn drop(&mut self) {
+        if self.bytes != 0 {
+            self.engine.dirty().subtract_total(self.bytes);
+            self.engine.wake_reservers();
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The thin driver of the state machine: two threads, one lock, three condition variables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use base::Txg;
+use base::lock::{Condvar, LockClass, Mutex};
+
+use crate::config::EngineConfig;
+use crate::credit::{Credit, Dirty, DirtyCounts};
+use crate::error::{SyncFailure, TxgError};
+use crate::holds::{Holds, TxgHold};
+use crate::state::State;
+
+static STATE: LockClass = LockClass::new("txg.state", 900);
+static RESERVE: LockClass = LockClass::new("txg.reserve", 890);
+static THREADS: LockClass = LockClass::new("txg.threads", 10);
+
+/// What syncs a txg: supplied by the pool.
+pub trait SyncTarget: Send + Sync {
+    /// Writes everything that belongs to `txg` and its uberblock. Called in txg order, by one
+    /// thread. A device that may come back is waited for here; an error ends the engine.
+    ///
+    /// # Errors
+    /// What made the txg impossible to write.
+    fn sync(&self, txg: Txg) -> Result<(), SyncFailure>;
+}
+
+/// The transaction engine of a pool.
+pub struct Engine {
+    config: EngineConfig,
+    holds: Holds,
+    dirty: Dirty,
+    dirty_bytes_max: AtomicU64,
+    state: Mutex<State>,
+    /// The quiescer sleeps here: a request, a dropped hold, a free place for a quiesced txg.
+    quiesce_wake: Condvar,
+    /// The sync thread sleeps here.
+    sync_wake: Condvar,
+    /// Those who wait for a txg to be open or synced.
+    waiters: Condvar,
+    reserve_lock: Mutex<()>,
+    reserve_wake: Condvar,
+    /// Whether somebody is parked for dirty credit.
+    parked: AtomicU64,
+    /// The txg that was last asked to close because of bytes: asked once.
+    kicked: AtomicU64,
+    started: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Engine {
+    /// An engine whose open txg is `config.first`. Nothing syncs before [`Engine::start`].
+    #[must_use]
+    pub fn new(config: EngineConfig) -> Arc<Self> {
+        let first = config.first;
+        Arc::new(Self {
+            holds: Holds::new(first),
+            dirty: Dirty::default(),
+            dirty_bytes_max: AtomicU64::new(config.dirty_bytes_max),
+            state: Mutex::new(&STATE, State::new(first)),
+            quiesce_wake: Condvar::new(),
+            sync_wake: Condvar::new(),
+            waiters: Condvar::new(),
+            reserve_lock: Mutex::new(&RESERVE, ()),
+            reserve_wake: Condvar::new(),
+            parked: AtomicU64::new(0),
+            kicked: AtomicU64::new(0),
+            started: AtomicBool::new(false),
+            threads: Mutex::new(&THREADS, Vec::new()),
+            config,
+        })
+    }
+
+    /// Starts the quiesce and sync threads; a second call does nothing.
+    pub fn start(self: &Arc<Self>, target: Arc<dyn SyncTarget>) {
+        if self.started.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.to_owned()).spawn(body)
+        };
+        let quiescer = Arc::clone(self);
+        let syncer = Arc::clone(self);
+        let spawned = [
+            spawn("txg-quiesce", Box::new(move || quiescer.quiesce_loop())),
+            spawn("txg-sync", Box::new(move || syncer.sync_loop(target.as_ref()))),
+        ];
+        let mut threads = self.threads.lock();
+        for thread in spawned {
+            match thread {
+                Ok(handle) => threads.push(handle),
+                Err(error) => self.end(TxgError::SyncFailed {
+                    txg: self.holds.open(),
+                    reason: format!("cannot start a thread: {error}"),
+                }),
+            }
+        }
+    }
+
+    /// Stops both threads after the txg that is being synced, and waits for them. What was not
+    /// synced is lost: callers wait for their txg first.
+    pub fn stop(&self) {
+        self.end(TxgError::Stopped);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() {
+                // A thread that panicked has already ended the engine.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn end(&self, why: TxgError) {
+        let mut state = self.state.lock();
+        state.ended.get_or_insert(why);
+        drop(state);
+        self.quiesce_wake.notify_all();
+        self.sync_wake.notify_all();
+        self.waiters.notify_all();
+        self.wake_reservers();
+    }
+
+    /// Holds the open txg.
+    pub fn hold(self: &Arc<Self>) -> TxgHold {
+        TxgHold::new(self)
+    }
+
+    /// The open txg.
+    #[must_use]
+    pub fn open_txg(&self) -> Txg {
+        self.holds.open()
+    }
+
+    /// The last txg that is on disk.
+    #[must_use]
+    pub fn synced_txg(&self) -> Txg {
+        self.state.lock().synced
+    }
+
+    /// The txg that is being written.
+    #[must_use]
+    pub fn syncing_txg(&self) -> Option<Txg> {
+        self.state.lock().syncing
+    }
+
+    /// Waits until `txg` (without one: the open txg) is on disk, asking for it to close.
+    ///
+    /// # Errors
+    /// The engine ended before the txg was synced.
+    pub fn wait_synced(&self, txg: Option<Txg>) -> Result<(), TxgError> {
+        let txg = txg.unwrap_or_else(|| self.holds.open());
+        let mut state = self.state.lock();
+        if state.synced < txg && state.request(txg) {
+            self.quiesce_wake.notify_all();
+        }
+        loop {
+            if state.synced >= txg {
+                return Ok(());
+            }
+            if let Some(why) = &state.ended {
+                return Err(why.clone());
+            }
+            self.waiters.wait(&mut state);
+        }
+    }
+
+    /// Waits until `txg` is open (without one: the one after the open txg), asking for its
+    /// predecessor to close.
+    ///
+    /// # Errors
+    /// The engine ended before the txg was open.
+    pub fn wait_open(&self, txg: Option<Txg>) -> Result<(), TxgError> {
+        let txg = txg.unwrap_or_else(|| self.holds.open().next());
+        let mut state = self.state.lock();
+        if self.holds.open() < txg && state.request(txg.previous()) {
+            self.quiesce_wake.notify_all();
+        }
+        loop {
+            if self.holds.open() >= txg {
+                return Ok(());
+            }
+            if let Some(why) = &state.ended {
+                return Err(why.clone());
+            }
+            self.waiters.wait(&mut state);
+        }
+    }
+
+    /// Asks for the open txg to close, without waiting.
+    pub fn kick(&self) {
+        let open = self.holds.open();
+        if self.state.lock().request(open) {
+            self.quiesce_wake.notify_all();
+        }
+    }
+
+    /// Reserves `bytes` of dirty credit: delayed smoothly as the limit comes nearer, parked at it.
+    /// Must not be called while a txg is held.
+    ///
+    /// # Errors
+    /// The engine ended.
+    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Credit, TxgError> {
+        let after = match self.dirty.try_add(bytes, self.dirty_limit()) {
+            Some(after) => after,
+            None => self.park(bytes)?,
+        };
+        let delay_ns = self.config.delay_ns(after);
+        if delay_ns != 0 {
+            self.kick_for_bytes(self.holds.open());
+            std::thread::sleep(Duration::from_nanos(delay_ns));
+        }
+        Ok(Credit::new(self, bytes))
+    }
+
+    /// Reserves `bytes` at once or not at all, for callers that park the request, not the thread.
+    #[must_use]
+    pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Credit> {
+        let limit = self.dirty_limit();
+        if self.config.delay_ns(self.dirty.total()) != 0 {
+            return None;
+        }
+        self.dirty.try_add(bytes, limit).map(|_| Credit::new(self, bytes))
+    }
+
+    fn park(&self, bytes: u64) -> Result<u64, TxgError> {
+        self.parked.fetch_add(1, Ordering::SeqCst);
+        let result = self.park_until_room(bytes);
+        self.parked.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    fn park_until_room(&self, bytes: u64) -> Result<u64, TxgError> {
+        // A wake-up between the check and the wait may be missed; the pause bounds what that costs.
+        const PAUSE: Duration = Duration::from_millis(5);
+        loop {
+            self.kick_for_bytes(self.holds.open());
+            if let Some(after) = self.dirty.try_add(bytes, self.dirty_limit()) {
+                return Ok(after);
+            }
+            if let Some(why) = &self.state.lock().ended {
+                return Err(why.clone());
+            }
+            let mut guard = self.reserve_lock.lock();
+            self.reserve_wake.wait_for(&mut guard, PAUSE);
+        }
+    }
+
+    /// The dirty counters now.
+    #[must_use]
+    pub fn dirty_counts(&self) -> DirtyCounts {
+        DirtyCounts {
+            total_bytes: self.dirty.total(),
+            high_water_bytes: self.dirty.high_water(),
+            limit_bytes: self.dirty_limit(),
+        }
+    }
+
+    /// Sets the dirty limit.
+    pub fn set_dirty_limit(&self, bytes: u64) {
+        self.dirty_bytes_max.store(bytes.max(1), Ordering::Relaxed);
+        self.wake_reservers();
+    }
+
+    fn dirty_limit(&self) -> u64 {
+        self.dirty_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// `bytes` of `txg` have been handed to the devices: they are no longer dirty memory.
+    pub fn written(&self, txg: Txg, bytes: u64) {
+        self.dirty.settle(txg, Some(bytes));
+        self.wake_reservers();
+    }
+
+    pub(crate) fn book_dirty(&self, txg: Txg, bytes: u64) {
+        if self.dirty.book(txg, bytes) >= self.config.sync_bytes() {
+            self.kick_for_bytes(txg);
+        }
+    }
+
+    fn kick_for_bytes(&self, txg: Txg) {
+        if self.kicked.fetch_max(txg.0, Ordering::Relaxed) < txg.0
+            && self.state.lock().request(txg)
+        {
+            self.quiesce_wake.notify_all();
+        }
+    }
+
+    pub(crate) const fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    pub(crate) const fn dirty(&self) -> &Dirty {
+        &self.dirty
+    }
+
+    pub(crate) fn wake_quiescer(&self) {
+        // Taking the lock orders this wake-up after the quiescer's look at the counters.
+        drop(self.state.lock());
+        self.quiesce_wake.notify_all();
+    }
+
+    pub(crate) fn wake_reservers(&self) {
+        if self.parked.load(Ordering::SeqCst) != 0 {
+            self.reserve_wake.notify_all();
+        }
+    }
+
+    fn quiesce_loop(&self) {
+        let timeout = Duration::from_nanos(self.config.timeout_ns);
+        let mut opened = Instant::now();
+        let mut state = self.state.lock();
+        while state.ended.is_none() {
+            let aged = opened.elapsed() >= timeout;
+            if !state.may_close(self.holds.open(), aged) {
+                if state.quiesced.is_some() {
+                    self.quiesce_wake.wait(&mut state);
+                } else {
+                    let left = timeout.saturating_sub(opened.elapsed());
+                    self.quiesce_wake.wait_for(&mut state, left.max(Duration::from_micros(50)));
+                }
+                continue;
+            }
+            let txg = self.holds.close();
+            opened = Instant::now();
+            self.waiters.notify_all();
+            while !self.holds.is_quiet(txg) && state.ended.is_none() {
+                self.quiesce_wake.wait(&mut state);
+            }
+            state.quiesced = Some(txg);
+            self.sync_wake.notify_all();
+        }
+    }
+
+    fn sync_loop(&self, target: &dyn SyncTarget) {
+        let mut state = self.state.lock();
+        while state.ended.is_none() {
+            let Some(txg) = state.begin_sync() else {
+                self.sync_wake.wait(&mut state);
+                continue;
+            };
+            drop(state);
+            self.quiesce_wake.notify_all();
+            let outcome = target.sync(txg);
+            self.dirty.settle(txg, None);
+            state = self.state.lock();
+            match outcome {
+                Ok(()) => state.end_sync(),
+                Err(SyncFailure { reason }) => {
+                    state.ended.get_or_insert(TxgError::SyncFailed { txg, reason });
+                    self.quiesce_wake.notify_all();
+                }
+            }
+            self.waiters.notify_all();
+            self.wake_reservers();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
