@@ -1,0 +1,181 @@
+//! What can go wrong in this layer, and where.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base::{ObjectId, ObjectSetId};
+
+/// Where a block lives: the object set, object, level and block number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The object set.
+    pub object_set: ObjectSetId,
+    /// The object; 0 is the object set's own array of dnodes.
+    pub object: ObjectId,
+    /// Height above the data; −1 = the root of the object set.
+    pub level: i64,
+    /// Block number at that level; −1 = bonus, −2 = spill.
+    pub block: i64,
+}
+
+impl Place {
+    /// The root block of an object set.
+    #[must_use]
+    pub const fn root(object_set: ObjectSetId) -> Self {
+        Self { object_set, object: ObjectId(0), level: -1, block: 0 }
+    }
+
+    /// The spill block of an object.
+    #[must_use]
+    pub const fn spill(object_set: ObjectSetId, object: ObjectId) -> Self {
+        Self { object_set, object, level: 0, block: -2 }
+    }
+
+    /// A block of an object's tree.
+    #[must_use]
+    pub const fn new(object_set: ObjectSetId, object: ObjectId, level: u8, block: u64) -> Self {
+        Self { object_set, object, level: level as i64, block: block.cast_signed() }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "object set {}, object {}, level {}, block {}",
+            self.object_set, self.object, self.level, self.block
+        )
+    }
+}
+
+/// Why the store could not read or write a block; the store's own error is inside.
+#[derive(Clone)]
+pub struct BlockError(Arc<dyn std::error::Error + Send + Sync>);
+
+impl BlockError {
+    /// Wraps a store's error.
+    #[must_use]
+    pub fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(error))
+    }
+
+    /// The store's error.
+    #[must_use]
+    pub fn inner(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        self.0.as_ref()
+    }
+}
+
+impl fmt::Debug for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for BlockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// An error of the object layer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DmuError {
+    /// The block could not be read.
+    #[error("cannot read {place}: {source}")]
+    Read {
+        /// Which block.
+        place: Place,
+        /// What the store says.
+        source: BlockError,
+    },
+    /// The block could not be written.
+    #[error("cannot write {place}: {source}")]
+    Write {
+        /// Which block.
+        place: Place,
+        /// What the store says.
+        source: BlockError,
+    },
+    /// The block was read and verified, but holds what no writer stores.
+    #[error("{place} is malformed: {what}")]
+    Corrupt {
+        /// Which block.
+        place: Place,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// There is no such object.
+    #[error("object set {object_set} has no object {object}")]
+    NoSuchObject {
+        /// The object set.
+        object_set: ObjectSetId,
+        /// The number asked for.
+        object: ObjectId,
+    },
+    /// The object number is taken, or was freed too short a time ago.
+    #[error("object {object} of object set {object_set} is in use")]
+    ObjectInUse {
+        /// The object set.
+        object_set: ObjectSetId,
+        /// The number asked for.
+        object: ObjectId,
+    },
+    /// The object set was opened for reading.
+    #[error("object set {object_set} is open for reading only")]
+    ReadOnly {
+        /// The object set.
+        object_set: ObjectSetId,
+    },
+    /// A request that an object of this shape cannot fulfil.
+    #[error("object {object} of object set {object_set}: {what}")]
+    Unsuitable {
+        /// The object set.
+        object_set: ObjectSetId,
+        /// The object.
+        object: ObjectId,
+        /// What does not fit.
+        what: &'static str,
+    },
+    /// The name is already in the ZAP.
+    #[error("the name exists in ZAP object {object} of object set {object_set}")]
+    EntryExists {
+        /// The object set.
+        object_set: ObjectSetId,
+        /// The ZAP.
+        object: ObjectId,
+    },
+    /// The name is not in the ZAP.
+    #[error("the name does not exist in ZAP object {object} of object set {object_set}")]
+    NoSuchEntry {
+        /// The object set.
+        object_set: ObjectSetId,
+        /// The ZAP.
+        object: ObjectId,
+    },
+    /// The ZAP cannot grow any more.
+    #[error("ZAP object {object} of object set {object_set} is full")]
+    ZapFull {
+        /// The object set.
+        object_set: ObjectSetId,
+        /// The ZAP.
+        object: ObjectId,
+    },
+}
+
+/// Result of the object layer.
+pub type Result<T, E = DmuError> = std::result::Result<T, E>;
+
+impl DmuError {
+    /// A malformed block.
+    pub(crate) fn corrupt(place: Place, what: impl Into<String>) -> Self {
+        Self::Corrupt { place, what: what.into() }
+    }
+}

@@ -1,0 +1,136 @@
+//! The state under an object's lock: what open transactions see, and what each txg changed.
+
+use std::collections::BTreeMap;
+
+use base::Txg;
+use sys::Buffer;
+
+use crate::face::{Face, Footprint};
+use crate::ranges::RangeSet;
+use crate::tree::Tree;
+
+/// What a txg does to the spill block.
+#[derive(Clone)]
+pub(crate) enum SpillChange {
+    Set(Buffer),
+    Remove,
+}
+
+/// What one txg changed and has not synced.
+pub(crate) struct SlotState {
+    pub(crate) txg: Txg,
+    /// Data blocks, with their contents at the end of this txg.
+    pub(crate) blocks: BTreeMap<u64, Buffer>,
+    /// Data blocks freed in this txg, before any in `blocks` were written again.
+    pub(crate) freed: RangeSet,
+    pub(crate) spill: Option<SpillChange>,
+    /// The dnode's fields at the end of this txg, once a later txg has changed them.
+    pub(crate) face: Option<Box<Face>>,
+}
+
+impl SlotState {
+    pub(crate) const fn new(txg: Txg) -> Self {
+        Self {
+            txg,
+            blocks: BTreeMap::new(),
+            freed: RangeSet::EMPTY,
+            spill: None,
+            face: None,
+        }
+    }
+}
+
+/// An object's state.
+pub(crate) struct State {
+    /// The dnode's fields, newest.
+    pub(crate) face: Face,
+    /// The block tree as last synced.
+    pub(crate) tree: Tree,
+    pub(crate) footprint: Footprint,
+    /// Rises whenever `tree` is swapped: what was read through the old one may be out of date.
+    pub(crate) generation: u64,
+    pub(crate) slots: [Option<Box<SlotState>>; Txg::SLOTS],
+}
+
+/// Where the newest contents of a block are.
+pub(crate) enum Newest {
+    /// Unsynced, here.
+    Dirty(Buffer),
+    /// A hole.
+    Hole,
+    /// Wherever the tree says.
+    OnDisk,
+}
+
+impl State {
+    pub(crate) fn new(face: Face, tree: Tree, footprint: Footprint) -> Self {
+        Self { face, tree, footprint, generation: 0, slots: [const { None }; Txg::SLOTS] }
+    }
+
+    /// The unsynced txgs, newest first.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &SlotState> {
+        let mut order: [Option<&SlotState>; Txg::SLOTS] = [None; Txg::SLOTS];
+        let mut count = 0;
+        for slot in self.slots.iter().flatten() {
+            order[count] = Some(slot);
+            count += 1;
+        }
+        order[..count].sort_unstable_by_key(|slot| std::cmp::Reverse(slot.map(|slot| slot.txg)));
+        order.into_iter().flatten()
+    }
+
+    pub(crate) fn newest_txg(&self) -> Option<Txg> {
+        self.slots.iter().flatten().map(|slot| slot.txg).max()
+    }
+
+    pub(crate) fn has_dirty_data(&self) -> bool {
+        self.slots.iter().flatten().any(|slot| !slot.blocks.is_empty() || !slot.freed.is_empty())
+    }
+
+    /// Where the newest contents of `block` are.
+    pub(crate) fn newest(&self, block: u64) -> Newest {
+        for slot in self.newest_first() {
+            if let Some(data) = slot.blocks.get(&block) {
+                return Newest::Dirty(data.clone());
+            }
+            if slot.freed.contains(block) {
+                return Newest::Hole;
+            }
+        }
+        if self.tree.is_empty() || block > self.tree.max_block {
+            return Newest::Hole;
+        }
+        Newest::OnDisk
+    }
+
+    /// Whether the object has a spill block, unsynced changes included.
+    pub(crate) fn has_spill(&self) -> bool {
+        for slot in self.newest_first() {
+            match slot.spill {
+                Some(SpillChange::Set(_)) => return true,
+                Some(SpillChange::Remove) => return false,
+                None => {}
+            }
+        }
+        self.footprint.spill.is_some()
+    }
+
+    /// The fields, to be changed in `txg`: older unsynced txgs keep their own copy first.
+    pub(crate) fn face_mut(&mut self, txg: Txg) -> &mut Face {
+        for slot in self.slots.iter_mut().flatten() {
+            if slot.txg < txg && slot.face.is_none() {
+                slot.face = Some(Box::new(self.face.clone()));
+            }
+        }
+        &mut self.face
+    }
+
+    /// The changes of `txg`, if there are any.
+    pub(crate) fn slot_mut(&mut self, txg: Txg) -> Option<&mut SlotState> {
+        self.slots[txg.slot()].as_deref_mut().filter(|slot| slot.txg == txg)
+    }
+
+    pub(crate) fn slot(&self, txg: Txg) -> Option<&SlotState> {
+        self.slots[txg.slot()].as_deref().filter(|slot| slot.txg == txg)
+    }
+}

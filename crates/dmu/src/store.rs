@@ -1,0 +1,126 @@
+//! The traits through which this layer reaches blocks: the pool's pipeline in production, memory
+//! in tests. And what syncing reports to the layers above.
+
+use base::{ObjectId, Txg};
+use format::{BlockPointer, ObjectType};
+use sys::Buffer;
+
+use crate::error::{BlockError, Place};
+
+/// Reads blocks.
+pub trait BlockStore: Send + Sync {
+    /// The block's bytes, verified, decompressed, in host order; zeros for a hole.
+    ///
+    /// # Errors
+    /// No copy of the block could be read.
+    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError>;
+
+    /// Starts reading the block into the cache, when that costs the caller nothing.
+    fn prefetch(&self, pointer: &BlockPointer, place: Place);
+
+    /// Bytes that the block is charged with (deflated, all copies).
+    fn charged_bytes(&self, pointer: &BlockPointer) -> u64;
+}
+
+/// What a block is, as far as the choice of compression, checksum and copies goes.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockKind {
+    /// The type of the object (of the spill block's contents).
+    pub object_type: ObjectType,
+    /// Height above the data.
+    pub level: u8,
+    /// Whether it is a spill block.
+    pub spill: bool,
+    /// The dnode's checksum override; 0 = none.
+    pub checksum: u8,
+    /// The dnode's compression override; 0 = none.
+    pub compress: u8,
+}
+
+/// One block to be written.
+#[derive(Clone, Copy)]
+pub struct BlockWrite<'a> {
+    /// The bytes, in host order.
+    pub data: &'a Buffer,
+    /// What the block is.
+    pub kind: BlockKind,
+    /// Its fill count, unless it turns out to be all zeros.
+    pub fill: u64,
+    /// What it replaces. A block of the same txg may be rewritten in place.
+    pub previous: BlockPointer,
+    /// Where it lives.
+    pub place: Place,
+}
+
+/// Writes blocks of the txg that is being synced.
+pub trait BlockWriter: Sync {
+    /// Writes the block; the pointer to it (a hole for zeros, where policy says so). The device
+    /// may be written later; whoever made the writer waits for that.
+    ///
+    /// # Errors
+    /// No space, or no device left.
+    fn write(&self, request: &BlockWrite<'_>) -> Result<BlockPointer, BlockError>;
+}
+
+/// Is told of every block that comes into being or dies, exactly once.
+pub trait BlockAccounting: Sync {
+    /// `pointer` was written in this txg and is referenced now.
+    fn born(&self, pointer: &BlockPointer);
+    /// `pointer` is not referenced any more. The listener frees it or puts it on a dead list.
+    fn killed(&self, pointer: &BlockPointer);
+}
+
+/// What a sync of an object set needs.
+#[derive(Clone, Copy)]
+pub struct SyncContext<'a> {
+    /// The txg that is being synced.
+    pub txg: Txg,
+    /// Writes blocks, with this object set's policy.
+    pub writer: &'a dyn BlockWriter,
+    /// Is told of blocks born and killed.
+    pub accounting: &'a dyn BlockAccounting,
+    /// How many threads may work at once.
+    pub workers: &'a crate::workers::SyncWorkers,
+    /// Whose dirty bytes are given back as they are written.
+    pub engine: Option<&'a txg::Engine>,
+    /// Whether holes record their birth (feature hole_birth is active).
+    pub hole_birth: bool,
+    /// Whether space is accounted to users, groups and projects.
+    pub account_owners: bool,
+}
+
+/// The numbers of the objects that hold the accounting by owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// By user.
+    User,
+    /// By group.
+    Group,
+    /// By project.
+    Project,
+}
+
+impl Owner {
+    /// All kinds, in the order of their object numbers.
+    pub const ALL: [Self; 3] = [Self::User, Self::Group, Self::Project];
+
+    /// The special object number.
+    #[must_use]
+    pub const fn object(self) -> ObjectId {
+        ObjectId(match self {
+            Self::User => u64::MAX,
+            Self::Group => u64::MAX - 1,
+            Self::Project => u64::MAX - 2,
+        })
+    }
+
+    /// The place in [`Owner::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The kind whose special object has this number.
+    pub(crate) fn of_object(object: ObjectId) -> Option<Self> {
+        Self::ALL.into_iter().find(|owner| owner.object() == object)
+    }
+}
