@@ -13,7 +13,7 @@ use sys::{Buffer, BufferMut};
 
 use crate::error::{DmuError, Result};
 use crate::pointer;
-use crate::store::{BlockKind, BlockWrite, SyncContext};
+use crate::store::{BlockKind, BlockStore, BlockWrite, SyncContext};
 use crate::tree::{Reader, Tree, shift_left, shift_right};
 
 /// An indirect block being changed.
@@ -28,20 +28,48 @@ pub(crate) struct Editor<'a> {
     tree: Tree,
     context: &'a SyncContext<'a>,
     reader: Reader<'a>,
-    /// Checksum and compression overrides do not concern indirect blocks.
     nodes: BTreeMap<(u8, u64), Node>,
     /// The indirect block last read, for neighbours.
     recent: Option<((u8, u64), Buffer)>,
     used_delta: i64,
+    touched: bool,
+}
+
+/// An object's next tree.
+pub(crate) struct Edited {
+    pub(crate) tree: Tree,
+    /// By how many bytes the space of its blocks changed.
+    pub(crate) used_delta: i64,
+    /// Whether any block was born or killed.
+    pub(crate) touched: bool,
+}
+
+/// Reports the replacement of `old` by `new`; by how much the space changed, and whether any
+/// block was born or killed.
+pub(crate) fn book(
+    context: &SyncContext<'_>,
+    store: &dyn BlockStore,
+    old: &BlockPointer,
+    new: &BlockPointer,
+) -> (i64, bool) {
+    let mut delta = 0;
+    if old == new || pointer::is_rewrite(old, new) {
+        return (delta, false);
+    }
+    if !old.is_hole() {
+        delta -= store.charged_bytes(old).cast_signed();
+        context.accounting.killed(old);
+    }
+    if !new.is_hole() {
+        delta += store.charged_bytes(new).cast_signed();
+        context.accounting.born(new);
+    }
+    (delta, !(old.is_hole() && new.is_hole()))
 }
 
 impl<'a> Editor<'a> {
     pub(crate) const fn new(tree: Tree, context: &'a SyncContext<'a>, reader: Reader<'a>) -> Self {
-        Self { tree, context, reader, nodes: BTreeMap::new(), recent: None, used_delta: 0 }
-    }
-
-    pub(crate) const fn tree(&self) -> &Tree {
-        &self.tree
+        Self { tree, context, reader, nodes: BTreeMap::new(), recent: None, used_delta: 0, touched: false }
     }
 
     /// Adds levels until `block` can be addressed.
@@ -159,26 +187,20 @@ impl<'a> Editor<'a> {
     }
 
     fn kill(&mut self, dead: &BlockPointer) {
-        self.used_delta -= self.charge(dead);
-        self.context.accounting.killed(dead);
-    }
-
-    fn charge(&self, pointer: &BlockPointer) -> i64 {
-        self.reader.store.charged_bytes(pointer).cast_signed()
+        self.replaced(dead, &BlockPointer::HOLE);
     }
 
     /// Books the replacement of `old` by `new`.
-    pub(crate) fn replaced(&mut self, old: &BlockPointer, new: &BlockPointer) {
-        if old == new || pointer::is_rewrite(old, new) {
-            return;
-        }
-        if !old.is_hole() {
-            self.kill(old);
-        }
-        if !new.is_hole() {
-            self.used_delta += self.charge(new);
-            self.context.accounting.born(new);
-        }
+    fn replaced(&mut self, old: &BlockPointer, new: &BlockPointer) {
+        let (delta, changed) = book(self.context, self.reader.store, old, new);
+        self.used_delta += delta;
+        self.touched |= changed;
+    }
+
+    /// Sets the pointer of a data block that was written.
+    pub(crate) fn set_data(&mut self, block: u64, old: &BlockPointer, new: BlockPointer) -> Result<()> {
+        self.replaced(old, &new);
+        self.set_pointer(0, block, new)
     }
 
     /// Frees the data blocks `first..=last`, whole indirect subtrees at once.
@@ -249,12 +271,11 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Writes all changed indirect blocks; the new tree and by how much its space changed.
-    pub(crate) fn finish(mut self) -> Result<(Tree, i64)> {
+    /// Writes all changed indirect blocks.
+    pub(crate) fn finish(mut self) -> Result<Edited> {
         for level in 1..self.tree.levels {
-            let mut above = self.nodes.split_off(&(level + 1, 0));
-            let mut done = std::mem::take(&mut self.nodes);
-            std::mem::swap(&mut self.nodes, &mut above);
+            let above = self.nodes.split_off(&(level + 1, 0));
+            let mut done = std::mem::replace(&mut self.nodes, above);
             while let Some(((level, index), node)) = done.pop_first() {
                 let original = node.original;
                 let new = self.write_node(level, index, node)?;
@@ -262,7 +283,7 @@ impl<'a> Editor<'a> {
                 self.set_pointer(level, index, new)?;
             }
         }
-        Ok((self.tree, self.used_delta))
+        Ok(Edited { tree: self.tree, used_delta: self.used_delta, touched: self.touched })
     }
 
     fn write_node(&self, level: u8, index: u64, node: Node) -> Result<BlockPointer> {

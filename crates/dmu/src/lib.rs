@@ -1,1 +1,30 @@
 //! Object sets, dnodes, buffers, transactions and the ZAP.
+//!
+//! Purpose: objects of numbered blocks, changed in transactions, read and written by any number of
+//! threads. Invariants: a txg reaches the disk as a whole; a lock of one object is never held
+//! across I/O; no thread waits for another file's. Called by `dsl`, `intent`, `pool`, `posix`.
+//! Must not know datasets, devices or files; never frees space, only says which blocks died.
+
+mod accounting;
+mod editor;
+mod error;
+mod face;
+mod object;
+mod object_set;
+mod pointer;
+mod ranges;
+mod store;
+mod tree;
+mod tx;
+mod workers;
+mod zap;
+
+pub use error::{BlockError, DmuError, Place, Result};
+pub use object::{Object, ObjectInfo};
+pub use object_set::{AllocateObject, ObjectSet, OpenObjectSet};
+pub use store::{
+    BlockAccounting, BlockKind, BlockStore, BlockWrite, BlockWriter, Owner, SyncContext,
+};
+pub use tx::{Admission, Refusal, Reservation, Tx, TxError};
+pub use workers::SyncWorkers;
+pub use zap::{CreateZap, FoundName, Zap, ZapCursor, ZapEntry, ZapMatch};

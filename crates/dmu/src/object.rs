@@ -26,7 +26,7 @@ use crate::tx::Tx;
 use crate::zap::ZapState;
 
 pub(crate) use state::{SlotState, SpillChange, State};
-pub(crate) use sync::{Charge, Outcome};
+pub(crate) use sync::{Charge, Outcome, Synced, Work};
 
 static STATE: LockClass = LockClass::new("dmu.object", rank::DMU + 30);
 
@@ -91,6 +91,17 @@ impl Object {
             max_block: phys.max_block_id,
         };
         Self::assemble(shared, id, State::new(Face::from_phys(phys), tree, Footprint::from_phys(phys)))
+    }
+
+    /// An object that is not on disk yet.
+    pub(crate) fn create(shared: &Arc<Shared>, id: ObjectId, phys: &DnodePhys) -> Arc<Self> {
+        Self::from_phys(shared, id, phys)
+    }
+
+    /// Makes a new object part of the transaction's txg.
+    pub(crate) fn enter_new(self: &Arc<Self>, tx: &Tx) -> Result<()> {
+        let mut state = self.state.write();
+        self.change(tx, &mut state).map(|_| ())
     }
 
     fn assemble(shared: &Arc<Shared>, id: ObjectId, state: State) -> Arc<Self> {

@@ -85,8 +85,11 @@ pub struct SyncContext<'a> {
     pub engine: Option<&'a txg::Engine>,
     /// Whether holes record their birth (feature hole_birth is active).
     pub hole_birth: bool,
-    /// Whether space is accounted to users, groups and projects.
+    /// Whether space is accounted to owners. For other than file systems it is not, whatever this
+    /// says.
     pub account_owners: bool,
+    /// Whether objects are counted by owner as well.
+    pub account_objects: bool,
 }
 
 /// The numbers of the objects that hold the accounting by owner.

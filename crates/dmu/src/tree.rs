@@ -125,21 +125,34 @@ impl Tree {
 
     /// The pointer of data block `block`.
     pub(crate) fn lookup(&self, reader: &Reader<'_>, block: u64) -> Result<BlockPointer> {
+        self.lookup_at(reader, 0, block)
+    }
+
+    /// The pointer of block `index` of level `target`.
+    pub(crate) fn lookup_at(
+        &self,
+        reader: &Reader<'_>,
+        target: u8,
+        index: u64,
+    ) -> Result<BlockPointer> {
         let mut level = self.levels.clamp(1, LEVELS_MAX) - 1;
+        if target > level {
+            return Ok(BlockPointer::HOLE);
+        }
         let shift = self.entries_shift();
-        let top = shift_right(block, self.span_shift(level));
+        let top = shift_right(index, self.span_shift(level - target));
         if top >= u64::from(self.pointer_count) {
             return Ok(BlockPointer::HOLE);
         }
         let mut found = self.pointers[top as usize];
-        while level > 0 {
+        while level > target {
             if found.is_hole() {
-                return Ok(self.child_hole(&found, 0));
+                return Ok(self.child_hole(&found, target));
             }
-            let index = shift_right(block, self.span_shift(level));
-            let data = self.read_indirect(reader, &found, level, index)?;
+            let here = shift_right(index, self.span_shift(level - target));
+            let data = self.read_indirect(reader, &found, level, here)?;
             level -= 1;
-            let entry = shift_right(block, self.span_shift(level)) & ((1 << shift) - 1);
+            let entry = shift_right(index, self.span_shift(level - target)) & ((1 << shift) - 1);
             found = pointer::get(&data, entry as usize);
         }
         Ok(found)

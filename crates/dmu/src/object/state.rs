@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use base::Txg;
+use format::dnode::DnodeFlags;
 use sys::Buffer;
 
+use super::sync::Charge;
+use crate::accounting::OwnerIds;
 use crate::face::{Face, Footprint};
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
@@ -47,6 +50,8 @@ pub(crate) struct State {
     /// The block tree as last synced.
     pub(crate) tree: Tree,
     pub(crate) footprint: Footprint,
+    /// What owners are charged for this object, as last synced.
+    pub(crate) charge: Option<Charge>,
     /// Rises whenever `tree` is swapped: what was read through the old one may be out of date.
     pub(crate) generation: u64,
     pub(crate) slots: [Option<Box<SlotState>>; Txg::SLOTS],
@@ -64,7 +69,14 @@ pub(crate) enum Newest {
 
 impl State {
     pub(crate) fn new(face: Face, tree: Tree, footprint: Footprint) -> Self {
-        Self { face, tree, footprint, generation: 0, slots: [const { None }; Txg::SLOTS] }
+        let charge = footprint
+            .flags
+            .has(DnodeFlags::USER_ACCOUNTED)
+            .then(|| OwnerIds::of_bonus(face.bonus_type, face.bonus_bytes()))
+            .flatten()
+            .map(|owners| Charge { owners, bytes: footprint.used_bytes });
+        let slots = [const { None }; Txg::SLOTS];
+        Self { face, tree, footprint, charge, generation: 0, slots }
     }
 
     /// The unsynced txgs, newest first.

@@ -1,0 +1,143 @@
+//! The bonus and the spill block, and the dnode's other settable fields.
+
+use std::sync::Arc;
+
+use format::ObjectType;
+use sys::{Buffer, BufferMut};
+
+use super::state::SpillChange;
+use super::Object;
+use crate::error::{DmuError, Place, Result};
+use crate::tx::Tx;
+
+/// The largest spill block.
+const SPILL_MAX: usize = 128 * 1024;
+
+impl Object {
+    /// Calls `look` with the valid bonus bytes.
+    pub fn with_bonus<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
+        look(self.state.read().face.bonus_bytes())
+    }
+
+    /// The valid bonus bytes.
+    #[must_use]
+    pub fn bonus(&self) -> Vec<u8> {
+        self.with_bonus(<[u8]>::to_vec)
+    }
+
+    /// Changes bonus bytes in place.
+    ///
+    /// # Errors
+    /// The object was freed or its object set is read-only.
+    pub fn modify_bonus<R>(
+        self: &Arc<Self>,
+        tx: &Tx,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R> {
+        let mut guard = self.state.write();
+        let state = self.change(tx, &mut guard)?;
+        let face = state.face_mut(tx.txg());
+        let len = usize::from(face.bonus_len);
+        let bytes = face.bonus.bytes_mut();
+        let len = len.min(bytes.len());
+        Ok(change(&mut bytes[..len]))
+    }
+
+    /// Replaces the bonus: its type, length and bytes.
+    ///
+    /// # Errors
+    /// The bytes do not fit; the object was freed or its object set is read-only.
+    pub fn set_bonus(self: &Arc<Self>, tx: &Tx, kind: ObjectType, bytes: &[u8]) -> Result<()> {
+        let mut guard = self.state.write();
+        let state = self.change(tx, &mut guard)?;
+        let Some(len) = u16::try_from(bytes.len())
+            .ok()
+            .filter(|_| bytes.len() <= state.face.bonus_capacity(false))
+        else {
+            return Err(self.unsuitable("the bonus does not fit the dnode"));
+        };
+        let face = state.face_mut(tx.txg());
+        face.bonus_type = kind;
+        face.bonus_len = len;
+        let whole = face.bonus.bytes_mut();
+        whole[..bytes.len()].copy_from_slice(bytes);
+        whole[bytes.len()..].fill(0);
+        Ok(())
+    }
+
+    /// The spill block's bytes.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn spill(&self) -> Result<Option<Buffer>> {
+        loop {
+            let state = self.state.read();
+            for slot in state.newest_first() {
+                match &slot.spill {
+                    Some(SpillChange::Set(data)) => return Ok(Some(data.clone())),
+                    Some(SpillChange::Remove) => return Ok(None),
+                    None => {}
+                }
+            }
+            let (pointer, generation) = (state.footprint.spill, state.generation);
+            drop(state);
+            let Some(pointer) = pointer else { return Ok(None) };
+            let place = Place::spill(self.shared.id, self.id);
+            match self.shared.store.read(&pointer, place) {
+                Ok(data) => return Ok(Some(data)),
+                Err(source) => {
+                    self.unless_swapped(generation, DmuError::Read { place, source })?;
+                }
+            }
+        }
+    }
+
+    /// Replaces the spill block (its size is rounded up to sectors), or removes it.
+    ///
+    /// # Errors
+    /// More bytes than a spill block holds; the object was freed or its object set is read-only.
+    pub fn set_spill(self: &Arc<Self>, tx: &Tx, bytes: Option<&[u8]>) -> Result<()> {
+        let change = match bytes {
+            None => SpillChange::Remove,
+            Some(bytes) if bytes.len() > SPILL_MAX => {
+                return Err(self.unsuitable("more than a spill block holds"));
+            }
+            Some(bytes) => {
+                let mut data = BufferMut::zeroed(bytes.len().max(1).next_multiple_of(512));
+                data[..bytes.len()].copy_from_slice(bytes);
+                tx.dirtied(data.len() as u64);
+                SpillChange::Set(data.freeze())
+            }
+        };
+        let mut guard = self.state.write();
+        let state = self.change(tx, &mut guard)?;
+        if let Some(slot) = state.slot_mut(tx.txg()) {
+            slot.spill = Some(change);
+        }
+        Ok(())
+    }
+
+    /// Overrides checksum and compression of level-0 data; 0 = inherit.
+    ///
+    /// # Errors
+    /// The object was freed or its object set is read-only.
+    pub fn set_overrides(self: &Arc<Self>, tx: &Tx, checksum: u8, compress: u8) -> Result<()> {
+        let mut guard = self.state.write();
+        let state = self.change(tx, &mut guard)?;
+        let face = state.face_mut(tx.txg());
+        face.checksum = checksum;
+        face.compress = compress;
+        Ok(())
+    }
+
+    /// Changes the object's type, as when a directory of the pool becomes a ZAP.
+    ///
+    /// # Errors
+    /// The object was freed or its object set is read-only.
+    pub fn set_type(self: &Arc<Self>, tx: &Tx, object_type: ObjectType) -> Result<()> {
+        let mut guard = self.state.write();
+        let state = self.change(tx, &mut guard)?;
+        state.face_mut(tx.txg()).object_type = object_type;
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! Reading an object's data: unsynced changes first, then the tree.
+
+use sys::{Buffer, BufferMut};
+
+use super::Object;
+use super::state::Newest;
+use crate::error::{DmuError, Result};
+use crate::tree::Tree;
+
+impl Object {
+    /// Reads `out.len()` bytes at `offset`; zeros in holes and past the end.
+    ///
+    /// # Errors
+    /// A block cannot be read.
+    pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut offset = offset;
+        let mut out = out;
+        while !out.is_empty() {
+            let size = u64::from(self.block_size());
+            let (block, within) = (offset / size, (offset % size) as usize);
+            let len = out.len().min(size as usize - within);
+            let (piece, rest) = out.split_at_mut(len);
+            let data = self.read_block(block)?;
+            let have = data.len().saturating_sub(within).min(len);
+            piece[..have].copy_from_slice(&data[within.min(data.len())..][..have]);
+            piece[have..].fill(0);
+            offset = offset.saturating_add(len as u64);
+            out = rest;
+        }
+        Ok(())
+    }
+
+    /// The contents of a data block, of the object's block size.
+    ///
+    /// # Errors
+    /// The block cannot be read.
+    pub fn read_block(&self, block: u64) -> Result<Buffer> {
+        loop {
+            let state = self.state.read();
+            let size = state.face.block_size();
+            match state.newest(block) {
+                Newest::Dirty(data) => return Ok(fit(data, size)),
+                Newest::Hole => return Ok(self.shared.zeros(size)),
+                Newest::OnDisk => {}
+            }
+            let (tree, generation) = (state.tree.clone(), state.generation);
+            drop(state);
+            match self.read_synced(&tree, block) {
+                Ok(data) => return Ok(fit(data, size)),
+                Err(error) => self.unless_swapped(generation, error)?,
+            }
+        }
+    }
+
+    /// Reads a data block through `tree`.
+    pub(super) fn read_synced(&self, tree: &Tree, block: u64) -> Result<Buffer> {
+        let reader = self.reader();
+        let pointer = tree.lookup(&reader, block)?;
+        if pointer.is_hole() {
+            return Ok(self.shared.zeros(tree.block_size as usize));
+        }
+        reader.read(&pointer, 0, block)
+    }
+
+    /// An error stands unless the tree was swapped meanwhile: then its blocks may have been
+    /// reused, and the reader looks again.
+    pub(super) fn unless_swapped(&self, generation: u64, error: DmuError) -> Result<()> {
+        if self.state.read().generation == generation { Err(error) } else { Ok(()) }
+    }
+
+    /// Starts reading a range into the cache. Best effort.
+    pub fn prefetch(&self, offset: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let size = u64::from(self.block_size());
+        let state = self.state.read();
+        let (tree, last) = (state.tree.clone(), state.face.max_block);
+        drop(state);
+        if tree.is_empty() {
+            return;
+        }
+        let reader = self.reader();
+        let end = (offset.saturating_add(len - 1) / size).min(last);
+        for block in offset / size..=end {
+            match tree.lookup(&reader, block) {
+                Ok(pointer) if !pointer.is_hole() && !pointer.is_embedded() => {
+                    self.shared.store.prefetch(&pointer, reader.place(0, block));
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Calls `look` with the contents of a block; an unsynced block is not copied or shared.
+    pub(crate) fn with_block<R>(&self, block: u64, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let state = self.state.read();
+        for slot in state.newest_first() {
+            if let Some(data) = slot.blocks.get(&block) {
+                return Ok(look(data));
+            }
+            if slot.freed.contains(block) {
+                break;
+            }
+        }
+        drop(state);
+        Ok(look(&self.read_block(block)?))
+    }
+
+    /// The first allocated byte at or after `offset`, or nothing. Unsynced data count.
+    ///
+    /// # Errors
+    /// An indirect block cannot be read.
+    pub fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        let size = u64::from(self.block_size());
+        let mut block = offset / size;
+        loop {
+            let (tree, last, dirty) = {
+                let state = self.state.read();
+                let dirty = state
+                    .slots
+                    .iter()
+                    .flatten()
+                    .filter_map(|slot| slot.blocks.range(block..).next().map(|(&block, _)| block))
+                    .min();
+                (state.tree.clone(), state.face.max_block, dirty)
+            };
+            if block > last {
+                return Ok(None);
+            }
+            let synced = if tree.is_empty() || block > tree.max_block {
+                None
+            } else {
+                tree.search(&self.reader(), block, true)?
+            };
+            let Some(found) = dirty.into_iter().chain(synced).min().filter(|&found| found <= last)
+            else {
+                return Ok(None);
+            };
+            let state = self.state.read();
+            match state.newest(found) {
+                Newest::Dirty(_) => return Ok(Some(offset.max(found.saturating_mul(size)))),
+                Newest::OnDisk if synced == Some(found) => {
+                    return Ok(Some(offset.max(found.saturating_mul(size))));
+                }
+                Newest::OnDisk | Newest::Hole => {
+                    let end = state.newest_first().filter_map(|slot| slot.freed.end_of(found)).min();
+                    block = end.unwrap_or(found).saturating_add(1);
+                }
+            }
+        }
+    }
+
+    /// The first byte of a hole at or after `offset`: at the latest the end of the last block.
+    ///
+    /// # Errors
+    /// An indirect block cannot be read.
+    pub fn next_hole(&self, offset: u64) -> Result<u64> {
+        let size = u64::from(self.block_size());
+        let mut block = offset / size;
+        loop {
+            let state = self.state.read();
+            if block > state.face.max_block {
+                break;
+            }
+            match state.newest(block) {
+                Newest::Hole => break,
+                Newest::Dirty(_) => {
+                    block += 1;
+                    continue;
+                }
+                Newest::OnDisk => {}
+            }
+            // Up to the next change that is not synced, the tree alone decides.
+            let changed = state
+                .slots
+                .iter()
+                .flatten()
+                .flat_map(|slot| {
+                    let dirty = slot.blocks.range(block..).next().map(|(&block, _)| block);
+                    let freed = slot.freed.iter().map(|(first, _)| first).find(|&f| f > block);
+                    dirty.into_iter().chain(freed)
+                })
+                .min();
+            let tree = state.tree.clone();
+            drop(state);
+            let hole = tree.search(&self.reader(), block, false)?.unwrap_or(block);
+            if changed.is_none_or(|changed| hole < changed) {
+                block = hole;
+                let state = self.state.read();
+                if matches!(state.newest(block), Newest::Dirty(_)) {
+                    drop(state);
+                    block += 1;
+                    continue;
+                }
+                let last = state.face.max_block;
+                block = block.min(last.saturating_add(1));
+                break;
+            }
+            block = changed.unwrap_or(hole);
+        }
+        Ok(offset.max(block.saturating_mul(size)))
+    }
+}
+
+/// `data` with exactly `size` bytes: a block written before its object's block size changed.
+pub(super) fn fit(data: Buffer, size: usize) -> Buffer {
+    if data.len() == size { data } else { resized(&data, size).freeze() }
+}
+
+/// A copy of `data` with `size` bytes.
+pub(super) fn resized(data: &[u8], size: usize) -> BufferMut {
+    let len = data.len().min(size);
+    if len == size {
+        return BufferMut::from_slice(&data[..size]);
+    }
+    let mut grown = BufferMut::zeroed(size);
+    grown[..len].copy_from_slice(&data[..len]);
+    grown
+}

@@ -1,0 +1,348 @@
+//! An object set: the array of dnodes, the objects in core, and the number allocator.
+//!
+//! Invariants: an object that is dirty is in the table; the dnodes on disk are those of the last
+//! sync; a number freed in a txg is not handed out before that txg has synced.
+
+mod allocate;
+mod dirty;
+mod meta;
+mod sync;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::lock::{LockClass, Mutex, RwLock, rank};
+use base::{ObjectId, ObjectSetId, Txg};
+use format::dnode::{DnodePhys, SLOTS_PER_BLOCK, Slot};
+use format::intent_log::LogHeader;
+use format::{BlockPointer, ObjectSetKind, ObjectSetPhys, ObjectType};
+use sys::Buffer;
+
+use crate::error::{DmuError, Place, Result};
+use crate::object::Object;
+use crate::store::{BlockStore, Owner};
+use crate::tx::Tx;
+
+pub use allocate::AllocateObject;
+use allocate::Numbers;
+use dirty::DirtyLists;
+use meta::Meta;
+pub(crate) use sync::to_phys;
+use table::Table;
+
+static HEADER: LockClass = LockClass::new("dmu.header", rank::DMU + 36);
+static OWNERS: LockClass = LockClass::new("dmu.owners", rank::DMU + 21);
+
+/// The largest block of zeros that is shared.
+const ZEROS: usize = 128 * 1024;
+
+/// What an object set and its objects have in common.
+pub(crate) struct Shared {
+    pub(crate) id: ObjectSetId,
+    pub(crate) store: Arc<dyn BlockStore>,
+    pub(crate) writable: bool,
+    pub(crate) dirty: DirtyLists,
+    zeros: Buffer,
+}
+
+impl Shared {
+    /// A block of zeros.
+    pub(crate) fn zeros(&self, size: usize) -> Buffer {
+        if size <= ZEROS { self.zeros.slice(0..size) } else { Buffer::zeroed(size) }
+    }
+}
+
+/// How an object set is opened.
+#[derive(Clone)]
+pub struct OpenObjectSet {
+    /// Where its blocks are.
+    pub store: Arc<dyn BlockStore>,
+    /// Its number.
+    pub id: ObjectSetId,
+    /// Whether it may be changed.
+    pub writable: bool,
+    /// How many clean objects stay in core.
+    pub objects_max: usize,
+}
+
+/// The fields of the root block, apart from the dnodes.
+#[derive(Clone)]
+struct Header {
+    root: BlockPointer,
+    log_header: LogHeader,
+    kind: ObjectSetKind,
+    flags: u64,
+    portable_mac: [u8; 32],
+    local_mac: [u8; 32],
+    size: usize,
+}
+
+/// An open object set.
+pub struct ObjectSet {
+    shared: Arc<Shared>,
+    table: Table,
+    meta: Meta,
+    numbers: Numbers,
+    header: Mutex<Header>,
+    header_dirty: [AtomicBool; Txg::SLOTS],
+    owners: RwLock<[Option<Arc<Object>>; 3]>,
+}
+
+impl ObjectSet {
+    /// Opens the object set under `root`.
+    ///
+    /// # Errors
+    /// The root block cannot be read or is malformed.
+    pub fn open(options: OpenObjectSet, root: &BlockPointer) -> Result<Arc<Self>> {
+        let place = Place::root(options.id);
+        let data = options.store.read(root, place);
+        let data = data.map_err(|source| DmuError::Read { place, source })?;
+        let phys = ObjectSetPhys::decode(&data)
+            .map_err(|error| DmuError::corrupt(place, error.to_string()))?;
+        Ok(Self::assemble(options, phys, *root, data.len()))
+    }
+
+    /// A new object set, first written when the transaction's txg syncs.
+    ///
+    /// # Errors
+    /// The options say that it is not writable.
+    pub fn create(options: OpenObjectSet, kind: ObjectSetKind, tx: &Tx) -> Result<Arc<Self>> {
+        if !options.writable {
+            return Err(DmuError::ReadOnly { object_set: options.id });
+        }
+        let mut meta_dnode =
+            DnodePhys::new(ObjectType::DNODE, meta::BLOCK_SIZE as u32, 17, ObjectType::NONE, 0, 1);
+        meta_dnode.levels = meta::levels_of_new(kind);
+        let file_system = kind == ObjectSetKind::FileSystem;
+        let flags = if file_system {
+            ObjectSetPhys::FLAG_USER_ACCOUNTING
+                | ObjectSetPhys::FLAG_USER_OBJECT_ACCOUNTING
+                | ObjectSetPhys::FLAG_PROJECT_QUOTA
+        } else {
+            0
+        };
+        let phys = ObjectSetPhys {
+            meta_dnode,
+            log_header: LogHeader::default(),
+            kind,
+            flags,
+            portable_mac: [0; 32],
+            local_mac: [0; 32],
+            user_used: None,
+            group_used: None,
+            project_used: None,
+        };
+        let created = Self::assemble(options, phys, BlockPointer::HOLE, format::object_set::SIZE);
+        created.numbers.created_in(tx.txg());
+        created.touch_header(tx);
+        Ok(created)
+    }
+
+    fn assemble(
+        options: OpenObjectSet,
+        phys: ObjectSetPhys,
+        root: BlockPointer,
+        size: usize,
+    ) -> Arc<Self> {
+        let shared = Arc::new(Shared {
+            id: options.id,
+            store: options.store,
+            writable: options.writable,
+            dirty: DirtyLists::new(),
+            zeros: Buffer::zeroed(ZEROS),
+        });
+        let special = |phys: &Option<DnodePhys>, owner: Owner| {
+            phys.as_ref().map(|phys| Object::from_phys(&shared, owner.object(), phys))
+        };
+        let owners = [
+            special(&phys.user_used, Owner::User),
+            special(&phys.group_used, Owner::Group),
+            special(&phys.project_used, Owner::Project),
+        ];
+        Arc::new(Self {
+            table: Table::new(options.objects_max),
+            meta: Meta::new(&phys.meta_dnode),
+            numbers: Numbers::new(),
+            header: Mutex::new(
+                &HEADER,
+                Header {
+                    root,
+                    log_header: phys.log_header,
+                    kind: phys.kind,
+                    flags: phys.flags,
+                    portable_mac: phys.portable_mac,
+                    local_mac: phys.local_mac,
+                    size,
+                },
+            ),
+            header_dirty: Default::default(),
+            owners: RwLock::new(&OWNERS, owners),
+            shared,
+        })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> ObjectSetId {
+        self.shared.id
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn kind(&self) -> ObjectSetKind {
+        self.header.lock().kind
+    }
+
+    /// The `FLAG_` constants of [`ObjectSetPhys`].
+    #[must_use]
+    pub fn flags(&self) -> u64 {
+        self.header.lock().flags
+    }
+
+    /// Whether it may be changed.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.shared.writable
+    }
+
+    /// The pointer to the root block, as last synced.
+    #[must_use]
+    pub fn root_pointer(&self) -> BlockPointer {
+        self.header.lock().root
+    }
+
+    /// How many objects there are, as last synced.
+    #[must_use]
+    pub fn object_count(&self) -> u64 {
+        self.header.lock().root.fill()
+    }
+
+    /// The anchor of the intent log.
+    #[must_use]
+    pub fn intent_log_header(&self) -> LogHeader {
+        self.header.lock().log_header
+    }
+
+    /// Replaces the anchor of the intent log.
+    pub fn set_intent_log_header(&self, tx: &Tx, header: LogHeader) {
+        self.header.lock().log_header = header;
+        self.touch_header(tx);
+    }
+
+    /// Replaces the flags.
+    pub fn set_flags(&self, tx: &Tx, flags: u64) {
+        self.header.lock().flags = flags;
+        self.touch_header(tx);
+    }
+
+    /// Enlarges the root block to the size that holds accounting by project, as when an old file
+    /// system is upgraded.
+    pub fn enlarge_root(&self, tx: &Tx) {
+        self.header.lock().size = format::object_set::SIZE;
+        self.touch_header(tx);
+    }
+
+    fn touch_header(&self, tx: &Tx) {
+        self.header_dirty[tx.txg().slot()].store(true, Ordering::Release);
+    }
+
+    /// Whether a sync of `txg` would write something.
+    #[must_use]
+    pub fn is_dirty(&self, txg: Txg) -> bool {
+        self.header_dirty[txg.slot()].load(Ordering::Acquire) || self.shared.dirty.is_dirty(txg)
+    }
+
+    /// The object that holds the accounting of a kind, once there is any.
+    #[must_use]
+    pub fn used_object(&self, owner: Owner) -> Option<Arc<Object>> {
+        self.owners.read()[owner.index()].clone()
+    }
+
+    /// The object with a number.
+    ///
+    /// # Errors
+    /// There is none, or its dnode cannot be read.
+    pub fn object(&self, id: ObjectId) -> Result<Arc<Object>> {
+        let none = || DmuError::NoSuchObject { object_set: self.shared.id, object: id };
+        if let Some(owner) = Owner::of_object(id) {
+            return self.used_object(owner).ok_or_else(none);
+        }
+        loop {
+            if let Some(object) = self.table.get(id) {
+                return if object.is_allocated() { Ok(object) } else { Err(none()) };
+            }
+            if id.0 == 0 {
+                return Err(none());
+            }
+            let generation = self.meta.generation();
+            let phys = self.meta.read_dnode(&self.shared, id)?.ok_or_else(none)?;
+            let object = Object::from_phys(&self.shared, id, &phys);
+            // A dnode read before a sync swapped the dnodes may be out of date.
+            if let Some(object) =
+                self.table.insert_if(object, || self.meta.generation() == generation)
+            {
+                return if object.is_allocated() { Ok(object) } else { Err(none()) };
+            }
+        }
+    }
+
+    /// The first object after `after` that exists.
+    ///
+    /// # Errors
+    /// Dnodes cannot be read.
+    pub fn next_object(&self, after: ObjectId) -> Result<Option<ObjectId>> {
+        const PER_BLOCK: u64 = SLOTS_PER_BLOCK as u64;
+        let Some(first) = after.0.checked_add(1) else { return Ok(None) };
+        let mut block = first / PER_BLOCK;
+        loop {
+            let synced = self.meta.next_block(&self.shared, block)?;
+            let fresh = self.numbers.next_recent_block(block);
+            let Some(found) = synced.into_iter().chain(fresh).min() else { return Ok(None) };
+            let mut here = self.objects_in(found, synced == Some(found))?;
+            here.sort_unstable();
+            if let Some(&id) = here.iter().find(|&&id| id >= first) {
+                return Ok(Some(ObjectId(id)));
+            }
+            block = found + 1;
+        }
+    }
+
+    /// The numbers of the objects in a block of dnodes, unsynced changes included.
+    fn objects_in(&self, block: u64, on_disk: bool) -> Result<Vec<u64>> {
+        let base = block * SLOTS_PER_BLOCK as u64;
+        let mut found = Vec::new();
+        if on_disk {
+            let data = self.meta.read_block(&self.shared, block)?;
+            for (index, slot) in format::dnode::slots(&data) {
+                let id = base + index as u64;
+                if matches!(slot, Slot::Free) || id == 0 {
+                    continue;
+                }
+                if self.table.peek(ObjectId(id)).is_none_or(|object| object.is_allocated()) {
+                    found.push(id);
+                }
+            }
+        }
+        for id in base.max(1)..base + SLOTS_PER_BLOCK as u64 {
+            if !found.contains(&id)
+                && self.table.peek(ObjectId(id)).is_some_and(|object| object.is_allocated())
+            {
+                found.push(id);
+            }
+        }
+        Ok(found)
+    }
+
+    /// `txg` is on disk for good: the numbers of the objects that it freed may be used again.
+    pub fn synced(&self, txg: Txg) {
+        self.numbers.synced(txg);
+        self.table.forget_freed(txg);
+    }
+}
+
+impl std::fmt::Debug for ObjectSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ObjectSet({})", self.shared.id)
+    }
+}
