@@ -34,7 +34,9 @@ impl OwnerIds {
         const USER: usize = 128;
         const GROUP: usize = 136;
         let word = |at| word(bonus, at, ByteOrder::NATIVE);
-        Some(Self { ids: [word(USER)?, word(GROUP)?, 0] })
+        Some(Self {
+            ids: [word(USER)?, word(GROUP)?, 0],
+        })
     }
 
     fn of_attributes(bonus: &[u8]) -> Option<Self> {
@@ -54,8 +56,14 @@ impl OwnerIds {
         let layout = order.u16(bonus.get(4..6)?.try_into().ok()?);
         let start = usize::from(layout >> 10) * 8;
         let word = |at: usize| word(bonus, start + at, order);
-        let project = if word(FLAGS)? & HAS_PROJECT != 0 { word(PROJECT).unwrap_or(0) } else { 0 };
-        Some(Self { ids: [word(USER)?, word(GROUP)?, project] })
+        let project = if word(FLAGS)? & HAS_PROJECT != 0 {
+            word(PROJECT).unwrap_or(0)
+        } else {
+            0
+        };
+        Some(Self {
+            ids: [word(USER)?, word(GROUP)?, project],
+        })
     }
 
     fn id(&self, owner: Owner) -> u64 {
@@ -97,7 +105,9 @@ impl Changes {
     fn book(&mut self, charge: &Charge, sign: i64) {
         let bytes = charge.bytes.saturating_add(DNODE_BYTES).cast_signed();
         for owner in Owner::ALL {
-            let change = self.by_owner[owner.index()].entry(charge.owners.id(owner)).or_default();
+            let change = self.by_owner[owner.index()]
+                .entry(charge.owners.id(owner))
+                .or_default();
             change.bytes = change.bytes.saturating_add(bytes.saturating_mul(sign));
             change.objects += sign;
         }

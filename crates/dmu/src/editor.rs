@@ -69,7 +69,15 @@ pub(crate) fn book(
 
 impl<'a> Editor<'a> {
     pub(crate) const fn new(tree: Tree, context: &'a SyncContext<'a>, reader: Reader<'a>) -> Self {
-        Self { tree, context, reader, nodes: BTreeMap::new(), recent: None, used_delta: 0, touched: false }
+        Self {
+            tree,
+            context,
+            reader,
+            nodes: BTreeMap::new(),
+            recent: None,
+            used_delta: 0,
+            touched: false,
+        }
     }
 
     /// Adds levels until `block` can be addressed.
@@ -90,7 +98,13 @@ impl<'a> Editor<'a> {
                 for (index, pointer) in old.iter().enumerate() {
                     pointer::put(&mut data, index, pointer);
                 }
-                self.nodes.insert((level, 0), Node { data, original: BlockPointer::HOLE });
+                self.nodes.insert(
+                    (level, 0),
+                    Node {
+                        data,
+                        original: BlockPointer::HOLE,
+                    },
+                );
             }
         }
         Ok(())
@@ -121,7 +135,9 @@ impl<'a> Editor<'a> {
         if parent.is_hole() {
             return Ok(self.tree.child_hole(&parent, level));
         }
-        let data = self.tree.read_indirect(&self.reader, &parent, key.0, key.1)?;
+        let data = self
+            .tree
+            .read_indirect(&self.reader, &parent, key.0, key.1)?;
         let found = pointer::get(&data, entry);
         if key.0 == 1 {
             self.recent = Some((key, data));
@@ -155,7 +171,9 @@ impl<'a> Editor<'a> {
                 let recent = self.recent.take_if(|(recent, _)| *recent == key);
                 let data = match recent {
                     Some((_, data)) => data,
-                    None => self.tree.read_indirect(&self.reader, &original, level, index)?,
+                    None => self
+                        .tree
+                        .read_indirect(&self.reader, &original, level, index)?,
                 };
                 BufferMut::from_slice(&data)
             };
@@ -183,7 +201,12 @@ impl<'a> Editor<'a> {
         if old.birth() == Txg(0) || !self.context.hole_birth {
             return BlockPointer::HOLE;
         }
-        pointer::hole(self.tree.size_at(level), self.tree.object_type, level, self.context.txg)
+        pointer::hole(
+            self.tree.size_at(level),
+            self.tree.object_type,
+            level,
+            self.context.txg,
+        )
     }
 
     fn kill(&mut self, dead: &BlockPointer) {
@@ -198,7 +221,12 @@ impl<'a> Editor<'a> {
     }
 
     /// Sets the pointer of a data block that was written.
-    pub(crate) fn set_data(&mut self, block: u64, old: &BlockPointer, new: BlockPointer) -> Result<()> {
+    pub(crate) fn set_data(
+        &mut self,
+        block: u64,
+        old: &BlockPointer,
+        new: BlockPointer,
+    ) -> Result<()> {
         self.replaced(old, &new);
         self.set_pointer(0, block, new)
     }
@@ -250,7 +278,11 @@ impl<'a> Editor<'a> {
                 None if old.is_hole() => None,
                 None => Some(self.tree.read_indirect(&self.reader, old, level, index)?),
             };
-            if self.recent.as_ref().is_some_and(|(key, _)| *key == (level, index)) {
+            if self
+                .recent
+                .as_ref()
+                .is_some_and(|(key, _)| *key == (level, index))
+            {
                 self.recent = None;
             }
             if let Some(data) = data {
@@ -283,7 +315,11 @@ impl<'a> Editor<'a> {
                 self.set_pointer(level, index, new)?;
             }
         }
-        Ok(Edited { tree: self.tree, used_delta: self.used_delta, touched: self.touched })
+        Ok(Edited {
+            tree: self.tree,
+            used_delta: self.used_delta,
+            touched: self.touched,
+        })
     }
 
     fn write_node(&self, level: u8, index: u64, node: Node) -> Result<BlockPointer> {

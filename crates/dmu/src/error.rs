@@ -22,19 +22,34 @@ impl Place {
     /// The root block of an object set.
     #[must_use]
     pub const fn root(object_set: ObjectSetId) -> Self {
-        Self { object_set, object: ObjectId(0), level: -1, block: 0 }
+        Self {
+            object_set,
+            object: ObjectId(0),
+            level: -1,
+            block: 0,
+        }
     }
 
     /// The spill block of an object.
     #[must_use]
     pub const fn spill(object_set: ObjectSetId, object: ObjectId) -> Self {
-        Self { object_set, object, level: 0, block: -2 }
+        Self {
+            object_set,
+            object,
+            level: 0,
+            block: -2,
+        }
     }
 
     /// A block of an object's tree.
     #[must_use]
     pub const fn new(object_set: ObjectSetId, object: ObjectId, level: u8, block: u64) -> Self {
-        Self { object_set, object, level: level as i64, block: block.cast_signed() }
+        Self {
+            object_set,
+            object,
+            level: level as i64,
+            block: block.cast_signed(),
+        }
     }
 }
 
@@ -176,6 +191,9 @@ pub type Result<T, E = DmuError> = std::result::Result<T, E>;
 impl DmuError {
     /// A malformed block.
     pub(crate) fn corrupt(place: Place, what: impl Into<String>) -> Self {
-        Self::Corrupt { place, what: what.into() }
+        Self::Corrupt {
+            place,
+            what: what.into(),
+        }
     }
 }

@@ -117,14 +117,20 @@ pub(crate) struct Footprint {
 
 impl Footprint {
     pub(crate) fn from_phys(phys: &DnodePhys) -> Self {
-        Self { used_bytes: phys.used_bytes(), flags: phys.flags, spill: phys.spill }
+        Self {
+            used_bytes: phys.used_bytes(),
+            flags: phys.flags,
+            spill: phys.spill,
+        }
     }
 }
 
 /// Writes a dnode over its slots, which `slots` begins with.
 pub(crate) fn encode(face: &Face, tree: &Tree, footprint: &Footprint, slots: &mut [u8]) {
     let size = face.slots() * SLOT_SIZE;
-    let Some(slots) = slots.get_mut(..size) else { return };
+    let Some(slots) = slots.get_mut(..size) else {
+        return;
+    };
     slots.fill(0);
     if !face.allocated {
         return;
@@ -145,7 +151,11 @@ pub(crate) fn encode(face: &Face, tree: &Tree, footprint: &Footprint, slots: &mu
         bonus_len: face.bonus_len,
         extra_slots: face.extra_slots,
         max_block_id: face.max_block,
-        used: if bytes { footprint.used_bytes } else { footprint.used_bytes >> 9 },
+        used: if bytes {
+            footprint.used_bytes
+        } else {
+            footprint.used_bytes >> 9
+        },
     };
     core.encode(slots, ByteOrder::NATIVE);
     let count = usize::from(face.pointer_count).min(tree.pointers.len());

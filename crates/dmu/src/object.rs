@@ -25,7 +25,7 @@ use crate::tree::{Reader, Tree};
 use crate::tx::Tx;
 use crate::zap::ZapState;
 
-pub(crate) use state::{SlotState, SpillChange, State};
+pub(crate) use state::{SlotState, State};
 pub(crate) use sync::{Charge, Outcome, Synced, Work};
 
 static STATE: LockClass = LockClass::new("dmu.object", rank::DMU + 30);
@@ -90,7 +90,11 @@ impl Object {
             block_size: phys.data_block_size(),
             max_block: phys.max_block_id,
         };
-        Self::assemble(shared, id, State::new(Face::from_phys(phys), tree, Footprint::from_phys(phys)))
+        Self::assemble(
+            shared,
+            id,
+            State::new(Face::from_phys(phys), tree, Footprint::from_phys(phys)),
+        )
     }
 
     /// An object that is not on disk yet.
@@ -219,20 +223,25 @@ impl Object {
     }
 
     pub(crate) fn unsuitable(&self, what: &'static str) -> DmuError {
-        DmuError::Unsuitable { object_set: self.shared.id, object: self.id, what }
+        DmuError::Unsuitable {
+            object_set: self.shared.id,
+            object: self.id,
+            what,
+        }
     }
 
     /// Opens the state for changes in `tx`: the object is on its txg's dirty list afterwards.
-    fn change<'a>(
-        self: &Arc<Self>,
-        tx: &Tx,
-        state: &'a mut State,
-    ) -> Result<&'a mut State> {
+    fn change<'a>(self: &Arc<Self>, tx: &Tx, state: &'a mut State) -> Result<&'a mut State> {
         if !self.shared.writable {
-            return Err(DmuError::ReadOnly { object_set: self.shared.id });
+            return Err(DmuError::ReadOnly {
+                object_set: self.shared.id,
+            });
         }
         if !state.face.allocated {
-            return Err(DmuError::NoSuchObject { object_set: self.shared.id, object: self.id });
+            return Err(DmuError::NoSuchObject {
+                object_set: self.shared.id,
+                object: self.id,
+            });
         }
         self.enter(tx, state)?;
         Ok(state)

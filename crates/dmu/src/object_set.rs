@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::lock::{LockClass, Mutex, RwLock, rank};
-use base::{ObjectId, ObjectSetId, Txg};
+use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
 use format::dnode::{DnodePhys, SLOTS_PER_BLOCK, Slot};
 use format::intent_log::LogHeader;
 use format::{BlockPointer, ObjectSetKind, ObjectSetPhys, ObjectType};
@@ -49,7 +49,11 @@ pub(crate) struct Shared {
 impl Shared {
     /// A block of zeros.
     pub(crate) fn zeros(&self, size: usize) -> Buffer {
-        if size <= ZEROS { self.zeros.slice(0..size) } else { Buffer::zeroed(size) }
+        if size <= ZEROS {
+            self.zeros.slice(0..size)
+        } else {
+            Buffer::zeroed(size)
+        }
     }
 }
 
@@ -109,10 +113,18 @@ impl ObjectSet {
     /// The options say that it is not writable.
     pub fn create(options: OpenObjectSet, kind: ObjectSetKind, tx: &Tx) -> Result<Arc<Self>> {
         if !options.writable {
-            return Err(DmuError::ReadOnly { object_set: options.id });
+            return Err(DmuError::ReadOnly {
+                object_set: options.id,
+            });
         }
-        let mut meta_dnode =
-            DnodePhys::new(ObjectType::DNODE, meta::BLOCK_SIZE as u32, 17, ObjectType::NONE, 0, 1);
+        let mut meta_dnode = DnodePhys::new(
+            ObjectType::DNODE,
+            meta::BLOCK_SIZE as u32,
+            17,
+            ObjectType::NONE,
+            0,
+            1,
+        );
         meta_dnode.levels = meta::levels_of_new(kind);
         let file_system = kind == ObjectSetKind::FileSystem;
         let flags = if file_system {
@@ -124,7 +136,7 @@ impl ObjectSet {
         };
         let phys = ObjectSetPhys {
             meta_dnode,
-            log_header: LogHeader::default(),
+            log_header: LogHeader::decode_padded(&[], ByteOrder::NATIVE),
             kind,
             flags,
             portable_mac: [0; 32],
@@ -153,7 +165,8 @@ impl ObjectSet {
             zeros: Buffer::zeroed(ZEROS),
         });
         let special = |phys: &Option<DnodePhys>, owner: Owner| {
-            phys.as_ref().map(|phys| Object::from_phys(&shared, owner.object(), phys))
+            phys.as_ref()
+                .map(|phys| Object::from_phys(&shared, owner.object(), phys))
         };
         let owners = [
             special(&phys.user_used, Owner::User),
@@ -221,7 +234,7 @@ impl ObjectSet {
     /// The anchor of the intent log.
     #[must_use]
     pub fn intent_log_header(&self) -> LogHeader {
-        self.header.lock().log_header
+        self.header.lock().log_header.clone()
     }
 
     /// Replaces the anchor of the intent log.
@@ -264,13 +277,20 @@ impl ObjectSet {
     /// # Errors
     /// There is none, or its dnode cannot be read.
     pub fn object(&self, id: ObjectId) -> Result<Arc<Object>> {
-        let none = || DmuError::NoSuchObject { object_set: self.shared.id, object: id };
+        let none = || DmuError::NoSuchObject {
+            object_set: self.shared.id,
+            object: id,
+        };
         if let Some(owner) = Owner::of_object(id) {
             return self.used_object(owner).ok_or_else(none);
         }
         loop {
             if let Some(object) = self.table.get(id) {
-                return if object.is_allocated() { Ok(object) } else { Err(none()) };
+                return if object.is_allocated() {
+                    Ok(object)
+                } else {
+                    Err(none())
+                };
             }
             if id.0 == 0 {
                 return Err(none());
@@ -279,10 +299,15 @@ impl ObjectSet {
             let phys = self.meta.read_dnode(&self.shared, id)?.ok_or_else(none)?;
             let object = Object::from_phys(&self.shared, id, &phys);
             // A dnode read before a sync swapped the dnodes may be out of date.
-            if let Some(object) =
-                self.table.insert_if(object, || self.meta.generation() == generation)
+            if let Some(object) = self
+                .table
+                .insert_if(object, || self.meta.generation() == generation)
             {
-                return if object.is_allocated() { Ok(object) } else { Err(none()) };
+                return if object.is_allocated() {
+                    Ok(object)
+                } else {
+                    Err(none())
+                };
             }
         }
     }
@@ -293,12 +318,16 @@ impl ObjectSet {
     /// Dnodes cannot be read.
     pub fn next_object(&self, after: ObjectId) -> Result<Option<ObjectId>> {
         const PER_BLOCK: u64 = SLOTS_PER_BLOCK as u64;
-        let Some(first) = after.0.checked_add(1) else { return Ok(None) };
+        let Some(first) = after.0.checked_add(1) else {
+            return Ok(None);
+        };
         let mut block = first / PER_BLOCK;
         loop {
             let synced = self.meta.next_block(&self.shared, block)?;
             let fresh = self.numbers.next_recent_block(block);
-            let Some(found) = synced.into_iter().chain(fresh).min() else { return Ok(None) };
+            let Some(found) = synced.into_iter().chain(fresh).min() else {
+                return Ok(None);
+            };
             let mut here = self.objects_in(found, synced == Some(found))?;
             here.sort_unstable();
             if let Some(&id) = here.iter().find(|&&id| id >= first) {
@@ -319,14 +348,21 @@ impl ObjectSet {
                 if matches!(slot, Slot::Free) || id == 0 {
                     continue;
                 }
-                if self.table.peek(ObjectId(id)).is_none_or(|object| object.is_allocated()) {
+                if self
+                    .table
+                    .peek(ObjectId(id))
+                    .is_none_or(|object| object.is_allocated())
+                {
                     found.push(id);
                 }
             }
         }
         for id in base.max(1)..base + SLOTS_PER_BLOCK as u64 {
             if !found.contains(&id)
-                && self.table.peek(ObjectId(id)).is_some_and(|object| object.is_allocated())
+                && self
+                    .table
+                    .peek(ObjectId(id))
+                    .is_some_and(|object| object.is_allocated())
             {
                 found.push(id);
             }

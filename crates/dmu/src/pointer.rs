@@ -16,7 +16,12 @@ pub(crate) fn get(block: &[u8], index: usize) -> BlockPointer {
 
 /// Stores a pointer at `index` of an indirect block.
 pub(crate) fn put(block: &mut [u8], index: usize, pointer: &BlockPointer) {
-    put_at(block, index * BLOCK_POINTER_SIZE, pointer, ByteOrder::NATIVE);
+    put_at(
+        block,
+        index * BLOCK_POINTER_SIZE,
+        pointer,
+        ByteOrder::NATIVE,
+    );
 }
 
 /// A hole that knows when it came to be.

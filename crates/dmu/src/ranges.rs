@@ -10,7 +10,9 @@ pub(crate) struct RangeSet {
 }
 
 impl RangeSet {
-    pub(crate) const EMPTY: Self = Self { ranges: BTreeMap::new() };
+    pub(crate) const EMPTY: Self = Self {
+        ranges: BTreeMap::new(),
+    };
 
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
@@ -35,12 +37,18 @@ impl RangeSet {
     }
 
     pub(crate) fn contains(&self, block: u64) -> bool {
-        self.ranges.range(..=block).next_back().is_some_and(|(_, &end)| end >= block)
+        self.ranges
+            .range(..=block)
+            .next_back()
+            .is_some_and(|(_, &end)| end >= block)
     }
 
     /// The last member of the range that `block` is in.
     pub(crate) fn end_of(&self, block: u64) -> Option<u64> {
-        self.ranges.range(..=block).next_back().and_then(|(_, &end)| (end >= block).then_some(end))
+        self.ranges
+            .range(..=block)
+            .next_back()
+            .and_then(|(_, &end)| (end >= block).then_some(end))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {

@@ -44,13 +44,19 @@ impl Reader<'_> {
 
     pub(crate) fn read(&self, pointer: &BlockPointer, level: u8, block: u64) -> Result<Buffer> {
         let place = self.place(level, block);
-        self.store.read(pointer, place).map_err(|source| DmuError::Read { place, source })
+        self.store
+            .read(pointer, place)
+            .map_err(|source| DmuError::Read { place, source })
     }
 }
 
 /// `value >> shift`, for any shift.
 pub(crate) const fn shift_right(value: u64, shift: u32) -> u64 {
-    if shift >= u64::BITS { 0 } else { value >> shift }
+    if shift >= u64::BITS {
+        0
+    } else {
+        value >> shift
+    }
 }
 
 /// `value << shift`, saturating.
@@ -93,7 +99,11 @@ impl Tree {
 
     /// Bytes of a block at `level`.
     pub(crate) fn size_at(&self, level: u8) -> usize {
-        if level == 0 { self.block_size as usize } else { self.indirect_size() }
+        if level == 0 {
+            self.block_size as usize
+        } else {
+            self.indirect_size()
+        }
     }
 
     /// The pointer of the hole that stands for a child of a hole.
@@ -165,7 +175,12 @@ impl Tree {
         let shift = self.span_shift(level);
         for top in shift_right(from, shift)..u64::from(self.pointer_count) {
             let found = self.pointers[top as usize];
-            let walk = Walk { tree: self, reader, from, data };
+            let walk = Walk {
+                tree: self,
+                reader,
+                from,
+                data,
+            };
             if let Some(block) = walk.search(&found, level, top)? {
                 return Ok(Some(block));
             }

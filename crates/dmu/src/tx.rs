@@ -122,7 +122,12 @@ impl Tx {
 
     /// The transaction of syncing context, for the thread that syncs `txg`.
     pub const fn syncing(txg: Txg) -> Self {
-        Self { txg, dirtied: Cell::new(0), credit: None, hold: None }
+        Self {
+            txg,
+            dirtied: Cell::new(0),
+            credit: None,
+            hold: None,
+        }
     }
 
     /// The txg that the changes belong to.

@@ -16,7 +16,9 @@ impl SyncWorkers {
     /// At most `threads` threads, the caller's included.
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        Self { threads: threads.max(1) }
+        Self {
+            threads: threads.max(1),
+        }
     }
 
     /// One thread a core.
@@ -61,7 +63,9 @@ impl SyncWorkers {
         std::thread::scope(|scope| {
             for _ in 1..threads {
                 // A thread that cannot be started is work that the others do.
-                let _ = std::thread::Builder::new().name("sync-worker".into()).spawn_scoped(scope, work);
+                let _ = std::thread::Builder::new()
+                    .name("sync-worker".into())
+                    .spawn_scoped(scope, work);
             }
             work();
         });

@@ -40,7 +40,9 @@ impl EngineConfig {
 
     /// Dirty bytes of one txg at which it closes.
     pub(crate) fn sync_bytes(&self) -> u64 {
-        (self.dirty_bytes_max / 100).saturating_mul(self.sync_percent).max(1)
+        (self.dirty_bytes_max / 100)
+            .saturating_mul(self.sync_percent)
+            .max(1)
     }
 
     /// How long a reservation waits when `dirty` bytes are dirty: nothing below the minimum, then
@@ -52,7 +54,9 @@ impl EngineConfig {
         }
         let room = self.dirty_bytes_max.saturating_sub(dirty).max(1);
         let delay = u128::from(self.delay_scale_ns) * u128::from(dirty - least) / u128::from(room);
-        u64::try_from(delay).unwrap_or(u64::MAX).min(self.delay_ns_max)
+        u64::try_from(delay)
+            .unwrap_or(u64::MAX)
+            .min(self.delay_ns_max)
     }
 }
 

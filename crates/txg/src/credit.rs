@@ -68,12 +68,8 @@ impl Dirty {
         let mut now = slot.load(Ordering::Relaxed);
         loop {
             let taken = bytes.map_or(now, |bytes| bytes.min(now));
-            match slot.compare_exchange_weak(
-                now,
-                now - taken,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
+            match slot.compare_exchange_weak(now, now - taken, Ordering::Relaxed, Ordering::Relaxed)
+            {
                 Ok(_) => return self.subtract_total(taken),
                 Err(other) => now = other,
             }
@@ -90,7 +86,10 @@ pub struct Credit {
 
 impl Credit {
     pub(crate) fn new(engine: &Arc<Engine>, bytes: u64) -> Self {
-        Self { engine: Arc::clone(engine), bytes }
+        Self {
+            engine: Arc::clone(engine),
+            bytes,
+        }
     }
 
     /// How many bytes may still be dirtied.

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use base::Txg;
-use base::lock::{Condvar, LockClass, Mutex};
+use base::lock::{Condvar, LockClass, Mutex, rank};
 
 use crate::config::EngineConfig;
 use crate::credit::{Credit, Dirty, DirtyCounts};
@@ -14,9 +14,9 @@ use crate::error::{SyncFailure, TxgError};
 use crate::holds::{Holds, TxgHold};
 use crate::state::State;
 
-static STATE: LockClass = LockClass::new("txg.state", 900);
-static RESERVE: LockClass = LockClass::new("txg.reserve", 890);
-static THREADS: LockClass = LockClass::new("txg.threads", 10);
+static STATE: LockClass = LockClass::new("txg.state", rank::TXG + 20);
+static RESERVE: LockClass = LockClass::new("txg.reserve", rank::TXG + 10);
+static THREADS: LockClass = LockClass::new("txg.threads", rank::TXG);
 
 /// What syncs a txg: supplied by the pool.
 pub trait SyncTarget: Send + Sync {
@@ -80,13 +80,18 @@ impl Engine {
             return;
         }
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.to_owned()).spawn(body)
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(body)
         };
         let quiescer = Arc::clone(self);
         let syncer = Arc::clone(self);
         let spawned = [
             spawn("txg-quiesce", Box::new(move || quiescer.quiesce_loop())),
-            spawn("txg-sync", Box::new(move || syncer.sync_loop(target.as_ref()))),
+            spawn(
+                "txg-sync",
+                Box::new(move || syncer.sync_loop(target.as_ref())),
+            ),
         ];
         let mut threads = self.threads.lock();
         for thread in spawned {
@@ -123,9 +128,24 @@ impl Engine {
         self.wake_reservers();
     }
 
-    /// Holds the open txg.
-    pub fn hold(self: &Arc<Self>) -> TxgHold {
-        TxgHold::new(self)
+    /// Holds the open txg; while one is closing, waits for the next. A thread that holds a txg must
+    /// not ask for another hold: the next txg opens only when all holds of the last are gone.
+    ///
+    /// # Errors
+    /// The engine ended.
+    pub fn hold(self: &Arc<Self>) -> Result<TxgHold, TxgError> {
+        loop {
+            if let Some(hold) = TxgHold::try_new(self) {
+                return Ok(hold);
+            }
+            let mut state = self.state.lock();
+            while self.holds.is_closed() {
+                if let Some(why) = &state.ended {
+                    return Err(why.clone());
+                }
+                self.waiters.wait(&mut state);
+            }
+        }
     }
 
     /// The open txg.
@@ -222,7 +242,9 @@ impl Engine {
         if self.config.delay_ns(self.dirty.total()) != 0 {
             return None;
         }
-        self.dirty.try_add(bytes, limit).map(|_| Credit::new(self, bytes))
+        self.dirty
+            .try_add(bytes, limit)
+            .map(|_| Credit::new(self, bytes))
     }
 
     fn park(&self, bytes: u64) -> Result<u64, TxgError> {
@@ -281,8 +303,7 @@ impl Engine {
     }
 
     fn kick_for_bytes(&self, txg: Txg) {
-        if self.kicked.fetch_max(txg.0, Ordering::Relaxed) < txg.0
-            && self.state.lock().request(txg)
+        if self.kicked.fetch_max(txg.0, Ordering::Relaxed) < txg.0 && self.state.lock().request(txg)
         {
             self.quiesce_wake.notify_all();
         }
@@ -319,16 +340,21 @@ impl Engine {
                     self.quiesce_wake.wait(&mut state);
                 } else {
                     let left = timeout.saturating_sub(opened.elapsed());
-                    self.quiesce_wake.wait_for(&mut state, left.max(Duration::from_micros(50)));
+                    self.quiesce_wake
+                        .wait_for(&mut state, left.max(Duration::from_micros(50)));
                 }
                 continue;
             }
             let txg = self.holds.close();
-            opened = Instant::now();
-            self.waiters.notify_all();
             while !self.holds.is_quiet(txg) && state.ended.is_none() {
                 self.quiesce_wake.wait(&mut state);
             }
+            if state.ended.is_some() {
+                break;
+            }
+            self.holds.open_next();
+            opened = Instant::now();
+            self.waiters.notify_all();
             state.quiesced = Some(txg);
             self.sync_wake.notify_all();
         }
@@ -349,7 +375,9 @@ impl Engine {
             match outcome {
                 Ok(()) => state.end_sync(),
                 Err(SyncFailure { reason }) => {
-                    state.ended.get_or_insert(TxgError::SyncFailed { txg, reason });
+                    state
+                        .ended
+                        .get_or_insert(TxgError::SyncFailed { txg, reason });
                     self.quiesce_wake.notify_all();
                 }
             }

@@ -1,8 +1,11 @@
 //! Open-txg counters, one shard a group of threads, so that holding a txg takes no lock.
 //!
-//! A holder raises its shard's counter, then looks again at the open txg; the quiescer moves the
-//! open txg, then looks at the counters. Both orders are sequentially consistent, so one of the two
-//! always sees the other.
+//! A holder raises its shard's counter, then looks again whether the txg is open; the quiescer
+//! closes the txg, then looks at the counters. Both orders are sequentially consistent, so one of
+//! the two always sees the other.
+//!
+//! The next txg opens only when the last holder of the closed one is gone. So whatever is changed
+//! in a txg comes after everything that was changed in the one before, without any lock.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,20 +26,21 @@ struct Shard {
 
 /// The counters of all open transactions.
 pub(crate) struct Holds {
+    /// The txg, times two, plus one when it takes no more holds.
     open: AtomicU64,
-    quiescing: AtomicU64,
     shards: Box<[Shard]>,
 }
 
-/// The shard of the calling thread.
-fn thread_shard() -> usize {
+/// A small number of the calling thread, to choose a shard by.
+#[must_use]
+pub fn thread_index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
     }
     MINE.with(|mine| {
         if mine.get() == usize::MAX {
-            mine.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
+            mine.set(NEXT.fetch_add(1, Ordering::Relaxed));
         }
         mine.get()
     })
@@ -45,47 +49,60 @@ fn thread_shard() -> usize {
 impl Holds {
     pub(crate) fn new(first: Txg) -> Self {
         Self {
-            open: AtomicU64::new(first.0),
-            quiescing: AtomicU64::new(0),
+            open: AtomicU64::new(first.0 << 1),
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
         }
     }
 
+    /// The open txg, or the one that is closing.
     pub(crate) fn open(&self) -> Txg {
-        Txg(self.open.load(Ordering::SeqCst))
+        Txg(self.open.load(Ordering::SeqCst) >> 1)
     }
 
-    /// Holds the open txg: the shard and the txg.
-    fn enter(&self) -> (usize, Txg) {
-        let shard = thread_shard();
-        loop {
-            let txg = self.open();
-            self.shards[shard].counts[txg.slot()].fetch_add(1, Ordering::SeqCst);
-            if self.open() == txg {
-                return (shard, txg);
-            }
-            self.shards[shard].counts[txg.slot()].fetch_sub(1, Ordering::SeqCst);
+    /// Whether holds must wait for the next txg to open.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.open.load(Ordering::SeqCst) & 1 == 1
+    }
+
+    /// Holds the open txg: the shard and the txg. Nothing while it is closing.
+    fn enter(&self) -> Option<(usize, Txg)> {
+        let shard = thread_index() % SHARDS;
+        let word = self.open.load(Ordering::SeqCst);
+        if word & 1 == 1 {
+            return None;
         }
+        let txg = Txg(word >> 1);
+        let count = &self.shards[shard].counts[txg.slot()];
+        count.fetch_add(1, Ordering::SeqCst);
+        if self.open.load(Ordering::SeqCst) == word {
+            return Some((shard, txg));
+        }
+        count.fetch_sub(1, Ordering::SeqCst);
+        None
     }
 
-    /// Drops a hold; true when the quiescer waits for this txg and wants to be woken.
+    /// Drops a hold; true when the quiescer may wait for it.
     fn leave(&self, shard: usize, txg: Txg) -> bool {
         self.shards[shard].counts[txg.slot()].fetch_sub(1, Ordering::SeqCst);
-        self.quiescing.load(Ordering::SeqCst) == txg.0
+        self.is_closed()
     }
 
-    /// Closes the open txg to new holds and opens the next.
+    /// Closes the open txg to new holds.
     pub(crate) fn close(&self) -> Txg {
-        let txg = self.open();
-        self.quiescing.store(txg.0, Ordering::SeqCst);
-        self.open.store(txg.next().0, Ordering::SeqCst);
-        txg
+        Txg(self.open.fetch_or(1, Ordering::SeqCst) >> 1)
+    }
+
+    /// Opens the txg after the closed one.
+    pub(crate) fn open_next(&self) {
+        self.open.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Whether nobody holds `txg`.
     pub(crate) fn is_quiet(&self, txg: Txg) -> bool {
         let slot = txg.slot();
-        self.shards.iter().all(|shard| shard.counts[slot].load(Ordering::SeqCst) == 0)
+        self.shards
+            .iter()
+            .all(|shard| shard.counts[slot].load(Ordering::SeqCst) == 0)
     }
 }
 
@@ -98,9 +115,14 @@ pub struct TxgHold {
 }
 
 impl TxgHold {
-    pub(crate) fn new(engine: &Arc<Engine>) -> Self {
-        let (shard, txg) = engine.holds().enter();
-        Self { engine: Arc::clone(engine), shard, txg }
+    /// Nothing while the open txg is closing.
+    pub(crate) fn try_new(engine: &Arc<Engine>) -> Option<Self> {
+        let (shard, txg) = engine.holds().enter()?;
+        Some(Self {
+            engine: Arc::clone(engine),
+            shard,
+            txg,
+        })
     }
 
     /// The txg that is held.

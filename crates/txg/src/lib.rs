@@ -16,4 +16,4 @@ pub use config::EngineConfig;
 pub use credit::{Credit, DirtyCounts};
 pub use engine::{Engine, SyncTarget};
 pub use error::{SyncFailure, TxgError};
-pub use holds::TxgHold;
+pub use holds::{TxgHold, thread_index};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use format::ObjectType;
 use sys::{Buffer, BufferMut};
 
-use super::state::SpillChange;
 use super::Object;
+use super::state::SpillChange;
 use crate::error::{DmuError, Place, Result};
 use crate::tx::Tx;
 
@@ -81,7 +81,9 @@ impl Object {
             }
             let (pointer, generation) = (state.footprint.spill, state.generation);
             drop(state);
-            let Some(pointer) = pointer else { return Ok(None) };
+            let Some(pointer) = pointer else {
+                return Ok(None);
+            };
             let place = Place::spill(self.shared.id, self.id);
             match self.shared.store.read(&pointer, place) {
                 Ok(data) => return Ok(Some(data)),

@@ -65,7 +65,11 @@ impl Object {
     /// An error stands unless the tree was swapped meanwhile: then its blocks may have been
     /// reused, and the reader looks again.
     pub(super) fn unless_swapped(&self, generation: u64, error: DmuError) -> Result<()> {
-        if self.state.read().generation == generation { Err(error) } else { Ok(()) }
+        if self.state.read().generation == generation {
+            Err(error)
+        } else {
+            Ok(())
+        }
     }
 
     /// Starts reading a range into the cache. Best effort.
@@ -134,7 +138,11 @@ impl Object {
             } else {
                 tree.search(&self.reader(), block, true)?
             };
-            let Some(found) = dirty.into_iter().chain(synced).min().filter(|&found| found <= last)
+            let Some(found) = dirty
+                .into_iter()
+                .chain(synced)
+                .min()
+                .filter(|&found| found <= last)
             else {
                 return Ok(None);
             };
@@ -145,7 +153,10 @@ impl Object {
                     return Ok(Some(offset.max(found.saturating_mul(size))));
                 }
                 Newest::OnDisk | Newest::Hole => {
-                    let end = state.newest_first().filter_map(|slot| slot.freed.end_of(found)).min();
+                    let end = state
+                        .newest_first()
+                        .filter_map(|slot| slot.freed.end_of(found))
+                        .min();
                     block = end.unwrap_or(found).saturating_add(1);
                 }
             }
@@ -179,7 +190,11 @@ impl Object {
                 .flatten()
                 .flat_map(|slot| {
                     let dirty = slot.blocks.range(block..).next().map(|(&block, _)| block);
-                    let freed = slot.freed.iter().map(|(first, _)| first).find(|&f| f > block);
+                    let freed = slot
+                        .freed
+                        .iter()
+                        .map(|(first, _)| first)
+                        .find(|&f| f > block);
                     dirty.into_iter().chain(freed)
                 })
                 .min();
@@ -206,7 +221,11 @@ impl Object {
 
 /// `data` with exactly `size` bytes: a block written before its object's block size changed.
 pub(super) fn fit(data: Buffer, size: usize) -> Buffer {
-    if data.len() == size { data } else { resized(&data, size).freeze() }
+    if data.len() == size {
+        data
+    } else {
+        resized(&data, size).freeze()
+    }
 }
 
 /// A copy of `data` with `size` bytes.

@@ -74,9 +74,19 @@ impl State {
             .has(DnodeFlags::USER_ACCOUNTED)
             .then(|| OwnerIds::of_bonus(face.bonus_type, face.bonus_bytes()))
             .flatten()
-            .map(|owners| Charge { owners, bytes: footprint.used_bytes });
+            .map(|owners| Charge {
+                owners,
+                bytes: footprint.used_bytes,
+            });
         let slots = [const { None }; Txg::SLOTS];
-        Self { face, tree, footprint, charge, generation: 0, slots }
+        Self {
+            face,
+            tree,
+            footprint,
+            charge,
+            generation: 0,
+            slots,
+        }
     }
 
     /// The unsynced txgs, newest first.
@@ -96,7 +106,10 @@ impl State {
     }
 
     pub(crate) fn has_dirty_data(&self) -> bool {
-        self.slots.iter().flatten().any(|slot| !slot.blocks.is_empty() || !slot.freed.is_empty())
+        self.slots
+            .iter()
+            .flatten()
+            .any(|slot| !slot.blocks.is_empty() || !slot.freed.is_empty())
     }
 
     /// Where the newest contents of `block` are.
@@ -139,10 +152,14 @@ impl State {
 
     /// The changes of `txg`, if there are any.
     pub(crate) fn slot_mut(&mut self, txg: Txg) -> Option<&mut SlotState> {
-        self.slots[txg.slot()].as_deref_mut().filter(|slot| slot.txg == txg)
+        self.slots[txg.slot()]
+            .as_deref_mut()
+            .filter(|slot| slot.txg == txg)
     }
 
     pub(crate) fn slot(&self, txg: Txg) -> Option<&SlotState> {
-        self.slots[txg.slot()].as_deref().filter(|slot| slot.txg == txg)
+        self.slots[txg.slot()]
+            .as_deref()
+            .filter(|slot| slot.txg == txg)
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Txg;
-use format::dnode::DnodeFlags;
 use format::BlockPointer;
+use format::dnode::DnodeFlags;
 use sys::Buffer;
 
-use super::state::SpillChange;
 use super::Object;
+use super::state::SpillChange;
 use crate::accounting::OwnerIds;
 use crate::editor::Editor;
 use crate::error::{DmuError, Place, Result};
@@ -55,7 +55,9 @@ impl Object {
     pub(crate) fn dirty_bytes(&self, txg: Txg) -> u64 {
         let state = self.state.read();
         let size = state.face.block_size() as u64;
-        state.slot(txg).map_or(0, |slot| (slot.blocks.len() as u64).saturating_mul(size))
+        state
+            .slot(txg)
+            .map_or(0, |slot| (slot.blocks.len() as u64).saturating_mul(size))
     }
 
     /// The dnode as last synced.
@@ -80,7 +82,11 @@ impl Object {
         let mut blocks = Vec::new();
         let mut spill = slot.spill.clone();
         if face.allocated {
-            blocks.extend(slot.blocks.iter().map(|(&block, data)| (block, data.clone())));
+            blocks.extend(
+                slot.blocks
+                    .iter()
+                    .map(|(&block, data)| (block, data.clone())),
+            );
         } else {
             freed = vec![(0, u64::MAX)];
             spill = Some(SpillChange::Remove);
@@ -103,7 +109,10 @@ impl Object {
             .then(|| OwnerIds::of_bonus(synced.face.bonus_type, synced.face.bonus_bytes()))
             .flatten()
             .filter(|_| synced.face.allocated)
-            .map(|owners| Charge { owners, bytes: used });
+            .map(|owners| Charge {
+                owners,
+                bytes: used,
+            });
         let mut state = self.state.write();
         let old = state.charge;
         state.charge = new;
@@ -133,10 +142,7 @@ impl Work {
     }
 
     /// Opens the tree: what was freed is freed in it, and every new block can be addressed.
-    pub(crate) fn edit<'a>(
-        &'a self,
-        context: &'a SyncContext<'a>,
-    ) -> Result<Editor<'a>> {
+    pub(crate) fn edit<'a>(&'a self, context: &'a SyncContext<'a>) -> Result<Editor<'a>> {
         let mut editor = Editor::new(self.tree.clone(), context, self.object.reader());
         for &(first, last) in &self.freed {
             editor.free(first, last)?;
@@ -154,7 +160,9 @@ impl Work {
         index: usize,
         previous: BlockPointer,
     ) -> Result<BlockPointer> {
-        let Some((block, data)) = self.blocks.get(index) else { return Ok(previous) };
+        let Some((block, data)) = self.blocks.get(index) else {
+            return Ok(previous);
+        };
         let place = Place::new(self.object.shared.id, self.object.id, 0, *block);
         let request = BlockWrite {
             data,
@@ -217,7 +225,11 @@ impl Work {
             footprint.flags.set(DnodeFlags::USER_OBJECT_ACCOUNTED, true);
         }
         footprint.used_bytes = footprint.used_bytes.saturating_add_signed(delta);
-        Ok(Synced { face: self.face.clone(), tree: edited.tree, footprint })
+        Ok(Synced {
+            face: self.face.clone(),
+            tree: edited.tree,
+            footprint,
+        })
     }
 
     fn write_spill(
@@ -240,7 +252,10 @@ impl Work {
             previous,
             place,
         };
-        context.writer.write(&request).map_err(|source| DmuError::Write { place, source })
+        context
+            .writer
+            .write(&request)
+            .map_err(|source| DmuError::Write { place, source })
     }
 }
 

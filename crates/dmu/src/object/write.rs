@@ -149,7 +149,9 @@ impl Object {
     /// The object has more than one block, or the size is none that a dnode can state.
     pub fn set_block_size(self: &Arc<Self>, tx: &Tx, bytes: u32, indirect_shift: u8) -> Result<()> {
         let sectors = bytes.div_ceil(512).max(1);
-        let Some(sectors) = u16::try_from(sectors).ok().filter(|&count| count <= SECTORS_MAX)
+        let Some(sectors) = u16::try_from(sectors)
+            .ok()
+            .filter(|&count| count <= SECTORS_MAX)
         else {
             return Err(self.unsuitable("no such block size"));
         };
@@ -157,7 +159,11 @@ impl Object {
             let state = self.state.read();
             let has_contents = !matches!(state.newest(0), Newest::Hole);
             drop(state);
-            if has_contents { Some(self.read_block(0)?) } else { None }
+            if has_contents {
+                Some(self.read_block(0)?)
+            } else {
+                None
+            }
         };
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
@@ -181,7 +187,8 @@ impl Object {
         if let Some(data) = newest {
             self.store_dirty(tx, state, 0, resized(&data, size).freeze())?;
         }
-        self.block_size.store(u32::from(sectors) * 512, Ordering::Relaxed);
+        self.block_size
+            .store(u32::from(sectors) * 512, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
 use base::{ObjectId, Txg};
-use format::dnode::{DnodePhys, SLOTS_PER_BLOCK, Slot};
 use format::ObjectType;
+use format::dnode::{DnodePhys, SLOTS_PER_BLOCK, Slot};
 
 use super::ObjectSet;
 use crate::error::{DmuError, Result};
@@ -48,7 +48,11 @@ pub struct AllocateObject {
 impl AllocateObject {
     fn phys(&self) -> DnodePhys {
         const INDIRECT_SHIFT: u8 = 17;
-        let shift = if self.indirect_shift == 0 { INDIRECT_SHIFT } else { self.indirect_shift };
+        let shift = if self.indirect_shift == 0 {
+            INDIRECT_SHIFT
+        } else {
+            self.indirect_shift
+        };
         DnodePhys::new(
             self.object_type,
             self.block_size,
@@ -102,8 +106,18 @@ pub(crate) struct Numbers {
 impl Numbers {
     pub(crate) fn new() -> Self {
         const RUNS_MAX: usize = 64;
-        let count = std::thread::available_parallelism().map_or(1, usize::from).min(RUNS_MAX);
-        let run = |_| Mutex::new(&RUN, Run { taken: u128::MAX, ..Run::default() });
+        let count = std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(RUNS_MAX);
+        let run = |_| {
+            Mutex::new(
+                &RUN,
+                Run {
+                    taken: u128::MAX,
+                    ..Run::default()
+                },
+            )
+        };
         Self {
             runs: (0..count).map(run).collect(),
             search: Mutex::new(&SEARCH, Search::default()),
@@ -121,7 +135,9 @@ impl Numbers {
     pub(crate) fn synced(&self, txg: Txg) {
         let created = self.created.load(Ordering::Acquire);
         let mut search = self.search.lock();
-        search.recent.retain(|_, &mut used| used == Use::Active || used > Use::Until(txg));
+        search
+            .recent
+            .retain(|_, &mut used| used == Use::Active || used > Use::Until(txg));
         if created != 0 && created <= txg.0 {
             self.created.store(0, Ordering::Release);
             search.next = 0;
@@ -141,7 +157,10 @@ impl Numbers {
 
     fn note_claim(&self, txg: Txg, id: ObjectId) {
         let mut search = self.search.lock();
-        let used = search.recent.entry(id.0 / RUN_NUMBERS).or_insert(Use::Until(txg));
+        let used = search
+            .recent
+            .entry(id.0 / RUN_NUMBERS)
+            .or_insert(Use::Until(txg));
         if let Use::Until(until) = used {
             *until = txg.max(*until);
         }
@@ -163,14 +182,22 @@ fn find_free(taken: u128, count: u32) -> Option<u32> {
         return (taken != u128::MAX).then(|| taken.trailing_ones());
     }
     let per_block = SLOTS_PER_BLOCK as u32;
-    let mask = if count >= u128::BITS { u128::MAX } else { (1u128 << count) - 1 };
+    let mask = if count >= u128::BITS {
+        u128::MAX
+    } else {
+        (1u128 << count) - 1
+    };
     (0..u128::BITS)
         .filter(|at| at % per_block + count <= per_block)
         .find(|&at| taken & (mask << at) == 0)
 }
 
 fn slot_mask(at: u32, count: u32) -> u128 {
-    let mask = if count >= u128::BITS { u128::MAX } else { (1u128 << count) - 1 };
+    let mask = if count >= u128::BITS {
+        u128::MAX
+    } else {
+        (1u128 << count) - 1
+    };
     mask.checked_shl(at).unwrap_or(0)
 }
 
@@ -186,7 +213,11 @@ impl ObjectSet {
         let mut run = self.numbers.runs[shard].lock();
         let epoch = self.numbers.epoch.load(Ordering::Acquire);
         if run.epoch != epoch {
-            *run = Run { taken: u128::MAX, epoch, index: 0 };
+            *run = Run {
+                taken: u128::MAX,
+                epoch,
+                index: 0,
+            };
         }
         loop {
             let Some(at) = find_free(run.taken, slots) else {
@@ -210,7 +241,10 @@ impl ObjectSet {
     /// The number is taken, or was freed in a txg that has not synced; dnodes cannot be read.
     pub fn claim(&self, tx: &Tx, id: ObjectId, shape: &AllocateObject) -> Result<Arc<Object>> {
         self.require_writable()?;
-        let in_use = DmuError::ObjectInUse { object_set: self.shared.id, object: id };
+        let in_use = DmuError::ObjectInUse {
+            object_set: self.shared.id,
+            object: id,
+        };
         let slots = shape.slot_count();
         let index = (id.0 % RUN_NUMBERS) as u32;
         let fits = index % SLOTS_PER_BLOCK as u32 + slots <= SLOTS_PER_BLOCK as u32;
@@ -246,7 +280,9 @@ impl ObjectSet {
         if self.shared.writable {
             Ok(())
         } else {
-            Err(DmuError::ReadOnly { object_set: self.shared.id })
+            Err(DmuError::ReadOnly {
+                object_set: self.shared.id,
+            })
         }
     }
 

@@ -28,7 +28,9 @@ impl DirtyLists {
             any: AtomicBool::new(false),
             shards: std::array::from_fn(|_| Mutex::new(&LIST, Vec::new())),
         };
-        Self { lists: std::array::from_fn(list) }
+        Self {
+            lists: std::array::from_fn(list),
+        }
     }
 
     /// Adds an object that has just become dirty in `txg`.

@@ -56,7 +56,10 @@ impl Meta {
             tree,
             footprint: Footprint::from_phys(phys),
         };
-        Self { version: RwLock::new(&META, Arc::new(version)), generation: AtomicU64::new(0) }
+        Self {
+            version: RwLock::new(&META, Arc::new(version)),
+            generation: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -73,7 +76,11 @@ impl Meta {
     }
 
     pub(crate) fn reader(shared: &Shared) -> Reader<'_> {
-        Reader { store: shared.store.as_ref(), object_set: shared.id, object: ObjectId(0) }
+        Reader {
+            store: shared.store.as_ref(),
+            object_set: shared.id,
+            object: ObjectId(0),
+        }
     }
 
     /// Calls `read` with the present version, again if that fails while the version is swapped.
@@ -107,7 +114,13 @@ impl Meta {
     /// The first block of dnodes at or after `from` that has any.
     pub(crate) fn next_block(&self, shared: &Shared, from: u64) -> Result<Option<u64>> {
         let reader = Self::reader(shared);
-        self.retry(|tree| if tree.is_empty() { Ok(None) } else { tree.search(&reader, from, true) })
+        self.retry(|tree| {
+            if tree.is_empty() {
+                Ok(None)
+            } else {
+                tree.search(&reader, from, true)
+            }
+        })
     }
 
     /// The pointer of a block of the array.

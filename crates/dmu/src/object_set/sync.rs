@@ -111,8 +111,10 @@ impl ObjectSet {
     }
 
     fn sync_objects(&self, context: &SyncContext<'_>, objects: &[Arc<Object>]) -> Result<Results> {
-        let sizes: Vec<u64> =
-            objects.iter().map(|object| object.dirty_bytes(context.txg)).collect();
+        let sizes: Vec<u64> = objects
+            .iter()
+            .map(|object| object.dirty_bytes(context.txg))
+            .collect();
         let total: u64 = sizes.iter().sum();
         let heavy = total >= HEAVY_BYTES || objects.len() >= HEAVY_OBJECTS;
         let works: Vec<Work> = objects
@@ -124,7 +126,10 @@ impl ObjectSet {
         let larges = sync_large(context, &works)?;
         let groups: Vec<Group<'_>> = objects
             .chunk_by(|one, other| block_of(one) == block_of(other))
-            .map(|objects| Group { block: block_of(&objects[0]), objects })
+            .map(|objects| Group {
+                block: block_of(&objects[0]),
+                objects,
+            })
             .collect();
         let results = Mutex::new(&RESULTS, Results::default());
         let jobs: Vec<&[Group<'_>]> = groups.chunks(JOB_BLOCKS).collect();
@@ -159,7 +164,9 @@ impl ObjectSet {
                 encode_into(&mut data, object, synced);
                 object.end_sync(context.txg, synced, context.account_owners)
             } else {
-                let Some(work) = object.begin_sync(context.txg) else { continue };
+                let Some(work) = object.begin_sync(context.txg) else {
+                    continue;
+                };
                 let synced = work.run(context)?;
                 encode_into(&mut data, object, &synced);
                 drop(work);
@@ -211,10 +218,15 @@ impl ObjectSet {
         let edited = editor.finish()?;
         next.tree = edited.tree;
         next.tree.max_block = next.face.max_block;
-        let used = next.footprint.used_bytes.saturating_add_signed(edited.used_delta);
+        let used = next
+            .footprint
+            .used_bytes
+            .saturating_add_signed(edited.used_delta);
         next.footprint.used_bytes = used;
         if edited.touched {
-            next.footprint.flags.set(format::dnode::DnodeFlags::USED_BYTES, true);
+            next.footprint
+                .flags
+                .set(format::dnode::DnodeFlags::USED_BYTES, true);
         }
         Ok(next)
     }
@@ -222,11 +234,22 @@ impl ObjectSet {
     fn sync_root(&self, context: &SyncContext<'_>, next: &MetaVersion) -> Result<BlockPointer> {
         let header = self.header.lock().clone();
         let owners = self.owners.read().clone();
-        let special = |owner: Owner| owners[owner.index()].as_ref().map(|object| object.to_phys());
+        let special = |owner: Owner| {
+            owners[owner.index()]
+                .as_ref()
+                .map(|object| object.to_phys())
+        };
         let meta_dnode = to_phys(&next.face, &next.tree, &next.footprint);
         let fill = next.tree.pointers.iter().map(BlockPointer::fill).sum();
-        let Header { root, log_header, kind: set_kind, flags, portable_mac, local_mac, size } =
-            header;
+        let Header {
+            root,
+            log_header,
+            kind: set_kind,
+            flags,
+            portable_mac,
+            local_mac,
+            size,
+        } = header;
         let phys = ObjectSetPhys {
             meta_dnode,
             log_header,
@@ -240,7 +263,8 @@ impl ObjectSet {
         };
         let place = Place::root(self.shared.id);
         let mut data = BufferMut::zeroed(size);
-        phys.encode(&mut data).map_err(|error| DmuError::corrupt(place, error.to_string()))?;
+        phys.encode(&mut data)
+            .map_err(|error| DmuError::corrupt(place, error.to_string()))?;
         let request = BlockWrite {
             data: &data.freeze(),
             kind: kind(ObjectType::OBJECT_SET),
@@ -284,8 +308,7 @@ impl ObjectSet {
         if let Some(object) = self.used_object(owner) {
             return Zap::open(&object);
         }
-        let phys =
-            DnodePhys::new(ObjectType::USER_GROUP_USED, 512, 17, ObjectType::NONE, 0, 1);
+        let phys = DnodePhys::new(ObjectType::USER_GROUP_USED, 512, 17, ObjectType::NONE, 0, 1);
         let object = Object::create(&self.shared, owner.object(), &phys);
         object.enter_new(tx)?;
         let zap = Zap::format(&object, tx, 0)?;
@@ -299,7 +322,13 @@ fn block_of(object: &Arc<Object>) -> u64 {
 }
 
 const fn kind(object_type: ObjectType) -> BlockKind {
-    BlockKind { object_type, level: 0, spill: false, checksum: 0, compress: 0 }
+    BlockKind {
+        object_type,
+        level: 0,
+        spill: false,
+        checksum: 0,
+        compress: 0,
+    }
 }
 
 fn encode_into(block: &mut [u8], object: &Object, synced: &Synced) {
@@ -326,7 +355,11 @@ pub(crate) fn to_phys(face: &Face, tree: &Tree, footprint: &Footprint) -> DnodeP
         bonus_len: face.bonus_len,
         extra_slots: face.extra_slots,
         max_block_id: face.max_block,
-        used: if bytes { footprint.used_bytes } else { footprint.used_bytes >> 9 },
+        used: if bytes {
+            footprint.used_bytes
+        } else {
+            footprint.used_bytes >> 9
+        },
         pointers: tree.pointers,
         spill: footprint.spill,
         bonus: face.bonus.bytes().to_vec(),
@@ -345,21 +378,30 @@ fn sync_large<'a>(context: &'a SyncContext<'a>, works: &'a [Work]) -> Result<Vec
             done: OnceLock::new(),
         })
         .collect();
-    context.workers.run(larges.len(), true, |index| larges[index].open(context))?;
+    context
+        .workers
+        .run(larges.len(), true, |index| larges[index].open(context))?;
     let mut pieces = Vec::new();
     for (large, Large { work, .. }) in larges.iter().enumerate() {
-        let size = work.blocks().first().map_or(1, |(_, data)| data.len().max(1) as u64);
+        let size = work
+            .blocks()
+            .first()
+            .map_or(1, |(_, data)| data.len().max(1) as u64);
         let step = (JOB_BYTES / size).max(1) as usize;
         let count = work.blocks().len();
-        pieces.extend(
-            (0..count).step_by(step).map(|from| Piece { large, from, to: (from + step).min(count) }),
-        );
+        pieces.extend((0..count).step_by(step).map(|from| Piece {
+            large,
+            from,
+            to: (from + step).min(count),
+        }));
     }
     context.workers.run(pieces.len(), true, |index| {
         let Piece { large, from, to } = pieces[index];
         larges[large].write(context, from, to)
     })?;
-    context.workers.run(larges.len(), true, |index| larges[index].close(context))?;
+    context
+        .workers
+        .run(larges.len(), true, |index| larges[index].close(context))?;
     Ok(larges)
 }
 
@@ -368,20 +410,27 @@ impl<'a> Large<'a> {
     fn open(&self, context: &'a SyncContext<'a>) -> Result<()> {
         let mut editor = self.work.edit(context)?;
         let blocks = self.work.blocks().iter();
-        let previous =
-            blocks.map(|(block, _)| editor.pointer_at(0, *block)).collect::<Result<Vec<_>>>()?;
+        let previous = blocks
+            .map(|(block, _)| editor.pointer_at(0, *block))
+            .collect::<Result<Vec<_>>>()?;
         let _ = self.previous.set(previous);
         *self.editor.lock() = Some(editor);
         Ok(())
     }
 
     fn previous(&self, index: usize) -> BlockPointer {
-        self.previous.get().and_then(|all| all.get(index)).copied().unwrap_or(BlockPointer::HOLE)
+        self.previous
+            .get()
+            .and_then(|all| all.get(index))
+            .copied()
+            .unwrap_or(BlockPointer::HOLE)
     }
 
     fn write(&self, context: &SyncContext<'_>, from: usize, to: usize) -> Result<()> {
         for index in from..to {
-            let new = self.work.write_block(context, index, self.previous(index))?;
+            let new = self
+                .work
+                .write_block(context, index, self.previous(index))?;
             let _ = self.written[index].set(new);
         }
         Ok(())
@@ -390,7 +439,9 @@ impl<'a> Large<'a> {
     /// Puts the new pointers in and writes the indirect blocks.
     fn close(&self, context: &SyncContext<'_>) -> Result<()> {
         let editor = self.editor.lock().take();
-        let Some(mut editor) = editor else { return Ok(()) };
+        let Some(mut editor) = editor else {
+            return Ok(());
+        };
         for (index, (block, _)) in self.work.blocks().iter().enumerate() {
             let old = self.previous(index);
             let new = self.written[index].get().copied().unwrap_or(old);

@@ -58,8 +58,12 @@ impl Shard {
         let mut looks = LOOKS;
         while self.objects.len() > max && looks > 0 {
             looks -= 1;
-            let Some(id) = self.ring.pop_front() else { return };
-            let Some(object) = self.objects.get(&id) else { continue };
+            let Some(id) = self.ring.pop_front() else {
+                return;
+            };
+            let Some(object) = self.objects.get(&id) else {
+                continue;
+            };
             let keep = Arc::strong_count(object) > 1
                 || object.is_dirty()
                 || object.referenced.swap(false, Ordering::Relaxed)
@@ -157,7 +161,11 @@ impl Table {
         drop(freed);
         for id in gone {
             let mut shard = self.shard(id).write();
-            if shard.objects.get(&id.0).is_some_and(|object| !object.is_allocated()) {
+            if shard
+                .objects
+                .get(&id.0)
+                .is_some_and(|object| !object.is_allocated())
+            {
                 shard.objects.remove(&id.0);
             }
         }

@@ -1,0 +1,173 @@
+//! Listings: entries in ascending (hash, differentiator), the same in every form, so that a
+//! position outlives a change of form and any number of insertions and removals.
+
+use std::collections::VecDeque;
+
+use format::zap::{Cursor, HashKind, Leaf};
+
+use super::fat::{self, malformed};
+use super::{Form, Zap};
+use crate::error::Result;
+
+/// Entries that a listing of a micro ZAP takes at once.
+const BATCH: usize = 256;
+
+/// An entry of a ZAP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZapEntry {
+    /// The name; empty in a ZAP with word keys.
+    pub name: Vec<u8>,
+    /// The key of a ZAP with word keys; empty otherwise.
+    pub words: Vec<u64>,
+    /// Bytes of one integer of the value.
+    pub integer_size: u8,
+    /// Integers of the value.
+    pub count: u64,
+    /// The first integer.
+    pub value: u64,
+    /// The position after this entry.
+    pub cookie: u64,
+}
+
+/// A listing under way.
+#[derive(Debug)]
+pub struct ZapCursor {
+    zap: Zap,
+    /// The position after the last entry that was taken.
+    cookie: u64,
+    /// Where to go on when `pending` is empty; nothing at the end.
+    next: Option<Cursor>,
+    started: bool,
+    pending: VecDeque<ZapEntry>,
+}
+
+impl ZapCursor {
+    pub(super) const fn new(zap: Zap, from: u64) -> Self {
+        Self {
+            zap,
+            cookie: from,
+            next: None,
+            started: false,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// The position after the last entry that was taken; all ones at the end.
+    #[must_use]
+    pub const fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    /// The next entry.
+    ///
+    /// # Errors
+    /// A block cannot be read or is malformed.
+    pub fn next_entry(&mut self) -> Result<Option<ZapEntry>> {
+        loop {
+            if let Some(entry) = self.pending.pop_front() {
+                self.cookie = entry.cookie;
+                return Ok(Some(entry));
+            }
+            if self.started && self.next.is_none() {
+                self.cookie = Cursor::END;
+                return Ok(None);
+            }
+            self.fill()?;
+        }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let zap = self.zap.clone();
+        {
+            let form = zap.state().form.read();
+            if let Form::Micro(index) = &*form {
+                return self.fill_micro(&zap, index);
+            }
+        }
+        self.fill_fat(&zap)
+    }
+
+    fn position(&mut self, bits: u32) -> Option<Cursor> {
+        if !self.started {
+            self.started = true;
+            self.next = Cursor::deserialize(self.cookie, bits);
+        }
+        self.next
+    }
+
+    fn fill_micro(&mut self, zap: &Zap, index: &super::micro::Index) -> Result<()> {
+        const BITS: u32 = HashKind::PLAIN.bits;
+        let Some(from) = self.position(BITS) else {
+            return Ok(());
+        };
+        let batch: Vec<ZapEntry> = zap.object.with_block(0, |block| {
+            index
+                .entries_from(block, (from.hash, from.differentiator))
+                .take(BATCH)
+                .map(|(hash, differentiator, entry)| ZapEntry {
+                    name: entry.name.to_vec(),
+                    words: Vec::new(),
+                    integer_size: 8,
+                    count: 1,
+                    value: entry.value,
+                    cookie: Cursor::after(hash, differentiator).serialize(BITS),
+                })
+                .collect()
+        })?;
+        self.next = batch
+            .last()
+            .filter(|_| batch.len() == BATCH)
+            .and_then(|last| Cursor::deserialize(last.cookie, BITS));
+        self.pending.extend(batch);
+        Ok(())
+    }
+
+    fn fill_fat(&mut self, zap: &Zap) -> Result<()> {
+        let object = &zap.object;
+        let (header, _) = fat::header(object)?;
+        let kind = HashKind::from_flags(header.flags);
+        let Some(from) = self.position(kind.bits) else {
+            return Ok(());
+        };
+        let data = fat::leaf_of(zap, from.hash)?;
+        let wrong = |error| malformed(object, 0, &error);
+        let leaf = Leaf::new(&data).map_err(wrong)?;
+        for entry in leaf.sorted_entries() {
+            let at = (entry.hash(), entry.differentiator());
+            if at < (from.hash, from.differentiator) {
+                continue;
+            }
+            let cookie = Cursor::after(at.0, at.1).serialize(kind.bits);
+            let (integer_size, count, value) = match entry.word_value() {
+                Some(word) => (8, 1, word),
+                None => {
+                    let value = entry.value().map_err(wrong)?;
+                    let first = value.to_words().first().copied().unwrap_or(0);
+                    (value.integer_size(), value.count() as u64, first)
+                }
+            };
+            let (name, words) = if kind.words {
+                (Vec::new(), entry.words().map_err(wrong)?)
+            } else {
+                (entry.name().map_err(wrong)?, Vec::new())
+            };
+            self.pending.push_back(ZapEntry {
+                name,
+                words,
+                integer_size,
+                count,
+                value,
+                cookie,
+            });
+        }
+        let leaf = leaf.header();
+        let after = leaf.prefix.wrapping_add(1);
+        let bits = u32::from(leaf.prefix_len);
+        // The last leaf's prefix is all ones: there is nothing behind it.
+        self.next = (bits != 0 && after >> bits == 0).then(|| Cursor {
+            hash: after << (64 - bits),
+            differentiator: 0,
+        });
+        Ok(())
+    }
+}

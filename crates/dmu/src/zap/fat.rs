@@ -1,0 +1,301 @@
+//! The fat form: a header with a pointer table, and leaves. Changes happen under the writer's lock.
+
+use std::sync::Arc;
+
+use format::FormatError;
+use format::zap::fat::{embedded_entry, external_entry, set_embedded_entry};
+use format::zap::leaf::Entry;
+use format::zap::normalize::NormalizationFlags;
+use format::zap::{
+    FatHeader, HashKind, Key, Leaf, LeafMut, Value, hash_name, hash_words, normalize,
+};
+use sys::{Buffer, BufferMut};
+
+use super::{Zap, grow};
+use crate::error::{DmuError, Place, Result};
+use crate::object::Object;
+use crate::tx::Tx;
+
+/// The parameters of a new fat ZAP.
+pub(super) struct NewFat {
+    pub(super) salt: u64,
+    pub(super) normalization: u64,
+    pub(super) flags: u64,
+}
+
+/// A key, and where it goes when that is not to be computed.
+pub(super) struct FatKey<'a> {
+    pub(super) key: Key<'a>,
+    /// Hash and differentiator.
+    pub(super) given: Option<(u64, u32)>,
+}
+
+impl<'a> FatKey<'a> {
+    pub(super) const fn new(key: Key<'a>) -> Self {
+        Self { key, given: None }
+    }
+}
+
+pub(super) fn place(object: &Object, block: u64) -> Place {
+    Place::new(object.object_set(), object.id(), 0, block)
+}
+
+pub(super) fn malformed(object: &Object, block: u64, error: &FormatError) -> DmuError {
+    DmuError::corrupt(place(object, block), error.to_string())
+}
+
+/// The header, and the block that it is in.
+pub(super) fn header(object: &Object) -> Result<(FatHeader, Buffer)> {
+    let block = object.read_block(0)?;
+    let header = FatHeader::read(&block).map_err(|error| malformed(object, 0, &error))?;
+    Ok((header, block))
+}
+
+/// Makes the object an empty fat ZAP of its block size.
+pub(super) fn format(object: &Arc<Object>, tx: &Tx, new: &NewFat) -> Result<()> {
+    let size = object.block_size() as usize;
+    let shift = size.trailing_zeros();
+    let mut first = BufferMut::zeroed(size);
+    let header = FatHeader::new(shift, new.salt, new.normalization, new.flags);
+    header.write(&mut first);
+    for index in 0..1u64 << header.table_shift {
+        set_embedded_entry(&mut first, index, 1);
+    }
+    let mut leaf = BufferMut::zeroed(size);
+    LeafMut::create(&mut leaf, 0, 0, new.normalization != 0)
+        .map_err(|error| malformed(object, 1, &error))?;
+    object.write_block(tx, 0, first.freeze())?;
+    object.write_block(tx, 1, leaf.freeze())
+}
+
+pub(super) fn hash_of(header: &FatHeader, key: &Key<'_>) -> u64 {
+    let kind = HashKind::from_flags(header.flags);
+    match key {
+        Key::Name(name) => {
+            let flags = NormalizationFlags(header.normalization);
+            hash_name(kind, header.salt, &normalize(name, flags))
+        }
+        Key::Words(words) => hash_words(kind, header.salt, words),
+    }
+}
+
+/// The block of the leaf that `hash` belongs to.
+pub(super) fn leaf_block(
+    object: &Object,
+    header: &FatHeader,
+    first: &[u8],
+    hash: u64,
+) -> Result<u64> {
+    let index = header.table_index(hash);
+    let leaf = if header.is_embedded() {
+        embedded_entry(first, index)
+    } else {
+        let per_block = (first.len() / 8) as u64;
+        let block = header.table_block.saturating_add(index / per_block);
+        let table = object.read_block(block)?;
+        external_entry(&table, (index % per_block) as usize)
+    };
+    if leaf == 0 || leaf >= header.free_block {
+        let what = format!("the pointer table leads to block {leaf}");
+        return Err(DmuError::corrupt(place(object, 0), what));
+    }
+    Ok(leaf)
+}
+
+/// The leaf of a hash, as a snapshot, and its block. Nothing when a split is under way.
+fn try_leaf(object: &Object, hash: u64) -> Result<Option<(Buffer, u64)>> {
+    let (header, first) = header(object)?;
+    let block = leaf_block(object, &header, &first, hash)?;
+    let data = object.read_block(block)?;
+    let leaf = Leaf::new(&data).map_err(|error| malformed(object, block, &error))?;
+    Ok(leaf.covers(hash).then_some((data, block)))
+}
+
+/// The leaf of a hash, for those who hold the writer's lock.
+pub(super) fn leaf_locked(object: &Object, hash: u64) -> Result<(Buffer, u64)> {
+    try_leaf(object, hash)?.ok_or_else(|| {
+        DmuError::corrupt(
+            place(object, 0),
+            "the pointer table leads to a leaf of other hashes",
+        )
+    })
+}
+
+/// The leaf of a hash, for readers.
+pub(super) fn leaf_of(zap: &Zap, hash: u64) -> Result<Buffer> {
+    if let Some((data, _)) = try_leaf(&zap.object, hash)? {
+        return Ok(data);
+    }
+    let _writer = zap.state().writer.lock();
+    leaf_locked(&zap.object, hash).map(|(data, _)| data)
+}
+
+/// What `take` makes of the entry of a key.
+pub(super) fn lookup<R>(
+    zap: &Zap,
+    key: &Key<'_>,
+    take: impl FnOnce(&Entry<'_>) -> Result<R, FormatError>,
+) -> Result<Option<R>> {
+    let (header, _) = header(&zap.object)?;
+    check_key_kind(zap, &header, key)?;
+    let hash = hash_of(&header, key);
+    let data = leaf_of(zap, hash)?;
+    let leaf = Leaf::new(&data).map_err(|error| malformed(&zap.object, 0, &error))?;
+    let Some(entry) = leaf.find_key(hash, key) else {
+        return Ok(None);
+    };
+    take(&entry)
+        .map(Some)
+        .map_err(|error| malformed(&zap.object, 0, &error))
+}
+
+/// Calls `each` with every name that shares the hash of `name`, lowest differentiator first.
+pub(super) fn each_of_hash(zap: &Zap, name: &[u8], mut each: impl FnMut(&[u8], u64)) -> Result<()> {
+    let (header, _) = header(&zap.object)?;
+    let key = Key::Name(name);
+    check_key_kind(zap, &header, &key)?;
+    let hash = hash_of(&header, &key);
+    let data = leaf_of(zap, hash)?;
+    let wrong = |error: FormatError| malformed(&zap.object, 0, &error);
+    let leaf = Leaf::new(&data).map_err(wrong)?;
+    let mut entries: Vec<_> = leaf.find(hash).collect();
+    entries.sort_unstable_by_key(Entry::differentiator);
+    for entry in entries {
+        let value = match entry.word_value() {
+            Some(word) => word,
+            None => entry
+                .value()
+                .map_err(wrong)?
+                .to_words()
+                .first()
+                .copied()
+                .unwrap_or(0),
+        };
+        each(&entry.name().map_err(wrong)?, value);
+    }
+    Ok(())
+}
+
+fn check_key_kind(zap: &Zap, header: &FatHeader, key: &Key<'_>) -> Result<()> {
+    let words = HashKind::from_flags(header.flags).words;
+    if words == matches!(key, Key::Words(_)) {
+        Ok(())
+    } else {
+        Err(zap.object.unsuitable("the ZAP has keys of another kind"))
+    }
+}
+
+/// Adds `delta` to the number of entries.
+fn count(object: &Arc<Object>, tx: &Tx, delta: i64) -> Result<()> {
+    const ENTRY_COUNT: usize = 72;
+    object.modify_block(tx, 0, |block| {
+        if let Some(bytes) = block.get_mut(ENTRY_COUNT..ENTRY_COUNT + 8)
+            && let Ok(old) = <[u8; 8]>::try_from(&*bytes)
+        {
+            let new = u64::from_ne_bytes(old).saturating_add_signed(delta);
+            bytes.copy_from_slice(&new.to_ne_bytes());
+        }
+    })
+}
+
+/// What a change of a leaf came to.
+enum Changed {
+    Done,
+    /// The leaf must be split first.
+    NoRoom,
+    Exists,
+    Missing,
+}
+
+fn outcome(object: &Object, block: u64, done: Result<(), FormatError>) -> Result<Changed> {
+    match done {
+        Ok(()) => Ok(Changed::Done),
+        Err(FormatError::NoRoom { .. }) => Ok(Changed::NoRoom),
+        Err(error) => Err(malformed(object, block, &error)),
+    }
+}
+
+/// Adds a key that is not there.
+pub(super) fn insert(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value) -> Result<()> {
+    put(zap, tx, key, value, false)
+}
+
+/// Sets the value of a key that may be there.
+pub(super) fn update(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value) -> Result<()> {
+    put(zap, tx, key, value, true)
+}
+
+fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Result<()> {
+    let object = &zap.object;
+    if value.stored().len() > format::zap::VALUE_MAX {
+        return Err(object.unsuitable("a value that no ZAP holds"));
+    }
+    let (mut header, _) = header(object)?;
+    check_key_kind(zap, &header, &key.key)?;
+    if header.table_next_block != 0 {
+        grow::finish_table(object, tx)?;
+    }
+    let hash = key
+        .given
+        .map_or_else(|| hash_of(&header, &key.key), |(hash, _)| hash);
+    loop {
+        let (block, exists) = {
+            let (data, block) = leaf_locked(object, hash)?;
+            let leaf = Leaf::new(&data).map_err(|error| malformed(object, block, &error))?;
+            (
+                block,
+                leaf.find_key(hash, &key.key).map(|entry| entry.chunk()),
+            )
+        };
+        let changed = match exists {
+            Some(_) if !replace => Changed::Exists,
+            Some(chunk) => {
+                let done = object
+                    .modify_block(tx, block, |bytes| LeafMut::new(bytes)?.update(chunk, value))?;
+                outcome(object, block, done)?
+            }
+            None => {
+                let done = object.modify_block(tx, block, |bytes| {
+                    let mut leaf = LeafMut::new(bytes)?;
+                    let differentiator = match key.given {
+                        Some((_, differentiator)) => differentiator,
+                        None => leaf.as_leaf().unused_differentiator(hash),
+                    };
+                    leaf.insert(hash, differentiator, &key.key, value)
+                        .map(|_| ())
+                })?;
+                if done.is_ok() {
+                    count(object, tx, 1)?;
+                }
+                outcome(object, block, done)?
+            }
+        };
+        match changed {
+            Changed::Done => return Ok(()),
+            Changed::Exists => return Err(zap.entry_exists()),
+            Changed::Missing => return Err(zap.no_such_entry()),
+            Changed::NoRoom => grow::split(object, tx, &mut header, block, hash)?,
+        }
+    }
+}
+
+/// Removes a key.
+pub(super) fn remove(zap: &Zap, tx: &Tx, key: &Key<'_>) -> Result<()> {
+    let object = &zap.object;
+    let (header, _) = header(object)?;
+    check_key_kind(zap, &header, key)?;
+    let hash = hash_of(&header, key);
+    let (block, chunk) = {
+        let (data, block) = leaf_locked(object, hash)?;
+        let leaf = Leaf::new(&data).map_err(|error| malformed(object, block, &error))?;
+        let entry = leaf
+            .find_key(hash, key)
+            .ok_or_else(|| zap.no_such_entry())?;
+        (block, entry.chunk())
+    };
+    let done = object.modify_block(tx, block, |bytes| LeafMut::new(bytes)?.remove(chunk))?;
+    match outcome(object, block, done)? {
+        Changed::Done => count(object, tx, -1),
+        _ => Err(zap.no_such_entry()),
+    }
+}
