@@ -3,6 +3,9 @@
 //! Invariant: every request ends in exactly one `Done` or `Failed`; a change that fails has changed
 //! nothing beyond what its text says. Front ends never reach below this.
 
+mod mountpoint;
+mod snapshots;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
