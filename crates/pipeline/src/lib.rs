@@ -1,1 +1,23 @@
 //! Reading, writing and freeing blocks by block pointer.
+//!
+//! Purpose: between objects, which know block pointers, and vdevs, which know sectors: compress,
+//! checksum, allocate, gang, retry other copies, heal, cache. Invariants: no byte reaches a caller
+//! whose checksum was not verified; no input makes it panic; memory asked for is bounded by the
+//! block pointer's own validated sizes; no lock is held across I/O. Callers: `dmu`, `intent`,
+//! `dsl`, `pool`, `inspect`. It must not know what a block means, nor choose what to write when.
+
+mod allocator;
+mod error;
+mod free;
+mod pipeline;
+mod read;
+mod request;
+mod scratch;
+#[cfg(test)]
+mod testing;
+mod write;
+
+pub use allocator::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
+pub use error::{Attempt, AttemptFailure, FreeError, ReadError, Unreadable, WriteError};
+pub use pipeline::{ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics};
+pub use request::{Bookmark, ReadRequest, WritePolicy, WriteRequest};

@@ -4,6 +4,11 @@
 //! words `i`, `i + L`, …) and combines them: a word that is `r`-th from the end of its lane is
 //! `L·r − i`-th from the end of the data, and the weights of the four sums are binomials of that.
 
+#![allow(
+    unsafe_code,
+    reason = "kernels compiled for processor features that are detected first"
+)]
+
 use base::ByteOrder;
 
 /// Sums over two interleaved streams of 64-bit words.
@@ -44,18 +49,10 @@ fn fastest<const BIG: bool>(data: &[u8]) -> [u64; 4] {
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
             // SAFETY: the processor has the features that the kernel is compiled for.
-            #[expect(
-                unsafe_code,
-                reason = "calling a kernel compiled for detected features"
-            )]
             return unsafe { lanes_avx512::<BIG>(data) };
         }
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has the feature that the kernel is compiled for.
-            #[expect(
-                unsafe_code,
-                reason = "calling a kernel compiled for detected features"
-            )]
             return unsafe { lanes_avx2::<BIG>(data) };
         }
     }
@@ -163,10 +160,6 @@ pub(super) fn tests_every_kernel(data: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has the feature that the kernel is compiled for.
-        #[expect(
-            unsafe_code,
-            reason = "calling a kernel compiled for detected features"
-        )]
         let actual = unsafe { (lanes_avx2::<false>(data), lanes_avx2::<true>(data)) };
         assert_eq!(actual, expected);
     }

@@ -1,0 +1,79 @@
+//! Freeing: every copy, and for gangs every member.
+
+use base::Txg;
+use format::block_pointer::{BlockPointer, Dva};
+use format::gang;
+
+use crate::pipeline::cache_key;
+use crate::{Attempt, Bookmark, FreeError, Pipeline, ReadError, ReadRequest, Unreadable};
+
+/// As for reading: deeper is damage.
+const DEPTH_MAX: u32 = 20;
+
+impl Pipeline {
+    /// Gives back the space of a block, in `txg`.
+    ///
+    /// # Errors
+    /// When the block is shared by a dedup table (which must be asked first), or a gang header
+    /// cannot be read: then its members leak, and what could be freed was.
+    pub fn free(&self, block: &BlockPointer, txg: Txg) -> Result<(), FreeError> {
+        if block.is_dedup() {
+            return Err(FreeError::Dedup);
+        }
+        self.free_counted(block, txg)
+    }
+
+    /// The same for a block whose last reference a dedup table has just given up.
+    ///
+    /// # Errors
+    /// As for [`Pipeline::free`].
+    pub fn free_counted(&self, block: &BlockPointer, txg: Txg) -> Result<(), FreeError> {
+        if let Some(key) = cache_key(block) {
+            self.cache.remove(&key);
+        }
+        self.free_tree(block, txg, 0)
+    }
+
+    fn free_tree(&self, block: &BlockPointer, txg: Txg, depth: u32) -> Result<(), FreeError> {
+        if !block.is_gang() {
+            block.dvas().for_each(|dva| self.allocator.free(&dva, txg));
+            return Ok(());
+        }
+        let members = self.free_members(block, txg, depth);
+        for dva in block.dvas() {
+            // The header's own space; the rest of the address's size is the members'.
+            let Ok(top) = self.vdevs.top(dva.vdev) else {
+                continue;
+            };
+            let asize = top.allocated_size(gang::SIZE as u64);
+            self.allocator.free(&Dva { asize, ..dva }, txg);
+        }
+        members
+    }
+
+    fn free_members(&self, leader: &BlockPointer, txg: Txg, depth: u32) -> Result<(), FreeError> {
+        let request = ReadRequest::new(Bookmark::default()).speculative();
+        let mut attempts = Vec::new();
+        for dva in leader.dvas() {
+            if depth >= DEPTH_MAX {
+                break;
+            }
+            match self.read_gang_header(leader, &dva, &request) {
+                Ok(header) => {
+                    // Each member is tried, so that one bad header leaks no more than it must.
+                    return header
+                        .used()
+                        .map(|member| self.free_tree(member, txg, depth + 1))
+                        .fold(Ok(()), Result::and);
+                }
+                Err(failure) => attempts.push(Attempt { dva, failure }),
+            }
+        }
+        let unreadable = Unreadable {
+            bookmark: request.bookmark,
+            block: *leader,
+            attempts,
+        };
+        Err(FreeError::Gang(ReadError::Unreadable(Box::new(unreadable))))
+    }
+}

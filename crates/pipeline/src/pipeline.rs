@@ -1,0 +1,251 @@
+//! The pipeline itself: what it is made of and the few things that change under it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use base::lock::{LockClass, RwLock, rank};
+use base::metrics::Counter;
+use cache::{BlockKey, Cache};
+use codec::{Checksum, ChecksumValue, Salt};
+use format::block_pointer::BlockPointer;
+use sys::Buffer;
+use vdev::VdevTree;
+
+use crate::{Allocator, ReadError};
+
+static SALT_CLASS: LockClass = LockClass::new("pipeline.salt", rank::PIPELINE + 40);
+
+/// Where unreadable blocks are noted (the pool's error log). Must not block on I/O.
+pub trait ErrorLog: Send + Sync {
+    /// Notes one; called once for every failed read that was not expected to fail.
+    fn record(&self, error: &ReadError);
+}
+
+/// The units in which the pool's normal devices allocate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Granularity {
+    /// The smallest allocation of any device, in bytes.
+    pub smallest: u64,
+    /// The greatest common divisor of all devices' smallest allocations, in bytes.
+    pub unit: u64,
+}
+
+impl Default for Granularity {
+    fn default() -> Self {
+        Self {
+            smallest: 512,
+            unit: 512,
+        }
+    }
+}
+
+/// What a pipeline is made of.
+#[derive(Clone)]
+pub struct PipelineConfig {
+    /// The devices.
+    pub vdevs: Arc<VdevTree>,
+    /// The pool's checksum salt, if it is known already.
+    pub salt: Salt,
+    /// Where space comes from.
+    pub allocator: Arc<dyn Allocator>,
+    /// The most bytes that the cache may hold.
+    pub cache_bytes: usize,
+    /// Where unreadable blocks are noted.
+    pub error_log: Option<Arc<dyn ErrorLog>>,
+    /// Whether bad copies may be written again from good ones.
+    pub heal: bool,
+    /// The devices' allocation units.
+    pub granularity: Granularity,
+    /// Whether the feature `hole_birth` is active.
+    pub hole_birth: bool,
+}
+
+impl PipelineConfig {
+    /// The usual: default cache, no error log, healing off, hole births on, 512-byte units.
+    #[must_use]
+    pub fn new(vdevs: Arc<VdevTree>, allocator: Arc<dyn Allocator>) -> Self {
+        Self {
+            vdevs,
+            salt: Salt::default(),
+            allocator,
+            cache_bytes: cache::default_limit_bytes(),
+            error_log: None,
+            heal: false,
+            granularity: Granularity::default(),
+            hole_birth: true,
+        }
+    }
+}
+
+/// What the pipeline did so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PipelineStatistics {
+    /// Blocks read from devices.
+    pub blocks_read: u64,
+    /// Blocks written to devices.
+    pub blocks_written: u64,
+    /// Blocks rewritten where they were, in a later sync pass.
+    pub blocks_rewritten: u64,
+    /// Blocks that became holes.
+    pub holes_made: u64,
+    /// Blocks put into their pointers.
+    pub blocks_embedded: u64,
+    /// Blocks split into gangs.
+    pub gangs_written: u64,
+    /// Blocks left where they were because nothing changed.
+    pub writes_avoided: u64,
+    /// Copies written again from good ones.
+    pub copies_healed: u64,
+    /// Blocks of which no copy could be read.
+    pub unreadable: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) blocks_read: Counter,
+    pub(crate) blocks_written: Counter,
+    pub(crate) blocks_rewritten: Counter,
+    pub(crate) holes_made: Counter,
+    pub(crate) blocks_embedded: Counter,
+    pub(crate) gangs_written: Counter,
+    pub(crate) writes_avoided: Counter,
+    pub(crate) copies_healed: Counter,
+    pub(crate) unreadable: Counter,
+}
+
+/// Reads, writes and frees blocks. Shared by every thread of a pool.
+pub struct Pipeline {
+    pub(crate) vdevs: Arc<VdevTree>,
+    pub(crate) allocator: Arc<dyn Allocator>,
+    pub(crate) cache: Cache<Buffer>,
+    pub(crate) error_log: Option<Arc<dyn ErrorLog>>,
+    pub(crate) counters: Counters,
+    salt: RwLock<Salt>,
+    heal: AtomicBool,
+    hole_birth: AtomicBool,
+    smallest_allocation: AtomicU64,
+    allocation_unit: AtomicU64,
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pipeline {
+    /// A pipeline over a pool's devices.
+    #[must_use]
+    pub fn new(config: PipelineConfig) -> Self {
+        Self {
+            vdevs: config.vdevs,
+            allocator: config.allocator,
+            cache: Cache::new(config.cache_bytes),
+            error_log: config.error_log,
+            counters: Counters::default(),
+            salt: RwLock::new(&SALT_CLASS, config.salt),
+            heal: AtomicBool::new(config.heal),
+            hole_birth: AtomicBool::new(config.hole_birth),
+            smallest_allocation: AtomicU64::new(config.granularity.smallest),
+            allocation_unit: AtomicU64::new(config.granularity.unit),
+        }
+    }
+
+    /// The devices.
+    #[must_use]
+    pub fn vdevs(&self) -> &Arc<VdevTree> {
+        &self.vdevs
+    }
+
+    /// The cache, for its limit and statistics.
+    #[must_use]
+    pub fn cache(&self) -> &Cache<Buffer> {
+        &self.cache
+    }
+
+    /// Sets the pool's checksum salt, once the MOS has told it.
+    pub fn set_salt(&self, salt: Salt) {
+        *self.salt.write() = salt;
+    }
+
+    /// Allows or forbids writing bad copies again from good ones.
+    pub fn set_heal(&self, heal: bool) {
+        self.heal.store(heal, Ordering::Relaxed);
+    }
+
+    /// Says whether the feature `hole_birth` is active.
+    pub fn set_hole_birth(&self, active: bool) {
+        self.hole_birth.store(active, Ordering::Relaxed);
+    }
+
+    /// Sets the devices' allocation units, when a device was added.
+    pub fn set_granularity(&self, granularity: Granularity) {
+        self.smallest_allocation
+            .store(granularity.smallest, Ordering::Relaxed);
+        self.allocation_unit
+            .store(granularity.unit, Ordering::Relaxed);
+    }
+
+    /// The devices' allocation units.
+    #[must_use]
+    pub fn granularity(&self) -> Granularity {
+        Granularity {
+            smallest: self.smallest_allocation.load(Ordering::Relaxed).max(512),
+            unit: self.allocation_unit.load(Ordering::Relaxed).max(512),
+        }
+    }
+
+    /// What the pipeline did so far.
+    #[must_use]
+    pub fn statistics(&self) -> PipelineStatistics {
+        let counters = &self.counters;
+        PipelineStatistics {
+            blocks_read: counters.blocks_read.get(),
+            blocks_written: counters.blocks_written.get(),
+            blocks_rewritten: counters.blocks_rewritten.get(),
+            holes_made: counters.holes_made.get(),
+            blocks_embedded: counters.blocks_embedded.get(),
+            gangs_written: counters.gangs_written.get(),
+            writes_avoided: counters.writes_avoided.get(),
+            copies_healed: counters.copies_healed.get(),
+            unreadable: counters.unreadable.get(),
+        }
+    }
+
+    pub(crate) fn heals(&self) -> bool {
+        self.heal.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn hole_birth(&self) -> bool {
+        self.hole_birth.load(Ordering::Relaxed)
+    }
+
+    /// The checksum of a block as this pool stores it.
+    pub(crate) fn checksum(
+        &self,
+        kind: Checksum,
+        data: &[u8],
+        order: base::ByteOrder,
+    ) -> ChecksumValue {
+        // The lock is only for the salted kinds: the others never wait for anything.
+        let salt = if kind.is_salted() {
+            *self.salt.read()
+        } else {
+            Salt::default()
+        };
+        codec::checksum(kind, data, order, &salt)
+    }
+}
+
+/// The block's name in the cache; `None` for blocks that have no address.
+pub(crate) fn cache_key(block: &BlockPointer) -> Option<BlockKey> {
+    let dva = block.dva(0)?;
+    Some(BlockKey {
+        vdev: dva.vdev.0,
+        offset: dva.offset,
+        birth: block.physical_birth().0,
+    })
+}

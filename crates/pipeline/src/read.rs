@@ -1,0 +1,280 @@
+//! Reading: holes, embedded blocks, every copy of the others, verified, decompressed, in host order.
+
+mod gang;
+#[cfg(test)]
+mod tests;
+
+use base::ByteOrder;
+use codec::{Checksum, ChecksumValue};
+use format::block_pointer::{
+    BLOCK_SIZE_MAX, BlockPointer, Dva, EMBEDDED_PAYLOAD_MAX, EmbeddedKind,
+};
+use format::object_type::{self, ObjectType};
+use sys::{Buffer, BufferMut};
+use vdev::{BlockRange, IoClass, WriteGroup};
+
+use crate::pipeline::cache_key;
+use crate::{Attempt, AttemptFailure, Pipeline, ReadError, ReadRequest, Unreadable};
+
+impl Pipeline {
+    /// The block's content: logical size, host byte order.
+    ///
+    /// # Errors
+    /// When no copy gives bytes that pass the checksum, saying where each failed; when the block
+    /// is encrypted, redacted, or its pointer makes no sense.
+    pub fn read(&self, block: &BlockPointer, request: &ReadRequest) -> Result<Buffer, ReadError> {
+        let result = self.read_unlogged(block, request);
+        if let Err(error) = &result {
+            self.note(error, request);
+        }
+        result
+    }
+
+    /// The block's bytes as they are stored (physical size): verified, not decompressed, not
+    /// swapped. Works for encrypted blocks too.
+    ///
+    /// # Errors
+    /// As for [`Pipeline::read`]. Holes and embedded blocks have no stored bytes and give none.
+    pub fn read_stored(
+        &self,
+        block: &BlockPointer,
+        request: &ReadRequest,
+    ) -> Result<Buffer, ReadError> {
+        let result = check(block, request).and_then(|()| {
+            if block.is_hole() || block.is_embedded() {
+                return Ok(Buffer::zeroed(0));
+            }
+            self.any_copy(block, request, 0, &mut |stored| Ok(stored))
+        });
+        if let Err(error) = &result {
+            self.note(error, request);
+        }
+        result
+    }
+
+    fn note(&self, error: &ReadError, request: &ReadRequest) {
+        if request.speculative {
+            return;
+        }
+        if matches!(error, ReadError::Unreadable(_)) {
+            self.counters.unreadable.increment();
+        }
+        if let Some(log) = &self.error_log {
+            log.record(error);
+        }
+    }
+
+    fn read_unlogged(
+        &self,
+        block: &BlockPointer,
+        request: &ReadRequest,
+    ) -> Result<Buffer, ReadError> {
+        if block.is_hole() {
+            let size = block.lsize().min(BLOCK_SIZE_MAX);
+            return Ok(Buffer::zeroed(size as usize));
+        }
+        check(block, request)?;
+        if block.is_embedded() {
+            return read_embedded(block, request);
+        }
+        if is_ciphertext(block) {
+            return Err(ReadError::Encrypted {
+                bookmark: request.bookmark,
+            });
+        }
+        let load = || self.any_copy(block, request, 0, &mut |stored| decode(block, stored));
+        let Some(key) = cache_key(block).filter(|_| request.cached) else {
+            return load();
+        };
+        let found = self.cache.get_or_load(key, || {
+            load().map(|data| {
+                let bytes = data.memory_size();
+                (data, bytes)
+            })
+        })?;
+        // Two pointers to one address and birth with different sizes: one of them is damaged.
+        if found.len() as u64 == block.lsize() {
+            Ok(found)
+        } else {
+            load()
+        }
+    }
+
+    /// Tries the copies in order until one passes the checksum and `decode`.
+    fn any_copy(
+        &self,
+        block: &BlockPointer,
+        request: &ReadRequest,
+        depth: u32,
+        decode: &mut dyn FnMut(Buffer) -> Result<Buffer, AttemptFailure>,
+    ) -> Result<Buffer, ReadError> {
+        let mut attempts = Vec::new();
+        for dva in block.dvas() {
+            let stored = if dva.gang {
+                self.read_gang(block, &dva, request, depth)
+            } else {
+                self.read_copy(block, &dva, request.class)
+            };
+            let decoded = stored.and_then(|stored| {
+                let data = decode(stored.clone())?;
+                Ok((stored, data))
+            });
+            match decoded {
+                Ok((stored, data)) => {
+                    self.counters.blocks_read.increment();
+                    self.heal_copies(block, &stored, &attempts);
+                    return Ok(data);
+                }
+                Err(failure) => attempts.push(Attempt { dva, failure }),
+            }
+        }
+        let unreadable = Unreadable {
+            bookmark: request.bookmark,
+            block: *block,
+            attempts,
+        };
+        Err(ReadError::Unreadable(Box::new(unreadable)))
+    }
+
+    /// One copy that lies in one piece.
+    fn read_copy(
+        &self,
+        block: &BlockPointer,
+        dva: &Dva,
+        class: IoClass,
+    ) -> Result<Buffer, AttemptFailure> {
+        let kind = block.checksum().map_err(AttemptFailure::Pointer)?;
+        let expected = block.checksum_value();
+        let mut actual = None;
+        let mut accept = |data: &[u8]| {
+            let sum = self.checksum(kind, data, block.byte_order());
+            actual = Some(sum);
+            matches(block, kind, sum)
+        };
+        let top = self.vdevs.top(dva.vdev)?;
+        let range = BlockRange {
+            offset: dva.offset,
+            len: block.psize() as usize,
+            birth: block.physical_birth(),
+        };
+        match top.read(range, class, &mut accept) {
+            Ok(outcome) => Ok(outcome.data),
+            Err(error) => Err(match actual {
+                Some(actual) if error.is_checksum() => AttemptFailure::Checksum {
+                    kind,
+                    expected,
+                    actual,
+                    source: error,
+                },
+                _ => AttemptFailure::Device(error),
+            }),
+        }
+    }
+
+    /// Writes a good copy over the bad ones that were met before it. Their failure to take it is
+    /// the devices' to count: the read has succeeded.
+    fn heal_copies(&self, block: &BlockPointer, stored: &Buffer, attempts: &[Attempt]) {
+        if attempts.is_empty() || !self.heals() || block.is_gang() {
+            return;
+        }
+        let group = WriteGroup::new(block.physical_birth());
+        for attempt in attempts {
+            let Ok(top) = self.vdevs.top(attempt.dva.vdev) else {
+                continue;
+            };
+            top.write(attempt.dva.offset, stored.clone(), IoClass::Scan, &group);
+            self.counters.copies_healed.increment();
+        }
+        let _counted_by_the_vdev = group.wait();
+    }
+}
+
+/// Whether the pointer can be followed at all.
+fn check(block: &BlockPointer, request: &ReadRequest) -> Result<(), ReadError> {
+    let bookmark = request.bookmark;
+    if block.is_redacted() {
+        return Err(ReadError::Redacted { bookmark });
+    }
+    // Births are the pool's to judge: a block from the future is found by its checksum.
+    block
+        .check(base::Txg(u64::MAX))
+        .map_err(|source| ReadError::BadPointer { bookmark, source })
+}
+
+/// Whether the stored bytes are ciphertext. Authenticated blocks and indirect blocks are not.
+fn is_ciphertext(block: &BlockPointer) -> bool {
+    block.is_encrypted() && block.level() == 0 && block.object_type().is_encrypted()
+}
+
+/// Whether a computed sum is the one in the pointer. Pointers that carry a MAC have only the first
+/// two words for the sum; weak sums are folded into them.
+fn matches(block: &BlockPointer, kind: Checksum, sum: ChecksumValue) -> bool {
+    let stored = block.checksum_value();
+    if kind.is_off() {
+        return true;
+    }
+    if !block.is_encrypted() || block.object_type() == ObjectType::OBJECT_SET {
+        return sum == stored;
+    }
+    let [a, b, c, d] = sum.0;
+    let folded = if kind.is_dedup_safe() {
+        [a, b]
+    } else {
+        [a ^ c, b ^ d]
+    };
+    folded == stored.0[..2]
+}
+
+/// Stored bytes to content: decompressed and in host order.
+fn decode(block: &BlockPointer, stored: Buffer) -> Result<Buffer, AttemptFailure> {
+    let kind = block.compression().map_err(AttemptFailure::Pointer)?;
+    let native = block.byte_order() == ByteOrder::NATIVE;
+    if kind.is_off() && native {
+        return Ok(stored);
+    }
+    let mut data = if kind.is_off() {
+        stored
+            .try_into_mut()
+            .unwrap_or_else(|shared| BufferMut::from_slice(&shared))
+    } else {
+        let mut data = BufferMut::scratch(block.lsize() as usize);
+        codec::decompress(kind, &stored, &mut data)?;
+        data
+    };
+    if !native {
+        object_type::swap(block.object_type(), block.level(), &mut data);
+    }
+    Ok(data.freeze())
+}
+
+fn read_embedded(block: &BlockPointer, request: &ReadRequest) -> Result<Buffer, ReadError> {
+    let bookmark = request.bookmark;
+    if block.embedded_kind() != Some(EmbeddedKind::Data) {
+        let value = block.words[6];
+        let source = format::FormatError::Invalid {
+            what: "block pointer",
+            field: "embedded type",
+            value,
+        };
+        return Err(ReadError::BadPointer { bookmark, source });
+    }
+    let mut payload = [0_u8; EMBEDDED_PAYLOAD_MAX];
+    let length = block.embedded_payload(&mut payload);
+    let kind = block
+        .compression()
+        .map_err(|source| ReadError::BadPointer { bookmark, source })?;
+    let mut data = BufferMut::scratch(block.lsize() as usize);
+    let (size, source) = (data.len(), &payload[..length]);
+    let bad = |source| ReadError::BadEmbedded { bookmark, source };
+    if kind.is_off() && size > length {
+        // Plain bytes shorter than the block: zeros follow.
+        data.fill(0);
+        data[..length].copy_from_slice(source);
+    } else {
+        codec::decompress(kind, source, &mut data).map_err(bad)?;
+    }
+    if block.byte_order() != ByteOrder::NATIVE {
+        object_type::swap(block.object_type(), 0, &mut data);
+    }
+    Ok(data.freeze())
+}

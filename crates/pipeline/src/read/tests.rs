@@ -1,0 +1,193 @@
+use std::sync::atomic::Ordering;
+
+use base::VdevId;
+use codec::Compression;
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{Rig, TXG, noise, request, text};
+use crate::{Bookmark, WritePolicy, WriteRequest};
+
+fn copies(count: u8) -> WritePolicy {
+    WritePolicy {
+        copies: count,
+        gang_copies: count,
+        ..WritePolicy::METADATA
+    }
+}
+
+#[test]
+fn another_copy_serves_and_heals_a_bad_one() {
+    let rig = Rig::with(|config| config.heal = true);
+    let data = noise(8192, 1);
+    let block = rig
+        .write(&WriteRequest {
+            policy: copies(2),
+            ..request(&data)
+        })
+        .expect("room");
+    let first = block.dva(0).expect("an address");
+    for disk in &rig.disks {
+        disk.damage(first.offset, 512);
+    }
+    assert_eq!(&rig.read(&block).expect("the second copy")[..], &data[..]);
+    for disk in &rig.disks {
+        assert_eq!(disk.at(first.offset, 8192), &data[..], "healed");
+    }
+    assert_eq!(rig.pipeline.statistics().copies_healed, 1);
+}
+
+#[test]
+fn without_leave_to_heal_nothing_is_written() {
+    let rig = Rig::new();
+    let data = noise(8192, 1);
+    let block = rig
+        .write(&WriteRequest {
+            policy: copies(2),
+            ..request(&data)
+        })
+        .expect("room");
+    for disk in &rig.disks {
+        disk.damage(block.dva(0).expect("an address").offset, 512);
+    }
+    let before = rig
+        .disks
+        .each_ref()
+        .map(|disk| disk.writes.load(Ordering::Relaxed));
+    assert!(rig.read(&block).is_ok());
+    let after = rig
+        .disks
+        .each_ref()
+        .map(|disk| disk.writes.load(Ordering::Relaxed));
+    assert_eq!(before, after);
+}
+
+#[test]
+fn an_unreadable_block_names_every_copy() {
+    let rig = Rig::new();
+    let data = noise(4096, 1);
+    let block = rig
+        .write(&WriteRequest {
+            policy: copies(2),
+            ..request(&data)
+        })
+        .expect("room");
+    for dva in block.dvas() {
+        rig.disks
+            .iter()
+            .for_each(|disk| disk.damage(dva.offset, 10));
+    }
+    let error = rig.read(&block).expect_err("both copies are bad");
+    let ReadError::Unreadable(unreadable) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(unreadable.attempts.len(), 2);
+    for (attempt, dva) in unreadable.attempts.iter().zip(block.dvas()) {
+        assert_eq!(attempt.dva, dva);
+        assert!(
+            matches!(attempt.failure, AttemptFailure::Checksum { .. }),
+            "{attempt}"
+        );
+    }
+    assert!(error.to_string().contains("fletcher4"), "{error}");
+}
+
+#[test]
+fn a_cached_block_needs_no_device() {
+    let rig = Rig::new();
+    let data = text(64 << 10);
+    let block = rig.write(&request(&data)).expect("room");
+    rig.pipeline.cache().clear();
+    let request = ReadRequest::new(Bookmark::default());
+    let first = rig
+        .pipeline
+        .read(&block, &request)
+        .expect("from the device");
+    let reads: u64 = rig
+        .disks
+        .iter()
+        .map(|disk| disk.reads.load(Ordering::Relaxed))
+        .sum();
+    let second = rig.pipeline.read(&block, &request).expect("from memory");
+    assert!(first.same_memory(&second));
+    let again: u64 = rig
+        .disks
+        .iter()
+        .map(|disk| disk.reads.load(Ordering::Relaxed))
+        .sum();
+    assert_eq!(reads, again);
+}
+
+#[test]
+fn encrypted_and_redacted_blocks_are_refused_by_name() {
+    let rig = Rig::new();
+    let mut block = rig.write(&request(&noise(4096, 1))).expect("room");
+    block.words[6] |= 1 << 61;
+    assert!(matches!(rig.read(&block), Err(ReadError::Encrypted { .. })));
+    let mut redacted = rig.write(&request(&text(512))).expect("embedded");
+    assert!(redacted.is_embedded());
+    redacted.words[6] |= 2 << 40;
+    assert!(matches!(
+        rig.read(&redacted),
+        Err(ReadError::Redacted { .. })
+    ));
+}
+
+#[test]
+fn a_block_of_a_big_endian_writer_arrives_in_host_order() {
+    let rig = Rig::new();
+    let words: Vec<u8> = (0..64_u64).flat_map(u64::to_be_bytes).collect();
+    let stored = Buffer::from_slice(&words);
+    let mut write = request(&stored);
+    write.object_type = ObjectType::OTN_U64_METADATA;
+    write.policy.compression = Compression::Off;
+    let mut block = rig.write(&write).expect("room");
+    block.set_byte_order(ByteOrder::Big);
+    let sum = rig
+        .pipeline
+        .checksum(Checksum::Fletcher4, &words, ByteOrder::Big);
+    block.set_checksum(Checksum::Fletcher4, sum);
+    let expected: Vec<u8> = (0..64_u64).flat_map(u64::to_ne_bytes).collect();
+    assert_eq!(
+        &rig.read(&block).expect("the other order")[..],
+        &expected[..]
+    );
+}
+
+#[test]
+fn a_gang_that_contains_itself_ends() {
+    let rig = Rig::new();
+    rig.allocator.longest.store(4096, Ordering::Relaxed);
+    let block = rig.write(&request(&noise(8192, 1))).expect("in pieces");
+    let mut header = format::gang::GangHeader::default();
+    header.members[0] = block;
+    let sealed = Buffer::from_slice(&header.encode(&block));
+    let group = WriteGroup::new(TXG);
+    let top = rig.pipeline.vdevs().top(VdevId(0)).expect("there");
+    for dva in block.dvas() {
+        top.write(dva.offset, sealed.clone(), IoClass::AsyncWrite, &group);
+    }
+    group.wait().expect("memory");
+    let error = rig.read(&block).expect_err("no bottom");
+    assert!(error.to_string().contains("too deeply"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn no_pointer_makes_it_panic(
+        words in prop::array::uniform16(any::<u64>()),
+        plausible in any::<bool>(),
+    ) {
+        let rig = Rig::new();
+        let mut block = BlockPointer { words };
+        if plausible {
+            block.words[1] &= 0x8000_0000_0001_FFFF;
+            block.words[0] = 8;
+            block.words[6] = (block.words[6] & 0x8000_0000_00FF_000F) | (19 << 48) | (15 << 32)
+                | (7 << 40);
+        }
+        let _ = rig.read(&block);
+        let _ = rig.pipeline.read_stored(&block, &ReadRequest::new(Bookmark::default()));
+    }
+}

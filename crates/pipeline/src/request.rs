@@ -1,0 +1,158 @@
+//! What callers ask for.
+
+use std::fmt;
+
+use base::{ObjectId, ObjectSetId, Txg};
+use codec::{Checksum, Compression};
+use format::block_pointer::BlockPointer;
+use format::object_type::ObjectType;
+use sys::Buffer;
+use vdev::IoClass;
+
+use crate::AllocationClass;
+
+/// Which logical block this is: for errors, not for finding it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
+pub struct Bookmark {
+    /// The dataset's object set; 0 is the MOS.
+    pub object_set: ObjectSetId,
+    /// The object; 0 is the meta-dnode.
+    pub object: ObjectId,
+    /// The level; −1 is the object set's root, −2 an intent log block.
+    pub level: i8,
+    /// The block's number at its level.
+    pub block: u64,
+}
+
+impl Bookmark {
+    /// The root block of an object set.
+    #[must_use]
+    pub const fn root(object_set: ObjectSetId) -> Self {
+        Self {
+            object_set,
+            object: ObjectId(0),
+            level: -1,
+            block: 0,
+        }
+    }
+}
+
+impl fmt::Display for Bookmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            object_set,
+            object,
+            level,
+            block,
+        } = self;
+        write!(
+            f,
+            "object set {object_set}, object {object}, level {level}, block {block}"
+        )
+    }
+}
+
+/// How to read a block.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRequest {
+    /// The device queue's class.
+    pub class: IoClass,
+    /// Which block it is.
+    pub bookmark: Bookmark,
+    /// Whether to look in and fill the cache.
+    pub cached: bool,
+    /// Whether a failure is expected (log blocks, prefetch) and so not logged.
+    pub speculative: bool,
+}
+
+impl ReadRequest {
+    /// A read that somebody waits for.
+    #[must_use]
+    pub const fn new(bookmark: Bookmark) -> Self {
+        Self {
+            class: IoClass::SyncRead,
+            bookmark,
+            cached: true,
+            speculative: false,
+        }
+    }
+
+    /// The same, in another class.
+    #[must_use]
+    pub const fn in_class(mut self, class: IoClass) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// The same, past the cache: for walks over everything.
+    #[must_use]
+    pub const fn uncached(mut self) -> Self {
+        self.cached = false;
+        self
+    }
+
+    /// The same, where failure is expected.
+    #[must_use]
+    pub const fn speculative(mut self) -> Self {
+        self.speculative = true;
+        self
+    }
+}
+
+/// How a block is to be stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WritePolicy {
+    /// The compression.
+    pub compression: Compression,
+    /// The checksum.
+    pub checksum: Checksum,
+    /// How many copies, 1 to 3.
+    pub copies: u8,
+    /// How many copies of a gang header, at least `copies`.
+    pub gang_copies: u8,
+    /// Whether a block that compresses to 112 bytes may live in its pointer.
+    pub embed: bool,
+    /// Whether a block of zeros becomes a hole.
+    pub zero_detect: bool,
+    /// Whether an unchanged block (by a strong checksum) keeps its old pointer.
+    pub nopwrite: bool,
+    /// Where to allocate.
+    pub class: AllocationClass,
+}
+
+impl WritePolicy {
+    /// What the MOS and every other metadata without a property of its own use.
+    pub const METADATA: Self = Self {
+        compression: Compression::Lz4,
+        checksum: Checksum::Fletcher4,
+        copies: 3,
+        gang_copies: 3,
+        embed: true,
+        zero_detect: true,
+        nopwrite: false,
+        class: AllocationClass::Normal,
+    };
+}
+
+/// A block to write.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteRequest<'a> {
+    /// The content, in host order. A whole number of 512-byte sectors.
+    pub data: &'a Buffer,
+    /// The type of the object that it belongs to.
+    pub object_type: ObjectType,
+    /// Its level.
+    pub level: u8,
+    /// Its fill count.
+    pub fill: u64,
+    /// How to store it.
+    pub policy: WritePolicy,
+    /// The txg that is syncing.
+    pub txg: Txg,
+    /// The pass of that sync, from 1.
+    pub pass: u32,
+    /// What the pointer was before.
+    pub previous: BlockPointer,
+    /// Which block it is.
+    pub bookmark: Bookmark,
+}

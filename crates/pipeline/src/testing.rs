@@ -1,0 +1,250 @@
+//! A pool in memory for the tests: one mirror of two devices and a bump allocator.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use base::{Guid, Txg, VdevId};
+use device::{BlockDevice, DeviceError, DeviceKind};
+use format::block_pointer::{BlockPointer, Dva};
+use sys::Buffer;
+use vdev::{Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevTree, WriteGroup};
+
+use crate::*;
+
+pub(crate) const DEVICE_BYTES: usize = 72 << 20;
+pub(crate) const TXG: Txg = Txg(50);
+
+/// A device that can be damaged.
+pub(crate) struct Memory {
+    bytes: Mutex<Vec<u8>>,
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
+}
+
+impl Memory {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            bytes: Mutex::new(vec![0; DEVICE_BYTES]),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        })
+    }
+
+    /// Turns bits over in the allocatable area.
+    pub(crate) fn damage(&self, offset: u64, length: usize) {
+        let start = (vdev::DATA_START + offset) as usize;
+        for byte in &mut self.bytes.lock().unwrap()[start..start + length] {
+            *byte ^= 0x55;
+        }
+    }
+
+    pub(crate) fn at(&self, offset: u64, length: usize) -> Vec<u8> {
+        let start = (vdev::DATA_START + offset) as usize;
+        self.bytes.lock().unwrap()[start..start + length].to_vec()
+    }
+}
+
+impl BlockDevice for Memory {
+    fn size(&self) -> u64 {
+        DEVICE_BYTES as u64
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let start = offset as usize;
+        bytes.copy_from_slice(&self.bytes.lock().unwrap()[start..start + bytes.len()]);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        let start = offset as usize;
+        self.bytes.lock().unwrap()[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn discard(&self, _: u64, _: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn sector_size(&self) -> u32 {
+        512
+    }
+
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Memory
+    }
+
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn failure(&self) -> Option<DeviceError> {
+        None
+    }
+
+    fn clear_failure(&self) {}
+}
+
+/// Hands out rising offsets; refuses what is longer than its longest range.
+pub(crate) struct Bump {
+    next: AtomicU64,
+    pub(crate) longest: AtomicU64,
+    pub(crate) read_only: AtomicBool,
+    pub(crate) live: Mutex<BTreeSet<(u64, u64)>>,
+}
+
+impl Allocator for Bump {
+    fn allocate(&self, request: &AllocationRequest) -> Result<Allocation, AllocationError> {
+        if self.read_only.load(Ordering::Relaxed) {
+            return Err(AllocationError::ReadOnly);
+        }
+        let (psize, copies) = (request.psize, request.copies);
+        let asize = psize.next_multiple_of(512);
+        if asize > self.longest.load(Ordering::Relaxed) {
+            return Err(AllocationError::NoSpace { psize, copies });
+        }
+        Ok((0..copies)
+            .map(|_| {
+                let offset = self.next.fetch_add(asize, Ordering::Relaxed);
+                assert!(self.live.lock().unwrap().insert((offset, asize)));
+                Dva {
+                    vdev: VdevId(0),
+                    offset,
+                    asize,
+                    gang: false,
+                }
+            })
+            .collect())
+    }
+
+    fn free(&self, dva: &Dva, _: Txg) {
+        let freed = self.live.lock().unwrap().remove(&(dva.offset, dva.asize));
+        assert!(freed, "{dva:?} was not allocated");
+    }
+}
+
+/// Everything together.
+pub(crate) struct Rig {
+    pub(crate) disks: [Arc<Memory>; 2],
+    pub(crate) allocator: Arc<Bump>,
+    pub(crate) pipeline: Pipeline,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut PipelineConfig)) -> Self {
+        let disks = [Memory::new(), Memory::new()];
+        let leaf = |guid: u64, disk: &Arc<Memory>| {
+            let config = LeafConfig {
+                guid: Guid(guid),
+                path: format!("disk{guid}"),
+                ashift: 9,
+            };
+            Node::Leaf(Leaf::new(
+                config,
+                Some(Arc::clone(disk) as Arc<dyn BlockDevice>),
+            ))
+        };
+        let node = Node::Interior(Interior {
+            guid: Guid(3),
+            kind: InteriorKind::Mirror,
+            children: vec![leaf(1, &disks[0]), leaf(2, &disks[1])],
+        });
+        let asize = (DEVICE_BYTES as u64) - (5 << 20);
+        let top = Top::new(
+            TopConfig {
+                id: VdevId(0),
+                guid: Guid(3),
+                ashift: 9,
+                asize,
+            },
+            node,
+        );
+        let allocator = Arc::new(Bump {
+            next: AtomicU64::new(0),
+            longest: AtomicU64::new(u64::MAX),
+            read_only: AtomicBool::new(false),
+            live: Mutex::new(BTreeSet::new()),
+        });
+        let tree = Arc::new(VdevTree::new(vec![Some(top)]));
+        let mut config = PipelineConfig::new(tree, Arc::clone(&allocator) as Arc<dyn Allocator>);
+        config.cache_bytes = 8 << 20;
+        change(&mut config);
+        Self {
+            disks,
+            allocator,
+            pipeline: Pipeline::new(config),
+        }
+    }
+
+    /// Writes and waits.
+    pub(crate) fn write(&self, request: &WriteRequest<'_>) -> Result<BlockPointer, WriteError> {
+        let group = WriteGroup::new(request.txg);
+        let block = self.pipeline.write(request, &group)?;
+        group.wait().expect("memory takes writes");
+        Ok(block)
+    }
+
+    /// Reads from the devices.
+    pub(crate) fn read(&self, block: &BlockPointer) -> Result<Buffer, ReadError> {
+        self.pipeline
+            .read(block, &ReadRequest::new(Bookmark::default()).uncached())
+    }
+}
+
+/// A request for a file's block, first pass, never written before.
+pub(crate) fn request(data: &Buffer) -> WriteRequest<'_> {
+    WriteRequest {
+        data,
+        object_type: format::object_type::ObjectType::PLAIN_FILE,
+        level: 0,
+        fill: 1,
+        policy: WritePolicy {
+            copies: 1,
+            gang_copies: 2,
+            ..WritePolicy::METADATA
+        },
+        txg: TXG,
+        pass: 1,
+        previous: BlockPointer::HOLE,
+        bookmark: Bookmark::default(),
+    }
+}
+
+/// Bytes that do not compress.
+pub(crate) fn noise(length: usize, seed: u64) -> Buffer {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let bytes: Vec<u8> = (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 24) as u8
+        })
+        .collect();
+    Buffer::from_slice(&bytes)
+}
+
+/// Bytes that do.
+pub(crate) fn text(length: usize) -> Buffer {
+    let bytes: Vec<u8> = b"calm under load, "
+        .iter()
+        .copied()
+        .cycle()
+        .take(length)
+        .collect();
+    Buffer::from_slice(&bytes)
+}

@@ -1,0 +1,200 @@
+//! Writing: hole, embedded, unchanged, in place, new space, or a gang, in that order of preference.
+
+mod compress;
+mod gang;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use base::ByteOrder;
+use codec::Compression;
+use format::block_pointer::{BLOCK_SIZE_MAX, BlockPointer, Dva};
+use sys::Buffer;
+use vdev::{IoClass, WriteGroup};
+
+use crate::pipeline::cache_key;
+use crate::{Allocation, AllocationError, AllocationRequest, Pipeline, WriteError, WriteRequest};
+use compress::Stored;
+
+/// From this pass of a sync on, blocks that this sync wrote before are overwritten where they are.
+const REWRITE_PASS_MIN: u32 = 2;
+/// From this pass on they are not compressed any more, so that their sizes stop changing.
+const UNCOMPRESSED_PASS_MIN: u32 = 8;
+const SECTOR_BYTES: usize = 512;
+
+impl Pipeline {
+    /// Stores a block: queues its device writes in `group` and answers its new pointer. The bytes
+    /// are on the devices once the group was waited for.
+    ///
+    /// The old block is the caller's to free, unless the new pointer is the
+    /// [same block](BlockPointer::same_block): then it was rewritten in place or left as it was.
+    ///
+    /// # Errors
+    /// When there is no space even in pieces, or the size is none that a block can have.
+    pub fn write(
+        &self,
+        request: &WriteRequest<'_>,
+        group: &Arc<WriteGroup>,
+    ) -> Result<BlockPointer, WriteError> {
+        let data = request.data;
+        let sized = !data.is_empty()
+            && data.len().is_multiple_of(SECTOR_BYTES)
+            && data.len() as u64 <= BLOCK_SIZE_MAX;
+        if !sized {
+            return Err(WriteError::Size {
+                bookmark: request.bookmark,
+                size: data.len(),
+            });
+        }
+        if request.policy.zero_detect && is_zero(data) {
+            return Ok(self.hole(request));
+        }
+        let (stored, kind) = match self.compress(request) {
+            Stored::Embedded(pointer) => {
+                self.counters.blocks_embedded.increment();
+                return Ok(pointer);
+            }
+            Stored::Packed(packed, kind) => (packed, kind),
+            Stored::Plain => (data.clone(), Compression::Off),
+        };
+        let mut block = self.describe(request, &stored, kind);
+        if unchanged(request, &block) {
+            self.counters.writes_avoided.increment();
+            return Ok(request.previous);
+        }
+        let previous = &request.previous;
+        if may_rewrite(request, &block) {
+            self.counters.blocks_rewritten.increment();
+            for (index, dva) in previous.dvas().enumerate() {
+                block.set_dva(index, Some(dva));
+            }
+            self.queue_copies(request, block.dvas(), &stored, group)?;
+        } else {
+            match self.allocate(request, block.psize(), request.policy.copies) {
+                Ok(allocation) => {
+                    for (index, dva) in allocation.iter().enumerate() {
+                        block.set_dva(index, Some(dva));
+                    }
+                    self.queue_copies(request, allocation.iter(), &stored, group)?;
+                }
+                Err(AllocationError::NoSpace { .. }) => {
+                    self.write_gang(request, &mut block, &stored, group)?;
+                }
+                Err(source) => {
+                    return Err(WriteError::Allocation {
+                        bookmark: request.bookmark,
+                        source,
+                    });
+                }
+            }
+        }
+        self.counters.blocks_written.increment();
+        if let Some(key) = cache_key(&block) {
+            self.cache.insert(key, data.clone(), data.memory_size());
+        }
+        Ok(block)
+    }
+
+    fn hole(&self, request: &WriteRequest<'_>) -> BlockPointer {
+        self.counters.holes_made.increment();
+        // What was never there before needs no birth: readers of increments need not see it.
+        if !self.hole_birth() || request.previous.birth().0 == 0 {
+            return BlockPointer::HOLE;
+        }
+        let lsize = request.data.len() as u64;
+        BlockPointer::hole_with_birth(lsize, request.object_type, request.level, request.txg)
+    }
+
+    /// The new pointer but for its addresses.
+    fn describe(
+        &self,
+        request: &WriteRequest<'_>,
+        stored: &Buffer,
+        kind: Compression,
+    ) -> BlockPointer {
+        let (lsize, psize) = (request.data.len() as u64, stored.len() as u64);
+        let mut block = BlockPointer::for_block(request.object_type, request.level, lsize, psize);
+        block.set_compression(kind);
+        block.set_fill(request.fill);
+        block.set_birth(request.txg, request.txg);
+        let checksum = request.policy.checksum;
+        block.set_checksum(checksum, self.checksum(checksum, stored, ByteOrder::NATIVE));
+        block
+    }
+
+    fn allocate(
+        &self,
+        request: &WriteRequest<'_>,
+        psize: u64,
+        copies: u8,
+    ) -> Result<Allocation, AllocationError> {
+        self.allocator.allocate(&AllocationRequest {
+            psize,
+            copies: usize::from(copies.clamp(1, 3)),
+            class: request.policy.class,
+            txg: request.txg,
+            hint: request.bookmark.object.0,
+        })
+    }
+
+    fn queue_copies(
+        &self,
+        request: &WriteRequest<'_>,
+        dvas: impl Iterator<Item = Dva>,
+        stored: &Buffer,
+        group: &Arc<WriteGroup>,
+    ) -> Result<(), WriteError> {
+        for dva in dvas {
+            let top = self
+                .vdevs
+                .top(dva.vdev)
+                .map_err(|source| WriteError::Device {
+                    bookmark: request.bookmark,
+                    source,
+                })?;
+            top.write(dva.offset, stored.clone(), IoClass::AsyncWrite, group);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a block is all zeros: decided by its first bytes for nearly every other block.
+fn is_zero(data: &[u8]) -> bool {
+    let (words, tail) = data.as_chunks::<64>();
+    words.iter().all(|word| *word == [0; 64]) && tail.iter().all(|&byte| byte == 0)
+}
+
+/// Whether the old block is, by a strong checksum, the new one.
+fn unchanged(request: &WriteRequest<'_>, block: &BlockPointer) -> bool {
+    let (policy, old) = (&request.policy, &request.previous);
+    policy.nopwrite
+        && policy.checksum.is_nopwrite_safe()
+        && policy.compression != Compression::Off
+        && request.level == 0
+        && !old.is_hole()
+        && !old.is_embedded()
+        && !old.is_encrypted()
+        && !old.is_dedup()
+        && old.checksum_id() == block.checksum_id()
+        && old.compression_id() == block.compression_id()
+        && old.byte_order() == block.byte_order()
+        && old.lsize() == block.lsize()
+        && old.psize() == block.psize()
+        && old.copies() == usize::from(policy.copies)
+        && old.checksum_value() == block.checksum_value()
+}
+
+/// Whether the new bytes may go where this sync put the old ones.
+fn may_rewrite(request: &WriteRequest<'_>, block: &BlockPointer) -> bool {
+    let old = &request.previous;
+    request.pass >= REWRITE_PASS_MIN
+        && old.birth() == request.txg
+        && old.physical_birth() == request.txg
+        && !old.is_hole()
+        && !old.is_embedded()
+        && !old.is_gang()
+        && !old.is_dedup()
+        && old.psize() == block.psize()
+        && old.copies() == usize::from(request.policy.copies)
+}

@@ -1,0 +1,260 @@
+use std::sync::atomic::Ordering;
+
+use base::Txg;
+use codec::{Checksum, Compression, Salt, ZstdLevel};
+use format::object_type::ObjectType;
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{Rig, TXG, noise, request, text};
+use crate::{Granularity, WritePolicy};
+
+const COMPRESSIONS: [Compression; 6] = [
+    Compression::Off,
+    Compression::Lzjb,
+    Compression::Gzip(6),
+    Compression::Zle,
+    Compression::Lz4,
+    Compression::Zstd(ZstdLevel::DEFAULT),
+];
+const CHECKSUMS: [Checksum; 8] = [
+    Checksum::Off,
+    Checksum::Fletcher2,
+    Checksum::Fletcher4,
+    Checksum::Sha256,
+    Checksum::Sha512,
+    Checksum::Skein,
+    Checksum::Edonr,
+    Checksum::Blake3,
+];
+
+fn with_policy<'a>(data: &'a Buffer, change: impl FnOnce(&mut WritePolicy)) -> WriteRequest<'a> {
+    let mut request = request(data);
+    change(&mut request.policy);
+    request
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn what_is_written_is_read(
+        sectors in 1_usize..80,
+        seed in any::<u64>(),
+        noisy in any::<bool>(),
+        compression in prop::sample::select(&COMPRESSIONS[..]),
+        checksum in prop::sample::select(&CHECKSUMS[..]),
+        copies in 1_u8..=3,
+        longest in prop::option::of(1_u64..40),
+    ) {
+        let rig = Rig::with(|config| config.salt = Salt([9; 32]));
+        if let Some(longest) = longest {
+            rig.allocator.longest.store(longest * 512, Ordering::Relaxed);
+        }
+        let data = if noisy { noise(sectors * 512, seed) } else { text(sectors * 512) };
+        let request = with_policy(&data, |policy| {
+            *policy = WritePolicy { compression, checksum, copies, ..*policy };
+            policy.gang_copies = 3.min(copies + 1);
+        });
+        let block = rig.write(&request).expect("there is room for sectors");
+        prop_assert_eq!(block.check(TXG), Ok(()));
+        prop_assert_eq!(&rig.read(&block).expect("just written")[..], &data[..]);
+        rig.pipeline.free(&block, TXG).expect("just written");
+        prop_assert!(rig.allocator.live.lock().unwrap().is_empty(), "freeing leaves nothing");
+    }
+}
+
+#[test]
+fn zeros_become_holes_unless_compression_is_off() {
+    let rig = Rig::new();
+    let zeros = Buffer::zeroed(4096);
+    let first = rig.write(&request(&zeros)).expect("a hole");
+    assert_eq!(first, BlockPointer::HOLE, "never written: no birth");
+
+    let data = noise(4096, 1);
+    let written = rig.write(&request(&data)).expect("room");
+    let later = WriteRequest {
+        previous: written,
+        txg: Txg(60),
+        ..request(&zeros)
+    };
+    let hole = rig.write(&later).expect("a hole");
+    assert!(hole.is_hole());
+    assert_eq!((hole.birth(), hole.lsize()), (Txg(60), 4096));
+
+    let plain = with_policy(&zeros, |policy| {
+        policy.compression = Compression::Off;
+        policy.zero_detect = false;
+    });
+    assert!(!rig.write(&plain).expect("room").is_hole());
+}
+
+#[test]
+fn small_results_live_in_the_pointer_where_they_may() {
+    let rig = Rig::new();
+    let data = text(512);
+    let block = rig.write(&request(&data)).expect("embedded");
+    assert!(block.is_embedded());
+    assert_eq!(&rig.read(&block).expect("embedded")[..], &data[..]);
+    let group = WriteGroup::new(TXG);
+    for (object_type, level, embed) in [
+        (ObjectType::DNODE, 0, true),
+        (ObjectType::OBJECT_SET, 0, true),
+        (ObjectType::PLAIN_FILE, 1, true),
+        (ObjectType::PLAIN_FILE, 0, false),
+    ] {
+        let mut other = WriteRequest {
+            object_type,
+            level,
+            ..request(&data)
+        };
+        other.policy.embed = embed;
+        assert!(
+            !rig.pipeline
+                .write(&other, &group)
+                .expect("room")
+                .is_embedded()
+        );
+    }
+    group.wait().expect("memory");
+}
+
+#[test]
+fn an_eighth_must_be_saved_in_whole_units() {
+    let rig = Rig::with(|config| {
+        config.granularity = Granularity {
+            smallest: 4096,
+            unit: 4096,
+        };
+    });
+    let mut bytes = noise(8192, 3).to_vec();
+    bytes[5000..].fill(7);
+    // It compresses to a good 5,000 bytes, which are two units: nothing is saved.
+    let data = Buffer::from_slice(&bytes);
+    let block = rig.write(&request(&data)).expect("room");
+    assert_eq!(
+        (block.psize(), block.compression_id()),
+        (8192, Compression::Off.id())
+    );
+    bytes[3000..].fill(7);
+    let data = Buffer::from_slice(&bytes);
+    let block = rig.write(&request(&data)).expect("room");
+    assert_eq!(
+        (block.psize(), block.compression_id()),
+        (4096, Compression::Lz4.id())
+    );
+    assert_eq!(&rig.read(&block).expect("just written")[..], &data[..]);
+}
+
+#[test]
+fn a_later_pass_rewrites_in_place_and_stops_compressing() {
+    let rig = Rig::new();
+    let (first, second) = (noise(4096, 1), noise(4096, 2));
+    let block = rig.write(&request(&first)).expect("room");
+    let again = WriteRequest {
+        pass: 2,
+        previous: block,
+        ..request(&second)
+    };
+    let rewritten = rig.write(&again).expect("room");
+    assert_eq!(rewritten.dva(0), block.dva(0));
+    assert!(rewritten.same_block(&block));
+    assert_eq!(
+        &rig.read(&rewritten).expect("just written")[..],
+        &second[..]
+    );
+    // The cache must not serve what was there before under the same address and birth.
+    let cached = rig.pipeline.read(
+        &rewritten,
+        &crate::ReadRequest::new(request(&first).bookmark),
+    );
+    assert_eq!(&cached.expect("cached")[..], &second[..]);
+
+    let older = WriteRequest {
+        pass: 2,
+        previous: block,
+        txg: Txg(51),
+        ..request(&second)
+    };
+    assert_ne!(
+        rig.write(&older).expect("room").dva(0),
+        block.dva(0),
+        "an older txg's block"
+    );
+
+    let compressible = text(4096);
+    let late = WriteRequest {
+        pass: 8,
+        previous: block,
+        ..request(&compressible)
+    };
+    let plain = rig.write(&late).expect("room");
+    assert_eq!(plain.compression_id(), Compression::Off.id());
+    assert_eq!(plain.dva(0), block.dva(0));
+}
+
+#[test]
+fn an_unchanged_block_stays_only_by_a_strong_checksum() {
+    let rig = Rig::new();
+    let data = noise(4096, 1);
+    for (checksum, stays) in [(Checksum::Sha256, true), (Checksum::Fletcher4, false)] {
+        let first = with_policy(&data, |policy| {
+            policy.checksum = checksum;
+            policy.nopwrite = true;
+        });
+        let block = rig.write(&first).expect("room");
+        let again = WriteRequest {
+            previous: block,
+            txg: Txg(70),
+            ..first
+        };
+        assert_eq!(rig.write(&again).expect("room") == block, stays);
+    }
+}
+
+#[test]
+fn gangs_have_their_sizes_right_and_free_every_piece() {
+    let rig = Rig::new();
+    rig.allocator.longest.store(2048, Ordering::Relaxed);
+    let data = noise(20 << 10, 5);
+    let block = rig.write(&request(&data)).expect("in pieces");
+    assert!(block.is_gang());
+    assert_eq!(block.copies(), 2, "headers have one copy more");
+    let first = block.dva(0).expect("an address");
+    let second = block.dva(1).expect("an address");
+    assert!(first.asize > 20 << 10, "header and pieces");
+    let mut headers_of_second = second.asize;
+    assert_eq!(headers_of_second % 512, 0);
+    headers_of_second /= 512;
+    assert!(headers_of_second >= 1);
+    assert_eq!(&rig.read(&block).expect("just written")[..], &data[..]);
+    rig.pipeline.free(&block, TXG).expect("header is readable");
+    assert!(rig.allocator.live.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_full_pool_says_so_and_keeps_nothing() {
+    let rig = Rig::new();
+    rig.allocator.longest.store(0, Ordering::Relaxed);
+    let data = noise(20 << 10, 5);
+    let error = rig.write(&request(&data)).expect_err("no room");
+    assert!(matches!(
+        error,
+        WriteError::Allocation {
+            source: AllocationError::NoSpace { .. },
+            ..
+        }
+    ));
+    assert!(rig.allocator.live.lock().unwrap().is_empty());
+}
+
+#[test]
+fn sizes_that_no_block_has_are_refused() {
+    let rig = Rig::new();
+    for size in [0, 100, 513, (16 << 20) + 512] {
+        let data = Buffer::zeroed(size);
+        assert!(
+            matches!(rig.write(&request(&data)), Err(WriteError::Size { .. })),
+            "{size}"
+        );
+    }
+}
