@@ -5,13 +5,19 @@ use crate::{IoClass, LeafFailure, VdevError};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{Txg, VdevId};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 use sys::Buffer;
 
+/// How long a waiter sleeps before it looks again whether there is something to write.
+const HELP_AGAIN: Duration = Duration::from_millis(500);
+
 static CLASS: LockClass = LockClass::new("vdev.group", rank::VDEV + 30);
+static TICKET_CLASS: LockClass = LockClass::new("vdev.ticket", rank::VDEV + 20);
 
 /// A set of writes in flight. Writes are added by [`crate::Top::write`] from any thread.
 pub struct WriteGroup {
+    id: u64,
     txg: Txg,
     outstanding: AtomicUsize,
     waiting: AtomicBool,
@@ -46,7 +52,9 @@ impl WriteGroup {
     /// A group without writes. A leaf that misses one of its writes is noted as missing `txg`.
     #[must_use]
     pub fn new(txg: Txg) -> Arc<Self> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             txg,
             outstanding: AtomicUsize::new(0),
             waiting: AtomicBool::new(false),
@@ -71,15 +79,23 @@ impl WriteGroup {
         // Order matters: a writer that adds to a queue after we looked at it sees `waiting`.
         self.waiting.store(true, Ordering::SeqCst);
         let queues = self.state.lock().queues.clone();
-        if let [only] = &queues[..] {
-            // One queue: its work is done here and now rather than by waking another thread.
-            while self.outstanding() > 0 && only.help() {}
-        } else {
-            queues.iter().for_each(|queue| queue.kick());
+        // The other queues' threads are woken; the first queue's work, and then whatever is left,
+        // is done here and now rather than by waking yet another thread.
+        queues.iter().skip(1).for_each(|queue| queue.press());
+        for queue in &queues {
+            while self.outstanding() > 0 && queue.help() {}
         }
         let mut state = self.state.lock();
-        while self.outstanding.load(Ordering::Acquire) > 0 {
-            self.done.wait(&mut state);
+        while self.outstanding() > 0 {
+            // The timeout matters only if the system refused us threads and others still add.
+            if self.done.wait_for(&mut state, HELP_AGAIN) {
+                let queues = state.queues.clone();
+                drop(state);
+                for queue in &queues {
+                    while self.outstanding() > 0 && queue.help() {}
+                }
+                state = self.state.lock();
+            }
         }
         self.waiting.store(false, Ordering::SeqCst);
         match state.failed.first() {
@@ -106,9 +122,9 @@ impl WriteGroup {
         std::mem::take(&mut self.state.lock().failed)
     }
 
-    /// Notes that one more write is in flight.
-    pub(crate) fn begin(&self) {
-        self.outstanding.fetch_add(1, Ordering::Relaxed);
+    /// Unlike an address, never used twice.
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
     }
 
     /// Notes that `queue` has a write of this group.
@@ -125,7 +141,7 @@ impl WriteGroup {
     }
 
     /// Notes that a write is done, well or not.
-    pub(crate) fn finish(&self, failed: Option<FailedWrite>) {
+    fn finish(&self, failed: Option<FailedWrite>) {
         if let Some(failed) = failed {
             self.state.lock().failed.push(failed);
         }
@@ -134,5 +150,67 @@ impl WriteGroup {
             drop(self.state.lock());
             self.done.notify_all();
         }
+    }
+}
+
+/// One write on all leaves of its vdev: done when the last of them is.
+pub(crate) struct Ticket {
+    group: Arc<WriteGroup>,
+    vdev: VdevId,
+    offset: u64,
+    data: Buffer,
+    class: IoClass,
+    remaining: AtomicUsize,
+    good: AtomicBool,
+    failures: Mutex<Vec<LeafFailure>>,
+}
+
+impl Ticket {
+    /// A write that `leaves` leaves (at least one) will report on.
+    pub(crate) fn new(
+        group: &Arc<WriteGroup>,
+        place: (VdevId, u64),
+        data: Buffer,
+        class: IoClass,
+        leaves: usize,
+    ) -> Arc<Self> {
+        group.outstanding.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self {
+            group: Arc::clone(group),
+            vdev: place.0,
+            offset: place.1,
+            data,
+            class,
+            remaining: AtomicUsize::new(leaves),
+            good: AtomicBool::new(false),
+            failures: Mutex::new(&TICKET_CLASS, Vec::new()),
+        })
+    }
+
+    pub(crate) const fn group(&self) -> &Arc<WriteGroup> {
+        &self.group
+    }
+
+    pub(crate) const fn class(&self) -> IoClass {
+        self.class
+    }
+
+    /// One leaf's report.
+    pub(crate) fn report(&self, result: Result<(), LeafFailure>) {
+        match result {
+            Ok(()) => self.good.store(true, Ordering::Release),
+            Err(failure) => self.failures.lock().push(failure),
+        }
+        if self.remaining.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let failed = (!self.good.load(Ordering::Acquire)).then(|| FailedWrite {
+            vdev: self.vdev,
+            offset: self.offset,
+            data: self.data.clone(),
+            class: self.class,
+            failures: std::mem::take(&mut *self.failures.lock()),
+        });
+        self.group.finish(failed);
     }
 }

@@ -1,9 +1,19 @@
 //! A leaf: one device, its state, its errors, its queue.
 
-use crate::{Condition, TxgRanges, VdevError};
+mod meters;
+mod port;
+
+use crate::geometry::{DATA_START, OVERHEAD, usable_size};
+use crate::group::Ticket;
+use crate::queue::{Queue, QueueConfig};
+use crate::{Condition, Failure, IoClass, TxgRanges, VdevAux, VdevError, VdevState};
 use base::{Guid, Txg};
 use device::BlockDevice;
 use std::sync::Arc;
+use sys::{Buffer, BufferMut};
+
+pub use meters::{ClassStatistics, LeafStatistics};
+pub(crate) use port::Port;
 
 /// What is known of a leaf before it is opened.
 #[derive(Clone, Debug)]
@@ -29,114 +39,237 @@ pub struct ErrorCounts {
     pub slow: u64,
 }
 
-/// One device of a pool.
-pub struct Leaf {}
+/// One device of a pool. Dropping it writes what is queued and ends its threads.
+pub struct Leaf {
+    port: Arc<Port>,
+    queue: Arc<Queue>,
+}
 
 impl Leaf {
     /// A leaf on `device`, healthy; or one whose device is not there (`None`), unavailable.
     #[must_use]
     pub fn new(config: LeafConfig, device: Option<Arc<dyn BlockDevice>>) -> Arc<Self> {
-        let _ = (config, device);
-        unimplemented!()
+        Self::with_queue(config, device, QueueConfig::default())
+    }
+
+    pub(crate) fn with_queue(
+        config: LeafConfig,
+        device: Option<Arc<dyn BlockDevice>>,
+        queue: QueueConfig,
+    ) -> Arc<Self> {
+        let port = Arc::new(Port::new(config, device));
+        let leaf = Self { queue: Queue::new(Arc::clone(&port), queue), port };
+        leaf.start_if_writable();
+        Arc::new(leaf)
+    }
+
+    fn start_if_writable(&self) {
+        if self.port.device().is_some_and(|device| device.is_writable()) {
+            self.queue.start();
+        }
     }
 
     /// The leaf's guid.
     #[must_use]
     pub fn guid(&self) -> Guid {
-        unimplemented!()
+        self.port.config.guid
     }
 
     /// Where its device was last seen.
     #[must_use]
     pub fn path(&self) -> Arc<str> {
-        unimplemented!()
+        Arc::clone(&self.port.path)
     }
 
     /// Its sector size as a power of two.
     #[must_use]
     pub fn ashift(&self) -> u32 {
-        unimplemented!()
+        self.port.config.ashift
     }
 
     /// The device, if it is open.
     #[must_use]
     pub fn device(&self) -> Option<Arc<dyn BlockDevice>> {
-        unimplemented!()
+        self.port.device()
     }
 
     /// The device's size rounded down to 256 KiB; 0 if it is not open.
     #[must_use]
     pub fn psize(&self) -> u64 {
-        unimplemented!()
+        self.port.device().map_or(0, |device| usable_size(device.size()))
     }
 
     /// The size of the allocatable area: [`Leaf::psize`] less labels and boot area.
     #[must_use]
     pub fn asize(&self) -> u64 {
-        unimplemented!()
+        self.psize().saturating_sub(OVERHEAD)
     }
 
     /// How the leaf is.
     #[must_use]
     pub fn condition(&self) -> Condition {
-        unimplemented!()
+        self.port.condition()
     }
 
     /// Sets how the leaf is (opened, taken offline, faulted).
     pub fn set_condition(&self, condition: Condition) {
-        let _ = condition;
-        unimplemented!()
+        self.port.set_condition(condition);
     }
 
-    /// Whether its state changed since this was last asked: its configuration is to be written.
+    /// Whether its state or its missing txgs changed since this was last asked: its configuration
+    /// is to be written.
     pub fn take_changed(&self) -> bool {
-        unimplemented!()
+        self.port.take_changed()
     }
 
-    /// Puts a (new) device under the leaf, or takes it away.
+    /// Puts a (new) device under the leaf, or takes it away. What is queued goes to the old one.
     pub fn set_device(&self, device: Option<Arc<dyn BlockDevice>>) {
-        let _ = device;
-        unimplemented!()
+        self.queue.drain();
+        self.port.set_device(device);
+        self.start_if_writable();
+    }
+
+    /// Whether the leaf can be read.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.port.is_usable()
+    }
+
+    /// Whether the leaf can be written.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.port.is_usable() && self.port.device().is_some_and(|device| device.is_writable())
     }
 
     /// Errors since import or the last clear.
     #[must_use]
     pub fn errors(&self) -> ErrorCounts {
-        unimplemented!()
+        self.port.meters.errors()
     }
 
-    /// Clears the error counts, ends a fault or a flush failure, and writes again what may have
-    /// been lost by one.
+    /// Everything that is counted of the leaf.
+    #[must_use]
+    pub fn statistics(&self) -> LeafStatistics {
+        self.port.meters.statistics()
+    }
+
+    /// `zpool clear`: clears the error counts, ends a fault that errors caused, ends a flush
+    /// failure, and writes again what may have been lost by it.
     ///
     /// # Errors
     /// If writing again fails.
     pub fn clear(&self) -> Result<(), VdevError> {
-        unimplemented!()
+        self.port.meters.clear_errors();
+        let condition = self.port.condition();
+        let by_errors = matches!(condition.state, VdevState::Faulted | VdevState::Degraded)
+            || condition == Condition::new(VdevState::Removed, VdevAux::None);
+        if by_errors
+            && let Some(device) = self.port.device()
+            && (device.failure().is_some() || port::probe(&*device))
+        {
+            self.port.set_condition(Condition::HEALTHY);
+        }
+        Ok(self.port.rewrite()?)
     }
 
     /// The txgs that the leaf missed.
     #[must_use]
     pub fn missing(&self) -> TxgRanges {
-        unimplemented!()
+        self.port.missing()
     }
 
     /// Sets the txgs that the leaf missed (from its DTL, or after a resilver).
     pub fn set_missing(&self, missing: TxgRanges) {
-        let _ = missing;
-        unimplemented!()
+        self.port.set_missing(missing);
     }
 
     /// Notes that the leaf missed writes of `txg`.
     pub fn note_missing(&self, txg: Txg) {
-        let _ = txg;
-        unimplemented!()
+        self.port.note_missing(txg);
+    }
+
+    /// Whether the leaf missed the writes of `txg`.
+    #[must_use]
+    pub fn misses(&self, txg: Txg) -> bool {
+        self.port.misses(txg)
     }
 
     /// Makes the leaf's finished writes durable.
     ///
     /// # Errors
-    /// If the device cannot.
+    /// If the device cannot. It stays failed until [`Leaf::clear`].
     pub fn flush(&self) -> Result<(), VdevError> {
-        unimplemented!()
+        Ok(self.port.flush()?)
+    }
+
+    /// Reads `len` bytes at byte `offset` of the device, queued writes included.
+    pub(crate) fn read(&self, offset: u64, len: usize, class: IoClass) -> Result<Buffer, Failure> {
+        let end = offset + len as u64;
+        let newer = self.queue.newer_than_device(offset..end);
+        if newer.is_empty() {
+            return self.port.read(offset, len, class);
+        }
+        self.port.meters.reads_from_queue.increment();
+        if let Some((start, whole)) = newer.last()
+            && *start <= offset
+            && *start + whole.len() as u64 >= end
+        {
+            let from = (offset - start) as usize;
+            return Ok(whole.slice(from..from + len));
+        }
+        let mut data = match self.port.read(offset, len, class)?.try_into_mut() {
+            Ok(data) => data,
+            Err(shared) => BufferMut::from_slice(&shared),
+        };
+        for (start, piece) in newer {
+            let from = start.max(offset);
+            let to = end.min(start + piece.len() as u64);
+            let source = &piece[(from - start) as usize..(to - start) as usize];
+            data[(from - offset) as usize..(to - offset) as usize].copy_from_slice(source);
+        }
+        Ok(data.freeze())
+    }
+
+    /// Queues a write at byte `offset` of the device.
+    pub(crate) fn write(&self, offset: u64, data: Buffer, ticket: Arc<Ticket>) {
+        self.queue.push(offset, data, ticket);
+    }
+
+    /// Writes at byte `offset` of the device at once: labels and repairs.
+    pub(crate) fn write_now(
+        &self,
+        offset: u64,
+        data: Buffer,
+        class: IoClass,
+        txg: Txg,
+    ) -> Result<(), Failure> {
+        let result = self.port.write(offset, &[(data, txg)], class);
+        if let Err(Failure::Device(_)) = &result {
+            self.port.meters.write_errors.increment();
+        }
+        result
+    }
+
+    /// Whether writes to this place of the device are under way.
+    pub(crate) fn has_newer(&self, offset: u64, len: usize) -> bool {
+        !self.queue.newer_than_device(offset..offset + len as u64).is_empty()
+    }
+
+    pub(crate) fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// Byte of the device that a DVA's offset stands for.
+    pub(crate) const fn device_offset(offset: u64) -> u64 {
+        offset + DATA_START
     }
 }
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,22 +7,23 @@
 
 mod dtl;
 mod error;
+mod geometry;
 mod group;
 mod io;
 mod leaf;
 mod queue;
 mod state;
 mod top;
+#[cfg(test)]
+mod testing;
 mod tree;
 
 pub use dtl::TxgRanges;
 pub use error::{Failure, LeafFailure, VdevError};
+pub use geometry::DATA_START;
 pub use group::{FailedWrite, WriteGroup};
 pub use io::{BlockRange, IoClass, ReadOutcome};
-pub use leaf::{ErrorCounts, Leaf, LeafConfig};
+pub use leaf::{ClassStatistics, ErrorCounts, Leaf, LeafConfig, LeafStatistics};
 pub use state::{Condition, VdevAux, VdevState};
-pub use top::{Interior, InteriorKind, Node, Top, TopConfig};
+pub use top::{Interior, InteriorKind, Node, ScrubOutcome, Top, TopConfig};
 pub use tree::VdevTree;
-
-/// Bytes before the allocatable area of a leaf: two labels and the boot area. DVA offset 0 is here.
-pub const DATA_START: u64 = 4 << 20;

@@ -1,13 +1,377 @@
-//! (Being written.)
+//! The write queue of a leaf: bounded in bytes, sorted by offset, merged, readable.
+//!
+//! Invariants: what is pending or being written covers the newest bytes of its ranges, so reads
+//! take them from here; two writes of overlapping ranges are never on the device at once; a write
+//! that replaces a pending one of the same range takes over its tickets. Nothing lingers once
+//! someone waits for its group; until then a few writes may, to be merged with those that follow.
 
-/// The write queue of a leaf.
-pub(crate) struct Queue;
+use crate::group::Ticket;
+use crate::leaf::Port;
+use crate::{Failure, IoClass};
+use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::Txg;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use sys::Buffer;
 
-impl Queue {
-    pub(crate) fn help(&self) -> bool {
-        unimplemented!()
-    }
-    pub(crate) fn kick(&self) {
-        unimplemented!()
+static CLASS: LockClass = LockClass::new("vdev.queue", rank::VDEV + 10);
+
+/// The most that is merged into one operation.
+const RUN_BYTES_MAX: usize = 1 << 20;
+/// The most pieces of one operation.
+const RUN_PIECES_MAX: usize = 512;
+
+/// The sizes of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueConfig {
+    /// The most bytes that are pending; a producer beyond writes itself.
+    pub(crate) bytes_max: usize,
+    /// Pending bytes at which threads begin to write unasked.
+    pub(crate) start_bytes: usize,
+    /// How many threads write.
+    pub(crate) threads: usize,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self { bytes_max: 32 << 20, start_bytes: 512 << 10, threads: 2 }
     }
 }
+
+struct Pending {
+    data: Buffer,
+    tickets: Vec<Arc<Ticket>>,
+}
+
+/// Pending writes that lie one after the other, taken to be written in one operation.
+struct Run {
+    range: Range<u64>,
+    pieces: Vec<(Buffer, Txg)>,
+    tickets: Vec<Vec<Arc<Ticket>>>,
+}
+
+/// The bytes of a run while they are being written.
+struct Busy {
+    range: Range<u64>,
+    pieces: Vec<Buffer>,
+}
+
+#[derive(Default)]
+struct State {
+    pending: BTreeMap<u64, Pending>,
+    /// Offsets of pending writes that someone waits for: written first.
+    urgent: BTreeSet<u64>,
+    bytes: usize,
+    busy: Vec<Busy>,
+    /// Where the last run ended: the next starts there, so that offsets rise.
+    cursor: u64,
+    idle_threads: usize,
+    waiters: usize,
+    /// Whether everything pending is to be written without delay.
+    pressed: bool,
+    closed: bool,
+    /// Identity of the group that was registered last: most writes in a row are of one group.
+    last_group: u64,
+}
+
+pub(crate) struct Queue {
+    port: Arc<Port>,
+    config: QueueConfig,
+    state: Mutex<State>,
+    work: Condvar,
+    progress: Condvar,
+    /// Writes that are pending or being written: 0 lets reads pass without the lock.
+    count: AtomicUsize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+static THREADS_CLASS: LockClass = LockClass::new("vdev.queue.threads", rank::VDEV + 5);
+
+impl State {
+    fn is_busy(&self, range: &Range<u64>) -> bool {
+        self.busy.iter().any(|busy| busy.range.start < range.end && range.start < busy.range.end)
+    }
+
+    /// Pending writes that overlap `range`, by rising offset.
+    fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &Pending)> {
+        // Pending writes do not overlap each other: only the last one that starts before the
+        // range can reach into it.
+        let before = self.pending.range(..range.start).next_back();
+        let before = before.filter(|(offset, p)| **offset + p.data.len() as u64 > range.start);
+        before.into_iter().chain(self.pending.range(range)).map(|(offset, p)| (*offset, p))
+    }
+
+    /// Takes the next writes that can go to the device.
+    fn take_run(&mut self) -> Option<Run> {
+        let free = |(offset, pending): (&u64, &Pending)| {
+            let range = *offset..*offset + pending.data.len() as u64;
+            (!self.is_busy(&range)).then_some(*offset)
+        };
+        let urgent = self
+            .urgent
+            .iter()
+            .find_map(|offset| free((offset, self.pending.get(offset)?)));
+        let start = urgent
+            .or_else(|| self.pending.range(self.cursor..).find_map(free))
+            .or_else(|| self.pending.range(..self.cursor).find_map(free))?;
+        let mut run = Run { range: start..start, pieces: Vec::new(), tickets: Vec::new() };
+        while let Some(pending) = self.pending.get(&run.range.end) {
+            let end = run.range.end + pending.data.len() as u64;
+            let fits = (end - start) as usize <= RUN_BYTES_MAX && run.pieces.len() < RUN_PIECES_MAX;
+            if !run.pieces.is_empty() && (!fits || self.is_busy(&(run.range.end..end))) {
+                break;
+            }
+            let offset = run.range.end;
+            let Some(pending) = self.pending.remove(&offset) else { break };
+            self.urgent.remove(&offset);
+            run.range.end = end;
+            let txg = pending.tickets.last().map_or(Txg(0), |ticket| ticket.group().txg());
+            run.pieces.push((pending.data, txg));
+            run.tickets.push(pending.tickets);
+        }
+        self.bytes -= (run.range.end - start) as usize;
+        self.cursor = run.range.end;
+        self.busy.push(Busy {
+            range: run.range.clone(),
+            pieces: run.pieces.iter().map(|piece| piece.0.clone()).collect(),
+        });
+        if self.pending.is_empty() {
+            self.pressed = false;
+        }
+        Some(run)
+    }
+
+    /// Whether a thread should write now rather than wait for more to merge.
+    fn wants_writing(&self, start_bytes: usize) -> bool {
+        !self.pending.is_empty() && (self.pressed || self.closed || self.bytes >= start_bytes)
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(port: Arc<Port>, config: QueueConfig) -> Arc<Self> {
+        Arc::new(Self {
+            port,
+            config,
+            state: Mutex::new(&CLASS, State::default()),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+            count: AtomicUsize::new(0),
+            threads: Mutex::new(&THREADS_CLASS, Vec::new()),
+        })
+    }
+
+    /// Starts the threads, once. Without them (the system refuses) producers and waiters write.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let mut threads = self.threads.lock();
+        while threads.len() < self.config.threads {
+            let queue = Arc::clone(self);
+            let builder = std::thread::Builder::new().name("vdev-write".to_owned());
+            match builder.spawn(move || queue.work()) {
+                Ok(thread) => threads.push(thread),
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Adds a write at device offset `offset`. When the queue is full, the caller writes.
+    pub(crate) fn push(self: &Arc<Self>, offset: u64, data: Buffer, ticket: Arc<Ticket>) {
+        let len = data.len();
+        let range = offset..offset + len as u64;
+        let mut state = self.state.lock();
+        loop {
+            if state.closed {
+                drop(state);
+                let condition = self.port.condition();
+                let failure = Failure::Unavailable(condition.state, condition.aux);
+                self.port.note_missing(ticket.group().txg());
+                ticket.report(Err(self.port.failure(failure)));
+                return;
+            }
+            let replaces = state.pending.get(&offset).is_some_and(|p| p.data.len() == len);
+            let full = state.bytes + len > self.config.bytes_max && !state.pending.is_empty();
+            if replaces || (!full && state.overlapping(range.clone()).next().is_none()) {
+                break;
+            }
+            drop(state);
+            let helped = self.help();
+            state = self.state.lock();
+            if !helped && !state.busy.is_empty() {
+                state.waiters += 1;
+                self.progress.wait(&mut state);
+                state.waiters -= 1;
+            }
+        }
+        self.insert(&mut state, offset, data, ticket);
+        if state.idle_threads > 0 && state.wants_writing(self.config.start_bytes) {
+            self.work.notify_one();
+        }
+    }
+
+    /// Adds a write, or replaces the pending one of the same range.
+    fn insert(self: &Arc<Self>, state: &mut State, offset: u64, data: Buffer, ticket: Arc<Ticket>) {
+        let group = ticket.group();
+        if state.last_group != group.id() {
+            group.register(self);
+            state.last_group = group.id();
+        }
+        // Looked at after registering: see `WriteGroup::wait`.
+        state.pressed |= group.is_waited_for();
+        if ticket.class() == IoClass::SyncWrite {
+            state.urgent.insert(offset);
+        }
+        match state.pending.entry(offset) {
+            Entry::Occupied(mut old) => {
+                old.get_mut().data = data;
+                old.get_mut().tickets.push(ticket);
+            }
+            Entry::Vacant(place) => {
+                state.bytes += data.len();
+                place.insert(Pending { data, tickets: vec![ticket] });
+                self.count.fetch_add(1, Ordering::Release);
+                let bytes = i64::try_from(state.bytes).unwrap_or(i64::MAX);
+                self.port.meters.queued_bytes.set(bytes);
+            }
+        }
+    }
+
+    /// Has everything that is pending written without delay.
+    pub(crate) fn press(&self) {
+        let mut state = self.state.lock();
+        if !state.pending.is_empty() {
+            state.pressed = true;
+            self.work.notify_all();
+        }
+    }
+
+    /// Writes one run on the caller's thread; false if there is none to be taken.
+    pub(crate) fn help(&self) -> bool {
+        let Some(run) = self.state.lock().take_run() else {
+            return false;
+        };
+        self.port.meters.producer_helps.increment();
+        self.execute(run);
+        true
+    }
+
+    /// Writes everything and waits until it is done.
+    pub(crate) fn drain(&self) {
+        loop {
+            while self.help() {}
+            let mut state = self.state.lock();
+            if state.pending.is_empty() && state.busy.is_empty() {
+                return;
+            }
+            if !state.busy.is_empty() {
+                state.waiters += 1;
+                self.progress.wait(&mut state);
+                state.waiters -= 1;
+            }
+        }
+    }
+
+    /// Writes everything, ends the threads, and refuses further writes.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.work.notify_all();
+        self.drain();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+
+    /// What is queued or being written of `range`, oldest first.
+    pub(crate) fn newer_than_device(&self, range: Range<u64>) -> Vec<(u64, Buffer)> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let state = self.state.lock();
+        let mut found = Vec::new();
+        for busy in &state.busy {
+            let mut offset = busy.range.start;
+            for piece in &busy.pieces {
+                let end = offset + piece.len() as u64;
+                if offset < range.end && range.start < end {
+                    found.push((offset, piece.clone()));
+                }
+                offset = end;
+            }
+        }
+        found.extend(state.overlapping(range).map(|(offset, p)| (offset, p.data.clone())));
+        found
+    }
+
+    /// A writing thread's life.
+    fn work(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if state.wants_writing(self.config.start_bytes)
+                && let Some(run) = state.take_run()
+            {
+                drop(state);
+                self.execute(run);
+                state = self.state.lock();
+                continue;
+            }
+            if state.closed && state.pending.is_empty() {
+                return;
+            }
+            state.idle_threads += 1;
+            self.work.wait(&mut state);
+            state.idle_threads -= 1;
+        }
+    }
+
+    fn execute(&self, run: Run) {
+        let class = run.tickets.iter().flatten().next().map_or(IoClass::AsyncWrite, |t| t.class());
+        self.port.meters.merged.add(run.pieces.len() as u64 - 1);
+        let start = run.range.start;
+        let results = match self.port.write(start, &run.pieces, class) {
+            Ok(()) => vec![Ok(()); run.pieces.len()],
+            Err(failure) if run.pieces.len() == 1 => vec![Err(failure)],
+            // One piece may have spoilt it for the others: each is tried on its own.
+            Err(_) => {
+                let mut offset = start;
+                let mut each = Vec::new();
+                for piece in &run.pieces {
+                    each.push(self.port.write(offset, std::slice::from_ref(piece), class));
+                    offset += piece.0.len() as u64;
+                }
+                each
+            }
+        };
+        for (result, (_, txg)) in results.iter().zip(&run.pieces) {
+            if let Err(failure) = result {
+                self.port.write_failed(*txg, failure);
+            }
+        }
+        self.finish(&run);
+        for (result, tickets) in results.into_iter().zip(run.tickets) {
+            let result = result.map_err(|failure| self.port.failure(failure));
+            tickets.iter().for_each(|ticket| ticket.report(result.clone()));
+        }
+    }
+
+    /// Forgets a run that is on the device.
+    fn finish(&self, run: &Run) {
+        let mut state = self.state.lock();
+        state.busy.retain(|busy| busy.range.start != run.range.start);
+        self.count.fetch_sub(run.pieces.len(), Ordering::Release);
+        self.port.meters.queued_bytes.set(i64::try_from(state.bytes).unwrap_or(i64::MAX));
+        if state.waiters > 0 {
+            self.progress.notify_all();
+        }
+        if state.closed {
+            self.work.notify_all();
+        } else if state.idle_threads > 0 && state.wants_writing(self.config.start_bytes) {
+            self.work.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,15 @@
 //! A top-level vdev: a tree of mirrors over leaves that all hold the same bytes.
 
-use crate::{BlockRange, Condition, IoClass, Leaf, ReadOutcome, VdevError, WriteGroup};
-use base::{Guid, VdevId};
+use crate::group::Ticket;
+use crate::{
+    BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevAux, VdevError,
+    VdevState, WriteGroup,
+};
+use base::{Guid, Txg, VdevId};
+use device::DeviceError;
 use std::sync::Arc;
-use sys::Buffer;
+use std::sync::atomic::{AtomicU64, Ordering};
+use sys::{Buffer, BufferMut};
 
 /// What is known of a top-level vdev from its configuration.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +25,7 @@ pub struct TopConfig {
 }
 
 /// A vdev below the root.
+#[derive(Clone)]
 pub enum Node {
     /// A device.
     Leaf(Arc<Leaf>),
@@ -27,6 +34,7 @@ pub enum Node {
 }
 
 /// Several vdevs that hold the same bytes.
+#[derive(Clone)]
 pub struct Interior {
     /// Its guid.
     pub guid: Guid,
@@ -47,46 +55,187 @@ pub enum InteriorKind {
     Spare,
 }
 
-/// A top-level vdev.
-pub struct Top {}
-
-impl Top {
-    /// A top-level vdev over `node`.
+impl InteriorKind {
+    /// The type's name in configurations.
     #[must_use]
-    pub fn new(config: TopConfig, node: Node) -> Arc<Self> {
-        let _ = (config, node);
-        unimplemented!()
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mirror => "mirror",
+            Self::Replacing => "replacing",
+            Self::Spare => "spare",
+        }
     }
+}
 
-    /// Its configuration.
+impl Node {
+    /// The vdev's guid.
     #[must_use]
-    pub fn config(&self) -> &TopConfig {
-        unimplemented!()
-    }
-
-    /// Its vdevs as a tree.
-    #[must_use]
-    pub fn node(&self) -> &Node {
-        unimplemented!()
-    }
-
-    /// Its leaves, from left to right.
-    #[must_use]
-    pub fn leaves(&self) -> &[Arc<Leaf>] {
-        unimplemented!()
+    pub fn guid(&self) -> Guid {
+        match self {
+            Self::Leaf(leaf) => leaf.guid(),
+            Self::Interior(interior) => interior.guid,
+        }
     }
 
     /// How it is, as follows from its leaves.
     #[must_use]
     pub fn condition(&self) -> Condition {
-        unimplemented!()
+        match self {
+            Self::Leaf(leaf) => leaf.condition(),
+            Self::Interior(interior) => {
+                let children = interior.children.iter().map(Self::condition);
+                mirror_condition(&children.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    fn gather(&self, leaves: &mut Vec<Arc<Leaf>>) {
+        match self {
+            Self::Leaf(leaf) => leaves.push(Arc::clone(leaf)),
+            Self::Interior(interior) => interior.children.iter().for_each(|n| n.gather(leaves)),
+        }
+    }
+}
+
+/// How a mirror with such children is.
+fn mirror_condition(children: &[Condition]) -> Condition {
+    let usable = children.iter().filter(|c| c.state.is_usable()).count();
+    let healthy = children.iter().filter(|c| c.state == VdevState::Healthy).count();
+    if usable == 0 {
+        let offline = |c: &Condition| matches!(c.state, VdevState::Offline);
+        if !children.is_empty() && children.iter().all(offline) {
+            return Condition::new(VdevState::Offline, VdevAux::ChildrenOffline);
+        }
+        return Condition::new(VdevState::CantOpen, VdevAux::NoReplicas);
+    }
+    if healthy == children.len() {
+        return Condition::HEALTHY;
+    }
+    Condition::new(VdevState::Degraded, VdevAux::None)
+}
+
+/// What a scrub of one place found.
+#[derive(Clone, Debug)]
+pub struct ScrubOutcome {
+    /// The right bytes, if any leaf had them.
+    pub data: Option<Buffer>,
+    /// The leaves that did not have them.
+    pub failures: Vec<LeafFailure>,
+    /// How many of these were given the right bytes.
+    pub healed: usize,
+}
+
+/// A top-level vdev.
+pub struct Top {
+    config: TopConfig,
+    asize: AtomicU64,
+    node: Node,
+    leaves: Vec<Arc<Leaf>>,
+}
+
+impl Top {
+    /// A top-level vdev over `node`.
+    #[must_use]
+    pub fn new(config: TopConfig, node: Node) -> Arc<Self> {
+        let mut leaves = Vec::new();
+        node.gather(&mut leaves);
+        Arc::new(Self { asize: AtomicU64::new(config.asize), config, node, leaves })
+    }
+
+    /// Its configuration as it was at the beginning; see [`Top::asize`].
+    #[must_use]
+    pub const fn config(&self) -> &TopConfig {
+        &self.config
+    }
+
+    /// Its place in the pool.
+    #[must_use]
+    pub const fn id(&self) -> VdevId {
+        self.config.id
+    }
+
+    /// Sector size as a power of two.
+    #[must_use]
+    pub const fn ashift(&self) -> u32 {
+        self.config.ashift
+    }
+
+    /// Size of the allocatable area in bytes.
+    #[must_use]
+    pub fn asize(&self) -> u64 {
+        self.asize.load(Ordering::Relaxed)
+    }
+
+    /// Sets the size of the allocatable area, after its devices grew.
+    pub fn set_asize(&self, asize: u64) {
+        self.asize.store(asize, Ordering::Relaxed);
+    }
+
+    /// The size that its leaves have room for: that of the smallest.
+    #[must_use]
+    pub fn asize_possible(&self) -> u64 {
+        self.leaves.iter().map(|leaf| leaf.asize()).filter(|size| *size > 0).min().unwrap_or(0)
+    }
+
+    /// Its vdevs as a tree.
+    #[must_use]
+    pub const fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Its leaves, from left to right.
+    #[must_use]
+    pub fn leaves(&self) -> &[Arc<Leaf>] {
+        &self.leaves
+    }
+
+    /// How it is, as follows from its leaves.
+    #[must_use]
+    pub fn condition(&self) -> Condition {
+        self.node.condition()
     }
 
     /// What a block of `psize` bytes takes up.
     #[must_use]
-    pub fn allocated_size(&self, psize: u64) -> u64 {
-        let _ = psize;
-        unimplemented!()
+    pub const fn allocated_size(&self, psize: u64) -> u64 {
+        let mask = (1u64 << self.config.ashift) - 1;
+        psize.saturating_add(mask) & !mask
+    }
+
+    fn contains(&self, offset: u64, len: usize) -> Result<(), VdevError> {
+        let (len, asize) = (len as u64, self.asize());
+        if offset.checked_add(len).is_some_and(|end| end <= asize) {
+            return Ok(());
+        }
+        Err(VdevError::OutOfRange { vdev: self.id(), offset, len, asize })
+    }
+
+    /// `data` with zeros up to a whole number of the vdev's sectors.
+    fn padded(&self, data: Buffer) -> Buffer {
+        let whole = self.allocated_size(data.len() as u64) as usize;
+        if whole == data.len() {
+            return data;
+        }
+        let mut padded = BufferMut::zeroed(whole);
+        padded[..data.len()].copy_from_slice(&data);
+        padded.freeze()
+    }
+
+    /// The readable leaves in the order in which they are asked: those that were there when the
+    /// bytes were written, then the least busy, then by place so that each has its own stretches.
+    fn order(&self, range: BlockRange) -> Vec<(&Arc<Leaf>, bool)> {
+        if let [only] = &self.leaves[..] {
+            return vec![(only, false)];
+        }
+        let count = self.leaves.len();
+        let first = (range.offset >> 21) as usize % count.max(1);
+        let mut order: Vec<_> = (0..count)
+            .map(|i| &self.leaves[(first + i) % count])
+            .filter(|leaf| leaf.is_readable())
+            .map(|leaf| (leaf, leaf.misses(range.birth)))
+            .collect();
+        order.sort_by_key(|(leaf, stale)| (*stale, leaf.port().active()));
+        order
     }
 
     /// Reads `range`, asking leaf after leaf until `accept` says that the bytes are right; leaves
@@ -101,28 +250,203 @@ impl Top {
         class: IoClass,
         accept: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<ReadOutcome, VdevError> {
-        let _ = (range, class, accept);
-        unimplemented!()
+        self.contains(range.offset, range.len)?;
+        let mut failures = Vec::new();
+        let mut bad = Vec::new();
+        for (leaf, stale) in self.order(range) {
+            match read_leaf(leaf, range, class, stale, accept) {
+                Ok(data) => {
+                    let healed = self.repair(&bad, range.offset, &data);
+                    return Ok(ReadOutcome { data, failures, healed });
+                }
+                Err(failure) => {
+                    if !stale && !matches!(failure.failure, Failure::Unavailable(..)) {
+                        bad.push(Arc::clone(leaf));
+                    }
+                    failures.push(failure);
+                }
+            }
+        }
+        for leaf in self.leaves.iter().filter(|leaf| !leaf.is_readable()) {
+            if !failures.iter().any(|failure| failure.leaf == leaf.guid()) {
+                let condition = leaf.condition();
+                let failure = Failure::Unavailable(condition.state, condition.aux);
+                failures.push(leaf.port().failure(failure));
+            }
+        }
+        let (offset, len) = (range.offset, range.len as u64);
+        Err(VdevError::ReadFailed { vdev: self.id(), offset, len, failures })
+    }
+
+    /// Reads `range` from every leaf, and gives the right bytes to those that had others or had
+    /// missed them: what a scrub or a resilver does.
+    ///
+    /// # Errors
+    /// Only if the place is not inside the vdev.
+    pub fn scrub(
+        &self,
+        range: BlockRange,
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<ScrubOutcome, VdevError> {
+        self.contains(range.offset, range.len)?;
+        let mut outcome = ScrubOutcome { data: None, failures: Vec::new(), healed: 0 };
+        let mut bad = Vec::new();
+        for (leaf, stale) in self.order(range) {
+            match read_leaf(leaf, range, IoClass::Scan, stale, accept) {
+                Ok(data) => outcome.data = outcome.data.or(Some(data)),
+                Err(failure) => {
+                    outcome.failures.push(failure);
+                    bad.push(Arc::clone(leaf));
+                }
+            }
+        }
+        if let Some(data) = &outcome.data {
+            outcome.healed = self.repair(&bad, range.offset, data);
+        }
+        Ok(outcome)
+    }
+
+    /// Writes bytes that are known to be right over copies that are not; answers how many leaves
+    /// took them. Failing here changes nothing: the copies were bad before.
+    fn repair(&self, bad: &[Arc<Leaf>], offset: u64, data: &Buffer) -> usize {
+        let place = Leaf::device_offset(offset);
+        let data = self.padded(data.clone());
+        let mend = |leaf: &&Arc<Leaf>| {
+            // A newer write to the place is under way: the block is gone, its place reused.
+            if !leaf.is_writable() || leaf.has_newer(place, data.len()) {
+                return false;
+            }
+            let done = leaf.write_now(place, data.clone(), IoClass::AsyncWrite, Txg(0)).is_ok();
+            if done {
+                leaf.port().meters.healed.increment();
+            }
+            done
+        };
+        bad.iter().filter(mend).count()
+    }
+
+    /// Writes right bytes, found elsewhere, over a block of which no leaf here has them; answers
+    /// how many leaves took them.
+    pub fn heal(&self, offset: u64, data: &Buffer) -> usize {
+        if self.contains(offset, data.len()).is_err() {
+            return 0;
+        }
+        self.repair(&self.leaves, offset, data)
     }
 
     /// Queues the write of `data` at `offset` on every leaf. Returns at once unless the queue is
     /// full; then the caller writes for a while. Failures are the group's: [`WriteGroup::wait`].
     pub fn write(&self, offset: u64, data: Buffer, class: IoClass, group: &Arc<WriteGroup>) {
-        let _ = (offset, data, class, group);
-        unimplemented!()
+        let data = self.padded(data);
+        let inside = self.contains(offset, data.len()).is_ok();
+        let place = (self.id(), offset);
+        let reports = self.leaves.len().max(1);
+        let ticket = Ticket::new(group, place, data.clone(), class, reports);
+        if data.is_empty() {
+            (0..reports).for_each(|_| ticket.report(Ok(())));
+            return;
+        }
+        if self.leaves.is_empty() {
+            let failure = Failure::Unavailable(VdevState::CantOpen, VdevAux::NoReplicas);
+            let path = "".into();
+            ticket.report(Err(LeafFailure { leaf: self.config.guid, path, failure }));
+        }
+        for leaf in &self.leaves {
+            if inside && leaf.is_writable() {
+                leaf.write(Leaf::device_offset(offset), data.clone(), Arc::clone(&ticket));
+                continue;
+            }
+            let condition = leaf.condition();
+            let failure = if inside {
+                leaf.note_missing(group.txg());
+                Failure::Unavailable(condition.state, condition.aux)
+            } else {
+                Failure::Device(DeviceError::OutOfRange {
+                    device: leaf.path(),
+                    operation: device::Operation::Write,
+                    offset,
+                    len: data.len() as u64,
+                    size: self.asize(),
+                })
+            };
+            ticket.report(Err(leaf.port().failure(failure)));
+        }
     }
 
     /// Makes every write that is done (whose group was waited for) durable on every usable leaf.
     ///
     /// # Errors
-    /// If no leaf could. A leaf that alone could not has missed the txgs and is out of use.
+    /// If no leaf could: what was written since the last flush is kept and written again by
+    /// [`Leaf::clear`]. A leaf that alone could not has missed those txgs and is out of use.
     pub fn flush(&self) -> Result<(), VdevError> {
-        unimplemented!()
+        let leaves: Vec<_> = self.leaves.iter().filter(|leaf| leaf.is_writable()).collect();
+        let results: Vec<_> = match &leaves[..] {
+            [only] => vec![only.port().flush()],
+            several => std::thread::scope(|scope| {
+                let flush = |leaf: &&&Arc<Leaf>| {
+                    let leaf = Arc::clone(leaf);
+                    scope.spawn(move || leaf.port().flush())
+                };
+                let threads: Vec<_> = several.iter().map(|leaf| flush(&leaf)).collect();
+                let gone = |leaf: &Arc<Leaf>| DeviceError::NotFound { device: leaf.path() };
+                let joined = threads.into_iter().zip(several);
+                joined.map(|(t, leaf)| t.join().unwrap_or_else(|_| Err(gone(leaf)))).collect()
+            }),
+        };
+        let any_good = results.iter().any(Result::is_ok);
+        let mut failures = Vec::new();
+        for (leaf, result) in leaves.iter().zip(results) {
+            let Err(error) = result else { continue };
+            leaf.port().meters.write_errors.increment();
+            failures.push(leaf.port().failure(Failure::Device(error)));
+            if any_good {
+                leaf.port().note_unflushed_missing();
+                leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::IoFailure));
+            }
+        }
+        if any_good {
+            return Ok(());
+        }
+        Err(VdevError::FlushFailed { vdev: self.id(), failures })
     }
 
     /// Gives space back to the devices, as far as they can.
     pub fn discard(&self, offset: u64, len: u64) {
-        let _ = (offset, len);
-        unimplemented!()
+        if self.contains(offset, usize::try_from(len).unwrap_or(usize::MAX)).is_err() {
+            return;
+        }
+        for leaf in self.leaves.iter().filter(|leaf| leaf.is_writable()) {
+            if let Some(device) = leaf.device() {
+                // Advice: a device that cannot keeps the space.
+                let _ = device.discard(Leaf::device_offset(offset), len);
+            }
+        }
     }
 }
+
+/// Reads from one leaf and judges.
+fn read_leaf(
+    leaf: &Arc<Leaf>,
+    range: BlockRange,
+    class: IoClass,
+    stale: bool,
+    accept: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<Buffer, LeafFailure> {
+    // Whole sectors: a device with large ones gives nothing else.
+    let whole = range.len.next_multiple_of(1 << leaf.ashift());
+    let data = leaf
+        .read(Leaf::device_offset(range.offset), whole, class)
+        .map_err(|failure| leaf.port().failure(failure))?;
+    let data = if whole == range.len { data } else { data.slice(0..range.len) };
+    if accept(&data) {
+        return Ok(data);
+    }
+    if stale {
+        return Err(leaf.port().failure(Failure::Missing));
+    }
+    leaf.port().meters.checksum_errors.increment();
+    Err(leaf.port().failure(Failure::Checksum))
+}
+
+#[cfg(test)]
+mod tests;

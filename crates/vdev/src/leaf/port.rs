@@ -1,0 +1,301 @@
+//! The device of a leaf with everything that is counted and remembered about its use.
+
+use super::meters::Meters;
+use crate::{Condition, Failure, IoClass, LeafConfig, LeafFailure, TxgRanges, VdevAux, VdevState};
+use base::Txg;
+use base::clock::monotonic_ns;
+use base::lock::{LockClass, Mutex, RwLock, rank};
+use device::{BlockDevice, DeviceError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sys::{Buffer, BufferMut};
+
+static DEVICE_CLASS: LockClass = LockClass::new("vdev.device", rank::VDEV + 40);
+static CONDITION_CLASS: LockClass = LockClass::new("vdev.condition", rank::VDEV + 41);
+static MISSING_CLASS: LockClass = LockClass::new("vdev.missing", rank::VDEV + 42);
+static UNFLUSHED_CLASS: LockClass = LockClass::new("vdev.unflushed", rank::VDEV + 43);
+
+/// How many bytes of writes may be waiting for a flush; beyond, the device is flushed at once, so
+/// that what must be kept against a failing flush stays bounded.
+const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
+/// An operation that takes longer is counted as slow.
+const SLOW_NS: u64 = 30_000_000_000;
+
+/// A finished write that no flush has covered yet.
+struct Unflushed {
+    offset: u64,
+    data: Buffer,
+    txg: Txg,
+}
+
+#[derive(Default)]
+struct UnflushedList {
+    writes: Vec<Unflushed>,
+    bytes: usize,
+}
+
+/// See the module.
+pub(crate) struct Port {
+    pub(crate) config: LeafConfig,
+    pub(crate) path: Arc<str>,
+    device: RwLock<Option<Arc<dyn BlockDevice>>>,
+    condition: Mutex<Condition>,
+    /// Follows `condition` and `device`: read without a lock before each operation.
+    usable: AtomicBool,
+    changed: AtomicBool,
+    probing: AtomicBool,
+    missing: Mutex<TxgRanges>,
+    has_missing: AtomicBool,
+    unflushed: Mutex<UnflushedList>,
+    active: AtomicUsize,
+    pub(crate) meters: Arc<Meters>,
+}
+
+impl Port {
+    pub(crate) fn new(config: LeafConfig, device: Option<Arc<dyn BlockDevice>>) -> Self {
+        let condition = match device {
+            Some(_) => Condition::HEALTHY,
+            None => Condition::new(VdevState::CantOpen, VdevAux::OpenFailed),
+        };
+        Self {
+            path: config.path.as_str().into(),
+            meters: Meters::new(config.guid),
+            config,
+            usable: AtomicBool::new(device.is_some()),
+            device: RwLock::new(&DEVICE_CLASS, device),
+            condition: Mutex::new(&CONDITION_CLASS, condition),
+            changed: AtomicBool::new(false),
+            probing: AtomicBool::new(false),
+            missing: Mutex::new(&MISSING_CLASS, TxgRanges::new()),
+            has_missing: AtomicBool::new(false),
+            unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedList::default()),
+            active: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn device(&self) -> Option<Arc<dyn BlockDevice>> {
+        self.device.read().clone()
+    }
+
+    pub(crate) fn set_device(&self, device: Option<Arc<dyn BlockDevice>>) {
+        let present = device.is_some();
+        *self.device.write() = device;
+        let condition = self.condition();
+        self.usable.store(present && condition.state.is_usable(), Ordering::Release);
+    }
+
+    pub(crate) fn condition(&self) -> Condition {
+        *self.condition.lock()
+    }
+
+    pub(crate) fn set_condition(&self, new: Condition) {
+        let present = self.device.read().is_some();
+        let mut condition = self.condition.lock();
+        if *condition != new {
+            *condition = new;
+            self.changed.store(true, Ordering::Release);
+        }
+        self.usable.store(present && new.state.is_usable(), Ordering::Release);
+    }
+
+    pub(crate) fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        self.usable.load(Ordering::Acquire)
+    }
+
+    /// Operations in flight on the device.
+    pub(crate) fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn missing(&self) -> TxgRanges {
+        self.missing.lock().clone()
+    }
+
+    pub(crate) fn misses(&self, txg: Txg) -> bool {
+        self.has_missing.load(Ordering::Acquire) && self.missing.lock().contains(txg)
+    }
+
+    pub(crate) fn set_missing(&self, new: TxgRanges) {
+        let mut missing = self.missing.lock();
+        self.has_missing.store(!new.is_empty(), Ordering::Release);
+        *missing = new;
+        self.changed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn note_missing(&self, txg: Txg) {
+        let mut missing = self.missing.lock();
+        if !missing.contains(txg) {
+            missing.add(txg, 1);
+            self.has_missing.store(true, Ordering::Release);
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn failure(&self, failure: Failure) -> LeafFailure {
+        LeafFailure { leaf: self.config.guid, path: Arc::clone(&self.path), failure }
+    }
+
+    fn usable_device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        match self.device() {
+            Some(device) if self.is_usable() => Ok(device),
+            _ => {
+                let condition = self.condition();
+                Err(Failure::Unavailable(condition.state, condition.aux))
+            }
+        }
+    }
+
+    /// Does one device operation of `bytes` bytes, counted.
+    fn operate<T>(
+        &self,
+        class: IoClass,
+        bytes: usize,
+        operation: impl FnOnce() -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let meters = self.meters.class(class);
+        self.active.fetch_add(1, Ordering::Relaxed);
+        meters.depth.add(1);
+        let start_ns = monotonic_ns();
+        let result = operation();
+        let taken_ns = monotonic_ns().saturating_sub(start_ns);
+        meters.depth.add(-1);
+        self.active.fetch_sub(1, Ordering::Relaxed);
+        meters.latency_ns.record(taken_ns);
+        meters.bytes.add(bytes as u64);
+        if taken_ns > SLOW_NS {
+            self.meters.slow.increment();
+        }
+        result
+    }
+
+    /// Reads from the device, whatever its queue may hold.
+    pub(crate) fn read(&self, offset: u64, len: usize, class: IoClass) -> Result<Buffer, Failure> {
+        let device = self.usable_device()?;
+        let mut data = BufferMut::scratch(len);
+        match self.operate(class, len, || device.read(offset, &mut data)) {
+            Ok(()) => Ok(data.freeze()),
+            Err(error) => {
+                self.meters.read_errors.increment();
+                self.after_error(&*device, &error);
+                Err(Failure::Device(error))
+            }
+        }
+    }
+
+    /// Writes pieces that lie one after the other, each with its txg.
+    pub(crate) fn write(
+        &self,
+        offset: u64,
+        pieces: &[(Buffer, Txg)],
+        class: IoClass,
+    ) -> Result<(), Failure> {
+        let device = self.usable_device()?;
+        let slices: Vec<&[u8]> = pieces.iter().map(|piece| &piece.0[..]).collect();
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        self.operate(class, bytes, || device.write_vectored(offset, &slices))
+            .map_err(Failure::Device)?;
+        let full = {
+            let mut unflushed = self.unflushed.lock();
+            let mut at = offset;
+            for (data, txg) in pieces {
+                unflushed.writes.push(Unflushed { offset: at, data: data.clone(), txg: *txg });
+                at += data.len() as u64;
+            }
+            unflushed.bytes += bytes;
+            unflushed.bytes > UNFLUSHED_BYTES_MAX
+        };
+        if full {
+            // A failure here is not lost: the device stays failed, so the flush that someone
+            // waits for, and every write until then, reports it.
+            let _ = self.flush();
+        }
+        Ok(())
+    }
+
+    /// Notes a write that failed for good, and finds out whether the device is still there.
+    pub(crate) fn write_failed(&self, txg: Txg, failure: &Failure) {
+        self.note_missing(txg);
+        if let Failure::Device(error) = failure {
+            self.meters.write_errors.increment();
+            if let Some(device) = self.device() {
+                self.after_error(&*device, error);
+            }
+        }
+    }
+
+    /// Makes the finished writes durable. When that fails they are kept: see [`Port::rewrite`].
+    pub(crate) fn flush(&self) -> Result<(), DeviceError> {
+        let Some(device) = self.device() else {
+            return Err(DeviceError::NotFound { device: Arc::clone(&self.path) });
+        };
+        let taken = std::mem::take(&mut *self.unflushed.lock());
+        let result = self.meters.flushing(|| device.flush());
+        if result.is_err() {
+            let mut unflushed = self.unflushed.lock();
+            let newer = std::mem::replace(&mut *unflushed, taken);
+            unflushed.writes.extend(newer.writes);
+            unflushed.bytes += newer.bytes;
+        }
+        result
+    }
+
+    /// Notes every txg with a write that may have been lost as missing.
+    pub(crate) fn note_unflushed_missing(&self) {
+        let txgs: Vec<Txg> = self.unflushed.lock().writes.iter().map(|w| w.txg).collect();
+        txgs.into_iter().for_each(|txg| self.note_missing(txg));
+    }
+
+    /// After a failed flush: writes everything since the last good flush again, and flushes.
+    pub(crate) fn rewrite(&self) -> Result<(), DeviceError> {
+        let Some(device) = self.device() else {
+            return Ok(());
+        };
+        if device.failure().is_none() {
+            return Ok(());
+        }
+        device.clear_failure();
+        let writes: Vec<(u64, Buffer)> =
+            self.unflushed.lock().writes.iter().map(|w| (w.offset, w.data.clone())).collect();
+        for (offset, data) in writes {
+            device.write(offset, &data)?;
+        }
+        self.flush()
+    }
+
+    /// After an I/O error: a leaf of which no label can be read (or, when writable, written back)
+    /// is out of use. A failed flush and a full host are other people's concern: the pool stops.
+    fn after_error(&self, device: &dyn BlockDevice, error: &DeviceError) {
+        let other = matches!(error, DeviceError::HostFull { .. } | DeviceError::FlushFailed { .. });
+        if other || self.probing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if !probe(device) && self.is_usable() {
+            let condition = if error.is_gone() {
+                Condition::new(VdevState::Removed, VdevAux::None)
+            } else {
+                Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded)
+            };
+            self.set_condition(condition);
+        }
+        self.probing.store(false, Ordering::Release);
+    }
+}
+
+/// Whether the boot environment block of some label can be read and, on a writable device, be
+/// written back unchanged.
+pub(crate) fn probe(device: &dyn BlockDevice) -> bool {
+    const BLOCK: usize = 8 << 10;
+    let mut block = BufferMut::scratch(BLOCK);
+    (1..4).any(|label| {
+        let Some(start) = crate::geometry::label_offset(device.size(), label) else {
+            return false;
+        };
+        let offset = start + BLOCK as u64;
+        device.read(offset, &mut block).is_ok()
+            && (!device.is_writable() || device.write(offset, &block).is_ok())
+    })
+}

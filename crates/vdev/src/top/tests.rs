@@ -1,0 +1,195 @@
+use super::*;
+use crate::testing::MemoryDevice;
+use crate::{DATA_START, LeafConfig};
+use device::BlockDevice;
+
+const SIZE: usize = 65 << 20;
+
+fn leaf(guid: u64, device: &Arc<MemoryDevice>) -> Arc<Leaf> {
+    let config = LeafConfig { guid: Guid(guid), path: format!("/d{guid}"), ashift: 12 };
+    Leaf::new(config, Some(Arc::clone(device) as Arc<dyn BlockDevice>))
+}
+
+fn top(devices: &[Arc<MemoryDevice>]) -> Arc<Top> {
+    let leaves = devices.iter().zip(1..).map(|(d, i)| Node::Leaf(leaf(i, d)));
+    let node = Node::Interior(Interior {
+        guid: Guid(99),
+        kind: InteriorKind::Mirror,
+        children: leaves.collect(),
+    });
+    let asize = 60 << 20;
+    Top::new(TopConfig { id: VdevId(0), guid: Guid(99), ashift: 12, asize }, node)
+}
+
+fn pair() -> ([Arc<MemoryDevice>; 2], Arc<Top>) {
+    let devices = [MemoryDevice::new(SIZE), MemoryDevice::new(SIZE)];
+    let top = top(&devices);
+    (devices, top)
+}
+
+fn range(offset: u64, len: usize) -> BlockRange {
+    BlockRange { offset, len, birth: Txg(5) }
+}
+
+fn put(top: &Top, offset: u64, byte: u8, len: usize) -> Arc<WriteGroup> {
+    let group = WriteGroup::new(Txg(5));
+    let data = Buffer::from_slice(&vec![byte; len]);
+    top.write(offset, data, IoClass::AsyncWrite, &group);
+    group
+}
+
+fn is(byte: u8) -> impl FnMut(&[u8]) -> bool {
+    move |bytes| bytes.iter().all(|b| *b == byte)
+}
+
+#[test]
+fn every_side_gets_every_write() {
+    let (devices, top) = pair();
+    let group = put(&top, 8192, 7, 4096);
+    let queued = top.read(range(8192, 4096), IoClass::SyncRead, &mut is(7)).unwrap();
+    assert!(queued.failures.is_empty(), "served from the queue or the device");
+    group.wait().unwrap();
+    top.flush().unwrap();
+    for device in &devices {
+        let at = DATA_START as usize + 8192;
+        assert!(device.bytes.lock().unwrap()[at..at + 4096].iter().all(|b| *b == 7));
+        assert!(device.flushes.load(Ordering::Relaxed) >= 1);
+    }
+}
+
+#[test]
+fn a_bad_copy_is_healed_from_the_good_one() {
+    let (devices, top) = pair();
+    put(&top, 0, 7, 8192).wait().unwrap();
+    devices[0].bytes.lock().unwrap()[DATA_START as usize + 100] ^= 1;
+    // Offset 0 is asked of the first side first.
+    let outcome = top.read(range(0, 8192), IoClass::SyncRead, &mut is(7)).unwrap();
+    assert_eq!((outcome.failures.len(), outcome.healed), (1, 1));
+    assert_eq!(outcome.failures[0].failure, Failure::Checksum);
+    assert_eq!(top.leaves()[0].errors().checksum, 1);
+    assert_eq!(devices[0].bytes.lock().unwrap()[DATA_START as usize + 100], 7);
+    let again = top.read(range(0, 8192), IoClass::SyncRead, &mut is(7)).unwrap();
+    assert!(again.failures.is_empty());
+}
+
+#[test]
+fn a_dead_side_is_faulted_and_the_other_serves() {
+    let (devices, top) = pair();
+    put(&top, 0, 7, 4096).wait().unwrap();
+    devices[0].fail_reads.store(true, Ordering::Relaxed);
+    devices[0].fail_writes.store(true, Ordering::Relaxed);
+    let outcome = top.read(range(0, 4096), IoClass::SyncRead, &mut is(7)).unwrap();
+    assert_eq!((outcome.failures.len(), outcome.healed), (1, 0));
+    let condition = Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded);
+    assert_eq!(top.leaves()[0].condition(), condition);
+    assert_eq!(top.condition().state, VdevState::Degraded);
+    assert!(top.leaves()[0].take_changed());
+    put(&top, 4096, 8, 4096).wait().unwrap();
+    assert!(top.leaves()[0].misses(Txg(5)) && !top.leaves()[1].misses(Txg(5)));
+    // It comes back: the stale copy is asked last and not blamed.
+    devices[0].fail_reads.store(false, Ordering::Relaxed);
+    devices[0].fail_writes.store(false, Ordering::Relaxed);
+    top.leaves()[0].clear().unwrap();
+    assert_eq!(top.condition(), Condition::HEALTHY);
+    let outcome = top.read(range(4096, 4096), IoClass::SyncRead, &mut is(8)).unwrap();
+    assert!(outcome.failures.is_empty());
+    assert_eq!(top.leaves()[0].errors(), crate::ErrorCounts::default());
+    let scrubbed = top.scrub(range(4096, 4096), &mut is(8)).unwrap();
+    assert_eq!((scrubbed.failures.len(), scrubbed.healed), (1, 1));
+    let scrubbed = top.scrub(range(4096, 4096), &mut is(8)).unwrap();
+    assert!(scrubbed.failures.is_empty());
+}
+
+#[test]
+fn a_write_that_no_side_takes_is_given_back() {
+    let (devices, top) = pair();
+    for device in &devices {
+        device.bad_byte.store(DATA_START as usize + 5000, Ordering::Relaxed);
+    }
+    let group = WriteGroup::new(Txg(5));
+    for i in 0..4u64 {
+        let data = Buffer::from_slice(&[i as u8 + 1; 4096]);
+        top.write(i * 4096, data, IoClass::AsyncWrite, &group);
+    }
+    let error = group.wait().unwrap_err();
+    assert!(matches!(error, VdevError::WriteFailed { offset: 4096, .. }), "{error}");
+    let failed = group.take_failed();
+    assert_eq!(failed.len(), 1, "the neighbours of the bad sector are written");
+    assert_eq!((failed[0].offset, &failed[0].data[..]), (4096, &[2; 4096][..]));
+    assert!(group.wait().is_ok(), "taken");
+    devices[1].bad_byte.store(usize::MAX, Ordering::Relaxed);
+    for write in failed {
+        top.write(write.offset, write.data, write.class, &group);
+    }
+    group.wait().unwrap();
+}
+
+#[test]
+fn all_sides_wrong_is_a_checksum_error_that_names_them() {
+    let (_devices, top) = pair();
+    let error = top.read(range(0, 4096), IoClass::SyncRead, &mut is(7)).unwrap_err();
+    assert!(error.is_checksum());
+    let text = error.to_string();
+    assert!(text.contains("/d1: checksum mismatch; /d2: checksum mismatch"), "{text}");
+}
+
+#[test]
+fn a_failed_flush_keeps_the_writes_for_later() {
+    let device = MemoryDevice::new(SIZE);
+    let top = top(std::slice::from_ref(&device));
+    put(&top, 0, 7, 4096).wait().unwrap();
+    device.fail_flush.store(true, Ordering::Relaxed);
+    assert!(matches!(top.flush(), Err(VdevError::FlushFailed { .. })));
+    assert!(put(&top, 4096, 8, 4096).wait().is_err(), "refused until cleared");
+    // What a kernel does after a failed flush: the dirty pages are gone.
+    device.bytes.lock().unwrap()[DATA_START as usize..][..4096].fill(0);
+    device.fail_flush.store(false, Ordering::Relaxed);
+    top.leaves()[0].clear().unwrap();
+    top.flush().unwrap();
+    assert!(device.bytes.lock().unwrap()[DATA_START as usize..][..4096].iter().all(|b| *b == 7));
+}
+
+#[test]
+fn one_side_that_cannot_flush_is_taken_out() {
+    let (devices, top) = pair();
+    put(&top, 0, 7, 4096).wait().unwrap();
+    devices[1].fail_flush.store(true, Ordering::Relaxed);
+    top.flush().unwrap();
+    let condition = Condition::new(VdevState::Faulted, VdevAux::IoFailure);
+    assert_eq!(top.leaves()[1].condition(), condition);
+    assert!(top.leaves()[1].misses(Txg(5)));
+    top.flush().unwrap();
+}
+
+#[test]
+fn short_blocks_are_padded_to_sectors() {
+    let (devices, top) = pair();
+    devices[0].bytes.lock().unwrap()[DATA_START as usize..][..4096].fill(0xee);
+    put(&top, 0, 7, 512).wait().unwrap();
+    let outcome = top.read(range(0, 512), IoClass::SyncRead, &mut is(7)).unwrap();
+    assert_eq!(outcome.data.len(), 512);
+    let bytes = devices[0].bytes.lock().unwrap();
+    assert!(bytes[DATA_START as usize + 512..][..3584].iter().all(|b| *b == 0));
+}
+
+#[test]
+fn nothing_outside_is_touched() {
+    let (_devices, top) = pair();
+    let beyond = range(60 << 20, 512);
+    let read = top.read(beyond, IoClass::SyncRead, &mut is(0));
+    assert!(matches!(read, Err(VdevError::OutOfRange { .. })));
+    assert!(put(&top, u64::MAX - 4095, 1, 4096).wait().is_err());
+    assert_eq!(top.leaves()[0].errors().write, 0);
+}
+
+#[test]
+fn mirrors_are_as_their_children_are() {
+    let c = Condition::new;
+    let (ok, off) = (Condition::HEALTHY, c(VdevState::Offline, VdevAux::None));
+    let gone = c(VdevState::CantOpen, VdevAux::OpenFailed);
+    assert_eq!(mirror_condition(&[ok, ok]), ok);
+    assert_eq!(mirror_condition(&[ok, off]).state, VdevState::Degraded);
+    let all_offline = c(VdevState::Offline, VdevAux::ChildrenOffline);
+    assert_eq!(mirror_condition(&[off, off]), all_offline);
+    assert_eq!(mirror_condition(&[off, gone]), c(VdevState::CantOpen, VdevAux::NoReplicas));
+}
