@@ -3,6 +3,7 @@
 use crate::{VdevAux, VdevState};
 use base::{Guid, VdevId};
 use device::DeviceError;
+use format::FormatError;
 use std::fmt;
 use std::sync::Arc;
 
@@ -95,15 +96,16 @@ pub enum VdevError {
     /// One leaf's device failed in an operation that concerns that leaf alone.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The leaf is not in a state to be asked.
-    #[error("{path}: {state} ({aux})")]
-    Unavailable {
+    /// One leaf could not do what concerns that leaf alone.
+    #[error("{0}")]
+    Leaf(LeafFailure),
+    /// What is to be written does not fit the format.
+    #[error("{path}: {error}")]
+    Format {
         /// The leaf's path.
         path: Arc<str>,
-        /// Its state.
-        state: VdevState,
-        /// Why.
-        aux: VdevAux,
+        /// What does not fit.
+        error: FormatError,
     },
     /// The device is too small to hold the labels and anything else.
     #[error("{device}: {size} bytes are too few: a device needs at least 64 MiB")]
@@ -113,6 +115,12 @@ pub enum VdevError {
         /// Its size in bytes.
         size: u64,
     },
+}
+
+impl From<LeafFailure> for VdevError {
+    fn from(failure: LeafFailure) -> Self {
+        Self::Leaf(failure)
+    }
 }
 
 impl VdevError {

@@ -3,12 +3,12 @@
 mod meters;
 mod port;
 
-use crate::geometry::{DATA_START, OVERHEAD, usable_size};
 use crate::group::Ticket;
 use crate::queue::{Queue, QueueConfig};
 use crate::{Condition, Failure, IoClass, TxgRanges, VdevAux, VdevError, VdevState};
 use base::{Guid, Txg};
 use device::BlockDevice;
+use format::label;
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
 
@@ -58,13 +58,20 @@ impl Leaf {
         queue: QueueConfig,
     ) -> Arc<Self> {
         let port = Arc::new(Port::new(config, device));
-        let leaf = Self { queue: Queue::new(Arc::clone(&port), queue), port };
+        let leaf = Self {
+            queue: Queue::new(Arc::clone(&port), queue),
+            port,
+        };
         leaf.start_if_writable();
         Arc::new(leaf)
     }
 
     fn start_if_writable(&self) {
-        if self.port.device().is_some_and(|device| device.is_writable()) {
+        if self
+            .port
+            .device()
+            .is_some_and(|device| device.is_writable())
+        {
             self.queue.start();
         }
     }
@@ -96,13 +103,15 @@ impl Leaf {
     /// The device's size rounded down to 256 KiB; 0 if it is not open.
     #[must_use]
     pub fn psize(&self) -> u64 {
-        self.port.device().map_or(0, |device| usable_size(device.size()))
+        self.port
+            .device()
+            .map_or(0, |device| label::usable_device_size(device.size()))
     }
 
     /// The size of the allocatable area: [`Leaf::psize`] less labels and boot area.
     #[must_use]
     pub fn asize(&self) -> u64 {
-        self.psize().saturating_sub(OVERHEAD)
+        self.psize().saturating_sub(label::RESERVED)
     }
 
     /// How the leaf is.
@@ -138,7 +147,11 @@ impl Leaf {
     /// Whether the leaf can be written.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.port.is_usable() && self.port.device().is_some_and(|device| device.is_writable())
+        self.port.is_usable()
+            && self
+                .port
+                .device()
+                .is_some_and(|device| device.is_writable())
     }
 
     /// Errors since import or the last clear.
@@ -252,7 +265,10 @@ impl Leaf {
 
     /// Whether writes to this place of the device are under way.
     pub(crate) fn has_newer(&self, offset: u64, len: usize) -> bool {
-        !self.queue.newer_than_device(offset..offset + len as u64).is_empty()
+        !self
+            .queue
+            .newer_than_device(offset..offset + len as u64)
+            .is_empty()
     }
 
     pub(crate) fn port(&self) -> &Port {
@@ -261,8 +277,35 @@ impl Leaf {
 
     /// Byte of the device that a DVA's offset stands for.
     pub(crate) const fn device_offset(offset: u64) -> u64 {
-        offset + DATA_START
+        offset + label::DATA_START
     }
+}
+
+/// How a leaf on `device` would be, before its labels are looked at: whether the device is large
+/// enough for `asize_min` bytes of data, its sectors fit, and it can be read (and written).
+#[must_use]
+pub fn examine(device: &dyn BlockDevice, asize_min: u64, ashift: u32) -> Condition {
+    let cannot = |aux| Condition::new(VdevState::CantOpen, aux);
+    if label::usable_device_size(device.size()) < label::DEVICE_SIZE_MIN {
+        return cannot(VdevAux::TooSmall);
+    }
+    if label::leaf_asize(device.size()) < asize_min {
+        return cannot(VdevAux::BadLabel);
+    }
+    let sector = device.sector_size();
+    if sector > 1 << *label::ASHIFT_RANGE.end() {
+        return cannot(VdevAux::AshiftTooBig);
+    }
+    if !label::ASHIFT_RANGE.contains(&ashift) {
+        return cannot(VdevAux::BadAshift);
+    }
+    if sector > 1 << ashift {
+        return cannot(VdevAux::BadLabel);
+    }
+    if !port::probe(device) {
+        return Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded);
+    }
+    Condition::HEALTHY
 }
 
 impl Drop for Leaf {

@@ -7,23 +7,26 @@
 
 mod dtl;
 mod error;
-mod geometry;
 mod group;
 mod io;
+mod labels;
 mod leaf;
 mod queue;
 mod state;
-mod top;
 #[cfg(test)]
 mod testing;
+mod top;
 mod tree;
 
 pub use dtl::TxgRanges;
 pub use error::{Failure, LeafFailure, VdevError};
-pub use geometry::DATA_START;
 pub use group::{FailedWrite, WriteGroup};
 pub use io::{BlockRange, IoClass, ReadOutcome};
-pub use leaf::{ClassStatistics, ErrorCounts, Leaf, LeafConfig, LeafStatistics};
+pub use labels::{
+    DeviceLabels, LabelConfig, LabelPair, LabelProblem, UberblockCandidate, clear_labels,
+    read_labels,
+};
+pub use leaf::{ClassStatistics, ErrorCounts, Leaf, LeafConfig, LeafStatistics, examine};
 pub use state::{Condition, VdevAux, VdevState};
 pub use top::{Interior, InteriorKind, Node, ScrubOutcome, Top, TopConfig};
 pub use tree::VdevTree;

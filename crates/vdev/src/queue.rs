@@ -8,8 +8,8 @@
 use crate::group::Ticket;
 use crate::leaf::Port;
 use crate::{Failure, IoClass};
-use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::Txg;
+use base::lock::{Condvar, LockClass, Mutex, rank};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -38,7 +38,11 @@ pub(crate) struct QueueConfig {
 
 impl Default for QueueConfig {
     fn default() -> Self {
-        Self { bytes_max: 32 << 20, start_bytes: 512 << 10, threads: 2 }
+        Self {
+            bytes_max: 32 << 20,
+            start_bytes: 512 << 10,
+            threads: 2,
+        }
     }
 }
 
@@ -93,7 +97,9 @@ static THREADS_CLASS: LockClass = LockClass::new("vdev.queue.threads", rank::VDE
 
 impl State {
     fn is_busy(&self, range: &Range<u64>) -> bool {
-        self.busy.iter().any(|busy| busy.range.start < range.end && range.start < busy.range.end)
+        self.busy
+            .iter()
+            .any(|busy| busy.range.start < range.end && range.start < busy.range.end)
     }
 
     /// Pending writes that overlap `range`, by rising offset.
@@ -102,7 +108,10 @@ impl State {
         // range can reach into it.
         let before = self.pending.range(..range.start).next_back();
         let before = before.filter(|(offset, p)| **offset + p.data.len() as u64 > range.start);
-        before.into_iter().chain(self.pending.range(range)).map(|(offset, p)| (*offset, p))
+        before
+            .into_iter()
+            .chain(self.pending.range(range))
+            .map(|(offset, p)| (*offset, p))
     }
 
     /// Takes the next writes that can go to the device.
@@ -118,7 +127,11 @@ impl State {
         let start = urgent
             .or_else(|| self.pending.range(self.cursor..).find_map(free))
             .or_else(|| self.pending.range(..self.cursor).find_map(free))?;
-        let mut run = Run { range: start..start, pieces: Vec::new(), tickets: Vec::new() };
+        let mut run = Run {
+            range: start..start,
+            pieces: Vec::new(),
+            tickets: Vec::new(),
+        };
         while let Some(pending) = self.pending.get(&run.range.end) {
             let end = run.range.end + pending.data.len() as u64;
             let fits = (end - start) as usize <= RUN_BYTES_MAX && run.pieces.len() < RUN_PIECES_MAX;
@@ -126,10 +139,15 @@ impl State {
                 break;
             }
             let offset = run.range.end;
-            let Some(pending) = self.pending.remove(&offset) else { break };
+            let Some(pending) = self.pending.remove(&offset) else {
+                break;
+            };
             self.urgent.remove(&offset);
             run.range.end = end;
-            let txg = pending.tickets.last().map_or(Txg(0), |ticket| ticket.group().txg());
+            let txg = pending
+                .tickets
+                .last()
+                .map_or(Txg(0), |ticket| ticket.group().txg());
             run.pieces.push((pending.data, txg));
             run.tickets.push(pending.tickets);
         }
@@ -191,7 +209,10 @@ impl Queue {
                 ticket.report(Err(self.port.failure(failure)));
                 return;
             }
-            let replaces = state.pending.get(&offset).is_some_and(|p| p.data.len() == len);
+            let replaces = state
+                .pending
+                .get(&offset)
+                .is_some_and(|p| p.data.len() == len);
             let full = state.bytes + len > self.config.bytes_max && !state.pending.is_empty();
             if replaces || (!full && state.overlapping(range.clone()).next().is_none()) {
                 break;
@@ -230,7 +251,10 @@ impl Queue {
             }
             Entry::Vacant(place) => {
                 state.bytes += data.len();
-                place.insert(Pending { data, tickets: vec![ticket] });
+                place.insert(Pending {
+                    data,
+                    tickets: vec![ticket],
+                });
                 self.count.fetch_add(1, Ordering::Release);
                 let bytes = i64::try_from(state.bytes).unwrap_or(i64::MAX);
                 self.port.meters.queued_bytes.set(bytes);
@@ -301,7 +325,11 @@ impl Queue {
                 offset = end;
             }
         }
-        found.extend(state.overlapping(range).map(|(offset, p)| (offset, p.data.clone())));
+        found.extend(
+            state
+                .overlapping(range)
+                .map(|(offset, p)| (offset, p.data.clone())),
+        );
         found
     }
 
@@ -327,7 +355,12 @@ impl Queue {
     }
 
     fn execute(&self, run: Run) {
-        let class = run.tickets.iter().flatten().next().map_or(IoClass::AsyncWrite, |t| t.class());
+        let class = run
+            .tickets
+            .iter()
+            .flatten()
+            .next()
+            .map_or(IoClass::AsyncWrite, |t| t.class());
         self.port.meters.merged.add(run.pieces.len() as u64 - 1);
         let start = run.range.start;
         let results = match self.port.write(start, &run.pieces, class) {
@@ -352,16 +385,23 @@ impl Queue {
         self.finish(&run);
         for (result, tickets) in results.into_iter().zip(run.tickets) {
             let result = result.map_err(|failure| self.port.failure(failure));
-            tickets.iter().for_each(|ticket| ticket.report(result.clone()));
+            tickets
+                .iter()
+                .for_each(|ticket| ticket.report(result.clone()));
         }
     }
 
     /// Forgets a run that is on the device.
     fn finish(&self, run: &Run) {
         let mut state = self.state.lock();
-        state.busy.retain(|busy| busy.range.start != run.range.start);
+        state
+            .busy
+            .retain(|busy| busy.range.start != run.range.start);
         self.count.fetch_sub(run.pieces.len(), Ordering::Release);
-        self.port.meters.queued_bytes.set(i64::try_from(state.bytes).unwrap_or(i64::MAX));
+        self.port
+            .meters
+            .queued_bytes
+            .set(i64::try_from(state.bytes).unwrap_or(i64::MAX));
         if state.waiters > 0 {
             self.progress.notify_all();
         }

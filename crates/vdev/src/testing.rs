@@ -22,14 +22,23 @@ pub(crate) struct MemoryDevice {
 
 impl MemoryDevice {
     pub(crate) fn new(size: usize) -> Arc<Self> {
-        let device = Self { bytes: Mutex::new(vec![0; size]), ..Self::default() };
+        let device = Self {
+            bytes: Mutex::new(vec![0; size]),
+            ..Self::default()
+        };
         device.bad_byte.store(usize::MAX, Ordering::Relaxed);
         Arc::new(device)
     }
 
     fn error(&self, operation: Operation, offset: u64, len: usize) -> DeviceError {
         let device = "memory".into();
-        DeviceError::Io { device, operation, offset, len: len as u64, error: Errno::IO }
+        DeviceError::Io {
+            device,
+            operation,
+            offset,
+            len: len as u64,
+            error: Errno::IO,
+        }
     }
 }
 
@@ -60,7 +69,10 @@ impl BlockDevice for MemoryDevice {
         let start = offset as usize;
         let bad = self.bad_byte.load(Ordering::Relaxed);
         if self.failed.load(Ordering::Relaxed) {
-            return Err(DeviceError::FlushFailed { device: "memory".into(), error: Errno::IO });
+            return Err(DeviceError::FlushFailed {
+                device: "memory".into(),
+                error: Errno::IO,
+            });
         }
         if self.fail_writes.load(Ordering::Relaxed) || (start..start + len).contains(&bad) {
             return Err(self.error(Operation::Write, offset, len));
@@ -79,7 +91,10 @@ impl BlockDevice for MemoryDevice {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         if self.failed.load(Ordering::Relaxed) || self.fail_flush.load(Ordering::Relaxed) {
             self.failed.store(true, Ordering::Relaxed);
-            return Err(DeviceError::FlushFailed { device: "memory".into(), error: Errno::IO });
+            return Err(DeviceError::FlushFailed {
+                device: "memory".into(),
+                error: Errno::IO,
+            });
         }
         Ok(())
     }
@@ -106,7 +121,10 @@ impl BlockDevice for MemoryDevice {
 
     fn failure(&self) -> Option<DeviceError> {
         let failed = self.failed.load(Ordering::Relaxed);
-        failed.then(|| DeviceError::FlushFailed { device: "memory".into(), error: Errno::IO })
+        failed.then(|| DeviceError::FlushFailed {
+            device: "memory".into(),
+            error: Errno::IO,
+        })
     }
 
     fn clear_failure(&self) {

@@ -100,7 +100,10 @@ impl Node {
 /// How a mirror with such children is.
 fn mirror_condition(children: &[Condition]) -> Condition {
     let usable = children.iter().filter(|c| c.state.is_usable()).count();
-    let healthy = children.iter().filter(|c| c.state == VdevState::Healthy).count();
+    let healthy = children
+        .iter()
+        .filter(|c| c.state == VdevState::Healthy)
+        .count();
     if usable == 0 {
         let offline = |c: &Condition| matches!(c.state, VdevState::Offline);
         if !children.is_empty() && children.iter().all(offline) {
@@ -139,7 +142,12 @@ impl Top {
     pub fn new(config: TopConfig, node: Node) -> Arc<Self> {
         let mut leaves = Vec::new();
         node.gather(&mut leaves);
-        Arc::new(Self { asize: AtomicU64::new(config.asize), config, node, leaves })
+        Arc::new(Self {
+            asize: AtomicU64::new(config.asize),
+            config,
+            node,
+            leaves,
+        })
     }
 
     /// Its configuration as it was at the beginning; see [`Top::asize`].
@@ -174,7 +182,12 @@ impl Top {
     /// The size that its leaves have room for: that of the smallest.
     #[must_use]
     pub fn asize_possible(&self) -> u64 {
-        self.leaves.iter().map(|leaf| leaf.asize()).filter(|size| *size > 0).min().unwrap_or(0)
+        self.leaves
+            .iter()
+            .map(|leaf| leaf.asize())
+            .filter(|size| *size > 0)
+            .min()
+            .unwrap_or(0)
     }
 
     /// Its vdevs as a tree.
@@ -207,7 +220,12 @@ impl Top {
         if offset.checked_add(len).is_some_and(|end| end <= asize) {
             return Ok(());
         }
-        Err(VdevError::OutOfRange { vdev: self.id(), offset, len, asize })
+        Err(VdevError::OutOfRange {
+            vdev: self.id(),
+            offset,
+            len,
+            asize,
+        })
     }
 
     /// `data` with zeros up to a whole number of the vdev's sectors.
@@ -257,7 +275,11 @@ impl Top {
             match read_leaf(leaf, range, class, stale, accept) {
                 Ok(data) => {
                     let healed = self.repair(&bad, range.offset, &data);
-                    return Ok(ReadOutcome { data, failures, healed });
+                    return Ok(ReadOutcome {
+                        data,
+                        failures,
+                        healed,
+                    });
                 }
                 Err(failure) => {
                     if !stale && !matches!(failure.failure, Failure::Unavailable(..)) {
@@ -275,7 +297,12 @@ impl Top {
             }
         }
         let (offset, len) = (range.offset, range.len as u64);
-        Err(VdevError::ReadFailed { vdev: self.id(), offset, len, failures })
+        Err(VdevError::ReadFailed {
+            vdev: self.id(),
+            offset,
+            len,
+            failures,
+        })
     }
 
     /// Reads `range` from every leaf, and gives the right bytes to those that had others or had
@@ -289,7 +316,11 @@ impl Top {
         accept: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<ScrubOutcome, VdevError> {
         self.contains(range.offset, range.len)?;
-        let mut outcome = ScrubOutcome { data: None, failures: Vec::new(), healed: 0 };
+        let mut outcome = ScrubOutcome {
+            data: None,
+            failures: Vec::new(),
+            healed: 0,
+        };
         let mut bad = Vec::new();
         for (leaf, stale) in self.order(range) {
             match read_leaf(leaf, range, IoClass::Scan, stale, accept) {
@@ -316,7 +347,9 @@ impl Top {
             if !leaf.is_writable() || leaf.has_newer(place, data.len()) {
                 return false;
             }
-            let done = leaf.write_now(place, data.clone(), IoClass::AsyncWrite, Txg(0)).is_ok();
+            let done = leaf
+                .write_now(place, data.clone(), IoClass::AsyncWrite, Txg(0))
+                .is_ok();
             if done {
                 leaf.port().meters.healed.increment();
             }
@@ -349,11 +382,19 @@ impl Top {
         if self.leaves.is_empty() {
             let failure = Failure::Unavailable(VdevState::CantOpen, VdevAux::NoReplicas);
             let path = "".into();
-            ticket.report(Err(LeafFailure { leaf: self.config.guid, path, failure }));
+            ticket.report(Err(LeafFailure {
+                leaf: self.config.guid,
+                path,
+                failure,
+            }));
         }
         for leaf in &self.leaves {
             if inside && leaf.is_writable() {
-                leaf.write(Leaf::device_offset(offset), data.clone(), Arc::clone(&ticket));
+                leaf.write(
+                    Leaf::device_offset(offset),
+                    data.clone(),
+                    Arc::clone(&ticket),
+                );
                 continue;
             }
             let condition = leaf.condition();
@@ -379,7 +420,11 @@ impl Top {
     /// If no leaf could: what was written since the last flush is kept and written again by
     /// [`Leaf::clear`]. A leaf that alone could not has missed those txgs and is out of use.
     pub fn flush(&self) -> Result<(), VdevError> {
-        let leaves: Vec<_> = self.leaves.iter().filter(|leaf| leaf.is_writable()).collect();
+        let leaves: Vec<_> = self
+            .leaves
+            .iter()
+            .filter(|leaf| leaf.is_writable())
+            .collect();
         let results: Vec<_> = match &leaves[..] {
             [only] => vec![only.port().flush()],
             several => std::thread::scope(|scope| {
@@ -388,9 +433,13 @@ impl Top {
                     scope.spawn(move || leaf.port().flush())
                 };
                 let threads: Vec<_> = several.iter().map(|leaf| flush(&leaf)).collect();
-                let gone = |leaf: &Arc<Leaf>| DeviceError::NotFound { device: leaf.path() };
+                let gone = |leaf: &Arc<Leaf>| DeviceError::NotFound {
+                    device: leaf.path(),
+                };
                 let joined = threads.into_iter().zip(several);
-                joined.map(|(t, leaf)| t.join().unwrap_or_else(|_| Err(gone(leaf)))).collect()
+                joined
+                    .map(|(t, leaf)| t.join().unwrap_or_else(|_| Err(gone(leaf))))
+                    .collect()
             }),
         };
         let any_good = results.iter().any(Result::is_ok);
@@ -407,12 +456,18 @@ impl Top {
         if any_good {
             return Ok(());
         }
-        Err(VdevError::FlushFailed { vdev: self.id(), failures })
+        Err(VdevError::FlushFailed {
+            vdev: self.id(),
+            failures,
+        })
     }
 
     /// Gives space back to the devices, as far as they can.
     pub fn discard(&self, offset: u64, len: u64) {
-        if self.contains(offset, usize::try_from(len).unwrap_or(usize::MAX)).is_err() {
+        if self
+            .contains(offset, usize::try_from(len).unwrap_or(usize::MAX))
+            .is_err()
+        {
             return;
         }
         for leaf in self.leaves.iter().filter(|leaf| leaf.is_writable()) {
@@ -437,7 +492,11 @@ fn read_leaf(
     let data = leaf
         .read(Leaf::device_offset(range.offset), whole, class)
         .map_err(|failure| leaf.port().failure(failure))?;
-    let data = if whole == range.len { data } else { data.slice(0..range.len) };
+    let data = if whole == range.len {
+        data
+    } else {
+        data.slice(0..range.len)
+    };
     if accept(&data) {
         return Ok(data);
     }

@@ -44,18 +44,12 @@ impl Allocation {
         let pool = &*POOL;
         let capacity = class_size(len);
         pool.meters.live_bytes.add(capacity as i64);
-        if let Some(class) = class_index(capacity) {
-            if let Some(pointer) = pool.classes[class].lock().pop() {
-                pool.kept_bytes.fetch_sub(capacity, Ordering::Relaxed);
-                pool.meters.reused.increment();
-                return (
-                    Self {
-                        pointer: pointer.0,
-                        capacity,
-                    },
-                    false,
-                );
-            }
+        if let Some(class) = class_index(capacity)
+            && let Some(Free(pointer)) = pool.classes[class].lock().pop()
+        {
+            pool.kept_bytes.fetch_sub(capacity, Ordering::Relaxed);
+            pool.meters.reused.increment();
+            return (Self { pointer, capacity }, false);
         }
         pool.meters.allocated.increment();
         (

@@ -78,7 +78,8 @@ impl Meters {
     pub(crate) fn flushing<T>(&self, flush: impl FnOnce() -> T) -> T {
         let start_ns = monotonic_ns();
         let result = flush();
-        self.flush_ns.record(monotonic_ns().saturating_sub(start_ns));
+        self.flush_ns
+            .record(monotonic_ns().saturating_sub(start_ns));
         result
     }
 
@@ -129,7 +130,10 @@ impl Source for Meters {
             let name = class.name();
             sink(&format!("{name}.bytes"), Value::from(&meters.bytes));
             sink(&format!("{name}.depth"), Value::from(&meters.depth));
-            sink(&format!("{name}.latency_ns"), Value::from(&meters.latency_ns));
+            sink(
+                &format!("{name}.latency_ns"),
+                Value::from(&meters.latency_ns),
+            );
         }
         sink("errors.read", Value::from(&self.read_errors));
         sink("errors.write", Value::from(&self.write_errors));

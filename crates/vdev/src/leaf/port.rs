@@ -6,6 +6,7 @@ use base::Txg;
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use device::{BlockDevice, DeviceError};
+use format::label;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sys::{Buffer, BufferMut};
@@ -81,7 +82,8 @@ impl Port {
         let present = device.is_some();
         *self.device.write() = device;
         let condition = self.condition();
-        self.usable.store(present && condition.state.is_usable(), Ordering::Release);
+        self.usable
+            .store(present && condition.state.is_usable(), Ordering::Release);
     }
 
     pub(crate) fn condition(&self) -> Condition {
@@ -95,7 +97,8 @@ impl Port {
             *condition = new;
             self.changed.store(true, Ordering::Release);
         }
-        self.usable.store(present && new.state.is_usable(), Ordering::Release);
+        self.usable
+            .store(present && new.state.is_usable(), Ordering::Release);
     }
 
     pub(crate) fn take_changed(&self) -> bool {
@@ -136,7 +139,11 @@ impl Port {
     }
 
     pub(crate) fn failure(&self, failure: Failure) -> LeafFailure {
-        LeafFailure { leaf: self.config.guid, path: Arc::clone(&self.path), failure }
+        LeafFailure {
+            leaf: self.config.guid,
+            path: Arc::clone(&self.path),
+            failure,
+        }
     }
 
     fn usable_device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
@@ -202,7 +209,11 @@ impl Port {
             let mut unflushed = self.unflushed.lock();
             let mut at = offset;
             for (data, txg) in pieces {
-                unflushed.writes.push(Unflushed { offset: at, data: data.clone(), txg: *txg });
+                unflushed.writes.push(Unflushed {
+                    offset: at,
+                    data: data.clone(),
+                    txg: *txg,
+                });
                 at += data.len() as u64;
             }
             unflushed.bytes += bytes;
@@ -230,7 +241,9 @@ impl Port {
     /// Makes the finished writes durable. When that fails they are kept: see [`Port::rewrite`].
     pub(crate) fn flush(&self) -> Result<(), DeviceError> {
         let Some(device) = self.device() else {
-            return Err(DeviceError::NotFound { device: Arc::clone(&self.path) });
+            return Err(DeviceError::NotFound {
+                device: Arc::clone(&self.path),
+            });
         };
         let taken = std::mem::take(&mut *self.unflushed.lock());
         let result = self.meters.flushing(|| device.flush());
@@ -258,8 +271,13 @@ impl Port {
             return Ok(());
         }
         device.clear_failure();
-        let writes: Vec<(u64, Buffer)> =
-            self.unflushed.lock().writes.iter().map(|w| (w.offset, w.data.clone())).collect();
+        let writes: Vec<(u64, Buffer)> = self
+            .unflushed
+            .lock()
+            .writes
+            .iter()
+            .map(|w| (w.offset, w.data.clone()))
+            .collect();
         for (offset, data) in writes {
             device.write(offset, &data)?;
         }
@@ -269,7 +287,10 @@ impl Port {
     /// After an I/O error: a leaf of which no label can be read (or, when writable, written back)
     /// is out of use. A failed flush and a full host are other people's concern: the pool stops.
     fn after_error(&self, device: &dyn BlockDevice, error: &DeviceError) {
-        let other = matches!(error, DeviceError::HostFull { .. } | DeviceError::FlushFailed { .. });
+        let other = matches!(
+            error,
+            DeviceError::HostFull { .. } | DeviceError::FlushFailed { .. }
+        );
         if other || self.probing.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -288,13 +309,12 @@ impl Port {
 /// Whether the boot environment block of some label can be read and, on a writable device, be
 /// written back unchanged.
 pub(crate) fn probe(device: &dyn BlockDevice) -> bool {
-    const BLOCK: usize = 8 << 10;
-    let mut block = BufferMut::scratch(BLOCK);
-    (1..4).any(|label| {
-        let Some(start) = crate::geometry::label_offset(device.size(), label) else {
+    let mut block = BufferMut::scratch(label::BOOT_ENVIRONMENT_SIZE);
+    (1..label::COUNT).any(|index| {
+        let Some(start) = label::offset(device.size(), index) else {
             return false;
         };
-        let offset = start + BLOCK as u64;
+        let offset = start + label::BOOT_ENVIRONMENT_OFFSET;
         device.read(offset, &mut block).is_ok()
             && (!device.is_writable() || device.write(offset, &block).is_ok())
     })

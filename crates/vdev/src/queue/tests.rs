@@ -8,8 +8,16 @@ use proptest::prelude::*;
 const SIZE: usize = 1 << 20;
 
 fn leaf(device: &Arc<MemoryDevice>, queue: QueueConfig) -> Arc<Leaf> {
-    let config = LeafConfig { guid: Guid(1), path: "/d".to_owned(), ashift: 9 };
-    Leaf::with_queue(config, Some(Arc::clone(device) as Arc<dyn BlockDevice>), queue)
+    let config = LeafConfig {
+        guid: Guid(1),
+        path: "/d".to_owned(),
+        ashift: 9,
+    };
+    Leaf::with_queue(
+        config,
+        Some(Arc::clone(device) as Arc<dyn BlockDevice>),
+        queue,
+    )
 }
 
 fn push(leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
@@ -32,14 +40,22 @@ fn adjacent_writes_are_merged() {
     assert_eq!(device.writes.load(Ordering::Relaxed), 1);
     assert_eq!(leaf.statistics().merged, 63);
     let bytes = device.bytes.lock().unwrap();
-    assert!((0..64).all(|i| bytes[i * 4096..(i + 1) * 4096].iter().all(|b| *b == i as u8)));
+    assert!((0..64).all(|i| {
+        bytes[i * 4096..(i + 1) * 4096]
+            .iter()
+            .all(|b| *b == i as u8)
+    }));
 }
 
 #[test]
 fn the_queue_is_bounded_and_the_producer_helps() {
     let device = MemoryDevice::new(SIZE);
     device.delay_us.store(200, Ordering::Relaxed);
-    let config = QueueConfig { bytes_max: 64 << 10, start_bytes: 4096, threads: 1 };
+    let config = QueueConfig {
+        bytes_max: 64 << 10,
+        start_bytes: 4096,
+        threads: 1,
+    };
     let leaf = leaf(&device, config);
     let group = WriteGroup::new(Txg(4));
     for i in 0..200u64 {
@@ -48,7 +64,10 @@ fn the_queue_is_bounded_and_the_producer_helps() {
     }
     group.wait().unwrap();
     let statistics = leaf.statistics();
-    assert!(statistics.queued_bytes_high_water <= 64 << 10, "{statistics:?}");
+    assert!(
+        statistics.queued_bytes_high_water <= 64 << 10,
+        "{statistics:?}"
+    );
     assert!(statistics.producer_helps > 0);
 }
 
@@ -80,7 +99,11 @@ fn dropping_a_leaf_writes_what_is_queued() {
 fn many_producers_and_a_slow_device() {
     let device = MemoryDevice::new(SIZE);
     device.delay_us.store(20, Ordering::Relaxed);
-    let config = QueueConfig { bytes_max: 32 << 10, start_bytes: 2048, threads: 2 };
+    let config = QueueConfig {
+        bytes_max: 32 << 10,
+        start_bytes: 2048,
+        threads: 2,
+    };
     let leaf = leaf(&device, config);
     std::thread::scope(|scope| {
         for producer in 0..4u64 {
@@ -105,6 +128,8 @@ fn many_producers_and_a_slow_device() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     /// Whatever is written in whatever order, overlapping or not, a read sees the newest bytes.
     #[test]
     fn reads_see_the_newest_bytes(

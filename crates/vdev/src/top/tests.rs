@@ -1,12 +1,17 @@
 use super::*;
+use crate::LeafConfig;
 use crate::testing::MemoryDevice;
-use crate::{DATA_START, LeafConfig};
 use device::BlockDevice;
+use format::label::DATA_START;
 
 const SIZE: usize = 65 << 20;
 
 fn leaf(guid: u64, device: &Arc<MemoryDevice>) -> Arc<Leaf> {
-    let config = LeafConfig { guid: Guid(guid), path: format!("/d{guid}"), ashift: 12 };
+    let config = LeafConfig {
+        guid: Guid(guid),
+        path: format!("/d{guid}"),
+        ashift: 12,
+    };
     Leaf::new(config, Some(Arc::clone(device) as Arc<dyn BlockDevice>))
 }
 
@@ -18,7 +23,15 @@ fn top(devices: &[Arc<MemoryDevice>]) -> Arc<Top> {
         children: leaves.collect(),
     });
     let asize = 60 << 20;
-    Top::new(TopConfig { id: VdevId(0), guid: Guid(99), ashift: 12, asize }, node)
+    Top::new(
+        TopConfig {
+            id: VdevId(0),
+            guid: Guid(99),
+            ashift: 12,
+            asize,
+        },
+        node,
+    )
 }
 
 fn pair() -> ([Arc<MemoryDevice>; 2], Arc<Top>) {
@@ -28,7 +41,11 @@ fn pair() -> ([Arc<MemoryDevice>; 2], Arc<Top>) {
 }
 
 fn range(offset: u64, len: usize) -> BlockRange {
-    BlockRange { offset, len, birth: Txg(5) }
+    BlockRange {
+        offset,
+        len,
+        birth: Txg(5),
+    }
 }
 
 fn put(top: &Top, offset: u64, byte: u8, len: usize) -> Arc<WriteGroup> {
@@ -46,13 +63,22 @@ fn is(byte: u8) -> impl FnMut(&[u8]) -> bool {
 fn every_side_gets_every_write() {
     let (devices, top) = pair();
     let group = put(&top, 8192, 7, 4096);
-    let queued = top.read(range(8192, 4096), IoClass::SyncRead, &mut is(7)).unwrap();
-    assert!(queued.failures.is_empty(), "served from the queue or the device");
+    let queued = top
+        .read(range(8192, 4096), IoClass::SyncRead, &mut is(7))
+        .unwrap();
+    assert!(
+        queued.failures.is_empty(),
+        "served from the queue or the device"
+    );
     group.wait().unwrap();
     top.flush().unwrap();
     for device in &devices {
         let at = DATA_START as usize + 8192;
-        assert!(device.bytes.lock().unwrap()[at..at + 4096].iter().all(|b| *b == 7));
+        assert!(
+            device.bytes.lock().unwrap()[at..at + 4096]
+                .iter()
+                .all(|b| *b == 7)
+        );
         assert!(device.flushes.load(Ordering::Relaxed) >= 1);
     }
 }
@@ -63,12 +89,19 @@ fn a_bad_copy_is_healed_from_the_good_one() {
     put(&top, 0, 7, 8192).wait().unwrap();
     devices[0].bytes.lock().unwrap()[DATA_START as usize + 100] ^= 1;
     // Offset 0 is asked of the first side first.
-    let outcome = top.read(range(0, 8192), IoClass::SyncRead, &mut is(7)).unwrap();
+    let outcome = top
+        .read(range(0, 8192), IoClass::SyncRead, &mut is(7))
+        .unwrap();
     assert_eq!((outcome.failures.len(), outcome.healed), (1, 1));
     assert_eq!(outcome.failures[0].failure, Failure::Checksum);
     assert_eq!(top.leaves()[0].errors().checksum, 1);
-    assert_eq!(devices[0].bytes.lock().unwrap()[DATA_START as usize + 100], 7);
-    let again = top.read(range(0, 8192), IoClass::SyncRead, &mut is(7)).unwrap();
+    assert_eq!(
+        devices[0].bytes.lock().unwrap()[DATA_START as usize + 100],
+        7
+    );
+    let again = top
+        .read(range(0, 8192), IoClass::SyncRead, &mut is(7))
+        .unwrap();
     assert!(again.failures.is_empty());
 }
 
@@ -78,7 +111,9 @@ fn a_dead_side_is_faulted_and_the_other_serves() {
     put(&top, 0, 7, 4096).wait().unwrap();
     devices[0].fail_reads.store(true, Ordering::Relaxed);
     devices[0].fail_writes.store(true, Ordering::Relaxed);
-    let outcome = top.read(range(0, 4096), IoClass::SyncRead, &mut is(7)).unwrap();
+    let outcome = top
+        .read(range(0, 4096), IoClass::SyncRead, &mut is(7))
+        .unwrap();
     assert_eq!((outcome.failures.len(), outcome.healed), (1, 0));
     let condition = Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded);
     assert_eq!(top.leaves()[0].condition(), condition);
@@ -91,7 +126,9 @@ fn a_dead_side_is_faulted_and_the_other_serves() {
     devices[0].fail_writes.store(false, Ordering::Relaxed);
     top.leaves()[0].clear().unwrap();
     assert_eq!(top.condition(), Condition::HEALTHY);
-    let outcome = top.read(range(4096, 4096), IoClass::SyncRead, &mut is(8)).unwrap();
+    let outcome = top
+        .read(range(4096, 4096), IoClass::SyncRead, &mut is(8))
+        .unwrap();
     assert!(outcome.failures.is_empty());
     assert_eq!(top.leaves()[0].errors(), crate::ErrorCounts::default());
     let scrubbed = top.scrub(range(4096, 4096), &mut is(8)).unwrap();
@@ -104,7 +141,9 @@ fn a_dead_side_is_faulted_and_the_other_serves() {
 fn a_write_that_no_side_takes_is_given_back() {
     let (devices, top) = pair();
     for device in &devices {
-        device.bad_byte.store(DATA_START as usize + 5000, Ordering::Relaxed);
+        device
+            .bad_byte
+            .store(DATA_START as usize + 5000, Ordering::Relaxed);
     }
     let group = WriteGroup::new(Txg(5));
     for i in 0..4u64 {
@@ -112,10 +151,20 @@ fn a_write_that_no_side_takes_is_given_back() {
         top.write(i * 4096, data, IoClass::AsyncWrite, &group);
     }
     let error = group.wait().unwrap_err();
-    assert!(matches!(error, VdevError::WriteFailed { offset: 4096, .. }), "{error}");
+    assert!(
+        matches!(error, VdevError::WriteFailed { offset: 4096, .. }),
+        "{error}"
+    );
     let failed = group.take_failed();
-    assert_eq!(failed.len(), 1, "the neighbours of the bad sector are written");
-    assert_eq!((failed[0].offset, &failed[0].data[..]), (4096, &[2; 4096][..]));
+    assert_eq!(
+        failed.len(),
+        1,
+        "the neighbours of the bad sector are written"
+    );
+    assert_eq!(
+        (failed[0].offset, &failed[0].data[..]),
+        (4096, &[2; 4096][..])
+    );
     assert!(group.wait().is_ok(), "taken");
     devices[1].bad_byte.store(usize::MAX, Ordering::Relaxed);
     for write in failed {
@@ -127,10 +176,15 @@ fn a_write_that_no_side_takes_is_given_back() {
 #[test]
 fn all_sides_wrong_is_a_checksum_error_that_names_them() {
     let (_devices, top) = pair();
-    let error = top.read(range(0, 4096), IoClass::SyncRead, &mut is(7)).unwrap_err();
+    let error = top
+        .read(range(0, 4096), IoClass::SyncRead, &mut is(7))
+        .unwrap_err();
     assert!(error.is_checksum());
     let text = error.to_string();
-    assert!(text.contains("/d1: checksum mismatch; /d2: checksum mismatch"), "{text}");
+    assert!(
+        text.contains("/d1: checksum mismatch; /d2: checksum mismatch"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -140,13 +194,20 @@ fn a_failed_flush_keeps_the_writes_for_later() {
     put(&top, 0, 7, 4096).wait().unwrap();
     device.fail_flush.store(true, Ordering::Relaxed);
     assert!(matches!(top.flush(), Err(VdevError::FlushFailed { .. })));
-    assert!(put(&top, 4096, 8, 4096).wait().is_err(), "refused until cleared");
+    assert!(
+        put(&top, 4096, 8, 4096).wait().is_err(),
+        "refused until cleared"
+    );
     // What a kernel does after a failed flush: the dirty pages are gone.
     device.bytes.lock().unwrap()[DATA_START as usize..][..4096].fill(0);
     device.fail_flush.store(false, Ordering::Relaxed);
     top.leaves()[0].clear().unwrap();
     top.flush().unwrap();
-    assert!(device.bytes.lock().unwrap()[DATA_START as usize..][..4096].iter().all(|b| *b == 7));
+    assert!(
+        device.bytes.lock().unwrap()[DATA_START as usize..][..4096]
+            .iter()
+            .all(|b| *b == 7)
+    );
 }
 
 #[test]
@@ -166,10 +227,16 @@ fn short_blocks_are_padded_to_sectors() {
     let (devices, top) = pair();
     devices[0].bytes.lock().unwrap()[DATA_START as usize..][..4096].fill(0xee);
     put(&top, 0, 7, 512).wait().unwrap();
-    let outcome = top.read(range(0, 512), IoClass::SyncRead, &mut is(7)).unwrap();
+    let outcome = top
+        .read(range(0, 512), IoClass::SyncRead, &mut is(7))
+        .unwrap();
     assert_eq!(outcome.data.len(), 512);
     let bytes = devices[0].bytes.lock().unwrap();
-    assert!(bytes[DATA_START as usize + 512..][..3584].iter().all(|b| *b == 0));
+    assert!(
+        bytes[DATA_START as usize + 512..][..3584]
+            .iter()
+            .all(|b| *b == 0)
+    );
 }
 
 #[test]
@@ -191,5 +258,8 @@ fn mirrors_are_as_their_children_are() {
     assert_eq!(mirror_condition(&[ok, off]).state, VdevState::Degraded);
     let all_offline = c(VdevState::Offline, VdevAux::ChildrenOffline);
     assert_eq!(mirror_condition(&[off, off]), all_offline);
-    assert_eq!(mirror_condition(&[off, gone]), c(VdevState::CantOpen, VdevAux::NoReplicas));
+    assert_eq!(
+        mirror_condition(&[off, gone]),
+        c(VdevState::CantOpen, VdevAux::NoReplicas)
+    );
 }
