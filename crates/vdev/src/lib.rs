@@ -20,6 +20,7 @@ mod tree;
 
 pub use dtl::TxgRanges;
 pub use error::{Failure, LeafFailure, VdevError};
+pub use format::label::DATA_START;
 pub use group::{FailedWrite, WriteGroup};
 pub use io::{BlockRange, IoClass, ReadOutcome};
 pub use labels::{
