@@ -155,13 +155,19 @@ impl FuseDevice {
         rustix::io::writev(&self.descriptor, parts)
     }
 
-    /// A second descriptor of the same mount with a queue of its own for requests being served:
-    /// two threads that each use their own do not meet on its lock.
+    /// A second descriptor of the same mount, if possible with a queue of its own for requests
+    /// being served: two threads that each use their own do not meet on its lock.
     ///
     /// # Errors
-    /// What open(2) or the ioctl say.
+    /// What the system calls say.
+    pub fn another(&self) -> Result<Self, Errno> {
+        // A user who may not open the device has its descriptor from the helper all the same.
+        self.clone_queue()
+            .or_else(|_| rustix::io::fcntl_dupfd_cloexec(&self.descriptor, 3).map(Self::from))
+    }
+
     #[allow(unsafe_code)]
-    pub fn clone_queue(&self) -> Result<Self, Errno> {
+    fn clone_queue(&self) -> Result<Self, Errno> {
         const DEVICE_CLONE: Opcode = opcode::read::<u32>(229, 0);
         let clone = Self::open()?;
         let mut source = u32::try_from(self.descriptor.as_raw_fd()).map_err(|_| Errno::BADF)?;

@@ -124,7 +124,7 @@ fn start_reader(shared: &Arc<Shared>, helper: bool) -> std::io::Result<()> {
     let for_thread = Arc::clone(shared);
     let started = shared
         .device
-        .clone_queue()
+        .another()
         .map_err(std::io::Error::from)
         .and_then(|device| {
             std::thread::Builder::new()
