@@ -1,14 +1,19 @@
 //! The FUSE protocol and the mounts.
 //!
 //! [`wire`] is the protocol as bytes; a [`Session`] reads requests from the kernel and serves them
-//! from a [`Tree`]; a [`Mount`] is a session at a place.
+//! from a [`Tree`]; a [`Mount`] is a session at a place. [`DatasetTree`] is the tree of a mounted
+//! dataset: its live file system, and its snapshots under `.zfs`.
 
+mod dataset;
 mod errno;
+mod handle;
 mod mount;
+mod node;
 mod session;
 mod tree;
 pub mod wire;
 
+pub use dataset::{DatasetTree, SnapshotDirectory, SnapshotEntry, SnapshotSource};
 pub use mount::{Mount, MountFailure, MountOptions, MountState};
 pub use session::{Session, SessionError, SessionOptions};
 pub use tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree};

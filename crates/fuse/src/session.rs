@@ -19,6 +19,7 @@ use base::lock::{Condvar, LockClass, Mutex, rank};
 use counters::counters;
 use dispatch::{send, send_error};
 use durable::Durable;
+pub(crate) use negotiate::TRANSFER_LEN_MAX;
 use negotiate::{Negotiation, Settled, negotiate};
 use readers::Readers;
 use std::io::IoSlice;

@@ -1,0 +1,516 @@
+//! The operations, each on the file system that its node belongs to.
+
+use super::control::CONTROL_NAME;
+use super::convert::{
+    credentials, errno, kind, new_node, open_flags, open_options, rename_mode, set_attributes,
+};
+use super::{DatasetTree, Place, SnapshotDirectory, View};
+use crate::handle::Handle;
+use crate::node::ControlNode;
+use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree};
+use crate::wire::{
+    Attributes, DirectoryBuffer, EntryReply, FallocateMode, FileKind, FsyncFlags, OpenReplyFlags,
+    RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
+};
+use posix::{
+    AllocateMode, Errno, OpenFile, PosixError, SetAttributes, Visit, WriteOptions, XattrMode,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a listing of the root continues after `.zfs`, which is its last entry.
+const LISTING_END: u64 = i64::MAX as u64;
+
+impl DatasetTree {
+    fn handle(&self, number: u64) -> Reply<Arc<Handle>> {
+        // A file that a rollback closed has a number, but nothing behind it.
+        self.handles.get(number).ok_or(Errno::ESTALE)
+    }
+
+    fn opened(&self, file: OpenFile, (view, node): (&View, u64), opening: Opening) -> Opened {
+        let mode = opening.flags & open_flags::ACCESS_MODE;
+        let epoch = match view {
+            View::Live(live) => Some(live.epoch),
+            View::Snapshot(_) => None,
+        };
+        let maybe_mapped = mode == open_flags::READ_WRITE;
+        let handle = self.handles.insert(Handle {
+            file,
+            node,
+            maybe_mapped,
+            epoch,
+        });
+        // Nothing changes data but through this mount, so that cached pages stay right; a close
+        // has nothing to flush.
+        Opened {
+            handle,
+            flags: OpenReplyFlags::KEEP_CACHE.with(OpenReplyFlags::NOFLUSH),
+        }
+    }
+
+    /// Both directories in one file system.
+    fn resolve_both(&self, one: u64, other: u64) -> Reply<(View, base::ObjectId, base::ObjectId)> {
+        let (view, one) = self.resolve_file(one, Errno::EROFS)?;
+        let (second, other) = self.resolve_file(other, Errno::EROFS)?;
+        let same = match (&view, &second) {
+            (View::Live(first), View::Live(second)) => first.epoch == second.epoch,
+            (View::Snapshot(first), View::Snapshot(second)) => first.slot == second.slot,
+            _ => false,
+        };
+        if same {
+            Ok((view, one, other))
+        } else {
+            Err(Errno::EXDEV)
+        }
+    }
+
+    /// `.zfs` cannot be made, removed or moved in the root.
+    fn refuse_control_name(
+        &self,
+        view: &View,
+        directory: base::ObjectId,
+        name: &[u8],
+    ) -> Reply<()> {
+        let disabled = self.snapshot_directory() == SnapshotDirectory::Disabled;
+        if name == CONTROL_NAME && view.is_root(directory) && !disabled {
+            return Err(Errno::EPERM);
+        }
+        Ok(())
+    }
+
+    fn make(
+        &self,
+        caller: &Caller,
+        (directory, name): (u64, &[u8]),
+        make: impl FnOnce(
+            &posix::FileSystem,
+            &posix::Credentials,
+            base::ObjectId,
+        ) -> posix::Result<posix::Attributes>,
+    ) -> Reply<EntryReply> {
+        let (view, directory) = self.resolve_file(directory, Errno::EROFS)?;
+        if self.refuse_control_name(&view, directory, name).is_err() {
+            return Err(Errno::EEXIST);
+        }
+        let made = make(view.file_system(), &credentials(caller), directory).map_err(errno)?;
+        view.entry(&made)
+    }
+
+    fn list_live(
+        &self,
+        caller: &Caller,
+        (view, directory): (&View, base::ObjectId),
+        cookie: u64,
+        buffer: &mut DirectoryBuffer,
+    ) -> Reply<bool> {
+        let who = credentials(caller);
+        let plus = buffer.is_plus();
+        let mut full = false;
+        let mut push = |entry: &posix::DirectoryEntry<'_>,
+                        attributes: Option<&posix::Attributes>| {
+            // The kernel counts a reference for each entry with attributes but for the dots.
+            let dots = entry.name == b"." || entry.name == b"..";
+            let known = attributes
+                .filter(|_| !dots)
+                .and_then(|found| view.entry(found).ok());
+            let shown = (view.inode(entry.object), kind(entry.file_type));
+            if buffer.push(shown, entry.next_cookie, entry.name, known.as_ref()) {
+                Visit::Continue
+            } else {
+                full = true;
+                Visit::Full
+            }
+        };
+        let files = view.file_system();
+        if plus {
+            files
+                .readdirplus(&who, directory, cookie, &mut push)
+                .map_err(errno)?;
+        } else {
+            files
+                .readdir(&who, directory, cookie, &mut |entry| push(entry, None))
+                .map_err(errno)?;
+        }
+        Ok(!full)
+    }
+}
+
+impl Tree for DatasetTree {
+    fn lookup(&self, caller: &Caller, directory: u64, name: &[u8]) -> Reply<EntryReply> {
+        let (view, directory) = match self.resolve(directory)? {
+            Place::Control(node) => return self.control_lookup(node, name),
+            Place::File(view, directory) => (view, directory),
+        };
+        if name == CONTROL_NAME
+            && view.is_root(directory)
+            && self.snapshot_directory() != SnapshotDirectory::Disabled
+        {
+            return self.control_entry(ControlNode::Control);
+        }
+        if name == b".."
+            && matches!(view, View::Snapshot(_))
+            && view.file_system().root() == directory
+        {
+            return self.control_entry(ControlNode::Snapshots);
+        }
+        match view
+            .file_system()
+            .lookup(&credentials(caller), directory, name)
+        {
+            Ok(found) => view.entry(&found),
+            Err(PosixError::NotFound) => view.absent(),
+            Err(error) => Err(error.errno()),
+        }
+    }
+
+    fn getattr(&self, node: u64) -> Reply<(Attributes, Duration)> {
+        match self.resolve(node)? {
+            Place::Control(node) => self.control_attributes(node),
+            Place::File(view, object) => {
+                let found = view.file_system().getattr(object).map_err(errno)?;
+                Ok((view.attributes(&found), view.attributes_valid(&found)))
+            }
+        }
+    }
+
+    fn setattr(
+        &self,
+        caller: &Caller,
+        node: u64,
+        change: &SetattrRequest,
+    ) -> Reply<(Attributes, Duration)> {
+        let (view, object) = self.resolve_file(node, Errno::EROFS)?;
+        let changed = view
+            .file_system()
+            .setattr(&credentials(caller), object, &set_attributes(change))
+            .map_err(errno)?;
+        Ok((view.attributes(&changed), view.attributes_valid(&changed)))
+    }
+
+    fn readlink(&self, node: u64) -> Reply<Vec<u8>> {
+        let (view, object) = self.resolve_file(node, Errno::EINVAL)?;
+        view.file_system().readlink(object).map_err(errno)
+    }
+
+    fn mknod(&self, who: &Caller, directory: u64, name: &[u8], new: Creation) -> Reply<EntryReply> {
+        let node = new_node(new)?;
+        self.make(who, (directory, name), |files, who, directory| {
+            files.mknod(who, directory, name, &node)
+        })
+    }
+
+    fn mkdir(&self, who: &Caller, directory: u64, name: &[u8], new: Creation) -> Reply<EntryReply> {
+        let node = new_node(Creation {
+            mode: new.mode & 0o7777 | 0o40_000,
+            ..new
+        })?;
+        self.make(who, (directory, name), |files, who, directory| {
+            files.mkdir(who, directory, name, &node)
+        })
+    }
+
+    fn symlink(
+        &self,
+        who: &Caller,
+        directory: u64,
+        name: &[u8],
+        target: &[u8],
+    ) -> Reply<EntryReply> {
+        self.make(who, (directory, name), |files, who, directory| {
+            files.symlink(who, directory, name, target)
+        })
+    }
+
+    fn link(&self, caller: &Caller, node: u64, directory: u64, name: &[u8]) -> Reply<EntryReply> {
+        let (view, object, directory) = self.resolve_both(node, directory)?;
+        self.refuse_control_name(&view, directory, name)
+            .map_err(|_| Errno::EEXIST)?;
+        let who = credentials(caller);
+        let linked = view
+            .file_system()
+            .link(&who, object, directory, name)
+            .map_err(errno)?;
+        view.entry(&linked)
+    }
+
+    fn unlink(&self, caller: &Caller, directory: u64, name: &[u8]) -> Reply<()> {
+        let (view, directory) = self.resolve_file(directory, Errno::EROFS)?;
+        self.refuse_control_name(&view, directory, name)?;
+        view.file_system()
+            .unlink(&credentials(caller), directory, name)
+            .map(drop)
+            .map_err(errno)
+    }
+
+    fn rmdir(&self, caller: &Caller, directory: u64, name: &[u8]) -> Reply<()> {
+        let (view, directory) = self.resolve_file(directory, Errno::EROFS)?;
+        self.refuse_control_name(&view, directory, name)?;
+        view.file_system()
+            .rmdir(&credentials(caller), directory, name)
+            .map(drop)
+            .map_err(errno)
+    }
+
+    fn rename(
+        &self,
+        caller: &Caller,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        flags: RenameFlags,
+    ) -> Reply<()> {
+        let mode = rename_mode(flags)?;
+        let (view, old, new) = self.resolve_both(from.0, to.0)?;
+        self.refuse_control_name(&view, old, from.1)?;
+        self.refuse_control_name(&view, new, to.1)?;
+        let who = credentials(caller);
+        view.file_system()
+            .rename(&who, (old, from.1), (new, to.1), mode)
+            .map_err(errno)
+    }
+
+    fn open(&self, caller: &Caller, node: u64, opening: Opening) -> Reply<Opened> {
+        let (view, object) = self.resolve_file(node, Errno::EISDIR)?;
+        let who = credentials(caller);
+        let files = view.file_system();
+        let file = files
+            .open(&who, object, open_options(opening))
+            .map_err(errno)?;
+        if opening.kill_suidgid && opening.flags & open_flags::TRUNCATE != 0 {
+            let (size, kill_set_id, by_open_handle) = (Some(0), true, true);
+            let empty = SetAttributes {
+                size,
+                kill_set_id,
+                by_open_handle,
+                ..SetAttributes::default()
+            };
+            files.setattr(&who, object, &empty).map_err(errno)?;
+        }
+        Ok(self.opened(file, (&view, node), opening))
+    }
+
+    fn create(
+        &self,
+        caller: &Caller,
+        (directory, name): (u64, &[u8]),
+        creation: Creation,
+        opening: Opening,
+    ) -> Reply<(EntryReply, Opened)> {
+        let node = new_node(creation)?;
+        let (view, directory) = self.resolve_file(directory, Errno::EROFS)?;
+        self.refuse_control_name(&view, directory, name)
+            .map_err(|_| Errno::EISDIR)?;
+        let who = credentials(caller);
+        let options = open_options(opening);
+        let files = view.file_system();
+        let (file, made) = files
+            .create(&who, directory, name, &node, options)
+            .map_err(errno)?;
+        let entry = view.entry(&made)?;
+        Ok((entry, self.opened(file, (&view, entry.node), opening)))
+    }
+
+    fn create_unnamed(
+        &self,
+        caller: &Caller,
+        directory: u64,
+        creation: Creation,
+        opening: Opening,
+    ) -> Reply<(EntryReply, Opened)> {
+        let node = new_node(creation)?;
+        let (view, directory) = self.resolve_file(directory, Errno::EROFS)?;
+        let who = credentials(caller);
+        let options = open_options(opening);
+        let files = view.file_system();
+        let (file, made) = files
+            .create_unnamed(&who, directory, &node, options)
+            .map_err(errno)?;
+        let entry = view.entry(&made)?;
+        Ok((entry, self.opened(file, (&view, entry.node), opening)))
+    }
+
+    fn read(&self, handle: u64, offset: u64, size: u32, reply: &mut ReadReply) -> Reply<()> {
+        let handle = self.handle(handle)?;
+        let len = usize::try_from(size.min(crate::session::TRANSFER_LEN_MAX)).unwrap_or(0);
+        let read = handle
+            .file
+            .read(offset, reply.scratch(len))
+            .map_err(errno)?;
+        reply.fill(read.min(len));
+        Ok(())
+    }
+
+    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<usize> {
+        let handle = self.handle(handle)?;
+        let kill_set_id = flags.has(WriteFlags::KILL_SUIDGID);
+        // What the page cache writes back has its place already.
+        let options = WriteOptions {
+            kill_set_id,
+            ..WriteOptions::default()
+        };
+        handle.file.write(offset, data, options).map_err(errno)
+    }
+
+    fn release(&self, handle: u64) {
+        drop(self.handles.remove(handle));
+    }
+
+    fn fsync(&self, handle: u64, _flags: FsyncFlags) -> Reply<()> {
+        self.handle(handle)?.file.fsync().map_err(errno)
+    }
+
+    fn fsync_directory(&self, node: u64) -> Reply<()> {
+        match self.resolve(node)? {
+            Place::File(view @ View::Live(_), _) => view.file_system().sync().map_err(errno),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync(&self) -> Reply<()> {
+        self.file_system().sync().map_err(errno)
+    }
+
+    fn readdir(
+        &self,
+        caller: &Caller,
+        directory: u64,
+        cookie: u64,
+        buffer: &mut DirectoryBuffer,
+    ) -> Reply<()> {
+        let (view, object) = match self.resolve(directory)? {
+            Place::Control(node) => return self.control_readdir(node, cookie, buffer),
+            Place::File(view, object) => (view, object),
+        };
+        if cookie == LISTING_END {
+            return Ok(());
+        }
+        let complete = self.list_live(caller, (&view, object), cookie, buffer)?;
+        if complete
+            && view.is_root(object)
+            && self.snapshot_directory() == SnapshotDirectory::Visible
+        {
+            let shown = (ControlNode::Control.inode(), FileKind::Directory);
+            buffer.push(shown, LISTING_END, CONTROL_NAME, None);
+        }
+        Ok(())
+    }
+
+    fn statfs(&self, node: u64) -> Reply<StatfsReply> {
+        let (view, object) = match self.resolve(node)? {
+            Place::File(view, object) => (view, object),
+            Place::Control(_) => {
+                let live = self.views.live();
+                let root = live.file_system.root();
+                (View::Live(live), root)
+            }
+        };
+        let sizes = view.file_system().statfs(object).map_err(errno)?;
+        Ok(StatfsReply {
+            blocks: sizes.blocks,
+            blocks_free: sizes.blocks_free,
+            blocks_available: sizes.blocks_free,
+            files: sizes.files,
+            files_free: sizes.files_free,
+            block_size: sizes.block_size,
+            name_len_max: sizes.name_length_max,
+            fragment_size: sizes.block_size,
+        })
+    }
+
+    fn setxattr(
+        &self,
+        caller: &Caller,
+        node: u64,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Reply<()> {
+        let (view, object) = self.resolve_file(node, Errno::EOPNOTSUPP)?;
+        let mode = match flags {
+            XattrFlags::NONE => XattrMode::Either,
+            XattrFlags::CREATE => XattrMode::Create,
+            XattrFlags::REPLACE => XattrMode::Replace,
+            _ => return Err(Errno::EINVAL),
+        };
+        let who = credentials(caller);
+        view.file_system()
+            .setxattr(&who, object, name, value, mode)
+            .map_err(errno)
+    }
+
+    fn getxattr(&self, caller: &Caller, node: u64, name: &[u8]) -> Reply<Vec<u8>> {
+        let (view, object) = self.resolve_file(node, Errno::ENODATA)?;
+        view.file_system()
+            .getxattr(&credentials(caller), object, name)
+            .map_err(errno)
+    }
+
+    fn listxattr(&self, caller: &Caller, node: u64) -> Reply<Vec<u8>> {
+        let (view, object) = match self.resolve(node)? {
+            Place::File(view, object) => (view, object),
+            Place::Control(_) => return Ok(Vec::new()),
+        };
+        let names = view
+            .file_system()
+            .listxattr(&credentials(caller), object)
+            .map_err(errno)?;
+        let mut list = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum());
+        for name in names {
+            list.extend_from_slice(&name);
+            list.push(0);
+        }
+        Ok(list)
+    }
+
+    fn removexattr(&self, caller: &Caller, node: u64, name: &[u8]) -> Reply<()> {
+        let (view, object) = self.resolve_file(node, Errno::EOPNOTSUPP)?;
+        view.file_system()
+            .removexattr(&credentials(caller), object, name)
+            .map_err(errno)
+    }
+
+    fn fallocate(&self, handle: u64, offset: u64, length: u64, mode: FallocateMode) -> Reply<()> {
+        let keep_size = mode.has(FallocateMode::KEEP_SIZE);
+        let mode = match mode.without(FallocateMode::KEEP_SIZE) {
+            FallocateMode::NONE if keep_size => AllocateMode::KeepSize,
+            FallocateMode::NONE => AllocateMode::Extend,
+            FallocateMode::PUNCH_HOLE if keep_size => AllocateMode::PunchHole,
+            FallocateMode::ZERO_RANGE => AllocateMode::ZeroRange { keep_size },
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
+        self.handle(handle)?
+            .file
+            .allocate(mode, offset..end)
+            .map_err(errno)
+    }
+
+    fn seek(&self, handle: u64, offset: u64, hole: bool) -> Reply<u64> {
+        let handle = self.handle(handle)?;
+        let file = &handle.file;
+        if hole {
+            file.seek_hole(offset)
+        } else {
+            file.seek_data(offset)
+        }
+        .map_err(errno)
+    }
+
+    fn copy_range(&self, from: (u64, u64), to: (u64, u64), length: u64) -> Reply<u64> {
+        let (source, target) = (self.handle(from.0)?, self.handle(to.0)?);
+        let end = from.1.checked_add(length).ok_or(Errno::EINVAL)?;
+        let options = WriteOptions::default();
+        target
+            .file
+            .copy_from(&source.file, from.1..end, to.1, options)
+            .map_err(errno)
+    }
+
+    fn nodes_maybe_mapped(&self) -> Vec<u64> {
+        self.handles
+            .collect(|handle| handle.maybe_mapped.then_some(handle.node))
+    }
+
+    fn ended(&self) {
+        self.close();
+    }
+}

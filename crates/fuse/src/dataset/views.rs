@@ -1,0 +1,185 @@
+//! The file systems that a mount shows: one live, and those snapshots that somebody looks at.
+
+use crate::dataset::{SnapshotEntry, SnapshotSource};
+use crate::node::SLOTS;
+use crate::tree::Reply;
+use base::lock::{LockClass, Mutex, RwLock, rank};
+use posix::{Errno, FileSystem};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static LIVE_CLASS: LockClass = LockClass::new("fuse.live", rank::FRONT_END + 10);
+static OPEN_CLASS: LockClass = LockClass::new("fuse.open_snapshots", rank::FRONT_END + 12);
+static SLOTS_CLASS: LockClass = LockClass::new("fuse.snapshot_slots", rank::FRONT_END + 14);
+
+/// Snapshots kept open at once; the least recently used one is closed for another.
+const OPEN_MAX: usize = 32;
+
+/// The live file system in one epoch.
+#[derive(Clone)]
+pub(super) struct Live {
+    pub(super) file_system: Arc<FileSystem>,
+    pub(super) epoch: u64,
+}
+
+/// A snapshot as a slot remembers it.
+#[derive(Clone, Copy)]
+struct Seen {
+    guid: u64,
+    object_set: u64,
+}
+
+/// A snapshot's file system and where it is shown.
+#[derive(Clone)]
+pub(super) struct SnapshotView {
+    pub(super) file_system: Arc<FileSystem>,
+    pub(super) slot: u16,
+    pub(super) object_set: u64,
+}
+
+struct OpenSnapshot {
+    file_system: Arc<FileSystem>,
+    last_use: AtomicU64,
+}
+
+/// Which slot a snapshot has. A slot stays with its snapshot while the mount lives: node ids that
+/// the kernel holds name it.
+#[derive(Default)]
+struct Slots {
+    by_guid: HashMap<u64, u16>,
+    by_slot: HashMap<u16, Seen>,
+}
+
+pub(super) struct Views {
+    live: RwLock<Live>,
+    snapshots: Arc<dyn SnapshotSource>,
+    open: RwLock<HashMap<u16, OpenSnapshot>>,
+    slots: Mutex<Slots>,
+    uses: AtomicU64,
+}
+
+impl Views {
+    pub(super) fn new(file_system: Arc<FileSystem>, snapshots: Arc<dyn SnapshotSource>) -> Self {
+        Self {
+            live: RwLock::new(
+                &LIVE_CLASS,
+                Live {
+                    file_system,
+                    epoch: 0,
+                },
+            ),
+            snapshots,
+            open: RwLock::new(&OPEN_CLASS, HashMap::new()),
+            slots: Mutex::new(&SLOTS_CLASS, Slots::default()),
+            uses: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn live(&self) -> Live {
+        self.live.read().clone()
+    }
+
+    pub(super) fn snapshots(&self) -> &dyn SnapshotSource {
+        &*self.snapshots
+    }
+
+    /// Begins an epoch; returns its number.
+    pub(super) fn replace_live(&self, file_system: Arc<FileSystem>) -> u64 {
+        let mut live = self.live.write();
+        let epoch = live.epoch + 1;
+        let old = std::mem::replace(&mut *live, Live { file_system, epoch });
+        drop(live);
+        // The last user of the old file system ends it: not under the lock.
+        drop(old);
+        epoch
+    }
+
+    /// The slot of a snapshot, given to it at first sight: the same in every mount, unless two
+    /// snapshots want the same one.
+    pub(super) fn slot(&self, entry: &SnapshotEntry) -> Reply<u16> {
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.by_guid.get(&entry.guid) {
+            return Ok(*slot);
+        }
+        let preferred = entry.guid % u64::from(SLOTS);
+        let slot = (0..u64::from(SLOTS))
+            .filter_map(|step| u16::try_from((preferred + step) % u64::from(SLOTS)).ok())
+            .find(|slot| !slots.by_slot.contains_key(slot))
+            .ok_or(Errno::ENOSPC)?;
+        slots.by_guid.insert(entry.guid, slot);
+        slots.by_slot.insert(
+            slot,
+            Seen {
+                guid: entry.guid,
+                object_set: entry.object_set,
+            },
+        );
+        Ok(slot)
+    }
+
+    /// The file system of the snapshot in a slot, opened if it is not.
+    pub(super) fn snapshot(&self, slot: u16) -> Reply<SnapshotView> {
+        let seen = self
+            .slots
+            .lock()
+            .by_slot
+            .get(&slot)
+            .copied()
+            .ok_or(Errno::ESTALE)?;
+        let file_system = self.open_snapshot(slot, seen.guid)?;
+        Ok(SnapshotView {
+            file_system,
+            slot,
+            object_set: seen.object_set,
+        })
+    }
+
+    fn open_snapshot(&self, slot: u16, guid: u64) -> Reply<Arc<FileSystem>> {
+        let now = self.uses.fetch_add(1, Ordering::Relaxed);
+        if let Some(open) = self.open.read().get(&slot) {
+            open.last_use.store(now, Ordering::Relaxed);
+            return Ok(Arc::clone(&open.file_system));
+        }
+        // Reads the disk: no lock is held. Two threads may both open it; one of them wins.
+        let file_system = self.snapshots.open(guid)?;
+        let opened = OpenSnapshot {
+            file_system: Arc::clone(&file_system),
+            last_use: AtomicU64::new(now),
+        };
+        let mut open = self.open.write();
+        let winner = Arc::clone(&open.entry(slot).or_insert(opened).file_system);
+        let evicted = if open.len() > OPEN_MAX {
+            let oldest = open
+                .iter()
+                .filter(|(other, _)| **other != slot)
+                .min_by_key(|(_, open)| open.last_use.load(Ordering::Relaxed))
+                .map(|(other, _)| *other);
+            oldest.and_then(|oldest| open.remove(&oldest))
+        } else {
+            None
+        };
+        drop(open);
+        drop(evicted);
+        Ok(winner)
+    }
+
+    /// Closes the open snapshots that `which` chooses by GUID; returns the slots chosen, open or
+    /// not.
+    pub(super) fn close_snapshots(&self, which: impl Fn(u64) -> bool) -> Vec<u16> {
+        let chosen: Vec<u16> = {
+            let slots = self.slots.lock();
+            slots
+                .by_slot
+                .iter()
+                .filter(|(_, seen)| which(seen.guid))
+                .map(|(slot, _)| *slot)
+                .collect()
+        };
+        let mut open = self.open.write();
+        let closed: Vec<_> = chosen.iter().filter_map(|slot| open.remove(slot)).collect();
+        drop(open);
+        drop(closed);
+        chosen
+    }
+}
