@@ -4,7 +4,10 @@
 //! nothing beyond what its text says. Front ends never reach below this.
 
 mod mountpoint;
+mod pool_facts;
 mod snapshots;
+mod subject;
+mod walk;
 
 use std::io;
 use std::sync::Arc;
