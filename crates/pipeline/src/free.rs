@@ -5,10 +5,10 @@ use format::block_pointer::{BlockPointer, Dva};
 use format::gang;
 
 use crate::pipeline::cache_key;
-use crate::{Attempt, Bookmark, FreeError, Pipeline, ReadError, ReadRequest, Unreadable};
-
-/// As for reading: deeper is damage.
-const DEPTH_MAX: u32 = 20;
+use crate::read::GangBudget;
+use crate::{
+    Attempt, AttemptFailure, Bookmark, FreeError, Pipeline, ReadError, ReadRequest, Unreadable,
+};
 
 impl Pipeline {
     /// Gives back the space of a block, in `txg`.
@@ -31,15 +31,20 @@ impl Pipeline {
         if let Some(key) = cache_key(block) {
             self.cache.remove(&key);
         }
-        self.free_tree(block, txg, 0)
+        self.free_tree(block, txg, &mut GangBudget::of(block))
     }
 
-    fn free_tree(&self, block: &BlockPointer, txg: Txg, depth: u32) -> Result<(), FreeError> {
+    fn free_tree(
+        &self,
+        block: &BlockPointer,
+        txg: Txg,
+        budget: &mut GangBudget,
+    ) -> Result<(), FreeError> {
         if !block.is_gang() {
             block.dvas().for_each(|dva| self.allocator.free(&dva, txg));
             return Ok(());
         }
-        let members = self.free_members(block, txg, depth);
+        let members = self.free_members(block, txg, budget);
         for dva in block.dvas() {
             // The header's own space; the rest of the address's size is the members'.
             let Ok(top) = self.vdevs.top(dva.vdev) else {
@@ -51,22 +56,36 @@ impl Pipeline {
         members
     }
 
-    fn free_members(&self, leader: &BlockPointer, txg: Txg, depth: u32) -> Result<(), FreeError> {
+    fn free_members(
+        &self,
+        leader: &BlockPointer,
+        txg: Txg,
+        budget: &mut GangBudget,
+    ) -> Result<(), FreeError> {
         let request = ReadRequest::new(Bookmark::default()).speculative();
         let mut attempts = Vec::new();
         for dva in leader.dvas() {
-            if depth >= DEPTH_MAX {
+            if !budget.enter() {
+                attempts.push(Attempt {
+                    dva,
+                    failure: AttemptFailure::GangDepth,
+                });
                 break;
             }
             match self.read_gang_header(leader, &dva, &request) {
                 Ok(header) => {
                     // Each member is tried, so that one bad header leaks no more than it must.
-                    return header
+                    let freed = header
                         .used()
-                        .map(|member| self.free_tree(member, txg, depth + 1))
+                        .map(|member| self.free_tree(member, txg, budget))
                         .fold(Ok(()), Result::and);
+                    budget.leave();
+                    return freed;
                 }
-                Err(failure) => attempts.push(Attempt { dva, failure }),
+                Err(failure) => {
+                    budget.leave();
+                    attempts.push(Attempt { dva, failure });
+                }
             }
         }
         let unreadable = Unreadable {

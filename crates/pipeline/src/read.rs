@@ -13,6 +13,8 @@ use format::object_type::{self, ObjectType};
 use sys::{Buffer, BufferMut};
 use vdev::{BlockRange, IoClass, WriteGroup};
 
+pub(crate) use gang::GangBudget;
+
 use crate::pipeline::cache_key;
 use crate::{Attempt, AttemptFailure, Pipeline, ReadError, ReadRequest, Unreadable};
 
@@ -44,7 +46,9 @@ impl Pipeline {
             if block.is_hole() || block.is_embedded() {
                 return Ok(Buffer::zeroed(0));
             }
-            self.any_copy(block, request, 0, &mut |stored| Ok(stored))
+            self.any_copy(block, request, &mut GangBudget::of(block), &mut |stored| {
+                Ok(stored)
+            })
         });
         if let Err(error) = &result {
             self.note(error, request);
@@ -82,7 +86,11 @@ impl Pipeline {
                 bookmark: request.bookmark,
             });
         }
-        let load = || self.any_copy(block, request, 0, &mut |stored| decode(block, stored));
+        let load = || {
+            self.any_copy(block, request, &mut GangBudget::of(block), &mut |stored| {
+                decode(block, stored)
+            })
+        };
         let Some(key) = cache_key(block).filter(|_| request.cached) else {
             return load();
         };
@@ -105,13 +113,13 @@ impl Pipeline {
         &self,
         block: &BlockPointer,
         request: &ReadRequest,
-        depth: u32,
+        budget: &mut GangBudget,
         decode: &mut dyn FnMut(Buffer) -> Result<Buffer, AttemptFailure>,
     ) -> Result<Buffer, ReadError> {
         let mut attempts = Vec::new();
         for dva in block.dvas() {
             let stored = if dva.gang {
-                self.read_gang(block, &dva, request, depth)
+                self.read_gang(block, &dva, request, budget)
             } else {
                 self.read_copy(block, &dva, request.class)
             };

@@ -59,19 +59,20 @@ impl Pipeline {
             Stored::Plain => (data.clone(), Compression::Off),
         };
         let mut block = self.describe(request, &stored, kind);
-        if unchanged(request, &block) {
+        let psize = stored.len() as u64;
+        if unchanged(request, &block, psize) {
             self.counters.writes_avoided.increment();
             return Ok(request.previous);
         }
         let previous = &request.previous;
-        if may_rewrite(request, &block) {
+        if may_rewrite(request, psize) {
             self.counters.blocks_rewritten.increment();
             for (index, dva) in previous.dvas().enumerate() {
                 block.set_dva(index, Some(dva));
             }
             self.queue_copies(request, block.dvas(), &stored, group)?;
         } else {
-            match self.allocate(request, block.psize(), request.policy.copies) {
+            match self.allocate(request, psize, request.policy.copies) {
                 Ok(allocation) => {
                     for (index, dva) in allocation.iter().enumerate() {
                         block.set_dva(index, Some(dva));
@@ -106,7 +107,8 @@ impl Pipeline {
         BlockPointer::hole_with_birth(lsize, request.object_type, request.level, request.txg)
     }
 
-    /// The new pointer but for its addresses.
+    /// The new pointer but for its addresses: until it has one it counts as a hole, without
+    /// a physical size.
     fn describe(
         &self,
         request: &WriteRequest<'_>,
@@ -166,7 +168,7 @@ fn is_zero(data: &[u8]) -> bool {
 }
 
 /// Whether the old block is, by a strong checksum, the new one.
-fn unchanged(request: &WriteRequest<'_>, block: &BlockPointer) -> bool {
+fn unchanged(request: &WriteRequest<'_>, block: &BlockPointer, psize: u64) -> bool {
     let (policy, old) = (&request.policy, &request.previous);
     policy.nopwrite
         && policy.checksum.is_nopwrite_safe()
@@ -180,13 +182,13 @@ fn unchanged(request: &WriteRequest<'_>, block: &BlockPointer) -> bool {
         && old.compression_id() == block.compression_id()
         && old.byte_order() == block.byte_order()
         && old.lsize() == block.lsize()
-        && old.psize() == block.psize()
+        && old.psize() == psize
         && old.copies() == usize::from(policy.copies)
         && old.checksum_value() == block.checksum_value()
 }
 
 /// Whether the new bytes may go where this sync put the old ones.
-fn may_rewrite(request: &WriteRequest<'_>, block: &BlockPointer) -> bool {
+fn may_rewrite(request: &WriteRequest<'_>, psize: u64) -> bool {
     let old = &request.previous;
     request.pass >= REWRITE_PASS_MIN
         && old.birth() == request.txg
@@ -195,6 +197,6 @@ fn may_rewrite(request: &WriteRequest<'_>, block: &BlockPointer) -> bool {
         && !old.is_embedded()
         && !old.is_gang()
         && !old.is_dedup()
-        && old.psize() == block.psize()
+        && old.psize() == psize
         && old.copies() == usize::from(request.policy.copies)
 }

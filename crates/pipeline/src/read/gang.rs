@@ -7,9 +7,41 @@ use vdev::BlockRange;
 
 use crate::{AttemptFailure, Pipeline, ReadRequest};
 
-/// Each level holds at most a third of the one above: 16 MiB are 512 bytes after nine of them.
-/// Twice that many is damage.
+/// How much work a gang may still cause: a header splits its block into at least two pieces of at
+/// least 512 bytes, so that a sound tree has fewer headers than sectors, even if the first two
+/// copies of each are bad. A header that (by damage or design) contains itself ends here.
+pub(crate) struct GangBudget {
+    headers: u64,
+    depth: u32,
+}
+
+/// Each level holds about a third of the one above: 16 MiB are 512 bytes after ten of them.
 const DEPTH_MAX: u32 = 20;
+
+impl GangBudget {
+    /// What the block needs at most.
+    pub(crate) fn of(block: &BlockPointer) -> Self {
+        Self {
+            headers: 3 * (block.psize() / gang::PIECE_UNIT) + 16,
+            depth: 0,
+        }
+    }
+
+    /// One header more, one level deeper; `false` when that is too much.
+    pub(crate) fn enter(&mut self) -> bool {
+        if self.headers == 0 || self.depth >= DEPTH_MAX {
+            return false;
+        }
+        self.headers -= 1;
+        self.depth += 1;
+        true
+    }
+
+    /// Back from a level.
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+}
 
 impl Pipeline {
     /// The block behind the gang header at `dva`.
@@ -18,11 +50,23 @@ impl Pipeline {
         leader: &BlockPointer,
         dva: &Dva,
         request: &ReadRequest,
-        depth: u32,
+        budget: &mut GangBudget,
     ) -> Result<Buffer, AttemptFailure> {
-        if depth >= DEPTH_MAX {
+        if !budget.enter() {
             return Err(AttemptFailure::GangDepth);
         }
+        let result = self.read_members(leader, dva, request, budget);
+        budget.leave();
+        result
+    }
+
+    fn read_members(
+        &self,
+        leader: &BlockPointer,
+        dva: &Dva,
+        request: &ReadRequest,
+        budget: &mut GangBudget,
+    ) -> Result<Buffer, AttemptFailure> {
         let header = self.read_gang_header(leader, dva, request)?;
         let whole = leader.psize();
         let members: u64 = header.used().map(|member| member.psize()).sum();
@@ -33,7 +77,7 @@ impl Pipeline {
         let mut at = 0;
         for member in header.used() {
             let piece = self
-                .any_copy(member, request, depth + 1, &mut |stored| Ok(stored))
+                .any_copy(member, request, budget, &mut |stored| Ok(stored))
                 .map_err(|error| AttemptFailure::GangMember(Box::new(error)))?;
             // Sizes were summed above, and a read gives exactly the pointer's physical size.
             data[at..at + piece.len()].copy_from_slice(&piece);
