@@ -1,1 +1,5 @@
 //! A pool: import, create, export, configuration, features and the sync loop.
+
+mod allocator;
+mod blocks;
+mod space_store;

@@ -1,0 +1,94 @@
+//! The pipeline's space: allocation and frees, from the pool's space maps.
+
+use crate::space_store::MosSpaceStore;
+use base::Txg;
+use format::block_pointer::Dva;
+use pipeline::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
+use space::{ClassKind, Extent, PoolSpace, Request, SpaceError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::lock::{LockClass, Mutex, rank};
+
+static FAULT: LockClass = LockClass::new("pool.space_fault", rank::LAST - 10);
+
+/// Allocates for the pipeline.
+pub(crate) struct PoolAllocator {
+    space: Arc<PoolSpace>,
+    store: Arc<MosSpaceStore>,
+    writable: AtomicBool,
+    /// The first contradiction that a free met: the pool must not write another uberblock then.
+    fault: Mutex<Option<SpaceError>>,
+}
+
+impl PoolAllocator {
+    pub(crate) fn new(space: Arc<PoolSpace>, store: Arc<MosSpaceStore>, writable: bool) -> Self {
+        Self {
+            space,
+            store,
+            writable: AtomicBool::new(writable),
+            fault: Mutex::new(&FAULT, None),
+        }
+    }
+
+    /// The space below.
+    pub(crate) fn space(&self) -> &Arc<PoolSpace> {
+        &self.space
+    }
+
+    /// What a free contradicted, if any did since the last call.
+    pub(crate) fn take_fault(&self) -> Option<SpaceError> {
+        self.fault.lock().take()
+    }
+}
+
+impl Allocator for PoolAllocator {
+    fn allocate(&self, request: &AllocationRequest) -> Result<Allocation, AllocationError> {
+        if !self.writable.load(Ordering::Relaxed) {
+            return Err(AllocationError::ReadOnly);
+        }
+        let wanted = Request {
+            size: request.psize,
+            copies: request.copies,
+            txg: request.txg,
+            class: class(request.class),
+            hint: usize::try_from(request.hint).unwrap_or(0),
+        };
+        let extents = self
+            .space
+            .allocate(&wanted, &*self.store)
+            .map_err(|error| match error {
+                SpaceError::NoSpace { .. } => AllocationError::NoSpace {
+                    psize: request.psize,
+                    copies: request.copies,
+                },
+                other => AllocationError::SpaceMap(other.to_string()),
+            })?;
+        let addresses = extents.into_iter().map(|extent| Dva {
+            vdev: extent.vdev,
+            offset: extent.range.start,
+            asize: extent.range.end - extent.range.start,
+            gang: false,
+        });
+        Ok(addresses.collect())
+    }
+
+    fn free(&self, dva: &Dva, _txg: Txg) {
+        let range = dva.offset..dva.offset.saturating_add(dva.asize);
+        if let Err(error) = self.space.free(&Extent {
+            vdev: dva.vdev,
+            range,
+        }) {
+            self.fault.lock().get_or_insert(error);
+        }
+    }
+}
+
+fn class(class: AllocationClass) -> ClassKind {
+    match class {
+        AllocationClass::Normal => ClassKind::Normal,
+        AllocationClass::Log => ClassKind::Log,
+        AllocationClass::Special => ClassKind::Special,
+        AllocationClass::Dedup => ClassKind::Dedup,
+    }
+}

@@ -1,0 +1,12 @@
+//! The bridge between objects and the pipeline: how blocks are read, and by which rules they are written.
+//!
+//! Purpose: `dmu` knows blocks by two small traits; this supplies them over the pipeline, to the datasets'
+//! sync and to that of the pool's own object set. Must not know what the blocks mean.
+
+mod rules;
+mod store;
+mod writer;
+
+pub(crate) use rules::WriteRules;
+pub(crate) use store::PipelineStore;
+pub(crate) use writer::PassWriters;

@@ -1,0 +1,201 @@
+//! Which compression, checksum and how many copies a block gets.
+//!
+//! Source: the behaviour notes on the write pipeline; real pools show the same in their block pointers.
+
+use codec::{Checksum, Compression, ZstdLevel};
+use dmu::BlockKind;
+use dsl::StoragePolicy;
+use pipeline::{AllocationClass, WritePolicy};
+
+/// The property redundant_metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RedundantMetadata {
+    /// One more copy of all metadata.
+    #[default]
+    All,
+    /// One more copy of most metadata.
+    Most,
+    /// One more copy of critical metadata.
+    Some,
+    /// No more copies.
+    None,
+}
+
+/// The rules of an object set: its effective properties, as far as writing goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WriteRules {
+    /// The property compression, as stored (1 on, 2 off, 3 lzjb, …).
+    pub(crate) compression: u64,
+    /// The property checksum, as stored (1 on, 2 off, 6 fletcher2, …).
+    pub(crate) checksum: u64,
+    /// The property copies, 1 to 3.
+    pub(crate) copies: u8,
+    /// The property redundant_metadata.
+    pub(crate) redundant_metadata: RedundantMetadata,
+    /// Whether this is the pool's own object set: three copies of everything.
+    pub(crate) is_meta: bool,
+    /// Whether the feature lz4_compress is active; lzjb serves otherwise.
+    pub(crate) has_lz4: bool,
+    /// Whether the feature embedded_data is active.
+    pub(crate) may_embed: bool,
+    /// The most copies that the pool makes of a block: 3, or 1 in version 1.
+    pub(crate) copies_max: u8,
+}
+
+const ON: u64 = 1;
+/// From this level on, `most` keeps one more copy.
+const LEVEL_MOST: u8 = 2;
+
+impl WriteRules {
+    /// The rules of the pool's own object set.
+    #[must_use]
+    pub(crate) const fn meta(has_lz4: bool, may_embed: bool, copies_max: u8) -> Self {
+        Self {
+            compression: ON,
+            checksum: ON,
+            copies: copies_max,
+            redundant_metadata: RedundantMetadata::All,
+            is_meta: true,
+            has_lz4,
+            may_embed,
+            copies_max,
+        }
+    }
+
+    /// The rules of a dataset with these effective properties.
+    #[must_use]
+    pub(crate) fn dataset(policy: &StoragePolicy, meta: Self) -> Self {
+        Self {
+            compression: policy.compression,
+            checksum: policy.checksum,
+            copies: u8::try_from(policy.copies).unwrap_or(1).clamp(1, 3),
+            redundant_metadata: RedundantMetadata::from_property(policy.redundant_metadata),
+            is_meta: false,
+            ..meta
+        }
+    }
+
+    /// How a block of that kind is written.
+    #[must_use]
+    pub(crate) fn policy(&self, kind: &BlockKind) -> WritePolicy {
+        let metadata = is_metadata(kind);
+        let compression = self.compression_of(kind, metadata);
+        let checksum = self.checksum_of(kind, metadata);
+        let copies = self.copies_of(kind, metadata);
+        WritePolicy {
+            compression,
+            checksum,
+            copies,
+            gang_copies: self.gang_copies_of(kind, metadata).max(copies),
+            embed: self.may_embed && (kind.level == 0) && kind.object_type.may_embed(),
+            zero_detect: compression != Compression::Off,
+            nopwrite: !metadata && checksum.is_nopwrite_safe() && compression != Compression::Off,
+            class: AllocationClass::Normal,
+        }
+    }
+
+    fn compression_of(&self, kind: &BlockKind, metadata: bool) -> Compression {
+        let default = if self.has_lz4 {
+            Compression::Lz4
+        } else {
+            Compression::Lzjb
+        };
+        if metadata {
+            return default;
+        }
+        let chosen = if kind.compress == 0 {
+            self.compression
+        } else {
+            u64::from(kind.compress)
+        };
+        compression(chosen).unwrap_or(default)
+    }
+
+    fn checksum_of(&self, kind: &BlockKind, metadata: bool) -> Checksum {
+        let chosen = if kind.checksum == 0 || metadata {
+            self.checksum
+        } else {
+            kind.checksum.into()
+        };
+        let chosen = checksum(chosen);
+        if metadata && !chosen.is_metadata_safe() {
+            Checksum::Fletcher4
+        } else {
+            chosen
+        }
+    }
+
+    fn copies_of(&self, kind: &BlockKind, metadata: bool) -> u8 {
+        if self.is_meta {
+            return self.copies_max;
+        }
+        let critical = kind.object_type.is_critical_metadata(kind.level);
+        let typed = kind.object_type.is_metadata() || kind.spill;
+        let more = match self.redundant_metadata {
+            RedundantMetadata::All => metadata,
+            RedundantMetadata::Most => metadata && (kind.level >= LEVEL_MOST || typed),
+            RedundantMetadata::Some => metadata && critical,
+            RedundantMetadata::None => false,
+        };
+        (self.copies + u8::from(more)).clamp(1, self.copies_max)
+    }
+
+    fn gang_copies_of(&self, kind: &BlockKind, metadata: bool) -> u8 {
+        let typed = kind.object_type.is_metadata() || kind.spill;
+        let more = match self.redundant_metadata {
+            RedundantMetadata::All => true,
+            RedundantMetadata::Most => metadata && (kind.level >= 1 || typed),
+            RedundantMetadata::Some => typed,
+            RedundantMetadata::None => false,
+        };
+        (self.copies + u8::from(more)).clamp(1, self.copies_max)
+    }
+}
+
+/// Metadata: indirect blocks, blocks of metadata objects, spill blocks.
+fn is_metadata(kind: &BlockKind) -> bool {
+    kind.level > 0 || kind.object_type.is_metadata() || kind.spill
+}
+
+/// The compression that a property value names; none for "on" and for what is unknown.
+#[must_use]
+pub(crate) fn compression(value: u64) -> Option<Compression> {
+    const ZSTD: u64 = 16;
+    let algorithm = u8::try_from(value & 0x7F).ok()?;
+    match value {
+        0 | ON => None,
+        _ if u64::from(algorithm) == ZSTD => {
+            let code = u8::try_from(value >> 7).unwrap_or(0);
+            let level = ZstdLevel::from_code(code).unwrap_or(ZstdLevel::DEFAULT);
+            Some(Compression::Zstd(level))
+        }
+        _ => Compression::from_id(algorithm).ok(),
+    }
+}
+
+/// The checksum that a property value names; fletcher4 for "on" and for what is unknown.
+#[must_use]
+pub(crate) fn checksum(value: u64) -> Checksum {
+    let known = u8::try_from(value & 0xFF)
+        .ok()
+        .and_then(|id| Checksum::from_id(id).ok());
+    known
+        .filter(|found| value > ON && !found.is_embedded())
+        .unwrap_or(Checksum::Fletcher4)
+}
+
+impl RedundantMetadata {
+    /// The value as stored: 0 all, 1 most, 2 some, 3 none.
+    #[must_use]
+    pub(crate) const fn from_property(value: u64) -> Self {
+        match value {
+            1 => Self::Most,
+            2 => Self::Some,
+            3 => Self::None,
+            _ => Self::All,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

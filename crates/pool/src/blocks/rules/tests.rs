@@ -1,0 +1,83 @@
+//! The rules as the notes state them.
+
+use super::{RedundantMetadata, WriteRules, checksum, compression};
+use codec::{Checksum, Compression};
+use dmu::BlockKind;
+use format::ObjectType;
+
+fn kind(object_type: ObjectType, level: u8) -> BlockKind {
+    BlockKind {
+        object_type,
+        level,
+        spill: false,
+        checksum: 0,
+        compress: 0,
+    }
+}
+
+fn rules(redundant_metadata: RedundantMetadata) -> WriteRules {
+    WriteRules {
+        compression: 2,
+        checksum: 1,
+        copies: 1,
+        redundant_metadata,
+        is_meta: false,
+        has_lz4: true,
+        may_embed: true,
+        copies_max: 3,
+    }
+}
+
+#[test]
+fn metadata_has_one_more_copy_and_is_always_compressed() {
+    let all = rules(RedundantMetadata::All);
+    let data = all.policy(&kind(ObjectType::PLAIN_FILE, 0));
+    assert_eq!(
+        (data.copies, data.compression, data.zero_detect),
+        (1, Compression::Off, false)
+    );
+    let indirect = all.policy(&kind(ObjectType::PLAIN_FILE, 1));
+    assert_eq!(
+        (indirect.copies, indirect.compression),
+        (2, Compression::Lz4)
+    );
+    let most = rules(RedundantMetadata::Most);
+    assert_eq!(most.policy(&kind(ObjectType::PLAIN_FILE, 1)).copies, 1);
+    assert_eq!(most.policy(&kind(ObjectType::PLAIN_FILE, 2)).copies, 2);
+    assert_eq!(most.policy(&kind(ObjectType::DIRECTORY, 0)).copies, 2);
+    let none = rules(RedundantMetadata::None);
+    assert_eq!(none.policy(&kind(ObjectType::DNODE, 0)).copies, 1);
+}
+
+#[test]
+fn the_pool_keeps_three_copies_of_its_own() {
+    let meta = WriteRules::meta(true, true, 3).policy(&kind(ObjectType::DNODE, 0));
+    assert_eq!((meta.copies, meta.checksum), (3, Checksum::Fletcher4));
+}
+
+#[test]
+fn properties_name_algorithms() {
+    assert_eq!(compression(1), None);
+    assert_eq!(compression(15), Some(Compression::Lz4));
+    assert!(
+        matches!(compression(16 + (19 << 7)), Some(Compression::Zstd(level)) if level.level() == 19)
+    );
+    assert_eq!(checksum(1), Checksum::Fletcher4);
+    assert_eq!(checksum(8), Checksum::Sha256);
+}
+
+#[test]
+fn weak_checksums_do_not_guard_metadata() {
+    let weak = WriteRules {
+        checksum: 6,
+        ..rules(RedundantMetadata::All)
+    };
+    assert_eq!(
+        weak.policy(&kind(ObjectType::PLAIN_FILE, 0)).checksum,
+        Checksum::Fletcher2
+    );
+    assert_eq!(
+        weak.policy(&kind(ObjectType::DIRECTORY, 0)).checksum,
+        Checksum::Fletcher4
+    );
+}

@@ -1,0 +1,90 @@
+//! Reading blocks for the objects above, and what a block is charged with.
+
+use base::VdevId;
+use base::lock::{LockClass, RwLock, rank};
+use dmu::{BlockError, BlockStore, Place};
+use format::BlockPointer;
+use pipeline::{Bookmark, Pipeline, ReadRequest};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use sys::Buffer;
+
+static RATIOS: LockClass = LockClass::new("pool.deflate_ratios", rank::PIPELINE - 10);
+
+/// The deflate ratio of a single disk, file or mirror: a sector is charged as a sector.
+const RATIO_PLAIN: u64 = 512;
+
+/// Reads through the pool's pipeline.
+pub(crate) struct PipelineStore {
+    pipeline: Arc<Pipeline>,
+    /// By top-level vdev, where it is not [`RATIO_PLAIN`]; none at all in pools that do not deflate.
+    ratios: RwLock<BTreeMap<VdevId, u64>>,
+    deflates: bool,
+}
+
+impl PipelineStore {
+    /// A store over `pipeline`; `deflates`: the pool charges space by deflate ratios (all since version 9).
+    #[must_use]
+    pub(crate) fn new(pipeline: Arc<Pipeline>, deflates: bool) -> Self {
+        Self {
+            pipeline,
+            ratios: RwLock::new(&RATIOS, BTreeMap::new()),
+            deflates,
+        }
+    }
+
+    /// Notes the deflate ratio of a top-level vdev: 512ths of its raw space that can hold data.
+    pub(crate) fn set_ratio(&self, vdev: VdevId, ratio: u64) {
+        self.ratios.write().insert(vdev, ratio);
+    }
+
+    /// The pipeline below.
+    #[must_use]
+    pub(crate) fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// What a block is charged with: its copies, deflated. Holes and embedded blocks cost nothing.
+    #[must_use]
+    pub(crate) fn charge(&self, pointer: &BlockPointer) -> u64 {
+        if pointer.is_hole() || pointer.is_embedded() {
+            return 0;
+        }
+        let ratios = self.ratios.read();
+        // In an encrypted pointer the third address is a salt and half an initialisation vector.
+        let copies = if pointer.is_encrypted() { 2 } else { 3 };
+        let charge = |dva: format::block_pointer::Dva| {
+            if !self.deflates {
+                return dva.asize;
+            }
+            let ratio = ratios.get(&dva.vdev).copied().unwrap_or(RATIO_PLAIN);
+            (dva.asize >> 9).saturating_mul(ratio)
+        };
+        pointer.dvas().take(copies).map(charge).sum()
+    }
+}
+
+/// The pipeline's name for a place.
+pub(crate) fn bookmark(place: Place) -> Bookmark {
+    Bookmark {
+        object_set: place.object_set,
+        object: place.object,
+        level: i8::try_from(place.level).unwrap_or(i8::MAX),
+        block: place.block.cast_unsigned(),
+    }
+}
+
+impl BlockStore for PipelineStore {
+    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
+        let request = ReadRequest::new(bookmark(place));
+        self.pipeline
+            .read(pointer, &request)
+            .map_err(BlockError::new)
+    }
+
+    fn prefetch(&self, _pointer: &BlockPointer, _place: Place) {}
+
+    fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
+        self.charge(pointer)
+    }
+}
