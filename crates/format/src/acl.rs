@@ -6,7 +6,8 @@ use crate::host::{put_u16, put_u32, put_u64, swap_at, u16_at, u32_at, u64_at};
 const HEADER_SIZE: usize = 8;
 const ID_SIZE: usize = 16;
 const OBJECT_SIZE: usize = 48;
-const OLD_SIZE: usize = 12;
+/// Bytes of a version-0 entry.
+pub const OLD_SIZE: usize = 12;
 
 /// Entry types.
 pub mod kind {

@@ -84,6 +84,16 @@ pub mod flags {
     pub const NO_DUMP: u64 = 1 << 39;
     /// New entries take this directory's project (`chattr +P`).
     pub const PROJECT_INHERIT: u64 = 1 << 46;
+    /// All that front ends are shown.
+    pub const SHOWN: u64 = READ_ONLY
+        | HIDDEN
+        | SYSTEM
+        | ARCHIVE
+        | IMMUTABLE
+        | NO_UNLINK
+        | APPEND_ONLY
+        | NO_DUMP
+        | PROJECT_INHERIT;
 }
 
 /// Everything `stat` and its relatives show.

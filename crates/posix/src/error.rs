@@ -3,7 +3,7 @@
 use base::ObjectId;
 
 /// The result of a file operation.
-pub type Result<T> = std::result::Result<T, PosixError>;
+pub type Result<T, E = PosixError> = std::result::Result<T, E>;
 
 /// An error number as Linux numbers them; what a front end sends back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -170,6 +170,12 @@ pub enum PosixError {
     /// The handle was not opened for this.
     #[error("bad file handle")]
     BadHandle,
+    /// A block could not be read or written, or an object is not what it should be.
+    #[error(transparent)]
+    Storage(dmu::DmuError),
+    /// The pool does not write any more.
+    #[error(transparent)]
+    Stopped(#[from] txg::TxgError),
     /// A structure on the medium does not decode.
     #[error("object {}: damaged: {what:?}", object.0)]
     Corrupt {
@@ -208,7 +214,30 @@ impl PosixError {
             Self::Busy => Errno::EBUSY,
             Self::NoSuchOffset => Errno::ENXIO,
             Self::BadHandle => Errno::EBADF,
-            Self::Corrupt { .. } => Errno::EIO,
+            Self::Corrupt { .. } | Self::Storage(_) | Self::Stopped(_) => Errno::EIO,
+        }
+    }
+}
+
+impl From<dmu::DmuError> for PosixError {
+    fn from(error: dmu::DmuError) -> Self {
+        use dmu::DmuError;
+        match error {
+            DmuError::EntryExists { .. } => Self::Exists,
+            DmuError::NoSuchEntry { .. } => Self::NotFound,
+            DmuError::ReadOnly { .. } => Self::ReadOnly,
+            DmuError::ZapFull { .. } => Self::NoSpace,
+            error => Self::Storage(error),
+        }
+    }
+}
+
+impl From<dmu::TxError> for PosixError {
+    fn from(error: dmu::TxError) -> Self {
+        match error {
+            dmu::TxError::NoSpace => Self::NoSpace,
+            dmu::TxError::Quota => Self::QuotaExceeded,
+            dmu::TxError::Engine(error) => Self::Stopped(error),
         }
     }
 }

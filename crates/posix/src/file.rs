@@ -1,8 +1,14 @@
 //! An open file: reading, writing, holes, durability.
 
-use crate::{Attributes, Credentials, Result};
-use base::ObjectId;
 use std::ops::Range;
+use std::sync::Arc;
+
+use base::ObjectId;
+
+use crate::core::Core;
+use crate::reading::ReadAhead;
+use crate::znode::Znode;
+use crate::{Attributes, Credentials, PosixError, Result};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,23 +59,86 @@ pub enum AllocateMode {
 /// A file held open: it stays readable and writable after its last name is gone; the last handle
 /// then frees it.
 #[derive(Debug)]
-pub struct OpenFile {}
+pub struct OpenFile {
+    pub(crate) core: Arc<Core>,
+    pub(crate) znode: Arc<Znode>,
+    pub(crate) options: OpenOptions,
+    pub(crate) who: Credentials,
+    ahead: ReadAhead,
+}
 
 impl OpenFile {
+    /// A handle on a file whose reference the caller has taken.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        znode: &Arc<Znode>,
+        options: OpenOptions,
+        who: &Credentials,
+    ) -> Self {
+        let (core, znode, who) = (Arc::clone(core), Arc::clone(znode), who.clone());
+        Self {
+            core,
+            znode,
+            options,
+            who,
+            ahead: ReadAhead::default(),
+        }
+    }
+
     /// The object.
     pub fn object(&self) -> ObjectId {
-        unimplemented!()
+        self.znode.id()
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> OpenOptions {
+        self.options
+    }
+
+    /// Who opened it.
+    pub fn credentials(&self) -> &Credentials {
+        &self.who
     }
 
     /// Attributes now.
     pub fn attributes(&self) -> Result<Attributes> {
-        unimplemented!()
+        Ok(self.core.show(&self.znode, &self.znode.state.read()))
     }
 
     /// Reads into `buffer`; short only at the end of the file.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let _ = (offset, buffer);
-        unimplemented!()
+        let mut filled = 0;
+        self.read_with(offset, buffer.len(), &mut |block, range| {
+            if let (Some(from), Some(to)) = (block.get(range), buffer.get_mut(filled..)) {
+                let length = from.len().min(to.len());
+                to[..length].copy_from_slice(&from[..length]);
+                filled += length;
+            }
+        })
+    }
+
+    /// Reads without copying: `visit` gets each part, in order, as a range of a shared buffer.
+    /// Returns the bytes found, fewer than `length` only at the end of the file.
+    pub fn read_with(
+        &self,
+        offset: u64,
+        length: usize,
+        visit: &mut dyn FnMut(sys::Buffer, Range<usize>),
+    ) -> Result<usize> {
+        if !self.options.read && !self.options.execute {
+            return Err(PosixError::BadHandle);
+        }
+        let (range, size) = self.znode.clamp(offset, length)?;
+        if range.is_empty() {
+            return Ok(0);
+        }
+        self.ahead.note(&self.znode, &range, size);
+        let found = (range.end - range.start) as usize;
+        self.znode.read_parts(range, visit)?;
+        if !self.options.keep_access_time {
+            self.core.touch(&self.znode);
+        }
+        Ok(found)
     }
 
     /// Writes `data`; a short count only when space ran out on the way.
@@ -80,14 +149,12 @@ impl OpenFile {
 
     /// The first offset at or after `offset` that is data.
     pub fn seek_data(&self, offset: u64) -> Result<u64> {
-        let _ = offset;
-        unimplemented!()
+        self.znode.seek_data(offset)
     }
 
     /// The first offset at or after `offset` that is a hole; the end of the file counts as one.
     pub fn seek_hole(&self, offset: u64) -> Result<u64> {
-        let _ = offset;
-        unimplemented!()
+        self.znode.seek_hole(offset)
     }
 
     /// `fallocate`.
@@ -110,11 +177,12 @@ impl OpenFile {
 
     /// Waits until everything written to this file is durable.
     pub fn fsync(&self) -> Result<()> {
-        unimplemented!()
+        self.core.fsync(&self.znode)
     }
+}
 
-    /// Who opened it may be asked again at release.
-    pub fn credentials(&self) -> &Credentials {
-        unimplemented!()
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.core.release(&self.znode, 1);
     }
 }

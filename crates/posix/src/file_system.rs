@@ -1,10 +1,20 @@
 //! A mounted file system and its operations on names and attributes.
 
+use std::sync::Arc;
+
+use base::clock::Clock;
+use base::{ObjectId, ObjectSetId};
+use dmu::ObjectSet;
+use txg::Engine;
+
+use crate::core::Core;
+use crate::log::OperationLog;
+use crate::space::Space;
 use crate::{
     Access, Attributes, CaseSensitivity, Credentials, DatasetProperties, DirectoryEntry, FileType,
-    OpenFile, OpenOptions, RenameMode, Result, SetAttributes, Statistics, Visit, XattrMode,
+    MountOptions, OpenFile, OpenOptions, PosixError, RenameMode, Result, SetAttributes, Statistics,
+    Visit, XattrMode,
 };
-use base::ObjectId;
 
 /// What a new node shall be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,36 +29,81 @@ pub struct NewNode {
     pub device: (u32, u32),
 }
 
+/// Where a file system comes from.
+pub struct Source {
+    /// Its objects.
+    pub objects: Arc<ObjectSet>,
+    /// The engine that changes go through; none for a read-only mount.
+    pub engine: Option<Arc<Engine>>,
+    /// The log of single operations; none for a read-only mount.
+    pub log: Option<Arc<dyn OperationLog>>,
+    /// The dataset's space; without it `statfs` shows zeros and nothing can be written.
+    pub space: Option<Arc<dyn Space>>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// The file system's identity (`f_fsid`).
+    pub identity: u64,
+    /// Effective properties.
+    pub properties: DatasetProperties,
+}
+
 /// One mounted object set. Shared by all threads; every operation takes `&self`.
 #[derive(Debug)]
-pub struct FileSystem {}
+pub struct FileSystem {
+    core: Arc<Core>,
+}
 
 impl FileSystem {
+    /// Mounts an object set: the head of a dataset, or a snapshot.
+    pub fn mount(source: Source, options: MountOptions) -> Result<Arc<Self>> {
+        let core = Arc::new(Core::new(source, options)?);
+        core.directory(core.master.root)?;
+        Ok(Arc::new(Self { core }))
+    }
+
     /// The root directory.
     pub fn root(&self) -> ObjectId {
-        unimplemented!()
+        self.core.master.root
+    }
+
+    /// The object set: tells one mounted file system from another.
+    pub fn object_set(&self) -> ObjectSetId {
+        self.core.objects.id()
+    }
+
+    /// The ZPL version: 5 is the newest.
+    pub fn version(&self) -> u64 {
+        self.core.master.version
     }
 
     /// Whether changes are refused.
     pub fn is_read_only(&self) -> bool {
-        unimplemented!()
+        self.core.writing().is_err()
     }
 
     /// How names compare.
     pub fn case_sensitivity(&self) -> CaseSensitivity {
-        unimplemented!()
+        self.core.master.names.case
+    }
+
+    /// Whether two different spellings may name one entry.
+    pub fn has_normalized_names(&self) -> bool {
+        self.core.master.names.is_normalized()
+    }
+
+    /// The effective properties.
+    pub fn properties(&self) -> DatasetProperties {
+        self.core.properties()
     }
 
     /// Replaces the effective properties (after `zfs set`).
     pub fn set_properties(&self, properties: DatasetProperties) {
-        let _ = properties;
-        unimplemented!()
+        self.core.set_properties(properties);
     }
 
     /// `statfs` seen from `object` (a directory with a project quota shows that quota).
     pub fn statfs(&self, object: ObjectId) -> Result<Statistics> {
-        let _ = object;
-        unimplemented!()
+        self.core.statfs(object)
     }
 
     /// Finds `name` in `directory`; `.` and `..` work.
@@ -58,14 +113,30 @@ impl FileSystem {
         directory: ObjectId,
         name: &[u8],
     ) -> Result<Attributes> {
-        let _ = (who, directory, name);
-        unimplemented!()
+        let znode = self.core.lookup(who, directory, name)?;
+        let state = znode.state.read();
+        Ok(self.core.show(&znode, znode.alive(&state)?))
     }
 
     /// Attributes of an object.
     pub fn getattr(&self, object: ObjectId) -> Result<Attributes> {
-        let _ = object;
-        unimplemented!()
+        let znode = self.core.znode(object)?;
+        let state = znode.state.read();
+        Ok(self.core.show(&znode, znode.alive(&state)?))
+    }
+
+    /// Takes `count` references on an object for a front end: an object without names is kept
+    /// while there are any.
+    pub fn retain(&self, object: ObjectId, count: u32) -> Result<()> {
+        let znode = self.core.znode(object)?;
+        self.core.retain(&znode, count)
+    }
+
+    /// Gives references back.
+    pub fn release(&self, object: ObjectId, count: u32) {
+        if let Ok(znode) = self.core.znode(object) {
+            self.core.release(&znode, count);
+        }
     }
 
     /// Changes attributes; returns them as they are then.
@@ -81,14 +152,18 @@ impl FileSystem {
 
     /// Whether `who` may do `access` to `object`.
     pub fn access(&self, who: &Credentials, object: ObjectId, access: Access) -> Result<()> {
-        let _ = (who, object, access);
-        unimplemented!()
+        let znode = self.core.znode(object)?;
+        self.core.check_always(who, &znode, access)
     }
 
     /// The target of a symbolic link.
     pub fn readlink(&self, object: ObjectId) -> Result<Vec<u8>> {
-        let _ = object;
-        unimplemented!()
+        let znode = self.core.znode(object)?;
+        let state = znode.state.read();
+        if znode.alive(&state)?.file_type() != FileType::Symlink {
+            return Err(PosixError::Invalid("not a symbolic link"));
+        }
+        znode.link_target(&state)
     }
 
     /// Shows entries from `cookie` on (0 starts) until the end or [`Visit::Full`].
@@ -99,8 +174,9 @@ impl FileSystem {
         cookie: u64,
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> Visit,
     ) -> Result<()> {
-        let _ = (who, directory, cookie, visit);
-        unimplemented!()
+        let znode = self.core.directory(directory)?;
+        self.core.check(who, &znode, Access::READ)?;
+        self.core.read_directory(directory, cookie, visit)
     }
 
     /// As [`Self::readdir`] with each entry's attributes; `None` when they cannot be read.
@@ -111,8 +187,10 @@ impl FileSystem {
         cookie: u64,
         visit: &mut dyn FnMut(&DirectoryEntry<'_>, Option<&Attributes>) -> Visit,
     ) -> Result<()> {
-        let _ = (who, directory, cookie, visit);
-        unimplemented!()
+        self.readdir(who, directory, cookie, &mut |entry| {
+            let attributes = self.getattr(entry.object).ok();
+            visit(entry, attributes.as_ref())
+        })
     }
 
     /// Opens an existing file or directory.
@@ -122,8 +200,7 @@ impl FileSystem {
         object: ObjectId,
         options: OpenOptions,
     ) -> Result<OpenFile> {
-        let _ = (who, object, options);
-        unimplemented!()
+        self.core.open(who, object, options)
     }
 
     /// Creates a regular file and opens it. An existing name: [`crate::PosixError::Exists`].
@@ -225,14 +302,14 @@ impl FileSystem {
 
     /// Names of the extended attributes that `who` may see.
     pub fn listxattr(&self, who: &Credentials, object: ObjectId) -> Result<Vec<Vec<u8>>> {
-        let _ = (who, object);
-        unimplemented!()
+        let znode = self.core.znode(object)?;
+        self.core.list_xattrs(who, &znode)
     }
 
     /// The value of an extended attribute.
     pub fn getxattr(&self, who: &Credentials, object: ObjectId, name: &[u8]) -> Result<Vec<u8>> {
-        let _ = (who, object, name);
-        unimplemented!()
+        let znode = self.core.znode(object)?;
+        self.core.get_xattr(who, &znode, name)
     }
 
     /// Sets an extended attribute.

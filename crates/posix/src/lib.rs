@@ -5,21 +5,40 @@
 //! protocol asked. Start at [`FileSystem`], then [`OpenFile`] for what happens on file data.
 
 mod attributes;
+mod core;
 mod credentials;
 mod directory;
 mod error;
 mod file;
 mod file_system;
+mod life;
+mod log;
+mod lookup;
+mod master;
+mod names;
 mod options;
+mod packing;
+mod permission;
 mod posix_acl;
+mod quota;
+mod readdir;
+mod reading;
+mod registry;
+mod space;
+mod statfs;
+mod table;
+mod xattr;
+mod znode;
 
 pub use attributes::{Attributes, FileType, SetAttributes, SetTime, Statistics, Timestamp, flags};
 pub use credentials::{Access, Credentials};
 pub use directory::{DirectoryEntry, RenameMode, Visit, XattrMode};
 pub use error::{Corruption, Errno, PosixError, Result};
 pub use file::{AllocateMode, OpenFile, OpenOptions, WriteOptions};
-pub use file_system::{FileSystem, NewNode};
+pub use file_system::{FileSystem, NewNode, Source};
+pub use log::{NoLog, OperationLog, Record};
 pub use options::{
     AccessTime, AclKind, CaseSensitivity, DatasetProperties, MountOptions, OwnerMap, SetIdPolicy,
     XattrStore,
 };
+pub use space::{Space, SpaceNumbers};

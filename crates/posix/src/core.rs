@@ -1,0 +1,273 @@
+//! What all operations of a file system share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::ObjectId;
+use base::clock::Clock;
+use base::lock::{LockClass, Mutex, RwLock, rank};
+use dmu::{DmuError, Object, ObjectSet, Reservation, Tx, Zap};
+use txg::Engine;
+
+use crate::log::OperationLog;
+use crate::master::Master;
+use crate::permission::{self, Subject};
+use crate::registry::Registry;
+use crate::space::Space;
+use crate::table::ZnodeTable;
+use crate::znode::{State, Znode, internal_flags};
+use crate::{
+    Access, AclKind, Attributes, Credentials, DatasetProperties, MountOptions, OwnerMap,
+    PosixError, Result, SetIdPolicy, Timestamp,
+};
+
+/// Moves of directories between directories, one at a time: the check against loops walks up.
+static RENAME: LockClass = LockClass::new("posix.rename", rank::POSIX);
+static PROPERTIES: LockClass = LockClass::new("posix.properties", rank::POSIX + 45);
+
+/// What makes changes possible.
+pub(crate) struct Writing {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) space: Arc<dyn Space>,
+    pub(crate) log: Arc<dyn OperationLog>,
+}
+
+/// The shared part of a mounted file system.
+pub(crate) struct Core {
+    pub(crate) objects: Arc<ObjectSet>,
+    pub(crate) master: Master,
+    pub(crate) registry: Registry,
+    pub(crate) table: ZnodeTable,
+    pub(crate) options: MountOptions,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) identity: u64,
+    pub(crate) rename: Mutex<()>,
+    pub(crate) ended: AtomicBool,
+    properties: RwLock<DatasetProperties>,
+    writing: Option<Writing>,
+    space: Option<Arc<dyn Space>>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "file system in object set {}", self.objects.id())
+    }
+}
+
+/// What an operation is about to change, at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) write_bytes: u64,
+    pub(crate) names: u32,
+    pub(crate) objects: u32,
+    /// More is freed than allocated: may go into the reserve.
+    pub(crate) net_free: bool,
+}
+
+impl Core {
+    pub(crate) fn new(source: crate::Source, options: MountOptions) -> Result<Self> {
+        let master = Master::load(&source.objects)?;
+        let registry = match master.attributes {
+            Some(object) => Registry::load(&source.objects, object)?,
+            None => Registry::unavailable(),
+        };
+        let space = source.space;
+        let writing = match (source.engine, source.log, &space) {
+            (Some(engine), Some(log), Some(space))
+                if source.objects.is_writable() && !options.read_only =>
+            {
+                Some(Writing {
+                    engine,
+                    log,
+                    space: Arc::clone(space),
+                })
+            }
+            _ => None,
+        };
+        Ok(Self {
+            objects: source.objects,
+            master,
+            registry,
+            table: ZnodeTable::new(options.znodes_max),
+            options,
+            clock: source.clock,
+            identity: source.identity,
+            rename: Mutex::new(&RENAME, ()),
+            ended: AtomicBool::new(false),
+            properties: RwLock::new(&PROPERTIES, source.properties),
+            writing,
+            space,
+        })
+    }
+
+    pub(crate) fn properties(&self) -> DatasetProperties {
+        *self.properties.read()
+    }
+
+    pub(crate) fn set_properties(&self, properties: DatasetProperties) {
+        *self.properties.write() = properties;
+    }
+
+    pub(crate) fn space(&self) -> Option<&dyn Space> {
+        self.space.as_deref()
+    }
+
+    /// What makes changes possible, unless they are refused.
+    pub(crate) fn writing(&self) -> Result<&Writing> {
+        let refused = self.ended.load(Ordering::Relaxed) || self.properties.read().read_only;
+        self.writing
+            .as_ref()
+            .filter(|_| !refused)
+            .ok_or(PosixError::ReadOnly)
+    }
+
+    /// Begins a transaction. No lock may be held: this waits for credit and for txgs.
+    pub(crate) fn begin(&self, plan: Plan) -> Result<Tx> {
+        let writing = self.writing()?;
+        let reservation = Reservation {
+            write_bytes: plan.write_bytes,
+            names: plan.names,
+            objects: plan.objects,
+            net_free: plan.net_free,
+            admission: Some(writing.space.as_ref()),
+        };
+        Ok(Tx::assign(&writing.engine, &reservation)?)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = self.clock.now();
+        Timestamp {
+            seconds: (now / 1_000_000_000).cast_signed(),
+            nanoseconds: (now % 1_000_000_000) as u32,
+        }
+    }
+
+    /// The file with that number.
+    pub(crate) fn znode(&self, id: ObjectId) -> Result<Arc<Znode>> {
+        self.table.get_or_load(id, || {
+            let object = self.objects.object(id).map_err(|error| match error {
+                DmuError::NoSuchObject { .. } => PosixError::Stale,
+                error => error.into(),
+            })?;
+            Znode::load(object, &self.registry)
+        })
+    }
+
+    /// The file with that number, which must be a directory.
+    pub(crate) fn directory(&self, id: ObjectId) -> Result<Arc<Znode>> {
+        let znode = self.znode(id)?;
+        let is_directory = znode.alive(&znode.state.read())?.is_directory();
+        if is_directory {
+            Ok(znode)
+        } else {
+            Err(PosixError::NotDirectory)
+        }
+    }
+
+    /// Attributes as this mount shows them.
+    pub(crate) fn show(&self, znode: &Znode, state: &State) -> Attributes {
+        let mut shown = znode.show(state);
+        if let OwnerMap::Everyone { uid, gid } = self.options.owners {
+            (shown.uid, shown.gid) = (uid, gid);
+        }
+        if self.options.set_id == SetIdPolicy::Hide {
+            shown.permissions &= !(permission::SET_UID | permission::SET_GID);
+        }
+        shown
+    }
+
+    /// Owner and group as this mount shows them.
+    pub(crate) fn owner(&self, state: &State) -> (u32, u32) {
+        match self.options.owners {
+            OwnerMap::Stored => (shown_id(state.uid), shown_id(state.gid)),
+            OwnerMap::Everyone { uid, gid } => (uid, gid),
+        }
+    }
+
+    /// Whether `who` may do `access`, where that is ours to check.
+    pub(crate) fn check(&self, who: &Credentials, znode: &Znode, access: Access) -> Result<()> {
+        if self.options.kernel_checks_permissions || access == Access::NONE {
+            return Ok(());
+        }
+        self.check_always(who, znode, access)
+    }
+
+    /// Whether `who` may do `access`.
+    pub(crate) fn check_always(
+        &self,
+        who: &Credentials,
+        znode: &Znode,
+        access: Access,
+    ) -> Result<()> {
+        let state = znode.state.read();
+        let (uid, gid) = self.owner(&state);
+        let (mode, is_directory) = (state.mode, state.is_directory());
+        let subject = Subject {
+            mode,
+            uid,
+            gid,
+            is_directory,
+            acl: None,
+            entries: None,
+        };
+        if who.privileged {
+            return permission::check(who, &subject, access);
+        }
+        if !state.has(internal_flags::ACL_TRIVIAL) && state.acl_count > 3 {
+            let entries = znode.access_entries(self, &state)?;
+            return permission::check(
+                who,
+                &Subject {
+                    entries: Some(&entries),
+                    ..subject
+                },
+                access,
+            );
+        }
+        drop(state);
+        let acl = self.access_acl(znode)?;
+        permission::check(
+            who,
+            &Subject {
+                acl: acl.as_deref(),
+                ..subject
+            },
+            access,
+        )
+    }
+
+    /// Whether the caller owns the file or may act as if.
+    pub(crate) fn is_owner(&self, who: &Credentials, state: &State) -> bool {
+        who.privileged || who.uid == self.owner(state).0
+    }
+
+    /// The entries of a directory.
+    pub(crate) fn entries(&self, directory: &Znode) -> Result<Zap> {
+        Ok(Zap::open(&directory.object)?)
+    }
+
+    /// The longest name accepted.
+    pub(crate) fn name_length_max(&self) -> usize {
+        let properties = self.properties.read();
+        if properties.long_names {
+            format::zap::NAME_LONG_MAX
+        } else {
+            format::zap::NAME_MAX
+        }
+    }
+
+    /// Whether POSIX access lists are in force.
+    pub(crate) fn has_posix_acls(&self) -> bool {
+        self.properties.read().acl == AclKind::Posix
+    }
+
+    pub(crate) fn object(&self, id: ObjectId) -> Result<Arc<Object>> {
+        Ok(self.objects.object(id)?)
+    }
+}
+
+/// An id as users see it: those of another domain are nobody.
+pub(crate) fn shown_id(stored: u64) -> u32 {
+    const NOBODY: u32 = 65_534;
+    u32::try_from(stored).unwrap_or(NOBODY)
+}

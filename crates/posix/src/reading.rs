@@ -1,0 +1,129 @@
+//! Reading file data, holes, and what reading does to the access time.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sys::Buffer;
+
+use crate::core::Core;
+use crate::znode::Znode;
+use crate::{AccessTime, PosixError, Result, Timestamp};
+
+const DAY_S: i64 = 86_400;
+
+/// Where a reader is expected next, and how far ahead was read for it. Belongs to one open file;
+/// torn updates by concurrent readers only cost a prefetch.
+#[derive(Debug, Default)]
+pub(crate) struct ReadAhead {
+    expected: AtomicU64,
+    ahead: AtomicU64,
+    window: AtomicU64,
+}
+
+impl ReadAhead {
+    const WINDOW_MIN: u64 = 256 << 10;
+    const WINDOW_MAX: u64 = 8 << 20;
+
+    /// Notes a read and starts reading ahead when it continues the last one.
+    pub(crate) fn note(&self, znode: &Znode, range: &Range<u64>, size: u64) {
+        let sequential = self.expected.swap(range.end, Ordering::Relaxed) == range.start;
+        if !sequential || range.start == 0 && range.end >= size {
+            self.window.store(0, Ordering::Relaxed);
+            self.ahead.store(range.end, Ordering::Relaxed);
+            return;
+        }
+        let window = (self.window.load(Ordering::Relaxed) * 2).max(Self::WINDOW_MIN);
+        let window = window.min(Self::WINDOW_MAX);
+        let ahead = self.ahead.load(Ordering::Relaxed).max(range.end);
+        let target = range.end.saturating_add(window).min(size);
+        // Asked for in large steps, so that a stream of small reads does not ask each time.
+        if target > ahead && (target - ahead >= window / 2 || target == size) {
+            self.window.store(window, Ordering::Relaxed);
+            self.ahead.store(target, Ordering::Relaxed);
+            znode.object.prefetch(ahead, target - ahead);
+        }
+    }
+}
+
+impl Znode {
+    /// What of `length` bytes at `offset` lies within the file.
+    pub(crate) fn clamp(&self, offset: u64, length: usize) -> Result<(Range<u64>, u64)> {
+        let state = self.state.read();
+        let size = self.alive(&state)?.size;
+        if state.is_directory() {
+            return Err(PosixError::IsDirectory);
+        }
+        let end = offset.saturating_add(length as u64).min(size);
+        Ok((offset..end.max(offset), size))
+    }
+
+    /// Calls `visit` with each part of a range within the file, in order, without copying.
+    pub(crate) fn read_parts(
+        &self,
+        range: Range<u64>,
+        visit: &mut dyn FnMut(Buffer, Range<usize>),
+    ) -> Result<()> {
+        let mut offset = range.start;
+        while offset < range.end {
+            let size = u64::from(self.object.block_size());
+            let block = self.object.read_block(offset / size)?;
+            // The block size may have grown between both calls: what counts is what was read.
+            let within = (offset - offset / size * size) as usize;
+            let wanted = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
+            let end = block.len().min(within.saturating_add(wanted));
+            if end <= within {
+                return Err(self.corrupt(crate::Corruption::SystemAttributes));
+            }
+            visit(block, within..end);
+            offset += (end - within) as u64;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn seek_data(&self, offset: u64) -> Result<u64> {
+        let size = self.state.read().size;
+        if offset >= size {
+            return Err(PosixError::NoSuchOffset);
+        }
+        let found = self.object.next_data(offset)?;
+        found
+            .filter(|&found| found < size)
+            .ok_or(PosixError::NoSuchOffset)
+    }
+
+    pub(crate) fn seek_hole(&self, offset: u64) -> Result<u64> {
+        let size = self.state.read().size;
+        if offset >= size {
+            return Err(PosixError::NoSuchOffset);
+        }
+        Ok(self.object.next_hole(offset)?.min(size))
+    }
+}
+
+impl Core {
+    /// Moves the access time of a file that was read, when the policy says so. In core only: it is
+    /// stored with the next change, at the last close, or at the end of the mount.
+    pub(crate) fn touch(&self, znode: &Znode) {
+        let policy = self
+            .options
+            .access_time
+            .unwrap_or_else(|| self.properties().access_time);
+        if policy == AccessTime::Off || self.writing().is_err() {
+            return;
+        }
+        let now = self.now();
+        if policy == AccessTime::Relative && !is_stale(znode, now) {
+            return;
+        }
+        znode.state.write().atime = now;
+        znode.atime_moved.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether an access time is no newer than the last change, or a day old.
+fn is_stale(znode: &Znode, now: Timestamp) -> bool {
+    let state = znode.state.read();
+    state.atime <= state.mtime
+        || state.atime <= state.ctime
+        || now.seconds.saturating_sub(state.atime.seconds) >= DAY_S
+}

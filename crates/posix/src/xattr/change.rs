@@ -1,0 +1,1 @@
+//! Setting and removing extended attributes.
