@@ -1,4 +1,4 @@
-//! Lists of block pointers: the bpobj, and the bptree of trees to be freed.
+//! Lists of block pointers.
 
 use base::ObjectId;
 
@@ -86,58 +86,6 @@ fn set_freed(stored: &mut BlockPointer, freed: bool) {
     if !stored.is_embedded() {
         stored.words[WORD_FILL] = u64::from(freed);
     }
-}
-
-record! {
-    /// The bonus of a bptree.
-    #[doc(alias = "bptree_phys_t")]
-    pub struct BptreePhys [40] {
-        #[doc(alias = "bt_begin")]
-        /// The first entry that is not done.
-        begin: u64 = 0,
-        #[doc(alias = "bt_end")]
-        /// One past the last entry.
-        end: u64 = 8,
-        #[doc(alias = "bt_bytes")]
-        /// Allocated bytes still to be freed.
-        bytes: u64 = 16,
-        #[doc(alias = "bt_comp")]
-        /// Physical bytes.
-        compressed: u64 = 24,
-        #[doc(alias = "bt_uncomp")]
-        /// Logical bytes.
-        uncompressed: u64 = 32,
-    }
-}
-
-record! {
-    /// An entry of a bptree: an object set to be freed, and how far that went.
-    #[doc(alias = "bptree_entry_phys_t")]
-    pub struct BptreeEntry [168] {
-        #[doc(alias = "be_bp")]
-        /// The root of the tree.
-        root: BlockPointer = 0,
-        #[doc(alias = "be_birth_txg")]
-        /// Only blocks born after this are freed; all ones = the entry is done.
-        birth_txg: u64 = 128,
-        #[doc(alias = "zb_objset")]
-        /// Where to go on: object set.
-        resume_object_set: u64 = 136,
-        #[doc(alias = "zb_object")]
-        /// Where to go on: object.
-        resume_object: u64 = 144,
-        #[doc(alias = "zb_level")]
-        /// Where to go on: level.
-        resume_level: u64 = 152,
-        #[doc(alias = "zb_blkid")]
-        /// Where to go on: block.
-        resume_block: u64 = 160,
-    }
-}
-
-impl BptreeEntry {
-    /// The `birth_txg` of an entry that is done.
-    pub const DONE: u64 = u64::MAX;
 }
 
 #[cfg(test)]

@@ -1,0 +1,192 @@
+//! What can go wrong in this layer: damage below, a request that cannot be, or the end of the
+//! engine.
+
+use base::ObjectId;
+use dmu::DmuError;
+use format::FormatError;
+use txg::TxgError;
+
+use crate::name::NameProblem;
+
+/// An error of the dataset layer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DslError {
+    /// The object layer failed.
+    #[error(transparent)]
+    Dmu(#[from] DmuError),
+    /// A structure of the pool's own object set is malformed.
+    #[error("object {object} of the pool's object set: {source}")]
+    Format {
+        /// The object.
+        object: ObjectId,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// A structure of the pool's own object set contradicts another.
+    #[error("object {object} of the pool's object set: {what}")]
+    Damaged {
+        /// The object.
+        object: ObjectId,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The engine ended.
+    #[error(transparent)]
+    Engine(#[from] TxgError),
+    /// The pool is open for reading only.
+    #[error("the pool is open for reading only")]
+    ReadOnly,
+    /// There is no such dataset, snapshot or bookmark.
+    #[error("'{name}' does not exist")]
+    NotFound {
+        /// What was asked for.
+        name: String,
+    },
+    /// The name is taken.
+    #[error("'{name}' already exists")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// No dataset may be called so.
+    #[error("'{name}': {problem}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// Why not.
+        problem: NameProblem,
+    },
+    /// The request is for snapshots and this is none.
+    #[error("'{name}' is not a snapshot")]
+    NotSnapshot {
+        /// The name.
+        name: String,
+    },
+    /// The request is not for snapshots.
+    #[error("'{name}' is a snapshot")]
+    IsSnapshot {
+        /// The name.
+        name: String,
+    },
+    /// The dataset has children.
+    #[error("'{name}' has children")]
+    HasChildren {
+        /// The dataset.
+        name: String,
+    },
+    /// The dataset has snapshots.
+    #[error("'{name}' has snapshots")]
+    HasSnapshots {
+        /// The dataset.
+        name: String,
+    },
+    /// The snapshot has clones.
+    #[error("'{name}' has dependent clones")]
+    HasClones {
+        /// The snapshot.
+        name: String,
+    },
+    /// The snapshot is held, or the dataset in use.
+    #[error("'{name}' is busy")]
+    Busy {
+        /// The name.
+        name: String,
+    },
+    /// The hold is already there.
+    #[error("hold '{tag}' already exists on '{name}'")]
+    HoldExists {
+        /// The snapshot.
+        name: String,
+        /// The hold.
+        tag: String,
+    },
+    /// There is no such hold.
+    #[error("no hold '{tag}' on '{name}'")]
+    NoSuchHold {
+        /// The snapshot.
+        name: String,
+        /// The hold.
+        tag: String,
+    },
+    /// The dataset is no clone.
+    #[error("'{name}' is not a clone")]
+    NotClone {
+        /// The dataset.
+        name: String,
+    },
+    /// The snapshot is not the latest one.
+    #[error("'{name}' is not the most recent snapshot")]
+    NotLatest {
+        /// The snapshot.
+        name: String,
+    },
+    /// The dataset changed since the snapshot in a way that the request does not allow.
+    #[error("'{name}' and '{other}' are not in the same pool or tree")]
+    Unrelated {
+        /// The one.
+        name: String,
+        /// The other.
+        other: String,
+    },
+    /// The pool is full.
+    #[error("no space left in the pool")]
+    NoSpace,
+    /// A quota is exceeded.
+    #[error("a quota of '{name}' is exceeded")]
+    Quota {
+        /// The dataset.
+        name: String,
+    },
+    /// The value cannot be set.
+    #[error("'{property}' of '{name}' cannot be {value}")]
+    BadValue {
+        /// The dataset.
+        name: String,
+        /// The property.
+        property: String,
+        /// The value.
+        value: String,
+    },
+    /// Something that we do not maintain, so that we refuse to touch what depends on it.
+    #[error("'{name}' uses {what}, which this version cannot write")]
+    Unsupported {
+        /// The dataset.
+        name: String,
+        /// What it uses.
+        what: &'static str,
+    },
+    /// A feature that the request needs is not enabled on the pool.
+    #[error("the feature '{feature}' is not enabled")]
+    FeatureDisabled {
+        /// The feature.
+        feature: &'static str,
+    },
+    /// What the caller supplied failed while filling a new dataset.
+    #[error("cannot fill the new dataset: {reason}")]
+    Populate {
+        /// What it says.
+        reason: String,
+    },
+}
+
+/// Result of the dataset layer.
+pub type Result<T, E = DslError> = std::result::Result<T, E>;
+
+impl DslError {
+    pub(crate) fn not_found(name: impl Into<String>) -> Self {
+        Self::NotFound { name: name.into() }
+    }
+
+    pub(crate) fn exists(name: impl Into<String>) -> Self {
+        Self::Exists { name: name.into() }
+    }
+
+    pub(crate) fn busy(name: impl Into<String>) -> Self {
+        Self::Busy { name: name.into() }
+    }
+
+    pub(crate) const fn damaged(object: ObjectId, what: &'static str) -> Self {
+        Self::Damaged { object, what }
+    }
+}

@@ -1,0 +1,95 @@
+//! What this layer needs from the pool, which is above it: traits that the pool supplies.
+
+use std::sync::Arc;
+
+use base::clock::Clock;
+use base::random::Rng;
+use base::{ObjectId, Txg};
+use dmu::{BlockStore, BlockWriter, SyncWorkers, Tx};
+use format::BlockPointer;
+use format::features::Feature;
+use txg::Engine;
+
+use crate::policy::StoragePolicy;
+
+/// How far a request may go into the pool's last space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceClass {
+    /// Creates and grows: stops at the slop.
+    Normal,
+    /// Administrative, small: half of the slop is left.
+    Reserved,
+    /// Frees in the end: a quarter of the slop is left.
+    ExtraReserved,
+    /// May use everything.
+    Unlimited,
+}
+
+/// The pool, as this layer sees it.
+pub trait Services: Send + Sync {
+    /// Where blocks are read.
+    fn store(&self) -> Arc<dyn BlockStore>;
+    /// What time it is.
+    fn clock(&self) -> &dyn Clock;
+    /// Chance.
+    fn rng(&self) -> &dyn Rng;
+    /// The pool's version: 1 to 28, or 5000.
+    fn version(&self) -> u64;
+    /// Whether the pool may be changed.
+    fn is_writable(&self) -> bool;
+    /// Whether a feature may be used (enabled or active).
+    fn is_enabled(&self, feature: &Feature) -> bool;
+    /// How many things use a feature; 0 = not active.
+    fn references(&self, feature: &Feature) -> u64;
+    /// Changes how many things use a feature.
+    ///
+    /// # Errors
+    /// The feature tables cannot be read.
+    fn change_references(&self, tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<()>;
+    /// Bytes that datasets may use in all.
+    fn usable_bytes(&self, class: SpaceClass) -> u64;
+    /// Frees a block that nothing references any more, in the way of the pass under way.
+    fn free(&self, txg: Txg, pointer: &BlockPointer);
+    /// Whether freeing the block needs reads or tables (gang, dedup, cloned), so that it goes to
+    /// the list of later frees.
+    fn frees_later(&self, pointer: &BlockPointer) -> bool;
+    /// Writes an internal event into the pool's history.
+    ///
+    /// # Errors
+    /// The history cannot be written.
+    fn record_history(&self, tx: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()>;
+}
+
+/// An internal event of the pool's history.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryEvent<'a> {
+    /// What happened: `create`, `snapshot`, `destroy`, …
+    pub name: &'a str,
+    /// The dataset that it happened to.
+    pub dataset: &'a str,
+    /// Its object number.
+    pub dataset_id: ObjectId,
+    /// More about it.
+    pub text: &'a str,
+}
+
+/// Makes writers for the blocks of one object set.
+pub trait WriterSource: Sync {
+    /// A writer that follows `policy`; without one, the policy of the pool's own object set.
+    fn writer<'a>(&'a self, policy: Option<&StoragePolicy>) -> Box<dyn BlockWriter + 'a>;
+}
+
+/// One pass of the sync of a txg.
+#[derive(Clone, Copy)]
+pub struct SyncPass<'a> {
+    /// The txg.
+    pub txg: Txg,
+    /// The pass, from 1.
+    pub pass: u32,
+    /// How many threads may work at once.
+    pub workers: &'a SyncWorkers,
+    /// Whose dirty bytes are given back.
+    pub engine: Option<&'a Engine>,
+    /// Who writes blocks.
+    pub writers: &'a dyn WriterSource,
+}
