@@ -14,6 +14,8 @@ mod object_set;
 mod pointer;
 mod ranges;
 mod store;
+#[cfg(test)]
+mod testing;
 mod tree;
 mod tx;
 mod workers;

@@ -276,3 +276,6 @@ impl std::fmt::Debug for Object {
         write!(f, "Object({} of {})", self.id, self.shared.id)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -382,3 +382,6 @@ impl std::fmt::Debug for ObjectSet {
         write!(f, "ObjectSet({})", self.shared.id)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,13 +46,15 @@ impl Object {
     /// Replaces the bonus: its type, length and bytes.
     ///
     /// # Errors
-    /// The bytes do not fit; the object was freed or its object set is read-only.
+    /// The bytes do not fit beside the spill pointer, if there is one; the object was freed or its
+    /// object set is read-only.
     pub fn set_bonus(self: &Arc<Self>, tx: &Tx, kind: ObjectType, bytes: &[u8]) -> Result<()> {
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
+        let capacity = state.face.bonus_capacity(state.has_spill());
         let Some(len) = u16::try_from(bytes.len())
             .ok()
-            .filter(|_| bytes.len() <= state.face.bonus_capacity(false))
+            .filter(|_| bytes.len() <= capacity)
         else {
             return Err(self.unsuitable("the bonus does not fit the dnode"));
         };
@@ -94,10 +96,11 @@ impl Object {
         }
     }
 
-    /// Replaces the spill block (its size is rounded up to sectors), or removes it.
+    /// Replaces the spill block (its size is rounded up to sectors), or removes it. Its pointer
+    /// takes room from the bonus: who moves attributes there shrinks the bonus first.
     ///
     /// # Errors
-    /// More bytes than a spill block holds; the object was freed or its object set is read-only.
+    /// More bytes than a spill block holds; the bonus leaves no room for its pointer; the object was freed or its object set is read-only.
     pub fn set_spill(self: &Arc<Self>, tx: &Tx, bytes: Option<&[u8]>) -> Result<()> {
         let change = match bytes {
             None => SpillChange::Remove,
@@ -113,6 +116,10 @@ impl Object {
         };
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
+        let bonus = usize::from(state.face.bonus_len);
+        if matches!(change, SpillChange::Set(_)) && bonus > state.face.bonus_capacity(true) {
+            return Err(self.unsuitable("the bonus leaves no room for a spill pointer"));
+        }
         if let Some(slot) = state.slot_mut(tx.txg()) {
             slot.spill = Some(change);
         }

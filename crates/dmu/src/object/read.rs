@@ -122,12 +122,7 @@ impl Object {
         loop {
             let (tree, last, dirty) = {
                 let state = self.state.read();
-                let dirty = state
-                    .slots
-                    .iter()
-                    .flatten()
-                    .filter_map(|slot| slot.blocks.range(block..).next().map(|(&block, _)| block))
-                    .min();
+                let dirty = state.dirty_from(block);
                 (state.tree.clone(), state.face.max_block, dirty)
             };
             if block > last {
@@ -153,11 +148,16 @@ impl Object {
                     return Ok(Some(offset.max(found.saturating_mul(size))));
                 }
                 Newest::OnDisk | Newest::Hole => {
+                    // A freed range may hold blocks that were written again.
                     let end = state
                         .newest_first()
                         .filter_map(|slot| slot.freed.end_of(found))
                         .min();
-                    block = end.unwrap_or(found).saturating_add(1);
+                    let written = state.dirty_from(found.saturating_add(1));
+                    block = end
+                        .unwrap_or(found)
+                        .saturating_add(1)
+                        .min(written.unwrap_or(u64::MAX));
                 }
             }
         }

@@ -112,6 +112,14 @@ impl State {
             .any(|slot| !slot.blocks.is_empty() || !slot.freed.is_empty())
     }
 
+    /// The first block at or after `block` that some unsynced txg wrote.
+    pub(crate) fn dirty_from(&self, block: u64) -> Option<u64> {
+        let slots = self.slots.iter().flatten();
+        slots
+            .filter_map(|slot| slot.blocks.range(block..).next().map(|(&block, _)| block))
+            .min()
+    }
+
     /// Where the newest contents of `block` are.
     pub(crate) fn newest(&self, block: u64) -> Newest {
         for slot in self.newest_first() {

@@ -131,11 +131,6 @@ impl Object {
 }
 
 impl Work {
-    /// Bytes of data to be written.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.blocks.iter().map(|(_, data)| data.len() as u64).sum()
-    }
-
     /// The data blocks to be written.
     pub(crate) fn blocks(&self) -> &[(u64, Buffer)] {
         &self.blocks

@@ -204,7 +204,6 @@ enum Changed {
     /// The leaf must be split first.
     NoRoom,
     Exists,
-    Missing,
 }
 
 fn outcome(object: &Object, block: u64, done: Result<(), FormatError>) -> Result<Changed> {
@@ -273,7 +272,6 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
         match changed {
             Changed::Done => return Ok(()),
             Changed::Exists => return Err(zap.entry_exists()),
-            Changed::Missing => return Err(zap.no_such_entry()),
             Changed::NoRoom => grow::split(object, tx, &mut header, block, hash)?,
         }
     }

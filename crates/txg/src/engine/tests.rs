@@ -1,1 +1,198 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use base::Txg;
+use parking_lot::Mutex;
+
+use super::{Engine, SyncTarget};
+use crate::config::EngineConfig;
+use crate::error::{SyncFailure, TxgError};
+
+/// Notes which txgs were synced, and checks that none of their holders is left.
+#[derive(Default)]
+struct Recorder {
+    synced: Mutex<Vec<Txg>>,
+    holders: [AtomicUsize; Txg::SLOTS],
+    fail_at: AtomicU64,
+    pause_ms: AtomicU64,
+}
+
+impl SyncTarget for Recorder {
+    fn sync(&self, txg: Txg) -> Result<(), SyncFailure> {
+        assert_eq!(self.holders[txg.slot()].load(Ordering::SeqCst), 0);
+        std::thread::sleep(Duration::from_millis(self.pause_ms.load(Ordering::SeqCst)));
+        if self.fail_at.load(Ordering::SeqCst) == txg.0 {
+            return Err(SyncFailure {
+                reason: "the disk is gone".into(),
+            });
+        }
+        self.synced.lock().push(txg);
+        Ok(())
+    }
+}
+
+fn start(config: EngineConfig) -> (Arc<Engine>, Arc<Recorder>) {
+    let engine = Engine::new(config);
+    let recorder = Arc::new(Recorder::default());
+    engine.start(Arc::clone(&recorder) as Arc<dyn SyncTarget>);
+    (engine, recorder)
+}
+
+fn slow_timer() -> EngineConfig {
+    EngineConfig {
+        timeout_ns: 3600_000_000_000,
+        ..EngineConfig::default()
+    }
+}
+
+#[test]
+fn txgs_sync_in_order_and_never_with_holders() {
+    let (engine, recorder) = start(slow_timer());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for round in 0..2000 {
+                    let hold = engine.hold().unwrap();
+                    let count = &recorder.holders[hold.txg().slot()];
+                    count.fetch_add(1, Ordering::SeqCst);
+                    std::hint::black_box(round);
+                    count.fetch_sub(1, Ordering::SeqCst);
+                    drop(hold);
+                    if round % 500 == 0 {
+                        engine.kick();
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..20 {
+                let before = engine.open_txg();
+                engine.wait_synced(None).unwrap();
+                assert!(engine.synced_txg() >= before);
+            }
+        });
+    });
+    engine.stop();
+    let synced = recorder.synced.lock();
+    assert!(synced.len() >= 20);
+    for (index, txg) in synced.iter().enumerate() {
+        assert_eq!(txg.0, Txg::INITIAL.0 + index as u64);
+    }
+}
+
+#[test]
+fn a_hold_keeps_its_txg_open_and_the_next_closed() {
+    let (engine, _) = start(slow_timer());
+    let hold = engine.hold().unwrap();
+    let txg = hold.txg();
+    engine.kick();
+    std::thread::scope(|scope| {
+        let later = scope.spawn(|| engine.hold().unwrap().txg());
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(engine.synced_txg() < txg);
+        drop(hold);
+        let later = later.join().unwrap();
+        assert!(later == txg || later == txg.next());
+    });
+    engine.wait_synced(Some(txg)).unwrap();
+    engine.wait_open(Some(txg.next())).unwrap();
+    engine.stop();
+}
+
+#[test]
+fn age_alone_closes_a_txg() {
+    let config = EngineConfig {
+        timeout_ns: 5_000_000,
+        ..EngineConfig::default()
+    };
+    let (engine, recorder) = start(config);
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while recorder.synced.lock().len() < 3 {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    engine.stop();
+}
+
+#[test]
+fn a_failed_sync_ends_the_engine_with_its_reason() {
+    let (engine, recorder) = start(slow_timer());
+    recorder.fail_at.store(Txg::INITIAL.0 + 1, Ordering::SeqCst);
+    engine.wait_synced(Some(Txg::INITIAL)).unwrap();
+    let failed = engine.wait_synced(Some(Txg::INITIAL.next()));
+    let reason = "the disk is gone".to_owned();
+    assert_eq!(
+        failed,
+        Err(TxgError::SyncFailed {
+            txg: Txg::INITIAL.next(),
+            reason
+        })
+    );
+    engine.stop();
+    assert!(engine.wait_synced(None).is_err());
+}
+
+#[test]
+fn dirty_bytes_never_pass_the_limit() {
+    const LIMIT: u64 = 1 << 20;
+    const PIECE: u64 = 48 << 10;
+    let config = EngineConfig {
+        dirty_bytes_max: LIMIT,
+        delay_scale_ns: 1000,
+        ..slow_timer()
+    };
+    let (engine, recorder) = start(config);
+    recorder.pause_ms.store(1, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let mut credit = engine.reserve(PIECE).unwrap();
+                    let hold = engine.hold().unwrap();
+                    credit.spend(hold.txg(), PIECE / 2);
+                    assert_eq!(credit.bytes(), PIECE / 2);
+                    drop(credit);
+                    drop(hold);
+                }
+            });
+        }
+    });
+    let counts = engine.dirty_counts();
+    assert!(counts.high_water_bytes <= LIMIT, "{counts:?}");
+    engine.wait_synced(None).unwrap();
+    assert_eq!(engine.dirty_counts().total_bytes, 0);
+    engine.stop();
+}
+
+#[test]
+fn delays_grow_without_a_step() {
+    let config = EngineConfig {
+        dirty_bytes_max: 1_000_000,
+        ..EngineConfig::default()
+    };
+    let mut last = 0;
+    for dirty in (0..1_000_000).step_by(1000) {
+        let delay = config.delay_ns(dirty);
+        assert!(delay >= last && delay <= config.delay_ns_max);
+        last = delay;
+    }
+    assert_eq!(config.delay_ns(600_000), 0);
+    assert!(config.delay_ns(610_000) < 20_000);
+    assert!(last > 10_000_000);
+}
+
+#[test]
+fn what_is_written_makes_room_at_once() {
+    let config = EngineConfig {
+        dirty_bytes_max: 1000,
+        ..slow_timer()
+    };
+    let engine = Engine::new(config);
+    let mut credit = engine.try_reserve(900).unwrap();
+    assert!(engine.try_reserve(200).is_none());
+    credit.spend(engine.open_txg(), 900);
+    engine.written(engine.open_txg(), 700);
+    assert!(engine.try_reserve(200).is_some());
+    assert_eq!(engine.dirty_counts().total_bytes, 200);
+}
