@@ -46,7 +46,7 @@ impl OwnerIds {
         const FLAGS: usize = 48;
         const PROJECT: usize = 128;
         /// The file flag that says that the project attribute is there.
-        const HAS_PROJECT: u64 = 1 << 42;
+        const HAS_PROJECT: u64 = 1 << 47;
         let head: [u8; 4] = bonus.get(..4)?.try_into().ok()?;
         // The attributes are swapped lazily: a file untouched since another machine wrote it is
         // still in that machine's order.

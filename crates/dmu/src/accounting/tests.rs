@@ -25,7 +25,7 @@ fn owners_are_read_from_attributes() {
         }),
         "no project without its flag"
     );
-    let bonus = attributes(1000, 100, 1 << 42, 7);
+    let bonus = attributes(1000, 100, 1 << 47, 7);
     let owners = OwnerIds::of_bonus(ObjectType::SYSTEM_ATTRIBUTES, &bonus);
     assert_eq!(
         owners,
