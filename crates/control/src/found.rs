@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use format::features::{self, Support};
+
 use crate::{Failure, FailureKind, ImportCandidate};
 
 /// A pool that could be imported, or why not.
@@ -22,8 +24,30 @@ pub fn labelclear(path: &Path, _force: bool) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::Unsupported, text))
 }
 
-/// The text of `zpool upgrade -v`.
+/// The text of `zpool upgrade -v`: the features, and what is done with pools that use them.
 #[must_use]
 pub fn features_text() -> String {
-    String::new()
+    let mut out = "This system supports ZFS pool feature flags.\n\nThe following features are \
+                   supported:\n\nFEAT DESCRIPTION\n"
+        .to_owned();
+    out += &"-".repeat(61);
+    out.push('\n');
+    for feature in features::ALL {
+        let note = match (feature.support, feature.read_only_compatible) {
+            (Support::Write, true) => "(read-only compatible)",
+            (Support::Write, false) => "",
+            (Support::ReadOnly, _) => "(pools that use it are read, not written)",
+            (Support::None, _) => "(pools that use it are not opened)",
+        };
+        let line = format!("{:<37} {note}", feature.name);
+        out += &format!("{}\n     {}\n", line.trim_end(), feature.description);
+    }
+    out += "\nLegacy pool versions 1 to 28 are read.\n";
+    out
+}
+
+/// True if a feature of this name is known.
+#[must_use]
+pub fn is_feature(name: &str) -> bool {
+    features::by_name(name).is_some()
 }

@@ -63,6 +63,9 @@ fn request(call: &Invocation, name: &str, vdevs: Vec<VdevSpec>) -> Result<Create
     let mut temporary_name = call.value("t").map(str::to_owned);
     for (property, value) in assigned {
         match (property.strip_prefix("feature@"), value) {
+            (Some(feature), _) if !control::is_feature(feature) => {
+                return Err(refused(PropertyError::Unknown(property)));
+            }
             (Some(feature), value) => {
                 features.push((
                     feature.to_owned(),

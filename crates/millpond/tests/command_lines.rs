@@ -1,0 +1,187 @@
+//! The real binary without any pool: usage, refusals, exit statuses.
+
+mod support;
+
+use support::{Ran, Sandbox};
+
+fn refused(ran: &Ran, status: i32, line: &str) {
+    assert_eq!(ran.status, status, "{ran:?}");
+    assert!(
+        ran.errors.lines().next().is_some_and(|first| first == line),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn nothing_is_running() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run("zpool list");
+    assert_eq!(
+        (ran.status, ran.output.as_str()),
+        (0, "no pools available\n")
+    );
+    let ran = sandbox.run("zfs list");
+    assert_eq!(
+        (ran.status, ran.errors.as_str()),
+        (0, "no datasets available\n")
+    );
+    let ran = sandbox.run("zpool status");
+    assert_eq!(
+        (ran.status, ran.errors.as_str()),
+        (0, "no pools available\n")
+    );
+    refused(
+        &sandbox.run("zpool list tank"),
+        1,
+        "cannot open 'tank': no such pool",
+    );
+    refused(
+        &sandbox.run("zpool export tank"),
+        1,
+        "cannot open 'tank': no such pool",
+    );
+    refused(
+        &sandbox.run("zfs list tank/a"),
+        1,
+        "cannot open 'tank/a': dataset does not exist",
+    );
+    refused(
+        &sandbox.run("zfs create tank/a"),
+        1,
+        "cannot create 'tank/a': no such pool 'tank'",
+    );
+}
+
+#[test]
+fn wrong_command_lines_end_with_status_2() {
+    let sandbox = Sandbox::new();
+    refused(&sandbox.run("zpool"), 2, "missing command");
+    refused(
+        &sandbox.run("zfs frobnicate"),
+        2,
+        "unrecognized command 'frobnicate'",
+    );
+    refused(&sandbox.run("zfs list -Z"), 2, "invalid option 'Z'");
+    refused(
+        &sandbox.run("zfs list -o nope"),
+        2,
+        "bad property list: invalid property 'nope'",
+    );
+    refused(
+        &sandbox.run("zpool create tank"),
+        2,
+        "missing vdev specification",
+    );
+    refused(
+        &sandbox.run("zfs set tank"),
+        2,
+        "missing property=value or dataset argument",
+    );
+    refused(&sandbox.run("zfs snapshot"), 2, "missing snapshot argument");
+    refused(
+        &sandbox.run("zpool import -n tank"),
+        2,
+        "-n or -X only meaningful with -F",
+    );
+}
+
+#[test]
+fn names_and_values_are_checked_before_anyone_is_asked() {
+    let sandbox = Sandbox::new();
+    refused(
+        &sandbox.run("zpool create mirror1 x"),
+        1,
+        "cannot create 'mirror1': name is reserved",
+    );
+    refused(
+        &sandbox.run("zpool create tank/a x"),
+        1,
+        "cannot create 'tank/a': invalid character '/' in pool name",
+    );
+    refused(
+        &sandbox.run("zfs create -o recordsize=3 tank/a"),
+        1,
+        "cannot create 'tank/a': 'recordsize' must be power of 2 from 512B to 16M",
+    );
+    refused(
+        &sandbox.run("zfs create tank/a%b"),
+        1,
+        "cannot create 'tank/a%b': invalid character '%' in name",
+    );
+    refused(
+        &sandbox.run("zfs set atime=perhaps tank"),
+        1,
+        "cannot set property for 'tank': 'atime' must be one of 'on | off'",
+    );
+    refused(
+        &sandbox.run("zfs rename tank/a tank/a/b"),
+        1,
+        "cannot rename to 'tank/a/b': New dataset name cannot be a descendant of current dataset \
+         name",
+    );
+    refused(
+        &sandbox.run("zpool create tank raidz a b c"),
+        1,
+        "invalid vdev specification: 'raidz' vdevs cannot be made by this version; use files, \
+         disks or 'mirror'",
+    );
+}
+
+#[test]
+fn files_are_checked_before_anything_is_made() {
+    let sandbox = Sandbox::new();
+    let missing = sandbox.path("missing.img");
+    let ran = sandbox.run(&format!("zpool create tank {}", missing.display()));
+    refused(
+        &ran,
+        1,
+        &format!(
+            "cannot open '{}': no such file or device",
+            missing.display()
+        ),
+    );
+    assert!(!missing.exists());
+    let mountpoint = sandbox.path("full");
+    std::fs::create_dir(&mountpoint).unwrap();
+    std::fs::write(mountpoint.join("file"), "x").unwrap();
+    let (place, file) = (mountpoint.display(), missing.display());
+    let ran = sandbox.run(&format!("zpool create --size 64M -m {place} tank {file}"));
+    refused(
+        &ran,
+        1,
+        &format!("mountpoint '{place}' exists and is not empty"),
+    );
+    assert!(!missing.exists());
+    let ran = sandbox.run(&format!("zpool create -n --size 64M -m none tank {file}"));
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert!(
+        ran.output
+            .starts_with("would create 'tank' with the following layout:\n")
+    );
+    assert!(!missing.exists());
+}
+
+#[test]
+fn every_name_of_the_binary_answers() {
+    let sandbox = Sandbox::new();
+    for name in ["zpool", "zfs"] {
+        let link = sandbox.path(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_millpond"), &link).unwrap();
+        let ran = sandbox.run_program(&link, &["version"]);
+        assert_eq!(ran.status, 0);
+        assert!(ran.output.starts_with("zfs-"), "{ran:?}");
+    }
+    assert!(
+        sandbox
+            .run("zpool upgrade -v")
+            .output
+            .contains("\nlz4_compress")
+    );
+    assert!(
+        sandbox
+            .run("completions")
+            .output
+            .contains("complete -o default -F _millpond_zfs zfs")
+    );
+    assert!(sandbox.run("zfs help list").output.contains("flags:"));
+}
