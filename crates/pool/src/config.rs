@@ -1,0 +1,327 @@
+//! The configuration of a pool: its tree of vdevs and what labels say besides.
+//!
+//! A node keeps the list that it was read from, so that keys which we do not know are written back
+//! as they were.
+
+use base::{Guid, ObjectId, Txg, VdevId};
+use format::config::{keys, vdev_types};
+use format::label::PoolState;
+use format::nvlist::Value;
+use format::{FormatError, NvList};
+use vdev::{VdevAux, VdevState};
+
+use crate::error::{PoolError, Result};
+
+/// No tree is deeper: root, top, spare, replacing, leaf.
+const DEPTH_MAX: u32 = 8;
+
+/// A vdev in a configuration, with what is below it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VdevConfig {
+    /// The node's own pairs, children excepted.
+    pub list: NvList,
+    /// The vdevs below.
+    pub children: Vec<VdevConfig>,
+}
+
+/// Keys of a node that only the MOS copy of the configuration has.
+const MOS_ONLY: [&str; 4] = [
+    keys::VDEV_ZAP_LEAF,
+    keys::VDEV_ZAP_TOP,
+    keys::VDEV_ZAP_ROOT,
+    "com.datto:resilver_defer",
+];
+
+impl VdevConfig {
+    /// Reads a node and those below it.
+    ///
+    /// # Errors
+    /// It is nested too deep, or has no type.
+    pub fn from_list(list: &NvList) -> Result<Self, FormatError> {
+        Self::read(list, 0)
+    }
+
+    fn read(list: &NvList, depth: u32) -> Result<Self, FormatError> {
+        if depth > DEPTH_MAX || list.str(keys::TYPE).is_none() {
+            return Err(FormatError::Invalid {
+                what: "vdev configuration",
+                field: if depth > DEPTH_MAX { "depth" } else { "type" },
+                value: u64::from(depth),
+            });
+        }
+        let children = list
+            .lists(keys::CHILDREN)
+            .iter()
+            .map(|child| Self::read(child, depth + 1))
+            .collect::<Result<_, _>>()?;
+        let mut own = list.clone();
+        own.remove(keys::CHILDREN);
+        Ok(Self {
+            list: own,
+            children,
+        })
+    }
+
+    /// The node as a list: for a label, or for the MOS with the keys that only it has.
+    #[must_use]
+    pub fn to_list(&self, for_label: bool) -> NvList {
+        let mut list = self.list.clone();
+        if for_label {
+            for key in MOS_ONLY {
+                list.remove(key);
+            }
+        }
+        if !self.children.is_empty() {
+            let children = self.children.iter().map(|child| child.to_list(for_label));
+            list.set(keys::CHILDREN, children.collect::<Vec<_>>());
+        }
+        list
+    }
+
+    /// A node of an id that no device tells anything about.
+    #[must_use]
+    pub fn absent(kind: &str, id: VdevId) -> Self {
+        let mut list = NvList::new();
+        list.set(keys::TYPE, kind).set(keys::ID, id.0);
+        list.set(keys::GUID, 0_u64);
+        Self {
+            list,
+            children: Vec::new(),
+        }
+    }
+
+    /// The node's type: `disk`, `mirror`, …
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.list.str(keys::TYPE).unwrap_or(vdev_types::MISSING)
+    }
+
+    /// Whether it is a device.
+    #[must_use]
+    pub fn is_leaf(&self) -> bool {
+        matches!(
+            self.kind(),
+            vdev_types::DISK | vdev_types::FILE | vdev_types::DISTRIBUTED_SPARE
+        )
+    }
+
+    /// Whether it takes up an id and nothing else.
+    #[must_use]
+    pub fn is_hole(&self) -> bool {
+        self.kind() == vdev_types::HOLE
+    }
+
+    /// Its guid; 0 for holes.
+    #[must_use]
+    pub fn guid(&self) -> Guid {
+        Guid(self.list.u64(keys::GUID).unwrap_or(0))
+    }
+
+    /// Its place among its siblings.
+    #[must_use]
+    pub fn id(&self) -> VdevId {
+        VdevId(self.list.u64(keys::ID).unwrap_or(0))
+    }
+
+    /// A leaf's last known path.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        self.list.str(keys::PATH)
+    }
+
+    /// A top-level vdev's sector size as a power of two.
+    #[must_use]
+    pub fn ashift(&self) -> u32 {
+        let ashift = self.list.u64(keys::ASHIFT).unwrap_or(0);
+        u32::try_from(ashift).unwrap_or(0)
+    }
+
+    /// A top-level vdev's allocatable bytes.
+    #[must_use]
+    pub fn asize(&self) -> u64 {
+        self.list.u64(keys::ASIZE).unwrap_or(0)
+    }
+
+    /// A top-level vdev's metaslab size as a power of two.
+    #[must_use]
+    pub fn metaslab_shift(&self) -> u32 {
+        let shift = self.list.u64(keys::METASLAB_SHIFT).unwrap_or(0);
+        u32::try_from(shift).unwrap_or(0)
+    }
+
+    /// An object that a key names; `None` for 0.
+    #[must_use]
+    pub fn object(&self, key: &str) -> Option<ObjectId> {
+        self.list.u64(key).filter(|id| *id != 0).map(ObjectId)
+    }
+
+    /// Whether a flag is set: there, and not 0.
+    #[must_use]
+    pub fn flag(&self, key: &str) -> bool {
+        match self.list.get(key) {
+            None => false,
+            Some(Value::Uint64(value)) => *value != 0,
+            Some(Value::BooleanValue(value)) => *value,
+            Some(_) => true,
+        }
+    }
+
+    /// The state that the configuration itself gives a leaf, if it is not simply in use.
+    #[must_use]
+    pub fn stored_state(&self) -> Option<(VdevState, VdevAux)> {
+        if self.flag(keys::FAULTED) && self.list.str("aux_state") == Some("external") {
+            return Some((VdevState::Faulted, VdevAux::External));
+        }
+        if self.flag(keys::OFFLINE) {
+            return Some((VdevState::Offline, VdevAux::None));
+        }
+        None
+    }
+
+    /// The sum of all guids from here down.
+    #[must_use]
+    pub fn guid_sum(&self) -> u64 {
+        let below = self.children.iter().map(Self::guid_sum);
+        below.fold(self.guid().0, u64::wrapping_add)
+    }
+
+    /// Calls `visit` for this node and every one below.
+    pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Self)) {
+        visit(self);
+        for child in &self.children {
+            child.walk(visit);
+        }
+    }
+
+    /// The leaves from here down.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<&Self> {
+        let mut leaves = Vec::new();
+        self.walk(&mut |node| {
+            if node.is_leaf() {
+                leaves.push(node);
+            }
+        });
+        leaves
+    }
+
+    /// The node with this guid.
+    pub(crate) fn find_mut(&mut self, guid: Guid) -> Option<&mut Self> {
+        if self.guid() == guid {
+            return Some(self);
+        }
+        let mut children = self.children.iter_mut();
+        children.find_map(|child| child.find_mut(guid))
+    }
+}
+
+/// What a pool's configuration says.
+#[derive(Clone, Debug, Default)]
+pub struct PoolConfig {
+    /// Everything but the vdev tree, as it was read.
+    pub list: NvList,
+    /// The root of the tree.
+    pub root: VdevConfig,
+}
+
+impl PoolConfig {
+    /// Reads a whole configuration (of the MOS, or assembled from labels).
+    ///
+    /// # Errors
+    /// There is no vdev tree, or it is bad.
+    pub fn from_list(list: &NvList) -> Result<Self> {
+        let tree = list.list(keys::VDEV_TREE).ok_or(FormatError::Invalid {
+            what: "pool configuration",
+            field: "vdev_tree",
+            value: 0,
+        });
+        let root = tree
+            .and_then(VdevConfig::from_list)
+            .map_err(PoolError::corrupt("pool configuration"))?;
+        let mut list = list.clone();
+        list.remove(keys::VDEV_TREE);
+        Ok(Self { list, root })
+    }
+
+    /// The pool's name as stored.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.list.str(keys::NAME).unwrap_or_default()
+    }
+
+    /// The pool's guid.
+    #[must_use]
+    pub fn guid(&self) -> Guid {
+        Guid(self.list.u64(keys::POOL_GUID).unwrap_or(0))
+    }
+
+    /// The pool's version.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.list.u64(keys::VERSION).unwrap_or(0)
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> Option<PoolState> {
+        PoolState::from_number(self.list.u64(keys::STATE)?)
+    }
+
+    /// The txg of the configuration.
+    #[must_use]
+    pub fn txg(&self) -> Txg {
+        Txg(self.list.u64(keys::TXG).unwrap_or(0))
+    }
+
+    /// The host's number; 0 when none is recorded.
+    #[must_use]
+    pub fn host_id(&self) -> u64 {
+        self.list.u64(keys::HOST_ID).unwrap_or(0)
+    }
+
+    /// The host's name; empty when none is recorded.
+    #[must_use]
+    pub fn host_name(&self) -> &str {
+        self.list.str(keys::HOST_NAME).unwrap_or_default()
+    }
+
+    /// The copy for the MOS.
+    #[must_use]
+    pub fn to_mos(&self) -> NvList {
+        self.assemble(|list| {
+            list.set(keys::VDEV_TREE, self.root.to_list(false));
+        })
+    }
+
+    /// The configuration in the label of one leaf of a top-level vdev.
+    #[must_use]
+    pub fn to_label(&self, top: &VdevConfig, leaf: Guid) -> NvList {
+        let mut label = self.assemble(|list| {
+            list.remove(keys::HAS_PER_VDEV_ZAPS);
+            list.remove(keys::SPLIT);
+            list.set(keys::TOP_GUID, top.guid().0);
+            list.set(keys::GUID, leaf.0);
+            if top.flag(keys::IS_LOG) {
+                list.set(keys::IS_LOG, 1_u64);
+            }
+            list.set(keys::VDEV_TREE, top.to_list(true));
+        });
+        // The order in which OpenZFS writes; readers do not depend on it.
+        for key in [keys::VDEV_CHILDREN, keys::VDEV_TREE, keys::FEATURES_FOR_READ] {
+            if let Some(value) = label.remove(key) {
+                label.set(key, value);
+            }
+        }
+        label
+    }
+
+    fn assemble(&self, fill: impl FnOnce(&mut NvList)) -> NvList {
+        let mut list = self.list.clone();
+        let features = list.remove(keys::FEATURES_FOR_READ);
+        fill(&mut list);
+        if let Some(features) = features {
+            list.set(keys::FEATURES_FOR_READ, features);
+        }
+        list
+    }
+}

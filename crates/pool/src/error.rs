@@ -1,0 +1,290 @@
+//! What can go wrong with a pool, and what the user can do about it.
+
+use base::{Guid, Txg};
+use device::DeviceError;
+use dmu::DmuError;
+use format::FormatError;
+use vdev::VdevError;
+
+/// Result of this crate.
+pub type Result<T, E = PoolError> = std::result::Result<T, E>;
+
+/// A feature that stands in the way, as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingFeature {
+    /// Its name on disk.
+    pub guid: String,
+    /// The pool's own words about it; empty when it has none.
+    pub description: String,
+}
+
+/// Who used a pool last.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct LastUser {
+    /// The host's name; empty when unknown.
+    pub host_name: String,
+    /// The host's number; 0 when unknown.
+    pub host_id: u64,
+    /// When, seconds since 1970.
+    pub timestamp: u64,
+}
+
+/// Why a pool cannot be opened for writing although it can be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteObstacle {
+    /// A dataset's intent log was not replayed.
+    #[error("the intent log of '{dataset}' holds changes that were not replayed")]
+    IntentLog {
+        /// The dataset.
+        dataset: String,
+    },
+    /// Some dataset is encrypted.
+    #[error("it has encrypted datasets")]
+    Encryption,
+    /// A kind of vdev that is read only.
+    #[error("it has a {kind} vdev")]
+    VdevKind {
+        /// The kind.
+        kind: &'static str,
+    },
+    /// A vdev of a class that is read only.
+    #[error("it has a {class} vdev")]
+    VdevClass {
+        /// The class.
+        class: &'static str,
+    },
+    /// Blocks are cloned.
+    #[error("it has cloned blocks (block_cloning is active)")]
+    BlockCloning,
+    /// Blocks are deduplicated.
+    #[error("it has a dedup table")]
+    Dedup,
+    /// A checkpoint exists.
+    #[error("it has a checkpoint")]
+    Checkpoint,
+    /// Too old.
+    #[error("it has the legacy version {version}")]
+    LegacyVersion {
+        /// Its version.
+        version: u64,
+    },
+    /// A feature is active that is not maintained.
+    #[error("the feature '{feature}' is active")]
+    Feature {
+        /// The feature.
+        feature: String,
+    },
+    /// Multihost protection is on.
+    #[error("it has the multihost property on")]
+    Multihost,
+    /// A vdev is missing.
+    #[error("vdev {vdev} is missing")]
+    MissingVdev {
+        /// The vdev.
+        vdev: u64,
+    },
+    /// A device is missing or must be resilvered first.
+    #[error("a device must be resilvered first ({path})")]
+    Resilver {
+        /// The device.
+        path: String,
+    },
+    /// A scan that was not finished.
+    #[error("a scan of kind {function} is under way")]
+    Scan {
+        /// The scan function.
+        function: u64,
+    },
+}
+
+/// An error of a pool.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// The device has no label of any pool.
+    #[error("{path}: not part of a pool (no valid label)")]
+    NoLabel {
+        /// The device.
+        path: String,
+    },
+    /// No such pool among what was searched.
+    #[error("no such pool available")]
+    NoSuchPool {
+        /// What was asked for.
+        wanted: String,
+    },
+    /// Several pools match.
+    #[error("more than one matching pool; import by numeric ID instead")]
+    Ambiguous {
+        /// The name.
+        name: String,
+    },
+    /// The version is not known.
+    #[error("pool is formatted using an unsupported ZFS version ({version})")]
+    UnsupportedVersion {
+        /// The version.
+        version: u64,
+    },
+    /// Features are active that are not known.
+    #[error("unsupported version or feature: {}", list(.features))]
+    UnsupportedFeatures {
+        /// Which.
+        features: Vec<MissingFeature>,
+        /// Whether the pool can be opened read-only.
+        readable: bool,
+    },
+    /// Another host used the pool last and did not export it.
+    #[error("pool was previously in use from another system")]
+    InUseElsewhere(LastUser),
+    /// Another process has a device of the pool open.
+    #[error("{path}: in use by another process")]
+    Locked {
+        /// The device.
+        path: String,
+    },
+    /// Top-level vdevs are missing.
+    #[error("one or more devices is currently unavailable")]
+    MissingDevices {
+        /// The ids of the missing or unusable top-level vdevs.
+        vdevs: Vec<u64>,
+        /// What is known of why.
+        reason: String,
+    },
+    /// Readable, but not writable.
+    #[error(
+        "cannot be opened for writing: {0}; '-o readonly=on', 'millpond ls' and 'millpond cp' \
+         still work"
+    )]
+    ReadOnlyPossible(WriteObstacle),
+    /// The name is not a pool's name.
+    #[error("{reason}")]
+    BadName {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A device is too small.
+    #[error("{path}: less than the minimum size (64M)")]
+    TooSmall {
+        /// The device.
+        path: String,
+    },
+    /// A device belongs to a pool already.
+    #[error("{path} is part of {state} pool '{pool}'")]
+    DeviceInUse {
+        /// The device.
+        path: String,
+        /// The pool.
+        pool: String,
+        /// "active", "exported", …
+        state: &'static str,
+    },
+    /// The request does not make sense.
+    #[error("{reason}")]
+    Invalid {
+        /// Why.
+        reason: String,
+    },
+    /// A device could not be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A vdev failed.
+    #[error(transparent)]
+    Vdev(#[from] VdevError),
+    /// A structure in the pool is bad.
+    #[error("{what}: {source}")]
+    Corrupt {
+        /// Which structure.
+        what: &'static str,
+        /// What is wrong with it.
+        source: FormatError,
+    },
+    /// A structure in the pool is missing or contradicts another.
+    #[error("the pool is damaged: {0}")]
+    Damaged(String),
+    /// An object of the pool could not be read or written.
+    #[error(transparent)]
+    Object(#[from] DmuError),
+    /// The datasets' layer failed.
+    #[error("{0}")]
+    Datasets(String),
+    /// The allocator found the space maps damaged.
+    #[error("{0}")]
+    Space(String),
+    /// No uberblock leads to a readable tree.
+    #[error("I/O error: no usable uberblock: {reason}")]
+    NoUberblock {
+        /// What the last attempt met.
+        reason: String,
+    },
+    /// The pool is suspended after a device failure.
+    #[error("pool I/O is currently suspended: {reason}")]
+    Suspended {
+        /// Why.
+        reason: String,
+    },
+    /// The pool is open read-only.
+    #[error("pool is read-only")]
+    ReadOnly,
+    /// Datasets are in use.
+    #[error("pool is busy")]
+    Busy,
+    /// No space.
+    #[error("out of space")]
+    NoSpace,
+    /// A scan is running already, or none is.
+    #[error("{0}")]
+    Scan(&'static str),
+    /// The engine ended.
+    #[error("the pool stopped after txg {txg}: {reason}")]
+    Stopped {
+        /// The last good txg.
+        txg: Txg,
+        /// Why.
+        reason: String,
+    },
+    /// No such vdev.
+    #[error("no such device in pool")]
+    NoSuchVdev {
+        /// The guid asked for.
+        guid: Guid,
+    },
+}
+
+fn list(features: &[MissingFeature]) -> String {
+    let names: Vec<_> = features
+        .iter()
+        .map(|feature| feature.guid.as_str())
+        .collect();
+    names.join(", ")
+}
+
+impl PoolError {
+    /// A damaged structure.
+    pub(crate) fn corrupt(what: &'static str) -> impl FnOnce(FormatError) -> Self {
+        move |source| Self::Corrupt { what, source }
+    }
+}
+
+impl From<txg::TxgError> for PoolError {
+    fn from(error: txg::TxgError) -> Self {
+        match error {
+            txg::TxgError::SyncFailed { txg, reason } => Self::Stopped {
+                txg: txg.previous(),
+                reason,
+            },
+            txg::TxgError::Stopped => Self::Stopped {
+                txg: Txg(0),
+                reason: "the pool is closed".to_owned(),
+            },
+        }
+    }
+}
+
+impl From<dmu::TxError> for PoolError {
+    fn from(error: dmu::TxError) -> Self {
+        match error {
+            dmu::TxError::NoSpace | dmu::TxError::Quota => Self::NoSpace,
+            dmu::TxError::Engine(error) => error.into(),
+        }
+    }
+}

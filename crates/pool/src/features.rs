@@ -1,0 +1,332 @@
+//! The pool's feature tables: which features are enabled, and how many things use each.
+
+use std::collections::BTreeMap;
+
+use base::lock::{LockClass, Mutex, rank};
+use base::{ObjectId, Txg};
+use dmu::{CreateZap, ObjectSet, Tx, Zap};
+use format::ObjectType;
+use format::config::directory;
+use format::features::{self, Feature, Support};
+use format::zap::Value;
+
+use crate::error::{MissingFeature, PoolError, Result, WriteObstacle};
+
+static COUNTS: LockClass = LockClass::new("pool.features", rank::LAST - 20);
+
+/// The ZAPs of a pool with features.
+#[derive(Clone)]
+struct Tables {
+    read: Zap,
+    write: Zap,
+    descriptions: Zap,
+    enabled_txg: Option<Zap>,
+}
+
+/// What the tables say, in core.
+#[derive(Default)]
+struct Counts {
+    /// By name on disk: 0 = enabled, more = active.
+    by_guid: BTreeMap<String, u64>,
+    /// Those of `features_for_read`, to tell which unknown ones forbid reading.
+    for_read: Vec<String>,
+}
+
+/// The features of a pool.
+pub struct Features {
+    tables: Mutex<Option<Tables>>,
+    counts: Mutex<Counts>,
+}
+
+/// One row of a listing of features.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureState {
+    /// The feature.
+    pub feature: &'static Feature,
+    /// `None`: disabled; 0: enabled; otherwise active, with so many users.
+    pub references: Option<u64>,
+}
+
+static TABLES: LockClass = LockClass::new("pool.feature_tables", rank::DSL + 80);
+
+impl Features {
+    /// The features of a pool before feature flags, or of one whose tables are not made yet.
+    #[must_use]
+    pub(crate) fn none() -> Self {
+        Self {
+            tables: Mutex::new(&TABLES, None),
+            counts: Mutex::new(&COUNTS, Counts::default()),
+        }
+    }
+
+    /// Reads the tables that the MOS directory names. A pool without them has no features.
+    pub(crate) fn open(mos: &ObjectSet, root: &Zap) -> Result<Self> {
+        let zap = |key: &str| -> Result<Option<Zap>> {
+            let Some(id) = root.lookup(key.as_bytes())?.filter(|id| *id != 0) else {
+                return Ok(None);
+            };
+            Ok(Some(Zap::open(&mos.object(ObjectId(id))?)?))
+        };
+        let found = (
+            zap(directory::FEATURES_FOR_READ)?,
+            zap(directory::FEATURES_FOR_WRITE)?,
+            zap(directory::FEATURE_DESCRIPTIONS)?,
+        );
+        let (Some(read), Some(write), Some(descriptions)) = found else {
+            return Ok(Self::none());
+        };
+        let features = Self::none();
+        {
+            let mut counts = features.counts.lock();
+            for (zap, is_read) in [(&read, true), (&write, false)] {
+                for entry in zap.entries()? {
+                    let guid = String::from_utf8_lossy(&entry.name).into_owned();
+                    if is_read {
+                        counts.for_read.push(guid.clone());
+                    }
+                    counts.by_guid.insert(guid, entry.value);
+                }
+            }
+        }
+        *features.tables.lock() = Some(Tables {
+            read,
+            write,
+            descriptions,
+            enabled_txg: zap(directory::FEATURE_ENABLED_TXG)?,
+        });
+        Ok(features)
+    }
+
+    /// Makes the tables of a new pool and enters them in the MOS directory.
+    pub(crate) fn create(&self, mos: &ObjectSet, root: &Zap, tx: &Tx) -> dmu::Result<()> {
+        let make = |key: &str| -> dmu::Result<Zap> {
+            let options = CreateZap {
+                object_type: ObjectType::OTN_ZAP_METADATA,
+                ..CreateZap::default()
+            };
+            let zap = Zap::create(mos, tx, &options)?;
+            root.add(tx, key.as_bytes(), zap.object().id().0)?;
+            Ok(zap)
+        };
+        let tables = Tables {
+            read: make(directory::FEATURES_FOR_READ)?,
+            write: make(directory::FEATURES_FOR_WRITE)?,
+            descriptions: make(directory::FEATURE_DESCRIPTIONS)?,
+            enabled_txg: None,
+        };
+        *self.tables.lock() = Some(tables);
+        Ok(())
+    }
+
+    /// How many things use a feature; `None` when it is disabled.
+    #[must_use]
+    pub fn references(&self, feature: &Feature) -> Option<u64> {
+        self.counts.lock().by_guid.get(feature.guid).copied()
+    }
+
+    /// Whether a feature may be used.
+    #[must_use]
+    pub fn is_enabled(&self, feature: &Feature) -> bool {
+        self.references(feature).is_some()
+    }
+
+    /// Whether something uses a feature.
+    #[must_use]
+    pub fn is_active(&self, feature: &Feature) -> bool {
+        self.references(feature).unwrap_or(0) > 0
+    }
+
+    /// Every known feature and its state.
+    #[must_use]
+    pub fn all(&self) -> Vec<FeatureState> {
+        let state = |feature: &&'static Feature| FeatureState {
+            feature,
+            references: self.references(feature),
+        };
+        features::ALL.iter().map(state).collect()
+    }
+
+    /// Features in the pool's tables that nobody here knows, with whether they only matter for
+    /// writing.
+    #[must_use]
+    pub fn unknown(&self) -> Vec<(MissingFeature, bool)> {
+        let unknown: Vec<(String, bool)> = {
+            let counts = self.counts.lock();
+            let unknown = counts
+                .by_guid
+                .iter()
+                .filter(|(guid, count)| **count > 0 && features::by_guid(guid).is_none());
+            unknown
+                .map(|(guid, _)| (guid.clone(), !counts.for_read.contains(guid)))
+                .collect()
+        };
+        unknown
+            .into_iter()
+            .map(|(guid, write_only)| {
+                let description = self.description(&guid);
+                (MissingFeature { guid, description }, write_only)
+            })
+            .collect()
+    }
+
+    fn description(&self, guid: &str) -> String {
+        let zap = {
+            let tables = self.tables.lock();
+            tables.as_ref().map(|tables| tables.descriptions.clone())
+        };
+        let value = zap.and_then(|zap| zap.lookup_value(guid.as_bytes()).ok().flatten());
+        value.map_or_else(String::new, |value| {
+            let bytes: Vec<u8> = value.stored().to_vec();
+            String::from_utf8_lossy(&bytes)
+                .trim_end_matches('\0')
+                .to_owned()
+        })
+    }
+
+    /// Refuses a pool that uses what is not known: at all, or (`writable`) for writing.
+    pub(crate) fn check_known(&self, writable: bool) -> Result<()> {
+        let unknown = self.unknown();
+        let readable = unknown.iter().all(|(_, write_only)| *write_only);
+        if unknown.is_empty() || (readable && !writable) {
+            return Ok(());
+        }
+        let features = unknown.into_iter().map(|(feature, _)| feature).collect();
+        Err(PoolError::UnsupportedFeatures { features, readable })
+    }
+
+    /// The first active feature that we do not maintain.
+    pub(crate) fn write_obstacle(&self) -> Option<WriteObstacle> {
+        let active = |feature: &&&'static Feature| {
+            feature.support != Support::Write && self.is_active(feature)
+        };
+        let feature = features::ALL.iter().find(active)?;
+        Some(if **feature == features::ENCRYPTION {
+            WriteObstacle::Encryption
+        } else if **feature == features::ZPOOL_CHECKPOINT {
+            WriteObstacle::Checkpoint
+        } else if **feature == features::BLOCK_CLONING {
+            WriteObstacle::BlockCloning
+        } else if **feature == features::FAST_DEDUP {
+            WriteObstacle::Dedup
+        } else {
+            WriteObstacle::Feature {
+                feature: feature.name.to_owned(),
+            }
+        })
+    }
+
+    /// The names that labels and the MOS configuration carry.
+    #[must_use]
+    pub fn label_names(&self) -> Vec<&'static str> {
+        let in_label =
+            |feature: &&&'static Feature| feature.flags.in_label && self.is_active(feature);
+        let features = features::ALL.iter().filter(in_label);
+        features.map(|feature| feature.guid).collect()
+    }
+
+    /// Enables a feature and what it depends on; nothing happens to one that is enabled.
+    pub(crate) fn enable(
+        &self,
+        mos: &ObjectSet,
+        root: &Zap,
+        tx: &Tx,
+        feature: &Feature,
+    ) -> dmu::Result<()> {
+        if self.is_enabled(feature) {
+            return Ok(());
+        }
+        for needed in feature.depends_on {
+            self.enable(mos, root, tx, needed)?;
+        }
+        let Some(tables) = self.tables.lock().clone() else {
+            return Ok(());
+        };
+        let text = Value::string(feature.description);
+        tables
+            .descriptions
+            .update_value(tx, feature.guid.as_bytes(), &text)?;
+        let initial = u64::from(feature.flags.active_when_enabled);
+        self.store(tx, feature, initial)?;
+        if self.is_enabled(&features::ENABLED_TXG) {
+            self.record_enabled_txg(mos, root, tx, feature)?;
+        }
+        Ok(())
+    }
+
+    /// Notes when a feature was enabled. The feature that says so counts these notes.
+    fn record_enabled_txg(
+        &self,
+        mos: &ObjectSet,
+        root: &Zap,
+        tx: &Tx,
+        feature: &Feature,
+    ) -> dmu::Result<()> {
+        let known = self
+            .tables
+            .lock()
+            .as_ref()
+            .and_then(|tables| tables.enabled_txg.clone());
+        let zap = match known {
+            Some(zap) => zap,
+            None => {
+                let options = CreateZap {
+                    object_type: ObjectType::OTN_ZAP_METADATA,
+                    ..CreateZap::default()
+                };
+                let zap = Zap::create(mos, tx, &options)?;
+                root.add(
+                    tx,
+                    directory::FEATURE_ENABLED_TXG.as_bytes(),
+                    zap.object().id().0,
+                )?;
+                if let Some(tables) = self.tables.lock().as_mut() {
+                    tables.enabled_txg = Some(zap.clone());
+                }
+                zap
+            }
+        };
+        zap.update(tx, feature.guid.as_bytes(), tx.txg().0)?;
+        self.change(tx, &features::ENABLED_TXG, 1).map(|_| ())
+    }
+
+    /// Changes how many things use a feature; in syncing context. The answer is whether that
+    /// changed what labels must say.
+    pub(crate) fn change(&self, tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<bool> {
+        let before = self.references(feature).unwrap_or(0);
+        let after = before.saturating_add_signed(change);
+        if after == before {
+            return Ok(false);
+        }
+        self.store(tx, feature, after)?;
+        Ok(feature.flags.in_label && (before == 0) != (after == 0))
+    }
+
+    fn store(&self, tx: &Tx, feature: &Feature, count: u64) -> dmu::Result<()> {
+        let Some(tables) = self.tables.lock().clone() else {
+            return Ok(());
+        };
+        let zap = if feature.read_only_compatible {
+            &tables.write
+        } else {
+            &tables.read
+        };
+        zap.update(tx, feature.guid.as_bytes(), count)?;
+        let mut counts = self.counts.lock();
+        counts.by_guid.insert(feature.guid.to_owned(), count);
+        if !feature.read_only_compatible && !counts.for_read.iter().any(|g| g == feature.guid) {
+            counts.for_read.push(feature.guid.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The txg in which a feature was enabled, where that was noted.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn enabled_txg(&self, feature: &Feature) -> Result<Option<Txg>> {
+        let tables = self.tables.lock().clone();
+        let zap = tables.and_then(|tables| tables.enabled_txg);
+        let Some(zap) = zap else { return Ok(None) };
+        Ok(zap.lookup(feature.guid.as_bytes())?.map(Txg))
+    }
+}
