@@ -110,17 +110,8 @@ pub enum AttemptFailure {
     #[error("{0}")]
     Device(#[from] VdevError),
     /// The bytes are not those that were written.
-    #[error("{} checksum mismatch: {source}", kind.name())]
-    Checksum {
-        /// Which checksum.
-        kind: Checksum,
-        /// What the pointer says.
-        expected: ChecksumValue,
-        /// What the last bytes read gave.
-        actual: ChecksumValue,
-        /// Which leaves were asked.
-        source: VdevError,
-    },
+    #[error("{0}")]
+    Checksum(Box<Mismatch>),
     /// The checksum is right (or off) and yet the bytes do not decompress.
     #[error("{0}")]
     Decompression(#[from] CodecError),
@@ -141,6 +132,20 @@ pub enum AttemptFailure {
     /// A gang member cannot be read.
     #[error("gang member: {0}")]
     GangMember(Box<ReadError>),
+}
+
+/// Bytes whose checksum is not the pointer's.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{} checksum mismatch: {source}", kind.name())]
+pub struct Mismatch {
+    /// Which checksum.
+    pub kind: Checksum,
+    /// What the pointer says.
+    pub expected: ChecksumValue,
+    /// What the last bytes read gave.
+    pub actual: ChecksumValue,
+    /// Which leaves were asked.
+    pub source: VdevError,
 }
 
 /// A block that cannot be written.

@@ -10,6 +10,7 @@ mod allocator;
 mod error;
 mod free;
 mod pipeline;
+mod prefetch;
 mod read;
 mod request;
 mod scratch;
@@ -18,6 +19,7 @@ mod testing;
 mod write;
 
 pub use allocator::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
-pub use error::{Attempt, AttemptFailure, FreeError, ReadError, Unreadable, WriteError};
+pub use error::{Attempt, AttemptFailure, FreeError, Mismatch, ReadError, Unreadable, WriteError};
 pub use pipeline::{ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics};
+pub use prefetch::{PrefetchStatistics, Prefetcher};
 pub use request::{Bookmark, ReadRequest, WritePolicy, WriteRequest};

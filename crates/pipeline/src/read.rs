@@ -16,7 +16,7 @@ use vdev::{BlockRange, IoClass, WriteGroup};
 pub(crate) use gang::GangBudget;
 
 use crate::pipeline::cache_key;
-use crate::{Attempt, AttemptFailure, Pipeline, ReadError, ReadRequest, Unreadable};
+use crate::{Attempt, AttemptFailure, Mismatch, Pipeline, ReadError, ReadRequest, Unreadable};
 
 impl Pipeline {
     /// The block's content: logical size, host byte order.
@@ -168,12 +168,14 @@ impl Pipeline {
         match top.read(range, class, &mut accept) {
             Ok(outcome) => Ok(outcome.data),
             Err(error) => Err(match actual {
-                Some(actual) if error.is_checksum() => AttemptFailure::Checksum {
-                    kind,
-                    expected,
-                    actual,
-                    source: error,
-                },
+                Some(actual) if error.is_checksum() => {
+                    AttemptFailure::Checksum(Box::new(Mismatch {
+                        kind,
+                        expected,
+                        actual,
+                        source: error,
+                    }))
+                }
                 _ => AttemptFailure::Device(error),
             }),
         }

@@ -85,7 +85,7 @@ fn an_unreadable_block_names_every_copy() {
     for (attempt, dva) in unreadable.attempts.iter().zip(block.dvas()) {
         assert_eq!(attempt.dva, dva);
         assert!(
-            matches!(attempt.failure, AttemptFailure::Checksum { .. }),
+            matches!(attempt.failure, AttemptFailure::Checksum(_)),
             "{attempt}"
         );
     }
