@@ -1,0 +1,96 @@
+//! The pool's configuration in core: what is in it, whether it must be written, and where it is stored.
+
+use crate::config::PoolConfig;
+use crate::error::{PoolError, Result};
+use base::lock::{LockClass, Mutex, rank};
+use base::{ObjectId, Txg};
+use dmu::{ObjectSet, Tx};
+use format::config::keys;
+use format::nvlist;
+use std::sync::Arc;
+
+static CONFIG: LockClass = LockClass::new("pool.config", rank::DMU - 30);
+
+/// The block size of the object that stores it: it is padded to whole blocks.
+const BLOCK_SIZE: usize = 16 << 10;
+
+/// The configuration, and whether the disk has it.
+pub(crate) struct ConfigState {
+    inner: Mutex<Inner>,
+    object: ObjectId,
+}
+
+struct Inner {
+    config: PoolConfig,
+    /// Changed since it was last stored in the pool.
+    store: bool,
+    /// Stored, but not in the labels yet.
+    label: bool,
+}
+
+impl ConfigState {
+    pub(crate) fn new(config: PoolConfig, object: ObjectId) -> Self {
+        let inner = Inner { config, store: false, label: false };
+        Self { inner: Mutex::new(&CONFIG, inner), object }
+    }
+
+    /// A copy as of now.
+    pub(crate) fn get(&self) -> PoolConfig {
+        self.inner.lock().config.clone()
+    }
+
+    /// Looks at it.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&PoolConfig) -> R) -> R {
+        look(&self.inner.lock().config)
+    }
+
+    /// Changes it; the next txg stores it and writes all labels.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut PoolConfig) -> R) -> R {
+        let mut inner = self.inner.lock();
+        inner.store = true;
+        change(&mut inner.config)
+    }
+
+    /// Whether a txg has to write it.
+    pub(crate) fn is_dirty(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.store || inner.label
+    }
+
+    /// Stores it in the pool, if it changed.
+    pub(crate) fn store(&self, objects: &Arc<ObjectSet>, txg: Txg) -> Result<()> {
+        let list = {
+            let mut inner = self.inner.lock();
+            if !inner.store {
+                return Ok(());
+            }
+            (inner.store, inner.label) = (false, true);
+            inner.config.list.set(keys::TXG, txg.0);
+            inner.config.to_mos()
+        };
+        let mut bytes =
+            nvlist::encode_xdr(&list).map_err(PoolError::corrupt("pool configuration"))?;
+        let length = bytes.len() as u64;
+        bytes.resize(bytes.len().next_multiple_of(BLOCK_SIZE), 0);
+        let tx = Tx::syncing(txg);
+        let object = objects.object(self.object)?;
+        object.write(&tx, 0, &bytes)?;
+        object.modify_bonus(&tx, |bonus| {
+            for (to, from) in bonus.iter_mut().zip(length.to_ne_bytes()) {
+                *to = from;
+            }
+        })?;
+        Ok(())
+    }
+
+    /// What labels must be written with now, if any.
+    pub(crate) fn for_labels(&self) -> Option<PoolConfig> {
+        let inner = self.inner.lock();
+        inner.label.then(|| inner.config.clone())
+    }
+
+    /// The labels have it.
+    pub(crate) fn labels_written(&self) {
+        self.inner.lock().label = false;
+    }
+}

@@ -1,0 +1,87 @@
+//! Freeing blocks in the way of the pass: at once, or on the list of deferred frees.
+//!
+//! In a pool without space map logs every free dirties a space map, which is itself written in the pass: frees from
+//! the second pass on would keep the passes from converging. They are listed, and freed in the next txg.
+
+use base::Txg;
+use base::lock::{LockClass, Mutex, rank};
+use dmu::Tx;
+use dsl::Bpobj;
+use format::BlockPointer;
+use pipeline::{FreeError, Pipeline};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static PENDING: LockClass = LockClass::new("pool.deferred_frees", rank::LAST + 3);
+
+/// The pass from which on frees are deferred.
+const DEFER_PASS: u32 = 2;
+
+/// Frees blocks for the layers above.
+pub(crate) struct Frees {
+    pipeline: Arc<Pipeline>,
+    /// The pool has space map logs: everything is freed at once.
+    at_once: bool,
+    pass: AtomicU32,
+    pending: Mutex<Pending>,
+}
+
+#[derive(Default)]
+struct Pending {
+    blocks: Vec<BlockPointer>,
+    fault: Option<FreeError>,
+}
+
+impl Frees {
+    pub(crate) fn new(pipeline: Arc<Pipeline>, at_once: bool) -> Self {
+        Self {
+            pipeline,
+            at_once,
+            pass: AtomicU32::new(0),
+            pending: Mutex::new(&PENDING, Pending::default()),
+        }
+    }
+
+    /// Begins a pass.
+    pub(crate) fn begin(&self, pass: u32) {
+        self.pass.store(pass, Ordering::Relaxed);
+    }
+
+    /// Frees a block that nothing references any more.
+    pub(crate) fn free(&self, txg: Txg, pointer: &BlockPointer) {
+        if self.at_once || self.pass.load(Ordering::Relaxed) < DEFER_PASS {
+            self.free_now(txg, pointer);
+        } else if !pointer.is_hole() && !pointer.is_embedded() {
+            self.pending.lock().blocks.push(*pointer);
+        }
+    }
+
+    fn free_now(&self, txg: Txg, pointer: &BlockPointer) {
+        if let Err(error) = self.pipeline.free(pointer, txg) {
+            self.pending.lock().fault.get_or_insert(error);
+        }
+    }
+
+    /// Puts what this pass deferred on the list.
+    pub(crate) fn list(&self, list: &Bpobj, txg: Txg) -> dsl::Result<()> {
+        let blocks = std::mem::take(&mut self.pending.lock().blocks);
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        list.append(&Tx::syncing(txg), &blocks, false)
+    }
+
+    /// Frees everything that earlier txgs put on the list.
+    pub(crate) fn free_listed(&self, list: &Bpobj, txg: Txg) -> dsl::Result<()> {
+        if list.is_empty()? {
+            return Ok(());
+        }
+        list.take(&Tx::syncing(txg), u64::MAX, &mut |pointer| self.free_now(txg, pointer))?;
+        Ok(())
+    }
+
+    /// What could not be freed, if anything since the last call.
+    pub(crate) fn take_fault(&self) -> Option<FreeError> {
+        self.pending.lock().fault.take()
+    }
+}

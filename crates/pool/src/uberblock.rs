@@ -1,0 +1,84 @@
+//! Making a txg durable: labels and the uberblock, in the order that a crash cannot hurt.
+//!
+//! Data are on the devices and flushed first. Then labels 0 and 2, flush, the uberblock into all four labels, flush,
+//! labels 1 and 3, flush. A crash in between leaves a label pair and an uberblock that belong together.
+
+use crate::config::PoolConfig;
+use crate::error::{PoolError, Result};
+use base::Guid;
+use format::config::keys;
+use format::uberblock::Uberblock;
+use std::sync::Arc;
+use vdev::{LabelPair, Leaf, Top, VdevTree};
+
+/// How many top-level vdevs get an uberblock in a txg that changes no configuration.
+const TOPS_PER_TXG: usize = 3;
+
+/// Writes the uberblock of a txg whose blocks are all on the devices.
+pub(crate) struct Commit<'a> {
+    pub(crate) vdevs: &'a VdevTree,
+    /// Present when the labels must change.
+    pub(crate) labels: Option<&'a PoolConfig>,
+    pub(crate) uberblock: &'a Uberblock,
+    /// Which top-level vdev comes first when not all are written.
+    pub(crate) rotor: usize,
+}
+
+impl Commit<'_> {
+    /// Does it all.
+    ///
+    /// # Errors
+    /// A flush failed, or no device took the uberblock: the txg is not durable, and the pool must be suspended.
+    pub(crate) fn run(&self) -> Result<()> {
+        self.vdevs.flush().map_err(PoolError::Commit)?;
+        let tops = self.vdevs.tops();
+        self.write_labels(&tops, LabelPair::Even)?;
+        let chosen = self.chosen(&tops);
+        self.write_uberblock(&chosen)?;
+        self.write_labels(&tops, LabelPair::Odd)
+    }
+
+    fn chosen(&self, tops: &[Arc<Top>]) -> Vec<Arc<Top>> {
+        if self.labels.is_some() || tops.len() <= TOPS_PER_TXG {
+            return tops.to_vec();
+        }
+        tops.iter().cycle().skip(self.rotor % tops.len()).take(TOPS_PER_TXG).cloned().collect()
+    }
+
+    fn write_uberblock(&self, tops: &[Arc<Top>]) -> Result<()> {
+        let mut written = 0;
+        for leaf in tops.iter().flat_map(|top| top.leaves()) {
+            if leaf.is_writable() && leaf.write_uberblock(self.uberblock, false).is_ok() {
+                written += 1;
+            }
+        }
+        if written == 0 {
+            return Err(PoolError::NoUberblockWritten { txg: self.uberblock.txg });
+        }
+        tops.iter().try_for_each(|top| top.flush().map_err(PoolError::Commit))
+    }
+
+    fn write_labels(&self, tops: &[Arc<Top>], pair: LabelPair) -> Result<()> {
+        let Some(config) = self.labels else { return Ok(()) };
+        for top in tops {
+            let Some(node) = config.root.children.iter().find(|node| holds(node, top)) else {
+                continue;
+            };
+            let mut written = 0;
+            for leaf in top.leaves().iter().filter(|leaf| leaf.is_writable()) {
+                let list = config.to_label(node, leaf.guid());
+                written += leaf.write_label_config(pair, &list).unwrap_or(0);
+            }
+            if written == 0 && !node.flag(keys::IS_LOG) {
+                return Err(PoolError::NoLabelWritten { vdev: node.id() });
+            }
+        }
+        tops.iter().try_for_each(|top| top.flush().map_err(PoolError::Commit))
+    }
+}
+
+/// Whether a node of the configuration is this top-level vdev: they share a leaf.
+fn holds(node: &crate::config::VdevConfig, top: &Top) -> bool {
+    let guids: Vec<Guid> = top.leaves().iter().map(|leaf: &Arc<Leaf>| leaf.guid()).collect();
+    node.leaves().iter().any(|leaf| guids.contains(&leaf.guid()))
+}
