@@ -198,10 +198,10 @@ impl FileDevice {
                 device: Arc::clone(&self.name),
             });
         }
-        if self.failed.load(Ordering::Acquire) {
-            if let Some(failure) = self.failure() {
-                return Err(failure);
-            }
+        if self.failed.load(Ordering::Acquire)
+            && let Some(failure) = self.failure()
+        {
+            return Err(failure);
         }
         Ok(())
     }

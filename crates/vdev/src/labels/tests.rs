@@ -155,10 +155,7 @@ fn labels_of_real_pools_are_read() {
                 continue; // spares and cache devices have neither txg nor uberblocks
             }
             let txg = newest.txg.unwrap();
-            let best = labels
-                .best_uberblock(None)
-                .expect(&image.display().to_string())
-                .uberblock;
+            let best = labels.best_uberblock(None).expect("an uberblock").uberblock;
             assert!(best.txg >= txg, "{}", image.display());
             assert!(best.version_is_known() && !best.root.is_hole());
             assert_eq!(best.root.birth(), best.txg, "{}", image.display());
