@@ -112,7 +112,8 @@ pub(super) fn places_of(object: &Object, registry: &Registry) -> Result<Places> 
         what: Corruption::SystemAttributes,
     };
     let mut places = Places::NONE;
-    object.with_bonus(|bonus| note(&mut places, Block::Bonus, bonus, registry).map_err(damaged))?;
+    // A copy: the layouts have a lock of their own, which comes before the object's.
+    note(&mut places, Block::Bonus, &object.bonus(), registry).map_err(damaged)?;
     if let Some(spill) = object.spill()? {
         note(&mut places, Block::Spill, &spill, registry).map_err(damaged)?;
     }

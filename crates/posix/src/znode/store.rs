@@ -126,7 +126,7 @@ impl Znode {
             let layout = registry.layout(header.layout).ok_or_else(damaged)?;
             lift(&mut values, bytes, &header, &layout).map_err(|_| damaged())
         };
-        self.object.with_bonus(&mut lift_block)?;
+        lift_block(&self.object.bonus())?;
         if let Some(spill) = self.object.spill()? {
             lift_block(&spill)?;
         }
