@@ -1,6 +1,7 @@
 //! The typed admin service that the daemon offers and the commands use.
 
 pub mod client;
+pub mod daemon;
 mod date;
 mod failure;
 mod found;

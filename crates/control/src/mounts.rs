@@ -71,6 +71,10 @@ pub trait Mounts: Send + Sync {
     /// Has the kernel write back what programs wrote, before a snapshot, rollback, send or export.
     /// Called without any lock held.
     fn barrier(&self, dataset: &str);
+    /// Before a rollback or a receive into the dataset: requests wait from now on, those under way
+    /// finish, open files go stale, the file system is given up. Always followed by
+    /// [`Mounts::content_changed`], also when the change failed; unless this failed itself.
+    fn suspend(&self, dataset: &str) -> Result<(), Failure>;
     /// The dataset's content changed under the mount (rollback, receive): a new epoch.
     fn content_changed(&self, dataset: &str);
     /// The dataset has another name now; its mount point may follow by unmount and mount.
@@ -102,6 +106,9 @@ impl Mounts for NoMounts {
         Vec::new()
     }
     fn barrier(&self, _dataset: &str) {}
+    fn suspend(&self, _dataset: &str) -> Result<(), Failure> {
+        Ok(())
+    }
     fn content_changed(&self, _dataset: &str) {}
     fn renamed(&self, _from: &str, _to: &str) {}
     fn snapshots_changed(&self, _dataset: &str) {}

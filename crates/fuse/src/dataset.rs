@@ -13,7 +13,9 @@ use crate::wire::Timestamp;
 use posix::{Errno, FileSystem};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use views::{Live, SnapshotView, Views};
+use std::time::{Duration, Instant};
+pub(crate) use views::Live;
+use views::{SnapshotView, Views};
 
 /// Whether `.zfs` is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +57,9 @@ pub trait SnapshotSource: Send + Sync {
     fn changed(&self) -> Timestamp;
 }
 
+/// How long operations under way may take to end when the content is to be replaced.
+pub const SUSPEND_WAIT: Duration = Duration::from_secs(30);
+
 /// A mounted dataset.
 pub struct DatasetTree {
     views: Views,
@@ -79,12 +84,6 @@ impl DatasetTree {
         Arc::new(tree)
     }
 
-    /// The live file system.
-    #[must_use]
-    pub fn file_system(&self) -> Arc<FileSystem> {
-        self.views.live().file_system
-    }
-
     /// After `zfs set snapdir`.
     pub fn set_snapshot_directory(&self, directory: SnapshotDirectory) {
         self.snapshot_directory
@@ -99,32 +98,49 @@ impl DatasetTree {
         }
     }
 
-    /// Shows another file system in place of the live one, after a rollback or a receive: a new
-    /// epoch. Open files of the old one are stale, and what the kernel cached is forgotten. Never
-    /// called from an operation of this tree.
-    pub fn replace_live(&self, live: Arc<FileSystem>, session: &Session) {
-        let epoch = self.views.replace_live(live);
-        let opened = self
-            .handles
-            .collect(|handle| handle.epoch.is_some().then_some(handle.node));
-        self.handles
-            .close_all(|handle| handle.epoch.is_some_and(|other| other != epoch));
-        for node in opened {
-            session.invalidate_node(node);
+    /// Gives the live file system up, so that its content can be replaced (rollback, receive) or
+    /// the dataset unmounted: new requests wait, those under way finish, open files are closed and
+    /// stale from now on. False when something still held it after [`SUSPEND_WAIT`]. Never called
+    /// from an operation of this tree.
+    pub fn suspend(&self) -> bool {
+        let Some(live) = self.views.suspend() else {
+            return true;
+        };
+        self.handles.close_all(|handle| handle.live.is_some());
+        let deadline = Instant::now() + SUSPEND_WAIT;
+        while Arc::strong_count(&live) > 1 {
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            // A file that was being opened is in the table only now.
+            self.handles.close_all(|handle| handle.live.is_some());
         }
-        if !session.invalidate_everything() {
-            // Without epochs in the kernel, names that it cached lead to stale nodes, which it
-            // looks up again by itself: path walks retry on ESTALE. Absent names that exist now
-            // appear when their time is over.
-            session.invalidate_name(crate::wire::ROOT_NODE, b".zfs");
-        }
+        // An error has its place in the pool's own state; the content is given up all the same.
+        let _written = live.file_system.unmount();
+        true
     }
 
-    /// Closes the live file system and every snapshot, so that the dataset can be unmounted or
-    /// replaced; operations say ESTALE until [`DatasetTree::replace_live`].
-    pub fn close(&self) {
+    /// Shows `live` from now on, in a new epoch; lets requests go on, and makes the kernel forget
+    /// what it knew. Never called from an operation of this tree.
+    pub fn resume(&self, live: Arc<FileSystem>, session: &Session) {
+        drop(self.views.resume(Some(live)));
+        // Where the kernel has no epochs, names that it cached lead to stale nodes: path walks that
+        // meet ESTALE look everything up again by themselves. Absent names that exist now appear
+        // when their time is over.
+        let _all_names = session.invalidate_everything();
+    }
+
+    /// Gives up everything, for a mount that is gone or whose content is: whatever is still asked
+    /// is stale.
+    pub fn abandon(&self) {
+        let live = self.views.resume(None);
         self.handles.close_all(|_| true);
         self.views.close_snapshots(|_| true);
+        if let Some(live) = live {
+            // An error has its place in the pool's own state; the mount is gone all the same.
+            let _written = live.file_system.unmount();
+        }
     }
 
     /// Closes the snapshots that exist no more; to be called when one was destroyed.
@@ -151,12 +167,12 @@ impl DatasetTree {
     fn resolve(&self, node: u64) -> Reply<Place> {
         match Node::from_id(node).ok_or(Errno::ESTALE)? {
             Node::Root => {
-                let live = self.views.live();
+                let live = self.views.live()?;
                 let object = live.file_system.root();
                 Ok(Place::File(View::Live(live), object))
             }
             Node::Live { epoch, object } => {
-                let live = self.views.live();
+                let live = self.views.live()?;
                 if live.epoch & 0xFF != u64::from(epoch) {
                     return Err(Errno::ESTALE);
                 }
@@ -185,7 +201,7 @@ impl DatasetTree {
 /// A file system that is shown somewhere in the mount.
 #[derive(Clone)]
 enum View {
-    Live(Live),
+    Live(Arc<Live>),
     Snapshot(SnapshotView),
 }
 

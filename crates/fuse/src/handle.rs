@@ -3,6 +3,7 @@
 //! Sharded, so that two files' operations rarely meet; a lock is held for a look-up, never for an
 //! operation.
 
+use crate::dataset::Live;
 use base::lock::{LockClass, Mutex, rank};
 use posix::OpenFile;
 use std::sync::Arc;
@@ -13,7 +14,6 @@ static HANDLES_CLASS: LockClass = LockClass::new("fuse.handles", rank::FRONT_END
 const SHARDS: usize = 16;
 
 /// An open file.
-#[derive(Debug)]
 pub(crate) struct Handle {
     /// The file.
     pub(crate) file: OpenFile,
@@ -21,8 +21,8 @@ pub(crate) struct Handle {
     pub(crate) node: u64,
     /// Opened for reading and writing: it may be mapped, and its pages dirty.
     pub(crate) maybe_mapped: bool,
-    /// The epoch of the live file system, or none for a snapshot.
-    pub(crate) epoch: Option<u64>,
+    /// The live file system that it belongs to; none for a snapshot.
+    pub(crate) live: Option<Arc<Live>>,
 }
 
 #[derive(Default)]

@@ -13,7 +13,7 @@ mod session;
 mod tree;
 pub mod wire;
 
-pub use dataset::{DatasetTree, SnapshotDirectory, SnapshotEntry, SnapshotSource};
-pub use mount::{Mount, MountFailure, MountOptions, MountState};
+pub use dataset::{DatasetTree, SUSPEND_WAIT, SnapshotDirectory, SnapshotEntry, SnapshotSource};
+pub use mount::{Mount, MountFailure, MountOptions, MountState, remove_dead_mounts};
 pub use session::{Session, SessionError, SessionOptions};
 pub use tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree};

@@ -9,8 +9,8 @@ use sys::{FuseMountOptions, MountError, UnmountMode};
 
 /// The part of the mount's type after `fuse.`: tools that know ZFS by its type find it there.
 const SUBTYPE: &str = "zfs";
-/// How long the kernel may take to tell the readers that the mount is gone.
-const END_WAIT: Duration = Duration::from_secs(10);
+/// How long the end of a session may take: the last data are written out.
+const END_WAIT: Duration = Duration::from_secs(60);
 
 /// How a tree is mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,22 @@ pub struct MountOptions {
     pub no_atime: bool,
     /// How the connection is served.
     pub session: SessionOptions,
+}
+
+impl MountOptions {
+    fn for_kernel(&self) -> FuseMountOptions {
+        FuseMountOptions {
+            source: self.source.clone(),
+            subtype: SUBTYPE.into(),
+            allow_other: sys::user_id() == 0,
+            default_permissions: true,
+            read_only: self.read_only,
+            no_exec: self.no_exec,
+            no_suid: self.no_suid,
+            no_devices: self.no_devices,
+            no_atime: self.no_atime,
+        }
+    }
 }
 
 /// Why something could not be mounted or unmounted.
@@ -71,17 +87,7 @@ impl Mount {
         options: &MountOptions,
     ) -> Result<Self, MountFailure> {
         remove_dead_mounts(path);
-        let kernel_options = FuseMountOptions {
-            source: options.source.clone(),
-            subtype: SUBTYPE.into(),
-            allow_other: sys::user_id() == 0,
-            default_permissions: true,
-            read_only: options.read_only,
-            no_exec: options.no_exec,
-            no_suid: options.no_suid,
-            no_devices: options.no_devices,
-            no_atime: options.no_atime,
-        };
+        let kernel_options = options.for_kernel();
         let device = sys::mount_fuse(path, &kernel_options)?;
         match Session::start(device, tree, &options.session) {
             Ok(session) => Ok(Self {
@@ -118,6 +124,14 @@ impl Mount {
         }
     }
 
+    /// Changes the flags of the mount; the rest of `options` stays as it was.
+    ///
+    /// # Errors
+    /// See [`MountError`]: ordinary users may not.
+    pub fn change_flags(&self, options: &MountOptions) -> Result<(), MountError> {
+        sys::change_mount_flags(&self.path, &options.for_kernel())
+    }
+
     /// Unmounts; a mount that somebody else has unmounted is left alone.
     ///
     /// [`UnmountMode::IfIdle`] returns when all requests are done. After the others, open files
@@ -140,7 +154,7 @@ impl Mount {
 }
 
 /// Removes mounts at `path` whose server has died: they say ENOTCONN to everyone.
-fn remove_dead_mounts(path: &Path) {
+pub fn remove_dead_mounts(path: &Path) {
     // One lies upon the other when several servers died; the limit is for a mount that does not
     // go, which the mounting that follows reports.
     for _ in 0..16 {

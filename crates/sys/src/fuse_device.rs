@@ -297,6 +297,19 @@ fn receive_descriptor(socket: &UnixStream) -> Option<OwnedFd> {
     })
 }
 
+/// Changes the flags of a mount that is there.
+///
+/// # Errors
+/// See [`MountError`]; PERM for ordinary users.
+pub fn change_mount_flags(path: &Path, options: &FuseMountOptions) -> Result<(), MountError> {
+    use rustix::mount::mount_remount;
+    let flags = MountFlags::BIND | options.flags();
+    mount_remount(path, flags, c"").map_err(|error| MountError::MountPoint {
+        path: path.to_owned(),
+        error,
+    })
+}
+
 /// How a mount is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmountMode {

@@ -13,12 +13,12 @@ pub mod system;
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
 pub use file::{Create, File, FileKind, OpenMode, file_kind};
 pub use fuse_device::{
-    FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, is_dead_mount, mount_fuse,
-    mounted_entries, unmount_fuse,
+    FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, change_mount_flags,
+    is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
 };
 pub use process::{
     PeerCredentials, SignalDescriptor, TerminationSignal, group_id, new_session, peer_credentials,
-    user_id,
+    replace_standard_streams, user_id,
 };
 pub use random::SystemRng;
 pub use rustix::io::Errno;

@@ -48,6 +48,16 @@ pub fn new_session() -> Result<(), Errno> {
     rustix::process::setsid().map(drop)
 }
 
+/// Makes `input` the standard input and `output` the standard output and error.
+///
+/// # Errors
+/// What dup2(2) says.
+pub fn replace_standard_streams(input: impl AsFd, output: impl AsFd) -> Result<(), Errno> {
+    rustix::stdio::dup2_stdin(input)?;
+    rustix::stdio::dup2_stdout(&output)?;
+    rustix::stdio::dup2_stderr(&output)
+}
+
 /// Signals that a [`SignalDescriptor`] receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TerminationSignal {

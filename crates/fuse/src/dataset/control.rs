@@ -14,7 +14,7 @@ impl DatasetTree {
     /// Names and attributes here are not remembered: snapshots come and go.
     pub(super) fn control_attributes(&self, node: ControlNode) -> Reply<(Attributes, Duration)> {
         let root = {
-            let live = self.views.live();
+            let live = self.views.live()?;
             live.file_system
                 .getattr(live.file_system.root())
                 .map_err(errno)?
@@ -68,7 +68,7 @@ impl DatasetTree {
     }
 
     fn root_entry(&self) -> Reply<EntryReply> {
-        let live = self.views.live();
+        let live = self.views.live()?;
         let attributes = live
             .file_system
             .getattr(live.file_system.root())

@@ -29,8 +29,8 @@ impl DatasetTree {
 
     fn opened(&self, file: OpenFile, (view, node): (&View, u64), opening: Opening) -> Opened {
         let mode = opening.flags & open_flags::ACCESS_MODE;
-        let epoch = match view {
-            View::Live(live) => Some(live.epoch),
+        let live = match view {
+            View::Live(live) => Some(Arc::clone(live)),
             View::Snapshot(_) => None,
         };
         let maybe_mapped = mode == open_flags::READ_WRITE;
@@ -38,7 +38,7 @@ impl DatasetTree {
             file,
             node,
             maybe_mapped,
-            epoch,
+            live,
         });
         // Nothing changes data but through this mount, so that cached pages stay right; a close
         // has nothing to flush.
@@ -366,7 +366,7 @@ impl Tree for DatasetTree {
     }
 
     fn sync(&self) -> Reply<()> {
-        self.file_system().sync().map_err(errno)
+        self.views.live()?.file_system.sync().map_err(errno)
     }
 
     fn readdir(
@@ -398,7 +398,7 @@ impl Tree for DatasetTree {
         let (view, object) = match self.resolve(node)? {
             Place::File(view, object) => (view, object),
             Place::Control(_) => {
-                let live = self.views.live();
+                let live = self.views.live()?;
                 let root = live.file_system.root();
                 (View::Live(live), root)
             }
@@ -511,6 +511,6 @@ impl Tree for DatasetTree {
     }
 
     fn ended(&self) {
-        self.close();
+        self.abandon();
     }
 }

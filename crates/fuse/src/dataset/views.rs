@@ -3,12 +3,13 @@
 use crate::dataset::{SnapshotEntry, SnapshotSource};
 use crate::node::SLOTS;
 use crate::tree::Reply;
-use base::lock::{LockClass, Mutex, RwLock, rank};
+use base::lock::{Condvar, LockClass, Mutex, RwLock, rank};
 use posix::{Errno, FileSystem};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+static SUSPENDED_CLASS: LockClass = LockClass::new("fuse.suspended", rank::FRONT_END + 8);
 static LIVE_CLASS: LockClass = LockClass::new("fuse.live", rank::FRONT_END + 10);
 static OPEN_CLASS: LockClass = LockClass::new("fuse.open_snapshots", rank::FRONT_END + 12);
 static SLOTS_CLASS: LockClass = LockClass::new("fuse.snapshot_slots", rank::FRONT_END + 14);
@@ -16,11 +17,21 @@ static SLOTS_CLASS: LockClass = LockClass::new("fuse.snapshot_slots", rank::FRON
 /// Snapshots kept open at once; the least recently used one is closed for another.
 const OPEN_MAX: usize = 32;
 
-/// The live file system in one epoch.
-#[derive(Clone)]
-pub(super) struct Live {
-    pub(super) file_system: Arc<FileSystem>,
-    pub(super) epoch: u64,
+/// The live file system in one epoch. Whoever works on it holds a reference; so it is known when
+/// nobody does.
+pub(crate) struct Live {
+    pub(crate) file_system: Arc<FileSystem>,
+    pub(crate) epoch: u64,
+}
+
+/// The live file system's part of a mount's life.
+enum State {
+    /// There to be used.
+    Serving(Arc<Live>),
+    /// Its content is being replaced: who wants it waits.
+    Suspended,
+    /// The mount is gone.
+    Ended,
 }
 
 /// A snapshot as a slot remembers it.
@@ -52,7 +63,10 @@ struct Slots {
 }
 
 pub(super) struct Views {
-    live: RwLock<Live>,
+    live: RwLock<State>,
+    suspended: Mutex<bool>,
+    resumed: Condvar,
+    epoch: AtomicU64,
     snapshots: Arc<dyn SnapshotSource>,
     open: RwLock<HashMap<u16, OpenSnapshot>>,
     slots: Mutex<Slots>,
@@ -61,14 +75,15 @@ pub(super) struct Views {
 
 impl Views {
     pub(super) fn new(file_system: Arc<FileSystem>, snapshots: Arc<dyn SnapshotSource>) -> Self {
+        let first = State::Serving(Arc::new(Live {
+            file_system,
+            epoch: 0,
+        }));
         Self {
-            live: RwLock::new(
-                &LIVE_CLASS,
-                Live {
-                    file_system,
-                    epoch: 0,
-                },
-            ),
+            live: RwLock::new(&LIVE_CLASS, first),
+            suspended: Mutex::new(&SUSPENDED_CLASS, false),
+            resumed: Condvar::new(),
+            epoch: AtomicU64::new(0),
             snapshots,
             open: RwLock::new(&OPEN_CLASS, HashMap::new()),
             slots: Mutex::new(&SLOTS_CLASS, Slots::default()),
@@ -76,23 +91,58 @@ impl Views {
         }
     }
 
-    pub(super) fn live(&self) -> Live {
-        self.live.read().clone()
+    /// The live file system; waits while it is being replaced.
+    pub(super) fn live(&self) -> Reply<Arc<Live>> {
+        loop {
+            match &*self.live.read() {
+                State::Serving(live) => return Ok(Arc::clone(live)),
+                State::Ended => return Err(Errno::ESTALE),
+                State::Suspended => {}
+            }
+            let mut suspended = self.suspended.lock();
+            while *suspended {
+                self.resumed.wait(&mut suspended);
+            }
+        }
+    }
+
+    /// Takes the live file system away; until [`Views::resume`], who wants it waits. The answer is
+    /// not yet unused: operations under way and open files hold it.
+    pub(super) fn suspend(&self) -> Option<Arc<Live>> {
+        let mut suspended = self.suspended.lock();
+        let mut state = self.live.write();
+        if !matches!(*state, State::Serving(_)) {
+            return None;
+        }
+        *suspended = true;
+        match std::mem::replace(&mut *state, State::Suspended) {
+            State::Serving(live) => Some(live),
+            State::Suspended | State::Ended => None,
+        }
+    }
+
+    /// Begins an epoch with another file system; none: the mount has ended. Returns what was there.
+    pub(super) fn resume(&self, file_system: Option<Arc<FileSystem>>) -> Option<Arc<Live>> {
+        let next = match file_system {
+            Some(file_system) => {
+                let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
+                State::Serving(Arc::new(Live { file_system, epoch }))
+            }
+            None => State::Ended,
+        };
+        let mut suspended = self.suspended.lock();
+        let old = std::mem::replace(&mut *self.live.write(), next);
+        *suspended = false;
+        drop(suspended);
+        self.resumed.notify_all();
+        match old {
+            State::Serving(live) => Some(live),
+            State::Suspended | State::Ended => None,
+        }
     }
 
     pub(super) fn snapshots(&self) -> &dyn SnapshotSource {
         &*self.snapshots
-    }
-
-    /// Begins an epoch; returns its number.
-    pub(super) fn replace_live(&self, file_system: Arc<FileSystem>) -> u64 {
-        let mut live = self.live.write();
-        let epoch = live.epoch + 1;
-        let old = std::mem::replace(&mut *live, Live { file_system, epoch });
-        drop(live);
-        // The last user of the old file system ends it: not under the lock.
-        drop(old);
-        epoch
     }
 
     /// The slot of a snapshot, given to it at first sight: the same in every mount, unless two

@@ -1,0 +1,31 @@
+//! The serving process of one pool: its start, its socket, its mounts, its end.
+//!
+//! A command starts it with [`start`]: this very program again, with [`CHILD_ARGUMENT`]. The
+//! request travels over the child's standard input, the outcome back over its standard output;
+//! then the child leaves the terminal and serves. It ends when the pool is exported or destroyed,
+//! or by SIGTERM or SIGINT, which unmount and export first. What is left when it is killed (a
+//! socket nobody listens on, dead mounts) is recognised and removed by the next one.
+
+mod mounts;
+mod runtime;
+mod server;
+mod start;
+#[cfg(test)]
+mod tests;
+
+pub use mounts::{DaemonMounts, DatasetSource};
+pub use server::{Handler, Server};
+pub use start::{CHILD_ARGUMENT, child, serve, start};
+
+use crate::message::OpenRequest;
+use crate::{Failure, FailureKind, Service};
+use start::Begin;
+
+/// Creates or imports the pool and takes charge of it.
+fn open_service(request: &OpenRequest) -> Result<Begin, Failure> {
+    let _opened = Service::open(request)?;
+    Err(Failure::new(
+        FailureKind::Unsupported,
+        "the engine is not there yet",
+    ))
+}

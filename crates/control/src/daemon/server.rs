@@ -1,0 +1,207 @@
+//! The socket server: one thread a connection, requests one after the other on each.
+
+use super::runtime::{Place, prepared_directory};
+use crate::message::{Caller, Request, Response};
+use crate::wire::{receive, send};
+use crate::{Failure, FailureKind, Sink};
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use sys::{SignalDescriptor, TerminationSignal};
+
+/// Connections at once; commands are short, and a monitor keeps one.
+const CONNECTIONS_MAX: usize = 64;
+
+/// What a daemon serves.
+pub trait Handler: Send + Sync {
+    /// The pool's name and guid.
+    fn identity(&self) -> (String, u64);
+    /// Does what a request says; see [`crate::Service::handle`].
+    fn handle(&self, request: &Request, caller: &Caller, sink: Sink<'_>) -> io::Result<()>;
+    /// True once there is nothing left to serve.
+    fn finished(&self) -> bool;
+    /// The process is asked to end: unmounts all, writes everything out, exports.
+    fn shut_down(&self);
+}
+
+/// Why the server's main thread wakes.
+enum Event {
+    Signal(TerminationSignal),
+    Finished,
+}
+
+struct Shared {
+    handler: Arc<dyn Handler>,
+    events: SyncSender<Event>,
+    connections: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+/// A bound socket, ready to serve.
+pub struct Server {
+    place: Place,
+    listener: UnixListener,
+    handler: Arc<dyn Handler>,
+}
+
+impl Server {
+    /// Takes the place of the pool's daemon.
+    ///
+    /// # Errors
+    /// Another daemon has it, or the runtime directory cannot be used.
+    pub fn bind(handler: Arc<dyn Handler>) -> Result<Self, Failure> {
+        Self::bind_in(&prepared_directory()?, handler)
+    }
+
+    /// As [`Server::bind`], with the directory of sockets.
+    pub(super) fn bind_in(directory: &Path, handler: Arc<dyn Handler>) -> Result<Self, Failure> {
+        let (place, listener) = Place::take(directory, handler.identity().1)?;
+        Ok(Self {
+            place,
+            listener,
+            handler,
+        })
+    }
+
+    /// Where to log.
+    pub(super) fn log(&self) -> &Path {
+        self.place.log()
+    }
+
+    /// Serves until the handler has finished or a signal comes. `survives_hang_up`: there is no
+    /// terminal that could hang up.
+    ///
+    /// # Errors
+    /// When threads cannot be started.
+    pub fn run(self, signals: SignalDescriptor, survives_hang_up: bool) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::new(FailureKind::Service, error.to_string());
+        let (events, wakes) = sync_channel(4);
+        let shared = Arc::new(Shared {
+            handler: Arc::clone(&self.handler),
+            events: events.clone(),
+            connections: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+        });
+        let for_signals = std::thread::Builder::new().name("signals".into());
+        for_signals
+            .spawn(move || forward_signals(&signals, &events))
+            .map_err(failed)?;
+        let for_accept = Arc::clone(&shared);
+        let Self {
+            place,
+            listener,
+            handler,
+        } = self;
+        let accepting = std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || accept(&listener, &for_accept))
+            .map_err(failed)?;
+        while let Ok(event) = wakes.recv() {
+            match event {
+                Event::Signal(TerminationSignal::HangUp) if survives_hang_up => {}
+                Event::Signal(_) => {
+                    handler.shut_down();
+                    break;
+                }
+                Event::Finished => break,
+            }
+        }
+        shared.stopping.store(true, Ordering::SeqCst);
+        // Wakes the accepting thread. If it cannot be reached, there is nothing to wake.
+        drop(UnixStream::connect(place.socket()));
+        drop(place);
+        let _ended = accepting.join();
+        Ok(())
+    }
+}
+
+fn forward_signals(signals: &SignalDescriptor, events: &SyncSender<Event>) {
+    while let Ok(signal) = signals.wait() {
+        match events.try_send(Event::Signal(signal)) {
+            // Enough of them are on their way.
+            Ok(()) | Err(TrySendError::Full(_)) => {}
+            Err(TrySendError::Disconnected(_)) => return,
+        }
+    }
+}
+
+fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming() {
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        // Out of descriptors, or the peer is gone already: the next one may do better.
+        let Ok(mut stream) = stream else {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            continue;
+        };
+        if shared.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
+            shared.connections.fetch_sub(1, Ordering::SeqCst);
+            let busy = Failure::new(FailureKind::Busy, "too many connections to the daemon");
+            let _told = send(&mut stream, &Response::Failed(busy));
+            continue;
+        }
+        let for_thread = Arc::clone(shared);
+        let started = std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || {
+                converse(&for_thread, stream);
+                for_thread.connections.fetch_sub(1, Ordering::SeqCst);
+            });
+        if started.is_err() {
+            shared.connections.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Requests and answers on one connection, until it ends or makes no sense any more.
+fn converse(shared: &Shared, mut stream: UnixStream) {
+    let Ok(peer) = sys::peer_credentials(&stream) else {
+        return;
+    };
+    let caller = Caller {
+        uid: peer.uid,
+        gid: peer.gid,
+        pid: peer.pid,
+    };
+    loop {
+        let request: Request = match receive(&mut stream) {
+            Ok(Some(request)) => request,
+            Ok(None) => return,
+            Err(error) => {
+                let failure = Failure::new(FailureKind::Usage, error.to_string());
+                let _told = send(&mut stream, &Response::Failed(failure));
+                return;
+            }
+        };
+        let mut answer =
+            |response: Response| send(&mut stream, &response).map_err(io::Error::other);
+        let answered = match request {
+            Request::Hello => hello(&*shared.handler, &mut answer),
+            request => shared.handler.handle(&request, &caller, &mut answer),
+        };
+        if shared.handler.finished() {
+            // A full channel has an event in it that wakes as well.
+            let _woken = shared.events.try_send(Event::Finished);
+            return;
+        }
+        if answered.is_err() {
+            return;
+        }
+    }
+}
+
+pub(super) fn hello(handler: &dyn Handler, answer: Sink<'_>) -> io::Result<()> {
+    let (pool, guid) = handler.identity();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    answer(Response::Hello {
+        pool,
+        guid,
+        pid: std::process::id(),
+        version,
+    })?;
+    answer(Response::Done)
+}

@@ -1,0 +1,111 @@
+use super::runtime::{Place, prepare};
+use super::server::{Handler, Server};
+use crate::client::Connection;
+use crate::message::{Caller, Change, Request, Response};
+use crate::{Failure, FailureKind, Sink};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Default)]
+struct Fake {
+    finished: AtomicBool,
+}
+
+impl Handler for Fake {
+    fn identity(&self) -> (String, u64) {
+        ("tank".into(), 0xABCD)
+    }
+
+    fn handle(&self, request: &Request, caller: &Caller, sink: Sink<'_>) -> io::Result<()> {
+        match request {
+            Request::Status => {
+                sink(Response::Line(format!("uid {}", caller.uid)))?;
+                sink(Response::Done)
+            }
+            Request::Change {
+                change: Change::Export { .. },
+                ..
+            } => {
+                self.finished.store(true, Ordering::SeqCst);
+                sink(Response::Done)
+            }
+            _ => sink(Response::Failed(Failure::new(
+                FailureKind::Unsupported,
+                "no",
+            ))),
+        }
+    }
+
+    fn finished(&self) -> bool {
+        self.finished.load(Ordering::SeqCst)
+    }
+
+    fn shut_down(&self) {}
+}
+
+#[test]
+fn one_daemon_a_pool() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = Place::take(directory.path(), 1).unwrap();
+    let refused = Place::take(directory.path(), 1).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Busy);
+    Place::take(directory.path(), 2).unwrap();
+    drop(taken);
+    Place::take(directory.path(), 1).unwrap();
+}
+
+#[test]
+fn the_socket_of_a_killed_daemon_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("0000000000000007.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(socket.exists());
+    let (place, _listener) = Place::take(directory.path(), 7).unwrap();
+    assert_eq!(place.socket(), socket);
+    drop(place);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_directory_that_others_may_write_to_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    prepare(&path).unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(prepare(&path).unwrap_err().kind, FailureKind::Service);
+}
+
+#[test]
+fn requests_are_answered_until_the_pool_is_exported() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::bind_in(directory.path(), Arc::new(Fake::default())).unwrap();
+    let socket = directory.path().join("000000000000abcd.sock");
+    let serving = std::thread::spawn(move || {
+        let signals = sys::SignalDescriptor::new().unwrap();
+        server.run(signals, true)
+    });
+    let mut connection = Connection::open(&socket).unwrap().unwrap();
+    assert_eq!((connection.pool(), connection.guid()), ("tank", 0xABCD));
+    let mut said = Vec::new();
+    let asked = connection.call(&Request::Status, &mut |part| {
+        said.push(part);
+        Ok(())
+    });
+    asked.unwrap();
+    assert_eq!(said, [Response::Line(format!("uid {}", sys::user_id()))]);
+    let refused = connection.call(&Request::Metrics, &mut |_| Ok(()));
+    assert_eq!(refused.unwrap_err().kind, FailureKind::Unsupported);
+
+    let change = Change::Export { force: false };
+    let export = Request::Change {
+        change,
+        command: String::new(),
+    };
+    connection.call(&export, &mut |_| Ok(())).unwrap();
+    serving.join().unwrap().unwrap();
+    assert!(Connection::open(&socket).unwrap().is_none());
+}
