@@ -32,5 +32,5 @@ pub(crate) fn hole(size: usize, object_type: ObjectType, level: u8, birth: Txg) 
 /// Whether `new` is `old` written again in place, in the txg that wrote it first.
 pub(crate) fn is_rewrite(old: &BlockPointer, new: &BlockPointer) -> bool {
     let placed = |pointer: &BlockPointer| !pointer.is_hole() && !pointer.is_embedded();
-    placed(old) && placed(new) && old.birth() == new.birth() && old.dva(0) == new.dva(0)
+    placed(old) && placed(new) && old.same_block(new)
 }

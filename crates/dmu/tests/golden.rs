@@ -1,0 +1,178 @@
+//! Every object of every pool that OpenZFS made on one device: found, counted, read.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+
+use base::{ByteOrder, ObjectId, ObjectSetId};
+use codec::Salt;
+use device::{Access, FileDevice};
+use format::dsl::DatasetPhys;
+use format::object_type::SwapClass;
+use format::{BlockPointer, ObjectType};
+use golden::GoldenPool;
+use millpond_dmu::{DmuError, ObjectSet, OpenObjectSet, Owner, Zap};
+
+/// Pools whose one top-level vdev is one file.
+const POOLS: [&str; 9] = [
+    "codecs", "gang", "grub2", "many", "nofeat", "old", "v28", "vol", "zil",
+];
+
+fn open(store: &Arc<support::Store>, id: u64, root: &BlockPointer) -> Arc<ObjectSet> {
+    let options = OpenObjectSet {
+        store: Arc::clone(store) as _,
+        id: ObjectSetId(id),
+        writable: false,
+        objects_max: 512,
+    };
+    ObjectSet::open(options, root).unwrap()
+}
+
+fn is_zap(kind: ObjectType) -> bool {
+    kind.swap_class() == Some(SwapClass::Zap)
+}
+
+/// What reading everything in an object set came to.
+#[derive(Debug, Default)]
+struct Census {
+    objects: u64,
+    zaps: u64,
+    entries: u64,
+    bytes: u64,
+}
+
+fn read_zap(zap: &Zap, census: &mut Census) {
+    census.zaps += 1;
+    let entries = zap.entries().unwrap();
+    assert_eq!(
+        entries.len() as u64,
+        zap.len().unwrap(),
+        "{:?}",
+        zap.object()
+    );
+    let mut cookies: Vec<u64> = entries.iter().map(|entry| entry.cookie).collect();
+    cookies.dedup();
+    assert_eq!(cookies.len(), entries.len());
+    for entry in &entries {
+        let found = if entry.words.is_empty() {
+            zap.lookup_value(&entry.name).unwrap()
+        } else {
+            zap.lookup_words(&entry.words).unwrap()
+        };
+        let found = found.unwrap_or_else(|| panic!("{:?} is listed but not found", entry.name));
+        assert_eq!(found.count() as u64, entry.count);
+    }
+    assert_eq!(zap.lookup(b"no such name, surely").unwrap_or(None), None);
+    census.entries += entries.len() as u64;
+}
+
+fn read_all(set: &ObjectSet) -> Census {
+    const READ_MAX: u64 = 32 << 20;
+    let mut census = Census::default();
+    let mut at = ObjectId(0);
+    while let Some(id) = set.next_object(at).unwrap() {
+        at = id;
+        census.objects += 1;
+        let object = set.object(id).unwrap();
+        let info = object.info();
+        let mut blocks = 0;
+        let mut offset = 0;
+        while let Some(data) = object.next_data(offset).unwrap() {
+            let hole = object.next_hole(data).unwrap();
+            assert!(hole > data);
+            blocks += (hole - data).div_ceil(u64::from(info.block_size));
+            offset = hole;
+            if census.bytes < READ_MAX && hole - data < READ_MAX {
+                let mut bytes = vec![0; (hole - data) as usize];
+                object.read(data, &mut bytes).unwrap();
+                census.bytes += hole - data;
+            }
+        }
+        if info.has_spill {
+            assert!(object.spill().unwrap().is_some());
+        }
+        if is_zap(info.object_type) && blocks > 0 {
+            read_zap(&Zap::open(&object).unwrap(), &mut census);
+        }
+    }
+    for owner in Owner::ALL {
+        if let Some(object) = set.used_object(owner) {
+            read_zap(&Zap::open(&object).unwrap(), &mut census);
+        }
+    }
+    assert_eq!(census.objects, set.object_count(), "fill of the root");
+    census
+}
+
+fn read_pool(pool: &GoldenPool) {
+    let image = &pool.images()[0];
+    let device = FileDevice::open(image, Access::ReadOnly).unwrap();
+    let labels = vdev::read_labels(&device);
+    let best = labels.best_uberblock(None).unwrap();
+    let root = best.uberblock.root;
+    let pipeline = support::pipeline(image, Access::ReadOnly, 9);
+    let store = Arc::new(support::Store(pipeline));
+    let mos = open(&store, 0, &root);
+    let directory = Zap::open(&mos.object(ObjectId(1)).unwrap()).unwrap();
+    if let Some(salt) = directory
+        .lookup_value(b"org.illumos:checksum_salt")
+        .unwrap()
+    {
+        store.0.set_salt(Salt(salt.stored().try_into().unwrap()));
+    }
+    println!("{}: mos {:?}", pool.pool_name(), read_all(&mos));
+    let mut at = ObjectId(0);
+    while let Some(id) = mos.next_object(at).unwrap() {
+        at = id;
+        let object = mos.object(id).unwrap();
+        if object.info().bonus_type != ObjectType::DSL_DATASET {
+            continue;
+        }
+        let phys = DatasetPhys::decode(&object.bonus(), ByteOrder::NATIVE).unwrap();
+        if phys.block_pointer.is_hole() {
+            continue;
+        }
+        let set = open(&store, id.0, &phys.block_pointer);
+        println!(
+            "{}: {id} {:?} {:?}",
+            pool.pool_name(),
+            set.kind(),
+            read_all(&set)
+        );
+    }
+}
+
+#[test]
+fn every_object_is_read() {
+    for name in POOLS {
+        if let Some(pool) = golden::pool(name) {
+            read_pool(&pool);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said_so() {
+    let Some(pool) = golden::pool("old") else {
+        return;
+    };
+    let image = &pool.images()[0];
+    let device = FileDevice::open(image, Access::ReadOnly).unwrap();
+    let root = vdev::read_labels(&device)
+        .best_uberblock(None)
+        .unwrap()
+        .uberblock
+        .root;
+    let store = Arc::new(support::Store(support::pipeline(
+        image,
+        Access::ReadOnly,
+        9,
+    )));
+    let mos = open(&store, 0, &root);
+    let missing = mos.object(ObjectId(1 << 40));
+    assert!(matches!(missing, Err(DmuError::NoSuchObject { .. })));
+    assert!(mos.object(ObjectId(0)).is_err());
+    let directory = Zap::open(&mos.object(ObjectId(1)).unwrap()).unwrap();
+    assert!(directory.lookup(b"root_dataset").unwrap().is_some());
+}

@@ -1,0 +1,167 @@
+//! A pipeline over files, and the object layer on top of it, without a pool.
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::{Guid, Txg, VdevId};
+use codec::Compression;
+use device::{Access, BlockDevice, FileDevice};
+use format::BlockPointer;
+use format::block_pointer::Dva;
+use millpond_dmu::{BlockAccounting, BlockError, BlockStore, BlockWrite, BlockWriter, Place};
+use pipeline::{
+    Allocation, AllocationError, AllocationRequest, Allocator, Bookmark, Pipeline, PipelineConfig,
+    ReadRequest, WritePolicy, WriteRequest,
+};
+use sys::Buffer;
+use vdev::{Leaf, LeafConfig, Node, Top, TopConfig, VdevTree, WriteGroup};
+
+/// Space that only grows.
+pub struct Bump {
+    next: AtomicU64,
+    end: u64,
+}
+
+impl Allocator for Bump {
+    fn allocate(&self, request: &AllocationRequest) -> Result<Allocation, AllocationError> {
+        let asize = request.psize.next_multiple_of(512);
+        let copies = request.copies as u64;
+        let offset = self.next.fetch_add(asize * copies, Ordering::Relaxed);
+        if offset + asize * copies > self.end {
+            return Err(AllocationError::NoSpace {
+                psize: request.psize,
+                copies: request.copies,
+            });
+        }
+        let dva = |copy| Dva {
+            vdev: VdevId(0),
+            offset: offset + copy * asize,
+            asize,
+            gang: false,
+        };
+        Ok((0..copies).map(dva).collect())
+    }
+
+    fn free(&self, _: &Dva, _: Txg) {}
+}
+
+/// A pipeline over one file.
+pub fn pipeline(path: &Path, access: Access, ashift: u32) -> Arc<Pipeline> {
+    let device: Arc<dyn BlockDevice> = Arc::new(FileDevice::open(path, access).unwrap());
+    let asize = device.size() - (5 << 20);
+    let config = LeafConfig {
+        guid: Guid(2),
+        path: path.display().to_string(),
+        ashift,
+    };
+    let leaf = Node::Leaf(Leaf::new(config, Some(device)));
+    let top = Top::new(
+        TopConfig {
+            id: VdevId(0),
+            guid: Guid(2),
+            ashift,
+            asize,
+        },
+        leaf,
+    );
+    let tree = Arc::new(VdevTree::new(vec![Some(top)]));
+    let allocator = Arc::new(Bump {
+        next: AtomicU64::new(0),
+        end: asize,
+    });
+    let mut config = PipelineConfig::new(tree, allocator);
+    config.cache_bytes = 512 << 20;
+    Arc::new(Pipeline::new(config))
+}
+
+/// Reads through a pipeline.
+pub struct Store(pub Arc<Pipeline>);
+
+fn bookmark(place: Place) -> Bookmark {
+    Bookmark {
+        object_set: place.object_set,
+        object: place.object,
+        level: place.level as i8,
+        block: place.block.cast_unsigned(),
+    }
+}
+
+impl BlockStore for Store {
+    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
+        self.0
+            .read(pointer, &ReadRequest::new(bookmark(place)))
+            .map_err(BlockError::new)
+    }
+
+    fn prefetch(&self, _: &BlockPointer, _: Place) {}
+
+    fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
+        pointer.asize()
+    }
+}
+
+/// Writes through a pipeline, with the policy of a new file system.
+pub struct Writer<'a> {
+    pub pipeline: &'a Pipeline,
+    pub group: Arc<WriteGroup>,
+    pub txg: Txg,
+    pub compression: Compression,
+}
+
+impl BlockWriter for Writer<'_> {
+    fn write(&self, request: &BlockWrite<'_>) -> Result<BlockPointer, BlockError> {
+        let kind = request.kind;
+        let metadata = kind.level > 0 || kind.object_type.is_metadata() || kind.spill;
+        let policy = if metadata {
+            WritePolicy {
+                copies: 2,
+                gang_copies: 2,
+                ..WritePolicy::METADATA
+            }
+        } else {
+            let compression = self.compression;
+            let zero_detect = compression != Compression::Off;
+            WritePolicy {
+                copies: 1,
+                gang_copies: 2,
+                compression,
+                zero_detect,
+                ..WritePolicy::METADATA
+            }
+        };
+        let embed = kind.level == 0 && kind.object_type.may_embed();
+        let request = WriteRequest {
+            data: request.data,
+            object_type: kind.object_type,
+            level: kind.level,
+            fill: request.fill,
+            policy: WritePolicy { embed, ..policy },
+            txg: self.txg,
+            pass: 1,
+            previous: request.previous,
+            bookmark: bookmark(request.place),
+        };
+        self.pipeline
+            .write(&request, &self.group)
+            .map_err(BlockError::new)
+    }
+}
+
+/// Counts what was born and killed.
+#[derive(Default)]
+pub struct Counts {
+    pub born: AtomicU64,
+    pub killed: AtomicU64,
+}
+
+impl BlockAccounting for Counts {
+    fn born(&self, pointer: &BlockPointer) {
+        self.born.fetch_add(pointer.asize(), Ordering::Relaxed);
+    }
+
+    fn killed(&self, pointer: &BlockPointer) {
+        self.killed.fetch_add(pointer.asize(), Ordering::Relaxed);
+    }
+}
