@@ -11,6 +11,7 @@ mod group;
 mod io;
 mod labels;
 mod leaf;
+mod node;
 mod queue;
 mod state;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use labels::{
     read_labels,
 };
 pub use leaf::{ClassStatistics, ErrorCounts, Leaf, LeafConfig, LeafStatistics, examine};
+pub use node::{Interior, InteriorKind, Node};
 pub use state::{Condition, VdevAux, VdevState};
-pub use top::{Interior, InteriorKind, Node, ScrubOutcome, Top, TopConfig};
+pub use top::{ScrubOutcome, Top, TopConfig};
 pub use tree::VdevTree;

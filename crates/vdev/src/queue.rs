@@ -39,7 +39,7 @@ pub(crate) struct QueueConfig {
 impl Default for QueueConfig {
     fn default() -> Self {
         Self {
-            bytes_max: 32 << 20,
+            bytes_max: 16 << 20,
             start_bytes: 512 << 10,
             threads: 2,
         }
@@ -315,7 +315,8 @@ impl Queue {
         }
         let state = self.state.lock();
         let mut found = Vec::new();
-        for busy in &state.busy {
+        let overlaps = |b: &&Busy| b.range.start < range.end && range.start < b.range.end;
+        for busy in state.busy.iter().filter(overlaps) {
             let mut offset = busy.range.start;
             for piece in &busy.pieces {
                 let end = offset + piece.len() as u64;

@@ -2,8 +2,8 @@
 
 use crate::group::Ticket;
 use crate::{
-    BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevAux, VdevError,
-    VdevState, WriteGroup,
+    BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, ReadOutcome, VdevAux,
+    VdevError, VdevState, WriteGroup,
 };
 use base::{Guid, Txg, VdevId};
 use device::DeviceError;
@@ -22,99 +22,6 @@ pub struct TopConfig {
     pub ashift: u32,
     /// Size of the allocatable area in bytes.
     pub asize: u64,
-}
-
-/// A vdev below the root.
-#[derive(Clone)]
-pub enum Node {
-    /// A device.
-    Leaf(Arc<Leaf>),
-    /// Several vdevs with the same bytes.
-    Interior(Interior),
-}
-
-/// Several vdevs that hold the same bytes.
-#[derive(Clone)]
-pub struct Interior {
-    /// Its guid.
-    pub guid: Guid,
-    /// Why there are several.
-    pub kind: InteriorKind,
-    /// The vdevs.
-    pub children: Vec<Node>,
-}
-
-/// Why several vdevs hold the same bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InteriorKind {
-    /// For redundancy.
-    Mirror,
-    /// While one replaces the other.
-    Replacing,
-    /// While a spare stands in.
-    Spare,
-}
-
-impl InteriorKind {
-    /// The type's name in configurations.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mirror => "mirror",
-            Self::Replacing => "replacing",
-            Self::Spare => "spare",
-        }
-    }
-}
-
-impl Node {
-    /// The vdev's guid.
-    #[must_use]
-    pub fn guid(&self) -> Guid {
-        match self {
-            Self::Leaf(leaf) => leaf.guid(),
-            Self::Interior(interior) => interior.guid,
-        }
-    }
-
-    /// How it is, as follows from its leaves.
-    #[must_use]
-    pub fn condition(&self) -> Condition {
-        match self {
-            Self::Leaf(leaf) => leaf.condition(),
-            Self::Interior(interior) => {
-                let children = interior.children.iter().map(Self::condition);
-                mirror_condition(&children.collect::<Vec<_>>())
-            }
-        }
-    }
-
-    fn gather(&self, leaves: &mut Vec<Arc<Leaf>>) {
-        match self {
-            Self::Leaf(leaf) => leaves.push(Arc::clone(leaf)),
-            Self::Interior(interior) => interior.children.iter().for_each(|n| n.gather(leaves)),
-        }
-    }
-}
-
-/// How a mirror with such children is.
-fn mirror_condition(children: &[Condition]) -> Condition {
-    let usable = children.iter().filter(|c| c.state.is_usable()).count();
-    let healthy = children
-        .iter()
-        .filter(|c| c.state == VdevState::Healthy)
-        .count();
-    if usable == 0 {
-        let offline = |c: &Condition| matches!(c.state, VdevState::Offline);
-        if !children.is_empty() && children.iter().all(offline) {
-            return Condition::new(VdevState::Offline, VdevAux::ChildrenOffline);
-        }
-        return Condition::new(VdevState::CantOpen, VdevAux::NoReplicas);
-    }
-    if healthy == children.len() {
-        return Condition::HEALTHY;
-    }
-    Condition::new(VdevState::Degraded, VdevAux::None)
 }
 
 /// What a scrub of one place found.
@@ -425,6 +332,9 @@ impl Top {
             .iter()
             .filter(|leaf| leaf.is_writable())
             .collect();
+        if leaves.is_empty() && self.leaves.iter().any(|leaf| leaf.is_readable()) {
+            return Ok(()); // opened for reading: nothing was written
+        }
         let results: Vec<_> = match &leaves[..] {
             [only] => vec![only.port().flush()],
             several => std::thread::scope(|scope| {

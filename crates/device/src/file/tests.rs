@@ -110,3 +110,47 @@ fn discarded_space_reads_as_zero() {
         Err(error) => assert!(matches!(error, DeviceError::Unsupported { .. })),
     }
 }
+
+/// Needs a block device that may be overwritten (a loop device), named by `MILLPOND_SCRATCH_DISK`.
+#[test]
+fn disks_are_claimed_and_written() {
+    let Some(path) = std::env::var_os("MILLPOND_SCRATCH_DISK") else {
+        println!("skipped: MILLPOND_SCRATCH_DISK is not set");
+        return;
+    };
+    let path = Path::new(&path);
+    let device = FileDevice::open(path, Access::ReadWrite).unwrap();
+    assert_eq!(device.kind(), DeviceKind::Disk);
+    assert!(device.size() > 1 << 20 && device.sector_size() >= 512 && device.is_direct());
+    let second = FileDevice::open(path, Access::ReadWrite).err();
+    assert!(
+        matches!(second, Some(DeviceError::Busy { .. })),
+        "{second:?}"
+    );
+    FileDevice::open(path, Access::ReadOnly).unwrap();
+    let block = BufferMut::from_slice(&[9; 65536]);
+    device.write(65536, &block).unwrap();
+    device.flush().unwrap();
+    let mut back = BufferMut::zeroed(65536);
+    device.read(65536, &mut back).unwrap();
+    assert!(back.iter().all(|b| *b == 9));
+    device.discard(65536, 65536).unwrap();
+}
+
+/// Needs a nearly full file system, a folder in which is named by `MILLPOND_FULL_FOLDER`.
+#[test]
+fn a_full_host_is_named() {
+    let Some(folder) = std::env::var_os("MILLPOND_FULL_FOLDER") else {
+        println!("skipped: MILLPOND_FULL_FOLDER is not set");
+        return;
+    };
+    let path = Path::new(&folder).join("image");
+    let device = FileDevice::create(&path, 64 << 20).unwrap();
+    let block = BufferMut::zeroed(1 << 20);
+    let error = (0..64).find_map(|n| device.write(n << 20, &block).err());
+    std::fs::remove_file(&path).unwrap();
+    assert!(
+        matches!(error, Some(DeviceError::HostFull { .. })),
+        "{error:?}"
+    );
+}

@@ -18,7 +18,7 @@ static UNFLUSHED_CLASS: LockClass = LockClass::new("vdev.unflushed", rank::VDEV 
 
 /// How many bytes of writes may be waiting for a flush; beyond, the device is flushed at once, so
 /// that what must be kept against a failing flush stays bounded.
-const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
+const UNFLUSHED_BYTES_MAX: usize = 32 << 20;
 /// An operation that takes longer is counted as slow.
 const SLOW_NS: u64 = 30_000_000_000;
 

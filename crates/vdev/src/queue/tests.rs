@@ -96,6 +96,23 @@ fn dropping_a_leaf_writes_what_is_queued() {
 }
 
 #[test]
+fn without_threads_the_waiter_writes() {
+    let device = MemoryDevice::new(SIZE);
+    let config = QueueConfig {
+        threads: 0,
+        ..QueueConfig::default()
+    };
+    let leaf = leaf(&device, config);
+    let group = WriteGroup::new(Txg(4));
+    for i in 0..100u64 {
+        push(&leaf, &group, i * 8192, &[5; 4096]);
+    }
+    group.wait().unwrap();
+    assert_eq!(leaf.statistics().producer_helps, 100);
+    assert_eq!(device.bytes.lock().unwrap()[99 * 8192], 5);
+}
+
+#[test]
 fn many_producers_and_a_slow_device() {
     let device = MemoryDevice::new(SIZE);
     device.delay_us.store(20, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 use super::*;
-use crate::LeafConfig;
 use crate::testing::MemoryDevice;
+use crate::{Interior, InteriorKind, LeafConfig};
 use device::BlockDevice;
 use format::label::DATA_START;
 
@@ -247,19 +247,4 @@ fn nothing_outside_is_touched() {
     assert!(matches!(read, Err(VdevError::OutOfRange { .. })));
     assert!(put(&top, u64::MAX - 4095, 1, 4096).wait().is_err());
     assert_eq!(top.leaves()[0].errors().write, 0);
-}
-
-#[test]
-fn mirrors_are_as_their_children_are() {
-    let c = Condition::new;
-    let (ok, off) = (Condition::HEALTHY, c(VdevState::Offline, VdevAux::None));
-    let gone = c(VdevState::CantOpen, VdevAux::OpenFailed);
-    assert_eq!(mirror_condition(&[ok, ok]), ok);
-    assert_eq!(mirror_condition(&[ok, off]).state, VdevState::Degraded);
-    let all_offline = c(VdevState::Offline, VdevAux::ChildrenOffline);
-    assert_eq!(mirror_condition(&[off, off]), all_offline);
-    assert_eq!(
-        mirror_condition(&[off, gone]),
-        c(VdevState::CantOpen, VdevAux::NoReplicas)
-    );
 }
