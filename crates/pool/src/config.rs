@@ -307,7 +307,11 @@ impl PoolConfig {
             list.set(keys::VDEV_TREE, top.to_list(true));
         });
         // The order in which OpenZFS writes; readers do not depend on it.
-        for key in [keys::VDEV_CHILDREN, keys::VDEV_TREE, keys::FEATURES_FOR_READ] {
+        for key in [
+            keys::VDEV_CHILDREN,
+            keys::VDEV_TREE,
+            keys::FEATURES_FOR_READ,
+        ] {
             if let Some(value) = label.remove(key) {
                 label.set(key, value);
             }

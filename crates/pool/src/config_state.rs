@@ -1,7 +1,7 @@
 //! The pool's configuration in core: what is in it, whether it must be written, and where it is stored.
 
 use crate::config::PoolConfig;
-use crate::error::{PoolError, Result};
+use crate::error::Result;
 use base::lock::{LockClass, Mutex, rank};
 use base::{ObjectId, Txg};
 use dmu::{ObjectSet, Tx};
@@ -68,8 +68,7 @@ impl ConfigState {
             inner.config.list.set(keys::TXG, txg.0);
             inner.config.to_mos()
         };
-        let mut bytes =
-            nvlist::encode_xdr(&list).map_err(PoolError::corrupt("pool configuration"))?;
+        let mut bytes = nvlist::encode_xdr(&list);
         let length = bytes.len() as u64;
         bytes.resize(bytes.len().next_multiple_of(BLOCK_SIZE), 0);
         let tx = Tx::syncing(txg);

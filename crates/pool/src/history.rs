@@ -94,7 +94,9 @@ impl History {
     /// Writes what was queued; in syncing context.
     pub(crate) fn sync(&self, tx: &Tx) -> dmu::Result<()> {
         let records = std::mem::take(&mut *self.pending.lock());
-        records.iter().try_for_each(|record| self.append(tx, record))
+        records
+            .iter()
+            .try_for_each(|record| self.append(tx, record))
     }
 
     /// Writes an internal event; in syncing context.
