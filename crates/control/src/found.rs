@@ -2,9 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use device::{Access, FileDevice};
 use format::features::{self, Support};
+use format::label::PoolState;
+use pool::{FoundPool, MissingFeature, PoolError};
 
-use crate::{Failure, FailureKind, ImportCandidate};
+use crate::report::VdevState;
+use crate::vdevs::{LeafFacts, class_in_label, pool_state, tree};
+use crate::{Failure, FailureKind, ImportCandidate, ImportState};
 
 /// A pool that could be imported, or why not.
 #[derive(Debug, Clone)]
@@ -13,15 +18,98 @@ pub struct Found {
     pub candidate: ImportCandidate,
 }
 
-/// Looks for pools in directories and on devices.
-pub fn discover(_search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
-    Ok(Vec::new())
+/// Looks for pools in directories and on devices; on the machine's devices if none are named.
+pub fn discover(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
+    let cannot = |error: PoolError| {
+        let kind = FailureKind::Medium;
+        Failure::new(kind, format!("cannot discover pools: {error}"))
+    };
+    let mut found: Vec<Found> = pool::discover(search)
+        .map_err(cannot)?
+        .iter()
+        .map(|pool| Found {
+            candidate: candidate(pool),
+        })
+        .collect();
+    found.sort_by(|a, b| a.candidate.name.cmp(&b.candidate.name));
+    Ok(found)
+}
+
+fn candidate(found: &FoundPool) -> ImportCandidate {
+    let vdevs = tree(
+        &found.config.root,
+        &class_in_label,
+        &|leaf| match found.device(leaf.guid()) {
+            Some(device) => LeafFacts {
+                path: Some(device.path.to_string_lossy().into_owned()),
+                ..LeafFacts::online()
+            },
+            None => LeafFacts::missing(),
+        },
+    );
+    let state = pool_state(&vdevs);
+    ImportCandidate {
+        name: found.name.clone(),
+        guid: found.guid.0,
+        state,
+        destroyed: found.state == PoolState::Destroyed,
+        comment: found.comment.clone(),
+        import: import_state(found, state),
+        vdevs,
+    }
+}
+
+/// How it could be imported: what forbids it first.
+fn import_state(found: &FoundPool, state: VdevState) -> ImportState {
+    let known = (1..=28).contains(&found.version) || found.version == 5000;
+    let host_id = u64::from(sys::system::host_id());
+    if !known {
+        ImportState::UnsupportedVersion
+    } else if !found.unknown_features.is_empty() {
+        let line = |feature: &MissingFeature| match feature.description.as_str() {
+            "" => feature.guid.clone(),
+            text => format!("{} ({text})", feature.guid),
+        };
+        ImportState::UnsupportedFeatures(found.unknown_features.iter().map(line).collect())
+    } else if state == VdevState::Unavailable {
+        ImportState::MissingDevices
+    } else if found.state == PoolState::Active && found.last_user.host_id != host_id {
+        ImportState::UsedElsewhere
+    } else if state == VdevState::Degraded {
+        ImportState::Degraded
+    } else if found.version < 5000 {
+        ImportState::LegacyVersion
+    } else {
+        ImportState::Ready
+    }
 }
 
 /// Wipes the labels of a device that no imported pool uses.
-pub fn labelclear(path: &Path, _force: bool) -> Result<(), Failure> {
-    let text = format!("failed to clear label for {}", path.display());
-    Err(Failure::new(FailureKind::Unsupported, text))
+pub fn labelclear(path: &Path, force: bool) -> Result<(), Failure> {
+    let shown = path.display();
+    let failed = |error: &dyn std::fmt::Display| {
+        let text = format!("failed to clear label for {shown}");
+        Failure::new(FailureKind::Medium, text).advise(error.to_string())
+    };
+    // Opening for writing excludes whoever has the pool imported.
+    let device = FileDevice::open(path, Access::ReadWrite).map_err(|error| failed(&error))?;
+    let pools = pool::discover(&[path.to_owned()]).map_err(|error| failed(&error))?;
+    let Some(found) = pools.first() else {
+        return Err(failed(&"it has no label of any pool"));
+    };
+    let state = match found.state {
+        PoolState::Active => "potentially active",
+        PoolState::Exported => "exported",
+        _ => "",
+    };
+    if !force && !state.is_empty() {
+        let text = "use '-f' to override the following error:";
+        return Err(Failure::new(FailureKind::Busy, text).advise(format!(
+            "{shown} is a member of {state} pool \"{}\"",
+            found.name
+        )));
+    }
+    pool::clear_labels(&device).map_err(|error| failed(&error))
 }
 
 /// The text of `zpool upgrade -v`: the features, and what is done with pools that use them.

@@ -14,6 +14,7 @@ mod render;
 mod report;
 mod service;
 mod table;
+mod vdevs;
 mod wire;
 
 pub use date::{creation, history as history_time, hold as hold_time, moment, span};

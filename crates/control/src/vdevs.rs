@@ -1,0 +1,192 @@
+//! From a pool's configuration to the tree that lists show: names, classes, states.
+
+use format::config::{keys, vdev_types};
+use pool::VdevConfig;
+
+use crate::report::{VdevCause, VdevClass, VdevReport, VdevState};
+
+#[cfg(test)]
+mod tests;
+
+/// What is known of a leaf besides its configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct LeafFacts {
+    pub(crate) state: VdevState,
+    pub(crate) cause: Option<VdevCause>,
+    /// Where it was found, if elsewhere than the configuration says.
+    pub(crate) path: Option<String>,
+    pub(crate) read_errors: u64,
+    pub(crate) write_errors: u64,
+    pub(crate) checksum_errors: u64,
+    pub(crate) size: u64,
+}
+
+impl LeafFacts {
+    /// A leaf that works.
+    pub(crate) const fn online() -> Self {
+        Self {
+            state: VdevState::Online,
+            cause: None,
+            path: None,
+            read_errors: 0,
+            write_errors: 0,
+            checksum_errors: 0,
+            size: 0,
+        }
+    }
+
+    /// A leaf whose device was not found.
+    pub(crate) fn missing() -> Self {
+        Self {
+            state: VdevState::Unavailable,
+            cause: Some(VdevCause::CannotOpen),
+            ..Self::online()
+        }
+    }
+}
+
+/// The top-level vdevs of a configuration; `leaf` tells what is known of each leaf, `class` what a
+/// top-level vdev is for (labels know it of logs only).
+pub(crate) fn tree(
+    root: &VdevConfig,
+    class: &dyn Fn(&VdevConfig) -> VdevClass,
+    leaf: &dyn Fn(&VdevConfig) -> LeafFacts,
+) -> Vec<VdevReport> {
+    root.children
+        .iter()
+        .map(|top| report(top, class(top), leaf))
+        .collect()
+}
+
+/// What a top-level vdev is for, as far as its label knows.
+pub(crate) fn class_in_label(top: &VdevConfig) -> VdevClass {
+    if top.flag(keys::IS_LOG) {
+        VdevClass::Log
+    } else {
+        VdevClass::Normal
+    }
+}
+
+fn report(
+    config: &VdevConfig,
+    class: VdevClass,
+    leaf: &dyn Fn(&VdevConfig) -> LeafFacts,
+) -> VdevReport {
+    let children: Vec<VdevReport> = config
+        .children
+        .iter()
+        .map(|child| report(child, class, leaf))
+        .collect();
+    let mut found = VdevReport {
+        kind: kind_name(config),
+        id: config.id().0,
+        guid: config.guid().0,
+        path: config.path().map(str::to_owned),
+        class,
+        state: VdevState::Online,
+        cause: None,
+        absent: false,
+        read_errors: 0,
+        write_errors: 0,
+        checksum_errors: 0,
+        activity: config.flag(keys::REMOVING).then(|| "removing".to_owned()),
+        size: config.asize(),
+        allocated: None,
+        fragmentation: None,
+        expandable: 0,
+        children,
+    };
+    if config.is_leaf() {
+        let facts = leaf(config);
+        found.absent = facts.state == VdevState::Unavailable;
+        found.state = facts.state;
+        found.cause = facts.cause;
+        found.path = facts.path.or(found.path);
+        found.read_errors = facts.read_errors;
+        found.write_errors = facts.write_errors;
+        found.checksum_errors = facts.checksum_errors;
+        found.size = if facts.size > 0 {
+            facts.size
+        } else {
+            found.size
+        };
+    } else if config.kind() == vdev_types::MISSING {
+        found.state = VdevState::Unavailable;
+        found.cause = Some(VdevCause::MissingDevice);
+    } else {
+        (found.state, found.cause) = interior(&found.children, redundancy(config));
+    }
+    found
+}
+
+/// `raidz2`, `draid1:2d:4c:1s`, or the plain type.
+fn kind_name(config: &VdevConfig) -> String {
+    let parity = config.list.u64(keys::PARITY_COUNT).unwrap_or(1);
+    match config.kind() {
+        vdev_types::RAIDZ => format!("raidz{parity}"),
+        vdev_types::DRAID => format!(
+            "draid{parity}:{}d:{}c:{}s",
+            config.list.u64("draid_ndata").unwrap_or(0),
+            config.children.len(),
+            config.list.u64("draid_nspares").unwrap_or(0)
+        ),
+        other => other.to_owned(),
+    }
+}
+
+/// How many children may fail.
+fn redundancy(config: &VdevConfig) -> usize {
+    match config.kind() {
+        vdev_types::RAIDZ | vdev_types::DRAID => {
+            let parity = config.list.u64(keys::PARITY_COUNT).unwrap_or(1);
+            usize::try_from(parity).unwrap_or(0)
+        }
+        _ => config.children.len().saturating_sub(1),
+    }
+}
+
+/// The state of what is made of children.
+pub(crate) fn interior(
+    children: &[VdevReport],
+    redundancy: usize,
+) -> (VdevState, Option<VdevCause>) {
+    let works = |state| matches!(state, VdevState::Online | VdevState::Degraded);
+    let failed = children.iter().filter(|child| !works(child.state)).count();
+    if failed > redundancy {
+        return (
+            VdevState::Unavailable,
+            Some(VdevCause::InsufficientReplicas),
+        );
+    }
+    let whole = children
+        .iter()
+        .all(|child| child.state == VdevState::Online);
+    (
+        if whole {
+            VdevState::Online
+        } else {
+            VdevState::Degraded
+        },
+        None,
+    )
+}
+
+/// The state of a pool: every top-level vdev is needed, logs and caches are not.
+pub(crate) fn pool_state(tops: &[VdevReport]) -> VdevState {
+    let needed: Vec<VdevReport> = tops
+        .iter()
+        .filter(|top| {
+            !matches!(
+                top.class,
+                VdevClass::Log | VdevClass::Cache | VdevClass::Spare
+            )
+        })
+        .cloned()
+        .collect();
+    match interior(&needed, 0).0 {
+        VdevState::Online if tops.iter().any(|top| top.state != VdevState::Online) => {
+            VdevState::Degraded
+        }
+        state => state,
+    }
+}
