@@ -30,8 +30,15 @@ struct Inner {
 
 impl ConfigState {
     pub(crate) fn new(config: PoolConfig, object: ObjectId) -> Self {
-        let inner = Inner { config, store: false, label: false };
-        Self { inner: Mutex::new(&CONFIG, inner), object }
+        let inner = Inner {
+            config,
+            store: false,
+            label: false,
+        };
+        Self {
+            inner: Mutex::new(&CONFIG, inner),
+            object,
+        }
     }
 
     /// A copy as of now.

@@ -1,6 +1,6 @@
 //! What can go wrong with a pool, and what the user can do about it.
 
-use base::{Guid, Txg};
+use base::{Guid, Txg, VdevId};
 use device::DeviceError;
 use dmu::DmuError;
 use format::FormatError;
@@ -205,8 +205,40 @@ pub enum PoolError {
     #[error(transparent)]
     Object(#[from] DmuError),
     /// The datasets' layer failed.
-    #[error("{0}")]
-    Datasets(String),
+    #[error(transparent)]
+    Dataset(#[from] dsl::DslError),
+    /// A kind of vdev that is not read yet.
+    #[error("{kind} vdevs are not supported")]
+    UnsupportedVdev {
+        /// The kind.
+        kind: String,
+    },
+    /// A txg's data or a flush failed: it is not durable.
+    #[error("a txg could not be made durable: {0}")]
+    Commit(VdevError),
+    /// No device took the uberblock.
+    #[error("no device took the uberblock of txg {txg}")]
+    NoUberblockWritten {
+        /// The txg.
+        txg: Txg,
+    },
+    /// No device of a vdev took its label.
+    #[error("no device of vdev {vdev} took its label")]
+    NoLabelWritten {
+        /// The vdev.
+        vdev: VdevId,
+    },
+    /// The passes of a txg did not converge.
+    #[error("txg {txg} did not converge in {passes} passes")]
+    NoConvergence {
+        /// The txg.
+        txg: Txg,
+        /// Passes tried.
+        passes: u32,
+    },
+    /// A block could not be freed.
+    #[error("a block could not be freed: {0}")]
+    Free(String),
     /// The allocator found the space maps damaged.
     #[error("{0}")]
     Space(String),
@@ -262,6 +294,15 @@ impl PoolError {
     /// A damaged structure.
     pub(crate) fn corrupt(what: &'static str) -> impl FnOnce(FormatError) -> Self {
         move |source| Self::Corrupt { what, source }
+    }
+}
+
+impl From<space::SpaceError> for PoolError {
+    fn from(error: space::SpaceError) -> Self {
+        match error {
+            space::SpaceError::NoSpace { .. } => Self::NoSpace,
+            other => Self::Space(other.to_string()),
+        }
     }
 }
 

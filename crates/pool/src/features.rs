@@ -75,19 +75,18 @@ impl Features {
         let (Some(read), Some(write), Some(descriptions)) = found else {
             return Ok(Self::none());
         };
-        let features = Self::none();
-        {
-            let mut counts = features.counts.lock();
-            for (zap, is_read) in [(&read, true), (&write, false)] {
-                for entry in zap.entries()? {
-                    let guid = String::from_utf8_lossy(&entry.name).into_owned();
-                    if is_read {
-                        counts.for_read.push(guid.clone());
-                    }
-                    counts.by_guid.insert(guid, entry.value);
+        let mut counts = Counts::default();
+        for (zap, is_read) in [(&read, true), (&write, false)] {
+            for entry in zap.entries()? {
+                let guid = String::from_utf8_lossy(&entry.name).into_owned();
+                if is_read {
+                    counts.for_read.push(guid.clone());
                 }
+                counts.by_guid.insert(guid, entry.value);
             }
         }
+        let features = Self::none();
+        *features.counts.lock() = counts;
         *features.tables.lock() = Some(Tables {
             read,
             write,

@@ -76,7 +76,9 @@ impl Frees {
         if list.is_empty()? {
             return Ok(());
         }
-        list.take(&Tx::syncing(txg), u64::MAX, &mut |pointer| self.free_now(txg, pointer))?;
+        list.take(&Tx::syncing(txg), u64::MAX, &mut |pointer| {
+            self.free_now(txg, pointer)
+        })?;
         Ok(())
     }
 

@@ -58,7 +58,11 @@ impl NewPool<'_> {
         pool.add(self.tx, directory::HISTORY.as_bytes(), history.id().0)?;
         let config = self.packed_list()?;
         pool.add(self.tx, directory::CONFIG.as_bytes(), config.id().0)?;
-        pool.add(self.tx, directory::CREATION_VERSION.as_bytes(), VERSION_FEATURES)?;
+        pool.add(
+            self.tx,
+            directory::CREATION_VERSION.as_bytes(),
+            VERSION_FEATURES,
+        )?;
         pool.add(self.tx, directory::DEFLATE.as_bytes(), 1)?;
         let deferred = self.deferred_frees()?;
         pool.add(self.tx, directory::SYNC_BPLIST.as_bytes(), deferred.id().0)?;
@@ -67,7 +71,11 @@ impl NewPool<'_> {
         self.vdev_zaps(pool, root)?;
         if self.has(&features::LOG_SPACEMAP) {
             let logs = self.metadata_zap()?;
-            pool.add(self.tx, directory::LOG_SPACE_MAPS.as_bytes(), logs.object().id().0)?;
+            pool.add(
+                self.tx,
+                directory::LOG_SPACE_MAPS.as_bytes(),
+                logs.object().id().0,
+            )?;
         }
         Ok(())
     }
@@ -77,8 +85,10 @@ impl NewPool<'_> {
     }
 
     fn metadata_zap(&self) -> Result<Zap> {
-        let shape =
-            CreateZap { object_type: ObjectType::OTN_ZAP_METADATA, ..CreateZap::default() };
+        let shape = CreateZap {
+            object_type: ObjectType::OTN_ZAP_METADATA,
+            ..CreateZap::default()
+        };
         Ok(Zap::create(self.objects, self.tx, &shape)?)
     }
 
@@ -96,10 +106,18 @@ impl NewPool<'_> {
         for (key, table) in tables {
             pool.add(self.tx, key.as_bytes(), table.object().id().0)?;
         }
-        let dated = if self.has(&features::ENABLED_TXG) { self.features.len() as u64 } else { 0 };
+        let dated = if self.has(&features::ENABLED_TXG) {
+            self.features.len() as u64
+        } else {
+            0
+        };
         for feature in self.features {
             let guid = feature.guid.as_bytes();
-            let table = if feature.read_only_compatible { &for_write } else { &for_read };
+            let table = if feature.read_only_compatible {
+                &for_write
+            } else {
+                &for_read
+            };
             table.add(self.tx, guid, self.first_count(feature, dated))?;
             let mut text = feature.description.as_bytes().to_vec();
             text.push(0);
@@ -176,7 +194,11 @@ impl NewPool<'_> {
 
     fn vdev_zaps(&self, pool: &Zap, root: &mut VdevConfig) -> Result<()> {
         let map = self.metadata_zap()?;
-        pool.add(self.tx, directory::VDEV_ZAP_MAP.as_bytes(), map.object().id().0)?;
+        pool.add(
+            self.tx,
+            directory::VDEV_ZAP_MAP.as_bytes(),
+            map.object().id().0,
+        )?;
         if self.has(&features::VDEV_ZAPS_V2) {
             self.vdev_zap(&map, root, keys::VDEV_ZAP_ROOT)?;
         }
@@ -219,7 +241,11 @@ impl NewPool<'_> {
                     ..AllocateObject::default()
                 },
             )?;
-            zap.add(self.tx, vdev_zap::UNFLUSHED_TXGS.as_bytes(), unflushed.id().0)?;
+            zap.add(
+                self.tx,
+                vdev_zap::UNFLUSHED_TXGS.as_bytes(),
+                unflushed.id().0,
+            )?;
         }
         // The array is as long as there are metaslabs, whatever was used of them.
         let count = top.asize().checked_shr(top.metaslab_shift()).unwrap_or(0);

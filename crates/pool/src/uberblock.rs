@@ -42,7 +42,12 @@ impl Commit<'_> {
         if self.labels.is_some() || tops.len() <= TOPS_PER_TXG {
             return tops.to_vec();
         }
-        tops.iter().cycle().skip(self.rotor % tops.len()).take(TOPS_PER_TXG).cloned().collect()
+        tops.iter()
+            .cycle()
+            .skip(self.rotor % tops.len())
+            .take(TOPS_PER_TXG)
+            .cloned()
+            .collect()
     }
 
     fn write_uberblock(&self, tops: &[Arc<Top>]) -> Result<()> {
@@ -53,13 +58,18 @@ impl Commit<'_> {
             }
         }
         if written == 0 {
-            return Err(PoolError::NoUberblockWritten { txg: self.uberblock.txg });
+            return Err(PoolError::NoUberblockWritten {
+                txg: self.uberblock.txg,
+            });
         }
-        tops.iter().try_for_each(|top| top.flush().map_err(PoolError::Commit))
+        tops.iter()
+            .try_for_each(|top| top.flush().map_err(PoolError::Commit))
     }
 
     fn write_labels(&self, tops: &[Arc<Top>], pair: LabelPair) -> Result<()> {
-        let Some(config) = self.labels else { return Ok(()) };
+        let Some(config) = self.labels else {
+            return Ok(());
+        };
         for top in tops {
             let Some(node) = config.root.children.iter().find(|node| holds(node, top)) else {
                 continue;
@@ -73,12 +83,19 @@ impl Commit<'_> {
                 return Err(PoolError::NoLabelWritten { vdev: node.id() });
             }
         }
-        tops.iter().try_for_each(|top| top.flush().map_err(PoolError::Commit))
+        tops.iter()
+            .try_for_each(|top| top.flush().map_err(PoolError::Commit))
     }
 }
 
 /// Whether a node of the configuration is this top-level vdev: they share a leaf.
 fn holds(node: &crate::config::VdevConfig, top: &Top) -> bool {
-    let guids: Vec<Guid> = top.leaves().iter().map(|leaf: &Arc<Leaf>| leaf.guid()).collect();
-    node.leaves().iter().any(|leaf| guids.contains(&leaf.guid()))
+    let guids: Vec<Guid> = top
+        .leaves()
+        .iter()
+        .map(|leaf: &Arc<Leaf>| leaf.guid())
+        .collect();
+    node.leaves()
+        .iter()
+        .any(|leaf| guids.contains(&leaf.guid()))
 }

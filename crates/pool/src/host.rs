@@ -1,0 +1,47 @@
+//! Who we are: the number and name of the host.
+
+/// The host's identity, as it is recorded in pools.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Host {
+    /// Its number; 0 when it has none.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+}
+
+/// Where the kernel module keeps the number, when it is loaded.
+const MODULE_HOST_ID: &str = "/sys/module/spl/parameters/spl_hostid";
+/// Where the number is kept otherwise: four bytes in host order.
+const HOST_ID_FILE: &str = "/etc/hostid";
+const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
+/// The kernel module's device: while it is there, another engine may have pools open.
+const MODULE_DEVICE: &str = "/dev/zfs";
+
+impl Host {
+    /// This machine.
+    #[must_use]
+    pub fn current() -> Self {
+        let name = std::fs::read_to_string(HOST_NAME_FILE).unwrap_or_default();
+        Self {
+            id: module_host_id().or_else(file_host_id).unwrap_or(0),
+            name: name.trim().to_owned(),
+        }
+    }
+}
+
+fn module_host_id() -> Option<u64> {
+    let text = std::fs::read_to_string(MODULE_HOST_ID).ok()?;
+    text.trim().parse().ok().filter(|id| *id != 0)
+}
+
+fn file_host_id() -> Option<u64> {
+    let bytes = std::fs::read(HOST_ID_FILE).ok()?;
+    let id = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
+    (id != 0).then_some(u64::from(id))
+}
+
+/// Whether the kernel's own implementation runs here: it does not see our locks.
+#[must_use]
+pub fn kernel_module_present() -> bool {
+    std::path::Path::new(MODULE_DEVICE).exists()
+}

@@ -1,0 +1,42 @@
+//! Loading the pools that OpenZFS made.
+
+use super::*;
+use device::Access;
+
+const OPTIONS: LoadOptions = LoadOptions {
+    writable: false,
+    txg_max: None,
+    cache_bytes: 16 << 20,
+    without_logs: false,
+};
+
+#[test]
+fn every_pool_of_disks_and_mirrors_loads() {
+    const OTHER_VDEVS: [&str; 6] = ["raidz1", "raidz2", "raidz3", "draid", "expanded", "removed"];
+    for golden in golden::all_pools() {
+        let devices = Devices::open(&golden.images(), Access::ReadOnly).unwrap();
+        let pools = discover::assemble(devices.found());
+        assert_eq!(pools.len(), 1, "{}", golden.name);
+        let found = &pools[0];
+        assert_eq!(found.name, golden.pool_name());
+        let loaded = load(found.guid, &devices, &OPTIONS);
+        if OTHER_VDEVS.contains(&golden.name.as_str()) {
+            assert!(
+                matches!(loaded, Err(PoolError::UnsupportedVdev { .. })),
+                "{}",
+                golden.name
+            );
+            continue;
+        }
+        let loaded = loaded.unwrap_or_else(|error| panic!("{}: {error}", golden.name));
+        assert_eq!(loaded.config.guid(), found.guid);
+        loaded.features.check_known(false).unwrap();
+        println!(
+            "{}: txg {} version {} {:?}",
+            golden.name,
+            loaded.uberblock.txg,
+            loaded.uberblock.version,
+            loaded.features.write_obstacle()
+        );
+    }
+}
