@@ -1,7 +1,7 @@
 //! Fuzzing without a nightly compiler: seeds from golden pools, mutations from a seed, and for every execution
 //! a check for panics, time and memory.
 //!
-//! `cargo run --release -p millpond-fuzz -- [--seconds N] [--target NAME] [--seed N]`. A failure prints the
+//! `cargo run --profile fast -p millpond-fuzz -- [--seconds N] [--target NAME] [--seed N]`. A failure prints the
 //! one-line command that repeats it.
 
 mod corpus;

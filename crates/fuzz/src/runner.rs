@@ -101,7 +101,7 @@ fn run_target(
         let input = mutate(&mut random, first, second);
         execute(target, &input, allocator).map_err(|what| {
             format!(
-                "{what}; repeat with: cargo run --release -p millpond-fuzz -- --target {} --seed {seed} --count 1",
+                "{what}; repeat with: cargo run --profile fast -p millpond-fuzz -- --target {} --seed {seed} --count 1",
                 target.name
             )
         })?;
