@@ -1,7 +1,8 @@
 //! Writes that are waited for together: those of a txg's sync pass, or of an intent log block.
 
+use crate::leaf::Port;
 use crate::queue::Queue;
-use crate::{IoClass, LeafFailure, VdevError};
+use crate::{Failure, IoClass, LeafFailure, VdevError};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{Txg, VdevId};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ pub struct WriteGroup {
     id: u64,
     txg: Txg,
     outstanding: AtomicUsize,
-    waiting: AtomicBool,
+    waiters: AtomicUsize,
     state: Mutex<State>,
     done: Condvar,
 }
@@ -57,7 +58,7 @@ impl WriteGroup {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             txg,
             outstanding: AtomicUsize::new(0),
-            waiting: AtomicBool::new(false),
+            waiters: AtomicUsize::new(0),
             state: Mutex::new(&CLASS, State::default()),
             done: Condvar::new(),
         })
@@ -76,8 +77,8 @@ impl WriteGroup {
     /// The first write that no leaf took; see [`WriteGroup::take_failed`] for all of them. The
     /// answer stays an error until they are taken.
     pub fn wait(&self) -> Result<(), VdevError> {
-        // Order matters: a writer that adds to a queue after we looked at it sees `waiting`.
-        self.waiting.store(true, Ordering::SeqCst);
+        // Order matters: a writer that adds to a queue after we looked at it sees `waiters`.
+        self.waiters.fetch_add(1, Ordering::SeqCst);
         let queues = self.state.lock().queues.clone();
         // The other queues' threads are woken; the first queue's work, and then whatever is left,
         // is done here and now rather than by waking yet another thread.
@@ -97,7 +98,7 @@ impl WriteGroup {
                 state = self.state.lock();
             }
         }
-        self.waiting.store(false, Ordering::SeqCst);
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
         match state.failed.first() {
             None => Ok(()),
             Some(first) => Err(VdevError::WriteFailed {
@@ -137,7 +138,7 @@ impl WriteGroup {
 
     /// Whether someone waits for the group, so that its writes must not linger.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst)
+        self.waiters.load(Ordering::SeqCst) > 0
     }
 
     /// Notes that a write is done, well or not.
@@ -162,7 +163,7 @@ pub(crate) struct Ticket {
     class: IoClass,
     remaining: AtomicUsize,
     good: AtomicBool,
-    failures: Mutex<Vec<LeafFailure>>,
+    failures: Mutex<Vec<(Arc<Port>, Failure)>>,
 }
 
 impl Ticket {
@@ -195,22 +196,40 @@ impl Ticket {
         self.class
     }
 
-    /// One leaf's report.
-    pub(crate) fn report(&self, result: Result<(), LeafFailure>) {
+    /// The report of the leaf behind `port`. A leaf that failed where another did well has missed
+    /// the txg; where all failed nothing is there to be missed: the write is done again.
+    pub(crate) fn report(&self, port: &Arc<Port>, result: Result<(), Failure>) {
         match result {
             Ok(()) => self.good.store(true, Ordering::Release),
-            Err(failure) => self.failures.lock().push(failure),
+            Err(failure) => self.failures.lock().push((Arc::clone(port), failure)),
         }
         if self.remaining.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        let failed = (!self.good.load(Ordering::Acquire)).then(|| FailedWrite {
+        let failures = std::mem::take(&mut *self.failures.lock());
+        if self.good.load(Ordering::Acquire) {
+            for (port, _) in failures {
+                port.note_missing(self.group.txg);
+            }
+            self.group.finish(None);
+        } else {
+            self.give_up(
+                failures
+                    .into_iter()
+                    .map(|(port, f)| port.failure(f))
+                    .collect(),
+            );
+        }
+    }
+
+    /// Ends the write without success.
+    pub(crate) fn give_up(&self, failures: Vec<LeafFailure>) {
+        self.group.finish(Some(FailedWrite {
             vdev: self.vdev,
             offset: self.offset,
             data: self.data.clone(),
             class: self.class,
-            failures: std::mem::take(&mut *self.failures.lock()),
-        });
-        self.group.finish(failed);
+            failures,
+        }));
     }
 }

@@ -271,7 +271,7 @@ impl Leaf {
             .is_empty()
     }
 
-    pub(crate) fn port(&self) -> &Port {
+    pub(crate) const fn port(&self) -> &Arc<Port> {
         &self.port
     }
 

@@ -205,8 +205,7 @@ impl Queue {
                 drop(state);
                 let condition = self.port.condition();
                 let failure = Failure::Unavailable(condition.state, condition.aux);
-                self.port.note_missing(ticket.group().txg());
-                ticket.report(Err(self.port.failure(failure)));
+                ticket.report(&self.port, Err(failure));
                 return;
             }
             let replaces = state
@@ -378,17 +377,14 @@ impl Queue {
                 each
             }
         };
-        for (result, (_, txg)) in results.iter().zip(&run.pieces) {
-            if let Err(failure) = result {
-                self.port.write_failed(*txg, failure);
-            }
+        for failure in results.iter().filter_map(|result| result.as_ref().err()) {
+            self.port.write_failed(failure);
         }
         self.finish(&run);
         for (result, tickets) in results.into_iter().zip(run.tickets) {
-            let result = result.map_err(|failure| self.port.failure(failure));
-            tickets
-                .iter()
-                .for_each(|ticket| ticket.report(result.clone()));
+            for ticket in tickets {
+                ticket.report(&self.port, result.clone());
+            }
         }
     }
 

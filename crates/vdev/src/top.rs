@@ -279,34 +279,23 @@ impl Top {
     pub fn write(&self, offset: u64, data: Buffer, class: IoClass, group: &Arc<WriteGroup>) {
         let data = self.padded(data);
         let inside = self.contains(offset, data.len()).is_ok();
-        let place = (self.id(), offset);
-        let reports = self.leaves.len().max(1);
-        let ticket = Ticket::new(group, place, data.clone(), class, reports);
         if data.is_empty() {
-            (0..reports).for_each(|_| ticket.report(Ok(())));
             return;
         }
+        let place = (self.id(), offset);
+        let ticket = Ticket::new(group, place, data.clone(), class, self.leaves.len());
         if self.leaves.is_empty() {
-            let failure = Failure::Unavailable(VdevState::CantOpen, VdevAux::NoReplicas);
-            let path = "".into();
-            ticket.report(Err(LeafFailure {
-                leaf: self.config.guid,
-                path,
-                failure,
-            }));
+            ticket.give_up(Vec::new());
+            return;
         }
         for leaf in &self.leaves {
             if inside && leaf.is_writable() {
-                leaf.write(
-                    Leaf::device_offset(offset),
-                    data.clone(),
-                    Arc::clone(&ticket),
-                );
+                let place = Leaf::device_offset(offset);
+                leaf.write(place, data.clone(), Arc::clone(&ticket));
                 continue;
             }
             let condition = leaf.condition();
             let failure = if inside {
-                leaf.note_missing(group.txg());
                 Failure::Unavailable(condition.state, condition.aux)
             } else {
                 Failure::Device(DeviceError::OutOfRange {
@@ -317,7 +306,7 @@ impl Top {
                     size: self.asize(),
                 })
             };
-            ticket.report(Err(leaf.port().failure(failure)));
+            ticket.report(leaf.port(), Err(failure));
         }
     }
 

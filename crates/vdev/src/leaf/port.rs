@@ -227,9 +227,8 @@ impl Port {
         Ok(())
     }
 
-    /// Notes a write that failed for good, and finds out whether the device is still there.
-    pub(crate) fn write_failed(&self, txg: Txg, failure: &Failure) {
-        self.note_missing(txg);
+    /// Counts a write that failed for good, and finds out whether the device is still there.
+    pub(crate) fn write_failed(&self, failure: &Failure) {
         if let Failure::Device(error) = failure {
             self.meters.write_errors.increment();
             if let Some(device) = self.device() {
