@@ -3,6 +3,7 @@
 //! Invariant: every request ends in exactly one `Done` or `Failed`; a change that fails has changed
 //! nothing beyond what its text says. Front ends never reach below this.
 
+mod history;
 mod mountpoint;
 mod pool_facts;
 mod snapshots;

@@ -1,6 +1,7 @@
 //! Asking daemons: one pool's, or all of them.
 
 use control::client::{self, Connection};
+use control::daemon;
 use control::{
     Change, DatasetQuery, DatasetRow, Failure, FailureKind, Mounted, OpenRequest, PoolReport,
     PoolStatus, Request, Response, Selection,
@@ -9,11 +10,33 @@ use control::{
 use crate::output::{Stop, complain, print};
 
 /// Starts a daemon that creates or imports a pool; returns when it serves.
-pub(crate) fn start(_request: &OpenRequest) -> Result<(), Failure> {
-    Err(Failure::new(
-        FailureKind::Unsupported,
-        "the engine is not there yet",
-    ))
+pub(crate) fn start(request: &OpenRequest) -> Result<(), Stop> {
+    let mut complete = true;
+    daemon::start(request, &mut |part| show(part, &mut complete))?;
+    ended(complete)
+}
+
+/// Serves a pool in this process until it is exported or a signal comes.
+pub(crate) fn serve(request: &OpenRequest) -> Result<(), Stop> {
+    let mut complete = true;
+    daemon::serve(request, &mut |part| show(part, &mut complete))?;
+    ended(complete)
+}
+
+/// Prints what a daemon says on its way.
+fn show(part: Response, complete: &mut bool) -> Result<(), Failure> {
+    match part {
+        Response::Line(line) => {
+            // A closed output must not keep the daemon from its work.
+            let _printed = print(&(line + "\n"));
+        }
+        Response::Warning(failure) => {
+            complain(&failure);
+            *complete = false;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// The daemon of a pool that must be there.
@@ -77,31 +100,12 @@ pub(crate) fn change(
     command: &str,
 ) -> Result<(), Stop> {
     let mut complete = true;
-    let mut stopped = None;
     let request = Request::Change {
         change,
         command: command.to_owned(),
     };
-    connection.call(&request, &mut |part| {
-        match part {
-            Response::Line(line) => {
-                if let Err(stop) = print(&(line + "\n")) {
-                    stopped = Some(stop);
-                }
-            }
-            Response::Warning(failure) => {
-                complain(&failure);
-                complete = false;
-            }
-            _ => {}
-        }
-        Ok(())
-    })?;
-    if let Some(stop) = stopped {
-        Err(stop)
-    } else {
-        ended(complete)
-    }
+    connection.call(&request, &mut |part| show(part, &mut complete))?;
+    ended(complete)
 }
 
 /// Datasets of one pool.

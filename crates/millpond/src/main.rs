@@ -20,6 +20,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 pub(crate) type Outcome = Result<(), Stop>;
 
 fn main() -> ExitCode {
+    // A daemon has no other threads, no terminal and no command line: it is decided first.
+    if let Some(status) = control::daemon::child() {
+        return status;
+    }
     let mut words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();

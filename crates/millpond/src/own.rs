@@ -3,7 +3,7 @@
 mod stat;
 
 use crate::Outcome;
-use crate::grammar::{Command, Invocation, Operands, Program};
+use crate::grammar::{Command, Invocation, Operands, Program, option, switch};
 use crate::output::print;
 
 /// `millpond` and its own commands.
@@ -22,6 +22,25 @@ pub(crate) static ZDB: Program = Program {
 };
 
 static COMMANDS: &[Command] = &[
+    Command {
+        name: "serve",
+        aliases: &[],
+        summary: "Import a pool and serve it in this process, until it is exported or a signal comes.",
+        forms: &["pool|id"],
+        flags: &[
+            option("d", "dir|device", "where to look; may be repeated"),
+            switch("f", "even if it was in use elsewhere"),
+            switch("N", "mount nothing"),
+            option(
+                "o",
+                "property=value|mntopts",
+                "a pool property or mount options",
+            ),
+            option("R", "root", "mount everything below this directory"),
+        ],
+        operands: Operands::exactly(1, "missing pool argument"),
+        run: crate::zpool::serve,
+    },
     Command {
         name: "stat",
         aliases: &[],

@@ -14,6 +14,8 @@ mod tests;
 use crate::grammar::{Command, Flag, Operands, Program, option, switch};
 use crate::zfs::version;
 
+pub(crate) use import::serve;
+
 const SCRIPTED: Flag = switch("H", "no header, tabs between columns");
 const EXACT: Flag = switch("p", "numbers in full");
 const JSON: Flag = switch("j", "JSON").or("json");

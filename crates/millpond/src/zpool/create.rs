@@ -45,8 +45,7 @@ pub(crate) fn create(call: &Invocation) -> Outcome {
     if call.has("n") {
         return print(&layout(&request));
     }
-    crate::daemons::start(&OpenRequest::Create(request))?;
-    Ok(())
+    crate::daemons::start(&OpenRequest::Create(request))
 }
 
 fn request(call: &Invocation, name: &str, vdevs: Vec<VdevSpec>) -> Result<CreateRequest, Stop> {

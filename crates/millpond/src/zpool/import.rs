@@ -163,8 +163,16 @@ fn import_one(
         );
     }
     let request = request(call, found, new_name, search)?;
-    crate::daemons::start(&OpenRequest::Import(request))?;
-    Ok(())
+    crate::daemons::start(&OpenRequest::Import(request))
+}
+
+/// `millpond serve`: imports one pool and serves it in this process.
+pub(crate) fn serve(call: &Invocation) -> Outcome {
+    let search = search(call);
+    let found = control::discover(&search)?;
+    let chosen = choose(&found, call.operand(0))?;
+    let request = request(call, chosen, None, &search)?;
+    crate::daemons::serve(&OpenRequest::Import(request))
 }
 
 fn request(

@@ -1,0 +1,89 @@
+//! Records of the pool's history, from their lists to what lists show.
+
+use format::NvList;
+use format::history::keys;
+use format::nvlist::Value;
+
+use crate::report::{HistoryEvent, HistoryRecord};
+
+#[cfg(test)]
+mod tests;
+
+/// A record; nothing if it is of no known form.
+pub(crate) fn record(list: &NvList) -> Option<HistoryRecord> {
+    let text = |key: &str| list.str(key).map(str::to_owned);
+    let event = if let Some(command) = text(keys::COMMAND) {
+        HistoryEvent::Command(command)
+    } else if let Some(name) = text(keys::INTERNAL_NAME) {
+        HistoryEvent::Internal {
+            name,
+            txg: list.u64(keys::TXG).unwrap_or(0),
+            dataset: text(keys::DATASET_NAME)
+                .map(|name| (name, list.u64(keys::DATASET_ID).unwrap_or(0))),
+            text: text(keys::INTERNAL_TEXT).unwrap_or_default(),
+        }
+    } else if let Some(name) = text(keys::REQUEST) {
+        HistoryEvent::Call {
+            name,
+            elapsed_ns: number(list, keys::ELAPSED_NS),
+            input: nested(list, keys::REQUEST_INPUT),
+            output: nested(list, keys::REQUEST_OUTPUT),
+            error: number(list, keys::ERROR).and_then(|error| i64::try_from(error).ok()),
+        }
+    } else {
+        return None;
+    };
+    Some(HistoryRecord {
+        time: list.u64(keys::TIME).unwrap_or(0),
+        event,
+        user: list.u64(keys::WHO),
+        host: text(keys::HOST),
+        zone: text(keys::ZONE),
+    })
+}
+
+fn number(list: &NvList, key: &str) -> Option<u64> {
+    match list.get(key)? {
+        Value::Uint64(number) => Some(*number),
+        Value::Int64(number) => u64::try_from(*number).ok(),
+        Value::Int32(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+fn nested(list: &NvList, key: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(list) = list.list(key) {
+        describe(list, 0, &mut lines);
+    }
+    lines
+}
+
+/// The pairs of a list, one a line, nested ones indented by four.
+fn describe(list: &NvList, indent: usize, lines: &mut Vec<String>) {
+    let pad = " ".repeat(indent);
+    for (name, value) in list.iter() {
+        let name = String::from_utf8_lossy(name);
+        match value {
+            Value::Boolean => lines.push(format!("{pad}{name}")),
+            Value::String(text) => {
+                lines.push(format!("{pad}{name}: '{}'", String::from_utf8_lossy(text)));
+            }
+            Value::List(inner) => {
+                lines.push(format!("{pad}{name}:"));
+                describe(inner, indent + 4, lines);
+            }
+            Value::ListArray(all) => {
+                for (at, inner) in all.iter().enumerate() {
+                    lines.push(format!("{pad}{name}[{at}]:"));
+                    describe(inner, indent + 4, lines);
+                }
+            }
+            Value::Uint64(number) => lines.push(format!("{pad}{name}: {number}")),
+            Value::Int64(number) => lines.push(format!("{pad}{name}: {number}")),
+            Value::Int32(number) => lines.push(format!("{pad}{name}: {number}")),
+            Value::BooleanValue(flag) => lines.push(format!("{pad}{name}: {flag}")),
+            other => lines.push(format!("{pad}{name}: {other:?}")),
+        }
+    }
+}
