@@ -12,7 +12,7 @@ use format::BlockPointer;
 use format::block_pointer::Dva;
 use millpond_dmu::{BlockAccounting, BlockError, BlockStore, BlockWrite, BlockWriter, Place};
 use pipeline::{
-    Allocation, AllocationError, AllocationRequest, Allocator, Bookmark, Pipeline, PipelineConfig,
+    Allocation, AllocationError, AllocationRequest, Allocator, Bookmark, Granularity, Pipeline, PipelineConfig,
     ReadRequest, WritePolicy, WriteRequest,
 };
 use sys::Buffer;
@@ -22,11 +22,12 @@ use vdev::{Leaf, LeafConfig, Node, Top, TopConfig, VdevTree, WriteGroup};
 pub struct Bump {
     next: AtomicU64,
     end: u64,
+    sector: u64,
 }
 
 impl Allocator for Bump {
     fn allocate(&self, request: &AllocationRequest) -> Result<Allocation, AllocationError> {
-        let asize = request.psize.next_multiple_of(512);
+        let asize = request.psize.next_multiple_of(self.sector);
         let copies = request.copies as u64;
         let offset = self.next.fetch_add(asize * copies, Ordering::Relaxed);
         if offset + asize * copies > self.end {
@@ -70,9 +71,11 @@ pub fn pipeline(path: &Path, access: Access, ashift: u32) -> Arc<Pipeline> {
     let allocator = Arc::new(Bump {
         next: AtomicU64::new(0),
         end: asize,
+        sector: 1 << ashift,
     });
     let mut config = PipelineConfig::new(tree, allocator);
     config.cache_bytes = 512 << 20;
+    config.granularity = Granularity { smallest: 1 << ashift, unit: 1 << ashift };
     Arc::new(Pipeline::new(config))
 }
 
