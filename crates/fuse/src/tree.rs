@@ -70,6 +70,9 @@ impl Piece {
     }
 }
 
+/// writev(2) takes 1,024 parts; one is the header.
+const PIECES_MAX: usize = 512;
+
 /// Data of a read on its way to the kernel, without a copy where the tree has it in buffers.
 #[derive(Debug, Default)]
 pub struct ReadReply {
@@ -92,9 +95,18 @@ impl ReadReply {
         self.filled = len;
     }
 
-    /// The pieces that make up the answer, in order.
-    pub fn pieces(&mut self) -> &mut Vec<Piece> {
-        &mut self.pieces
+    /// Appends a part of the answer. Many small ones are copied together: a message has only so
+    /// many parts.
+    pub fn push(&mut self, piece: Piece) {
+        if self.pieces.len() >= PIECES_MAX {
+            let len = self.parts().map(<[u8]>::len).sum();
+            let mut joined = Vec::with_capacity(len);
+            self.parts().for_each(|part| joined.extend_from_slice(part));
+            self.pieces.clear();
+            self.filled = joined.len();
+            self.scratch = joined;
+        }
+        self.pieces.push(piece);
     }
 
     /// The answer's parts in order.

@@ -8,8 +8,8 @@ use crate::wire::{
     device_number_from_wire, device_number_to_wire,
 };
 use posix::{
-    Attributes, CaseSensitivity, Credentials, Errno, FileType, NewNode, OpenOptions, PosixError,
-    RenameMode, SetAttributes, SetTime, Timestamp,
+    Attributes, Credentials, Errno, FileType, NewNode, OpenOptions, PosixError, RenameMode,
+    SetAttributes, SetTime, Timestamp,
 };
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -109,9 +109,10 @@ impl View {
     /// How long a name is believed. Where several names mean one file, the kernel would not know
     /// what a change of one does to the others.
     pub(super) fn names_valid(&self) -> Duration {
-        match self.file_system().case_sensitivity() {
-            CaseSensitivity::Sensitive => LONG,
-            CaseSensitivity::Insensitive | CaseSensitivity::Mixed => Duration::ZERO,
+        if self.file_system().has_normalized_names() {
+            Duration::ZERO
+        } else {
+            LONG
         }
     }
 

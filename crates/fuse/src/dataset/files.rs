@@ -7,7 +7,7 @@ use super::convert::{
 use super::{DatasetTree, Place, SnapshotDirectory, View};
 use crate::handle::Handle;
 use crate::node::ControlNode;
-use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree};
+use crate::tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree};
 use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FileKind, FsyncFlags, OpenReplyFlags,
     RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
@@ -331,12 +331,12 @@ impl Tree for DatasetTree {
     fn read(&self, handle: u64, offset: u64, size: u32, reply: &mut ReadReply) -> Reply<()> {
         let handle = self.handle(handle)?;
         let len = usize::try_from(size.min(crate::session::TRANSFER_LEN_MAX)).unwrap_or(0);
-        let read = handle
+        let mut visit = |buffer, range| reply.push(Piece { buffer, range });
+        handle
             .file
-            .read(offset, reply.scratch(len))
-            .map_err(errno)?;
-        reply.fill(read.min(len));
-        Ok(())
+            .read_with(offset, len, &mut visit)
+            .map(drop)
+            .map_err(errno)
     }
 
     fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<usize> {
