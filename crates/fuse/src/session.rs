@@ -90,7 +90,12 @@ impl Shared {
         self.over.store(true, Ordering::Release);
         self.durable.close();
         readers::stop_monitor(self);
-        self.tree.ended();
+        // Whatever happens there, those who wait for the end must learn of it.
+        let ended = std::panic::AssertUnwindSafe(|| self.tree.ended());
+        if std::panic::catch_unwind(ended).is_err() {
+            counters().panics.increment();
+            self.fail();
+        }
         *self.ended.lock() = true;
         self.ended_changed.notify_all();
     }

@@ -4,6 +4,7 @@
 extern crate millpond_fuse as fuse;
 
 #[path = "../../posix/tests/golden/reader.rs"]
+#[allow(unreachable_pub, reason = "shared with the tests of another crate")]
 mod reader;
 
 use fuse::{DatasetTree, Mount, MountOptions, Reply, SnapshotDirectory, SnapshotEntry};

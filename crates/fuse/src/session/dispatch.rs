@@ -15,6 +15,10 @@ use std::sync::Arc;
 use sys::FuseDevice;
 
 /// What a request comes to.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "lives on the stack for one request; a box would be an allocation each time"
+)]
 enum Answer {
     /// Nothing is sent: forgets.
     None,
@@ -23,11 +27,11 @@ enum Answer {
     /// Done, without a body.
     Done,
     /// A body of fixed layout.
-    Body(Box<Body>),
+    Body(Body),
     /// Plain bytes.
     Bytes(Vec<u8>),
     /// A body, then plain bytes.
-    BodyAndBytes(Box<Body>, Vec<u8>),
+    BodyAndBytes(Body, Vec<u8>),
     /// What the worker's [`ReadReply`] holds.
     Data,
     /// A listing.
@@ -36,7 +40,7 @@ enum Answer {
 
 impl From<Body> for Answer {
     fn from(body: Body) -> Self {
-        Self::Body(Box::new(body))
+        Self::Body(body)
     }
 }
 
@@ -101,22 +105,62 @@ impl Worker {
         let node = header.node;
         let tree = Arc::clone(&self.shared.tree);
         match request.operation {
-            Operation::Lookup { name } => {
-                let caller = caller(request);
-                Ok(Body::entry(&tree.lookup(&caller, node, name)?).into())
+            Operation::Read { .. } | Operation::Write { .. } => self.data_answer(&*tree, request),
+            Operation::Lookup { .. }
+            | Operation::Getattr { .. }
+            | Operation::Statx { .. }
+            | Operation::Setattr(_)
+            | Operation::Readlink
+            | Operation::Statfs
+            | Operation::Readdir { .. }
+            | Operation::Ioctl { .. } => node_answer(&*tree, request),
+            Operation::Forget { lookups } => {
+                tree.forget(node, lookups);
+                Ok(Answer::None)
             }
-            Operation::Getattr { .. } => {
-                let (attributes, valid) = tree.getattr(node)?;
-                Ok(Body::attribute(&attributes, valid).into())
+            Operation::BatchForget { forgets } => {
+                for one in forgets.iter() {
+                    tree.forget(one.node, one.lookups);
+                }
+                Ok(Answer::None)
             }
-            Operation::Statx { .. } => {
-                let (attributes, valid) = tree.getattr(node)?;
-                Ok(Body::statx(&attributes, valid).into())
+            Operation::Open { .. }
+            | Operation::Create { .. }
+            | Operation::Tmpfile { .. }
+            | Operation::Release { .. } => open_answer(&*tree, request),
+            Operation::Fallocate { .. }
+            | Operation::Lseek { .. }
+            | Operation::CopyFileRange { .. } => range_answer(&*tree, request),
+            Operation::Fsync { handle, flags } => {
+                Ok(self.durable(header, DurableJob::File { handle, flags }))
             }
-            Operation::Setattr(change) => {
-                let (attributes, valid) = tree.setattr(&caller(request), node, &change)?;
-                Ok(Body::attribute(&attributes, valid).into())
-            }
+            Operation::Fsyncdir { .. } => Ok(self.durable(header, DurableJob::Directory { node })),
+            Operation::Syncfs => Ok(self.durable(header, DurableJob::Everything)),
+            Operation::Setxattr { .. }
+            | Operation::Getxattr { .. }
+            | Operation::Listxattr { .. }
+            | Operation::Removexattr { .. } => xattr_answer(&*tree, request),
+            Operation::Symlink { .. }
+            | Operation::Mknod { .. }
+            | Operation::Mkdir { .. }
+            | Operation::Unlink { .. }
+            | Operation::Rmdir { .. }
+            | Operation::Rename { .. }
+            | Operation::Link { .. } => name_answer(&*tree, request),
+            Operation::Destroy | Operation::Releasedir { .. } => Ok(Answer::Done),
+            // ENOSYS makes the kernel stop asking: it opens directories by itself, checks
+            // permissions by mode, has nothing to flush, and never interrupts us.
+            Operation::Opendir { .. }
+            | Operation::Access { .. }
+            | Operation::Flush { .. }
+            | Operation::Interrupt { .. }
+            | Operation::Init(_)
+            | Operation::Unsupported => Err(errno::ENOSYS),
+        }
+    }
+
+    fn data_answer(&mut self, tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+        match request.operation {
             Operation::Read {
                 handle,
                 offset,
@@ -136,63 +180,7 @@ impl Worker {
                 let count = tree.write(handle, offset, data, write_flags)?;
                 Ok(Body::written(u32::try_from(count).unwrap_or(u32::MAX)).into())
             }
-            Operation::Forget { lookups } => {
-                tree.forget(node, lookups);
-                Ok(Answer::None)
-            }
-            Operation::BatchForget { forgets } => {
-                forgets
-                    .iter()
-                    .for_each(|one| tree.forget(one.node, one.lookups));
-                Ok(Answer::None)
-            }
-            Operation::Open { .. }
-            | Operation::Create { .. }
-            | Operation::Tmpfile { .. }
-            | Operation::Release { .. }
-            | Operation::Fallocate { .. }
-            | Operation::Lseek { .. }
-            | Operation::CopyFileRange { .. } => file_answer(&*tree, request),
-            Operation::Fsync { handle, flags } => {
-                Ok(self.durable(header, DurableJob::File { handle, flags }))
-            }
-            Operation::Fsyncdir { .. } => Ok(self.durable(header, DurableJob::Directory { node })),
-            Operation::Syncfs => Ok(self.durable(header, DurableJob::Everything)),
-            Operation::Readdir {
-                cookie, size, plus, ..
-            } => {
-                let limit = usize::try_from(size).unwrap_or(0);
-                let mut listing = DirectoryBuffer::new(limit, plus);
-                tree.readdir(&caller(request), node, cookie, &mut listing)?;
-                Ok(Answer::Listing(listing))
-            }
-            Operation::Setxattr { .. }
-            | Operation::Getxattr { .. }
-            | Operation::Listxattr { .. }
-            | Operation::Removexattr { .. } => xattr_answer(&*tree, request),
-            Operation::Readlink => Ok(Answer::Bytes(tree.readlink(node)?)),
-            Operation::Statfs => Ok(Body::statfs(&tree.statfs(node)?).into()),
-            Operation::Ioctl { command, input, .. } => {
-                let output = tree.ioctl(&caller(request), node, command, input)?;
-                Ok(Answer::BodyAndBytes(Box::new(Body::ioctl(0)), output))
-            }
-            Operation::Symlink { .. }
-            | Operation::Mknod { .. }
-            | Operation::Mkdir { .. }
-            | Operation::Unlink { .. }
-            | Operation::Rmdir { .. }
-            | Operation::Rename { .. }
-            | Operation::Link { .. } => name_answer(&*tree, request),
-            Operation::Destroy => Ok(Answer::Done),
-            Operation::Releasedir { .. } => Ok(Answer::Done),
-            // ENOSYS makes the kernel stop asking: it opens directories by itself, checks
-            // permissions by mode, has nothing to flush, and never interrupts us.
-            Operation::Opendir { .. }
-            | Operation::Access { .. }
-            | Operation::Flush { .. }
-            | Operation::Interrupt { .. }
-            | Operation::Init(_)
-            | Operation::Unsupported => Err(errno::ENOSYS),
+            _ => Err(errno::ENOSYS),
         }
     }
 
@@ -213,6 +201,43 @@ fn caller(request: &Request<'_>) -> Caller {
         gid,
         pid,
         group_of_directory: request.groups.iter().next(),
+    }
+}
+
+fn node_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+    let node = request.header.node;
+    match request.operation {
+        Operation::Lookup { name } => {
+            let found = tree.lookup(&caller(request), node, name)?;
+            Ok(Body::entry(&found).into())
+        }
+        Operation::Getattr { .. } => {
+            let (attributes, valid) = tree.getattr(node)?;
+            Ok(Body::attribute(&attributes, valid).into())
+        }
+        Operation::Statx { .. } => {
+            let (attributes, valid) = tree.getattr(node)?;
+            Ok(Body::statx(&attributes, valid).into())
+        }
+        Operation::Setattr(change) => {
+            let (attributes, valid) = tree.setattr(&caller(request), node, &change)?;
+            Ok(Body::attribute(&attributes, valid).into())
+        }
+        Operation::Readlink => Ok(Answer::Bytes(tree.readlink(node)?)),
+        Operation::Statfs => Ok(Body::statfs(&tree.statfs(node)?).into()),
+        Operation::Readdir {
+            cookie, size, plus, ..
+        } => {
+            let limit = usize::try_from(size).unwrap_or(0);
+            let mut listing = DirectoryBuffer::new(limit, plus);
+            tree.readdir(&caller(request), node, cookie, &mut listing)?;
+            Ok(Answer::Listing(listing))
+        }
+        Operation::Ioctl { command, input, .. } => {
+            let output = tree.ioctl(&caller(request), node, command, input)?;
+            Ok(Answer::BodyAndBytes(Body::ioctl(0), output))
+        }
+        _ => Err(errno::ENOSYS),
     }
 }
 
@@ -269,7 +294,7 @@ fn name_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> 
     Ok(Body::entry(&entry).into())
 }
 
-fn file_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+fn open_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
     let node = request.header.node;
     match request.operation {
         Operation::Open {
@@ -319,6 +344,12 @@ fn file_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> 
             tree.release(handle);
             Ok(Answer::Done)
         }
+        _ => Err(errno::ENOSYS),
+    }
+}
+
+fn range_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+    match request.operation {
         Operation::Fallocate {
             handle,
             offset,

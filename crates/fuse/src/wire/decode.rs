@@ -281,11 +281,10 @@ impl<'a> Arguments<'a> {
             | Opcode::Release
             | Opcode::Fsync
             | Opcode::Fsyncdir
-            | Opcode::Flush
-            | Opcode::Fallocate
-            | Opcode::Lseek
-            | Opcode::CopyFileRange
-            | Opcode::Ioctl => self.file_operation(opcode),
+            | Opcode::Flush => self.file_operation(opcode),
+            Opcode::Fallocate | Opcode::Lseek | Opcode::CopyFileRange | Opcode::Ioctl => {
+                self.range_operation(opcode)
+            }
             Opcode::Getlk
             | Opcode::Setlk
             | Opcode::Setlkw
@@ -513,7 +512,14 @@ impl<'a> Arguments<'a> {
                 handle,
                 flags: FsyncFlags(fields.u32()?),
             },
-            Opcode::Flush => Operation::Flush { handle },
+            _ => Operation::Flush { handle },
+        })
+    }
+
+    fn range_operation(&mut self, opcode: Opcode) -> Option<Operation<'a>> {
+        let fields = &mut self.fields;
+        let handle = fields.u64()?;
+        Some(match opcode {
             Opcode::Fallocate => {
                 let (offset, length) = (fields.u64()?, fields.u64()?);
                 Operation::Fallocate {
