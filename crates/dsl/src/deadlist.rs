@@ -267,6 +267,21 @@ impl Deadlist {
         Ok(moved)
     }
 
+    /// Removes a key with its list; no block in it is freed.
+    ///
+    /// # Errors
+    /// The list cannot be read or written.
+    pub fn drop_part(&self, tx: &Tx, key: Txg) -> Result<()> {
+        let Some(part) = self.entries()?.remove(&key) else { return Ok(()) };
+        self.zap()?.remove_int(tx, key.0)?;
+        if is_shared_empty(&self.mos, part)? {
+            return drop_empty(&self.mos, tx);
+        }
+        let list = Bpobj::open(&self.mos, part)?;
+        self.add_sizes(tx, -list.sizes()?)?;
+        list.destroy(tx)
+    }
+
     /// Frees the dead list, but no block in it.
     ///
     /// # Errors

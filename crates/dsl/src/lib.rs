@@ -5,18 +5,37 @@
 //! [`Services`], and by whoever lists or opens datasets. Must not know files, devices or commands.
 
 mod bpobj;
+mod dataset;
 mod deadlist;
+mod directory;
 mod error;
+mod free;
+mod layer;
+mod livelist;
 mod mos;
 pub mod name;
+mod new_pool;
 mod policy;
+mod property;
+mod registry;
 mod services;
 mod sizes;
+mod sync;
+mod task;
+pub mod tasks;
 
 pub use bpobj::Bpobj;
+pub use dataset::{Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold};
 pub use deadlist::Deadlist;
+pub use directory::{Directory, DirectorySpace};
 pub use error::{DslError, Result};
+pub use layer::{Dsl, OpenDsl};
 pub use mos::Mos;
+pub use new_pool::NewPool;
 pub use policy::StoragePolicy;
+pub use property::{
+    Effective, PropertyChange, PropertyValue, SetProperties, Source, StoredProperty,
+};
 pub use services::{HistoryEvent, Services, SpaceClass, SyncPass, WriterSource};
 pub use sizes::Sizes;
+pub use task::{Task, TaskContext};

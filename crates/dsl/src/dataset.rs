@@ -1,0 +1,353 @@
+//! A dataset in core: a head or a snapshot, its record, and its object set when that is open.
+//!
+//! Invariants: the object set of a head is open at most once; a head whose object set is open and
+//! writable is in the layer's list of heads, so that its dirty objects are found at sync.
+
+mod relations;
+mod space;
+mod sync;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use base::lock::{LockClass, Mutex, RwLock, rank};
+use base::{Guid, ObjectId, ObjectSetId, Txg};
+use dmu::{Object, ObjectSet, OpenObjectSet, Tx, Zap};
+use format::dsl::{DatasetPhys, key};
+use format::features::{self, Feature};
+
+use crate::directory::Directory;
+use crate::error::{DslError, Result};
+use crate::layer::Dsl;
+use crate::mos::{change_record, name_of, read_record};
+
+pub use relations::{Bookmark, Hold};
+pub use space::DatasetSpace;
+pub(crate) use sync::HeadAccounting;
+
+static OBJECT_SET: LockClass = LockClass::new("dsl.object_set", rank::DSL + 25);
+static NAME: LockClass = LockClass::new("dsl.snapshot_name", rank::DSL + 28);
+static DIRECTORY: LockClass = LockClass::new("dsl.dataset_directory", rank::DSL + 27);
+
+/// A dataset in core.
+pub struct Dataset {
+    dsl: Arc<Dsl>,
+    pub(crate) object: Arc<Object>,
+    /// Changes when the dataset is promoted.
+    directory: RwLock<Arc<Directory>>,
+    is_snapshot: bool,
+    snapshot_name: Mutex<Option<String>>,
+    object_set: Mutex<Option<Arc<ObjectSet>>>,
+    /// Features that blocks or objects of this head use and that may not be counted yet.
+    noted_features: AtomicU32,
+    epoch: AtomicU64,
+}
+
+impl Dataset {
+    pub(crate) fn load(dsl: &Dsl, id: ObjectId, snapshot_name: Option<String>) -> Result<Self> {
+        let object = dsl.mos.object(id)?;
+        let phys: DatasetPhys = read_record(&object)?;
+        let directory = dsl.directory_by_id(phys.directory)?;
+        Ok(Self {
+            dsl: dsl.arc()?,
+            object,
+            directory: RwLock::new(&DIRECTORY, directory),
+            is_snapshot: phys.is_snapshot(),
+            snapshot_name: Mutex::new(&NAME, snapshot_name),
+            object_set: Mutex::new(&OBJECT_SET, None),
+            noted_features: AtomicU32::new(0),
+            epoch: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn dsl(&self) -> &Arc<Dsl> {
+        &self.dsl
+    }
+
+    /// Its object in the pool's own object set.
+    #[must_use]
+    pub fn id(&self) -> ObjectId {
+        self.object.id()
+    }
+
+    /// Its record.
+    ///
+    /// # Errors
+    /// The object is something else now.
+    pub fn phys(&self) -> Result<DatasetPhys> {
+        read_record(&self.object)
+    }
+
+    pub(crate) fn change<T>(
+        &self,
+        tx: &Tx,
+        change: impl FnOnce(&mut DatasetPhys) -> T,
+    ) -> Result<T> {
+        change_record(&self.object, tx, change)
+    }
+
+    /// Whether this is a snapshot.
+    #[must_use]
+    pub const fn is_snapshot(&self) -> bool {
+        self.is_snapshot
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn directory(&self) -> Arc<Directory> {
+        Arc::clone(&self.directory.read())
+    }
+
+    pub(crate) fn set_directory(&self, directory: &Arc<Directory>) {
+        *self.directory.write() = Arc::clone(directory);
+    }
+
+    /// The guid, the same wherever the snapshot is received.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn guid(&self) -> Result<Guid> {
+        Ok(self.phys()?.guid)
+    }
+
+    /// The full name.
+    ///
+    /// # Errors
+    /// The head's names of snapshots cannot be read.
+    pub fn name(&self) -> Result<String> {
+        let directory = self.directory().name();
+        if self.is_snapshot {
+            Ok(format!("{directory}@{}", self.snapshot_name()?))
+        } else {
+            Ok(directory)
+        }
+    }
+
+    /// The name after the `@`.
+    ///
+    /// # Errors
+    /// This is no snapshot, or the head's names of snapshots cannot be read.
+    pub fn snapshot_name(&self) -> Result<String> {
+        if let Some(name) = self.snapshot_name.lock().clone() {
+            return Ok(name);
+        }
+        if !self.is_snapshot {
+            return Err(DslError::NotSnapshot { name: self.directory().name() });
+        }
+        let missing = || DslError::damaged(self.id(), "its head does not know the snapshot");
+        let head = self.directory().head()?.ok_or_else(missing)?;
+        let entries = head.snapshot_names()?.entries()?;
+        let entry = entries.into_iter().find(|entry| entry.value == self.id().0);
+        let name = name_of(&entry.ok_or_else(missing)?.name);
+        *self.snapshot_name.lock() = Some(name.clone());
+        Ok(name)
+    }
+
+    pub(crate) fn set_snapshot_name(&self, name: &str) {
+        *self.snapshot_name.lock() = Some(name.to_owned());
+    }
+
+    /// The ZAP of a head's snapshots.
+    pub(crate) fn snapshot_names(&self) -> Result<Zap> {
+        self.dsl.mos.zap(self.phys()?.snapshot_names)
+    }
+
+    /// The keys that a dataset carries beside its record, when there are any.
+    pub(crate) fn extra(&self) -> Result<Option<Zap>> {
+        self.dsl.mos.zapified(&self.object)
+    }
+
+    /// Makes room for keys beside the record.
+    pub(crate) fn make_extra(&self, tx: &Tx) -> Result<Zap> {
+        self.dsl.mos.zapify(tx, &self.object)
+    }
+
+    /// A word among the keys beside the record.
+    ///
+    /// # Errors
+    /// The keys cannot be read.
+    pub fn extra_word(&self, key: &str) -> Result<Option<u64>> {
+        match self.extra()? {
+            Some(zap) => Ok(zap.lookup(key.as_bytes())?),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether blocks are encrypted.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn is_encrypted(&self) -> Result<bool> {
+        Ok(self.directory().crypto_key()?.is_some())
+    }
+
+    /// Why this head cannot be written, though its pool can.
+    fn unwritable(&self) -> Result<Option<&'static str>> {
+        if self.extra_word(features::REDACTED_DATASETS.guid)?.is_some() {
+            return Ok(Some("redacted data"));
+        }
+        Ok(None)
+    }
+
+    /// The object set; of a writable pool's head it can be written.
+    ///
+    /// # Errors
+    /// It cannot be read, or is encrypted.
+    pub fn object_set(self: &Arc<Self>) -> Result<Arc<ObjectSet>> {
+        if let Some(open) = self.object_set.lock().clone() {
+            return Ok(open);
+        }
+        if self.is_encrypted()? {
+            let what = "encryption, without a key that is loaded";
+            return Err(DslError::Unsupported { name: self.name()?, what });
+        }
+        let writable = !self.is_snapshot
+            && self.dsl.services().is_writable()
+            && self.unwritable()?.is_none();
+        let options = self.open_options(writable);
+        let opened = ObjectSet::open(options, &self.phys()?.block_pointer)?;
+        Ok(self.enter_object_set(opened, writable))
+    }
+
+    pub(crate) fn open_options(&self, writable: bool) -> OpenObjectSet {
+        OpenObjectSet {
+            store: Arc::clone(&self.dsl.mos.store),
+            id: ObjectSetId(self.id().0),
+            writable,
+            objects_max: self.dsl.objects_max,
+        }
+    }
+
+    /// Makes an object set the dataset's, unless another was faster: then that one.
+    pub(crate) fn enter_object_set(
+        self: &Arc<Self>,
+        opened: Arc<ObjectSet>,
+        writable: bool,
+    ) -> Arc<ObjectSet> {
+        let mut current = self.object_set.lock();
+        let entered = Arc::clone(current.get_or_insert(opened));
+        drop(current);
+        if writable {
+            self.dsl.heads.lock().insert(self.id(), Arc::clone(self));
+        }
+        entered
+    }
+
+    /// The object set, if it is open.
+    pub(crate) fn open_object_set(&self) -> Option<Arc<ObjectSet>> {
+        self.object_set.lock().clone()
+    }
+
+    /// Forgets the object set; what was not synced in it is lost.
+    pub(crate) fn close_object_set(&self) {
+        *self.object_set.lock() = None;
+    }
+
+    /// Changes when the dataset's contents are replaced (rollback, receive): an object set that was
+    /// opened under another epoch is stale.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn new_epoch(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Notes that a block or object of this head uses a per-dataset feature; it is counted when
+    /// the head is synced next.
+    pub fn note_feature(&self, feature: DatasetFeature) {
+        self.noted_features.fetch_or(1 << feature as u32, Ordering::AcqRel);
+    }
+
+    /// The features that this dataset is counted for.
+    ///
+    /// # Errors
+    /// The keys beside the record cannot be read.
+    pub fn features(&self) -> Result<Vec<DatasetFeature>> {
+        let Some(zap) = self.extra()? else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for feature in DatasetFeature::ALL {
+            if zap.lookup(feature.feature().guid.as_bytes())?.is_some() {
+                found.push(feature);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the dataset has bookmarks.
+    pub(crate) fn bookmark_zap(&self) -> Result<Option<Zap>> {
+        match self.extra_word(key::BOOKMARKS)? {
+            Some(id) => self.dsl.mos.zap(ObjectId(id)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The txg of the previous snapshot: blocks born later are not shared with it.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn previous_snapshot_txg(&self) -> Result<Txg> {
+        Ok(self.phys()?.previous_snapshot_txg)
+    }
+}
+
+impl std::fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Dataset({} of {:?})", self.id(), self.directory())
+    }
+}
+
+macro_rules! dataset_features {
+    ($($(#[$doc:meta])* $name:ident = $constant:ident,)*) => {
+        /// A feature that is counted by the datasets that use it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum DatasetFeature {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl DatasetFeature {
+            /// All of them.
+            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
+
+            /// The pool's feature.
+            #[must_use]
+            pub const fn feature(self) -> &'static Feature {
+                match self {
+                    $(Self::$name => &features::$constant,)*
+                }
+            }
+        }
+    };
+}
+
+dataset_features! {
+    /// Blocks above 128 KiB.
+    LargeBlocks = LARGE_BLOCKS,
+    /// Dnodes of several slots.
+    LargeDnode = LARGE_DNODE,
+    /// Checksums by SHA-512/256.
+    Sha512 = SHA512,
+    /// Checksums by Skein.
+    Skein = SKEIN,
+    /// Checksums by Edon-R.
+    Edonr = EDONR,
+    /// Checksums by BLAKE3.
+    Blake3 = BLAKE3,
+    /// Blocks compressed by zstd.
+    ZstdCompress = ZSTD_COMPRESS,
+    /// Objects counted by owner.
+    UserObjectAccounting = USEROBJ_ACCOUNTING,
+    /// Space by project.
+    ProjectQuota = PROJECT_QUOTA,
+    /// Extended attributes in log records.
+    ZilSaXattr = ZILSAXATTR,
+    /// Names above 255 bytes.
+    LongName = LONGNAME,
+    /// Micro ZAPs above 128 KiB.
+    LargeMicrozap = LARGE_MICROZAP,
+    /// Encrypted blocks.
+    Encryption = ENCRYPTION,
+    /// Parts left out on purpose.
+    RedactedDatasets = REDACTED_DATASETS,
+}

@@ -1,0 +1,172 @@
+//! The numbers of space that users see of a dataset.
+
+use dmu::Tx;
+
+use super::Dataset;
+use crate::deadlist::Deadlist;
+use crate::error::Result;
+use crate::services::SpaceClass;
+use crate::sizes::Sizes;
+
+/// What users see of a dataset's space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatasetSpace {
+    /// Of a head, everything in its subtree; of a snapshot, what only it has.
+    pub used: u64,
+    /// Bytes that can still be written; 0 of a snapshot.
+    pub available: u64,
+    /// Everything reachable.
+    pub referenced: u64,
+    /// What was written since the snapshot before.
+    pub written: u64,
+    /// What only this dataset has of its neighbours.
+    pub unique: u64,
+    /// Logical bytes of `used`; of a snapshot as `logical_referenced`.
+    pub logical_used: u64,
+    /// Logical bytes of `referenced`.
+    pub logical_referenced: u64,
+    /// Logical to physical bytes of `used`, in hundredths.
+    pub compress_ratio_percent: u64,
+    /// Logical to physical bytes of `referenced`, in hundredths.
+    pub referenced_ratio_percent: u64,
+}
+
+fn ratio_percent(uncompressed: u64, compressed: u64) -> u64 {
+    if compressed == 0 {
+        return 100;
+    }
+    let ratio = u128::from(uncompressed) * 100 / u128::from(compressed);
+    u64::try_from(ratio).unwrap_or(u64::MAX)
+}
+
+impl Dataset {
+    /// The numbers of space that users see.
+    ///
+    /// # Errors
+    /// A record or dead list cannot be read.
+    pub fn space(&self) -> Result<DatasetSpace> {
+        let phys = self.phys()?;
+        let directory = self.directory().phys()?;
+        let referenced_ratio_percent =
+            ratio_percent(phys.uncompressed_bytes, phys.compressed_bytes);
+        let mut space = DatasetSpace {
+            used: phys.unique_bytes,
+            available: 0,
+            referenced: phys.referenced_bytes,
+            written: self.written_since_previous()?,
+            unique: phys.unique_bytes,
+            logical_used: phys.uncompressed_bytes,
+            logical_referenced: phys.uncompressed_bytes,
+            compress_ratio_percent: referenced_ratio_percent,
+            referenced_ratio_percent,
+        };
+        if !self.is_snapshot {
+            space.used = directory.used_bytes;
+            space.logical_used = directory.uncompressed_bytes;
+            space.compress_ratio_percent =
+                ratio_percent(directory.uncompressed_bytes, directory.compressed_bytes);
+            space.available = self.available(SpaceClass::Normal)?;
+        }
+        Ok(space)
+    }
+
+    /// The reservation for this head's unshared data.
+    ///
+    /// # Errors
+    /// The properties cannot be read.
+    pub fn ref_reservation(&self) -> Result<u64> {
+        self.directory().number_property("refreservation", false, 0)
+    }
+
+    /// The quota for what this head references; 0 = none.
+    ///
+    /// # Errors
+    /// The properties cannot be read.
+    pub fn ref_quota(&self) -> Result<u64> {
+        self.directory().number_property("refquota", false, 0)
+    }
+
+    /// Bytes that can still be written to this head.
+    ///
+    /// # Errors
+    /// A directory cannot be read.
+    pub fn available(&self, class: SpaceClass) -> Result<u64> {
+        let phys = self.phys()?;
+        let reserved = self.ref_reservation()?.saturating_sub(phys.unique_bytes);
+        let available = self.directory().available(class)?.saturating_add(reserved);
+        let quota = self.ref_quota()?;
+        if quota == 0 {
+            return Ok(available);
+        }
+        Ok(available.min(quota.saturating_sub(phys.referenced_bytes)))
+    }
+
+    /// The dead list.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn deadlist(&self) -> Result<Deadlist> {
+        Deadlist::open(&self.dsl.mos, self.phys()?.deadlist)
+    }
+
+    fn deadlist_sizes(&self) -> Result<Sizes> {
+        if self.phys()?.deadlist.0 == 0 { Ok(Sizes::ZERO) } else { self.deadlist()?.sizes() }
+    }
+
+    fn written_since_previous(&self) -> Result<u64> {
+        match self.previous()? {
+            Some(previous) => self.written_since(&previous),
+            None => Ok(self.phys()?.referenced_bytes),
+        }
+    }
+
+    /// What was written to this dataset since an older snapshot of its ancestry.
+    ///
+    /// # Errors
+    /// A snapshot between cannot be read.
+    pub fn written_since(&self, older: &Self) -> Result<u64> {
+        let mine = self.phys()?;
+        let then = older.phys()?;
+        let mut written = mine.referenced_bytes.wrapping_sub(then.referenced_bytes);
+        let mut dead = self.deadlist_sizes()?;
+        let mut current = mine.previous_snapshot;
+        while current.0 != 0 && current != older.id() {
+            let dataset = self.dsl.dataset_by_id(current)?;
+            let phys = dataset.phys()?;
+            if phys.creation_txg <= then.creation_txg {
+                break;
+            }
+            dead += dataset.deadlist_sizes()?;
+            current = phys.previous_snapshot;
+        }
+        written = written.wrapping_add_signed(dead.used);
+        Ok(written)
+    }
+
+    /// What of the unshared data is beyond the reservation, before and after a change: the change
+    /// that the directory sees.
+    pub(crate) fn beyond_reservation(before: u64, change: i64, reservation: u64) -> i64 {
+        let after = before.wrapping_add_signed(change);
+        let old = before.max(reservation);
+        let new = after.max(reservation);
+        new.wrapping_sub(old).cast_signed()
+    }
+
+    /// Charges a change of this head's unshared data to its directory: what the reservation covers
+    /// is charged already.
+    pub(crate) fn charge_head(
+        &self,
+        tx: &Tx,
+        unique_before: u64,
+        unique_change: i64,
+        sizes: Sizes,
+    ) -> Result<()> {
+        use format::dsl::UsedBy;
+        let reservation = self.ref_reservation()?;
+        let delta = Self::beyond_reservation(unique_before, unique_change, reservation);
+        let directory = self.directory();
+        directory.charge(tx, UsedBy::Head, Sizes { used: delta, ..sizes })?;
+        let covered = sizes.used.wrapping_sub(delta);
+        directory.transfer(tx, covered, UsedBy::RefReservation, UsedBy::Head)
+    }
+}

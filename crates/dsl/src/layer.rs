@@ -1,0 +1,279 @@
+//! The dataset layer of an open pool: the root of names, the tables of live datasets, the stamp
+//! of properties.
+//!
+//! Invariants: one live copy per dataset and directory; what tasks change is visible to readers at
+//! once, and on disk with the txg. Nothing registers callbacks: who caches something that a task
+//! may change keeps the stamp with it and looks again when it differs.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use base::lock::{LockClass, Mutex, rank};
+use base::ObjectId;
+use dmu::ObjectSet;
+use format::config::directory as keys;
+use format::dsl::hidden;
+use txg::Engine;
+
+use crate::dataset::Dataset;
+use crate::directory::Directory;
+use crate::error::{DslError, Result};
+use crate::mos::Mos;
+use crate::name::{self, Target};
+use crate::registry::Registry;
+use crate::services::Services;
+use crate::sizes::Sizes;
+use crate::task::TaskQueue;
+
+static DIRECTORIES: LockClass = LockClass::new("dsl.directories", rank::DSL + 20);
+static DATASETS: LockClass = LockClass::new("dsl.datasets", rank::DSL + 21);
+static HEADS: LockClass = LockClass::new("dsl.heads", rank::DSL + 22);
+static ROOT_NAME: LockClass = LockClass::new("dsl.root_name", rank::DSL + 40);
+pub(crate) static MOS_CHARGE: LockClass = LockClass::new("dsl.mos_charge", rank::LAST + 1);
+
+/// What an open pool gives this layer.
+pub struct OpenDsl {
+    /// The pool's own object set.
+    pub mos: Arc<ObjectSet>,
+    /// The pool.
+    pub services: Arc<dyn Services>,
+    /// The transaction engine; without one nothing can be changed.
+    pub engine: Option<Arc<Engine>>,
+    /// The pool's name.
+    pub name: String,
+    /// How many clean objects of a dataset stay in core.
+    pub objects_max: usize,
+}
+
+/// The dataset layer of an open pool.
+pub struct Dsl {
+    pub(crate) mos: Mos,
+    pub(crate) engine: Option<Arc<Engine>>,
+    pub(crate) objects_max: usize,
+    pub(crate) root: ObjectId,
+    pub(crate) directories: Registry<Directory>,
+    pub(crate) datasets: Registry<Dataset>,
+    /// Heads whose object sets are open: they may be dirty.
+    pub(crate) heads: Mutex<BTreeMap<ObjectId, Arc<Dataset>>>,
+    pub(crate) tasks: TaskQueue,
+    /// Space of the pool's own object set that is not charged yet.
+    pub(crate) mos_charge: Mutex<Sizes>,
+    pub(crate) myself: Weak<Self>,
+    root_name: Mutex<String>,
+    stamp: AtomicU64,
+}
+
+impl Dsl {
+    /// Opens the dataset layer.
+    ///
+    /// # Errors
+    /// The pool directory names no root directory.
+    pub fn open(options: OpenDsl) -> Result<Arc<Self>> {
+        let mos = Mos::new(options.mos, Arc::clone(&options.services));
+        let root = mos
+            .directory_word(keys::ROOT_DATASET)?
+            .ok_or_else(|| DslError::damaged(keys::OBJECT, "no root dataset"))?;
+        let objects_max = options.objects_max;
+        Ok(Self::assemble(mos, ObjectId(root), options.engine, options.name, objects_max))
+    }
+
+    pub(crate) fn assemble(
+        mos: Mos,
+        root: ObjectId,
+        engine: Option<Arc<Engine>>,
+        name: String,
+        objects_max: usize,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|myself| Self {
+            mos,
+            engine,
+            objects_max,
+            root,
+            directories: Registry::new(&DIRECTORIES),
+            datasets: Registry::new(&DATASETS),
+            heads: Mutex::new(&HEADS, BTreeMap::new()),
+            tasks: TaskQueue::new(),
+            mos_charge: Mutex::new(&MOS_CHARGE, Sizes::ZERO),
+            myself: Weak::clone(myself),
+            root_name: Mutex::new(&ROOT_NAME, name),
+            stamp: AtomicU64::new(1),
+        })
+    }
+
+    /// Forgets all open heads: their object sets close when nobody else uses them.
+    pub fn close(&self) {
+        let heads = std::mem::take(&mut *self.heads.lock());
+        for head in heads.into_values() {
+            head.close_object_set();
+        }
+    }
+
+    /// The pool's own object set and its services.
+    #[must_use]
+    pub fn mos(&self) -> &Mos {
+        &self.mos
+    }
+
+    pub(crate) fn services(&self) -> &dyn Services {
+        self.mos.services.as_ref()
+    }
+
+    /// Changes with every change of properties or of the tree: what was looked up under another
+    /// stamp must be looked up again.
+    #[must_use]
+    pub fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn new_stamp(&self) {
+        self.stamp.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The pool's name.
+    #[must_use]
+    pub fn pool_name(&self) -> String {
+        self.root_name.lock().clone()
+    }
+
+    pub(crate) fn arc(&self) -> Result<Arc<Self>> {
+        self.myself.upgrade().ok_or(DslError::ReadOnly)
+    }
+
+    /// The root directory.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn root_directory(&self) -> Result<Arc<Directory>> {
+        self.directory_by_id(self.root)
+    }
+
+    /// A directory by its object.
+    ///
+    /// # Errors
+    /// There is none there, or it cannot be read.
+    pub fn directory_by_id(&self, id: ObjectId) -> Result<Arc<Directory>> {
+        self.load_directory(id, 0)
+    }
+
+    pub(crate) fn load_directory(&self, id: ObjectId, depth: usize) -> Result<Arc<Directory>> {
+        if let Some(directory) = self.directories.get(id) {
+            return Ok(directory);
+        }
+        if depth > 2 * name::DEPTH_MAX {
+            return Err(DslError::damaged(id, "directories are nested too deep"));
+        }
+        let directory = Directory::load(self, id, depth)?;
+        Ok(self.directories.enter(id, Arc::new(directory)))
+    }
+
+    /// A directory by its path, `pool/a/b`.
+    ///
+    /// # Errors
+    /// There is none, or one on the way cannot be read.
+    pub fn directory(&self, path: &str) -> Result<Arc<Directory>> {
+        let mut components = path.split('/');
+        if components.next() != Some(self.pool_name().as_str()) {
+            return Err(DslError::not_found(path));
+        }
+        let mut directory = self.root_directory()?;
+        for component in components {
+            directory =
+                directory.child(component)?.ok_or_else(|| DslError::not_found(path))?;
+        }
+        Ok(directory)
+    }
+
+    /// A hidden directory under the root.
+    pub(crate) fn hidden_directory(&self, name: &str) -> Result<Option<Arc<Directory>>> {
+        self.root_directory()?.child(name)
+    }
+
+    pub(crate) fn required_hidden(&self, name: &'static str) -> Result<Arc<Directory>> {
+        self.hidden_directory(name)?.ok_or_else(|| DslError::not_found(name))
+    }
+
+    /// The snapshot that file systems and volumes descend from that are no clones; none in pools
+    /// before version 11.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn origin_snapshot(&self) -> Result<Option<ObjectId>> {
+        let Some(directory) = self.hidden_directory(hidden::ORIGIN)? else { return Ok(None) };
+        let Some(head) = directory.head()? else { return Ok(None) };
+        let previous = head.phys()?.previous_snapshot;
+        Ok((previous.0 != 0).then_some(previous))
+    }
+
+    /// A dataset by its object.
+    ///
+    /// # Errors
+    /// There is none there, or it cannot be read.
+    pub fn dataset_by_id(&self, id: ObjectId) -> Result<Arc<Dataset>> {
+        if let Some(dataset) = self.datasets.get(id) {
+            return Ok(dataset);
+        }
+        let dataset = Dataset::load(self, id, None)?;
+        Ok(self.datasets.enter(id, Arc::new(dataset)))
+    }
+
+    pub(crate) fn snapshot_by_id(&self, id: ObjectId, name: &str) -> Result<Arc<Dataset>> {
+        if let Some(dataset) = self.datasets.get(id) {
+            return Ok(dataset);
+        }
+        let dataset = Dataset::load(self, id, Some(name.to_owned()))?;
+        Ok(self.datasets.enter(id, Arc::new(dataset)))
+    }
+
+    /// A head or snapshot by its full name.
+    ///
+    /// # Errors
+    /// The name is malformed, there is no such dataset, or it cannot be read.
+    pub fn dataset(&self, full_name: &str) -> Result<Arc<Dataset>> {
+        match parse(full_name)? {
+            Target::Head { dataset } => self.head(dataset),
+            Target::Snapshot { dataset, snapshot } => self
+                .head(dataset)?
+                .snapshot(snapshot)?
+                .ok_or_else(|| DslError::not_found(full_name)),
+            Target::Bookmark { .. } => Err(DslError::not_found(full_name)),
+        }
+    }
+
+    /// A head by its path.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn head(&self, path: &str) -> Result<Arc<Dataset>> {
+        let directory = self.directory(path)?;
+        directory.head()?.ok_or_else(|| DslError::not_found(path))
+    }
+
+    /// All heads under a directory, itself included, parents before children, in the order of
+    /// names.
+    ///
+    /// # Errors
+    /// A directory cannot be read.
+    pub fn heads_under(&self, directory: &Arc<Directory>) -> Result<Vec<Arc<Dataset>>> {
+        let mut heads = Vec::new();
+        let mut pending = vec![Arc::clone(directory)];
+        while let Some(directory) = pending.pop() {
+            heads.extend(directory.head()?);
+            let mut children = directory.children()?;
+            children.reverse();
+            pending.extend(children);
+        }
+        Ok(heads)
+    }
+}
+
+pub(crate) fn parse(full_name: &str) -> Result<Target<'_>> {
+    name::parse(full_name)
+        .map_err(|problem| DslError::BadName { name: full_name.to_owned(), problem })
+}
+
+impl std::fmt::Debug for Dsl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Dsl({})", self.pool_name())
+    }
+}

@@ -1,0 +1,46 @@
+//! One live copy of a thing per identity: a table of weak references.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use base::ObjectId;
+use base::lock::{LockClass, Mutex};
+
+/// The table. A thing that nobody uses any more disappears from it by itself.
+pub(crate) struct Registry<T> {
+    table: Mutex<BTreeMap<ObjectId, Weak<T>>>,
+}
+
+impl<T> Registry<T> {
+    pub(crate) fn new(class: &'static LockClass) -> Self {
+        Self { table: Mutex::new(class, BTreeMap::new()) }
+    }
+
+    pub(crate) fn get(&self, id: ObjectId) -> Option<Arc<T>> {
+        self.table.lock().get(&id).and_then(Weak::upgrade)
+    }
+
+    /// Enters `fresh`, unless another copy was faster: then that one.
+    pub(crate) fn enter(&self, id: ObjectId, fresh: Arc<T>) -> Arc<T> {
+        /// Dead entries are swept when the table has grown by so many.
+        const SWEEP: usize = 256;
+        let mut table = self.table.lock();
+        if let Some(present) = table.get(&id).and_then(Weak::upgrade) {
+            return present;
+        }
+        if table.len() % SWEEP == SWEEP - 1 {
+            table.retain(|_, weak| weak.strong_count() != 0);
+        }
+        table.insert(id, Arc::downgrade(&fresh));
+        fresh
+    }
+
+    pub(crate) fn forget(&self, id: ObjectId) {
+        self.table.lock().remove(&id);
+    }
+
+    /// All that live.
+    pub(crate) fn live(&self) -> Vec<Arc<T>> {
+        self.table.lock().values().filter_map(Weak::upgrade).collect()
+    }
+}

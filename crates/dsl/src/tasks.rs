@@ -1,0 +1,96 @@
+//! The tasks: what `create`, `snapshot`, `destroy` and their like do to the tree.
+
+mod bookmark;
+mod create;
+mod destroy;
+mod hold;
+mod promote;
+mod rename;
+mod rollback;
+mod snapshot;
+
+pub use bookmark::{CreateBookmark, DestroyBookmark};
+pub use create::{Clone, CreateDataset, Populate};
+pub(crate) use create::{create_directory, create_head, directory_object, fill};
+pub(crate) use snapshot::take as take_snapshot;
+pub use destroy::{DestroyHead, DestroySnapshots};
+pub use hold::{Hold, Release};
+pub use promote::Promote;
+pub use rename::{Rename, RenameSnapshot};
+pub use rollback::Rollback;
+pub use snapshot::Snapshot;
+
+use std::sync::Arc;
+
+use dmu::{CreateZap, Tx, Zap};
+use format::ObjectType;
+use format::dsl::key;
+use format::zap::Value;
+
+use crate::directory::Directory;
+use crate::error::{DslError, Result};
+use crate::layer::Dsl;
+use crate::mos::Mos;
+use format::features;
+
+/// A new ZAP of some type.
+pub(crate) fn new_zap(
+    mos: &Mos,
+    tx: &Tx,
+    object_type: ObjectType,
+    normalization: u64,
+) -> Result<Zap> {
+    let options = CreateZap { object_type, normalization, ..CreateZap::default() };
+    Ok(Zap::create(&mos.set, tx, &options)?)
+}
+
+/// Splits the path of a new dataset into its parent and its last component.
+pub(crate) fn split_path(path: &str) -> Result<(&str, &str)> {
+    crate::name::check_path(path)
+        .map_err(|problem| DslError::BadName { name: path.to_owned(), problem })?;
+    path.rsplit_once('/').ok_or_else(|| DslError::exists(path))
+}
+
+/// Notes that a directory's set of snapshots changed now.
+pub(crate) fn note_snapshots_changed(dsl: &Dsl, tx: &Tx, directory: &Arc<Directory>) -> Result<()> {
+    const BILLION: u64 = 1_000_000_000;
+    if !dsl.services().is_enabled(&features::EXTENSIBLE_DATASET) {
+        return Ok(());
+    }
+    let now = dsl.services().clock().now();
+    let zap = dsl.mos.zapify(tx, &directory.object)?;
+    let value = Value::words(&[now / BILLION, now % BILLION]);
+    Ok(zap.update_value(tx, key::SNAPSHOTS_CHANGED.as_bytes(), &value)?)
+}
+
+/// Changes a count of file systems or snapshots in a directory and those above it, as far as they
+/// keep one.
+pub(crate) fn change_count(tx: &Tx, from: &Arc<Directory>, key: &str, by: i64) -> Result<()> {
+    let mut current = Some(Arc::clone(from));
+    while let Some(directory) = current {
+        let Some(count) = directory.extra_word(key)? else { break };
+        let zap = directory.dsl.mos.zapify(tx, &directory.object)?;
+        zap.update(tx, key.as_bytes(), count.saturating_add_signed(by))?;
+        current = directory.parent();
+    }
+    Ok(())
+}
+
+/// Refuses when `more` file systems or snapshots pass a limit set at a directory or above it.
+pub(crate) fn check_limit(
+    from: &Arc<Directory>,
+    key: &str,
+    limit_property: &str,
+    more: u64,
+) -> Result<()> {
+    let mut current = Some(Arc::clone(from));
+    while let Some(directory) = current {
+        let Some(count) = directory.extra_word(key)? else { break };
+        let limit = directory.number_property(limit_property, false, u64::MAX)?;
+        if count.saturating_add(more) > limit {
+            return Err(DslError::Quota { name: directory.name() });
+        }
+        current = directory.parent();
+    }
+    Ok(())
+}

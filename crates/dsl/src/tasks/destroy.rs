@@ -1,0 +1,432 @@
+//! Destroying snapshots and heads.
+
+use std::sync::Arc;
+
+use base::{ObjectId, Txg};
+use format::bookmark::BookmarkPhys;
+use format::dsl::{DatasetPhys, UsedBy, key};
+use format::intent_log::LogHeader;
+use format::features;
+
+use super::create::next_clones;
+use super::snapshot::snapshot_parts;
+use super::{change_count, note_snapshots_changed};
+use crate::dataset::Dataset;
+use crate::error::{DslError, Result};
+use crate::layer::Dsl;
+use crate::livelist;
+use crate::services::{HistoryEvent, SpaceClass};
+use crate::sizes::{Sizes, change};
+use crate::task::{Task, TaskContext};
+
+/// Destroys snapshots.
+pub struct DestroySnapshots {
+    /// Their full names.
+    pub names: Vec<String>,
+    /// Those with clones or holds go away later, with the last of these.
+    pub defer: bool,
+}
+
+impl Task for DestroySnapshots {
+    type Output = ();
+
+    fn space(&self) -> SpaceClass {
+        SpaceClass::ExtraReserved
+    }
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        for name in &self.names {
+            let snapshot = find(context.dsl, name)?;
+            if snapshot.deadlist()?.is_legacy() {
+                let what = "a dead list of an old pool version";
+                return Err(DslError::Unsupported { name: name.clone(), what });
+            }
+            if self.defer {
+                continue;
+            }
+            if !snapshot.holds()?.is_empty() {
+                return Err(DslError::busy(name.as_str()));
+            }
+            if snapshot.phys()?.child_count > 1 {
+                return Err(DslError::HasClones { name: name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        for name in &self.names {
+            let snapshot = find(context.dsl, name)?;
+            let in_use = snapshot.phys()?.child_count > 1 || !snapshot.holds()?.is_empty();
+            if self.defer && in_use {
+                let defer = DatasetPhys::FLAG_DEFER_DESTROY;
+                snapshot.change(context.tx, |phys| phys.flags |= defer)?;
+                context.record(&HistoryEvent {
+                    name: "defer_destroy",
+                    dataset: name,
+                    dataset_id: snapshot.id(),
+                    text: " ",
+                })?;
+            } else {
+                destroy_snapshot(context, &snapshot)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn find(dsl: &Dsl, name: &str) -> Result<Arc<Dataset>> {
+    let (path, short) = snapshot_parts(name)?;
+    dsl.head(path)?.snapshot(short)?.ok_or_else(|| DslError::not_found(name))
+}
+
+/// Destroys a snapshot that has neither clones nor holds.
+pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset>) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let name = snapshot.name()?;
+    let phys = snapshot.phys()?;
+    let next = snapshot.next()?.ok_or_else(|| DslError::damaged(snapshot.id(), "no successor"))?;
+    let directory = snapshot.directory();
+    let head =
+        directory.head()?.ok_or_else(|| DslError::damaged(directory.id(), "it has no head"))?;
+    context.record(&HistoryEvent {
+        name: "destroy",
+        dataset: &name,
+        dataset_id: snapshot.id(),
+        text: " ",
+    })?;
+    snapshot.deactivate_all(tx)?;
+    let keep_key = bookmarks_lose_snapshot(context, &head, &next, &phys)?;
+    let older = relink(context, snapshot, &next, &phys)?;
+    free_between(context, &next, &phys)?;
+    next.deadlist()?.merge(tx, phys.deadlist)?;
+    if !keep_key {
+        if next.is_snapshot() {
+            head.deadlist()?.remove_key(tx, phys.creation_txg)?;
+        }
+        remove_key_from_clones(dsl, tx, &directory.clone_heads()?, phys.creation_txg)?;
+    }
+    recompute_unique(context, &next, &phys, older.as_ref())?;
+    head.snapshot_names()?.remove(tx, snapshot.snapshot_name()?.as_bytes())?;
+    note_snapshots_changed(dsl, tx, &directory)?;
+    if !crate::name::is_hidden(&snapshot.snapshot_name()?) {
+        change_count(tx, &directory, key::SNAPSHOT_COUNT, -1)?;
+    }
+    for zap in [phys.next_clones, phys.properties, phys.user_references] {
+        if zap.0 != 0 {
+            dsl.mos.free(tx, zap)?;
+        }
+    }
+    snapshot.close_object_set();
+    dsl.datasets.forget(snapshot.id());
+    dsl.mos.free_zapified(tx, &snapshot.object)
+}
+
+/// Bookmarks of the snapshot say that it is gone; true when one still needs the dead list's key.
+fn bookmarks_lose_snapshot(
+    context: &TaskContext<'_>,
+    head: &Arc<Dataset>,
+    next: &Arc<Dataset>,
+    phys: &DatasetPhys,
+) -> Result<bool> {
+    let Some(zap) = head.bookmark_zap()? else { return Ok(false) };
+    let mut keep = false;
+    let dead = next.deadlist()?;
+    for mut bookmark in head.bookmarks()? {
+        let txg = bookmark.phys.creation_txg;
+        let own = bookmark.phys.guid == phys.guid;
+        if own {
+            bookmark.phys.flags &= !BookmarkPhys::FLAG_SNAPSHOT_EXISTS;
+        }
+        let counts = bookmark.phys.counts_freed();
+        keep |= counts && txg == phys.creation_txg;
+        if counts && txg >= phys.previous_snapshot_txg && txg < phys.creation_txg {
+            let gained = dead.sizes_between(Txg(0), Some(txg))?;
+            change(&mut bookmark.phys.freed_before_next, gained.used);
+            change(&mut bookmark.phys.compressed_freed_before_next, gained.compressed);
+            change(&mut bookmark.phys.uncompressed_freed_before_next, gained.uncompressed);
+        } else if !own {
+            continue;
+        }
+        crate::tasks::bookmark::store(&zap, context.tx, &bookmark)?;
+    }
+    Ok(keep)
+}
+
+/// Takes the snapshot out of its chain; the older neighbour of the same chain.
+fn relink(
+    context: &TaskContext<'_>,
+    snapshot: &Arc<Dataset>,
+    next: &Arc<Dataset>,
+    phys: &DatasetPhys,
+) -> Result<Option<Arc<Dataset>>> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let mut older = None;
+    if let Some(previous) = snapshot.previous()? {
+        let before = previous.phys()?;
+        if before.next_snapshot == snapshot.id() {
+            previous.change(tx, |phys| phys.next_snapshot = next.id())?;
+            let gained = next
+                .deadlist()?
+                .sizes_between(before.previous_snapshot_txg, Some(phys.previous_snapshot_txg))?;
+            previous.change(tx, |phys| change(&mut phys.unique_bytes, gained.used))?;
+        } else if before.next_clones.0 != 0 {
+            let clones = next_clones(dsl, tx, &previous)?;
+            clones.remove_int(tx, snapshot.id().0)?;
+            clones.add_int(tx, next.id().0, next.id().0)?;
+        }
+        older = Some(previous);
+    }
+    next.change(tx, |next| {
+        next.previous_snapshot = phys.previous_snapshot;
+        next.previous_snapshot_txg = phys.previous_snapshot_txg;
+    })?;
+    Ok(older)
+}
+
+/// Frees what only the snapshot had: born after the one before it, dropped before the one after.
+fn free_between(
+    context: &TaskContext<'_>,
+    next: &Arc<Dataset>,
+    phys: &DatasetPhys,
+) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let later = dsl.later_frees()?;
+    let sizes = next.deadlist()?.move_to(tx, phys.previous_snapshot_txg, &later)?;
+    let directory = next.directory();
+    directory.charge(tx, UsedBy::Snapshots, -sizes)?;
+    dsl.charge_free(tx, sizes)
+}
+
+/// A txg that is no snapshot's any more is no key of the heads cloned after it either.
+fn remove_key_from_clones(
+    dsl: &Dsl,
+    tx: &dmu::Tx,
+    heads: &[ObjectId],
+    key: Txg,
+) -> Result<()> {
+    let mut pending: Vec<ObjectId> = heads.to_vec();
+    while let Some(id) = pending.pop() {
+        let clone = dsl.dataset_by_id(id)?;
+        if clone.origin_txg()? <= key {
+            continue;
+        }
+        clone.deadlist()?.remove_key(tx, key)?;
+        pending.extend(clone.directory().clone_heads()?);
+    }
+    Ok(())
+}
+
+/// What the snapshot shared only with its successor is unique to that now.
+fn recompute_unique(
+    context: &TaskContext<'_>,
+    next: &Arc<Dataset>,
+    phys: &DatasetPhys,
+    older: Option<&Arc<Dataset>>,
+) -> Result<()> {
+    let tx = context.tx;
+    if next.is_snapshot() {
+        let after =
+            next.next()?.ok_or_else(|| DslError::damaged(next.id(), "no successor"))?;
+        let gained = after
+            .deadlist()?
+            .sizes_between(phys.previous_snapshot_txg, Some(phys.creation_txg))?;
+        return next.change(tx, |next| change(&mut next.unique_bytes, gained.used));
+    }
+    let head = next.phys()?;
+    let shared = match older {
+        Some(older) => {
+            let dead = next.deadlist()?.sizes()?.used;
+            older.phys()?.referenced_bytes.saturating_add_signed(-dead)
+        }
+        None => 0,
+    };
+    let unique = head.referenced_bytes.saturating_sub(shared);
+    next.change(tx, |next| next.unique_bytes = unique)?;
+    let reservation = next.ref_reservation()?;
+    if reservation == 0 {
+        return Ok(());
+    }
+    let before = reservation.saturating_sub(head.unique_bytes);
+    let after = reservation.saturating_sub(unique);
+    let delta = after.wrapping_sub(before).cast_signed();
+    let sizes = Sizes { used: delta, ..Sizes::ZERO };
+    next.directory().charge(tx, UsedBy::RefReservation, sizes)
+}
+
+/// Destroys a head that has no snapshots and no children.
+pub struct DestroyHead {
+    /// Its path.
+    pub path: String,
+}
+
+impl Task for DestroyHead {
+    type Output = ();
+
+    fn space(&self) -> SpaceClass {
+        SpaceClass::ExtraReserved
+    }
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let directory = context.dsl.directory(&self.path)?;
+        let head = directory.head()?.ok_or_else(|| DslError::not_found(self.path.as_str()))?;
+        let name = || self.path.clone();
+        if directory.parent().is_none() {
+            return Err(DslError::busy(name()));
+        }
+        if head.has_snapshots()? {
+            return Err(DslError::HasSnapshots { name: name() });
+        }
+        if directory.has_children()? {
+            return Err(DslError::HasChildren { name: name() });
+        }
+        if head.deadlist()?.is_legacy() {
+            let what = "a dead list of an old pool version";
+            return Err(DslError::Unsupported { name: name(), what });
+        }
+        if directory.crypto_key()?.is_some() {
+            return Err(DslError::Unsupported { name: name(), what: "encryption" });
+        }
+        if head.is_in_use() {
+            return Err(DslError::busy(name()));
+        }
+        let log = intent_log_of(&head)?;
+        if log.flags & LogHeader::FLAG_REPLAY_NEEDED != 0 {
+            let what = "an intent log that is not replayed";
+            return Err(DslError::Unsupported { name: name(), what });
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let head = context.dsl.head(&self.path)?;
+        context.record(&HistoryEvent {
+            name: "destroy",
+            dataset: &self.path,
+            dataset_id: head.id(),
+            text: " ",
+        })?;
+        if let Some(parent) = head.directory().parent() {
+            change_count(context.tx, &parent, key::FILESYSTEM_COUNT, -1)?;
+        }
+        destroy_head(context, &head)
+    }
+}
+
+fn intent_log_of(head: &Arc<Dataset>) -> Result<LogHeader> {
+    if head.phys()?.block_pointer.is_hole() {
+        return Ok(LogHeader::EMPTY);
+    }
+    Ok(head.object_set()?.intent_log_header())
+}
+
+/// Destroys a head and its directory.
+pub(super) fn destroy_head(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let directory = head.directory();
+    let log = intent_log_of(head)?.log;
+    if !log.is_hole() {
+        dsl.services().free(tx.txg(), &log);
+    }
+    head.close_object_set();
+    dsl.heads.lock().remove(&head.id());
+    head.deactivate_all(tx)?;
+    let phys = head.phys()?;
+    let origin = head.previous()?;
+    if let Some(origin) = &origin {
+        origin.change(tx, |phys| phys.child_count = phys.child_count.saturating_sub(1))?;
+        if origin.phys()?.next_clones.0 != 0 {
+            next_clones(dsl, tx, origin)?.remove_int(tx, head.id().0)?;
+        }
+    }
+    head.deadlist()?.destroy(tx)?;
+    free_contents(context, head, &phys)?;
+    destroy_bookmarks(context, head)?;
+    dsl.mos.free(tx, phys.snapshot_names)?;
+    if let Some(origin) = &origin {
+        let clones = origin.directory().phys()?.clones;
+        if clones.0 != 0 {
+            dsl.mos.zap(clones)?.remove_int(tx, head.id().0)?;
+        }
+    }
+    dsl.datasets.forget(head.id());
+    dsl.mos.free_zapified(tx, &head.object)?;
+    destroy_directory(context, &directory)?;
+    if let Some(origin) = origin
+        && origin.phys()?.has_flag(DatasetPhys::FLAG_DEFER_DESTROY)
+        && origin.phys()?.child_count == 1
+        && origin.holds()?.is_empty()
+    {
+        destroy_snapshot(context, &origin)?;
+    }
+    Ok(())
+}
+
+/// Hands the blocks of a head to the background, or frees them when the pool knows none.
+fn free_contents(
+    context: &TaskContext<'_>,
+    head: &Arc<Dataset>,
+    phys: &DatasetPhys,
+) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let directory = head.directory();
+    let space = directory.phys()?;
+    let sizes =
+        Sizes::stored(space.used_bytes, space.compressed_bytes, space.uncompressed_bytes);
+    let reserved = space.used_breakdown[UsedBy::RefReservation.index()].cast_signed();
+    let own = Sizes { used: sizes.used - reserved, ..sizes };
+    let reservation = Sizes { used: reserved, ..Sizes::ZERO };
+    directory.charge(tx, UsedBy::RefReservation, -reservation)?;
+    directory.charge(tx, UsedBy::Head, -own)?;
+    if livelist::delete(&directory, tx)? {
+        return dsl.charge_free(tx, own);
+    }
+    if dsl.services().is_enabled(&features::ASYNC_DESTROY) {
+        if !phys.block_pointer.is_hole() {
+            dsl.queue_tree(tx, &phys.block_pointer, phys.previous_snapshot_txg, own)?;
+            dsl.charge_free(tx, own)?;
+        }
+        return Ok(());
+    }
+    dsl.free_tree_now(tx, &phys.block_pointer, phys.previous_snapshot_txg)
+}
+
+fn destroy_bookmarks(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let bookmarks = head.bookmarks()?;
+    let Some(zap) = head.bookmark_zap()? else { return Ok(()) };
+    for bookmark in bookmarks {
+        crate::tasks::bookmark::uncount(dsl, tx, &bookmark)?;
+    }
+    dsl.mos.services.change_references(tx, &features::BOOKMARKS, -1)?;
+    dsl.mos.free(tx, zap.object().id())
+}
+
+fn destroy_directory(
+    context: &TaskContext<'_>,
+    directory: &Arc<crate::directory::Directory>,
+) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    if directory.phys()?.reserved != 0 {
+        directory.set_reservation(tx, 0)?;
+    }
+    let phys = directory.phys()?;
+    for zap in [phys.child_map, phys.properties, phys.clones, phys.delegation] {
+        if zap.0 != 0 {
+            dsl.mos.free(tx, zap)?;
+        }
+    }
+    if let Some(parent) = directory.parent() {
+        parent.child_map()?.remove(tx, directory.component().as_bytes())?;
+    }
+    dsl.directories.forget(directory.id());
+    dsl.mos.free_zapified(tx, &directory.object)
+}
+
+impl Dataset {
+    /// Whether somebody beside this layer uses the object set.
+    pub(crate) fn is_in_use(&self) -> bool {
+        // The dataset holds one and this count another.
+        self.open_object_set().is_some_and(|object_set| Arc::strong_count(&object_set) > 2)
+    }
+}

@@ -1,0 +1,205 @@
+//! Taking snapshots.
+
+use std::sync::Arc;
+
+use base::{Guid, ObjectId};
+use dmu::AllocateObject;
+use format::ObjectType;
+use format::dsl::{DatasetPhys, UsedBy, key};
+
+use super::create::{creation_txg, new_fsid, next_clones};
+use super::{change_count, check_limit, note_snapshots_changed};
+use crate::dataset::Dataset;
+use crate::error::{DslError, Result};
+use crate::layer::parse;
+use crate::mos::change_record;
+use crate::name::{Target, is_hidden};
+use crate::property::{PropertyValue, set_snapshot_local};
+use crate::services::{HistoryEvent, SpaceClass};
+use crate::task::{Task, TaskContext};
+
+/// Takes snapshots, all of one moment.
+pub struct Snapshot {
+    /// Their full names.
+    pub names: Vec<String>,
+    /// Properties that each gets.
+    pub properties: Vec<(String, PropertyValue)>,
+}
+
+/// The two parts of a snapshot's name.
+pub(super) fn snapshot_parts(name: &str) -> Result<(&str, &str)> {
+    match parse(name)? {
+        Target::Snapshot { dataset, snapshot } => Ok((dataset, snapshot)),
+        _ => Err(DslError::NotSnapshot { name: name.to_owned() }),
+    }
+}
+
+impl Task for Snapshot {
+    type Output = Vec<Arc<Dataset>>;
+
+    fn space(&self) -> SpaceClass {
+        SpaceClass::Normal
+    }
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let mut seen = std::collections::BTreeSet::new();
+        for name in &self.names {
+            let (path, short) = snapshot_parts(name)?;
+            let head = context.dsl.head(path)?;
+            if head.snapshot(short)?.is_some() || !seen.insert(name) {
+                return Err(DslError::exists(name.as_str()));
+            }
+            let phys = head.phys()?;
+            if phys.previous_snapshot_txg >= context.tx.txg() && seen.len() < self.names.len() {
+                return Err(DslError::busy(path));
+            }
+            if head.deadlist()?.is_legacy() {
+                let what = "a dead list of an old pool version";
+                return Err(DslError::Unsupported { name: path.to_owned(), what });
+            }
+            check_reservation(&head)?;
+            check_limit(&head.directory(), key::SNAPSHOT_COUNT, "snapshot_limit", 1)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<Self::Output> {
+        let mut taken = Vec::new();
+        for name in &self.names {
+            let (path, short) = snapshot_parts(name)?;
+            let head = context.dsl.head(path)?;
+            let snapshot = take(context, &head, short)?;
+            for (property, value) in &self.properties {
+                set_snapshot_local(context.dsl, context.tx, &snapshot, property, value)?;
+            }
+            taken.push(snapshot);
+        }
+        Ok(taken)
+    }
+}
+
+/// A snapshot makes the head's unshared data shared: the whole reservation must fit again.
+fn check_reservation(head: &Dataset) -> Result<()> {
+    let needed = head.phys()?.unique_bytes.min(head.ref_reservation()?);
+    if needed > head.directory().available(SpaceClass::Normal)? {
+        return Err(DslError::NoSpace);
+    }
+    Ok(())
+}
+
+/// Takes a snapshot of a head that was synced in this txg.
+pub(crate) fn take(
+    context: &TaskContext<'_>,
+    head: &Arc<Dataset>,
+    name: &str,
+) -> Result<Arc<Dataset>> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let mos = &dsl.mos;
+    let phys = head.phys()?;
+    let shape = AllocateObject {
+        object_type: ObjectType::DSL_DATASET,
+        bonus_type: ObjectType::DSL_DATASET,
+        bonus_len: DatasetPhys::SIZE as u16,
+        ..AllocateObject::default()
+    };
+    let object = mos.set.allocate(tx, &shape)?;
+    let id = object.id();
+    let services = &mos.services;
+    change_record(&object, tx, |snapshot: &mut DatasetPhys| {
+        *snapshot = DatasetPhys {
+            next_snapshot: head.id(),
+            snapshot_names: ObjectId(0),
+            child_count: 1,
+            creation_time: services.clock().now_s(),
+            creation_txg: creation_txg(tx),
+            unique_bytes: 0,
+            fsid_guid: new_fsid(dsl),
+            guid: Guid(services.rng().nonzero_u64()),
+            next_clones: ObjectId(0),
+            properties: ObjectId(0),
+            user_references: ObjectId(0),
+            ..phys.clone()
+        };
+    })?;
+    link_previous(context, head, &phys, id)?;
+    renew_deadlist(context, head, &phys)?;
+    let reserved = phys.unique_bytes.min(head.ref_reservation()?);
+    let directory = head.directory();
+    if reserved != 0 {
+        let sizes = crate::sizes::Sizes { used: reserved.cast_signed(), ..Default::default() };
+        directory.charge(tx, UsedBy::RefReservation, sizes)?;
+    }
+    head.change(tx, |head| {
+        head.previous_snapshot = id;
+        head.previous_snapshot_txg = creation_txg(tx);
+        head.unique_bytes = 0;
+    })?;
+    head.snapshot_names()?.add(tx, name.as_bytes(), id.0)?;
+    let snapshot = dsl.snapshot_by_id(id, name)?;
+    for feature in head.features()? {
+        snapshot.activate(tx, feature)?;
+    }
+    if is_hidden(name) {
+        return Ok(snapshot);
+    }
+    note_snapshots_changed(dsl, tx, &directory)?;
+    change_count(tx, &directory, key::SNAPSHOT_COUNT, 1)?;
+    context.record(&HistoryEvent {
+        name: "snapshot",
+        dataset: &snapshot.name()?,
+        dataset_id: id,
+        text: " ",
+    })?;
+    Ok(snapshot)
+}
+
+/// The dataset before the head now precedes the new snapshot.
+fn link_previous(
+    context: &TaskContext<'_>,
+    head: &Arc<Dataset>,
+    phys: &DatasetPhys,
+    snapshot: ObjectId,
+) -> Result<()> {
+    let tx = context.tx;
+    if phys.previous_snapshot.0 == 0 {
+        return Ok(());
+    }
+    let previous = context.dsl.dataset_by_id(phys.previous_snapshot)?;
+    let before = previous.phys()?;
+    if before.next_snapshot == head.id() {
+        return previous.change(tx, |phys| phys.next_snapshot = snapshot);
+    }
+    if before.next_clones.0 != 0 {
+        let clones = next_clones(context.dsl, tx, &previous)?;
+        clones.remove_int(tx, head.id().0)?;
+        clones.add_int(tx, snapshot.0, snapshot.0)?;
+    }
+    Ok(())
+}
+
+/// The snapshot keeps the head's dead list; the head gets an empty one with its keys, the previous
+/// snapshot's txg and those of newer bookmarks that count what was freed.
+fn renew_deadlist(
+    context: &TaskContext<'_>,
+    head: &Arc<Dataset>,
+    phys: &DatasetPhys,
+) -> Result<()> {
+    let tx = context.tx;
+    let old = head.deadlist()?;
+    let new = old.clone_keys(tx, base::Txg(u64::MAX))?;
+    let mut keys = old.entries()?;
+    let mut wanted = vec![phys.previous_snapshot_txg];
+    for bookmark in head.bookmarks()? {
+        if bookmark.phys.counts_freed()
+            && bookmark.phys.creation_txg > phys.previous_snapshot_txg
+        {
+            wanted.push(bookmark.phys.creation_txg);
+        }
+    }
+    for key in wanted {
+        if keys.insert(key, ObjectId(0)).is_none() {
+            new.add_key(tx, key)?;
+        }
+    }
+    head.change(tx, |head| head.deadlist = new.id())
+}
