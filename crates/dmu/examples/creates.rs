@@ -40,7 +40,9 @@ struct Target {
 
 impl SyncTarget for Target {
     fn sync(&self, txg: Txg) -> Result<(), SyncFailure> {
-        let Some(set) = self.set.lock().clone() else { return Ok(()) };
+        let Some(set) = self.set.lock().clone() else {
+            return Ok(());
+        };
         let engine = self.engine.lock().clone();
         let start = Instant::now();
         let group = WriteGroup::new(txg);
@@ -61,11 +63,16 @@ impl SyncTarget for Target {
                 account_owners: true,
                 account_objects: true,
             };
-            set.sync(&context).map_err(|error| SyncFailure { reason: error.to_string() })?;
+            set.sync(&context).map_err(|error| SyncFailure {
+                reason: error.to_string(),
+            })?;
         }
-        group.wait().map_err(|error| SyncFailure { reason: error.to_string() })?;
+        group.wait().map_err(|error| SyncFailure {
+            reason: error.to_string(),
+        })?;
         set.synced(txg);
-        self.busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.busy_ns
+            .fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -108,12 +115,20 @@ impl Bench {
         });
         let tx = Tx::syncing(Txg(4));
         let set = ObjectSet::create(options(&pipeline), ObjectSetKind::FileSystem, &tx).unwrap();
-        let kind = CreateZap { object_type: ObjectType::DIRECTORY, ..CreateZap::default() };
+        let kind = CreateZap {
+            object_type: ObjectType::DIRECTORY,
+            ..CreateZap::default()
+        };
         let directory = Zap::create(&set, &tx, &kind).unwrap();
         *target.set.lock() = Some(Arc::clone(&set));
         engine.start(Arc::clone(&target) as Arc<dyn SyncTarget>);
         engine.wait_synced(None).unwrap();
-        Self { engine, target, set, directory }
+        Self {
+            engine,
+            target,
+            set,
+            directory,
+        }
     }
 
     fn report(&self, what: &str, count: u64, bytes: u64, run: impl FnOnce()) {
@@ -162,7 +177,9 @@ impl Bench {
             object.write(&tx, 0, data).unwrap();
         }
         let name = format!("some-file-{index:09}");
-        self.directory.add(&tx, name.as_bytes(), object.id().0 | 8 << 60).unwrap();
+        self.directory
+            .add(&tx, name.as_bytes(), object.id().0 | 8 << 60)
+            .unwrap();
         object
     }
 
@@ -180,14 +197,23 @@ impl Bench {
         let mut seed = 1u64;
         for (index, byte) in data.iter_mut().enumerate() {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            *byte = if index % 64 < 32 { (seed >> 56) as u8 } else { b' ' };
+            *byte = if index % 64 < 32 {
+                (seed >> 56) as u8
+            } else {
+                b' '
+            };
         }
         let data = data.freeze();
         for block in 0..bytes / BLOCK as u64 {
-            let reservation = Reservation { write_bytes: BLOCK as u64, ..Reservation::default() };
+            let reservation = Reservation {
+                write_bytes: BLOCK as u64,
+                ..Reservation::default()
+            };
             let tx = Tx::assign(&self.engine, &reservation).unwrap();
             // A copy each, as a request from outside would be.
-            object.write_block(&tx, block, Buffer::from_slice(&data)).unwrap();
+            object
+                .write_block(&tx, block, Buffer::from_slice(&data))
+                .unwrap();
         }
     }
 
@@ -200,20 +226,33 @@ impl Bench {
             sum += set.object(*id).unwrap().with_bonus(<[u8]>::len);
         }
         let time = start.elapsed();
-        println!("{:24} {:9.0}/s ({sum} bytes)", "cold dnodes", ids.len() as f64 / time.as_secs_f64());
+        println!(
+            "{:24} {:9.0}/s ({sum} bytes)",
+            "cold dnodes",
+            ids.len() as f64 / time.as_secs_f64()
+        );
         let start = Instant::now();
         for id in &ids[ids.len().saturating_sub(10_000)..] {
             sum += set.object(*id).unwrap().with_bonus(<[u8]>::len);
         }
         let time = start.elapsed();
-        println!("{:24} {:9.0}/s ({sum})", "warm dnodes", 10_000f64 / time.as_secs_f64());
+        println!(
+            "{:24} {:9.0}/s ({sum})",
+            "warm dnodes",
+            10_000f64 / time.as_secs_f64()
+        );
     }
 }
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let count: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(200_000);
-    let folder = arguments.next().map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
+    let count: u64 = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(200_000);
+    let folder = arguments
+        .next()
+        .map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
     let image = folder.join(format!("millpond-creates-{}.img", std::process::id()));
     let file = std::fs::File::create(&image).unwrap();
     file.set_len(16 << 30).unwrap();
@@ -225,12 +264,25 @@ fn main() {
         }
     });
     bench.report("names in a new directory", count, 0, || {
-        let tx = Tx::assign(&bench.engine, &Reservation { names: 1, ..Reservation::default() }).unwrap();
-        let kind = CreateZap { object_type: ObjectType::DIRECTORY, ..CreateZap::default() };
+        let tx = Tx::assign(
+            &bench.engine,
+            &Reservation {
+                names: 1,
+                ..Reservation::default()
+            },
+        )
+        .unwrap();
+        let kind = CreateZap {
+            object_type: ObjectType::DIRECTORY,
+            ..CreateZap::default()
+        };
         let zap = Zap::create(&bench.set, &tx, &kind).unwrap();
         drop(tx);
         for index in 0..count {
-            let reservation = Reservation { names: 1, ..Reservation::default() };
+            let reservation = Reservation {
+                names: 1,
+                ..Reservation::default()
+            };
             let tx = Tx::assign(&bench.engine, &reservation).unwrap();
             zap.add(&tx, format!("n{index}").as_bytes(), index).unwrap();
         }
@@ -241,7 +293,9 @@ fn main() {
             bench.create(index, &data);
         }
     });
-    bench.report("stream, 128 KiB blocks", 16384, 2 << 30, || bench.stream(2 << 30));
+    bench.report("stream, 128 KiB blocks", 16384, 2 << 30, || {
+        bench.stream(2 << 30)
+    });
     bench.report("names looked up", count, 0, || {
         for index in 0..count {
             let name = format!("some-file-{index:09}");
@@ -251,9 +305,16 @@ fn main() {
     bench.cold(&ids);
     bench.report("frees", count, 0, || {
         for (index, id) in ids.iter().enumerate() {
-            let reservation = Reservation { names: 1, objects: 2, ..Reservation::default() };
+            let reservation = Reservation {
+                names: 1,
+                objects: 2,
+                ..Reservation::default()
+            };
             let tx = Tx::assign(&bench.engine, &reservation).unwrap();
-            bench.directory.remove(&tx, format!("some-file-{index:09}").as_bytes()).unwrap();
+            bench
+                .directory
+                .remove(&tx, format!("some-file-{index:09}").as_bytes())
+                .unwrap();
             bench.set.free(&tx, *id).unwrap();
         }
     });

@@ -23,7 +23,6 @@ use crate::mos::{change_record, name_of, read_record};
 
 pub use relations::{Bookmark, Hold};
 pub use space::DatasetSpace;
-pub(crate) use sync::HeadAccounting;
 
 static OBJECT_SET: LockClass = LockClass::new("dsl.object_set", rank::DSL + 25);
 static NAME: LockClass = LockClass::new("dsl.snapshot_name", rank::DSL + 28);
@@ -132,7 +131,9 @@ impl Dataset {
             return Ok(name);
         }
         if !self.is_snapshot {
-            return Err(DslError::NotSnapshot { name: self.directory().name() });
+            return Err(DslError::NotSnapshot {
+                name: self.directory().name(),
+            });
         }
         let missing = || DslError::damaged(self.id(), "its head does not know the snapshot");
         let head = self.directory().head()?.ok_or_else(missing)?;
@@ -199,11 +200,13 @@ impl Dataset {
         }
         if self.is_encrypted()? {
             let what = "encryption, without a key that is loaded";
-            return Err(DslError::Unsupported { name: self.name()?, what });
+            return Err(DslError::Unsupported {
+                name: self.name()?,
+                what,
+            });
         }
-        let writable = !self.is_snapshot
-            && self.dsl.services().is_writable()
-            && self.unwritable()?.is_none();
+        let writable =
+            !self.is_snapshot && self.dsl.services().is_writable() && self.unwritable()?.is_none();
         let options = self.open_options(writable);
         let opened = ObjectSet::open(options, &self.phys()?.block_pointer)?;
         Ok(self.enter_object_set(opened, writable))
@@ -257,7 +260,8 @@ impl Dataset {
     /// Notes that a block or object of this head uses a per-dataset feature; it is counted when
     /// the head is synced next.
     pub fn note_feature(&self, feature: DatasetFeature) {
-        self.noted_features.fetch_or(1 << feature as u32, Ordering::AcqRel);
+        self.noted_features
+            .fetch_or(1 << feature as u32, Ordering::AcqRel);
     }
 
     /// The features that this dataset is counted for.
@@ -265,7 +269,9 @@ impl Dataset {
     /// # Errors
     /// The keys beside the record cannot be read.
     pub fn features(&self) -> Result<Vec<DatasetFeature>> {
-        let Some(zap) = self.extra()? else { return Ok(Vec::new()) };
+        let Some(zap) = self.extra()? else {
+            return Ok(Vec::new());
+        };
         let mut found = Vec::new();
         for feature in DatasetFeature::ALL {
             if zap.lookup(feature.feature().guid.as_bytes())?.is_some() {

@@ -272,7 +272,9 @@ impl Deadlist {
     /// # Errors
     /// The list cannot be read or written.
     pub fn drop_part(&self, tx: &Tx, key: Txg) -> Result<()> {
-        let Some(part) = self.entries()?.remove(&key) else { return Ok(()) };
+        let Some(part) = self.entries()?.remove(&key) else {
+            return Ok(());
+        };
         self.zap()?.remove_int(tx, key.0)?;
         if is_shared_empty(&self.mos, part)? {
             return drop_empty(&self.mos, tx);

@@ -8,7 +8,7 @@ use base::ObjectId;
 use base::lock::{LockClass, RwLock, rank};
 use dmu::{Object, Tx, Zap};
 use format::deadlist::parse_integer_key;
-use format::dsl::{DirectoryPhys, hidden, key};
+use format::dsl::{DirectoryPhys, key};
 
 use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
@@ -41,11 +41,17 @@ impl Directory {
         let object = dsl.mos.object(id)?;
         let phys: DirectoryPhys = read_record(&object)?;
         let place = if phys.parent.0 == 0 {
-            Place { parent: None, component: dsl.pool_name() }
+            Place {
+                parent: None,
+                component: dsl.pool_name(),
+            }
         } else {
             let parent = dsl.load_directory(phys.parent, depth + 1)?;
             let component = parent.component_of(id)?;
-            Place { parent: Some(parent), component }
+            Place {
+                parent: Some(parent),
+                component,
+            }
         };
         Ok(Self {
             dsl: dsl.arc()?,
@@ -184,7 +190,9 @@ impl Directory {
             return Ok(Vec::new());
         }
         let entries = self.dsl.mos.zap(clones)?.entries()?;
-        let heads = entries.iter().filter_map(|entry| parse_integer_key(&entry.name));
+        let heads = entries
+            .iter()
+            .filter_map(|entry| parse_integer_key(&entry.name));
         Ok(heads.map(ObjectId).collect())
     }
 
@@ -198,7 +206,8 @@ impl Directory {
     /// # Errors
     /// The directory cannot be read.
     pub fn livelist(&self) -> Result<Option<ObjectId>> {
-        self.extra_word(key::LIVELIST).map(|word| word.map(ObjectId))
+        self.extra_word(key::LIVELIST)
+            .map(|word| word.map(ObjectId))
     }
 
     /// The encryption key's object, when there is one.
@@ -206,7 +215,8 @@ impl Directory {
     /// # Errors
     /// The directory cannot be read.
     pub fn crypto_key(&self) -> Result<Option<ObjectId>> {
-        self.extra_word(key::CRYPTO_KEY).map(|word| word.map(ObjectId))
+        self.extra_word(key::CRYPTO_KEY)
+            .map(|word| word.map(ObjectId))
     }
 
     /// When its set of snapshots last changed: seconds and nanoseconds.
@@ -214,7 +224,9 @@ impl Directory {
     /// # Errors
     /// The directory cannot be read.
     pub fn snapshots_changed(&self) -> Result<Option<(u64, u64)>> {
-        let Some(zap) = self.dsl.mos.zapified(&self.object)? else { return Ok(None) };
+        let Some(zap) = self.dsl.mos.zapified(&self.object)? else {
+            return Ok(None);
+        };
         let value = zap.lookup_value(key::SNAPSHOTS_CHANGED.as_bytes())?;
         let words = value.map(|value| value.to_words()).unwrap_or_default();
         Ok(match words.as_slice() {
@@ -229,7 +241,9 @@ impl Directory {
     /// # Errors
     /// The directory cannot be read.
     pub fn extra_word(&self, key: &str) -> Result<Option<u64>> {
-        let Some(zap) = self.dsl.mos.zapified(&self.object)? else { return Ok(None) };
+        let Some(zap) = self.dsl.mos.zapified(&self.object)? else {
+            return Ok(None);
+        };
         Ok(zap.lookup(key.as_bytes())?)
     }
 

@@ -43,12 +43,16 @@ impl Dsl {
         }
         self.free_list()?.append(tx, pointers, false)?;
         let store = self.mos.store.as_ref();
-        let sizes = pointers.iter().map(|pointer| Sizes::of(store, pointer)).sum();
+        let sizes = pointers
+            .iter()
+            .map(|pointer| Sizes::of(store, pointer))
+            .sum();
         self.charge_free(tx, sizes)
     }
 
     pub(crate) fn charge_free(&self, tx: &Tx, sizes: Sizes) -> Result<()> {
-        self.required_hidden(hidden::FREE)?.charge(tx, UsedBy::Head, sizes)
+        self.required_hidden(hidden::FREE)?
+            .charge(tx, UsedBy::Head, sizes)
     }
 
     /// Frees a block for good: at once, or through the list of later frees. It is not charged to
@@ -118,8 +122,11 @@ impl Dsl {
         }
         let free = self.required_hidden(hidden::FREE)?;
         let phys = free.phys()?;
-        let left =
-            Sizes::stored(phys.used_bytes, phys.compressed_bytes, phys.uncompressed_bytes);
+        let left = Sizes::stored(
+            phys.used_bytes,
+            phys.compressed_bytes,
+            phys.uncompressed_bytes,
+        );
         if left == Sizes::ZERO {
             return Ok(());
         }
@@ -157,14 +164,20 @@ impl Dsl {
                     ..AllocateObject::default()
                 };
                 let queue = self.mos.set.allocate(tx, &shape)?;
-                self.mos.directory()?.add(tx, keys::BPTREE.as_bytes(), queue.id().0)?;
+                self.mos
+                    .directory()?
+                    .add(tx, keys::BPTREE.as_bytes(), queue.id().0)?;
                 let services = &self.mos.services;
                 services.change_references(tx, &features::ASYNC_DESTROY, 1)?;
                 queue
             }
         };
         let header: BlockTreePhys = read_record(&queue)?;
-        let entry = BlockTreeEntry { root: *root, birth, bookmark: [0; 4] };
+        let entry = BlockTreeEntry {
+            root: *root,
+            birth,
+            bookmark: [0; 4],
+        };
         let bytes = entry.to_bytes(base::ByteOrder::NATIVE);
         queue.write(tx, BlockTreeEntry::offset(header.end), &bytes)?;
         change_record(&queue, tx, |header: &mut BlockTreePhys| {
@@ -177,7 +190,9 @@ impl Dsl {
 
     /// Frees up to `limit` blocks of queued trees, oldest tree first.
     fn free_trees(&self, tx: &Tx, limit: u64) -> Result<u64> {
-        let Some(queue) = self.queue()? else { return Ok(0) };
+        let Some(queue) = self.queue()? else {
+            return Ok(0);
+        };
         let mut count = 0;
         loop {
             let header: BlockTreePhys = read_record(&queue)?;
@@ -192,13 +207,7 @@ impl Dsl {
         }
     }
 
-    fn free_first_tree(
-        &self,
-        tx: &Tx,
-        queue: &Arc<Object>,
-        index: u64,
-        limit: u64,
-    ) -> Result<u64> {
+    fn free_first_tree(&self, tx: &Tx, queue: &Arc<Object>, index: u64, limit: u64) -> Result<u64> {
         let mut bytes = [0; BlockTreeEntry::SIZE];
         queue.read(BlockTreeEntry::offset(index), &mut bytes)?;
         let mut entry = BlockTreeEntry::decode_padded(&bytes, base::ByteOrder::NATIVE);
@@ -236,7 +245,9 @@ impl Dsl {
 
     fn drop_queue(&self, tx: &Tx, queue: &Arc<Object>) -> Result<()> {
         self.mos.directory()?.remove(tx, keys::BPTREE.as_bytes())?;
-        self.mos.services.change_references(tx, &features::ASYNC_DESTROY, -1)?;
+        self.mos
+            .services
+            .change_references(tx, &features::ASYNC_DESTROY, -1)?;
         self.mos.free(tx, queue.id())
     }
 

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use base::lock::{LockClass, Mutex, rank};
 use base::ObjectId;
+use base::lock::{LockClass, Mutex, rank};
 use dmu::ObjectSet;
 use format::config::directory as keys;
 use format::dsl::hidden;
@@ -75,7 +75,13 @@ impl Dsl {
             .directory_word(keys::ROOT_DATASET)?
             .ok_or_else(|| DslError::damaged(keys::OBJECT, "no root dataset"))?;
         let objects_max = options.objects_max;
-        Ok(Self::assemble(mos, ObjectId(root), options.engine, options.name, objects_max))
+        Ok(Self::assemble(
+            mos,
+            ObjectId(root),
+            options.engine,
+            options.name,
+            objects_max,
+        ))
     }
 
     pub(crate) fn assemble(
@@ -178,8 +184,9 @@ impl Dsl {
         }
         let mut directory = self.root_directory()?;
         for component in components {
-            directory =
-                directory.child(component)?.ok_or_else(|| DslError::not_found(path))?;
+            directory = directory
+                .child(component)?
+                .ok_or_else(|| DslError::not_found(path))?;
         }
         Ok(directory)
     }
@@ -190,7 +197,8 @@ impl Dsl {
     }
 
     pub(crate) fn required_hidden(&self, name: &'static str) -> Result<Arc<Directory>> {
-        self.hidden_directory(name)?.ok_or_else(|| DslError::not_found(name))
+        self.hidden_directory(name)?
+            .ok_or_else(|| DslError::not_found(name))
     }
 
     /// The snapshot that file systems and volumes descend from that are no clones; none in pools
@@ -199,8 +207,12 @@ impl Dsl {
     /// # Errors
     /// It cannot be read.
     pub fn origin_snapshot(&self) -> Result<Option<ObjectId>> {
-        let Some(directory) = self.hidden_directory(hidden::ORIGIN)? else { return Ok(None) };
-        let Some(head) = directory.head()? else { return Ok(None) };
+        let Some(directory) = self.hidden_directory(hidden::ORIGIN)? else {
+            return Ok(None);
+        };
+        let Some(head) = directory.head()? else {
+            return Ok(None);
+        };
         let previous = head.phys()?.previous_snapshot;
         Ok((previous.0 != 0).then_some(previous))
     }
@@ -268,8 +280,10 @@ impl Dsl {
 }
 
 pub(crate) fn parse(full_name: &str) -> Result<Target<'_>> {
-    name::parse(full_name)
-        .map_err(|problem| DslError::BadName { name: full_name.to_owned(), problem })
+    name::parse(full_name).map_err(|problem| DslError::BadName {
+        name: full_name.to_owned(),
+        problem,
+    })
 }
 
 impl std::fmt::Debug for Dsl {

@@ -37,13 +37,16 @@ pub(crate) fn remove(directory: &Arc<Directory>, tx: &Tx) -> Result<()> {
     if let Some(id) = take(directory, tx)? {
         let mos = &directory.dsl.mos;
         Deadlist::open(mos, id)?.destroy(tx)?;
-        mos.services.change_references(tx, &features::LIVELIST, -1)?;
+        mos.services
+            .change_references(tx, &features::LIVELIST, -1)?;
     }
     Ok(())
 }
 
 fn take(directory: &Arc<Directory>, tx: &Tx) -> Result<Option<ObjectId>> {
-    let Some(id) = directory.livelist()? else { return Ok(None) };
+    let Some(id) = directory.livelist()? else {
+        return Ok(None);
+    };
     let zap = directory.dsl.mos.zapify(tx, &directory.object)?;
     zap.remove(tx, key::LIVELIST.as_bytes())?;
     Ok(Some(id))
@@ -58,7 +61,9 @@ pub(crate) fn record(
     freed: &[BlockPointer],
 ) -> Result<()> {
     let directory = head.directory();
-    let Some(id) = directory.livelist()? else { return Ok(()) };
+    let Some(id) = directory.livelist()? else {
+        return Ok(());
+    };
     let list = Deadlist::open(&directory.dsl.mos, id)?;
     if !allocated.is_empty() || !freed.is_empty() {
         let begin_part = match list.entries()?.last_key_value() {
@@ -85,14 +90,18 @@ pub(crate) fn record(
 /// Hands the livelist of a clone that is being destroyed to the background; false when it has
 /// none.
 pub(crate) fn delete(directory: &Arc<Directory>, tx: &Tx) -> Result<bool> {
-    let Some(id) = take(directory, tx)? else { return Ok(false) };
+    let Some(id) = take(directory, tx)? else {
+        return Ok(false);
+    };
     let mos = &directory.dsl.mos;
     let pool = mos.directory()?;
     let zap = match pool.lookup(keys::DELETED_CLONES.as_bytes())? {
         Some(zap) => mos.zap(ObjectId(zap))?,
         None => {
-            let options =
-                CreateZap { object_type: ObjectType::OTN_ZAP_METADATA, ..CreateZap::default() };
+            let options = CreateZap {
+                object_type: ObjectType::OTN_ZAP_METADATA,
+                ..CreateZap::default()
+            };
             let zap = Zap::create(&mos.set, tx, &options)?;
             pool.add(tx, keys::DELETED_CLONES.as_bytes(), zap.object().id().0)?;
             zap
@@ -106,7 +115,9 @@ pub(crate) fn delete(directory: &Arc<Directory>, tx: &Tx) -> Result<bool> {
 pub(crate) fn free_one(dsl: &Dsl, tx: &Tx) -> Result<()> {
     let mos = &dsl.mos;
     let pool = mos.directory()?;
-    let Some(zap_id) = pool.lookup(keys::DELETED_CLONES.as_bytes())? else { return Ok(()) };
+    let Some(zap_id) = pool.lookup(keys::DELETED_CLONES.as_bytes())? else {
+        return Ok(());
+    };
     let zap = mos.zap(ObjectId(zap_id))?;
     let Some(entry) = zap.cursor(0).next_entry()? else {
         pool.remove(tx, keys::DELETED_CLONES.as_bytes())?;
@@ -119,7 +130,8 @@ pub(crate) fn free_one(dsl: &Dsl, tx: &Tx) -> Result<()> {
     if list.entries()?.is_empty() {
         list.destroy(tx)?;
         zap.remove(tx, &entry.name)?;
-        mos.services.change_references(tx, &features::LIVELIST, -1)?;
+        mos.services
+            .change_references(tx, &features::LIVELIST, -1)?;
         if zap.is_empty()? {
             pool.remove(tx, keys::DELETED_CLONES.as_bytes())?;
             mos.free(tx, ObjectId(zap_id))?;
@@ -143,7 +155,10 @@ fn free_part(dsl: &Dsl, tx: &Tx, list: &Deadlist, key: Txg, part: ObjectId) -> R
         *count += if freed { -1 } else { 1 };
         Ok(())
     })?;
-    let mut blocks: Vec<_> = live.into_iter().filter(|(_, (count, _))| *count > 0).collect();
+    let mut blocks: Vec<_> = live
+        .into_iter()
+        .filter(|(_, (count, _))| *count > 0)
+        .collect();
     blocks.sort_unstable_by_key(|(key, _)| *key);
     let store = dsl.mos.store.as_ref();
     let mut sizes = Sizes::ZERO;

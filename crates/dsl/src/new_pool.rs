@@ -43,16 +43,23 @@ impl Dsl {
         let tx = Tx::syncing(pass.txg);
         let mos = Mos::new(options.mos, options.services);
         let root = directory_object(&mos, &tx, ObjectId(0))?;
-        mos.directory()?.add(&tx, keys::ROOT_DATASET.as_bytes(), root.0)?;
+        mos.directory()?
+            .add(&tx, keys::ROOT_DATASET.as_bytes(), root.0)?;
         let objects_max = options.objects_max;
         let dsl = Self::assemble(mos, root, options.engine, options.name, objects_max);
         create_directory(&dsl, &tx, root, hidden::MOS)?;
         create_directory(&dsl, &tx, root, hidden::FREE)?;
         let free = Bpobj::create(&dsl.mos, &tx, BpobjPhys::BLOCK_SIZE)?;
-        dsl.mos.directory()?.add(&tx, keys::FREE_BPOBJ.as_bytes(), free.id().0)?;
+        dsl.mos
+            .directory()?
+            .add(&tx, keys::FREE_BPOBJ.as_bytes(), free.id().0)?;
         let origin = create_directory(&dsl, &tx, root, hidden::ORIGIN)?;
         let head = create_head(&dsl, &tx, &origin, None)?;
-        let context = TaskContext { dsl: &dsl, tx: &tx, pass };
+        let context = TaskContext {
+            dsl: &dsl,
+            tx: &tx,
+            pass,
+        };
         take_snapshot(&context, &head, hidden::ORIGIN)?;
         Ok(dsl)
     }
@@ -67,9 +74,16 @@ impl Dsl {
         pass: &SyncPass<'_>,
     ) -> Result<Arc<Dataset>> {
         let tx = Tx::syncing(pass.txg);
-        let context = TaskContext { dsl: self, tx: &tx, pass };
+        let context = TaskContext {
+            dsl: self,
+            tx: &tx,
+            pass,
+        };
         let directory = self.root_directory()?;
-        let origin = self.origin_snapshot()?.map(|id| self.dataset_by_id(id)).transpose()?;
+        let origin = self
+            .origin_snapshot()?
+            .map(|id| self.dataset_by_id(id))
+            .transpose()?;
         let dataset = create_head(self, &tx, &directory, origin.as_ref())?;
         if new.case_insensitive {
             let flag = format::dsl::DatasetPhys::FLAG_CASE_INSENSITIVE;

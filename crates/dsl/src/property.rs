@@ -6,7 +6,6 @@
 mod set;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use base::lock::{LockClass, Mutex, rank};
 use dmu::Zap;
@@ -18,8 +17,8 @@ use crate::directory::Directory;
 use crate::error::Result;
 use crate::policy::StoragePolicy;
 
-pub(crate) use set::{set_local, set_snapshot_local};
 pub use set::{PropertyChange, SetProperties};
+pub(crate) use set::{set_local, set_snapshot_local};
 
 static EFFECTIVE: LockClass = LockClass::new("dsl.effective", rank::DSL + 35);
 
@@ -87,12 +86,18 @@ pub(crate) struct EffectiveCache {
 
 impl EffectiveCache {
     pub(crate) fn new() -> Self {
-        Self { inner: Mutex::new(&EFFECTIVE, (0, BTreeMap::new(), None)) }
+        Self {
+            inner: Mutex::new(&EFFECTIVE, (0, BTreeMap::new(), None)),
+        }
     }
 
     fn get(&self, stamp: u64, name: &str) -> Option<Effective> {
         let inner = self.inner.lock();
-        if inner.0 == stamp { inner.1.get(name).cloned() } else { None }
+        if inner.0 == stamp {
+            inner.1.get(name).cloned()
+        } else {
+            None
+        }
     }
 
     fn put(&self, stamp: u64, name: &str, value: &Effective) {
@@ -134,8 +139,11 @@ fn stored(zap: &Zap, name: &str) -> Result<Stored> {
         Some(known) => Some(known),
         None => value("")?,
     };
-    let received =
-        if value(suffix::INHERIT)?.is_some() { None } else { value(suffix::RECEIVED)? };
+    let received = if value(suffix::INHERIT)?.is_some() {
+        None
+    } else {
+        value(suffix::RECEIVED)?
+    };
     Ok(Stored { local, received })
 }
 
@@ -166,11 +174,15 @@ impl Directory {
         if !inheritable {
             return Ok(None);
         }
-        let Some(parent) = self.parent() else { return Ok(None) };
-        Ok(parent.property(name, true)?.map(|(value, source)| match source {
-            Source::Inherited(from) => (value, Source::Inherited(from)),
-            Source::Local | Source::Received => (value, Source::Inherited(parent.name())),
-        }))
+        let Some(parent) = self.parent() else {
+            return Ok(None);
+        };
+        Ok(parent
+            .property(name, true)?
+            .map(|(value, source)| match source {
+                Source::Inherited(from) => (value, Source::Inherited(from)),
+                Source::Local | Source::Received => (value, Source::Inherited(parent.name())),
+            }))
     }
 
     /// A number property's effective value, or `default`.
@@ -179,7 +191,9 @@ impl Directory {
     /// As [`Directory::property`].
     pub fn number_property(&self, name: &str, inheritable: bool, default: u64) -> Result<u64> {
         let value = self.property(name, inheritable)?;
-        Ok(value.and_then(|(value, _)| value.number()).unwrap_or(default))
+        Ok(value
+            .and_then(|(value, _)| value.number())
+            .unwrap_or(default))
     }
 
     /// How blocks of the head are stored.
@@ -232,12 +246,14 @@ fn list(zap: &Zap) -> Result<Vec<StoredProperty>> {
             Some(at) => key.split_at(at),
             None => (key.as_str(), ""),
         };
-        let property = names.entry(name.to_owned()).or_insert_with(|| StoredProperty {
-            name: name.to_owned(),
-            local: None,
-            received: None,
-            inherits: false,
-        });
+        let property = names
+            .entry(name.to_owned())
+            .or_insert_with(|| StoredProperty {
+                name: name.to_owned(),
+                local: None,
+                received: None,
+                inherits: false,
+            });
         let value = zap.lookup_value(&entry.name)?;
         let value = value.as_ref().and_then(PropertyValue::from_stored);
         match ending {
@@ -274,10 +290,12 @@ impl Dataset {
         if !inheritable {
             return Ok(None);
         }
-        Ok(directory.property(name, true)?.map(|(value, source)| match source {
-            Source::Inherited(from) => (value, Source::Inherited(from)),
-            Source::Local | Source::Received => (value, Source::Inherited(directory.name())),
-        }))
+        Ok(directory
+            .property(name, true)?
+            .map(|(value, source)| match source {
+                Source::Inherited(from) => (value, Source::Inherited(from)),
+                Source::Local | Source::Received => (value, Source::Inherited(directory.name())),
+            }))
     }
 
     /// A number property's effective value, or `default`.
@@ -286,7 +304,9 @@ impl Dataset {
     /// As [`Dataset::property`].
     pub fn number_property(&self, name: &str, inheritable: bool, default: u64) -> Result<u64> {
         let value = self.property(name, inheritable)?;
-        Ok(value.and_then(|(value, _)| value.number()).unwrap_or(default))
+        Ok(value
+            .and_then(|(value, _)| value.number())
+            .unwrap_or(default))
     }
 
     /// All values stored at this dataset.
@@ -297,12 +317,16 @@ impl Dataset {
         if !self.is_snapshot() {
             return self.directory().stored_properties();
         }
-        self.property_zap()?.map_or_else(|| Ok(Vec::new()), |zap| list(&zap))
+        self.property_zap()?
+            .map_or_else(|| Ok(Vec::new()), |zap| list(&zap))
     }
 
     fn property_zap(&self) -> Result<Option<Zap>> {
         let id = self.phys()?.properties;
-        if id.0 == 0 { Ok(None) } else { self.dsl().mos.zap(id).map(Some) }
+        if id.0 == 0 {
+            Ok(None)
+        } else {
+            self.dsl().mos.zap(id).map(Some)
+        }
     }
 }
-

@@ -13,7 +13,9 @@ pub(crate) struct Registry<T> {
 
 impl<T> Registry<T> {
     pub(crate) fn new(class: &'static LockClass) -> Self {
-        Self { table: Mutex::new(class, BTreeMap::new()) }
+        Self {
+            table: Mutex::new(class, BTreeMap::new()),
+        }
     }
 
     pub(crate) fn get(&self, id: ObjectId) -> Option<Arc<T>> {
@@ -37,10 +39,5 @@ impl<T> Registry<T> {
 
     pub(crate) fn forget(&self, id: ObjectId) {
         self.table.lock().remove(&id);
-    }
-
-    /// All that live.
-    pub(crate) fn live(&self) -> Vec<Arc<T>> {
-        self.table.lock().values().filter_map(Weak::upgrade).collect()
     }
 }

@@ -13,7 +13,7 @@ use format::{BlockPointer, features};
 
 use crate::error::Result;
 use crate::layer::Dsl;
-use crate::services::{Services, SyncPass};
+use crate::services::SyncPass;
 use crate::sizes::Sizes;
 
 /// Charges blocks of the pool's own object set, and frees what dies.
@@ -105,7 +105,11 @@ impl Dsl {
         }
         let writer = pass.writers.writer(None);
         let store = self.mos.store.as_ref();
-        let accounting = MosAccounting { dsl: self, store, txg: pass.txg };
+        let accounting = MosAccounting {
+            dsl: self,
+            store,
+            txg: pass.txg,
+        };
         let root = self.mos.set.sync(&SyncContext {
             txg: pass.txg,
             writer: &*writer,

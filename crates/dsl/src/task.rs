@@ -94,7 +94,9 @@ pub(crate) struct TaskQueue {
 
 impl TaskQueue {
     pub(crate) fn new() -> Self {
-        Self { slots: Mutex::new(&TASKS, Default::default()) }
+        Self {
+            slots: Mutex::new(&TASKS, Default::default()),
+        }
     }
 
     pub(crate) fn is_empty(&self, txg: Txg) -> bool {
@@ -113,7 +115,10 @@ impl Dsl {
         let answer: Answer<T::Output> = Arc::new(Mutex::new(&ANSWER, None));
         let hold = engine.hold()?;
         let txg = hold.txg();
-        let queued = Queued { task, answer: Arc::clone(&answer) };
+        let queued = Queued {
+            task,
+            answer: Arc::clone(&answer),
+        };
         self.tasks.slots.lock()[txg.slot()].push(Box::new(queued));
         drop(hold);
         engine.wait_synced(Some(txg))?;
@@ -130,7 +135,11 @@ impl Dsl {
         let tasks = std::mem::take(&mut self.tasks.slots.lock()[pass.txg.slot()]);
         let any = !tasks.is_empty();
         let tx = Tx::syncing(pass.txg);
-        let context = TaskContext { dsl: self, tx: &tx, pass };
+        let context = TaskContext {
+            dsl: self,
+            tx: &tx,
+            pass,
+        };
         for mut task in tasks {
             task.run(&context)?;
         }
@@ -147,7 +156,11 @@ impl Dsl {
         pass: &SyncPass<'_>,
     ) -> Result<T::Output> {
         let tx = Tx::syncing(pass.txg);
-        let context = TaskContext { dsl: self, tx: &tx, pass };
+        let context = TaskContext {
+            dsl: self,
+            tx: &tx,
+            pass,
+        };
         task.check(&context)?;
         let done = task.apply(&context)?;
         self.new_stamp();

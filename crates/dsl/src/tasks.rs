@@ -12,13 +12,13 @@ mod snapshot;
 pub use bookmark::{CreateBookmark, DestroyBookmark};
 pub use create::{Clone, CreateDataset, Populate};
 pub(crate) use create::{create_directory, create_head, directory_object, fill};
-pub(crate) use snapshot::take as take_snapshot;
 pub use destroy::{DestroyHead, DestroySnapshots};
 pub use hold::{Hold, Release};
 pub use promote::Promote;
 pub use rename::{Rename, RenameSnapshot};
 pub use rollback::Rollback;
 pub use snapshot::Snapshot;
+pub(crate) use snapshot::take as take_snapshot;
 
 use std::sync::Arc;
 
@@ -40,14 +40,20 @@ pub(crate) fn new_zap(
     object_type: ObjectType,
     normalization: u64,
 ) -> Result<Zap> {
-    let options = CreateZap { object_type, normalization, ..CreateZap::default() };
+    let options = CreateZap {
+        object_type,
+        normalization,
+        ..CreateZap::default()
+    };
     Ok(Zap::create(&mos.set, tx, &options)?)
 }
 
 /// Splits the path of a new dataset into its parent and its last component.
 pub(crate) fn split_path(path: &str) -> Result<(&str, &str)> {
-    crate::name::check_path(path)
-        .map_err(|problem| DslError::BadName { name: path.to_owned(), problem })?;
+    crate::name::check_path(path).map_err(|problem| DslError::BadName {
+        name: path.to_owned(),
+        problem,
+    })?;
     path.rsplit_once('/').ok_or_else(|| DslError::exists(path))
 }
 
@@ -68,7 +74,9 @@ pub(crate) fn note_snapshots_changed(dsl: &Dsl, tx: &Tx, directory: &Arc<Directo
 pub(crate) fn change_count(tx: &Tx, from: &Arc<Directory>, key: &str, by: i64) -> Result<()> {
     let mut current = Some(Arc::clone(from));
     while let Some(directory) = current {
-        let Some(count) = directory.extra_word(key)? else { break };
+        let Some(count) = directory.extra_word(key)? else {
+            break;
+        };
         let zap = directory.dsl.mos.zapify(tx, &directory.object)?;
         zap.update(tx, key.as_bytes(), count.saturating_add_signed(by))?;
         current = directory.parent();
@@ -85,10 +93,14 @@ pub(crate) fn check_limit(
 ) -> Result<()> {
     let mut current = Some(Arc::clone(from));
     while let Some(directory) = current {
-        let Some(count) = directory.extra_word(key)? else { break };
+        let Some(count) = directory.extra_word(key)? else {
+            break;
+        };
         let limit = directory.number_property(limit_property, false, u64::MAX)?;
         if count.saturating_add(more) > limit {
-            return Err(DslError::Quota { name: directory.name() });
+            return Err(DslError::Quota {
+                name: directory.name(),
+            });
         }
         current = directory.parent();
     }

@@ -7,7 +7,7 @@ mod chain;
 mod header;
 mod record;
 
-pub use chain::{ChainElement, ChainForm, Identity};
+pub use chain::{ChainElement, ChainForm, Identity, RecordRange};
 pub use header::LogHeader;
 pub use record::{
     AclFields, Body, CloneRangeFields, CreateAclFields, CreateFields, DirectoryFields,

@@ -12,8 +12,8 @@ use format::BlockPointer;
 use format::block_pointer::Dva;
 use millpond_dmu::{BlockAccounting, BlockError, BlockStore, BlockWrite, BlockWriter, Place};
 use pipeline::{
-    Allocation, AllocationError, AllocationRequest, Allocator, Bookmark, Granularity, Pipeline, PipelineConfig,
-    ReadRequest, WritePolicy, WriteRequest,
+    Allocation, AllocationError, AllocationRequest, Allocator, Bookmark, Granularity, Pipeline,
+    PipelineConfig, ReadRequest, WritePolicy, WriteRequest,
 };
 use sys::Buffer;
 use vdev::{Leaf, LeafConfig, Node, Top, TopConfig, VdevTree, WriteGroup};
@@ -75,7 +75,10 @@ pub fn pipeline(path: &Path, access: Access, ashift: u32) -> Arc<Pipeline> {
     });
     let mut config = PipelineConfig::new(tree, allocator);
     config.cache_bytes = 512 << 20;
-    config.granularity = Granularity { smallest: 1 << ashift, unit: 1 << ashift };
+    config.granularity = Granularity {
+        smallest: 1 << ashift,
+        unit: 1 << ashift,
+    };
     Arc::new(Pipeline::new(config))
 }
 

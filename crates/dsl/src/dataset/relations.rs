@@ -48,7 +48,9 @@ impl Dataset {
             None => Ok(None),
             Some(found) => {
                 let stored = name_of(&found.name);
-                self.dsl.snapshot_by_id(ObjectId(found.value), &stored).map(Some)
+                self.dsl
+                    .snapshot_by_id(ObjectId(found.value), &stored)
+                    .map(Some)
             }
         }
     }
@@ -84,7 +86,11 @@ impl Dataset {
     /// It cannot be read.
     pub fn previous(&self) -> Result<Option<Arc<Self>>> {
         let previous = self.phys()?.previous_snapshot;
-        if previous.0 == 0 { Ok(None) } else { self.dsl.dataset_by_id(previous).map(Some) }
+        if previous.0 == 0 {
+            Ok(None)
+        } else {
+            self.dsl.dataset_by_id(previous).map(Some)
+        }
     }
 
     /// The latest snapshot of this head; none when it has no snapshot of its own.
@@ -106,7 +112,11 @@ impl Dataset {
     /// It cannot be read.
     pub fn next(&self) -> Result<Option<Arc<Self>>> {
         let next = self.phys()?.next_snapshot;
-        if next.0 == 0 { Ok(None) } else { self.dsl.dataset_by_id(next).map(Some) }
+        if next.0 == 0 {
+            Ok(None)
+        } else {
+            self.dsl.dataset_by_id(next).map(Some)
+        }
     }
 
     /// The successors of this snapshot in clones: each clone's oldest snapshot, or its head.
@@ -116,8 +126,12 @@ impl Dataset {
             return Ok(Vec::new());
         }
         let entries = self.dsl.mos.zap(zap)?.entries()?;
-        let numbers = entries.iter().filter_map(|entry| parse_integer_key(&entry.name));
-        numbers.map(|number| self.dsl.dataset_by_id(ObjectId(number))).collect()
+        let numbers = entries
+            .iter()
+            .filter_map(|entry| parse_integer_key(&entry.name));
+        numbers
+            .map(|number| self.dsl.dataset_by_id(ObjectId(number)))
+            .collect()
     }
 
     /// The names of the clones of this snapshot, in order.
@@ -126,7 +140,10 @@ impl Dataset {
     /// A clone cannot be read.
     pub fn clone_names(&self) -> Result<Vec<String>> {
         let clones = self.next_clones()?;
-        let mut names: Vec<_> = clones.iter().map(|clone| clone.directory().name()).collect();
+        let mut names: Vec<_> = clones
+            .iter()
+            .map(|clone| clone.directory().name())
+            .collect();
         names.sort();
         Ok(names)
     }
@@ -143,7 +160,10 @@ impl Dataset {
         let entries = self.dsl.mos.zap(zap)?.entries()?;
         let mut holds: Vec<_> = entries
             .iter()
-            .map(|entry| Hold { tag: name_of(&entry.name), time: entry.value })
+            .map(|entry| Hold {
+                tag: name_of(&entry.name),
+                time: entry.value,
+            })
             .collect();
         holds.sort_by(|one, other| one.tag.cmp(&other.tag));
         Ok(holds)
@@ -154,14 +174,21 @@ impl Dataset {
     /// # Errors
     /// They cannot be read.
     pub fn bookmarks(&self) -> Result<Vec<Bookmark>> {
-        let Some(zap) = self.bookmark_zap()? else { return Ok(Vec::new()) };
+        let Some(zap) = self.bookmark_zap()? else {
+            return Ok(Vec::new());
+        };
         let mut found = Vec::new();
         for entry in zap.entries()? {
             let value = zap.lookup_value(&entry.name)?;
             let words = value.map(|value| value.to_words()).unwrap_or_default();
-            let phys = BookmarkPhys::from_words(&words)
-                .map_err(|source| DslError::Format { object: zap.object().id(), source })?;
-            found.push(Bookmark { name: name_of(&entry.name), phys });
+            let phys = BookmarkPhys::from_words(&words).map_err(|source| DslError::Format {
+                object: zap.object().id(),
+                source,
+            })?;
+            found.push(Bookmark {
+                name: name_of(&entry.name),
+                phys,
+            });
         }
         found.sort_by(|one, other| {
             (one.phys.creation_txg, &one.name).cmp(&(other.phys.creation_txg, &other.name))
@@ -174,7 +201,10 @@ impl Dataset {
     /// # Errors
     /// The bookmarks cannot be read.
     pub fn bookmark(&self, name: &str) -> Result<Option<Bookmark>> {
-        Ok(self.bookmarks()?.into_iter().find(|bookmark| bookmark.name == name))
+        Ok(self
+            .bookmarks()?
+            .into_iter()
+            .find(|bookmark| bookmark.name == name))
     }
 
     /// Whether this snapshot is `other` or older than it in `other`'s ancestry.

@@ -110,7 +110,11 @@ impl Dataset {
     }
 
     fn deadlist_sizes(&self) -> Result<Sizes> {
-        if self.phys()?.deadlist.0 == 0 { Ok(Sizes::ZERO) } else { self.deadlist()?.sizes() }
+        if self.phys()?.deadlist.0 == 0 {
+            Ok(Sizes::ZERO)
+        } else {
+            self.deadlist()?.sizes()
+        }
     }
 
     fn written_since_previous(&self) -> Result<u64> {
@@ -165,7 +169,14 @@ impl Dataset {
         let reservation = self.ref_reservation()?;
         let delta = Self::beyond_reservation(unique_before, unique_change, reservation);
         let directory = self.directory();
-        directory.charge(tx, UsedBy::Head, Sizes { used: delta, ..sizes })?;
+        directory.charge(
+            tx,
+            UsedBy::Head,
+            Sizes {
+                used: delta,
+                ..sizes
+            },
+        )?;
         let covered = sizes.used.wrapping_sub(delta);
         directory.transfer(tx, covered, UsedBy::RefReservation, UsedBy::Head)
     }

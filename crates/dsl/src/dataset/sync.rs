@@ -31,8 +31,10 @@ struct Sums {
 impl Sums {
     fn add(&self, sizes: Sizes) {
         self.used.fetch_add(sizes.used, Ordering::Relaxed);
-        self.compressed.fetch_add(sizes.compressed, Ordering::Relaxed);
-        self.uncompressed.fetch_add(sizes.uncompressed, Ordering::Relaxed);
+        self.compressed
+            .fetch_add(sizes.compressed, Ordering::Relaxed);
+        self.uncompressed
+            .fetch_add(sizes.uncompressed, Ordering::Relaxed);
     }
 
     fn get(&self) -> Sizes {
@@ -100,7 +102,9 @@ impl<'a> HeadAccounting<'a> {
 
     fn notes_for_livelist(&self, pointer: &BlockPointer) -> bool {
         !pointer.is_embedded()
-            && self.livelist_after.is_some_and(|origin| pointer.birth() > origin)
+            && self
+                .livelist_after
+                .is_some_and(|origin| pointer.birth() > origin)
     }
 
     fn note_features(&self, pointer: &BlockPointer) {
@@ -154,7 +158,10 @@ impl BlockAccounting for HeadAccounting<'_> {
             return;
         }
         self.unique.add(-sizes);
-        if self.bookmarked_until.is_some_and(|until| pointer.birth() <= until) {
+        if self
+            .bookmarked_until
+            .is_some_and(|until| pointer.birth() <= until)
+        {
             self.kept.lock().bookmarked.push(*pointer);
         }
         if pointer.is_embedded() {
@@ -174,7 +181,9 @@ impl Dataset {
     /// # Errors
     /// A block cannot be read or written: the txg must not complete then.
     pub(crate) fn sync(self: &Arc<Self>, pass: &SyncPass<'_>) -> Result<bool> {
-        let Some(object_set) = self.open_object_set() else { return Ok(false) };
+        let Some(object_set) = self.open_object_set() else {
+            return Ok(false);
+        };
         if !object_set.is_dirty(pass.txg) {
             return Ok(false);
         }
@@ -266,7 +275,8 @@ impl Dataset {
             .filter(|pointer| pointer.birth() > origin_txg)
             .map(|pointer| Sizes::of(store, pointer))
             .sum();
-        self.directory().transfer(tx, moved.used, UsedBy::Head, UsedBy::Snapshots)?;
+        self.directory()
+            .transfer(tx, moved.used, UsedBy::Head, UsedBy::Snapshots)?;
         let previous = self
             .previous()?
             .ok_or_else(|| DslError::damaged(self.id(), "a dead block without a snapshot"))?;
@@ -300,7 +310,10 @@ impl Dataset {
             if let Some(zap) = self.extra()? {
                 zap.remove(tx, feature.feature().guid.as_bytes())?;
             }
-            self.dsl.mos.services.change_references(tx, feature.feature(), -1)?;
+            self.dsl
+                .mos
+                .services
+                .change_references(tx, feature.feature(), -1)?;
         }
         Ok(())
     }

@@ -66,10 +66,18 @@ impl Directory {
         let phys = self.phys()?;
         let unused_reservation = phys.reserved.saturating_sub(phys.used_bytes);
         let above = match self.parent() {
-            None => self.dsl.services().usable_bytes(class).saturating_sub(phys.used_bytes),
+            None => self
+                .dsl
+                .services()
+                .usable_bytes(class)
+                .saturating_sub(phys.used_bytes),
             Some(parent) => parent.available(class)?.saturating_add(unused_reservation),
         };
-        let quota = if phys.quota == 0 { u64::MAX } else { phys.quota };
+        let quota = if phys.quota == 0 {
+            u64::MAX
+        } else {
+            phys.quota
+        };
         Ok(above.min(quota.saturating_sub(phys.used_bytes)))
     }
 
@@ -84,10 +92,22 @@ impl Directory {
             change(&mut phys.compressed_bytes, sizes.compressed);
             change(&mut phys.uncompressed_bytes, sizes.uncompressed);
             add(phys, by, sizes.used);
-            phys.used_bytes.max(phys.reserved).wrapping_sub(before).cast_signed()
+            phys.used_bytes
+                .max(phys.reserved)
+                .wrapping_sub(before)
+                .cast_signed()
         })?;
-        let Some(parent) = self.parent() else { return Ok(()) };
-        parent.charge(tx, UsedBy::Children, Sizes { used: passed, ..sizes })?;
+        let Some(parent) = self.parent() else {
+            return Ok(());
+        };
+        parent.charge(
+            tx,
+            UsedBy::Children,
+            Sizes {
+                used: passed,
+                ..sizes
+            },
+        )?;
         parent.transfer(
             tx,
             sizes.used.wrapping_sub(passed),
@@ -118,10 +138,22 @@ impl Directory {
         let delta = self.change(tx, |phys| {
             let before = phys.used_bytes.max(phys.reserved);
             phys.reserved = reserved;
-            phys.used_bytes.max(reserved).wrapping_sub(before).cast_signed()
+            phys.used_bytes
+                .max(reserved)
+                .wrapping_sub(before)
+                .cast_signed()
         })?;
-        let Some(parent) = self.parent() else { return Ok(()) };
-        parent.charge(tx, UsedBy::ChildReservations, Sizes { used: delta, ..Sizes::ZERO })
+        let Some(parent) = self.parent() else {
+            return Ok(());
+        };
+        parent.charge(
+            tx,
+            UsedBy::ChildReservations,
+            Sizes {
+                used: delta,
+                ..Sizes::ZERO
+            },
+        )
     }
 
     /// Sets the quota.

@@ -55,21 +55,34 @@ impl Spot {
     fn extent(self) -> Extent {
         if self.block == SPILL_BLOCK {
             let at = (self.object, SPILL_BLOCK);
-            return Extent { first: at, last: at, level: 0 };
+            return Extent {
+                first: at,
+                last: at,
+                level: 0,
+            };
         }
         let shift = u32::from(self.level) * self.entries_shift;
         let first = shift_up(self.block, shift);
         let last = shift_up(self.block.saturating_add(1), shift).saturating_sub(1);
         if self.object != 0 {
             let level = u32::from(self.level);
-            return Extent { first: (self.object, first), last: (self.object, last), level };
+            return Extent {
+                first: (self.object, first),
+                last: (self.object, last),
+                level,
+            };
         }
         /// A block of dnodes stands above all blocks of its objects.
         const ABOVE_OBJECTS: u32 = 64;
         const PER_BLOCK: u64 = SLOTS_PER_BLOCK as u64;
         Extent {
             first: (first.saturating_mul(PER_BLOCK), 0),
-            last: (last.saturating_add(1).saturating_mul(PER_BLOCK).saturating_sub(1), USER),
+            last: (
+                last.saturating_add(1)
+                    .saturating_mul(PER_BLOCK)
+                    .saturating_sub(1),
+                USER,
+            ),
             level: ABOVE_OBJECTS + u32::from(self.level),
         }
     }
@@ -88,7 +101,11 @@ impl Spot {
 }
 
 fn shift_up(value: u64, shift: u32) -> u64 {
-    if shift >= u64::BITS || value > u64::MAX >> shift { u64::MAX } else { value << shift }
+    if shift >= u64::BITS || value > u64::MAX >> shift {
+        u64::MAX
+    } else {
+        value << shift
+    }
 }
 
 /// What to do with a block while the walk has not found its bookmark again.
@@ -124,7 +141,14 @@ impl<'a> TreeWalk<'a> {
         limit: u64,
     ) -> Self {
         let bookmark = (bookmark != [0; 4]).then_some(bookmark);
-        Self { store, birth, bookmark, limit, visited: 0, paused: None }
+        Self {
+            store,
+            birth,
+            bookmark,
+            limit,
+            visited: 0,
+            paused: None,
+        }
     }
 
     /// Blocks given so far.
@@ -151,8 +175,11 @@ impl<'a> TreeWalk<'a> {
 
     fn object_set(&mut self, phys: &ObjectSetPhys, free: &mut Free<'_>) -> Result<()> {
         self.dnode(&phys.meta_dnode, 0, free)?;
-        let owners =
-            [(PROJECT, &phys.project_used), (GROUP, &phys.group_used), (USER, &phys.user_used)];
+        let owners = [
+            (PROJECT, &phys.project_used),
+            (GROUP, &phys.group_used),
+            (USER, &phys.user_used),
+        ];
         for (object, dnode) in owners {
             if let Some(dnode) = dnode {
                 self.dnode(dnode, object, free)?;
@@ -166,10 +193,24 @@ impl<'a> TreeWalk<'a> {
         let entries_shift = dnode.entries_shift();
         let count = usize::from(dnode.pointer_count).min(dnode.pointers.len());
         for (block, pointer) in (0u64..).zip(&dnode.pointers[..count]) {
-            self.block(pointer, Spot { object, level, block, entries_shift }, free)?;
+            self.block(
+                pointer,
+                Spot {
+                    object,
+                    level,
+                    block,
+                    entries_shift,
+                },
+                free,
+            )?;
         }
         if let Some(spill) = &dnode.spill {
-            let spot = Spot { object, level: 0, block: SPILL_BLOCK, entries_shift };
+            let spot = Spot {
+                object,
+                level: 0,
+                block: SPILL_BLOCK,
+                entries_shift,
+            };
             self.block(spill, spot, free)?;
         }
         Ok(())
@@ -197,15 +238,20 @@ impl<'a> TreeWalk<'a> {
         if spot.level == 0 && spot.object != 0 {
             return Ok(());
         }
-        let Some(block) = self.read(pointer, spot.place()) else { return Ok(()) };
+        let Some(block) = self.read(pointer, spot.place()) else {
+            return Ok(());
+        };
         if spot.level == 0 {
             return self.dnodes(&block, spot.block, free);
         }
         for (index, bytes) in (0u64..).zip(block.chunks_exact(POINTER)) {
             let child: BlockPointer = get_at(bytes, 0, ByteOrder::NATIVE);
             let first = shift_up(spot.block, spot.entries_shift);
-            let child_spot =
-                Spot { level: spot.level - 1, block: first.saturating_add(index), ..spot };
+            let child_spot = Spot {
+                level: spot.level - 1,
+                block: first.saturating_add(index),
+                ..spot
+            };
             self.block(&child, child_spot, free)?;
         }
         Ok(())
@@ -217,7 +263,9 @@ impl<'a> TreeWalk<'a> {
             if slot == Slot::Free {
                 continue;
             }
-            let object = number.saturating_mul(PER_BLOCK).saturating_add(index as u64);
+            let object = number
+                .saturating_mul(PER_BLOCK)
+                .saturating_add(index as u64);
             let bytes = block.get(index * SLOT_SIZE..).unwrap_or(&[]);
             if let Ok(dnode) = DnodePhys::decode(bytes)
                 && object != 0
@@ -251,7 +299,9 @@ impl<'a> TreeWalk<'a> {
     }
 
     fn resume(&mut self, spot: Spot) -> Resume {
-        let Some([_, object, level, block]) = self.bookmark else { return Resume::Enter };
+        let Some([_, object, level, block]) = self.bookmark else {
+            return Resume::Enter;
+        };
         if level == u64::MAX {
             return Resume::Skip;
         }
@@ -262,16 +312,23 @@ impl<'a> TreeWalk<'a> {
         // The shift of another object's tree is not known, nor needed: its level is 0 or its
         // extent is compared by object alone.
         let level = u8::try_from(level).unwrap_or(u8::MAX);
-        let mark = Spot { object, level, block, entries_shift: spot.entries_shift }.extent();
+        let mark = Spot {
+            object,
+            level,
+            block,
+            entries_shift: spot.entries_shift,
+        }
+        .extent();
         let mine = spot.extent();
         if mine.first > mark.last {
             self.bookmark = None;
             return Resume::Enter;
         }
         let inside = mine.first >= mark.first && mine.last <= mark.last && mine.level < mark.level;
-        if mine.last < mark.first || inside { Resume::Skip } else { Resume::Enter }
+        if mine.last < mark.first || inside {
+            Resume::Skip
+        } else {
+            Resume::Enter
+        }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use dmu::{Tx, Zap};
+use format::ObjectType;
 use format::dsl::{UsedBy, property as suffix};
 use format::zap::Value;
-use format::ObjectType;
 
 use super::PropertyValue;
 use crate::dataset::{Dataset, DatasetFeature};
@@ -51,10 +51,22 @@ impl Task for SetProperties {
     type Output = ();
 
     fn space(&self) -> SpaceClass {
-        const FREES: [&str; 5] =
-            [QUOTA, RESERVATION, REF_QUOTA, REF_RESERVATION, "compression"];
-        let frees = self.changes.iter().all(|(name, _)| FREES.contains(&name.as_str()));
-        if frees { SpaceClass::ExtraReserved } else { SpaceClass::Reserved }
+        const FREES: [&str; 5] = [
+            QUOTA,
+            RESERVATION,
+            REF_QUOTA,
+            REF_RESERVATION,
+            "compression",
+        ];
+        let frees = self
+            .changes
+            .iter()
+            .all(|(name, _)| FREES.contains(&name.as_str()));
+        if frees {
+            SpaceClass::ExtraReserved
+        } else {
+            SpaceClass::Reserved
+        }
     }
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
@@ -125,15 +137,9 @@ fn check_number(dataset: &Dataset, name: &str, number: u64) -> Result<()> {
             let held = space.used_bytes.max(space.reserved);
             let more = space.used_bytes.max(number).saturating_sub(held);
             let within_quota = space.quota == 0 || number <= space.quota;
-            within_quota
-                && (more == 0
-                    || directory.parent().is_none()
-                    || more <= above(dataset)?)
+            within_quota && (more == 0 || directory.parent().is_none() || more <= above(dataset)?)
         }
-        REF_QUOTA => {
-            number == 0
-                || number >= phys.referenced_bytes.max(dataset.ref_reservation()?)
-        }
+        REF_QUOTA => number == 0 || number >= phys.referenced_bytes.max(dataset.ref_reservation()?),
         REF_RESERVATION => {
             let before = phys.unique_bytes.max(dataset.ref_reservation()?);
             let more = phys.unique_bytes.max(number).saturating_sub(before);
@@ -143,7 +149,11 @@ fn check_number(dataset: &Dataset, name: &str, number: u64) -> Result<()> {
         }
         _ => true,
     };
-    if possible { Ok(()) } else { Err(DslError::NoSpace) }
+    if possible {
+        Ok(())
+    } else {
+        Err(DslError::NoSpace)
+    }
 }
 
 /// What the parent has left.
@@ -195,11 +205,9 @@ fn put(zap: &Zap, tx: &Tx, name: &str, ending: &str, value: &Value) -> Result<()
 
 fn write_local(zap: &Zap, tx: &Tx, name: &str, value: &PropertyValue) -> Result<()> {
     remove(zap, tx, name, suffix::INHERIT)?;
-    let unknown = UNKNOWN_INDEXES
-        .iter()
-        .find(|(property, from, _)| {
-            *property == name && value.number().is_some_and(|number| number >= *from)
-        });
+    let unknown = UNKNOWN_INDEXES.iter().find(|(property, from, _)| {
+        *property == name && value.number().is_some_and(|number| number >= *from)
+    });
     match unknown {
         Some((_, _, instead)) => {
             put(zap, tx, name, "", &Value::word(*instead))?;
@@ -265,7 +273,10 @@ impl Effects {
                 let before = self.ref_reservation.saturating_sub(unique);
                 let after = dataset.ref_reservation()?.saturating_sub(unique);
                 let delta = after.wrapping_sub(before).cast_signed();
-                let sizes = Sizes { used: delta, ..Sizes::ZERO };
+                let sizes = Sizes {
+                    used: delta,
+                    ..Sizes::ZERO
+                };
                 directory.charge(tx, UsedBy::RefReservation, sizes)
             }
             "compression" | "checksum" => {
@@ -278,13 +289,7 @@ impl Effects {
 }
 
 /// Features of checksums and compressions count from the moment that the property is set.
-fn activate_for(
-    dsl: &Dsl,
-    tx: &Tx,
-    dataset: &Arc<Dataset>,
-    name: &str,
-    value: u64,
-) -> Result<()> {
+fn activate_for(dsl: &Dsl, tx: &Tx, dataset: &Arc<Dataset>, name: &str, value: u64) -> Result<()> {
     const INDEX: u64 = 0x7F;
     let feature = match (name, value & INDEX) {
         ("compression", 16) => DatasetFeature::ZstdCompress,

@@ -38,17 +38,25 @@ impl CreateBookmark {
             let found = found.ok_or_else(|| DslError::not_found(self.source.as_str()))?;
             if found.phys.redaction.0 != 0 {
                 let what = "redaction";
-                return Err(DslError::Unsupported { name: self.source.clone(), what });
+                return Err(DslError::Unsupported {
+                    name: self.source.clone(),
+                    what,
+                });
             }
             return Ok(found.phys);
         }
         let snapshot = dsl.dataset(&self.source)?;
         if !snapshot.is_snapshot() {
-            return Err(DslError::NotSnapshot { name: self.source.clone() });
+            return Err(DslError::NotSnapshot {
+                name: self.source.clone(),
+            });
         }
         if !snapshot.is_before(head)? {
             let other = self.name.clone();
-            return Err(DslError::Unrelated { name: self.source.clone(), other });
+            return Err(DslError::Unrelated {
+                name: self.source.clone(),
+                other,
+            });
         }
         let phys = snapshot.phys()?;
         let mut bookmark = BookmarkPhys {
@@ -61,8 +69,7 @@ impl CreateBookmark {
             bookmark.ivset_guid = ivset;
         }
         if dsl.services().is_enabled(&features::BOOKMARK_WRITTEN) {
-            bookmark.flags =
-                BookmarkPhys::FLAG_FREED_VALID | BookmarkPhys::FLAG_SNAPSHOT_EXISTS;
+            bookmark.flags = BookmarkPhys::FLAG_FREED_VALID | BookmarkPhys::FLAG_SNAPSHOT_EXISTS;
             bookmark.referenced_bytes = phys.referenced_bytes;
             bookmark.compressed_bytes = phys.compressed_bytes;
             bookmark.uncompressed_bytes = phys.uncompressed_bytes;
@@ -70,7 +77,10 @@ impl CreateBookmark {
                 let dead = next.deadlist()?.sizes()?;
                 change(&mut bookmark.freed_before_next, dead.used);
                 change(&mut bookmark.compressed_freed_before_next, dead.compressed);
-                change(&mut bookmark.uncompressed_freed_before_next, dead.uncompressed);
+                change(
+                    &mut bookmark.uncompressed_freed_before_next,
+                    dead.uncompressed,
+                );
             }
         }
         Ok(bookmark)
@@ -88,7 +98,9 @@ impl Task for CreateBookmark {
         let (path, short) = bookmark_parts(&self.name)?;
         let feature = &features::BOOKMARKS;
         if !context.dsl.services().is_enabled(feature) {
-            return Err(DslError::FeatureDisabled { feature: feature.name });
+            return Err(DslError::FeatureDisabled {
+                feature: feature.name,
+            });
         }
         let head = context.dsl.head(path)?;
         if head.bookmark(short)?.is_some() {
@@ -136,8 +148,11 @@ pub(super) fn zap_of(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Result<Z
         ..CreateZap::default()
     };
     let zap = Zap::create(&dsl.mos.set, tx, &options)?;
-    head.make_extra(tx)?.add(tx, key::BOOKMARKS.as_bytes(), zap.object().id().0)?;
-    dsl.mos.services.change_references(tx, &features::BOOKMARKS, 1)?;
+    head.make_extra(tx)?
+        .add(tx, key::BOOKMARKS.as_bytes(), zap.object().id().0)?;
+    dsl.mos
+        .services
+        .change_references(tx, &features::BOOKMARKS, 1)?;
     Ok(zap)
 }
 
@@ -147,7 +162,11 @@ fn is_second_form(dsl: &Dsl, phys: &BookmarkPhys) -> bool {
 
 fn value(phys: &BookmarkPhys, second_form: bool) -> Value {
     let words = phys.to_words();
-    let count = if second_form { BookmarkPhys::WORDS_V2 } else { BookmarkPhys::WORDS_V1 };
+    let count = if second_form {
+        BookmarkPhys::WORDS_V2
+    } else {
+        BookmarkPhys::WORDS_V1
+    };
     Value::words(words.get(..count).unwrap_or(&words))
 }
 
@@ -185,7 +204,9 @@ impl Task for DestroyBookmark {
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let (path, short) = bookmark_parts(&self.name)?;
         let found = context.dsl.head(path)?.bookmark(short)?;
-        found.map(drop).ok_or_else(|| DslError::not_found(self.name.as_str()))
+        found
+            .map(drop)
+            .ok_or_else(|| DslError::not_found(self.name.as_str()))
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
@@ -201,7 +222,9 @@ impl Task for DestroyBookmark {
             drop_key(&head, tx, &bookmark)?;
         }
         if zap.is_empty()? {
-            dsl.mos.services.change_references(tx, &features::BOOKMARKS, -1)?;
+            dsl.mos
+                .services
+                .change_references(tx, &features::BOOKMARKS, -1)?;
             head.make_extra(tx)?.remove(tx, key::BOOKMARKS.as_bytes())?;
             dsl.mos.free(tx, zap.object().id())?;
         }
@@ -235,7 +258,9 @@ impl Dataset {
         if dead.is_empty() {
             return Ok(());
         }
-        let Some(zap) = self.bookmark_zap()? else { return Ok(()) };
+        let Some(zap) = self.bookmark_zap()? else {
+            return Ok(());
+        };
         let previous = self.phys()?.previous_snapshot_txg;
         let store_of_blocks = self.dsl().mos.store.as_ref();
         for mut bookmark in self.bookmarks()? {
@@ -252,8 +277,14 @@ impl Dataset {
                 continue;
             }
             change(&mut bookmark.phys.freed_before_next, gained.used);
-            change(&mut bookmark.phys.compressed_freed_before_next, gained.compressed);
-            change(&mut bookmark.phys.uncompressed_freed_before_next, gained.uncompressed);
+            change(
+                &mut bookmark.phys.compressed_freed_before_next,
+                gained.compressed,
+            );
+            change(
+                &mut bookmark.phys.uncompressed_freed_before_next,
+                gained.uncompressed,
+            );
             store(&zap, tx, &bookmark)?;
         }
         Ok(())
@@ -264,7 +295,12 @@ impl Dataset {
     pub(crate) fn bookmarked_txg(&self) -> Result<Option<base::Txg>> {
         let previous = self.phys()?.previous_snapshot_txg;
         let bookmarks = self.bookmarks()?;
-        let counting = bookmarks.iter().filter(|bookmark| bookmark.phys.counts_freed());
-        Ok(counting.map(|bookmark| bookmark.phys.creation_txg).filter(|txg| *txg > previous).max())
+        let counting = bookmarks
+            .iter()
+            .filter(|bookmark| bookmark.phys.counts_freed());
+        Ok(counting
+            .map(|bookmark| bookmark.phys.creation_txg)
+            .filter(|txg| *txg > previous)
+            .max())
     }
 }

@@ -55,7 +55,10 @@ impl Task for CreateDataset {
         let (parent, component) = split_path(&self.path)?;
         let parent = dsl.directory(parent)?;
         let directory = create_directory(dsl, tx, parent.id(), component)?;
-        let origin = dsl.origin_snapshot()?.map(|id| dsl.dataset_by_id(id)).transpose()?;
+        let origin = dsl
+            .origin_snapshot()?
+            .map(|id| dsl.dataset_by_id(id))
+            .transpose()?;
         let dataset = create_head(dsl, tx, &directory, origin.as_ref())?;
         if self.case_insensitive {
             dataset.change(tx, |phys| phys.flags |= DatasetPhys::FLAG_CASE_INSENSITIVE)?;
@@ -116,7 +119,10 @@ fn check_new(dsl: &Dsl, path: &str) -> Result<()> {
     }
     if parent.depth() + 2 > DEPTH_MAX {
         let problem = crate::name::NameProblem::TooDeep;
-        return Err(DslError::BadName { name: path.to_owned(), problem });
+        return Err(DslError::BadName {
+            name: path.to_owned(),
+            problem,
+        });
     }
     check_limit(&parent, key::FILESYSTEM_COUNT, "filesystem_limit", 1)
 }
@@ -141,11 +147,16 @@ impl Task for Clone {
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let origin = context.dsl.dataset(&self.origin)?;
         if !origin.is_snapshot() {
-            return Err(DslError::NotSnapshot { name: self.origin.clone() });
+            return Err(DslError::NotSnapshot {
+                name: self.origin.clone(),
+            });
         }
         if origin.is_encrypted()? {
             let what = "encryption";
-            return Err(DslError::Unsupported { name: self.origin.clone(), what });
+            return Err(DslError::Unsupported {
+                name: self.origin.clone(),
+                what,
+            });
         }
         check_new(context.dsl, &self.path)
     }
@@ -235,14 +246,22 @@ pub(crate) fn directory_object(mos: &Mos, tx: &Tx, parent: ObjectId) -> Result<O
         phys.parent = parent;
         phys.properties = properties.object().id();
         phys.child_map = child_map.object().id();
-        phys.flags = if breakdown { DirectoryPhys::FLAG_USED_BREAKDOWN } else { 0 };
+        phys.flags = if breakdown {
+            DirectoryPhys::FLAG_USED_BREAKDOWN
+        } else {
+            0
+        };
     })?;
     Ok(object.id())
 }
 
 /// What a dataset made in this txg says that it was created in: the pool's first txg counts as 1.
 pub(super) fn creation_txg(tx: &Tx) -> Txg {
-    if tx.txg() == Txg::INITIAL { Txg(1) } else { tx.txg() }
+    if tx.txg() == Txg::INITIAL {
+        Txg(1)
+    } else {
+        tx.txg()
+    }
 }
 
 const VERSION_USED_BREAKDOWN: u64 = 13;
@@ -271,7 +290,8 @@ pub(crate) fn create_head(
         Some(origin) => {
             let head = origin.directory().head()?;
             let head = head.ok_or_else(|| DslError::damaged(origin.id(), "it has no head"))?;
-            head.deadlist()?.clone_keys(tx, origin.phys()?.creation_txg)?
+            head.deadlist()?
+                .clone_keys(tx, origin.phys()?.creation_txg)?
         }
         None => {
             // The first of all: the origin of everything. Its keys come with its snapshot.
@@ -344,11 +364,7 @@ pub(super) fn next_clones(dsl: &Dsl, tx: &Tx, origin: &Arc<Dataset>) -> Result<d
 }
 
 /// The ZAP of the heads cloned from snapshots of a directory, made when it is not there.
-pub(super) fn directory_clones(
-    dsl: &Dsl,
-    tx: &Tx,
-    directory: &Arc<Directory>,
-) -> Result<dmu::Zap> {
+pub(super) fn directory_clones(dsl: &Dsl, tx: &Tx, directory: &Arc<Directory>) -> Result<dmu::Zap> {
     let id = directory.phys()?.clones;
     if id.0 != 0 {
         return dsl.mos.zap(id);

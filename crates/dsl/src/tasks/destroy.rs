@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base::{ObjectId, Txg};
 use format::bookmark::BookmarkPhys;
 use format::dsl::{DatasetPhys, UsedBy, key};
-use format::intent_log::LogHeader;
 use format::features;
+use format::intent_log::LogHeader;
 
 use super::create::next_clones;
 use super::snapshot::snapshot_parts;
@@ -39,7 +39,10 @@ impl Task for DestroySnapshots {
             let snapshot = find(context.dsl, name)?;
             if snapshot.deadlist()?.is_legacy() {
                 let what = "a dead list of an old pool version";
-                return Err(DslError::Unsupported { name: name.clone(), what });
+                return Err(DslError::Unsupported {
+                    name: name.clone(),
+                    what,
+                });
             }
             if self.defer {
                 continue;
@@ -77,7 +80,9 @@ impl Task for DestroySnapshots {
 
 fn find(dsl: &Dsl, name: &str) -> Result<Arc<Dataset>> {
     let (path, short) = snapshot_parts(name)?;
-    dsl.head(path)?.snapshot(short)?.ok_or_else(|| DslError::not_found(name))
+    dsl.head(path)?
+        .snapshot(short)?
+        .ok_or_else(|| DslError::not_found(name))
 }
 
 /// Destroys a snapshot that has neither clones nor holds.
@@ -85,10 +90,13 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
     let (dsl, tx) = (context.dsl, context.tx);
     let name = snapshot.name()?;
     let phys = snapshot.phys()?;
-    let next = snapshot.next()?.ok_or_else(|| DslError::damaged(snapshot.id(), "no successor"))?;
+    let next = snapshot
+        .next()?
+        .ok_or_else(|| DslError::damaged(snapshot.id(), "no successor"))?;
     let directory = snapshot.directory();
-    let head =
-        directory.head()?.ok_or_else(|| DslError::damaged(directory.id(), "it has no head"))?;
+    let head = directory
+        .head()?
+        .ok_or_else(|| DslError::damaged(directory.id(), "it has no head"))?;
     context.record(&HistoryEvent {
         name: "destroy",
         dataset: &name,
@@ -107,7 +115,8 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
         remove_key_from_clones(dsl, tx, &directory.clone_heads()?, phys.creation_txg)?;
     }
     recompute_unique(context, &next, &phys, older.as_ref())?;
-    head.snapshot_names()?.remove(tx, snapshot.snapshot_name()?.as_bytes())?;
+    head.snapshot_names()?
+        .remove(tx, snapshot.snapshot_name()?.as_bytes())?;
     note_snapshots_changed(dsl, tx, &directory)?;
     if !crate::name::is_hidden(&snapshot.snapshot_name()?) {
         change_count(tx, &directory, key::SNAPSHOT_COUNT, -1)?;
@@ -129,7 +138,9 @@ fn bookmarks_lose_snapshot(
     next: &Arc<Dataset>,
     phys: &DatasetPhys,
 ) -> Result<bool> {
-    let Some(zap) = head.bookmark_zap()? else { return Ok(false) };
+    let Some(zap) = head.bookmark_zap()? else {
+        return Ok(false);
+    };
     let mut keep = false;
     let dead = next.deadlist()?;
     for mut bookmark in head.bookmarks()? {
@@ -143,8 +154,14 @@ fn bookmarks_lose_snapshot(
         if counts && txg >= phys.previous_snapshot_txg && txg < phys.creation_txg {
             let gained = dead.sizes_between(Txg(0), Some(txg))?;
             change(&mut bookmark.phys.freed_before_next, gained.used);
-            change(&mut bookmark.phys.compressed_freed_before_next, gained.compressed);
-            change(&mut bookmark.phys.uncompressed_freed_before_next, gained.uncompressed);
+            change(
+                &mut bookmark.phys.compressed_freed_before_next,
+                gained.compressed,
+            );
+            change(
+                &mut bookmark.phys.uncompressed_freed_before_next,
+                gained.uncompressed,
+            );
         } else if !own {
             continue;
         }
@@ -166,9 +183,10 @@ fn relink(
         let before = previous.phys()?;
         if before.next_snapshot == snapshot.id() {
             previous.change(tx, |phys| phys.next_snapshot = next.id())?;
-            let gained = next
-                .deadlist()?
-                .sizes_between(before.previous_snapshot_txg, Some(phys.previous_snapshot_txg))?;
+            let gained = next.deadlist()?.sizes_between(
+                before.previous_snapshot_txg,
+                Some(phys.previous_snapshot_txg),
+            )?;
             previous.change(tx, |phys| change(&mut phys.unique_bytes, gained.used))?;
         } else if before.next_clones.0 != 0 {
             let clones = next_clones(dsl, tx, &previous)?;
@@ -185,26 +203,19 @@ fn relink(
 }
 
 /// Frees what only the snapshot had: born after the one before it, dropped before the one after.
-fn free_between(
-    context: &TaskContext<'_>,
-    next: &Arc<Dataset>,
-    phys: &DatasetPhys,
-) -> Result<()> {
+fn free_between(context: &TaskContext<'_>, next: &Arc<Dataset>, phys: &DatasetPhys) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
     let later = dsl.later_frees()?;
-    let sizes = next.deadlist()?.move_to(tx, phys.previous_snapshot_txg, &later)?;
+    let sizes = next
+        .deadlist()?
+        .move_to(tx, phys.previous_snapshot_txg, &later)?;
     let directory = next.directory();
     directory.charge(tx, UsedBy::Snapshots, -sizes)?;
     dsl.charge_free(tx, sizes)
 }
 
 /// A txg that is no snapshot's any more is no key of the heads cloned after it either.
-fn remove_key_from_clones(
-    dsl: &Dsl,
-    tx: &dmu::Tx,
-    heads: &[ObjectId],
-    key: Txg,
-) -> Result<()> {
+fn remove_key_from_clones(dsl: &Dsl, tx: &dmu::Tx, heads: &[ObjectId], key: Txg) -> Result<()> {
     let mut pending: Vec<ObjectId> = heads.to_vec();
     while let Some(id) = pending.pop() {
         let clone = dsl.dataset_by_id(id)?;
@@ -226,8 +237,9 @@ fn recompute_unique(
 ) -> Result<()> {
     let tx = context.tx;
     if next.is_snapshot() {
-        let after =
-            next.next()?.ok_or_else(|| DslError::damaged(next.id(), "no successor"))?;
+        let after = next
+            .next()?
+            .ok_or_else(|| DslError::damaged(next.id(), "no successor"))?;
         let gained = after
             .deadlist()?
             .sizes_between(phys.previous_snapshot_txg, Some(phys.creation_txg))?;
@@ -250,7 +262,10 @@ fn recompute_unique(
     let before = reservation.saturating_sub(head.unique_bytes);
     let after = reservation.saturating_sub(unique);
     let delta = after.wrapping_sub(before).cast_signed();
-    let sizes = Sizes { used: delta, ..Sizes::ZERO };
+    let sizes = Sizes {
+        used: delta,
+        ..Sizes::ZERO
+    };
     next.directory().charge(tx, UsedBy::RefReservation, sizes)
 }
 
@@ -269,7 +284,9 @@ impl Task for DestroyHead {
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let directory = context.dsl.directory(&self.path)?;
-        let head = directory.head()?.ok_or_else(|| DslError::not_found(self.path.as_str()))?;
+        let head = directory
+            .head()?
+            .ok_or_else(|| DslError::not_found(self.path.as_str()))?;
         let name = || self.path.clone();
         if directory.parent().is_none() {
             return Err(DslError::busy(name()));
@@ -285,7 +302,10 @@ impl Task for DestroyHead {
             return Err(DslError::Unsupported { name: name(), what });
         }
         if directory.crypto_key()?.is_some() {
-            return Err(DslError::Unsupported { name: name(), what: "encryption" });
+            return Err(DslError::Unsupported {
+                name: name(),
+                what: "encryption",
+            });
         }
         if head.is_in_use() {
             return Err(DslError::busy(name()));
@@ -334,7 +354,9 @@ pub(super) fn destroy_head(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Re
     let phys = head.phys()?;
     let origin = head.previous()?;
     if let Some(origin) = &origin {
-        origin.change(tx, |phys| phys.child_count = phys.child_count.saturating_sub(1))?;
+        origin.change(tx, |phys| {
+            phys.child_count = phys.child_count.saturating_sub(1)
+        })?;
         if origin.phys()?.next_clones.0 != 0 {
             next_clones(dsl, tx, origin)?.remove_int(tx, head.id().0)?;
         }
@@ -363,19 +385,24 @@ pub(super) fn destroy_head(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Re
 }
 
 /// Hands the blocks of a head to the background, or frees them when the pool knows none.
-fn free_contents(
-    context: &TaskContext<'_>,
-    head: &Arc<Dataset>,
-    phys: &DatasetPhys,
-) -> Result<()> {
+fn free_contents(context: &TaskContext<'_>, head: &Arc<Dataset>, phys: &DatasetPhys) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
     let directory = head.directory();
     let space = directory.phys()?;
-    let sizes =
-        Sizes::stored(space.used_bytes, space.compressed_bytes, space.uncompressed_bytes);
+    let sizes = Sizes::stored(
+        space.used_bytes,
+        space.compressed_bytes,
+        space.uncompressed_bytes,
+    );
     let reserved = space.used_breakdown[UsedBy::RefReservation.index()].cast_signed();
-    let own = Sizes { used: sizes.used - reserved, ..sizes };
-    let reservation = Sizes { used: reserved, ..Sizes::ZERO };
+    let own = Sizes {
+        used: sizes.used - reserved,
+        ..sizes
+    };
+    let reservation = Sizes {
+        used: reserved,
+        ..Sizes::ZERO
+    };
     directory.charge(tx, UsedBy::RefReservation, -reservation)?;
     directory.charge(tx, UsedBy::Head, -own)?;
     if livelist::delete(&directory, tx)? {
@@ -394,11 +421,15 @@ fn free_contents(
 fn destroy_bookmarks(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
     let bookmarks = head.bookmarks()?;
-    let Some(zap) = head.bookmark_zap()? else { return Ok(()) };
+    let Some(zap) = head.bookmark_zap()? else {
+        return Ok(());
+    };
     for bookmark in bookmarks {
         crate::tasks::bookmark::uncount(dsl, tx, &bookmark)?;
     }
-    dsl.mos.services.change_references(tx, &features::BOOKMARKS, -1)?;
+    dsl.mos
+        .services
+        .change_references(tx, &features::BOOKMARKS, -1)?;
     dsl.mos.free(tx, zap.object().id())
 }
 
@@ -411,13 +442,20 @@ fn destroy_directory(
         directory.set_reservation(tx, 0)?;
     }
     let phys = directory.phys()?;
-    for zap in [phys.child_map, phys.properties, phys.clones, phys.delegation] {
+    for zap in [
+        phys.child_map,
+        phys.properties,
+        phys.clones,
+        phys.delegation,
+    ] {
         if zap.0 != 0 {
             dsl.mos.free(tx, zap)?;
         }
     }
     if let Some(parent) = directory.parent() {
-        parent.child_map()?.remove(tx, directory.component().as_bytes())?;
+        parent
+            .child_map()?
+            .remove(tx, directory.component().as_bytes())?;
     }
     dsl.directories.forget(directory.id());
     dsl.mos.free_zapified(tx, &directory.object)
@@ -427,6 +465,7 @@ impl Dataset {
     /// Whether somebody beside this layer uses the object set.
     pub(crate) fn is_in_use(&self) -> bool {
         // The dataset holds one and this count another.
-        self.open_object_set().is_some_and(|object_set| Arc::strong_count(&object_set) > 2)
+        self.open_object_set()
+            .is_some_and(|object_set| Arc::strong_count(&object_set) > 2)
     }
 }

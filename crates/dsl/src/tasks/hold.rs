@@ -23,7 +23,9 @@ fn snapshot_of(context: &TaskContext<'_>, name: &str) -> Result<Arc<Dataset>> {
     if snapshot.is_snapshot() {
         Ok(snapshot)
     } else {
-        Err(DslError::NotSnapshot { name: name.to_owned() })
+        Err(DslError::NotSnapshot {
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -43,7 +45,10 @@ impl Task for Hold {
                 });
             }
             if snapshot.holds()?.iter().any(|hold| hold.tag == *tag) {
-                return Err(DslError::HoldExists { name: name.clone(), tag: tag.clone() });
+                return Err(DslError::HoldExists {
+                    name: name.clone(),
+                    tag: tag.clone(),
+                });
             }
         }
         Ok(())
@@ -90,7 +95,10 @@ impl Task for Release {
         for (name, tag) in &self.holds {
             let snapshot = snapshot_of(context, name)?;
             if !snapshot.holds()?.iter().any(|hold| hold.tag == *tag) {
-                return Err(DslError::NoSuchHold { name: name.clone(), tag: tag.clone() });
+                return Err(DslError::NoSuchHold {
+                    name: name.clone(),
+                    tag: tag.clone(),
+                });
             }
         }
         Ok(())
@@ -101,7 +109,9 @@ impl Task for Release {
         for (name, tag) in &self.holds {
             let snapshot = snapshot_of(context, name)?;
             let phys = snapshot.phys()?;
-            dsl.mos.zap(phys.user_references)?.remove(tx, tag.as_bytes())?;
+            dsl.mos
+                .zap(phys.user_references)?
+                .remove(tx, tag.as_bytes())?;
             let left = snapshot.holds()?.len();
             context.record(&HistoryEvent {
                 name: "release",

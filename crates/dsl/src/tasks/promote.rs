@@ -45,7 +45,9 @@ impl Parties {
         let clone_directory = clone.directory();
         let origin = clone_directory
             .origin()?
-            .ok_or_else(|| DslError::NotClone { name: path.to_owned() })?;
+            .ok_or_else(|| DslError::NotClone {
+                name: path.to_owned(),
+            })?;
         let old_directory = origin.directory();
         let old_head = old_directory
             .head()?
@@ -60,9 +62,20 @@ impl Parties {
             current = snapshot.previous()?;
         }
         let old_origin = old_directory.phys()?.origin;
-        let old_origin =
-            if old_origin.0 == 0 { None } else { Some(dsl.dataset_by_id(old_origin)?) };
-        Ok(Self { clone, clone_directory, old_head, old_directory, origin, shared, old_origin })
+        let old_origin = if old_origin.0 == 0 {
+            None
+        } else {
+            Some(dsl.dataset_by_id(old_origin)?)
+        };
+        Ok(Self {
+            clone,
+            clone_directory,
+            old_head,
+            old_directory,
+            origin,
+            shared,
+            old_origin,
+        })
     }
 
     /// What moves from the old directory to the clone's.
@@ -80,12 +93,18 @@ impl Parties {
     }
 
     fn old_origin_txg(&self) -> Result<Txg> {
-        self.old_origin.as_ref().map_or(Ok(Txg(0)), |origin| Ok(origin.phys()?.creation_txg))
+        self.old_origin
+            .as_ref()
+            .map_or(Ok(Txg(0)), |origin| Ok(origin.phys()?.creation_txg))
     }
 }
 
 fn referenced(phys: &DatasetPhys) -> Sizes {
-    Sizes::stored(phys.referenced_bytes, phys.compressed_bytes, phys.uncompressed_bytes)
+    Sizes::stored(
+        phys.referenced_bytes,
+        phys.compressed_bytes,
+        phys.uncompressed_bytes,
+    )
 }
 
 impl Task for Promote {
@@ -94,7 +113,10 @@ impl Task for Promote {
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let parties = Parties::find(context.dsl, &self.path)?;
         if parties.clone.is_encrypted()? {
-            return Err(DslError::Unsupported { name: self.path.clone(), what: "encryption" });
+            return Err(DslError::Unsupported {
+                name: self.path.clone(),
+                what: "encryption",
+            });
         }
         if parties.clone.phys()?.has_flag(DatasetPhys::FLAG_NO_PROMOTE) {
             return Err(DslError::Unrelated {
@@ -108,7 +130,10 @@ impl Task for Promote {
             }
             if snapshot.deadlist()?.is_legacy() {
                 let what = "a dead list of an old pool version";
-                return Err(DslError::Unsupported { name: self.path.clone(), what });
+                return Err(DslError::Unsupported {
+                    name: self.path.clone(),
+                    what,
+                });
             }
         }
         let moved = parties.moved()?.used;
@@ -149,7 +174,12 @@ fn oldest(parties: &Parties) -> Result<Arc<Dataset>> {
         match current.previous()? {
             Some(previous) if previous.id() != parties.origin.id() => current = previous,
             Some(_) => return Ok(current),
-            None => return Err(DslError::damaged(current.id(), "its origin is not before it")),
+            None => {
+                return Err(DslError::damaged(
+                    current.id(),
+                    "its origin is not before it",
+                ));
+            }
         }
     }
 }
@@ -162,7 +192,9 @@ fn swap_successors(dsl: &Dsl, tx: &Tx, parties: &Parties) -> Result<()> {
     let clones = next_clones(dsl, tx, origin)?;
     clones.remove_int(tx, oldest.id().0)?;
     clones.add_int(tx, phys.next_snapshot.0, phys.next_snapshot.0)?;
-    let unique = oldest.deadlist()?.sizes_between(phys.previous_snapshot_txg, None)?;
+    let unique = oldest
+        .deadlist()?
+        .sizes_between(phys.previous_snapshot_txg, None)?;
     origin.change(tx, |phys| {
         phys.next_snapshot = oldest.id();
         phys.unique_bytes = unique.used.cast_unsigned();
@@ -180,8 +212,12 @@ fn swap_origins(dsl: &Arc<Dsl>, tx: &Tx, parties: &Parties) -> Result<()> {
             moving.push(head);
         }
     }
-    parties.clone_directory.change(tx, |phys| phys.origin = old_origin)?;
-    parties.old_directory.change(tx, |phys| phys.origin = parties.origin.id())?;
+    parties
+        .clone_directory
+        .change(tx, |phys| phys.origin = old_origin)?;
+    parties
+        .old_directory
+        .change(tx, |phys| phys.origin = parties.origin.id())?;
     if parties.old_directory.phys()?.clones.0 == 0 {
         return Ok(());
     }
@@ -253,26 +289,34 @@ fn account(tx: &Tx, parties: &Parties, moved: Sizes, old_origin_txg: Txg) -> Res
 /// Bookmarks up to the origin belong to the clone now.
 fn move_bookmarks(context: &TaskContext<'_>, parties: &Parties) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
-    let Some(from) = parties.old_head.bookmark_zap()? else { return Ok(()) };
+    let Some(from) = parties.old_head.bookmark_zap()? else {
+        return Ok(());
+    };
     let limit = parties.origin.phys()?.creation_txg;
     let bookmarks = parties.old_head.bookmarks()?;
-    let moving: Vec<_> =
-        bookmarks.iter().filter(|one| one.phys.creation_txg <= limit).collect();
+    let moving: Vec<_> = bookmarks
+        .iter()
+        .filter(|one| one.phys.creation_txg <= limit)
+        .collect();
     if moving.is_empty() {
         return Ok(());
     }
     let to = bookmark::zap_of(context, &parties.clone)?;
     for one in &moving {
         let value = from.lookup_value(one.name.as_bytes())?;
-        let value = value.ok_or_else(|| {
-            DslError::damaged(from.object().id(), "a bookmark went away")
-        })?;
+        let value =
+            value.ok_or_else(|| DslError::damaged(from.object().id(), "a bookmark went away"))?;
         from.remove(tx, one.name.as_bytes())?;
         to.update_value(tx, one.name.as_bytes(), &value)?;
     }
     if from.is_empty()? {
-        dsl.mos.services.change_references(tx, &features::BOOKMARKS, -1)?;
-        parties.old_head.make_extra(tx)?.remove(tx, key::BOOKMARKS.as_bytes())?;
+        dsl.mos
+            .services
+            .change_references(tx, &features::BOOKMARKS, -1)?;
+        parties
+            .old_head
+            .make_extra(tx)?
+            .remove(tx, key::BOOKMARKS.as_bytes())?;
         dsl.mos.free(tx, from.object().id())?;
     }
     Ok(())

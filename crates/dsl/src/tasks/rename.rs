@@ -36,11 +36,7 @@ fn ancestry(directory: &Arc<Directory>) -> Vec<Arc<Directory>> {
 
 /// Refuses when moving `bytes` from under `from` to under `to` passes a quota on the way up to
 /// what both have in common.
-pub(super) fn check_quotas(
-    to: &Arc<Directory>,
-    from: &Arc<Directory>,
-    bytes: u64,
-) -> Result<()> {
+pub(super) fn check_quotas(to: &Arc<Directory>, from: &Arc<Directory>, bytes: u64) -> Result<()> {
     let above: Vec<ObjectId> = ancestry(from).iter().map(|one| one.id()).collect();
     for directory in ancestry(to) {
         if above.contains(&directory.id()) {
@@ -48,7 +44,9 @@ pub(super) fn check_quotas(
         }
         let phys = directory.phys()?;
         if phys.quota != 0 && phys.used_bytes.saturating_add(bytes) > phys.quota {
-            return Err(DslError::Quota { name: directory.name() });
+            return Err(DslError::Quota {
+                name: directory.name(),
+            });
         }
     }
     Ok(())
@@ -78,19 +76,25 @@ impl Task for Rename {
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let dsl = context.dsl;
         let directory = dsl.directory(&self.from)?;
-        let old_parent =
-            directory.parent().ok_or_else(|| DslError::busy(self.from.as_str()))?;
+        let old_parent = directory
+            .parent()
+            .ok_or_else(|| DslError::busy(self.from.as_str()))?;
         let (parent, component) = split_path(&self.to)?;
         let new_parent = dsl.directory(parent)?;
         if new_parent.child(component)?.is_some() {
             return Err(DslError::exists(self.to.as_str()));
         }
-        let inside = ancestry(&new_parent).iter().any(|one| one.id() == directory.id());
+        let inside = ancestry(&new_parent)
+            .iter()
+            .any(|one| one.id() == directory.id());
         if inside {
             let (name, other) = (self.from.clone(), self.to.clone());
             return Err(DslError::Unrelated { name, other });
         }
-        let bad = |problem| DslError::BadName { name: self.to.clone(), problem };
+        let bad = |problem| DslError::BadName {
+            name: self.to.clone(),
+            problem,
+        };
         let (longest, depth) = extent(&directory)?;
         if self.to.len() + longest > NAME_MAX {
             return Err(bad(NameProblem::TooLong));
@@ -99,7 +103,10 @@ impl Task for Rename {
             return Err(bad(NameProblem::TooDeep));
         }
         if directory.crypto_key()?.is_some() && old_parent.id() != new_parent.id() {
-            return Err(DslError::Unsupported { name: self.from.clone(), what: "encryption" });
+            return Err(DslError::Unsupported {
+                name: self.from.clone(),
+                what: "encryption",
+            });
         }
         let phys = directory.phys()?;
         check_quotas(&new_parent, &old_parent, phys.used_bytes.max(phys.reserved))
@@ -110,16 +117,21 @@ impl Task for Rename {
         let directory = dsl.directory(&self.from)?;
         let (parent, component) = split_path(&self.to)?;
         let new_parent = dsl.directory(parent)?;
-        let old_parent =
-            directory.parent().ok_or_else(|| DslError::busy(self.from.as_str()))?;
+        let old_parent = directory
+            .parent()
+            .ok_or_else(|| DslError::busy(self.from.as_str()))?;
         context.record(&HistoryEvent {
             name: "rename",
             dataset: &self.from,
             dataset_id: directory.phys()?.head_dataset,
             text: &format!("-> {}", self.to),
         })?;
-        old_parent.child_map()?.remove(tx, directory.component().as_bytes())?;
-        new_parent.child_map()?.add(tx, component.as_bytes(), directory.id().0)?;
+        old_parent
+            .child_map()?
+            .remove(tx, directory.component().as_bytes())?;
+        new_parent
+            .child_map()?
+            .add(tx, component.as_bytes(), directory.id().0)?;
         if old_parent.id() != new_parent.id() {
             move_charges(tx, &directory, &old_parent, &new_parent)?;
             directory.change(tx, |phys| phys.parent = new_parent.id())?;
@@ -136,9 +148,16 @@ fn move_charges(
     to: &Arc<Directory>,
 ) -> Result<()> {
     let phys = directory.phys()?;
-    let sizes = Sizes::stored(phys.used_bytes, phys.compressed_bytes, phys.uncompressed_bytes);
+    let sizes = Sizes::stored(
+        phys.used_bytes,
+        phys.compressed_bytes,
+        phys.uncompressed_bytes,
+    );
     let reserved = phys.reserved.saturating_sub(phys.used_bytes).cast_signed();
-    let reserved = Sizes { used: reserved, ..Sizes::ZERO };
+    let reserved = Sizes {
+        used: reserved,
+        ..Sizes::ZERO
+    };
     from.charge(tx, UsedBy::Children, -sizes)?;
     from.charge(tx, UsedBy::ChildReservations, -reserved)?;
     to.charge(tx, UsedBy::Children, sizes)?;
@@ -187,15 +206,20 @@ impl Task for RenameSnapshot {
     type Output = ();
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        crate::name::check_component(&self.to)
-            .map_err(|problem| DslError::BadName { name: self.to.clone(), problem })?;
+        crate::name::check_component(&self.to).map_err(|problem| DslError::BadName {
+            name: self.to.clone(),
+            problem,
+        })?;
         for (head, _) in self.heads(context)? {
             let name = format!("{}@{}", head.name()?, self.to);
             if head.snapshot(&self.to)?.is_some() {
                 return Err(DslError::exists(name));
             }
             if name.len() > NAME_MAX {
-                return Err(DslError::BadName { name, problem: NameProblem::TooLong });
+                return Err(DslError::BadName {
+                    name,
+                    problem: NameProblem::TooLong,
+                });
             }
         }
         Ok(())

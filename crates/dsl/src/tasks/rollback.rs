@@ -40,7 +40,11 @@ impl Task for Rollback {
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let head = context.dsl.head(&self.path)?;
         let latest = head.latest_snapshot()?.ok_or_else(|| {
-            DslError::not_found(format!("{}@{}", self.path, self.snapshot.as_deref().unwrap_or("")))
+            DslError::not_found(format!(
+                "{}@{}",
+                self.path,
+                self.snapshot.as_deref().unwrap_or("")
+            ))
         })?;
         if let Some(wanted) = &self.snapshot
             && latest.snapshot_name()? != *wanted
@@ -52,15 +56,23 @@ impl Task for Rollback {
             });
         }
         if head.is_encrypted()? {
-            return Err(DslError::Unsupported { name: self.path.clone(), what: "encryption" });
+            return Err(DslError::Unsupported {
+                name: self.path.clone(),
+                what: "encryption",
+            });
         }
         if head.object_set()?.intent_log_header().flags & LogHeader::FLAG_REPLAY_NEEDED != 0 {
             let what = "an intent log that is not replayed";
-            return Err(DslError::Unsupported { name: self.path.clone(), what });
+            return Err(DslError::Unsupported {
+                name: self.path.clone(),
+                what,
+            });
         }
         let quota = head.ref_quota()?;
         if quota != 0 && latest.phys()?.referenced_bytes > quota {
-            return Err(DslError::Quota { name: self.path.clone() });
+            return Err(DslError::Quota {
+                name: self.path.clone(),
+            });
         }
         Ok(())
     }
@@ -95,11 +107,14 @@ pub(crate) fn swap(
     let clone_dead = clone.deadlist()?;
     let head_dead = head.deadlist()?;
     let origin = dsl.dataset_by_id(mine.previous_snapshot)?;
-    let unique = clone_dead
-        .sizes_between(origin.phys()?.previous_snapshot_txg, None)?;
+    let unique = clone_dead.sizes_between(origin.phys()?.previous_snapshot_txg, None)?;
     origin.change(tx, |phys| phys.unique_bytes = unique.used.cast_unsigned())?;
     let total = |phys: &format::dsl::DatasetPhys, dead: Sizes| {
-        Sizes::stored(phys.referenced_bytes, phys.compressed_bytes, phys.uncompressed_bytes) + dead
+        Sizes::stored(
+            phys.referenced_bytes,
+            phys.compressed_bytes,
+            phys.uncompressed_bytes,
+        ) + dead
     };
     let moved = total(&theirs, clone_dead.sizes()?) - total(&mine, head_dead.sizes()?);
     let origin_txg = head.origin_txg()?;
@@ -108,7 +123,8 @@ pub(crate) fn swap(
     let reservation = head.ref_reservation()?;
     head.directory().charge(tx, UsedBy::Head, moved)?;
     clone.directory().charge(tx, UsedBy::Head, -moved)?;
-    head.directory().transfer(tx, buried, UsedBy::Head, UsedBy::Snapshots)?;
+    head.directory()
+        .transfer(tx, buried, UsedBy::Head, UsedBy::Snapshots)?;
     let released = reservation.min(mine.unique_bytes).cast_signed()
         - reservation.min(theirs.unique_bytes).cast_signed();
     charge_reservation(tx, head, released)?;
@@ -124,7 +140,10 @@ pub(crate) fn swap(
 }
 
 fn charge_reservation(tx: &Tx, head: &Dataset, by: i64) -> Result<()> {
-    let sizes = Sizes { used: by, ..Sizes::ZERO };
+    let sizes = Sizes {
+        used: by,
+        ..Sizes::ZERO
+    };
     head.directory().charge(tx, UsedBy::RefReservation, sizes)
 }
 
@@ -159,7 +178,9 @@ fn recount_bookmarks(
     head: &Arc<Dataset>,
     snapshot_txg: Txg,
 ) -> Result<()> {
-    let Some(zap) = head.bookmark_zap()? else { return Ok(()) };
+    let Some(zap) = head.bookmark_zap()? else {
+        return Ok(());
+    };
     let dead = head.deadlist()?;
     for mut bookmark in head.bookmarks()? {
         if !bookmark.phys.counts_freed() || bookmark.phys.creation_txg < snapshot_txg {

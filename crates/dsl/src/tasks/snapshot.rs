@@ -30,7 +30,9 @@ pub struct Snapshot {
 pub(super) fn snapshot_parts(name: &str) -> Result<(&str, &str)> {
     match parse(name)? {
         Target::Snapshot { dataset, snapshot } => Ok((dataset, snapshot)),
-        _ => Err(DslError::NotSnapshot { name: name.to_owned() }),
+        _ => Err(DslError::NotSnapshot {
+            name: name.to_owned(),
+        }),
     }
 }
 
@@ -55,7 +57,10 @@ impl Task for Snapshot {
             }
             if head.deadlist()?.is_legacy() {
                 let what = "a dead list of an old pool version";
-                return Err(DslError::Unsupported { name: path.to_owned(), what });
+                return Err(DslError::Unsupported {
+                    name: path.to_owned(),
+                    what,
+                });
             }
             check_reservation(&head)?;
             check_limit(&head.directory(), key::SNAPSHOT_COUNT, "snapshot_limit", 1)?;
@@ -126,7 +131,10 @@ pub(crate) fn take(
     let reserved = phys.unique_bytes.min(head.ref_reservation()?);
     let directory = head.directory();
     if reserved != 0 {
-        let sizes = crate::sizes::Sizes { used: reserved.cast_signed(), ..Default::default() };
+        let sizes = crate::sizes::Sizes {
+            used: reserved.cast_signed(),
+            ..Default::default()
+        };
         directory.charge(tx, UsedBy::RefReservation, sizes)?;
     }
     head.change(tx, |head| {
@@ -190,9 +198,7 @@ fn renew_deadlist(
     let mut keys = old.entries()?;
     let mut wanted = vec![phys.previous_snapshot_txg];
     for bookmark in head.bookmarks()? {
-        if bookmark.phys.counts_freed()
-            && bookmark.phys.creation_txg > phys.previous_snapshot_txg
-        {
+        if bookmark.phys.counts_freed() && bookmark.phys.creation_txg > phys.previous_snapshot_txg {
             wanted.push(bookmark.phys.creation_txg);
         }
     }
