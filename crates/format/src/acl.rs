@@ -176,6 +176,28 @@ pub fn encode(aces: &[Ace]) -> Vec<u8> {
     out
 }
 
+/// Packs version-0 entries in host order.
+#[must_use]
+pub fn encode_old(aces: &[Ace]) -> Vec<u8> {
+    let mut out = vec![0; aces.len() * OLD_SIZE];
+    for (entry, ace) in out.chunks_exact_mut(OLD_SIZE).zip(aces) {
+        let is_abstract = ace.flags & flag::ABSTRACT != 0;
+        put_u32(
+            entry,
+            0,
+            if is_abstract {
+                u32::MAX
+            } else {
+                ace.who as u32
+            },
+        );
+        put_u32(entry, 4, ace.mask);
+        put_u16(entry, 8, ace.flags);
+        put_u16(entry, 10, ace.kind);
+    }
+    out
+}
+
 /// The list that says exactly what the nine permission bits of `mode` say.
 #[must_use]
 pub fn trivial(mode: u32, is_directory: bool) -> Vec<Ace> {

@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::ObjectId;
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, RwLock, rank};
-use dmu::{DmuError, Object, ObjectSet, Reservation, Tx, Zap};
+use dmu::{DmuError, Object, Reservation, Tx, Zap};
 use txg::Engine;
 
 use crate::log::OperationLog;
 use crate::master::Master;
 use crate::permission::{self, Subject};
+use crate::quota::QuotaTables;
 use crate::registry::Registry;
 use crate::space::Space;
+use crate::store::Store;
 use crate::table::ZnodeTable;
 use crate::znode::{State, Znode, internal_flags};
 use crate::{
@@ -34,9 +36,9 @@ pub(crate) struct Writing {
 
 /// The shared part of a mounted file system.
 pub(crate) struct Core {
-    pub(crate) objects: Arc<ObjectSet>,
+    pub(crate) store: Store,
     pub(crate) master: Master,
-    pub(crate) registry: Registry,
+    pub(crate) quotas: QuotaTables,
     pub(crate) table: ZnodeTable,
     pub(crate) options: MountOptions,
     pub(crate) clock: Arc<dyn Clock>,
@@ -50,7 +52,7 @@ pub(crate) struct Core {
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "file system in object set {}", self.objects.id())
+        write!(f, "file system in object set {}", self.store.objects.id())
     }
 }
 
@@ -84,10 +86,16 @@ impl Core {
             }
             _ => None,
         };
+        let quotas = QuotaTables::load(&source.objects)?;
         Ok(Self {
-            objects: source.objects,
+            store: Store {
+                registry,
+                version: master.version,
+                directory_normalization: master.names.directory_normalization(),
+                objects: source.objects,
+            },
             master,
-            registry,
+            quotas,
             table: ZnodeTable::new(options.znodes_max),
             options,
             clock: source.clock,
@@ -145,11 +153,11 @@ impl Core {
     /// The file with that number.
     pub(crate) fn znode(&self, id: ObjectId) -> Result<Arc<Znode>> {
         self.table.get_or_load(id, || {
-            let object = self.objects.object(id).map_err(|error| match error {
+            let object = self.store.objects.object(id).map_err(|error| match error {
                 DmuError::NoSuchObject { .. } => PosixError::Stale,
                 error => error.into(),
             })?;
-            Znode::load(object, &self.registry)
+            Znode::load(object, &self.store.registry)
         })
     }
 
@@ -214,7 +222,7 @@ impl Core {
             return permission::check(who, &subject, access);
         }
         if !state.has(internal_flags::ACL_TRIVIAL) && state.acl_count > 3 {
-            let entries = znode.access_entries(self, &state)?;
+            let entries = znode.access_entries(&self.store, &state)?;
             return permission::check(
                 who,
                 &Subject {
@@ -262,7 +270,7 @@ impl Core {
     }
 
     pub(crate) fn object(&self, id: ObjectId) -> Result<Arc<Object>> {
-        Ok(self.objects.object(id)?)
+        Ok(self.store.objects.object(id)?)
     }
 }
 

@@ -143,8 +143,15 @@ impl OpenFile {
 
     /// Writes `data`; a short count only when space ran out on the way.
     pub fn write(&self, offset: u64, data: &[u8], options: WriteOptions) -> Result<usize> {
-        let _ = (offset, data, options);
-        unimplemented!()
+        if !self.options.write {
+            return Err(PosixError::BadHandle);
+        }
+        let options = WriteOptions {
+            append: options.append || self.options.append,
+            sync: options.sync || self.options.sync || self.core.properties().sync_always,
+            ..options
+        };
+        self.core.write(&self.znode, offset, data, options)
     }
 
     /// The first offset at or after `offset` that is data.
@@ -159,8 +166,10 @@ impl OpenFile {
 
     /// `fallocate`.
     pub fn allocate(&self, mode: AllocateMode, range: Range<u64>) -> Result<()> {
-        let _ = (mode, range);
-        unimplemented!()
+        if !self.options.write {
+            return Err(PosixError::BadHandle);
+        }
+        self.core.allocate(&self.znode, mode, range)
     }
 
     /// Copies a range of `source` here (`copy_file_range`), returns the bytes copied.
@@ -171,8 +180,11 @@ impl OpenFile {
         offset: u64,
         options: WriteOptions,
     ) -> Result<u64> {
-        let _ = (source, from, offset, options);
-        unimplemented!()
+        if !self.options.write || !source.options.read {
+            return Err(PosixError::BadHandle);
+        }
+        self.core
+            .copy_range((&source.znode, from), (&self.znode, offset), options)
     }
 
     /// Waits until everything written to this file is durable.

@@ -12,8 +12,8 @@ use crate::log::OperationLog;
 use crate::space::Space;
 use crate::{
     Access, Attributes, CaseSensitivity, Credentials, DatasetProperties, DirectoryEntry, FileType,
-    MountOptions, OpenFile, OpenOptions, PosixError, RenameMode, Result, SetAttributes, Statistics,
-    Visit, XattrMode,
+    MountOptions, OpenFile, OpenOptions, PosixError, QuotaKind, QuotaLine, QuotaUnit, RenameMode,
+    Result, SetAttributes, Statistics, Visit, XattrMode,
 };
 
 /// What a new node shall be.
@@ -68,7 +68,7 @@ impl FileSystem {
 
     /// The object set: tells one mounted file system from another.
     pub fn object_set(&self) -> ObjectSetId {
-        self.core.objects.id()
+        self.core.store.objects.id()
     }
 
     /// The ZPL version: 5 is the newest.
@@ -146,8 +146,7 @@ impl FileSystem {
         object: ObjectId,
         change: &SetAttributes,
     ) -> Result<Attributes> {
-        let _ = (who, object, change);
-        unimplemented!()
+        self.core.set_attributes(who, object, change)
     }
 
     /// Whether `who` may do `access` to `object`.
@@ -212,8 +211,9 @@ impl FileSystem {
         node: &NewNode,
         options: OpenOptions,
     ) -> Result<(OpenFile, Attributes)> {
-        let _ = (who, directory, name, node, options);
-        unimplemented!()
+        let file = self.core.create(who, directory, name, node, options)?;
+        let attributes = file.attributes()?;
+        Ok((file, attributes))
     }
 
     /// Creates a file without a name (`O_TMPFILE`) that [`Self::link`] may name later.
@@ -224,8 +224,9 @@ impl FileSystem {
         node: &NewNode,
         options: OpenOptions,
     ) -> Result<(OpenFile, Attributes)> {
-        let _ = (who, directory, node, options);
-        unimplemented!()
+        let file = self.core.create_unnamed(who, directory, node, options)?;
+        let attributes = file.attributes()?;
+        Ok((file, attributes))
     }
 
     /// Creates a node of any kind but directory and link.
@@ -236,8 +237,12 @@ impl FileSystem {
         name: &[u8],
         node: &NewNode,
     ) -> Result<Attributes> {
-        let _ = (who, directory, name, node);
-        unimplemented!()
+        if matches!(node.file_type, FileType::Directory | FileType::Symlink) {
+            return Err(PosixError::Invalid("mknod of a directory or link"));
+        }
+        let znode = self.core.make(who, directory, name, node, None)?;
+        let state = znode.state.read();
+        Ok(self.core.show(&znode, &state))
     }
 
     /// Creates a directory.
@@ -248,8 +253,13 @@ impl FileSystem {
         name: &[u8],
         node: &NewNode,
     ) -> Result<Attributes> {
-        let _ = (who, directory, name, node);
-        unimplemented!()
+        let node = NewNode {
+            file_type: FileType::Directory,
+            ..*node
+        };
+        let znode = self.core.make(who, directory, name, &node, None)?;
+        let state = znode.state.read();
+        Ok(self.core.show(&znode, &state))
     }
 
     /// Creates a symbolic link.
@@ -260,8 +270,15 @@ impl FileSystem {
         name: &[u8],
         target: &[u8],
     ) -> Result<Attributes> {
-        let _ = (who, directory, name, target);
-        unimplemented!()
+        let node = NewNode {
+            file_type: FileType::Symlink,
+            permissions: 0o777,
+            umask: 0,
+            device: (0, 0),
+        };
+        let znode = self.core.make(who, directory, name, &node, Some(target))?;
+        let state = znode.state.read();
+        Ok(self.core.show(&znode, &state))
     }
 
     /// Gives `object` another name.
@@ -272,20 +289,19 @@ impl FileSystem {
         directory: ObjectId,
         name: &[u8],
     ) -> Result<Attributes> {
-        let _ = (who, object, directory, name);
-        unimplemented!()
+        let znode = self.core.link(who, object, directory, name)?;
+        let state = znode.state.read();
+        Ok(self.core.show(&znode, &state))
     }
 
     /// Removes the name of anything but a directory; returns the object it named.
     pub fn unlink(&self, who: &Credentials, directory: ObjectId, name: &[u8]) -> Result<ObjectId> {
-        let _ = (who, directory, name);
-        unimplemented!()
+        self.core.unlink(who, directory, name)
     }
 
     /// Removes an empty directory; returns the object it named.
     pub fn rmdir(&self, who: &Credentials, directory: ObjectId, name: &[u8]) -> Result<ObjectId> {
-        let _ = (who, directory, name);
-        unimplemented!()
+        self.core.rmdir(who, directory, name)
     }
 
     /// Moves a name.
@@ -296,8 +312,7 @@ impl FileSystem {
         to: (ObjectId, &[u8]),
         mode: RenameMode,
     ) -> Result<()> {
-        let _ = (who, from, to, mode);
-        unimplemented!()
+        self.core.rename(who, from, to, mode)
     }
 
     /// Names of the extended attributes that `who` may see.
@@ -321,29 +336,39 @@ impl FileSystem {
         value: &[u8],
         mode: XattrMode,
     ) -> Result<()> {
-        let _ = (who, object, name, value, mode);
-        unimplemented!()
+        let znode = self.core.znode(object)?;
+        self.core.set_xattr(who, &znode, name, value, mode)
     }
 
     /// Removes an extended attribute.
     pub fn removexattr(&self, who: &Credentials, object: ObjectId, name: &[u8]) -> Result<()> {
-        let _ = (who, object, name);
-        unimplemented!()
+        let znode = self.core.znode(object)?;
+        self.core.remove_xattr(who, &znode, name)
     }
 
     /// Waits until all changes so far are durable.
     pub fn sync(&self) -> Result<()> {
-        unimplemented!()
+        self.core.sync()
     }
 
     /// Frees files that were unlinked while open and left by a crash; done at a read-write mount,
     /// in pieces, by whoever calls it.
     pub fn drain_unlinked(&self) -> Result<u64> {
-        unimplemented!()
+        self.core.drain_unlinked()
     }
 
     /// Ends all use: waits for changes to be durable, writes lazily kept access times back.
     pub fn unmount(&self) -> Result<()> {
-        unimplemented!()
+        self.core.end()
+    }
+
+    /// Who uses how much, and the limits.
+    pub fn quotas(&self, kind: QuotaKind) -> Result<Vec<QuotaLine>> {
+        self.core.quota_lines(kind)
+    }
+
+    /// Sets a limit; 0 removes it.
+    pub fn set_quota(&self, kind: QuotaKind, unit: QuotaUnit, id: u64, limit: u64) -> Result<()> {
+        self.core.set_quota(kind, unit, id, limit)
     }
 }

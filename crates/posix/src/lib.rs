@@ -16,6 +16,8 @@ mod log;
 mod lookup;
 mod master;
 mod names;
+mod new_file_system;
+mod nodes;
 mod options;
 mod packing;
 mod permission;
@@ -24,9 +26,14 @@ mod quota;
 mod readdir;
 mod reading;
 mod registry;
+mod removal;
+mod rename;
+mod setattr;
 mod space;
 mod statfs;
+mod store;
 mod table;
+mod writing;
 mod xattr;
 mod znode;
 
@@ -37,8 +44,10 @@ pub use error::{Corruption, Errno, PosixError, Result};
 pub use file::{AllocateMode, OpenFile, OpenOptions, WriteOptions};
 pub use file_system::{FileSystem, NewNode, Source};
 pub use log::{NoLog, OperationLog, Record};
+pub use new_file_system::{NewFileSystem, create_file_system};
 pub use options::{
     AccessTime, AclKind, CaseSensitivity, DatasetProperties, MountOptions, OwnerMap, SetIdPolicy,
     XattrStore,
 };
+pub use quota::{QuotaKind, QuotaLine, QuotaUnit};
 pub use space::{Space, SpaceNumbers};

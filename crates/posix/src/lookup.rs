@@ -14,7 +14,6 @@ use crate::{Access, Credentials, FileType, OpenFile, OpenOptions, PosixError, Re
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) object: ObjectId,
-    pub(crate) file_type: Option<FileType>,
     pub(crate) spelling: Option<Vec<u8>>,
 }
 
@@ -33,17 +32,15 @@ impl Core {
         let how = self.master.names.matching();
         if how == ZapMatch::Exact {
             let found = zap.lookup(name)?.map(unpack_entry);
-            return Ok(found.map(|(object, file_type)| Found {
+            return Ok(found.map(|(object, _)| Found {
                 object,
-                file_type,
                 spelling: None,
             }));
         }
         Ok(zap.lookup_matching(name, how)?.map(|found| {
-            let (object, file_type) = unpack_entry(found.value);
+            let (object, _) = unpack_entry(found.value);
             Found {
                 object,
-                file_type,
                 spelling: Some(found.name),
             }
         }))

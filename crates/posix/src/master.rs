@@ -34,7 +34,6 @@ pub(crate) struct Master {
     pub(crate) root: ObjectId,
     pub(crate) unlinked_set: ObjectId,
     pub(crate) attributes: Option<ObjectId>,
-    pub(crate) identities: Option<ObjectId>,
     pub(crate) names: NameRules,
 }
 
@@ -66,7 +65,6 @@ impl Master {
             root: get("ROOT")?.map(ObjectId).ok_or_else(damaged)?,
             unlinked_set: get("DELETE_QUEUE")?.map(ObjectId).ok_or_else(damaged)?,
             attributes,
-            identities: get("FUID")?.map(ObjectId),
             names: NameRules {
                 case,
                 normalization: get("normalization")?.unwrap_or(0),

@@ -16,7 +16,7 @@ impl Core {
             .space()
             .map(|space| space.numbers())
             .unwrap_or_default();
-        let objects = self.objects.object_count();
+        let objects = self.store.objects.object_count();
         let mut statistics = Statistics {
             block_size,
             blocks: numbers.referenced.div_ceil(unit) + numbers.available / unit,

@@ -48,7 +48,7 @@ impl Core {
             }
         }
         let acls = self.has_posix_acls();
-        names.iter_mut().for_each(|name| shown_name(name));
+        names.iter_mut().for_each(shown_name);
         names.retain(|name| {
             (who.privileged || !name.starts_with(TRUSTED))
                 && (acls || name != ACCESS_NAME && name != DEFAULT_NAME)

@@ -9,10 +9,9 @@ mod load;
 mod store;
 
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use base::lock::{LockClass, Mutex, RwLock, rank};
+use base::lock::{LockClass, Mutex, RwLock, RwLockWriteGuard, rank};
 use base::{ObjectId, Txg};
 use dmu::Object;
 use format::sa::Attribute;
@@ -46,6 +45,10 @@ pub(crate) mod internal_flags {
     pub(crate) const ARCHIVE: u64 = 1 << 35;
     /// Changed since the last virus scan.
     pub(crate) const AV_MODIFIED: u64 = 1 << 42;
+    /// What every change of a file's data sets.
+    pub(crate) const CHANGED: u64 = ARCHIVE | AV_MODIFIED;
+    /// What follows from the mode.
+    pub(crate) const OF_MODE: u64 = ACL_TRIVIAL | NO_EXECUTE_DENIED;
     /// Made sparse by its writer.
     pub(crate) const SPARSE: u64 = 1 << 45;
     /// The project attribute is valid.
@@ -99,6 +102,8 @@ pub(crate) struct State {
     pub(crate) project: u64,
     pub(crate) acl_count: u64,
     pub(crate) form: Form,
+    /// Made without a name (`O_TMPFILE`), and not linked since.
+    pub(crate) unnamed: bool,
     /// The object was freed: nothing may be done with it any more.
     pub(crate) freed: bool,
     pub(crate) access_acl: AclCache,
@@ -130,6 +135,9 @@ pub(crate) struct Names {
     pub(crate) removed: bool,
 }
 
+/// A directory's names, held exclusively.
+pub(crate) type NamesWrite<'a> = RwLockWriteGuard<'a, Names>;
+
 /// A file in core.
 #[derive(Debug)]
 pub(crate) struct Znode {
@@ -146,8 +154,6 @@ pub(crate) struct Znode {
     /// Open handles, and references that a front end holds. Changed only under the state lock.
     pub(crate) references: AtomicU32,
     slots: u8,
-    /// The directory of its extended attributes, once used.
-    pub(crate) xattr_directory: OnceLock<Arc<Znode>>,
 }
 
 impl Znode {
@@ -163,12 +169,27 @@ impl Znode {
             used: AtomicBool::new(true),
             references: AtomicU32::new(0),
             slots,
-            xattr_directory: OnceLock::new(),
         })
     }
 
     pub(crate) fn id(&self) -> ObjectId {
         self.object.id()
+    }
+
+    /// Slots of its dnode.
+    pub(crate) fn slots(&self) -> u8 {
+        self.slots
+    }
+
+    /// Holds the names of several directories, each once, in the order that everyone keeps.
+    pub(crate) fn lock_names<'a>(directories: &[&'a Arc<Self>]) -> Vec<(ObjectId, NamesWrite<'a>)> {
+        let mut order: Vec<&'a Arc<Self>> = directories.to_vec();
+        order.sort_unstable_by_key(|directory| directory.id());
+        order.dedup_by_key(|directory| directory.id());
+        order
+            .into_iter()
+            .map(|directory| (directory.id(), directory.names.write()))
+            .collect()
     }
 
     /// Notes that `txg` changes the file.

@@ -1,1 +1,370 @@
 //! Setting and removing extended attributes.
+
+use std::sync::Arc;
+
+use base::ObjectId;
+use dmu::{Tx, Zap};
+use format::nvlist::NvList;
+use format::sa::Attribute;
+
+use super::{VALUE_MAX, other_name, packed};
+use crate::core::{Core, Plan};
+use crate::log::Record;
+use crate::names::{pack_entry, unpack_entry};
+use crate::permission::SET_GID;
+use crate::posix_acl::{ACCESS_NAME, DEFAULT_NAME, PosixAcl};
+use crate::store::NewFile;
+use crate::znode::{AclCache, State, Znode, internal_flags};
+use crate::{
+    Access, Corruption, Credentials, FileType, PosixError, Result, XattrMode, XattrStore, flags,
+};
+
+impl Core {
+    pub(crate) fn set_xattr(
+        &self,
+        who: &Credentials,
+        znode: &Arc<Znode>,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
+        self.check_xattr_change(who, znode, name)?;
+        if value.len() > VALUE_MAX {
+            return Err(PosixError::AttributeTooLarge);
+        }
+        let exists = self.find_xattr(znode, name)?.is_some();
+        match mode {
+            XattrMode::Create if exists => return Err(PosixError::Exists),
+            XattrMode::Replace if !exists => return Err(PosixError::NoAttribute),
+            _ => {}
+        }
+        if name == ACCESS_NAME || name == DEFAULT_NAME {
+            return self.set_acl(who, znode, name, value);
+        }
+        let tx = self.begin(Plan {
+            names: 3,
+            objects: 4,
+            write_bytes: value.len() as u64,
+            ..Plan::default()
+        })?;
+        self.store_xattr(&tx, znode, name, value)?;
+        self.note_xattr_change(&tx, znode)
+    }
+
+    pub(crate) fn remove_xattr(
+        &self,
+        who: &Credentials,
+        znode: &Arc<Znode>,
+        name: &[u8],
+    ) -> Result<()> {
+        self.check_xattr_change(who, znode, name)?;
+        let is_acl = name == ACCESS_NAME || name == DEFAULT_NAME;
+        if self.find_xattr(znode, name)?.is_none() {
+            return if is_acl {
+                Ok(())
+            } else {
+                Err(PosixError::NoAttribute)
+            };
+        }
+        let tx = self.begin(Plan {
+            names: 3,
+            objects: 4,
+            net_free: true,
+            ..Plan::default()
+        })?;
+        if is_acl {
+            self.store_acl(&tx, znode, name, None)?;
+        } else {
+            self.drop_xattr(&tx, znode, name)?;
+        }
+        self.note_xattr_change(&tx, znode)
+    }
+
+    fn check_xattr_change(&self, who: &Credentials, znode: &Znode, name: &[u8]) -> Result<()> {
+        self.writing()?;
+        if self.properties().xattr == XattrStore::Off {
+            return Err(PosixError::NotSupported("extended attributes"));
+        }
+        self.check_xattr_name(who, znode, name, Access::WRITE)?;
+        if znode
+            .state
+            .read()
+            .has(flags::IMMUTABLE | flags::APPEND_ONLY)
+        {
+            return Err(PosixError::NotPermitted("the file is immutable"));
+        }
+        Ok(())
+    }
+
+    fn note_xattr_change(&self, tx: &Tx, znode: &Znode) -> Result<()> {
+        let mut state = znode.state.write();
+        state.ctime = self.now();
+        znode.store(tx, &self.store, &mut state, &[Attribute::Ctime])
+    }
+
+    /// Stores an attribute in the form that the dataset prefers and the value fits.
+    pub(crate) fn store_xattr(
+        &self,
+        tx: &Tx,
+        znode: &Arc<Znode>,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let packs = self.properties().xattr == XattrStore::SystemAttribute
+            && self.store.registry.is_available()
+            && value.len() <= packed::VALUE_MAX;
+        if packs && self.pack_xattr(tx, znode, name, Some(value))? {
+            self.drop_xattr_file(tx, znode, name)?;
+            let record = Record::SetXattr {
+                object: znode.id(),
+                name,
+                value: Some(value),
+            };
+            self.record(tx, &record);
+            return Ok(());
+        }
+        self.store_xattr_file(tx, znode, name, value)?;
+        self.pack_xattr(tx, znode, name, None)?;
+        Ok(())
+    }
+
+    /// Removes an attribute in whatever form it is.
+    fn drop_xattr(&self, tx: &Tx, znode: &Arc<Znode>, name: &[u8]) -> Result<()> {
+        for name in [Some(name), other_name(name)].into_iter().flatten() {
+            self.pack_xattr(tx, znode, name, None)?;
+            self.drop_xattr_file(tx, znode, name)?;
+            self.record(
+                tx,
+                &Record::SetXattr {
+                    object: znode.id(),
+                    name,
+                    value: None,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// Sets or removes an attribute of the packed list; false when it does not fit there.
+    fn pack_xattr(
+        &self,
+        tx: &Tx,
+        znode: &Znode,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<bool> {
+        let mut state = znode.state.write();
+        znode.alive(&state)?;
+        let old = znode.value(&state, Attribute::Dxattr)?;
+        let damaged = |_| znode.corrupt(Corruption::ExtendedAttributes);
+        let mut list: NvList = match &old {
+            Some(old) => packed::decode(old).map_err(damaged)?,
+            None if value.is_none() => return Ok(true),
+            None => NvList::new(),
+        };
+        match value {
+            Some(value) => {
+                list.set(name, packed::value(value));
+            }
+            None => {
+                if list.remove(name).is_none() {
+                    return Ok(true);
+                }
+            }
+        }
+        let bytes = packed::encode(&list);
+        if bytes.len() > packed::SIZE_MAX {
+            return Ok(false);
+        }
+        let edit = [(Attribute::Dxattr, Some(&bytes[..]))];
+        match znode.rewrite(tx, &self.store, &mut state, &edit) {
+            Ok(()) => Ok(true),
+            Err(PosixError::AttributeTooLarge) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn drop_xattr_file(&self, tx: &Tx, znode: &Znode, name: &[u8]) -> Result<()> {
+        let directory = znode.state.read().xattr;
+        if directory.0 == 0 {
+            return Ok(());
+        }
+        let zap = Zap::open(&self.object(directory)?)?;
+        let Some(entry) = zap.lookup(name)? else {
+            return Ok(());
+        };
+        let file = unpack_entry(entry).0;
+        zap.remove(tx, name)?;
+        self.store.objects.free(tx, file)?;
+        self.table.remove(file);
+        self.note_xattr_entry(tx, directory, -1)
+    }
+
+    fn store_xattr_file(
+        &self,
+        tx: &Tx,
+        znode: &Arc<Znode>,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let directory = self.xattr_directory(tx, znode)?;
+        let zap = Zap::open(&self.object(directory)?)?;
+        let file = match zap.lookup(name)? {
+            Some(entry) => self.znode(unpack_entry(entry).0)?,
+            None => {
+                let owner = {
+                    let state = znode.state.read();
+                    (state.uid, state.gid, state.project)
+                };
+                let mode = FileType::Regular.bits() << 12 | 0o644;
+                let file = self.make_hidden(tx, directory, mode, owner)?;
+                zap.add(tx, name, pack_entry(file.id(), Some(FileType::Regular)))?;
+                self.note_xattr_entry(tx, directory, 1)?;
+                file
+            }
+        };
+        let _data = file.data.lock();
+        let mut state = file.state.write();
+        let length = value.len() as u64;
+        file.object.free_range(tx, length, u64::MAX)?;
+        let block = u64::from(file.object.block_size());
+        if length > block && state.size <= block && file.object.info().max_block == 0 {
+            let record = u64::from(self.properties().record_size);
+            let size = length.next_multiple_of(512).min(record.max(block));
+            file.object.set_block_size(tx, size as u32, 0)?;
+        }
+        file.object.write(tx, 0, value)?;
+        state.size = length;
+        (state.mtime, state.ctime) = (self.now(), self.now());
+        let changed = [Attribute::Size, Attribute::Mtime, Attribute::Ctime];
+        file.store(tx, &self.store, &mut state, &changed)
+    }
+
+    /// The hidden directory of a file's attributes, made when it is not there.
+    fn xattr_directory(&self, tx: &Tx, znode: &Arc<Znode>) -> Result<ObjectId> {
+        let owner = {
+            let state = znode.state.read();
+            if state.xattr.0 != 0 {
+                return Ok(state.xattr);
+            }
+            (state.uid, state.gid, state.project)
+        };
+        let mode = FileType::Directory.bits() << 12 | 0o1777;
+        let directory = self.make_hidden(tx, znode.id(), mode, owner)?;
+        let mut state = znode.state.write();
+        if state.xattr.0 != 0 {
+            // Another thread was faster.
+            let made = state.xattr;
+            drop(state);
+            self.store.objects.free(tx, directory.id())?;
+            self.table.remove(directory.id());
+            return Ok(made);
+        }
+        state.xattr = directory.id();
+        znode.store(tx, &self.store, &mut state, &[Attribute::Xattr])?;
+        Ok(directory.id())
+    }
+
+    /// Creates a file or directory that only holds attributes.
+    fn make_hidden(
+        &self,
+        tx: &Tx,
+        parent: ObjectId,
+        mode: u32,
+        (uid, gid, project): (u64, u64, u64),
+    ) -> Result<Arc<Znode>> {
+        let is_directory = mode & 0o170_000 == 0o040_000;
+        let new = NewFile {
+            mode,
+            uid,
+            gid,
+            parent: Some(parent),
+            flags: internal_flags::XATTR,
+            project,
+            device: 0,
+            links: if is_directory { 2 } else { 1 },
+            target: None,
+            now: self.now(),
+            slots: self.properties().dnode_slots,
+        };
+        let znode = self.store.create(tx, &new)?;
+        self.table.insert(Arc::clone(&znode));
+        Ok(znode)
+    }
+
+    fn note_xattr_entry(&self, tx: &Tx, directory: ObjectId, entries: i64) -> Result<()> {
+        let directory = self.znode(directory)?;
+        let change = crate::nodes::EntryChange {
+            entries,
+            subdirectories: 0,
+        };
+        self.note_entry(tx, &directory, change)
+    }
+
+    fn set_acl(
+        &self,
+        who: &Credentials,
+        znode: &Arc<Znode>,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let acl = PosixAcl::decode(value)?;
+        let state: State = znode.state.read().clone();
+        if name == DEFAULT_NAME && !state.is_directory() {
+            return if acl.is_some() {
+                Err(PosixError::AccessDenied)
+            } else {
+                Ok(())
+            };
+        }
+        let tx = self.begin(Plan {
+            names: 3,
+            objects: 5,
+            ..Plan::default()
+        })?;
+        match acl {
+            Some(acl) if name == ACCESS_NAME => {
+                let mut mode = state.mode & !0o777 | acl.permissions();
+                let gid = self.owner(&state).1;
+                if !who.privileged && !who.is_in_group(gid) && !state.is_directory() {
+                    mode &= !SET_GID;
+                }
+                let mut state = znode.state.write();
+                if mode != state.mode {
+                    self.store.store_mode(&tx, znode, &mut state, mode)?;
+                }
+                drop(state);
+                self.store_acl(
+                    &tx,
+                    znode,
+                    name,
+                    Some(&acl).filter(|acl| !acl.is_mode_only()),
+                )?;
+            }
+            acl => self.store_acl(&tx, znode, name, acl.as_ref())?,
+        }
+        self.note_xattr_change(&tx, znode)
+    }
+
+    /// Stores a POSIX access list, or removes it.
+    pub(crate) fn store_acl(
+        &self,
+        tx: &Tx,
+        znode: &Arc<Znode>,
+        name: &[u8],
+        acl: Option<&PosixAcl>,
+    ) -> Result<()> {
+        match acl {
+            Some(acl) => self.store_xattr(tx, znode, name, &acl.encode())?,
+            None => self.drop_xattr(tx, znode, name)?,
+        }
+        let known = AclCache::Known(acl.cloned().map(Arc::new));
+        let mut state = znode.state.write();
+        if name == ACCESS_NAME {
+            state.access_acl = known;
+        } else {
+            state.default_acl = known;
+        }
+        Ok(())
+    }
+}

@@ -1,7 +1,9 @@
 //! Writing a file's attributes to its object.
 
 use base::ByteOrder;
-use dmu::Tx;
+use std::sync::Arc;
+
+use dmu::{Object, Tx};
 use format::ObjectType;
 use format::acl::{self, Ace};
 use format::record::put_at;
@@ -9,9 +11,9 @@ use format::sa::{Attribute, Header};
 use format::znode::{TAIL, ZnodePhys};
 
 use super::{Form, State, Znode, internal_flags};
-use crate::core::Core;
-use crate::packing::{Block, Places, Value, divide, lift, locate, pack};
+use crate::packing::{Block, Place, Places, Value, divide, lift, locate, pack};
 use crate::registry::Registry;
+use crate::store::Store;
 use crate::{Corruption, PosixError, Result};
 
 /// Bytes that a spill pointer takes from the bonus.
@@ -28,7 +30,7 @@ impl Znode {
     pub(crate) fn store(
         &self,
         tx: &Tx,
-        core: &Core,
+        store: &Store,
         state: &mut State,
         attributes: &[Attribute],
     ) -> Result<()> {
@@ -63,21 +65,21 @@ impl Znode {
             .iter()
             .map(|(attribute, bytes)| (*attribute, Some(&bytes[..usize::from(attribute.length())])))
             .collect();
-        self.rewrite(tx, core, state, &edits)
+        self.rewrite(tx, store, state, &edits)
     }
 
     /// Lays out all attributes anew with `edits` made; the bytes in them are in host order.
     pub(crate) fn rewrite(
         &self,
         tx: &Tx,
-        core: &Core,
+        store: &Store,
         state: &mut State,
         edits: &[Edit<'_>],
     ) -> Result<()> {
         self.changed(tx.txg());
         let mut values = match state.form {
-            Form::Packed(_) => self.lift_all(&core.registry)?,
-            Form::Legacy => self.lift_legacy(tx, core, state)?,
+            Form::Packed(_) => self.lift_all(&store.registry)?,
+            Form::Legacy => self.lift_legacy(tx, store, state)?,
         };
         for &(attribute, bytes) in edits {
             let position = values
@@ -86,34 +88,77 @@ impl Znode {
             match (position, bytes) {
                 (Some(at), Some(bytes)) => values[at].bytes = bytes.to_vec(),
                 (Some(at), None) => drop(values.remove(at)),
-                (None, Some(bytes)) => values.push(core.registry.value(attribute, bytes)),
+                (None, Some(bytes)) => {
+                    let at = insertion_point(attribute, &values);
+                    values.insert(at, store.registry.value(attribute, bytes));
+                }
                 (None, None) => {}
             }
         }
-        let places = self.store_values(tx, core, &values)?;
+        let places = Self::store_new(&self.object, tx, store, &values)?;
         state.form = Form::Packed(Box::new(places));
         Ok(())
     }
 
     /// Packs `values` into the bonus, and a spill block when they need one.
-    pub(crate) fn store_values(&self, tx: &Tx, core: &Core, values: &[Value]) -> Result<Places> {
-        let info = self.object.info();
+    pub(crate) fn store_new(
+        object: &Arc<Object>,
+        tx: &Tx,
+        store: &Store,
+        values: &[Value],
+    ) -> Result<Places> {
+        let info = object.info();
         let capacity = usize::from(info.bonus_capacity);
         let division = divide(values, capacity).ok_or(PosixError::AttributeTooLarge)?;
         let at = division.spill_from.unwrap_or(values.len());
         let (inside, outside) = values.split_at(at);
         let mut places = Places::NONE;
-        let mut bonus = place(&mut places, Block::Bonus, tx, core, inside)?;
+        let mut bonus = place(&mut places, Block::Bonus, tx, store, inside)?;
         if division.spill_from.is_some() {
             bonus.resize(capacity - SPILL_POINTER_SIZE, 0);
-            let spill = place(&mut places, Block::Spill, tx, core, outside)?;
-            self.object.set_spill(tx, Some(&spill))?;
+            let spill = place(&mut places, Block::Spill, tx, store, outside)?;
+            object.set_spill(tx, Some(&spill))?;
         } else if info.has_spill {
-            self.object.set_spill(tx, None)?;
+            object.set_spill(tx, None)?;
         }
-        self.object
-            .set_bonus(tx, ObjectType::SYSTEM_ATTRIBUTES, &bonus)?;
+        object.set_bonus(tx, ObjectType::SYSTEM_ATTRIBUTES, &bonus)?;
         Ok(places)
+    }
+
+    /// The length of a stored attribute.
+    pub(crate) fn value_length(&self, state: &State, attribute: Attribute) -> Option<usize> {
+        let Form::Packed(places) = &state.form else {
+            return None;
+        };
+        places.get(attribute).map(|place| place.length.into())
+    }
+
+    /// Replaces the bytes of a stored attribute by as many others.
+    pub(crate) fn overwrite_value(
+        &self,
+        tx: &Tx,
+        store: &Store,
+        state: &mut State,
+        attribute: Attribute,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let place = match &state.form {
+            Form::Packed(places) if !places.foreign => places.get(attribute),
+            Form::Packed(_) | Form::Legacy => None,
+        };
+        let in_place =
+            |place: &Place| place.block == Block::Bonus && usize::from(place.length) == bytes.len();
+        let Some(place) = place.filter(in_place) else {
+            return self.rewrite(tx, store, state, &[(attribute, Some(bytes))]);
+        };
+        self.changed(tx.txg());
+        let start = usize::from(place.offset);
+        self.object.modify_bonus(tx, |bonus| {
+            if let Some(target) = bonus.get_mut(start..start + bytes.len()) {
+                target.copy_from_slice(bytes);
+            }
+        })?;
+        Ok(())
     }
 
     fn lift_all(&self, registry: &Registry) -> Result<Vec<Value>> {
@@ -135,8 +180,8 @@ impl Znode {
 
     /// The attributes of a legacy znode in the order of a new file; frees what only the old form
     /// needs.
-    fn lift_legacy(&self, tx: &Tx, core: &Core, state: &State) -> Result<Vec<Value>> {
-        if !core.registry.is_available() {
+    fn lift_legacy(&self, tx: &Tx, store: &Store, state: &State) -> Result<Vec<Value>> {
+        if !store.registry.is_available() {
             return Err(PosixError::NotSupported(
                 "attribute in a file system of this version",
             ));
@@ -152,32 +197,33 @@ impl Znode {
                 stamp
             })
         });
-        let aces = self.access_entries(core, state)?;
+        let aces = self.access_entries(store, state)?;
         let outside = self.legacy()?.acl_object;
         if outside.0 != 0 {
-            core.objects.free(tx, outside)?;
+            store.objects.free(tx, outside)?;
         }
         let mut new = state.clone();
         new.acl_count = aces.len() as u64;
-        let mut values = core.registry.values_of(&new, &acl::encode(&aces));
+        let mut values = store.registry.values_of(&new, &acl::encode(&aces));
         if state.xattr.0 != 0 {
             values.push(
-                core.registry
+                store
+                    .registry
                     .value(Attribute::Xattr, &bytes(state_word(state))[..8]),
             );
         }
         if let Some(target) = target {
             self.object.free_range(tx, 0, u64::MAX)?;
-            values.push(core.registry.value(Attribute::Symlink, &target));
+            values.push(store.registry.value(Attribute::Symlink, &target));
         }
         if let Some(stamp) = stamp {
-            values.push(core.registry.value(Attribute::Scanstamp, &stamp));
+            values.push(store.registry.value(Attribute::Scanstamp, &stamp));
         }
         Ok(values)
     }
 
     /// The access control entries, wherever the file keeps them.
-    pub(crate) fn access_entries(&self, core: &Core, state: &State) -> Result<Vec<Ace>> {
+    pub(crate) fn access_entries(&self, store: &Store, state: &State) -> Result<Vec<Ace>> {
         let damaged = |_| self.corrupt(Corruption::AccessControlList);
         if let Form::Packed(_) = state.form {
             let aces = self.value(state, Attribute::DaclAces)?.unwrap_or_default();
@@ -186,7 +232,7 @@ impl Znode {
         let znode = self.legacy()?;
         let outside = match znode.acl_object.0 {
             0 => None,
-            _ => Some(core.objects.object(znode.acl_object)?),
+            _ => Some(store.objects.object(znode.acl_object)?),
         };
         let decode = |bytes: &[u8]| match znode.acl_version {
             0 => acl::decode_old(bytes, znode.acl_size.into()),
@@ -204,7 +250,7 @@ impl Znode {
         decode(&bytes).map_err(damaged)
     }
 
-    fn legacy(&self) -> Result<ZnodePhys> {
+    pub(crate) fn legacy(&self) -> Result<ZnodePhys> {
         self.object
             .with_bonus(|bonus| ZnodePhys::decode(bonus, ByteOrder::NATIVE))
             .map_err(|_| self.corrupt(Corruption::Znode))
@@ -215,14 +261,26 @@ fn state_word(state: &State) -> [u64; 2] {
     [state.xattr.0, 0]
 }
 
+/// Where a new attribute goes: to the end, but that accounting finds the project at a fixed place
+/// after the link count.
+fn insertion_point(attribute: Attribute, values: &[Value]) -> usize {
+    let links = values
+        .iter()
+        .position(|value| value.known == Some(Attribute::Links));
+    match (attribute, links) {
+        (Attribute::Projid, Some(links)) => links + 1,
+        _ => values.len(),
+    }
+}
+
 fn place(
     places: &mut Places,
     block: Block,
     tx: &Tx,
-    core: &Core,
+    store: &Store,
     values: &[Value],
 ) -> Result<Vec<u8>> {
-    let layout = core.registry.layout_of(tx, &core.objects, values)?;
+    let layout = store.registry.layout_of(tx, &store.objects, values)?;
     let bytes = pack(values, layout.number);
     let damaged = |_| PosixError::AttributeTooLarge;
     let header = Header::decode(&bytes)

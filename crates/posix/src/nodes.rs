@@ -1,0 +1,475 @@
+//! New names: files, directories, nodes, symbolic and hard links.
+//!
+//! The order of every change of names: look without a lock (early errors, warm caches), begin the
+//! transaction, take the locks, look again, change. Nothing waits for a txg under a lock.
+
+use std::sync::Arc;
+
+use base::ObjectId;
+use dmu::Tx;
+use format::sa::Attribute;
+
+use crate::core::{Core, Plan};
+use crate::log::Record;
+use crate::names::{is_dot, pack_entry};
+use crate::permission::{SET_GID, SET_UID};
+use crate::posix_acl::{ACCESS_NAME, DEFAULT_NAME, PosixAcl};
+use crate::store::NewFile;
+use crate::znode::{State, Znode, internal_flags, join_device};
+use crate::{
+    Access, Credentials, FileType, NewNode, OpenFile, OpenOptions, PosixError, Result, flags,
+};
+
+/// Links that a file can have.
+const LINKS_MAX: u64 = i32::MAX as u64;
+/// The longest target of a symbolic link.
+const TARGET_MAX: usize = 4095;
+
+/// How a directory changes when an entry comes or goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EntryChange {
+    pub(crate) entries: i64,
+    pub(crate) subdirectories: i64,
+}
+
+impl Core {
+    /// Refuses a change of the entries of a directory.
+    pub(crate) fn check_directory_change(
+        &self,
+        who: &Credentials,
+        directory: &Znode,
+        removes: bool,
+    ) -> Result<()> {
+        self.writing()?;
+        {
+            let state = directory.state.read();
+            let frozen = flags::IMMUTABLE | if removes { flags::APPEND_ONLY } else { 0 };
+            if state.has(frozen) {
+                return Err(PosixError::NotPermitted("the directory is immutable"));
+            }
+        }
+        self.check(who, directory, Access::WRITE.and(Access::EXECUTE))
+    }
+
+    /// Refuses a name that cannot be given to something new.
+    pub(crate) fn check_new_name(&self, name: &[u8]) -> Result<()> {
+        if is_dot(name) {
+            return Err(PosixError::Exists);
+        }
+        self.master.names.check(name, self.name_length_max())
+    }
+
+    /// Books a change of entries in the directory's attributes.
+    pub(crate) fn note_entry(&self, tx: &Tx, directory: &Znode, change: EntryChange) -> Result<()> {
+        let now = self.now();
+        let mut state = directory.state.write();
+        state.size = state.size.saturating_add_signed(change.entries);
+        state.links = state.links.saturating_add_signed(change.subdirectories);
+        (state.mtime, state.ctime) = (now, now);
+        self.mark_changed(&mut state);
+        let attributes = [
+            Attribute::Size,
+            Attribute::Links,
+            Attribute::Mtime,
+            Attribute::Ctime,
+            Attribute::Flags,
+        ];
+        directory.store(tx, &self.store, &mut state, &attributes)
+    }
+
+    /// Sets the flags that every change of data or entries sets.
+    pub(crate) fn mark_changed(&self, state: &mut State) {
+        if self.store.version >= crate::master::VERSION_FLAGS {
+            state.flags |= internal_flags::CHANGED;
+        }
+    }
+
+    /// Adds an entry; the caller holds the directory's names exclusively.
+    pub(crate) fn add_entry(
+        &self,
+        tx: &Tx,
+        directory: &Znode,
+        name: &[u8],
+        child: (ObjectId, FileType),
+    ) -> Result<()> {
+        let (object, file_type) = child;
+        self.entries(directory)?
+            .add(tx, name, self.pack(object, file_type))?;
+        let subdirectories = i64::from(file_type == FileType::Directory);
+        self.note_entry(
+            tx,
+            directory,
+            EntryChange {
+                entries: 1,
+                subdirectories,
+            },
+        )
+    }
+
+    /// The stored value of an entry.
+    pub(crate) fn pack(&self, object: ObjectId, file_type: FileType) -> u64 {
+        let has_types = self.store.version >= crate::master::VERSION_ENTRY_TYPES;
+        pack_entry(object, has_types.then_some(file_type))
+    }
+
+    /// Creates a node and its name.
+    pub(crate) fn make(
+        &self,
+        who: &Credentials,
+        directory: ObjectId,
+        name: &[u8],
+        node: &NewNode,
+        target: Option<&[u8]>,
+    ) -> Result<Arc<Znode>> {
+        let parent = self.directory(directory)?;
+        self.check_new_name(name)?;
+        self.check_node(node, target)?;
+        if self.find(&parent, name)?.is_some() {
+            return Err(PosixError::Exists);
+        }
+        self.check_directory_change(who, &parent, false)?;
+        let inherited = self.inherit(who, &parent, node)?;
+        self.check_new_object_quota(&inherited)?;
+        let tx = self.begin(Plan {
+            names: 1,
+            objects: 6,
+            ..Plan::default()
+        })?;
+        let names = parent.names.write();
+        if names.removed {
+            return Err(PosixError::NotFound);
+        }
+        if self.find(&parent, name)?.is_some() {
+            return Err(PosixError::Exists);
+        }
+        let znode = self.create_object(&tx, &parent, node, &inherited, target)?;
+        let result = self
+            .add_entry(&tx, &parent, name, (znode.id(), node.file_type))
+            .and_then(|()| self.store_inherited_acls(&tx, &znode, &inherited));
+        if let Err(error) = result {
+            // The name may be there already: then the entry goes with the object.
+            let _ = self.entries(&parent).map(|zap| zap.remove(&tx, name));
+            self.abandon(&tx, &znode);
+            return Err(error);
+        }
+        drop(names);
+        self.log_create(&tx, parent.id(), &znode, name, target);
+        self.table.insert(Arc::clone(&znode));
+        Ok(znode)
+    }
+
+    /// Creates a regular file and a handle on it.
+    pub(crate) fn create(
+        self: &Arc<Self>,
+        who: &Credentials,
+        directory: ObjectId,
+        name: &[u8],
+        node: &NewNode,
+        options: OpenOptions,
+    ) -> Result<OpenFile> {
+        if node.file_type != FileType::Regular {
+            return Err(PosixError::Invalid(
+                "only regular files are opened when created",
+            ));
+        }
+        let znode = self.make(who, directory, name, node, None)?;
+        self.retain(&znode, 1)?;
+        Ok(OpenFile::new(self, &znode, options, who))
+    }
+
+    /// Creates a file without a name; it is listed as unlinked until it gets one.
+    pub(crate) fn create_unnamed(
+        self: &Arc<Self>,
+        who: &Credentials,
+        directory: ObjectId,
+        node: &NewNode,
+        options: OpenOptions,
+    ) -> Result<OpenFile> {
+        if node.file_type != FileType::Regular {
+            return Err(PosixError::Invalid(
+                "only regular files can be without a name",
+            ));
+        }
+        let parent = self.directory(directory)?;
+        self.check_directory_change(who, &parent, false)?;
+        let mut inherited = self.inherit(who, &parent, node)?;
+        inherited.links = 0;
+        self.check_new_object_quota(&inherited)?;
+        let tx = self.begin(Plan {
+            names: 1,
+            objects: 6,
+            ..Plan::default()
+        })?;
+        let znode = self.create_object(&tx, &parent, node, &inherited, None)?;
+        let listed = self
+            .unlinked_set()
+            .and_then(|set| Ok(set.add_int(&tx, znode.id().0, znode.id().0)?))
+            .and_then(|()| self.store_inherited_acls(&tx, &znode, &inherited));
+        if let Err(error) = listed {
+            self.abandon(&tx, &znode);
+            return Err(error);
+        }
+        znode.state.write().unnamed = true;
+        self.retain(&znode, 1)?;
+        self.table.insert(Arc::clone(&znode));
+        Ok(OpenFile::new(self, &znode, options, who))
+    }
+
+    pub(crate) fn link(
+        &self,
+        who: &Credentials,
+        object: ObjectId,
+        directory: ObjectId,
+        name: &[u8],
+    ) -> Result<Arc<Znode>> {
+        let parent = self.directory(directory)?;
+        let znode = self.znode(object)?;
+        self.check_new_name(name)?;
+        self.check_link(&znode, &parent)?;
+        if self.find(&parent, name)?.is_some() {
+            return Err(PosixError::Exists);
+        }
+        self.check_directory_change(who, &parent, false)?;
+        let tx = self.begin(Plan {
+            names: 2,
+            objects: 2,
+            ..Plan::default()
+        })?;
+        let names = parent.names.write();
+        if names.removed {
+            return Err(PosixError::NotFound);
+        }
+        if self.find(&parent, name)?.is_some() {
+            return Err(PosixError::Exists);
+        }
+        let mut state = znode.state.write();
+        if state.freed || state.links == 0 && !state.unnamed {
+            return Err(PosixError::NotFound);
+        }
+        if state.links >= LINKS_MAX {
+            return Err(PosixError::TooManyLinks);
+        }
+        self.entries(&parent)?
+            .add(&tx, name, self.pack(object, state.file_type()))?;
+        if state.links == 0 {
+            self.unlinked_set()?.remove_int(&tx, object.0)?;
+            state.unnamed = false;
+        }
+        state.links += 1;
+        state.parent = parent.id();
+        state.ctime = self.now();
+        let changed = [Attribute::Links, Attribute::Parent, Attribute::Ctime];
+        znode.store(&tx, &self.store, &mut state, &changed)?;
+        drop(state);
+        self.note_entry(
+            &tx,
+            &parent,
+            EntryChange {
+                entries: 1,
+                subdirectories: 0,
+            },
+        )?;
+        drop(names);
+        self.record(
+            &tx,
+            &Record::Link {
+                directory,
+                object,
+                name,
+            },
+        );
+        Ok(znode)
+    }
+
+    fn check_link(&self, znode: &Znode, parent: &Znode) -> Result<()> {
+        let project = {
+            let state = parent.state.read();
+            state
+                .has(flags::PROJECT_INHERIT)
+                .then(|| state.shown_project())
+        };
+        let state = znode.state.read();
+        if znode.alive(&state)?.is_directory() {
+            return Err(PosixError::NotPermitted("hard link to a directory"));
+        }
+        if state.has(flags::IMMUTABLE | flags::APPEND_ONLY) {
+            return Err(PosixError::NotPermitted("the file is immutable"));
+        }
+        if project.is_some_and(|project| project != state.shown_project()) {
+            return Err(PosixError::CrossDevice);
+        }
+        Ok(())
+    }
+
+    fn check_node(&self, node: &NewNode, target: Option<&[u8]>) -> Result<()> {
+        if let Some(target) = target {
+            if target.is_empty() {
+                return Err(PosixError::NotFound);
+            }
+            if target.len() > TARGET_MAX {
+                return Err(PosixError::NameTooLong);
+            }
+        }
+        let is_link = node.file_type == FileType::Symlink;
+        if is_link != target.is_some() {
+            return Err(PosixError::Invalid("a target goes with a symbolic link"));
+        }
+        Ok(())
+    }
+
+    /// What a new node takes from its creator and its directory.
+    fn inherit(&self, who: &Credentials, parent: &Znode, node: &NewNode) -> Result<Inherited> {
+        let is_directory = node.file_type == FileType::Directory;
+        let is_link = node.file_type == FileType::Symlink;
+        let default = if is_link {
+            None
+        } else {
+            self.default_acl(parent)?
+        };
+        let state = parent.state.read();
+        let mut permissions = if is_link {
+            0o777
+        } else {
+            node.permissions & 0o7777
+        };
+        let mut access = None;
+        match &default {
+            Some(acl) => {
+                let list = acl.inherit(permissions);
+                permissions = permissions & !0o777 | list.permissions();
+                access = (!list.is_mode_only()).then_some(list);
+            }
+            None if is_link => {}
+            None => permissions &= !(node.umask & 0o777),
+        }
+        let mut gid = u64::from(who.gid);
+        if state.mode & SET_GID != 0 {
+            gid = state.gid;
+            if is_directory {
+                permissions |= SET_GID;
+            }
+        }
+        if !is_directory && permissions & SET_GID != 0 && !who.privileged {
+            let member = u32::try_from(gid).is_ok_and(|gid| who.is_in_group(gid));
+            let means_group = permissions & 0o010 != 0;
+            permissions &= if member || !means_group {
+                u32::MAX
+            } else {
+                !SET_GID
+            };
+        }
+        if is_link {
+            permissions &= !(SET_UID | SET_GID);
+        }
+        let passes_project = state.has(flags::PROJECT_INHERIT);
+        Ok(Inherited {
+            permissions,
+            uid: who.uid.into(),
+            gid,
+            project: if passes_project { state.project } else { 0 },
+            flags: if passes_project && is_directory {
+                flags::PROJECT_INHERIT
+            } else {
+                0
+            },
+            links: if is_directory { 2 } else { 1 },
+            access,
+            default: default
+                .filter(|_| is_directory)
+                .map(|acl| acl.as_ref().clone()),
+        })
+    }
+
+    fn create_object(
+        &self,
+        tx: &Tx,
+        parent: &Znode,
+        node: &NewNode,
+        inherited: &Inherited,
+        target: Option<&[u8]>,
+    ) -> Result<Arc<Znode>> {
+        let has_device = matches!(
+            node.file_type,
+            FileType::BlockDevice | FileType::CharacterDevice
+        );
+        self.store.create(
+            tx,
+            &NewFile {
+                mode: node.file_type.bits() << 12 | inherited.permissions,
+                uid: inherited.uid,
+                gid: inherited.gid,
+                parent: Some(parent.id()),
+                flags: inherited.flags,
+                project: inherited.project,
+                device: if has_device {
+                    join_device(node.device)
+                } else {
+                    0
+                },
+                links: inherited.links,
+                target,
+                now: self.now(),
+                slots: self.properties().dnode_slots,
+            },
+        )
+    }
+
+    fn store_inherited_acls(&self, tx: &Tx, znode: &Arc<Znode>, from: &Inherited) -> Result<()> {
+        for (name, acl) in [(ACCESS_NAME, &from.access), (DEFAULT_NAME, &from.default)] {
+            if let Some(acl) = acl {
+                self.store_acl(tx, znode, name, Some(acl))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back an object that got no name.
+    pub(crate) fn abandon(&self, tx: &Tx, znode: &Znode) {
+        znode.state.write().freed = true;
+        // Should this fail too, the object is lost until someone looks for objects without names.
+        let _ = self.store.objects.free(tx, znode.id());
+    }
+
+    pub(crate) fn record(&self, tx: &Tx, record: &Record<'_>) {
+        if let Ok(writing) = self.writing() {
+            writing.log.record(tx, record);
+        }
+    }
+
+    fn log_create(
+        &self,
+        tx: &Tx,
+        directory: ObjectId,
+        znode: &Znode,
+        name: &[u8],
+        target: Option<&[u8]>,
+    ) {
+        let state = znode.state.read();
+        let record = Record::Create {
+            directory,
+            object: znode.id(),
+            slots: znode.slots(),
+            mode: state.mode,
+            owner: (state.uid, state.gid),
+            generation: state.generation,
+            crtime: state.crtime,
+            device: state.device,
+            name,
+            target,
+        };
+        self.record(tx, &record);
+    }
+}
+
+/// What a new node takes from its creator and its directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Inherited {
+    pub(crate) permissions: u32,
+    pub(crate) uid: u64,
+    pub(crate) gid: u64,
+    pub(crate) project: u64,
+    flags: u64,
+    links: u64,
+    access: Option<PosixAcl>,
+    default: Option<PosixAcl>,
+}

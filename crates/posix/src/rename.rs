@@ -1,0 +1,384 @@
+//! Renaming.
+//!
+//! Locks: the names of all directories concerned, in ascending order of object number. A directory
+//! that moves to another parent takes the file system's rename lock first, so that the walk up
+//! which proves that it does not move below itself sees no other move.
+
+use std::sync::Arc;
+
+use base::ObjectId;
+use dmu::Tx;
+use format::sa::Attribute;
+
+use crate::core::{Core, Plan};
+use crate::log::Record;
+use crate::lookup::Found;
+use crate::names::is_dot;
+use crate::nodes::EntryChange;
+use crate::removal::{TRIES_MAX, mark_removed};
+use crate::store::NewFile;
+use crate::znode::{NamesWrite, Znode};
+use crate::{Access, Credentials, FileType, PosixError, RenameMode, Result, flags};
+
+/// The deepest tree that a walk up believes in.
+const DEPTH_MAX: usize = 1 << 20;
+
+/// One end of a rename.
+#[derive(Clone)]
+struct End<'a> {
+    directory: Arc<Znode>,
+    name: &'a [u8],
+    entry: Option<Found>,
+    file: Option<Arc<Znode>>,
+}
+
+impl End<'_> {
+    fn object(&self) -> Option<ObjectId> {
+        self.file.as_ref().map(|file| file.id())
+    }
+
+    /// The name under which the entry is stored, or shall be.
+    fn stored(&self) -> &[u8] {
+        self.entry
+            .as_ref()
+            .map_or(self.name, |entry| entry.stored(self.name))
+    }
+}
+
+impl Core {
+    pub(crate) fn rename(
+        &self,
+        who: &Credentials,
+        from: (ObjectId, &[u8]),
+        to: (ObjectId, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
+        if is_dot(from.1) || is_dot(to.1) {
+            return Err(PosixError::Busy);
+        }
+        self.master.names.check(to.1, self.name_length_max())?;
+        for _ in 0..TRIES_MAX {
+            let source = self.find_end(who, from)?;
+            let target = self.find_end(who, to)?;
+            if self.try_rename(who, &source, &target, mode)? {
+                return Ok(());
+            }
+        }
+        Err(PosixError::Busy)
+    }
+
+    fn find_end<'a>(&self, who: &Credentials, (id, name): (ObjectId, &'a [u8])) -> Result<End<'a>> {
+        let directory = self.directory(id)?;
+        let found = match self.find_child(who, &directory, name) {
+            Ok((entry, file)) => (Some(entry), Some(file)),
+            Err(PosixError::NotFound) => (None, None),
+            Err(error) => return Err(error),
+        };
+        let (entry, file) = found;
+        Ok(End {
+            directory,
+            name,
+            entry,
+            file,
+        })
+    }
+
+    /// One attempt; false when a name came to mean something else meanwhile.
+    fn try_rename(
+        &self,
+        who: &Credentials,
+        source: &End<'_>,
+        target: &End<'_>,
+        mode: RenameMode,
+    ) -> Result<bool> {
+        let moved = source.file.as_ref().ok_or(PosixError::NotFound)?;
+        if self.is_settled(source, target, mode)? {
+            return Ok(true);
+        }
+        self.check_rename(who, source, target, mode)?;
+        let tx = self.begin(Plan {
+            names: 4,
+            objects: 8,
+            ..Plan::default()
+        })?;
+        let crosses = source.directory.id() != target.directory.id();
+        let is_directory = moved.state.read().is_directory();
+        let exchanged = target
+            .file
+            .as_ref()
+            .filter(|_| mode == RenameMode::Exchange);
+        let exchanged_directory = exchanged.is_some_and(|file| file.state.read().is_directory());
+        let _order = (crosses && (is_directory || exchanged_directory)).then(|| self.rename.lock());
+        if crosses && is_directory {
+            self.check_loop(moved, &target.directory)?;
+        }
+        if let Some(exchanged) = exchanged.filter(|_| crosses && exchanged_directory) {
+            self.check_loop(exchanged, &source.directory)?;
+        }
+        let replaced = target
+            .file
+            .as_ref()
+            .filter(|_| mode != RenameMode::Exchange);
+        let mut directories = vec![&source.directory, &target.directory];
+        directories.extend(replaced.filter(|file| file.state.read().is_directory()));
+        let mut locked = Znode::lock_names(&directories);
+        if !self.is_current(source)? || !self.is_current(target)? {
+            return Ok(false);
+        }
+        if locked.iter().any(|(_, names)| names.removed) {
+            return Err(PosixError::NotFound);
+        }
+        match (mode, exchanged) {
+            (RenameMode::Exchange, Some(other)) => {
+                self.exchange(&tx, source, target, (moved, other))?;
+            }
+            _ => self.replace(&tx, source, target, (moved, replaced), &mut locked)?,
+        }
+        if mode == RenameMode::Whiteout {
+            self.leave_whiteout(&tx, who, source)?;
+        }
+        drop(locked);
+        if let Some(replaced) = replaced {
+            let links = if replaced.state.read().is_directory() {
+                2
+            } else {
+                1
+            };
+            self.drop_link(&tx, replaced, links)?;
+        }
+        let record = Record::Rename {
+            from: (source.directory.id(), source.stored()),
+            to: (target.directory.id(), target.name),
+            mode,
+        };
+        self.record(&tx, &record);
+        Ok(true)
+    }
+
+    /// Whether there is nothing to do: both names are the same file.
+    fn is_settled(&self, source: &End<'_>, target: &End<'_>, mode: RenameMode) -> Result<bool> {
+        if target.file.is_none() {
+            return match mode {
+                RenameMode::Exchange => Err(PosixError::NotFound),
+                _ => Ok(false),
+            };
+        }
+        let same_file = source.object() == target.object();
+        let same_entry = same_file
+            && source.directory.id() == target.directory.id()
+            && source.stored() == target.stored();
+        // Another spelling of the same entry is not a target that exists.
+        let respells = same_entry && target.stored() != target.name;
+        if mode == RenameMode::NoReplace && !respells {
+            return Err(PosixError::Exists);
+        }
+        Ok(same_file && !respells)
+    }
+
+    fn check_rename(
+        &self,
+        who: &Credentials,
+        source: &End<'_>,
+        target: &End<'_>,
+        mode: RenameMode,
+    ) -> Result<()> {
+        let moved = source.file.as_ref().ok_or(PosixError::NotFound)?;
+        let crosses = source.directory.id() != target.directory.id();
+        self.check_removal(who, &source.directory, moved)?;
+        let is_directory = moved.state.read().is_directory();
+        let replaced = target.file.as_ref().filter(|file| file.id() != moved.id());
+        match replaced {
+            Some(replaced) => {
+                self.check_removal(who, &target.directory, replaced)?;
+                let onto_directory = replaced.state.read().is_directory();
+                if mode != RenameMode::Exchange {
+                    match (is_directory, onto_directory) {
+                        (true, false) => return Err(PosixError::NotDirectory),
+                        (false, true) => return Err(PosixError::IsDirectory),
+                        (true, true) if !self.entries(replaced)?.is_empty()? => {
+                            return Err(PosixError::NotEmpty);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            None => self.check_directory_change(who, &target.directory, false)?,
+        }
+        if crosses && is_directory {
+            self.check(who, moved, Access::WRITE)?;
+        }
+        self.check_projects(source, target, moved)
+    }
+
+    /// A tree that hands down its project takes in no files of other projects.
+    fn check_projects(&self, source: &End<'_>, target: &End<'_>, moved: &Znode) -> Result<()> {
+        if source.directory.id() == target.directory.id() {
+            return Ok(());
+        }
+        let wanted = {
+            let state = target.directory.state.read();
+            state
+                .has(flags::PROJECT_INHERIT)
+                .then(|| state.shown_project())
+        };
+        let project = moved.state.read().shown_project();
+        match wanted {
+            Some(wanted) if wanted != project => Err(PosixError::CrossDevice),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails when `directory` lies below `moved`, or is it. The caller holds the rename lock.
+    fn check_loop(&self, moved: &Znode, directory: &Znode) -> Result<()> {
+        let mut at = directory.id();
+        for _ in 0..DEPTH_MAX {
+            if at == moved.id() {
+                return Err(PosixError::Invalid("a directory cannot move below itself"));
+            }
+            let parent = self.znode(at)?.state.read().parent;
+            if parent == at || at == self.master.root {
+                return Ok(());
+            }
+            at = parent;
+        }
+        Err(directory.corrupt(crate::Corruption::DirectoryEntry))
+    }
+
+    /// Whether an end still is what it was found to be. The caller holds the names.
+    fn is_current(&self, end: &End<'_>) -> Result<bool> {
+        let found = self.find(&end.directory, end.name)?;
+        let same_name = match (&found, &end.entry) {
+            (Some(found), Some(entry)) => found.stored(end.name) == entry.stored(end.name),
+            (None, None) => true,
+            _ => false,
+        };
+        Ok(same_name && found.map(|entry| entry.object) == end.object())
+    }
+
+    fn replace(
+        &self,
+        tx: &Tx,
+        source: &End<'_>,
+        target: &End<'_>,
+        (moved, replaced): (&Arc<Znode>, Option<&Arc<Znode>>),
+        locked: &mut [(ObjectId, NamesWrite<'_>)],
+    ) -> Result<()> {
+        let crosses = source.directory.id() != target.directory.id();
+        let kind = moved.state.read().file_type();
+        let is_directory = kind == FileType::Directory;
+        let replaced = replaced.filter(|file| file.id() != moved.id());
+        let entries = self.entries(&target.directory)?;
+        let value = self.pack(moved.id(), kind);
+        // An exact name is changed in one step: readers always find one of both files.
+        if replaced.is_some() && target.stored() == target.name {
+            entries.update(tx, target.name, value)?;
+            self.entries(&source.directory)?
+                .remove(tx, source.stored())?;
+        } else {
+            if replaced.is_some() {
+                entries.remove(tx, target.stored())?;
+            }
+            self.entries(&source.directory)?
+                .remove(tx, source.stored())?;
+            entries.add(tx, target.name, value)?;
+        }
+        let replaced_directory = match replaced {
+            Some(replaced) if replaced.state.read().is_directory() => {
+                mark_removed(locked, replaced);
+                true
+            }
+            _ => false,
+        };
+        let subdirectories = i64::from(is_directory);
+        let gone = EntryChange {
+            entries: -1,
+            subdirectories: -subdirectories,
+        };
+        let come = EntryChange {
+            entries: i64::from(replaced.is_none()),
+            subdirectories: subdirectories - i64::from(replaced_directory),
+        };
+        if crosses {
+            self.note_entry(tx, &source.directory, gone)?;
+            self.note_entry(tx, &target.directory, come)?;
+        } else {
+            let both = EntryChange {
+                entries: gone.entries + come.entries,
+                subdirectories: gone.subdirectories + come.subdirectories,
+            };
+            self.note_entry(tx, &source.directory, both)?;
+        }
+        self.note_moved(tx, moved, target.directory.id())
+    }
+
+    fn exchange(
+        &self,
+        tx: &Tx,
+        source: &End<'_>,
+        target: &End<'_>,
+        (moved, other): (&Arc<Znode>, &Arc<Znode>),
+    ) -> Result<()> {
+        let kind = |file: &Znode| file.state.read().file_type();
+        let (moved_kind, other_kind) = (kind(moved), kind(other));
+        let value = self.pack(other.id(), other_kind);
+        self.entries(&source.directory)?
+            .update(tx, source.stored(), value)?;
+        let value = self.pack(moved.id(), moved_kind);
+        self.entries(&target.directory)?
+            .update(tx, target.stored(), value)?;
+        let crosses = source.directory.id() != target.directory.id();
+        let count = |kind| i64::from(kind == FileType::Directory);
+        let change = if crosses {
+            count(other_kind) - count(moved_kind)
+        } else {
+            0
+        };
+        let at_source = EntryChange {
+            entries: 0,
+            subdirectories: change,
+        };
+        let at_target = EntryChange {
+            entries: 0,
+            subdirectories: -change,
+        };
+        self.note_entry(tx, &source.directory, at_source)?;
+        if crosses {
+            self.note_entry(tx, &target.directory, at_target)?;
+        }
+        self.note_moved(tx, moved, target.directory.id())?;
+        self.note_moved(tx, other, source.directory.id())
+    }
+
+    fn note_moved(&self, tx: &Tx, moved: &Znode, parent: ObjectId) -> Result<()> {
+        let mut state = moved.state.write();
+        state.parent = parent;
+        state.ctime = self.now();
+        self.mark_changed(&mut state);
+        let changed = [Attribute::Parent, Attribute::Ctime, Attribute::Flags];
+        moved.store(tx, &self.store, &mut state, &changed)
+    }
+
+    /// Leaves a character device 0:0 where a file was: an overlay takes it for "removed".
+    fn leave_whiteout(&self, tx: &Tx, who: &Credentials, source: &End<'_>) -> Result<()> {
+        let whiteout = self.store.create(
+            tx,
+            &NewFile {
+                mode: FileType::CharacterDevice.bits() << 12,
+                uid: who.uid.into(),
+                gid: who.gid.into(),
+                parent: Some(source.directory.id()),
+                flags: 0,
+                project: 0,
+                device: 0,
+                links: 1,
+                target: None,
+                now: self.now(),
+                slots: self.properties().dnode_slots,
+            },
+        )?;
+        let child = (whiteout.id(), FileType::CharacterDevice);
+        self.add_entry(tx, &source.directory, source.stored(), child)?;
+        self.table.insert(whiteout);
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! Changing attributes: mode, owner, times, size, flags, project.
+
+use std::sync::Arc;
+
+use base::ObjectId;
+use format::sa::Attribute;
+
+use crate::core::{Core, Plan};
+use crate::log::Record;
+use crate::permission::{SET_GID, without_set_id};
+use crate::posix_acl::ACCESS_NAME;
+use crate::znode::{State, Znode, internal_flags};
+use crate::{
+    Access, Attributes, Credentials, FileType, PosixError, Result, SetAttributes, SetTime,
+    Timestamp, flags,
+};
+
+/// The flags that only a privileged caller sets or clears.
+const PRIVILEGED: u64 = flags::IMMUTABLE | flags::APPEND_ONLY | flags::NO_UNLINK;
+/// The bits of the nine classes' permissions.
+const CLASSES: u32 = 0o777;
+
+impl Core {
+    pub(crate) fn set_attributes(
+        &self,
+        who: &Credentials,
+        object: ObjectId,
+        change: &SetAttributes,
+    ) -> Result<Attributes> {
+        let znode = self.znode(object)?;
+        self.writing()?;
+        self.check_set(who, &znode, change)?;
+        if let Some(size) = change.size {
+            self.set_size(&znode, size, change)?;
+        }
+        if changes_attributes(change) {
+            self.apply(who, &znode, change)?;
+        }
+        let state = znode.state.read();
+        Ok(self.show(&znode, znode.alive(&state)?))
+    }
+
+    fn check_set(&self, who: &Credentials, znode: &Znode, change: &SetAttributes) -> Result<()> {
+        let (is_owner, state) = {
+            let state = znode.state.read();
+            (self.is_owner(who, znode.alive(&state)?), state.clone())
+        };
+        let thaws = change.flags.is_some();
+        if state.has(flags::IMMUTABLE) && !thaws {
+            return Err(PosixError::NotPermitted("the file is immutable"));
+        }
+        if change.size.is_some() {
+            match state.file_type() {
+                FileType::Regular => {}
+                FileType::Directory => return Err(PosixError::IsDirectory),
+                _ => return Err(PosixError::Invalid("size of a special file")),
+            }
+            if state.has(flags::APPEND_ONLY | flags::READ_ONLY) {
+                return Err(PosixError::NotPermitted("the file may not be truncated"));
+            }
+            if !change.by_open_handle {
+                self.check(who, znode, Access::WRITE)?;
+            }
+        }
+        if let Some((set, clear)) = change.flags {
+            let touched = (state.flags ^ set) & set | state.flags & clear;
+            if touched & PRIVILEGED != 0 && !who.privileged {
+                return Err(PosixError::NotPermitted("flag that only root changes"));
+            }
+            if !is_owner {
+                return Err(PosixError::NotPermitted("flags of another's file"));
+            }
+        }
+        if change.project.is_some() {
+            let plain = matches!(state.file_type(), FileType::Regular | FileType::Directory);
+            if !plain || !self.store.has_projects() {
+                return Err(PosixError::NotSupported("project of this file"));
+            }
+        }
+        if self.options.kernel_checks_permissions {
+            return Ok(());
+        }
+        self.check_ownership(who, znode, (&state, is_owner), change)
+    }
+
+    fn check_ownership(
+        &self,
+        who: &Credentials,
+        znode: &Znode,
+        (state, is_owner): (&State, bool),
+        change: &SetAttributes,
+    ) -> Result<()> {
+        let (uid, gid) = self.owner(state);
+        let gives_away = change.uid.is_some_and(|new| new != uid || !is_owner);
+        let regroups = change
+            .gid
+            .is_some_and(|new| !is_owner || new != gid && !who.is_in_group(new));
+        if !who.privileged && (gives_away || regroups) {
+            return Err(PosixError::NotPermitted("only root gives files away"));
+        }
+        let sets_time = |time: Option<SetTime>| matches!(time, Some(SetTime::At(_)));
+        let needs_owner = change.permissions.is_some()
+            || sets_time(change.atime)
+            || sets_time(change.mtime)
+            || change.crtime.is_some()
+            || change.project.is_some();
+        if needs_owner && !is_owner {
+            return Err(PosixError::NotPermitted("the file is another's"));
+        }
+        let touches = change.atime.is_some() || change.mtime.is_some();
+        if touches && !is_owner {
+            return self.check(who, znode, Access::WRITE);
+        }
+        Ok(())
+    }
+
+    fn apply(&self, who: &Credentials, znode: &Arc<Znode>, change: &SetAttributes) -> Result<()> {
+        let new_mode = change.permissions.is_some();
+        // Read before the transaction: chmod rewrites it.
+        let acl = if new_mode {
+            self.access_acl(znode)?
+        } else {
+            None
+        };
+        self.check_new_owner_quota(znode, change)?;
+        let tx = self.begin(Plan {
+            names: 1,
+            objects: 3,
+            ..Plan::default()
+        })?;
+        let mut state = znode.state.write();
+        znode.alive(&state)?;
+        let now = self.now();
+        let mut stored = self.note_times(change, &mut state, now);
+        let mode = self.new_mode(who, &state, change);
+        if let Some(uid) = change.uid {
+            state.uid = uid.into();
+            stored.push(Attribute::Uid);
+        }
+        if let Some(gid) = change.gid {
+            state.gid = gid.into();
+            stored.push(Attribute::Gid);
+        }
+        if let Some((set, clear)) = change.flags {
+            let known = flags::SHOWN;
+            state.flags = state.flags & !(clear & known) | set & known;
+            stored.push(Attribute::Flags);
+        }
+        if let Some(project) = change.project {
+            state.project = project.into();
+            state.flags |= internal_flags::PROJECT_ID;
+            stored.extend([Attribute::Projid, Attribute::Flags]);
+        }
+        stored.push(Attribute::Ctime);
+        znode.store(&tx, &self.store, &mut state, &stored)?;
+        if mode != state.mode {
+            self.store.store_mode(&tx, znode, &mut state, mode)?;
+        }
+        drop(state);
+        if let Some(acl) = acl.filter(|_| new_mode) {
+            let list = acl.as_ref().clone().with_permissions(mode & CLASSES);
+            self.store_acl(&tx, znode, ACCESS_NAME, Some(&list))?;
+        }
+        self.record(
+            &tx,
+            &Record::SetAttributes {
+                object: znode.id(),
+                change,
+            },
+        );
+        Ok(())
+    }
+
+    /// The mode after `change`; set-id bits fall with the owner.
+    fn new_mode(&self, who: &Credentials, state: &State, change: &SetAttributes) -> u32 {
+        let mut mode = state.mode;
+        if let Some(permissions) = change.permissions {
+            mode = mode & !0o7777 | permissions & 0o7777;
+            let gid = change.gid.unwrap_or_else(|| self.owner(state).1);
+            if !who.privileged && !state.is_directory() && !who.is_in_group(gid) {
+                mode &= !SET_GID;
+            }
+            return mode;
+        }
+        let owner_changes = change.uid.is_some() || change.gid.is_some();
+        if (owner_changes || change.kill_set_id) && !state.is_directory() {
+            mode = without_set_id(mode);
+        }
+        mode
+    }
+
+    fn note_times(
+        &self,
+        change: &SetAttributes,
+        state: &mut State,
+        now: Timestamp,
+    ) -> Vec<Attribute> {
+        let resolve = |time: SetTime| match time {
+            SetTime::Now => now,
+            SetTime::At(time) => time,
+        };
+        let mut stored = Vec::with_capacity(8);
+        if let Some(time) = change.atime {
+            state.atime = resolve(time);
+            stored.push(Attribute::Atime);
+        }
+        if let Some(time) = change.mtime {
+            state.mtime = resolve(time);
+            stored.push(Attribute::Mtime);
+        }
+        if let Some(time) = change.crtime {
+            state.crtime = time;
+            stored.push(Attribute::Crtime);
+        }
+        state.ctime = change.ctime.unwrap_or(now);
+        stored
+    }
+}
+
+/// Whether anything but the size is to change.
+fn changes_attributes(change: &SetAttributes) -> bool {
+    let only_size = SetAttributes {
+        size: change.size,
+        by_open_handle: change.by_open_handle,
+        kill_set_id: change.kill_set_id && change.size.is_some(),
+        ..SetAttributes::default()
+    };
+    *change != only_size
+}

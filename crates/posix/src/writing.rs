@@ -1,0 +1,325 @@
+//! Changing file data: writes, truncation, holes.
+//!
+//! A write of a part of a block reads that block before its transaction begins. Writers and
+//! truncation of one file exclude each other; readers are never excluded: the size grows after the
+//! data are there, and shrinks before they go.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use dmu::Tx;
+use format::sa::Attribute;
+
+use crate::core::{Core, Plan};
+use crate::log::Record;
+use crate::permission::without_set_id;
+use crate::znode::{State, Znode, internal_flags};
+use crate::{AllocateMode, FileType, PosixError, Result, SetAttributes, WriteOptions};
+
+/// What one transaction writes at most.
+const CHUNK: usize = 1 << 20;
+/// The largest offset of a byte, as Linux has it.
+const SIZE_MAX: u64 = i64::MAX as u64;
+/// The smallest unit of a block size.
+const SECTOR: u64 = 512;
+
+impl Core {
+    /// Writes `data`; a short count when something failed on the way.
+    pub(crate) fn write(
+        &self,
+        znode: &Znode,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> Result<usize> {
+        let mut written = 0;
+        let mut offset = offset;
+        for chunk in data.chunks(CHUNK) {
+            match self.write_chunk(znode, offset, chunk, options) {
+                Ok(end) => offset = end,
+                Err(_) if written > 0 => break,
+                Err(error) => return Err(error),
+            }
+            written += chunk.len();
+        }
+        if options.sync && written > 0 {
+            self.fsync(znode)?;
+        }
+        Ok(written)
+    }
+
+    /// Writes one transaction's worth; says where it ended.
+    fn write_chunk(
+        &self,
+        znode: &Znode,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> Result<u64> {
+        let length = data.len() as u64;
+        let guess = {
+            let state = znode.state.read();
+            self.check_data_change(znode, &state)?;
+            if options.append { state.size } else { offset }
+        };
+        if guess.checked_add(length).is_none_or(|end| end > SIZE_MAX) {
+            return Err(PosixError::FileTooLarge);
+        }
+        self.check_space_quota(znode)?;
+        znode.object.prepare_write(guess, length)?;
+        let plan = Plan {
+            write_bytes: length,
+            objects: 1,
+            ..Plan::default()
+        };
+        let tx = self.begin(plan)?;
+        let _data = znode.data.lock();
+        let size = {
+            let state = znode.state.read();
+            self.check_data_change(znode, &state)?;
+            state.size
+        };
+        let offset = if options.append { size } else { offset };
+        let end = offset + length;
+        if end > SIZE_MAX {
+            return Err(PosixError::FileTooLarge);
+        }
+        self.grow_block(&tx, znode, size, end)?;
+        znode.object.write(&tx, offset, data)?;
+        let mut state = znode.state.write();
+        state.size = state.size.max(end);
+        self.note_data_change(&tx, znode, &mut state, options.kill_set_id)?;
+        drop(state);
+        self.record(
+            &tx,
+            &Record::Write {
+                object: znode.id(),
+                offset,
+                data,
+            },
+        );
+        Ok(end)
+    }
+
+    /// Fits the block size of a file with one block to its size after a change up to `end`.
+    fn grow_block(&self, tx: &Tx, znode: &Znode, size: u64, end: u64) -> Result<()> {
+        let info = znode.object.info();
+        let block = u64::from(info.block_size);
+        if info.max_block != 0 || info.levels > 1 || size > block {
+            return Ok(());
+        }
+        let record = u64::from(self.properties().record_size);
+        let new = grown_block_size(block, record, size.max(end));
+        if new != block {
+            let new = u32::try_from(new).map_err(|_| PosixError::FileTooLarge)?;
+            znode.object.set_block_size(tx, new, 0)?;
+        }
+        Ok(())
+    }
+
+    fn check_data_change(&self, znode: &Znode, state: &State) -> Result<()> {
+        if !znode.alive(state)?.is_regular() {
+            return Err(match state.file_type() {
+                FileType::Directory => PosixError::IsDirectory,
+                _ => PosixError::Invalid("data of a special file"),
+            });
+        }
+        if state.has(crate::flags::IMMUTABLE | crate::flags::READ_ONLY) {
+            return Err(PosixError::NotPermitted("the file is immutable"));
+        }
+        Ok(())
+    }
+
+    /// Times, flags and set-id bits after a change of data; the size is set already.
+    fn note_data_change(
+        &self,
+        tx: &Tx,
+        znode: &Znode,
+        state: &mut State,
+        kill_set_id: bool,
+    ) -> Result<()> {
+        let now = self.now();
+        (state.mtime, state.ctime) = (now, now);
+        self.mark_changed(state);
+        let attributes = [
+            Attribute::Size,
+            Attribute::Mtime,
+            Attribute::Ctime,
+            Attribute::Flags,
+        ];
+        znode.store(tx, &self.store, state, &attributes)?;
+        let mode = if kill_set_id {
+            without_set_id(state.mode)
+        } else {
+            state.mode
+        };
+        if mode != state.mode {
+            self.store.store_mode(tx, znode, state, mode)?;
+        }
+        Ok(())
+    }
+
+    /// Empties a file that is opened so.
+    pub(crate) fn truncate(&self, znode: &Znode, size: u64) -> Result<()> {
+        self.set_size(znode, size, &SetAttributes::default())
+    }
+
+    /// Sets the size.
+    pub(crate) fn set_size(&self, znode: &Znode, size: u64, change: &SetAttributes) -> Result<()> {
+        if size > SIZE_MAX {
+            return Err(PosixError::FileTooLarge);
+        }
+        // The block in which the new end lies is kept in part.
+        znode.object.prepare_write(size, 1)?;
+        let shrinks = size < znode.state.read().size;
+        let plan = Plan {
+            write_bytes: u64::from(znode.object.block_size()),
+            objects: 1,
+            net_free: shrinks,
+            ..Plan::default()
+        };
+        let tx = self.begin(plan)?;
+        let _data = znode.data.lock();
+        let old = {
+            let mut state = znode.state.write();
+            self.check_data_change(znode, &state)?;
+            let old = state.size;
+            state.size = size;
+            if size == 0 {
+                state.flags &= !internal_flags::SPARSE;
+            }
+            self.note_data_change(&tx, znode, &mut state, change.kill_set_id)?;
+            old
+        };
+        if size < old {
+            znode.object.free_range(&tx, size, u64::MAX)?;
+        } else if size > old {
+            self.grow_block(&tx, znode, old, size)?;
+        }
+        let record = Record::Truncate {
+            object: znode.id(),
+            offset: size,
+            length: 0,
+        };
+        self.record(&tx, &record);
+        Ok(())
+    }
+
+    pub(crate) fn allocate(
+        &self,
+        znode: &Znode,
+        mode: AllocateMode,
+        range: Range<u64>,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Err(PosixError::Invalid("an empty range"));
+        }
+        if range.end > SIZE_MAX {
+            return Err(PosixError::FileTooLarge);
+        }
+        let size = {
+            let state = znode.state.read();
+            self.check_data_change(znode, &state)?;
+            state.size
+        };
+        let extends = matches!(
+            mode,
+            AllocateMode::Extend | AllocateMode::ZeroRange { keep_size: false }
+        );
+        if matches!(mode, AllocateMode::Extend | AllocateMode::KeepSize) {
+            let available = self
+                .space()
+                .map_or(u64::MAX, |space| space.numbers().available);
+            // A tenth more, for what blocks cost beside their bytes.
+            let wanted = range.end - range.start;
+            if wanted.saturating_add(wanted / 10) > available {
+                return Err(PosixError::NoSpace);
+            }
+        } else {
+            self.free_file_range(znode, range.start..range.end.min(size))?;
+        }
+        if extends && range.end > size {
+            self.set_size(znode, range.end, &SetAttributes::default())?;
+        }
+        Ok(())
+    }
+
+    /// Makes a range within the file a hole.
+    fn free_file_range(&self, znode: &Znode, range: Range<u64>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let length = range.end - range.start;
+        znode.object.prepare_write(range.start, length)?;
+        let plan = Plan {
+            write_bytes: 2 * u64::from(znode.object.block_size()),
+            objects: 1,
+            net_free: true,
+            ..Plan::default()
+        };
+        let tx = self.begin(plan)?;
+        let _data = znode.data.lock();
+        znode.object.free_range(&tx, range.start, length)?;
+        let mut state = znode.state.write();
+        self.note_data_change(&tx, znode, &mut state, false)?;
+        drop(state);
+        let record = Record::Truncate {
+            object: znode.id(),
+            offset: range.start,
+            length,
+        };
+        self.record(&tx, &record);
+        Ok(())
+    }
+
+    /// Copies a range from one file to another, or within one.
+    pub(crate) fn copy_range(
+        &self,
+        (source, from): (&Arc<Znode>, Range<u64>),
+        (target, offset): (&Arc<Znode>, u64),
+        options: WriteOptions,
+    ) -> Result<u64> {
+        let length = usize::try_from(from.end.saturating_sub(from.start)).unwrap_or(usize::MAX);
+        let (range, _) = source.clamp(from.start, length)?;
+        let overlaps = source.id() == target.id()
+            && offset < range.end
+            && range.start < offset.saturating_add(range.end - range.start);
+        if overlaps {
+            return Err(PosixError::Invalid("ranges of one file overlap"));
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min(at + CHUNK as u64);
+            let mut data = vec![0; (end - at) as usize];
+            source.object.read(at, &mut data)?;
+            let options = WriteOptions {
+                append: false,
+                ..options
+            };
+            match self.write(target, offset + (at - range.start), &data, options) {
+                Ok(written) if written == data.len() => at = end,
+                Ok(written) => return Ok(at - range.start + written as u64),
+                Err(_) if at > range.start => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(at - range.start)
+    }
+}
+
+/// The block size of a one-block file after it came to have `end` bytes.
+fn grown_block_size(block: u64, record: u64, end: u64) -> u64 {
+    let power = block.is_power_of_two();
+    if end <= block || power && block >= record {
+        return block;
+    }
+    let wanted = end.next_multiple_of(SECTOR);
+    if block > record {
+        wanted.min(block.next_power_of_two())
+    } else {
+        wanted.min(record)
+    }
+}
+
+#[cfg(test)]
+mod tests;
