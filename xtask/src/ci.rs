@@ -1,6 +1,6 @@
 //! The levels of checking. The same on a laptop as in continuous integration.
 
-use crate::environment::{root, variables};
+use crate::environment::{target, variables};
 use crate::run::{TaskError, TaskResult, cargo, say, step};
 use crate::tidy;
 use std::process::Command;
@@ -22,10 +22,10 @@ pub(crate) fn run(level: &str) -> TaskResult {
         "torture" => ignored("torture")?,
         "interop" => interop()?,
         "all" => {
+            // The tests of `interop` are among those of `test`.
             test()?;
             ignored("sim")?;
             fuzz(5)?;
-            interop()?;
         }
         other => return Err(TaskError::Level(other.to_owned())),
     }
@@ -64,6 +64,8 @@ fn with_environment(mut command: Command) -> Command {
     for (name, value) in variables() {
         command.env(name, value);
     }
+    // The release binary, once `release_binary` has built it: tests of the whole use it.
+    command.env("MILLPOND_BIN", target().join("release/millpond"));
     command
 }
 
@@ -113,6 +115,7 @@ fn release_binary() -> TaskResult {
 
 fn interop() -> TaskResult {
     release_binary()?;
-    let script = root().join("tests/interop/run.sh");
-    step("interop", &mut with_environment(Command::new(script)))
+    let mut tests = cargo();
+    tests.args(["test", "-p", "millpond-torture", "--test", "binary"]);
+    step("interop", &mut with_environment(tests))
 }

@@ -15,8 +15,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     sim      crash points on the simulated disk
                     fuzz     every fuzz target for a short while
                     torture  longer random runs
-                    interop  golden pools and OpenZFS's zdb against the real binary
-                    all      everything above
+                    interop  golden pools and OpenZFS's zdb against the real binary (also in test)
+                    all      test, sim and fuzz
   tidy            layering, file length, stray markers, links in the documents
   golden          unpack the golden pools into target/golden
   openzfs         unpack OpenZFS's zdb into target/openzfs";

@@ -1,0 +1,227 @@
+//! Pools made by OpenZFS: read equal to their manifests, and changed so that zdb finds nothing wrong.
+
+use crate::session::{Session, path};
+use golden::{GoldenPool, describe_tree};
+use std::fs;
+use std::path::Path;
+
+/// Pools that must read equal, mounted and by `cp`.
+const READABLE: &[&str] = &[
+    "default",
+    "codecs",
+    "mirror",
+    "old",
+    "v28",
+    "nofeat",
+    "grub2",
+    "gang",
+    "checkpoint",
+    "many",
+    "streams",
+];
+/// Pools that must import for writing.
+const WRITABLE: &[&str] = &["default", "nofeat", "grub2", "gang", "streams"];
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn golden_pools_read_equal() {
+    if !is_root() {
+        println!("skipped: owners and device nodes can be compared by root only");
+        return;
+    }
+    for pool in READABLE.iter().filter_map(|name| golden::pool(name)) {
+        let Some(session) = Session::new() else {
+            return;
+        };
+        read_equal(session, &pool);
+    }
+}
+
+fn read_equal(mut session: Session, pool: &GoldenPool) {
+    let name = pool.pool_name();
+    session.bring(&pool.images());
+    session.import(&name, &["-o", "readonly=on"]);
+    let columns = "name,type,used,available,refer,guid,createtxg,compressratio,origin";
+    let list = session.ok(&[
+        "zfs", "list", "-Hp", "-t", "all", "-o", columns, "-r", &name,
+    ]);
+    let lines: Vec<&str> = list.lines().collect();
+    assert_eq!(lines, pool.lines("list.tsv"), "{}: zfs list", pool.name);
+    for (dataset, manifest) in pool.manifests() {
+        let (head, snapshot) = dataset
+            .split_once('@')
+            .map_or((&*dataset, None), |(h, s)| (h, Some(s)));
+        let mut root = session.mount(head);
+        if let Some(snapshot) = snapshot {
+            root = root.join(".zfs/snapshot").join(snapshot);
+        }
+        let differences = manifest.differences(&describe_tree(&root));
+        assert!(
+            differences.is_empty(),
+            "{}: {dataset}:\n{}",
+            pool.name,
+            differences.join("\n")
+        );
+    }
+    session.export(&name);
+    println!("{}: equal", pool.name);
+}
+
+#[test]
+fn golden_pools_can_be_changed() {
+    for pool in WRITABLE.iter().filter_map(|name| golden::pool(name)) {
+        let Some(session) = Session::new() else {
+            return;
+        };
+        change(session, &pool);
+    }
+}
+
+/// Deletes old files, overwrites others, destroys snapshots and clones; then everything. zdb looks after each.
+fn change(mut session: Session, pool: &GoldenPool) {
+    let name = pool.pool_name();
+    session.bring(&pool.images());
+    session.import(&name, &["-f"]);
+    for dataset in session
+        .ok(&[
+            "zfs",
+            "list",
+            "-H",
+            "-o",
+            "name",
+            "-t",
+            "filesystem",
+            "-r",
+            &name,
+        ])
+        .lines()
+    {
+        change_files(&session.mount(dataset), &mut 0);
+    }
+    session.ok(&["zfs", "snapshot", "-r", &format!("{name}@changed")]);
+    session.export_clean(&name);
+
+    session.import(&name, &[]);
+    let clones = session.ok(&[
+        "zfs",
+        "list",
+        "-H",
+        "-o",
+        "name,origin",
+        "-t",
+        "filesystem",
+        "-r",
+        &name,
+    ]);
+    for line in clones.lines() {
+        let (clone, origin) = line.split_once('\t').expect("two columns");
+        if origin != "-" {
+            session.ok(&["zfs", "destroy", "-r", clone]);
+        }
+    }
+    session.export_clean(&name);
+
+    session.import(&name, &[]);
+    destroy_everything(&session, &name);
+    session.export_clean(&name);
+    println!("{}: changed, and zdb finds nothing wrong", pool.name);
+}
+
+fn change_files(folder: &Path, count: &mut usize) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        if entry.file_name() == ".zfs" {
+            continue;
+        }
+        if kind.is_dir() {
+            change_files(&entry.path(), count);
+        } else if kind.is_file() {
+            *count += 1;
+            match *count % 3 {
+                0 => fs::remove_file(entry.path()).expect("a file is removed"),
+                1 => fs::write(entry.path(), vec![b'x'; *count * 997 % 300_000]).expect("written"),
+                _ => {}
+            }
+        } else if kind.is_symlink() && *count % 2 == 0 {
+            fs::remove_file(entry.path()).expect("a link is removed");
+        }
+    }
+    let fresh = folder.join("fresh");
+    fs::create_dir_all(&fresh).expect("a folder");
+    for index in 0..50 {
+        fs::write(
+            fresh.join(format!("file {index}")),
+            vec![index; usize::from(index) * 3000],
+        )
+        .expect("a new file");
+    }
+}
+
+fn destroy_everything(session: &Session, name: &str) {
+    let bookmarks = session.ok(&[
+        "zfs", "list", "-H", "-o", "name", "-t", "bookmark", "-r", name,
+    ]);
+    for bookmark in bookmarks.lines() {
+        session.ok(&["zfs", "destroy", bookmark]);
+    }
+    let snapshots = session.ok(&[
+        "zfs",
+        "list",
+        "-H",
+        "-o",
+        "name,userrefs",
+        "-t",
+        "snapshot",
+        "-r",
+        name,
+    ]);
+    for line in snapshots.lines() {
+        let (snapshot, holds) = line.split_once('\t').expect("two columns");
+        if holds != "0" && holds != "-" {
+            let text = session.ok(&["zfs", "holds", "-H", snapshot]);
+            for tag in text.lines().filter_map(|line| line.split('\t').nth(1)) {
+                session.ok(&["zfs", "release", tag, snapshot]);
+            }
+        }
+    }
+    let children = session.ok(&[
+        "zfs",
+        "list",
+        "-H",
+        "-o",
+        "name",
+        "-d",
+        "1",
+        "-t",
+        "filesystem",
+        name,
+    ]);
+    for child in children.lines().filter(|child| *child != name) {
+        session.ok(&["zfs", "destroy", "-R", child]);
+    }
+    let rest = session.ok(&[
+        "zfs", "list", "-H", "-o", "name", "-t", "snapshot", "-d", "1", name,
+    ]);
+    for snapshot in rest.lines() {
+        session.ok(&["zfs", "destroy", snapshot]);
+    }
+    for entry in fs::read_dir(session.mount(name))
+        .expect("the root is listed")
+        .flatten()
+    {
+        let remove = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            fs::remove_dir_all(entry.path())
+        } else {
+            fs::remove_file(entry.path())
+        };
+        remove.unwrap_or_else(|error| panic!("{}: {error}", path(&entry.path())));
+    }
+}

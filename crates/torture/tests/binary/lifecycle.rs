@@ -1,0 +1,150 @@
+//! The main job, a full pool, and a server that is killed.
+
+use crate::session::{Session, path};
+use golden::describe_tree;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// This project's own sources: a real tree to copy.
+fn sources() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp")
+        .arg("-a")
+        .arg(from)
+        .arg(to)
+        .status()
+        .expect("cp runs");
+    assert!(
+        status.success(),
+        "cp -a {} {}",
+        from.display(),
+        to.display()
+    );
+}
+
+#[test]
+fn the_main_job() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 256, &[]);
+    let root = session.mount("tank");
+    copy(sources(), &root.join("src"));
+    session.ok(&["zfs", "snapshot", "tank@before"]);
+    let before = describe_tree(&root);
+
+    fs::remove_dir_all(root.join("src/base")).expect("removed");
+    fs::write(root.join("src/new"), "new").expect("written");
+    session.ok(&["zfs", "rollback", "tank@before"]);
+    let differences = before.differences(&describe_tree(&root));
+    assert!(
+        differences.is_empty(),
+        "after the rollback:\n{}",
+        differences.join("\n")
+    );
+    session.export_clean("tank");
+
+    session.import("tank", &[]);
+    let differences = before.differences(&describe_tree(&root));
+    assert!(
+        differences.is_empty(),
+        "after the import:\n{}",
+        differences.join("\n")
+    );
+    let frozen = describe_tree(&root.join(".zfs/snapshot/before"));
+    assert!(
+        before.differences(&frozen).is_empty(),
+        "the snapshot shows what there was"
+    );
+    session.export_clean("tank");
+}
+
+#[test]
+fn a_full_pool_lets_one_delete() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("full", 96, &["-O", "compression=off"]);
+    let root = session.mount("full");
+    let mut written = 0;
+    for index in 0.. {
+        match fs::write(root.join(format!("{index}")), vec![index as u8; 1 << 20]) {
+            Ok(()) => written += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+                break;
+            }
+        }
+    }
+    assert!(written > 20, "{written} MB fit into 96 MB");
+    session.ok(&["zpool", "sync", "full"]);
+    for index in 0..=written {
+        let _ = fs::remove_file(root.join(format!("{index}")));
+    }
+    session.ok(&["zpool", "sync", "full"]);
+    fs::write(root.join("again"), vec![7; 8 << 20]).expect("there is room again");
+    session.export_clean("full");
+}
+
+#[test]
+fn what_was_synced_survives_a_killed_server() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("killed", 128, &[]);
+    let root = session.mount("killed");
+    copy(&sources().join("base"), &root.join("base"));
+    session.ok(&["zpool", "sync", "killed"]);
+    let before = describe_tree(&root);
+    let mut file = fs::File::create(root.join("fsynced")).expect("a file");
+    file.write_all(b"on disk").expect("written");
+    file.sync_all().expect("fsync");
+    drop(file);
+
+    let list = session.ok(&["zpool", "get", "-H", "-o", "value", "load_guid", "killed"]);
+    assert!(!list.trim().is_empty());
+    kill_server(&session, "killed");
+    session.import("killed", &[]);
+    let after = describe_tree(&root);
+    assert_eq!(
+        fs::read(root.join("fsynced")).expect("what was fsynced is there"),
+        b"on disk"
+    );
+    let lost: Vec<String> = before
+        .differences(&after)
+        .into_iter()
+        .filter(|line| !line.starts_with(".:") && !line.starts_with("fsynced"))
+        .collect();
+    assert!(lost.is_empty(), "{}", lost.join("\n"));
+    session.export_clean("killed");
+}
+
+/// Kills the process that serves a pool: the one that has its image open.
+fn kill_server(session: &Session, pool: &str) {
+    let image = session.images().join(format!("{pool}.img"));
+    for process in fs::read_dir("/proc").expect("/proc").flatten() {
+        let Some(id) = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<i32>().ok())
+        else {
+            continue;
+        };
+        let Ok(files) = fs::read_dir(process.path().join("fd")) else {
+            continue;
+        };
+        let serves = files
+            .flatten()
+            .any(|file| fs::read_link(file.path()).is_ok_and(|target| target == image));
+        if serves && let Some(id) = rustix::process::Pid::from_raw(id) {
+            rustix::process::kill_process(id, rustix::process::Signal::KILL).expect("kill");
+            return;
+        }
+    }
+    panic!("no process serves {}", path(&image));
+}

@@ -1,0 +1,149 @@
+//! A folder with images, mounts below it, and the commands.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The binary under test with a folder of its own. Pools are exported when it goes away.
+pub(crate) struct Session {
+    binary: PathBuf,
+    folder: tempfile::TempDir,
+    pools: Vec<String>,
+}
+
+impl Session {
+    /// A session, or none where the machine cannot run one; it says why.
+    pub(crate) fn new() -> Option<Self> {
+        let Some(binary) = std::env::var_os("MILLPOND_BIN").map(PathBuf::from) else {
+            println!("skipped: MILLPOND_BIN is not set (the release binary; cargo xtask sets it)");
+            return None;
+        };
+        if std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse")
+            .is_err()
+        {
+            println!("skipped: /dev/fuse cannot be opened");
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in ["images", "mounts", "run"] {
+            std::fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        Some(Self {
+            binary,
+            folder,
+            pools: Vec::new(),
+        })
+    }
+
+    /// Where images are.
+    pub(crate) fn images(&self) -> PathBuf {
+        self.folder.path().join("images")
+    }
+
+    /// Below which pools are mounted.
+    pub(crate) fn mounts(&self) -> PathBuf {
+        self.folder.path().join("mounts")
+    }
+
+    /// The root of a mounted dataset with a default mount point.
+    pub(crate) fn mount(&self, dataset: &str) -> PathBuf {
+        self.mounts().join(dataset)
+    }
+
+    /// Copies images (sparse) into the session's folder.
+    pub(crate) fn bring(&self, images: &[PathBuf]) {
+        for image in images {
+            let status = Command::new("cp")
+                .args(["--sparse=always", "--no-preserve=mode"])
+                .arg(image)
+                .arg(self.images())
+                .status()
+                .expect("cp runs");
+            assert!(status.success());
+        }
+    }
+
+    /// Runs the binary.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(&self.binary)
+            .args(arguments)
+            .env("MILLPOND_RUN", self.folder.path().join("run"))
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("the binary runs")
+    }
+
+    /// Runs the binary, which must succeed; what it printed.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}\n{text}{errors}",
+            output.status
+        );
+        text
+    }
+
+    /// Runs the binary, which must fail with one line on its standard error.
+    pub(crate) fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{arguments:?} must fail");
+        assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
+        assert!(!errors.trim().is_empty(), "{arguments:?} must say why");
+        errors
+    }
+
+    /// Creates a pool in an image of that many megabytes.
+    pub(crate) fn create(&mut self, pool: &str, megabytes: u32, options: &[&str]) {
+        let image = self.images().join(format!("{pool}.img"));
+        let size = format!("{megabytes}M");
+        let mounts = self.mounts();
+        let mut arguments = vec!["zpool", "create", "--size", &size, "-R", path(&mounts)];
+        arguments.extend(options);
+        arguments.extend([pool, path(&image)]);
+        self.ok(&arguments);
+        self.pools.push(pool.to_owned());
+    }
+
+    /// Imports a pool from the session's images.
+    pub(crate) fn import(&mut self, pool: &str, options: &[&str]) {
+        let (images, mounts) = (self.images(), self.mounts());
+        let mut arguments = vec!["zpool", "import", "-d", path(&images), "-R", path(&mounts)];
+        arguments.extend(options);
+        arguments.push(pool);
+        self.ok(&arguments);
+        self.pools.push(pool.to_owned());
+    }
+
+    /// Exports a pool.
+    pub(crate) fn export(&mut self, pool: &str) {
+        self.ok(&["zpool", "export", pool]);
+        self.pools.retain(|known| known != pool);
+    }
+
+    /// Exports a pool and has zdb judge it, where there is one.
+    pub(crate) fn export_clean(&mut self, pool: &str) {
+        self.export(pool);
+        if let Some(zdb) = golden::Zdb::from_environment() {
+            zdb.assert_clean(&self.images(), pool);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        for pool in std::mem::take(&mut self.pools) {
+            let _ = self.run(&["zpool", "export", "-f", &pool]);
+        }
+    }
+}
+
+/// A path as text; the session's paths all are.
+pub(crate) fn path(path: &Path) -> &str {
+    path.to_str().expect("the session's paths are text")
+}
