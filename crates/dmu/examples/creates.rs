@@ -288,7 +288,9 @@ fn main() {
         }
     });
     bench.report("small files of 4 KiB", count / 2, count * 2048, || {
-        let data: Vec<u8> = (0..4096u32).map(|byte| (byte * byte >> 5) as u8).collect();
+        let data: Vec<u8> = (0..4096u32)
+            .map(|byte| ((byte * byte) >> 5) as u8)
+            .collect();
         for index in count..count + count / 2 {
             bench.create(index, &data);
         }

@@ -14,6 +14,7 @@ const INLINE: usize = 320;
 
 /// The bonus, of the dnode's full capacity.
 #[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
 pub(crate) enum Bonus {
     /// Up to 320 bytes, and how many are there.
     Inline([u8; INLINE], u16),

@@ -104,6 +104,12 @@ impl ObjectSet {
         let data = data.map_err(|source| DmuError::Read { place, source })?;
         let phys = ObjectSetPhys::decode(&data)
             .map_err(|error| DmuError::corrupt(place, error.to_string()))?;
+        if phys.meta_dnode.data_block_size() as usize != meta::BLOCK_SIZE {
+            return Err(DmuError::corrupt(
+                place,
+                "the blocks of dnodes are not 16 KiB",
+            ));
+        }
         Ok(Self::assemble(options, phys, *root, data.len()))
     }
 

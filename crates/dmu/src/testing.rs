@@ -91,6 +91,30 @@ impl BlockWriter for MemoryWriter<'_> {
     }
 }
 
+impl MemoryStore {
+    /// Changes bytes of the blocks: (which block, which byte, by what).
+    pub(crate) fn damage(&self, places: &[(usize, usize, u8)]) {
+        let mut blocks = self.blocks.lock();
+        let offsets: Vec<u64> = blocks.keys().copied().collect();
+        for &(block, byte, flip) in places {
+            let Some(data) = blocks.get_mut(&offsets[block % offsets.len()]) else {
+                continue;
+            };
+            let byte = byte % data.len();
+            data.make_mut()[byte] ^= flip;
+        }
+    }
+}
+
+/// Believes everything: for object sets that are damaged.
+pub(crate) struct Gullible;
+
+impl BlockAccounting for Gullible {
+    fn born(&self, _: &BlockPointer) {}
+
+    fn killed(&self, _: &BlockPointer) {}
+}
+
 impl BlockAccounting for MemoryStore {
     fn born(&self, pointer: &BlockPointer) {
         assert!(
@@ -149,6 +173,16 @@ impl Harness {
 
     /// Syncs `txg` and checks the new tree.
     pub(crate) fn sync_txg(&self, txg: Txg) {
+        self.sync_with(txg, self.store.as_ref(), None).unwrap();
+    }
+
+    /// Syncs `txg`, telling someone of the blocks born and killed.
+    pub(crate) fn sync_with(
+        &self,
+        txg: Txg,
+        accounting: &dyn BlockAccounting,
+        engine: Option<&txg::Engine>,
+    ) -> crate::error::Result<()> {
         let writer = MemoryWriter {
             store: &self.store,
             txg,
@@ -157,14 +191,14 @@ impl Harness {
             let context = SyncContext {
                 txg,
                 writer: &writer,
-                accounting: self.store.as_ref(),
+                accounting,
                 workers: &self.workers,
-                engine: None,
+                engine,
                 hole_birth: true,
                 account_owners: true,
                 account_objects: true,
             };
-            self.set.sync(&context).unwrap();
+            self.set.sync(&context)?;
         }
         self.set.synced(txg);
         // Blocks that died are not reused for two txgs; here they are gone at once, so that a
@@ -173,6 +207,7 @@ impl Harness {
         for dead in self.store.dead.lock().drain(..) {
             blocks.remove(&dead);
         }
+        Ok(())
     }
 
     /// Closes and syncs the open txg.
@@ -298,3 +333,5 @@ fn options(store: &Arc<MemoryStore>) -> OpenObjectSet {
         objects_max: 256,
     }
 }
+
+mod tests;

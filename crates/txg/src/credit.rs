@@ -17,6 +17,8 @@ pub(crate) struct Dirty {
     per_txg: [AtomicU64; Txg::SLOTS],
     /// The most that `total` ever was.
     high_water: AtomicU64,
+    /// Bytes that were dirtied without having been reserved.
+    overrun: AtomicU64,
 }
 
 /// A snapshot of the dirty counters.
@@ -28,6 +30,8 @@ pub struct DirtyCounts {
     pub high_water_bytes: u64,
     /// The limit at which reservations park.
     pub limit_bytes: u64,
+    /// Bytes that were dirtied without having been reserved, ever.
+    pub overrun_bytes: u64,
 }
 
 impl Dirty {
@@ -51,6 +55,16 @@ impl Dirty {
             self.high_water.fetch_max(after, Ordering::Relaxed);
         }
         Some(after)
+    }
+
+    pub(crate) fn overrun(&self) -> u64 {
+        self.overrun.load(Ordering::Relaxed)
+    }
+
+    fn add_overrun(&self, bytes: u64) {
+        self.overrun.fetch_add(bytes, Ordering::Relaxed);
+        let after = self.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.high_water.fetch_max(after, Ordering::Relaxed);
     }
 
     fn subtract_total(&self, bytes: u64) {
@@ -98,13 +112,16 @@ impl Credit {
         self.bytes
     }
 
-    /// Turns `bytes` of this credit into dirty bytes of `txg`. More than what is left takes what is
-    /// left: how much an operation dirties is bounded by its reservation.
+    /// Turns `bytes` of this credit into dirty bytes of `txg`. What was not reserved is counted as
+    /// well, and as an overrun: the reservation was wrong, the memory is in use all the same.
     pub fn spend(&mut self, txg: Txg, bytes: u64) {
-        let spent = bytes.min(self.bytes);
-        if spent != 0 {
-            self.bytes -= spent;
-            self.engine.book_dirty(txg, spent);
+        let overrun = bytes.saturating_sub(self.bytes);
+        if overrun != 0 {
+            self.engine.dirty().add_overrun(overrun);
+        }
+        self.bytes -= bytes - overrun;
+        if bytes != 0 {
+            self.engine.book_dirty(txg, bytes);
         }
     }
 }

@@ -277,6 +277,7 @@ impl Engine {
             total_bytes: self.dirty.total(),
             high_water_bytes: self.dirty.high_water(),
             limit_bytes: self.dirty_limit(),
+            overrun_bytes: self.dirty.overrun(),
         }
     }
 

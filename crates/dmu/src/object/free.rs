@@ -30,7 +30,7 @@ impl Object {
         let end = end.min(length);
         let first_whole = offset.div_ceil(size);
         let past_whole = end / size;
-        if offset % size != 0 {
+        if !offset.is_multiple_of(size) {
             let stop = end.min(first_whole * size) - (offset / size) * size;
             self.zero(tx, offset / size, (offset % size) as usize, stop as usize)?;
         }

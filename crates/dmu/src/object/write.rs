@@ -25,10 +25,10 @@ impl Object {
         }
         let size = u64::from(self.block_size());
         let end = offset.saturating_add(len);
-        if offset % size != 0 || (len < size && end % size != 0) {
+        if !offset.is_multiple_of(size) || (len < size && !end.is_multiple_of(size)) {
             self.warm(offset / size)?;
         }
-        if end % size != 0 && end / size != offset / size {
+        if !end.is_multiple_of(size) && end / size != offset / size {
             self.warm(end / size)?;
         }
         Ok(())

@@ -321,7 +321,7 @@ impl ObjectSet {
         let shift = self.meta.entries_shift();
         let runs_per_indirect = (1u64 << shift) / BLOCKS_PER_RUN;
         let numbers = runs_per_indirect.max(1) * RUN_NUMBERS;
-        if search.next != 0 && search.next % runs_per_indirect.max(1) == 0 {
+        if search.next != 0 && search.next.is_multiple_of(runs_per_indirect.max(1)) {
             let freed = self.numbers.freed.load(Ordering::Relaxed);
             if freed >= FREED_FOR_RESTART {
                 self.numbers.freed.store(0, Ordering::Relaxed);

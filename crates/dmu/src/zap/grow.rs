@@ -46,6 +46,10 @@ pub(super) fn split(
         u64::from(leaf.header().prefix_len)
     };
     *known = header(object)?.0;
+    if prefix_len > known.table_shift {
+        let what = "a leaf with a longer prefix than the pointer table has";
+        return Err(DmuError::corrupt(super::fat::place(object, block), what));
+    }
     if prefix_len >= known.table_shift {
         grow_table(object, tx, known)?;
         *known = header(object)?.0;

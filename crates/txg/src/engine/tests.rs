@@ -41,7 +41,7 @@ fn start(config: EngineConfig) -> (Arc<Engine>, Arc<Recorder>) {
 
 fn slow_timer() -> EngineConfig {
     EngineConfig {
-        timeout_ns: 3600_000_000_000,
+        timeout_ns: 3_600_000_000_000,
         ..EngineConfig::default()
     }
 }
@@ -195,4 +195,16 @@ fn what_is_written_makes_room_at_once() {
     engine.written(engine.open_txg(), 700);
     assert!(engine.try_reserve(200).is_some());
     assert_eq!(engine.dirty_counts().total_bytes, 200);
+}
+
+#[test]
+fn what_was_not_reserved_is_counted_all_the_same() {
+    let engine = Engine::new(slow_timer());
+    let mut credit = engine.try_reserve(100).unwrap();
+    credit.spend(engine.open_txg(), 150);
+    drop(credit);
+    let counts = engine.dirty_counts();
+    assert_eq!((counts.total_bytes, counts.overrun_bytes), (150, 50));
+    engine.written(engine.open_txg(), 150);
+    assert_eq!(engine.dirty_counts().total_bytes, 0);
 }
