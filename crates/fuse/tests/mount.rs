@@ -356,3 +356,16 @@ fn read_only_mounts_refuse() {
         ErrorKind::ReadOnlyFilesystem
     );
 }
+
+/// Not a test: serves at `$MILLPOND_FUSE_SERVE` until it is unmounted, to measure the protocol
+/// without an engine (`cargo test --release -p millpond-fuse --test mount serve -- --ignored`).
+#[test]
+#[ignore = "serves a mount for measurements"]
+fn serve() {
+    let Some(path) = std::env::var_os("MILLPOND_FUSE_SERVE") else {
+        println!("skipped: MILLPOND_FUSE_SERVE is not set");
+        return;
+    };
+    let mount = Mount::start(Path::new(&path), Memory::new(), &options()).unwrap();
+    while !mount.session().wait_ended(Duration::from_secs(3600)) {}
+}
