@@ -1,0 +1,542 @@
+//! A file system on the real engine (one file as its disk, no pool), mounted by the kernel.
+//! Needs `/dev/fuse` and root or `fusermount3`.
+
+extern crate dmu as millpond_dmu;
+extern crate millpond_fuse as fuse;
+
+#[path = "../../dmu/tests/support/mod.rs"]
+mod support;
+
+use base::lock::{LockClass, Mutex, rank};
+use base::{ObjectSetId, Txg};
+use codec::Compression;
+use dmu::{ObjectSet, OpenObjectSet, SyncContext, SyncWorkers, Tx};
+use format::{BlockPointer, ObjectSetKind};
+use fuse::{DatasetTree, Mount, MountFailure, MountOptions, Reply, SnapshotDirectory};
+use fuse::{SnapshotEntry, SnapshotSource};
+use pipeline::Pipeline;
+use posix::{Errno, FileSystem};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use sys::{MountError, UnmountMode};
+use txg::{Engine, EngineConfig, SyncFailure, SyncTarget};
+use vdev::WriteGroup;
+
+static SETS: LockClass = LockClass::new("test.sets", rank::POOL);
+
+/// Syncs one object set.
+struct Target {
+    pipeline: Arc<Pipeline>,
+    engine: Mutex<Option<Arc<Engine>>>,
+    set: Mutex<Option<Arc<ObjectSet>>>,
+    workers: SyncWorkers,
+    counts: support::Counts,
+}
+
+impl SyncTarget for Target {
+    fn sync(&self, txg: Txg) -> Result<(), SyncFailure> {
+        let Some(set) = self.set.lock().clone() else {
+            return Ok(());
+        };
+        let engine = self.engine.lock().clone();
+        let group = WriteGroup::new(txg);
+        let writer = support::Writer {
+            pipeline: &self.pipeline,
+            group: Arc::clone(&group),
+            txg,
+            compression: Compression::Lz4,
+        };
+        let failed = |error: &dyn std::fmt::Display| SyncFailure {
+            reason: error.to_string(),
+        };
+        while set.is_dirty(txg) {
+            let context = SyncContext {
+                txg,
+                writer: &writer,
+                accounting: &self.counts,
+                workers: &self.workers,
+                engine: engine.as_deref(),
+                hole_birth: true,
+                account_owners: true,
+                account_objects: true,
+            };
+            set.sync(&context).map_err(|error| failed(&error))?;
+        }
+        group.wait().map_err(|error| failed(&error))?;
+        set.synced(txg);
+        Ok(())
+    }
+}
+
+struct Room;
+
+impl dmu::Admission for Room {
+    fn admit(&self, _: u64, _: bool) -> Result<(), dmu::Refusal> {
+        Ok(())
+    }
+}
+
+impl posix::Space for Room {
+    fn numbers(&self) -> posix::SpaceNumbers {
+        posix::SpaceNumbers {
+            referenced: 1 << 20,
+            available: 1 << 30,
+        }
+    }
+}
+
+/// The engine under one file system.
+struct Disk {
+    engine: Arc<Engine>,
+    target: Arc<Target>,
+    _image: tempfile::TempDir,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        File::create(&image).unwrap().set_len(64 << 30).unwrap();
+        let pipeline = support::pipeline(&image, device::Access::ReadWrite, 12);
+        let engine = Engine::new(EngineConfig::for_memory(Txg(4), 8 << 30));
+        let target = Arc::new(Target {
+            pipeline,
+            engine: Mutex::new(&SETS, Some(Arc::clone(&engine))),
+            set: Mutex::new(&SETS, None),
+            workers: SyncWorkers::per_core(),
+            counts: support::Counts::default(),
+        });
+        let tx = Tx::syncing(Txg(4));
+        let kind = ObjectSetKind::FileSystem;
+        let set = ObjectSet::create(Self::options(&target.pipeline, 54), kind, &tx).unwrap();
+        let new = posix::NewFileSystem {
+            permissions: 0o777,
+            ..posix::NewFileSystem::default()
+        };
+        posix::create_file_system(&tx, &set, &base::clock::SystemClock, &new).unwrap();
+        *target.set.lock() = Some(set);
+        engine.start(Arc::clone(&target) as Arc<dyn SyncTarget>);
+        engine.wait_synced(None).unwrap();
+        Self {
+            engine,
+            target,
+            _image: folder,
+        }
+    }
+
+    fn options(pipeline: &Arc<Pipeline>, id: u64) -> OpenObjectSet {
+        let store = Arc::new(support::Store(Arc::clone(pipeline)));
+        OpenObjectSet {
+            store,
+            id: ObjectSetId(id),
+            writable: id == 54,
+            objects_max: 65536,
+        }
+    }
+
+    fn root_pointer(&self) -> BlockPointer {
+        self.engine.wait_synced(None).unwrap();
+        let objects = self.target.set.lock().clone().unwrap();
+        objects.root_pointer()
+    }
+
+    /// Forgets everything in memory, as a new import would.
+    fn reopen(&self) {
+        let root = self.root_pointer();
+        let set = ObjectSet::open(Self::options(&self.target.pipeline, 54), &root).unwrap();
+        *self.target.set.lock() = Some(set);
+    }
+
+    fn file_system(&self, objects: Arc<ObjectSet>, read_only: bool) -> Arc<FileSystem> {
+        let log = Arc::new(posix::NoLog::new(Arc::clone(&self.engine)));
+        let source = posix::Source {
+            objects,
+            engine: (!read_only).then(|| Arc::clone(&self.engine)),
+            log: (!read_only).then(|| log as Arc<dyn posix::OperationLog>),
+            space: (!read_only).then(|| Arc::new(Room) as Arc<dyn posix::Space>),
+            clock: Arc::new(base::clock::SystemClock),
+            identity: 54,
+            properties: posix::DatasetProperties {
+                acl: posix::AclKind::Posix,
+                ..posix::DatasetProperties::default()
+            },
+        };
+        let options = posix::MountOptions {
+            read_only,
+            kernel_checks_permissions: true,
+            ..posix::MountOptions::default()
+        };
+        FileSystem::mount(source, options).unwrap()
+    }
+
+    fn live(&self) -> Arc<FileSystem> {
+        let objects = self.target.set.lock().clone().unwrap();
+        self.file_system(objects, false)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.engine.stop();
+    }
+}
+
+/// Snapshots as this engine can have them: kept root pointers, for it frees nothing.
+struct Kept {
+    disk: Arc<Disk>,
+    roots: std::sync::Mutex<Vec<(String, BlockPointer)>>,
+}
+
+impl SnapshotSource for Kept {
+    fn list(&self) -> Reply<Vec<SnapshotEntry>> {
+        let roots = self.roots.lock().unwrap();
+        let entries = roots
+            .iter()
+            .enumerate()
+            .map(|(index, (name, _))| SnapshotEntry {
+                name: name.clone().into_bytes(),
+                guid: index as u64 + 1000,
+                object_set: index as u64 + 100,
+            });
+        Ok(entries.collect())
+    }
+
+    fn open(&self, guid: u64) -> Reply<Arc<FileSystem>> {
+        let index = usize::try_from(guid).unwrap() - 1000;
+        let root = self
+            .roots
+            .lock()
+            .unwrap()
+            .get(index)
+            .ok_or(Errno::ESTALE)?
+            .1;
+        let options = Disk::options(&self.disk.target.pipeline, index as u64 + 100);
+        Ok(self
+            .disk
+            .file_system(ObjectSet::open(options, &root).unwrap(), true))
+    }
+
+    fn changed(&self) -> fuse::wire::Timestamp {
+        let count = self.roots.lock().unwrap().len();
+        fuse::wire::Timestamp {
+            seconds: count as i64,
+            nanoseconds: 0,
+        }
+    }
+}
+
+struct Mounted {
+    disk: Arc<Disk>,
+    kept: Arc<Kept>,
+    tree: Arc<DatasetTree>,
+    mount: Mount,
+    directory: tempfile::TempDir,
+}
+
+impl Mounted {
+    fn new() -> Option<Self> {
+        if !Path::new("/dev/fuse").exists() {
+            println!("skipped: there is no /dev/fuse here");
+            return None;
+        }
+        Self::on(Arc::new(Disk::new()))
+    }
+
+    fn on(disk: Arc<Disk>) -> Option<Self> {
+        let roots = std::sync::Mutex::default();
+        let kept = Arc::new(Kept {
+            disk: Arc::clone(&disk),
+            roots,
+        });
+        let tree = DatasetTree::new(disk.live(), kept.clone(), SnapshotDirectory::Hidden);
+        let directory = tempfile::tempdir().unwrap();
+        let options = MountOptions {
+            source: "tank".into(),
+            ..MountOptions::default()
+        };
+        match Mount::start(directory.path(), tree.clone(), &options) {
+            Ok(mount) => Some(Self {
+                disk,
+                kept,
+                tree,
+                mount,
+                directory,
+            }),
+            Err(MountFailure::Mount(
+                error @ (MountError::Device(_)
+                | MountError::NoHelper(_)
+                | MountError::Helper { .. }),
+            )) => {
+                println!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Unmounts, forgets, mounts again.
+    fn again(self) -> Self {
+        self.mount.unmount(UnmountMode::IfIdle).unwrap();
+        let disk = Arc::clone(&self.disk);
+        drop(self);
+        disk.reopen();
+        Self::on(disk).unwrap()
+    }
+
+    fn snapshot(&self, name: &str) {
+        self.mount.session().flush_dirty();
+        let root = self.disk.root_pointer();
+        self.kept.roots.lock().unwrap().push((name.into(), root));
+        self.tree.snapshots_changed();
+    }
+
+    /// Goes back to a snapshot.
+    fn rollback(&self, name: &str) {
+        self.mount.session().flush_dirty();
+        assert!(self.tree.suspend());
+        let roots = self.kept.roots.lock().unwrap();
+        let (_, root) = roots.iter().find(|(other, _)| other == name).unwrap();
+        let options = Disk::options(&self.disk.target.pipeline, 54);
+        let objects = ObjectSet::open(options, root).unwrap();
+        *self.disk.target.set.lock() = Some(objects);
+        drop(roots);
+        self.tree.resume(self.disk.live(), self.mount.session());
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _detached = self.mount.unmount(UnmountMode::Detach);
+    }
+}
+
+#[test]
+fn what_is_written_is_there_after_a_remount() {
+    let Some(at) = Mounted::new() else { return };
+    fs::write(at.path("small"), b"hello").unwrap();
+    let large: Vec<u8> = (0..3_000_001_u32).map(|index| (index >> 7) as u8).collect();
+    fs::write(at.path("large"), &large).unwrap();
+    fs::create_dir(at.path("d")).unwrap();
+    symlink("../small", at.path("d/link")).unwrap();
+    fs::hard_link(at.path("small"), at.path("d/hard")).unwrap();
+    fs::set_permissions(at.path("small"), fs::Permissions::from_mode(0o4640)).unwrap();
+    let sparse = File::create(at.path("sparse")).unwrap();
+    sparse.write_all_at(b"end", 10 << 20).unwrap();
+    for index in 0..2000 {
+        fs::write(
+            at.path("d").join(format!("file number {index}")),
+            index.to_string(),
+        )
+        .unwrap();
+    }
+    fs::remove_file(at.path("d/file number 7")).unwrap();
+    fs::rename(at.path("d/file number 8"), at.path("moved")).unwrap();
+    let names = || {
+        let entries = fs::read_dir(at.path("d")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).count()
+    };
+    assert_eq!(names(), 2000);
+    drop(sparse);
+    let before = golden::describe_tree(at.directory.path());
+    let at = at.again();
+    let after = golden::describe_tree(at.directory.path());
+    assert_eq!(before.differences(&after), Vec::<String>::new());
+    assert_eq!(fs::read(at.path("large")).unwrap(), large);
+    assert_eq!(fs::read_to_string(at.path("moved")).unwrap(), "8");
+    assert_eq!(fs::metadata(at.path("small")).unwrap().nlink(), 2);
+}
+
+#[test]
+fn files_live_without_names() {
+    let Some(at) = Mounted::new() else { return };
+    let open = |name| {
+        File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(name)
+    };
+    let file = open(at.path("f")).unwrap();
+    file.write_all_at(b"still here", 0).unwrap();
+    fs::remove_file(at.path("f")).unwrap();
+    let mut data = [0; 10];
+    file.read_exact_at(&mut data, 0).unwrap();
+    assert_eq!(&data, b"still here");
+    assert_eq!(file.metadata().unwrap().nlink(), 0);
+    drop(file);
+    const UNNAMED: i32 = 0o20_200_000;
+    let mut options = OpenOptions::new();
+    let unnamed = options
+        .read(true)
+        .write(true)
+        .custom_flags(UNNAMED)
+        .open(at.path(""))
+        .unwrap();
+    unnamed.write_all_at(b"later named", 0).unwrap();
+    assert_eq!(fs::read_dir(at.path("")).unwrap().count(), 0);
+}
+
+#[test]
+fn holes_are_found() {
+    let Some(at) = Mounted::new() else { return };
+    let file = File::create(at.path("f")).unwrap();
+    file.set_len(10 << 20).unwrap();
+    file.write_all_at(&[1; 131_072], 4 << 20).unwrap();
+    let seek = |from| rustix::fs::seek(&file, from);
+    use rustix::fs::SeekFrom::{Data, Hole};
+    assert_eq!(seek(Data(0)), Ok(4 << 20), "from what is dirty");
+    assert_eq!(seek(Hole(4 << 20)), Ok((4 << 20) + 131_072));
+    file.sync_all().unwrap();
+    assert_eq!(seek(Data(0)), Ok(4 << 20));
+    assert_eq!(seek(Hole(0)), Ok(0));
+    let (keep, punch) = (
+        rustix::fs::FallocateFlags::KEEP_SIZE,
+        rustix::fs::FallocateFlags::PUNCH_HOLE,
+    );
+    rustix::fs::fallocate(&file, keep | punch, 4 << 20, 131_072).unwrap();
+    assert_eq!(seek(Data(0)), Err(rustix::io::Errno::NXIO));
+    assert_eq!(file.metadata().unwrap().len(), 10 << 20);
+}
+
+#[test]
+fn snapshots_are_shown_and_stay() {
+    let Some(at) = Mounted::new() else { return };
+    fs::create_dir(at.path("d")).unwrap();
+    fs::write(at.path("d/f"), b"one").unwrap();
+    at.snapshot("first");
+    fs::write(at.path("d/f"), b"second").unwrap();
+    fs::write(at.path("new"), b"new").unwrap();
+    at.snapshot("second");
+    fs::remove_file(at.path("d/f")).unwrap();
+    let read = |name| fs::read_to_string(at.path(name));
+    assert_eq!(read(".zfs/snapshot/first/d/f").unwrap(), "one");
+    assert_eq!(read(".zfs/snapshot/second/d/f").unwrap(), "second");
+    assert!(read(".zfs/snapshot/first/new").is_err());
+    assert!(read("d/f").is_err());
+    let listed: Vec<_> = fs::read_dir(at.path(".zfs/snapshot"))
+        .unwrap()
+        .map(|one| one.unwrap().file_name())
+        .collect();
+    assert_eq!(listed, ["first", "second"]);
+    assert!(
+        !fs::read_dir(at.path(""))
+            .unwrap()
+            .any(|one| one.unwrap().file_name() == ".zfs")
+    );
+    let inode = |name| fs::metadata(at.path(name)).unwrap().ino();
+    let mut inodes = [
+        inode("new"),
+        inode(".zfs/snapshot/second/new"),
+        inode("d"),
+        inode(".zfs/snapshot/first/d"),
+        inode(".zfs/snapshot/second/d"),
+        inode(".zfs/snapshot/first"),
+        inode(".zfs/snapshot/second"),
+        inode(".zfs"),
+        inode(""),
+    ];
+    inodes.sort_unstable();
+    assert!(
+        inodes.windows(2).all(|pair| pair[0] != pair[1]),
+        "{inodes:?}"
+    );
+    let write = fs::write(at.path(".zfs/snapshot/first/d/f"), b"no").unwrap_err();
+    assert_eq!(write.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    let target = at.path("d/cross");
+    assert!(fs::hard_link(at.path(".zfs/snapshot/first/d/f"), target).is_err());
+}
+
+#[test]
+fn a_rollback_is_seen_at_once() {
+    let Some(at) = Mounted::new() else { return };
+    fs::create_dir(at.path("d")).unwrap();
+    fs::write(at.path("d/f"), b"old").unwrap();
+    fs::write(at.path("gone"), b"was here").unwrap();
+    at.snapshot("then");
+    fs::remove_file(at.path("gone")).unwrap();
+    fs::write(at.path("d/f"), b"much newer").unwrap();
+    fs::write(at.path("d/young"), b"young").unwrap();
+    assert!(fs::metadata(at.path("gone")).is_err());
+    assert_eq!(fs::read_to_string(at.path("d/f")).unwrap(), "much newer");
+    let held = File::options()
+        .read(true)
+        .write(true)
+        .open(at.path("d/young"))
+        .unwrap();
+    for _ in 0..3 {
+        at.rollback("then");
+        assert_eq!(fs::read_to_string(at.path("gone")).unwrap(), "was here");
+        assert_eq!(fs::read_to_string(at.path("d/f")).unwrap(), "old");
+        assert!(fs::metadata(at.path("d/young")).is_err());
+        assert_eq!(fs::read_dir(at.path("d")).unwrap().count(), 1);
+        assert!(held.write_all_at(b"x", 0).is_err());
+        fs::write(at.path("d/f"), b"changed again").unwrap();
+        fs::remove_file(at.path("gone")).unwrap();
+    }
+}
+
+#[test]
+fn many_threads_at_once() {
+    let Some(at) = Mounted::new() else { return };
+    let threads: Vec<_> = (0..8)
+        .map(|thread| {
+            let directory = at.path(&format!("t{thread}"));
+            std::thread::spawn(move || {
+                fs::create_dir(&directory).unwrap();
+                for index in 0..300 {
+                    let path = directory.join(index.to_string());
+                    let mut file = File::create(&path).unwrap();
+                    file.write_all(&vec![thread; 1000 + index]).unwrap();
+                    if index % 50 == 0 {
+                        file.sync_all().unwrap();
+                    }
+                    if index % 3 == 0 {
+                        fs::remove_file(&path).unwrap();
+                    }
+                }
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    let at = at.again();
+    for thread in 0..8 {
+        let directory = at.path(&format!("t{thread}"));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 200);
+        let data = fs::read(directory.join("100")).unwrap();
+        assert!(data.len() == 1100 && data.iter().all(|byte| *byte == thread));
+    }
+}
+
+/// Not a test: serves at `$MILLPOND_FUSE_SERVE` until it is unmounted.
+#[test]
+#[ignore = "serves a mount for measurements"]
+fn serve() {
+    let Some(path) = std::env::var_os("MILLPOND_FUSE_SERVE") else {
+        println!("skipped: MILLPOND_FUSE_SERVE is not set");
+        return;
+    };
+    let disk = Arc::new(Disk::new());
+    let roots = std::sync::Mutex::default();
+    let kept = Arc::new(Kept {
+        disk: Arc::clone(&disk),
+        roots,
+    });
+    let tree = DatasetTree::new(disk.live(), kept, SnapshotDirectory::Hidden);
+    let options = MountOptions {
+        source: "tank".into(),
+        ..MountOptions::default()
+    };
+    let mount = Mount::start(Path::new(&path), tree, &options).unwrap();
+    while !mount.session().wait_ended(Duration::from_secs(3600)) {}
+}
