@@ -9,6 +9,8 @@ use codec::{Checksum, ChecksumValue};
 use format::block_pointer::{
     BLOCK_SIZE_MAX, BlockPointer, Dva, EMBEDDED_PAYLOAD_MAX, EmbeddedKind,
 };
+use format::embedded_checksum;
+use format::gang::GangHeader;
 use format::object_type::{self, ObjectType};
 use sys::{Buffer, BufferMut};
 use vdev::{BlockRange, IoClass, WriteGroup};
@@ -54,6 +56,38 @@ impl Pipeline {
             self.note(error, request);
         }
         result
+    }
+
+    /// Whether stored bytes are the ones that the pointer describes.
+    #[must_use]
+    pub fn verify(&self, block: &BlockPointer, stored: &[u8]) -> bool {
+        block
+            .checksum()
+            .is_ok_and(|kind| self.judge(block, kind, stored).0)
+    }
+
+    /// The gang header that the pointer leads to, from any of its copies.
+    ///
+    /// # Errors
+    /// When no copy is that header.
+    pub fn gang_header(
+        &self,
+        leader: &BlockPointer,
+        request: &ReadRequest,
+    ) -> Result<GangHeader, ReadError> {
+        let mut attempts = Vec::new();
+        for dva in leader.dvas() {
+            match self.read_gang_header(leader, &dva, request) {
+                Ok(header) => return Ok(header),
+                Err(failure) => attempts.push(Attempt { dva, failure }),
+            }
+        }
+        let unreadable = Unreadable {
+            bookmark: request.bookmark,
+            block: *leader,
+            attempts,
+        };
+        Err(ReadError::Unreadable(Box::new(unreadable)))
     }
 
     fn note(&self, error: &ReadError, request: &ReadRequest) {
@@ -155,9 +189,9 @@ impl Pipeline {
         let expected = block.checksum_value();
         let mut actual = None;
         let mut accept = |data: &[u8]| {
-            let sum = self.checksum(kind, data, block.byte_order());
+            let (good, sum) = self.judge(block, kind, data);
             actual = Some(sum);
-            matches(block, kind, sum)
+            good
         };
         let top = self.vdevs.top(dva.vdev)?;
         let range = BlockRange {
@@ -179,6 +213,18 @@ impl Pipeline {
                 _ => AttemptFailure::Device(error),
             }),
         }
+    }
+
+    /// Whether stored bytes pass the pointer's checksum, and what it is.
+    fn judge(&self, block: &BlockPointer, kind: Checksum, data: &[u8]) -> (bool, ChecksumValue) {
+        if kind.is_embedded() {
+            // A log block: the pointer holds its identity, which is the verifier.
+            let identity = block.checksum_value();
+            let verified = embedded_checksum::verify(kind, data, identity.0);
+            return (verified.is_ok(), identity);
+        }
+        let sum = self.checksum(kind, data, block.byte_order());
+        (matches(block, kind, sum), sum)
     }
 
     /// Writes a good copy over the bad ones that were met before it. Their failure to take it is

@@ -1,0 +1,275 @@
+//! The report of a check.
+
+use std::io::{self, Write};
+
+use format::object_type::ObjectType;
+
+use crate::print::Numbers;
+use crate::verify::{BadCopy, Report, Statistics, Totals};
+
+/// So many problems of a kind are printed one by one.
+const LISTED_MAX: usize = 100;
+
+fn ratio(dividend: u64, divisor: u64) -> f64 {
+    if divisor == 0 {
+        1.0
+    } else {
+        dividend as f64 / divisor as f64
+    }
+}
+
+fn average(sum: u64, count: u64) -> u64 {
+    sum.checked_div(count).unwrap_or(0)
+}
+
+/// Prints a report as `zdb -b` does.
+pub(crate) fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    print_problems(out, report)?;
+    writeln!(out)?;
+    if report.leaks_checked {
+        if report.space_matches() {
+            writeln!(out, "\tNo leaks (block sum matches space maps exactly)")?;
+        } else {
+            let (found, allocated) = (report.referenced, report.allocated);
+            let (sign, difference) = if allocated >= found {
+                ("leaked", allocated - found)
+            } else {
+                ("unreachable", found - allocated)
+            };
+            writeln!(
+                out,
+                "block traversal size {found} != alloc {allocated} ({sign} {difference})"
+            )?;
+        }
+        writeln!(out)?;
+    }
+    print_totals(out, report)
+}
+
+fn print_totals(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    let statistics = &report.statistics;
+    let total = statistics.total();
+    let count = total.blocks;
+    writeln!(out, "\tbp count:       {count:>15}")?;
+    writeln!(out, "\tganged count:   {:>15}", total.gangs)?;
+    writeln!(
+        out,
+        "\tbp logical:     {:>15}      avg: {:>6}",
+        total.logical,
+        average(total.logical, count)
+    )?;
+    for (name, sum) in [
+        ("physical: ", total.physical),
+        ("allocated:", total.allocated),
+    ] {
+        writeln!(
+            out,
+            "\tbp {name}   {sum:>15}      avg: {:>6}     compression: {:>6.2}",
+            average(sum, count),
+            ratio(total.logical, sum)
+        )?;
+    }
+    let dedup = &statistics.dedup_again;
+    writeln!(
+        out,
+        "\tbp deduped:     {:>15}    ref>1: {:>6}   deduplication: {:>6.2}",
+        dedup.allocated,
+        dedup.blocks,
+        ratio(
+            total.allocated,
+            total.allocated.saturating_sub(dedup.allocated)
+        )
+    )?;
+    let cloned = &statistics.cloned_again;
+    writeln!(
+        out,
+        "\tbp cloned:      {:>15}    count: {:>6}",
+        cloned.allocated, cloned.blocks
+    )?;
+    for class in &report.classes {
+        let mut name = class.class.to_owned();
+        name[..1].make_ascii_uppercase();
+        let used = 100.0 * ratio(class.allocated, class.space.max(1));
+        writeln!(
+            out,
+            "\t{:<17}{:>14}     used: {used:>5.2}%",
+            name + " class",
+            class.allocated
+        )?;
+    }
+    writeln!(out)?;
+    for (kind, count) in embedded(statistics) {
+        writeln!(
+            out,
+            "\tadditional, non-pointer bps of type {kind}: {count:>10}"
+        )?;
+    }
+    if total.close_copies > 0 {
+        writeln!(out, "\tDittoed blocks on same vdev: {}", total.close_copies)?;
+    }
+    if report.bytes_checked > 0 {
+        writeln!(
+            out,
+            "\tchecksummed: {} bytes, every copy on every device",
+            report.bytes_checked
+        )?;
+    }
+    Ok(())
+}
+
+/// Embedded blocks by the kind of their payload; only data is ever met.
+fn embedded(statistics: &Statistics) -> Vec<(u8, u64)> {
+    let count: u64 = statistics.embedded.values().sum();
+    if count == 0 {
+        Vec::new()
+    } else {
+        vec![(0, count)]
+    }
+}
+
+fn print_problems(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    for path in &report.devices_missing {
+        writeln!(out, "device missing: {path}")?;
+    }
+    list(out, "unreadable blocks", &report.unreadable, |problem| {
+        problem.clone()
+    })?;
+    list(out, "bad copies", &report.bad_copies, describe_bad_copy)?;
+    list(
+        out,
+        "faults in space maps",
+        &report.map_faults,
+        Clone::clone,
+    )?;
+    list(out, "misplaced blocks", &report.overlaps, |overlap| {
+        format!(
+            "{}: vdev {}, offset {:#x}, size {:#x}: {}",
+            overlap.bookmark, overlap.vdev, overlap.offset, overlap.length, overlap.problem
+        )
+    })?;
+    for (what, segments) in [
+        ("leaked space", &report.leaked),
+        ("space in use but free in the space maps", &report.missing),
+    ] {
+        list(out, what, segments, |segment| {
+            let (vdev, offset, length) = (segment.vdev, segment.offset, segment.length);
+            format!("{what}: vdev {vdev}, offset {offset:#x}, size {length}")
+        })?;
+    }
+    list(
+        out,
+        "wrong reference counts",
+        &report.miscounts,
+        |miscount| {
+            format!(
+                "{} table: vdev {}, offset {:#x}: {} references recorded, {} found",
+                miscount.table, miscount.vdev, miscount.offset, miscount.expected, miscount.seen
+            )
+        },
+    )
+}
+
+fn describe_bad_copy(copy: &BadCopy) -> String {
+    let kind = copy.block.checksum().map_or("?", |kind| kind.name());
+    let problem = copy
+        .error
+        .clone()
+        .unwrap_or_else(|| format!("{kind} checksum mismatch"));
+    let rest = if copy.repairable {
+        "another copy is good"
+    } else {
+        "no copy is good"
+    };
+    let (place, device, offset) = (copy.bookmark, &copy.device, copy.offset);
+    format!(
+        "{place}: {device} (vdev {}) offset {offset:#x}: {problem}; {rest}",
+        copy.vdev
+    )
+}
+
+fn list<T>(
+    out: &mut dyn Write,
+    what: &str,
+    items: &[T],
+    describe: impl Fn(&T) -> String,
+) -> io::Result<()> {
+    for item in items.iter().take(LISTED_MAX) {
+        writeln!(out, "{}", describe(item))?;
+    }
+    if items.len() > LISTED_MAX {
+        writeln!(out, "... and {} more {what}", items.len() - LISTED_MAX)?;
+    }
+    Ok(())
+}
+
+/// Prints counts and sizes by type, and by level when `levels`.
+pub(crate) fn print_kinds(
+    out: &mut dyn Write,
+    statistics: &Statistics,
+    numbers: Numbers,
+    levels: bool,
+) -> io::Result<()> {
+    let all = statistics.total();
+    writeln!(
+        out,
+        "\nBlocks\tLSIZE\tPSIZE\tASIZE\t  avg\t comp\t%Total\tType"
+    )?;
+    let mut types: Vec<u8> = statistics.by_kind.keys().map(|(kind, _)| *kind).collect();
+    types.dedup();
+    for kind in types {
+        let name = ObjectType(kind).name();
+        let rows: Vec<(u8, Totals)> = statistics
+            .by_kind
+            .range((kind, 0)..=(kind, u8::MAX))
+            .map(|((_, level), totals)| (*level, *totals))
+            .collect();
+        if levels && rows.len() > 1 {
+            for (level, totals) in rows.iter().rev() {
+                row(out, totals, &all, numbers, &format!("    L{level} {name}"))?;
+            }
+        }
+        row(
+            out,
+            &Statistics::sum(rows.iter().map(|(_, totals)| totals)),
+            &all,
+            numbers,
+            name,
+        )?;
+    }
+    if statistics.pending.blocks > 0 {
+        row(out, &statistics.pending, &all, numbers, "deferred free")?;
+    }
+    row(out, &all, &all, numbers, "Total")?;
+    let metadata = statistics
+        .by_kind
+        .iter()
+        .filter(|((kind, level), _)| *level > 0 || ObjectType(*kind).is_metadata())
+        .map(|(_, totals)| totals);
+    row(
+        out,
+        &Statistics::sum(metadata),
+        &all,
+        numbers,
+        "Metadata Total",
+    )
+}
+
+fn row(
+    out: &mut dyn Write,
+    totals: &Totals,
+    all: &Totals,
+    numbers: Numbers,
+    name: &str,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>6}\t{:>5}\t{:>5}\t{:>5}\t{:>5}\t{:>5.2}\t{:>6.2}\t{name}",
+        numbers.show(totals.blocks),
+        numbers.show(totals.logical),
+        numbers.show(totals.physical),
+        numbers.show(totals.allocated),
+        numbers.show(average(totals.allocated, totals.blocks)),
+        ratio(totals.logical, totals.physical),
+        100.0 * ratio(totals.allocated, all.allocated.max(1)),
+    )
+}

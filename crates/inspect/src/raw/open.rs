@@ -1,0 +1,160 @@
+//! Finding devices by their labels and putting the vdev tree together from them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{Guid, VdevId};
+use device::{Access, BlockDevice, FileDevice};
+use format::config::{keys, vdev_types};
+use format::nvlist::NvList;
+use vdev::{
+    DeviceLabels, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevTree,
+    read_labels,
+};
+
+use crate::error::{InspectError, Result};
+
+/// Deeper trees of mirrors do not exist.
+const NESTING_MAX: u32 = 8;
+
+/// A device with labels.
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) device: Arc<dyn BlockDevice>,
+    pub(crate) labels: DeviceLabels,
+}
+
+impl Found {
+    /// The newest configuration on it.
+    pub(crate) fn config(&self) -> Option<&NvList> {
+        self.labels.best_config(None).map(|label| &label.config)
+    }
+}
+
+/// Every device at `paths`: images and disks themselves, and those in directories (not deeper).
+/// What has no label is passed over, unless it was named itself.
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for path in paths {
+        let file_error = |source| InspectError::File {
+            path: path.clone(),
+            source,
+        };
+        if !std::fs::metadata(path).map_err(file_error)?.is_dir() {
+            found.push(open(path)?);
+            continue;
+        }
+        let mut entries: Vec<PathBuf> = std::fs::read_dir(path)
+            .map_err(file_error)?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .collect();
+        entries.sort();
+        let candidates = entries
+            .iter()
+            .filter(|path| !path.is_dir())
+            .filter_map(|p| open(p).ok());
+        found.extend(candidates.filter(|found| found.config().is_some()));
+    }
+    Ok(found)
+}
+
+fn open(path: &Path) -> Result<Found> {
+    let device: Arc<dyn BlockDevice> = Arc::new(FileDevice::open_cached(path, Access::ReadOnly)?);
+    let labels = read_labels(&*device);
+    Ok(Found {
+        path: path.to_owned(),
+        device,
+        labels,
+    })
+}
+
+/// The vdev tree of the pool whose devices these are. Devices that are not there are leaves that
+/// cannot be read.
+pub(crate) fn assemble(devices: &[&Found]) -> Result<(VdevTree, Vec<NvList>)> {
+    // Each label describes its own top-level vdev; the newest description counts.
+    let mut newest: BTreeMap<u64, (u64, &NvList)> = BTreeMap::new();
+    for config in devices.iter().filter_map(|device| device.config()) {
+        let txg = config.u64(keys::TXG).unwrap_or(0);
+        let Some(tree) = config.list(keys::VDEV_TREE) else {
+            continue;
+        };
+        let id = tree.u64(keys::ID).unwrap_or(0);
+        let slot = newest.entry(id).or_insert((txg, tree));
+        if slot.0 < txg {
+            *slot = (txg, tree);
+        }
+    }
+    let count = newest
+        .keys()
+        .next_back()
+        .map_or(0, |&last| last as usize + 1)
+        .min(1 << 16);
+    let mut tops = vec![None; count];
+    for (&id, &(_, tree)) in &newest {
+        if let Some(slot) = tops.get_mut(id as usize) {
+            *slot = Some(top(id, tree, devices)?);
+        }
+    }
+    let configs = newest.values().map(|(_, tree)| (*tree).clone()).collect();
+    Ok((VdevTree::new(tops), configs))
+}
+
+fn top(id: u64, tree: &NvList, devices: &[&Found]) -> Result<Arc<Top>> {
+    let ashift = tree.u64(keys::ASHIFT).unwrap_or(9).clamp(9, 16) as u32;
+    let config = TopConfig {
+        id: VdevId(id),
+        guid: Guid(tree.u64(keys::GUID).unwrap_or(0)),
+        ashift,
+        asize: tree.u64(keys::ASIZE).unwrap_or(0),
+    };
+    Ok(Top::new(config, node(id, tree, devices, ashift, 0)?))
+}
+
+fn node(id: u64, tree: &NvList, devices: &[&Found], ashift: u32, depth: u32) -> Result<Node> {
+    let kind = tree.str(keys::TYPE).unwrap_or("");
+    let guid = Guid(tree.u64(keys::GUID).unwrap_or(0));
+    let interior = match kind {
+        vdev_types::DISK | vdev_types::FILE => {
+            let device = devices.iter().find(|found| {
+                found
+                    .config()
+                    .is_some_and(|config| config.u64(keys::GUID) == Some(guid.0))
+            });
+            let path = device.map_or_else(
+                || tree.str(keys::PATH).unwrap_or("?").to_owned(),
+                |found| found.path.display().to_string(),
+            );
+            let device = device.map(|found| Arc::clone(&found.device));
+            return Ok(Node::Leaf(Leaf::new(
+                LeafConfig { guid, path, ashift },
+                device,
+            )));
+        }
+        vdev_types::MIRROR => InteriorKind::Mirror,
+        vdev_types::REPLACING => InteriorKind::Replacing,
+        vdev_types::SPARE => InteriorKind::Spare,
+        other => {
+            return Err(InspectError::UnsupportedVdev {
+                id,
+                kind: other.to_owned(),
+            });
+        }
+    };
+    if depth >= NESTING_MAX {
+        return Err(InspectError::UnsupportedVdev {
+            id,
+            kind: format!("nested {kind}"),
+        });
+    }
+    let children = tree
+        .lists(keys::CHILDREN)
+        .iter()
+        .map(|child| node(id, child, devices, ashift, depth + 1))
+        .collect::<Result<_>>()?;
+    Ok(Node::Interior(Interior {
+        guid,
+        kind: interior,
+        children,
+    }))
+}

@@ -1,0 +1,236 @@
+//! Checking many blocks at once: every copy on every side, sorted by place, in long reads.
+
+use std::sync::Arc;
+
+use device::BlockDevice;
+use format::block_pointer::{BlockPointer, Dva};
+use format::gang::{self, GangHeader};
+use pipeline::{Bookmark, Pipeline, ReadRequest};
+use sys::BufferMut;
+use vdev::{DATA_START, IoClass};
+
+/// A read covers at most this much: it stays in the processor's cache while it is summed.
+const RUN_BYTES_MAX: u64 = 1 << 20;
+/// Holes up to this size are read along.
+const GAP_BYTES_MAX: u64 = 32 << 10;
+const ALIGNMENT: u64 = 4096;
+/// When this much is collected, it is sorted and read.
+const BATCH_BLOCKS_MAX: usize = 32 << 10;
+const BATCH_BYTES_MAX: u64 = 512 << 20;
+
+/// What the bytes at some place should be.
+#[derive(Clone, Copy)]
+enum Content {
+    /// The block itself.
+    Block,
+    /// The gang header that the pointer leads to.
+    GangHeader,
+}
+
+struct Expected {
+    block: BlockPointer,
+    bookmark: Bookmark,
+    content: Content,
+}
+
+struct Copy {
+    leaf: usize,
+    offset: u64,
+    length: u64,
+    expected: usize,
+}
+
+/// A copy that is not what it should be.
+#[derive(Clone, Debug)]
+pub(crate) struct BadCopy {
+    pub(crate) bookmark: Bookmark,
+    pub(crate) block: BlockPointer,
+    pub(crate) vdev: u64,
+    pub(crate) device: String,
+    pub(crate) offset: u64,
+    /// The device's error; a wrong checksum otherwise.
+    pub(crate) error: Option<String>,
+    /// Whether another copy is good.
+    pub(crate) repairable: bool,
+}
+
+/// A device with what is needed to read it at length.
+#[derive(Clone)]
+pub(crate) struct Side {
+    pub(crate) vdev: u64,
+    pub(crate) path: String,
+    pub(crate) device: Arc<dyn BlockDevice>,
+}
+
+/// One thread's collection of blocks to check.
+pub(crate) struct Bulk<'a> {
+    pipeline: &'a Pipeline,
+    sides: &'a [Side],
+    expected: Vec<Expected>,
+    copies: Vec<Copy>,
+    bytes: u64,
+    buffer: BufferMut,
+    pub(crate) bad: Vec<BadCopy>,
+    pub(crate) bytes_checked: u64,
+}
+
+impl<'a> Bulk<'a> {
+    pub(crate) fn new(pipeline: &'a Pipeline, sides: &'a [Side]) -> Self {
+        Self {
+            pipeline,
+            sides,
+            expected: Vec::new(),
+            copies: Vec::new(),
+            bytes: 0,
+            buffer: BufferMut::scratch((RUN_BYTES_MAX + (16 << 20) + 2 * ALIGNMENT) as usize),
+            bad: Vec::new(),
+            bytes_checked: 0,
+        }
+    }
+
+    /// Adds every copy of a block that lies in one piece.
+    pub(crate) fn add_block(&mut self, block: &BlockPointer, bookmark: Bookmark) {
+        self.add(block, bookmark, Content::Block, block.psize(), block.dvas());
+    }
+
+    /// Adds every copy of a gang header.
+    pub(crate) fn add_gang_header(&mut self, leader: &BlockPointer, bookmark: Bookmark) {
+        self.add(
+            leader,
+            bookmark,
+            Content::GangHeader,
+            gang::SIZE as u64,
+            leader.dvas(),
+        );
+    }
+
+    fn add(
+        &mut self,
+        block: &BlockPointer,
+        bookmark: Bookmark,
+        content: Content,
+        length: u64,
+        dvas: impl Iterator<Item = Dva>,
+    ) {
+        let expected = self.expected.len();
+        self.expected.push(Expected {
+            block: *block,
+            bookmark,
+            content,
+        });
+        for dva in dvas {
+            for (leaf, side) in self.sides.iter().enumerate() {
+                if side.vdev == dva.vdev.0 {
+                    self.copies.push(Copy {
+                        leaf,
+                        offset: dva.offset,
+                        length,
+                        expected,
+                    });
+                    self.bytes += length;
+                }
+            }
+        }
+        if self.expected.len() >= BATCH_BLOCKS_MAX || self.bytes >= BATCH_BYTES_MAX {
+            self.flush();
+        }
+    }
+
+    /// Reads and checks what was collected.
+    pub(crate) fn flush(&mut self) {
+        let mut copies = std::mem::take(&mut self.copies);
+        copies.sort_unstable_by_key(|copy| (copy.leaf, copy.offset));
+        let mut rest = &copies[..];
+        while let Some(first) = rest.first() {
+            let mut end = first.offset + first.length;
+            let mut count = 1;
+            for copy in &rest[1..] {
+                let copy_end = copy.offset + copy.length;
+                let apart = copy.leaf != first.leaf
+                    || copy.offset > end + GAP_BYTES_MAX
+                    || copy_end.max(end) - first.offset > RUN_BYTES_MAX;
+                if apart {
+                    break;
+                }
+                end = end.max(copy_end);
+                count += 1;
+            }
+            let (run, tail) = rest.split_at(count);
+            self.check_run(run, end);
+            rest = tail;
+        }
+        copies.clear();
+        self.copies = copies;
+        self.expected.clear();
+        self.bytes = 0;
+    }
+
+    fn check_run(&mut self, run: &[Copy], end: u64) {
+        let Some(first) = run.first() else { return };
+        let start = (DATA_START + first.offset) & !(ALIGNMENT - 1);
+        match self.read(first.leaf, start, DATA_START + end) {
+            Ok(length) => {
+                for copy in run {
+                    let at = (DATA_START + copy.offset - start) as usize;
+                    let bytes = self.buffer[..length].get(at..at + copy.length as usize);
+                    let good = bytes.is_some_and(|bytes| self.is_good(copy, bytes));
+                    self.bytes_checked += copy.length;
+                    if !good {
+                        self.note(copy, None);
+                    }
+                }
+            }
+            Err(error) if run.len() == 1 => self.note(first, Some(error)),
+            // One bad sector must not condemn its neighbours.
+            Err(_) => {
+                for copy in run {
+                    self.check_run(std::slice::from_ref(copy), copy.offset + copy.length);
+                }
+            }
+        }
+    }
+
+    /// Fills the buffer from a device; how many bytes there are.
+    fn read(&mut self, leaf: usize, start: u64, end: u64) -> Result<usize, String> {
+        let device = &self.sides[leaf].device;
+        let end = end.next_multiple_of(ALIGNMENT).min(device.size());
+        let length = end.saturating_sub(start) as usize;
+        let Some(target) = self.buffer.get_mut(..length) else {
+            return Err("block too large".to_owned());
+        };
+        device
+            .read(start, target)
+            .map_err(|error| error.to_string())?;
+        Ok(length)
+    }
+
+    fn is_good(&self, copy: &Copy, bytes: &[u8]) -> bool {
+        let expected = &self.expected[copy.expected];
+        match expected.content {
+            Content::Block => self.pipeline.verify(&expected.block, bytes),
+            Content::GangHeader => GangHeader::decode(bytes, &expected.block).is_ok(),
+        }
+    }
+
+    fn note(&mut self, copy: &Copy, error: Option<String>) {
+        let expected = &self.expected[copy.expected];
+        let request = ReadRequest::new(expected.bookmark)
+            .in_class(IoClass::Scan)
+            .uncached()
+            .speculative();
+        let repairable = match expected.content {
+            Content::Block => self.pipeline.read_stored(&expected.block, &request).is_ok(),
+            Content::GangHeader => self.pipeline.gang_header(&expected.block, &request).is_ok(),
+        };
+        let side = &self.sides[copy.leaf];
+        self.bad.push(BadCopy {
+            bookmark: expected.bookmark,
+            block: expected.block,
+            vdev: side.vdev,
+            device: side.path.clone(),
+            offset: copy.offset,
+            error,
+            repairable,
+        });
+    }
+}

@@ -1,0 +1,532 @@
+//! Visiting every block that anything refers to, with as many threads as there are processors.
+//!
+//! One stack of blocks still to be read, last in first out, so that it stays as short as the trees
+//! are high. A block is visited from the oldest dataset that refers to it: younger ones skip what
+//! was born before their previous snapshot.
+
+use std::sync::Arc;
+
+use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
+use format::block_pointer::{self, BlockPointer};
+use format::dnode::{self, DnodePhys, SLOT_SIZE, Slot};
+use format::gang;
+use format::object_set::ObjectSetPhys;
+use format::record::get_at;
+use pipeline::{Bookmark, Pipeline, ReadError, ReadRequest};
+use sys::Buffer;
+use vdev::IoClass;
+
+use super::bulk::{BadCopy, Bulk, Side};
+use super::space_maps::TopSpace;
+use super::statistics::Statistics;
+use super::tables::ReferenceTables;
+use crate::raw::read_sealed;
+
+static WORK_CLASS: LockClass = LockClass::new("inspect.walk", rank::FRONT_END + 40);
+static RESULT_CLASS: LockClass = LockClass::new("inspect.result", rank::FRONT_END + 41);
+
+/// Gang headers nested deeper are damage.
+const GANG_DEPTH_MAX: u32 = 20;
+
+/// What a walk is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WalkOptions {
+    /// Check the checksums of metadata.
+    pub(crate) check_metadata: bool,
+    /// Check the checksums of data.
+    pub(crate) check_data: bool,
+    /// How many threads.
+    pub(crate) threads: usize,
+}
+
+/// What the bottom of a tree of blocks holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Holds {
+    /// An object set.
+    ObjectSet,
+    /// Dnodes.
+    Dnodes,
+    /// Anything else.
+    Data,
+}
+
+/// What a reference means for the space that it refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Strength {
+    /// The space must be allocated, and nobody else may refer to it.
+    Firm,
+    /// The space counts as long as the maps say so: blocks being freed, log blocks not claimed.
+    Pending,
+}
+
+/// A block to visit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    block: BlockPointer,
+    bookmark: Bookmark,
+    younger_than: Txg,
+    holds: Holds,
+    strength: Strength,
+}
+
+impl Item {
+    /// The root of an object set, of which only blocks born after `younger_than` count.
+    pub(crate) fn root(set: ObjectSetId, block: BlockPointer, younger_than: Txg) -> Self {
+        Self {
+            block,
+            bookmark: Bookmark::root(set),
+            younger_than,
+            holds: Holds::ObjectSet,
+            strength: Strength::Firm,
+        }
+    }
+
+    /// The same, of a dataset that is being destroyed.
+    pub(crate) fn pending(mut self) -> Self {
+        self.strength = Strength::Pending;
+        self
+    }
+
+    fn is_read(&self) -> bool {
+        self.bookmark.level != 0 || self.holds != Holds::Data
+    }
+}
+
+/// A segment that two blocks claim.
+#[derive(Clone, Debug)]
+pub(crate) struct Overlap {
+    pub(crate) bookmark: Bookmark,
+    pub(crate) vdev: u64,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) problem: &'static str,
+}
+
+/// What a walk found.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) statistics: Statistics,
+    pub(crate) bad_copies: Vec<BadCopy>,
+    pub(crate) overlaps: Vec<Overlap>,
+    /// Blocks that could not be read, below which nothing was seen.
+    pub(crate) unreadable: Vec<String>,
+    pub(crate) bytes_checked: u64,
+}
+
+impl Findings {
+    fn merge(&mut self, other: Self) {
+        self.statistics.merge(&other.statistics);
+        self.bad_copies.extend(other.bad_copies);
+        self.overlaps.extend(other.overlaps);
+        self.unreadable.extend(other.unreadable);
+        self.bytes_checked += other.bytes_checked;
+    }
+}
+
+struct Work {
+    stack: Vec<Item>,
+    busy: usize,
+}
+
+/// A walk over a pool.
+pub(crate) struct Walk<'a> {
+    pipeline: &'a Arc<Pipeline>,
+    tops: &'a [TopSpace],
+    sides: &'a [Side],
+    tables: &'a ReferenceTables,
+    options: WalkOptions,
+    work: Mutex<Work>,
+    changed: Condvar,
+    findings: Mutex<Findings>,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(
+        pipeline: &'a Arc<Pipeline>,
+        tops: &'a [TopSpace],
+        sides: &'a [Side],
+        tables: &'a ReferenceTables,
+        options: WalkOptions,
+    ) -> Self {
+        Self {
+            pipeline,
+            tops,
+            sides,
+            tables,
+            options,
+            work: Mutex::new(
+                &WORK_CLASS,
+                Work {
+                    stack: Vec::new(),
+                    busy: 0,
+                },
+            ),
+            changed: Condvar::new(),
+            findings: Mutex::new(&RESULT_CLASS, Findings::default()),
+        }
+    }
+
+    /// Visits everything below `items`.
+    pub(crate) fn run(&self, items: Vec<Item>) {
+        self.work.lock().stack.extend(items);
+        std::thread::scope(|scope| {
+            for _ in 1..self.options.threads.max(1) {
+                scope.spawn(|| self.serve());
+            }
+            self.serve();
+        });
+    }
+
+    /// Visits single blocks that belong to no tree (lists of blocks to free, log blocks).
+    pub(crate) fn visit_alone(&self, blocks: &[BlockPointer], strength: Strength) {
+        let mut worker = Worker::new(self);
+        for block in blocks {
+            let bookmark = Bookmark::default();
+            let (younger_than, holds) = (Txg(0), Holds::Data);
+            worker.count(&Item {
+                block: *block,
+                bookmark,
+                younger_than,
+                holds,
+                strength,
+            });
+        }
+        self.findings.lock().merge(worker.finish());
+    }
+
+    pub(crate) fn into_findings(self) -> Findings {
+        self.findings.into_inner()
+    }
+
+    /// Whether a block's space is allocated and nobody refers to it yet.
+    fn is_unclaimed(&self, block: &BlockPointer) -> bool {
+        block.dva(0).is_some_and(|dva| {
+            self.tops
+                .iter()
+                .find(|top| top.id == dva.vdev.0)
+                .is_some_and(|top| {
+                    let sector = 1 << top.ashift;
+                    top.allocated.count_in(dva.offset, sector) == 1
+                        && top.referenced.count_in(dva.offset, sector) == 0
+                })
+        })
+    }
+
+    fn serve(&self) {
+        let mut worker = Worker::new(self);
+        while let Some(item) = self.next() {
+            worker.visit(&item);
+            let mut work = self.work.lock();
+            work.stack.append(&mut worker.children);
+            work.busy -= 1;
+            drop(work);
+            self.changed.notify_all();
+        }
+        self.findings.lock().merge(worker.finish());
+    }
+
+    fn next(&self) -> Option<Item> {
+        let mut work = self.work.lock();
+        loop {
+            if let Some(item) = work.stack.pop() {
+                work.busy += 1;
+                return Some(item);
+            }
+            if work.busy == 0 {
+                return None;
+            }
+            self.changed.wait(&mut work);
+        }
+    }
+}
+
+struct Worker<'a> {
+    walk: &'a Walk<'a>,
+    children: Vec<Item>,
+    bulk: Bulk<'a>,
+    findings: Findings,
+}
+
+impl<'a> Worker<'a> {
+    fn new(walk: &'a Walk<'a>) -> Self {
+        Self {
+            walk,
+            children: Vec::new(),
+            bulk: Bulk::new(walk.pipeline, walk.sides),
+            findings: Findings::default(),
+        }
+    }
+
+    fn finish(mut self) -> Findings {
+        self.bulk.flush();
+        self.findings.bad_copies.append(&mut self.bulk.bad);
+        self.findings.bytes_checked += self.bulk.bytes_checked;
+        self.findings
+    }
+
+    /// Counts a block and, if it leads further, reads it and takes on what it leads to.
+    fn visit(&mut self, item: &Item) {
+        if !self.count(item) || !item.is_read() {
+            return;
+        }
+        let content = match self.read(item) {
+            Ok(content) => content,
+            Err(error) => {
+                // Space being freed may be gone already.
+                if item.strength == Strength::Firm {
+                    self.findings.unreadable.push(error);
+                }
+                return;
+            }
+        };
+        match (item.bookmark.level, item.holds) {
+            (1.., _) => self.indirect(item, &content),
+            (_, Holds::ObjectSet) => self.object_set(item, &content),
+            (_, Holds::Dnodes) => self.dnodes(item, &content),
+            (_, Holds::Data) => {}
+        }
+    }
+
+    fn read(&self, item: &Item) -> Result<Buffer, String> {
+        let request = ReadRequest::new(item.bookmark)
+            .in_class(IoClass::Scan)
+            .uncached();
+        match self.walk.pipeline.read(&item.block, &request) {
+            Ok(content) => Ok(content),
+            Err(ReadError::Encrypted { .. }) => {
+                read_sealed(self.walk.pipeline, &item.block, &request)
+                    .map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Takes on a child: counted here if it leads no further, else left for any thread.
+    fn take_on(&mut self, child: Item) {
+        if child.block.is_hole() || child.block.birth() <= child.younger_than {
+            return;
+        }
+        if child.is_read() {
+            self.children.push(child);
+        } else {
+            self.count(&child);
+        }
+    }
+
+    fn indirect(&mut self, item: &Item, content: &[u8]) {
+        let per_block = (content.len() / block_pointer::SIZE) as u64;
+        for (index, entry) in content.chunks_exact(block_pointer::SIZE).enumerate() {
+            let block = item
+                .bookmark
+                .block
+                .wrapping_mul(per_block)
+                .wrapping_add(index as u64);
+            let level = item.bookmark.level - 1;
+            self.take_on(Item {
+                block: get_at(entry, 0, ByteOrder::NATIVE),
+                bookmark: Bookmark {
+                    level,
+                    block,
+                    ..item.bookmark
+                },
+                ..*item
+            });
+        }
+    }
+
+    fn object_set(&mut self, item: &Item, content: &[u8]) {
+        match ObjectSetPhys::decode(content) {
+            Ok(phys) => {
+                self.tree(item, ObjectId(0), &phys.meta_dnode, Holds::Dnodes);
+                for (number, dnode) in [&phys.user_used, &phys.group_used, &phys.project_used]
+                    .into_iter()
+                    .enumerate()
+                {
+                    if let Some(dnode) = dnode {
+                        let id = ObjectId(u64::MAX - number as u64);
+                        self.tree(item, id, dnode, Holds::Data);
+                    }
+                }
+            }
+            Err(error) => self
+                .findings
+                .unreadable
+                .push(format!("{}: {error}", item.bookmark)),
+        }
+    }
+
+    fn dnodes(&mut self, item: &Item, content: &[u8]) {
+        let first = item.bookmark.block * (content.len() / SLOT_SIZE) as u64;
+        for (index, slot) in dnode::slots(content) {
+            let Slot::Allocated { .. } = slot else {
+                continue;
+            };
+            let id = ObjectId(first + index as u64);
+            match DnodePhys::decode(&content[index * SLOT_SIZE..]) {
+                Ok(dnode) => self.tree(item, id, &dnode, Holds::Data),
+                Err(error) => {
+                    let place = Bookmark {
+                        object: id,
+                        ..item.bookmark
+                    };
+                    self.findings.unreadable.push(format!("{place}: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Takes on the blocks that hang off a dnode.
+    fn tree(&mut self, item: &Item, object: ObjectId, dnode: &DnodePhys, holds: Holds) {
+        let level = dnode.levels as i8 - 1;
+        let pointers = dnode.pointers.iter().take(dnode.pointer_count.into());
+        for (index, pointer) in pointers.enumerate() {
+            let bookmark = Bookmark {
+                object_set: item.bookmark.object_set,
+                object,
+                level,
+                block: index as u64,
+            };
+            self.take_on(Item {
+                block: *pointer,
+                bookmark,
+                holds,
+                ..*item
+            });
+        }
+        if let Some(spill) = dnode.spill {
+            let bookmark = Bookmark {
+                object_set: item.bookmark.object_set,
+                object,
+                level: 0,
+                block: u64::MAX - 1,
+            };
+            self.take_on(Item {
+                block: spill,
+                bookmark,
+                holds: Holds::Data,
+                ..*item
+            });
+        }
+    }
+
+    /// Counts a block, claims its space and has its checksum checked. False when it does not
+    /// count: a hole, or too old.
+    fn count(&mut self, item: &Item) -> bool {
+        let block = &item.block;
+        if block.is_hole() || block.birth() <= item.younger_than {
+            return false;
+        }
+        let statistics = &mut self.findings.statistics;
+        if block.is_embedded() {
+            statistics.count_embedded(block);
+            return true;
+        }
+        if item.strength == Strength::Firm {
+            statistics.count(block);
+        } else if self.walk.is_unclaimed(block) {
+            statistics.count_pending(block);
+        } else {
+            return false;
+        }
+        let first = self.is_first_reference(block);
+        if !first {
+            self.findings.statistics.count_shared(block);
+            return true;
+        }
+        let is_data = item.bookmark.level == 0
+            && item.holds == Holds::Data
+            && !block.object_type().is_metadata();
+        let wanted = if is_data {
+            self.walk.options.check_data
+        } else {
+            self.walk.options.check_metadata
+        };
+        // Lists of blocks to free keep no checksums.
+        self.claim(block, item, wanted && item.strength == Strength::Firm, 0);
+        true
+    }
+
+    fn is_first_reference(&self, block: &BlockPointer) -> bool {
+        let Some(dva) = block.dva(0) else { return true };
+        let address = (dva.vdev.0, dva.offset);
+        let tables = self.walk.tables;
+        let table = if block.is_dedup() {
+            &tables.dedup
+        } else {
+            &tables.clones
+        };
+        table
+            .get(&address)
+            .is_none_or(|references| references.count())
+    }
+
+    fn claim(&mut self, block: &BlockPointer, item: &Item, check: bool, depth: u32) {
+        if !block.is_gang() {
+            for dva in block.dvas() {
+                self.claim_range(dva.vdev.0, dva.offset, dva.asize, item);
+            }
+            if check {
+                self.bulk.add_block(block, item.bookmark);
+            }
+            return;
+        }
+        for dva in block.dvas() {
+            let Ok(top) = self.walk.pipeline.vdevs().top(dva.vdev) else {
+                continue;
+            };
+            let asize = top.allocated_size(gang::SIZE as u64);
+            self.claim_range(dva.vdev.0, dva.offset, asize, item);
+        }
+        let request = ReadRequest::new(item.bookmark)
+            .in_class(IoClass::Scan)
+            .speculative();
+        match self.walk.pipeline.gang_header(block, &request) {
+            Ok(header) if depth < GANG_DEPTH_MAX => {
+                if check {
+                    self.bulk.add_gang_header(block, item.bookmark);
+                }
+                for member in header.used() {
+                    self.claim(member, item, check, depth + 1);
+                }
+            }
+            Ok(_) => {
+                let problem = format!("{}: gang headers nested too deeply", item.bookmark);
+                self.findings.unreadable.push(problem);
+            }
+            Err(error) if item.strength == Strength::Firm => {
+                self.findings.unreadable.push(error.to_string());
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn claim_range(&mut self, vdev: u64, offset: u64, length: u64, item: &Item) {
+        let mut overlap = |problem| {
+            let bookmark = item.bookmark;
+            let overlap = Overlap {
+                bookmark,
+                vdev,
+                offset,
+                length,
+                problem,
+            };
+            self.findings.overlaps.push(overlap);
+        };
+        let Some(top) = self.walk.tops.iter().find(|top| top.id == vdev) else {
+            return overlap("on a vdev that does not exist");
+        };
+        if item.strength == Strength::Pending {
+            let there = top.allocated.count_in(offset, length) << top.ashift;
+            if there == length && top.referenced.count_in(offset, length) == 0 {
+                let _in_place = top.referenced.insert(offset, length);
+            }
+            return;
+        }
+        match top.referenced.insert(offset, length) {
+            Ok(0) => {}
+            Ok(_) => overlap("referred to twice"),
+            Err(_) => overlap("outside of its vdev or not in whole sectors"),
+        }
+    }
+}
