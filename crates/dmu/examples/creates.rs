@@ -1,5 +1,5 @@
 //! Speed of the object layer on a file in memory: creations, names, small files, a stream, cold
-//! reading of dnodes. `cargo run --release -p millpond-dmu --example creates [names] [folder]`
+//! reading of dnodes. `cargo run --release -p millpond-dmu --example creates [count] [folder] [phases]`
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
 #[path = "../tests/support/mod.rs"]
@@ -35,7 +35,6 @@ struct Target {
     set: Mutex<Option<Arc<ObjectSet>>>,
     workers: SyncWorkers,
     busy_ns: AtomicU64,
-    counts: support::Counts,
 }
 
 impl SyncTarget for Target {
@@ -52,11 +51,15 @@ impl SyncTarget for Target {
             txg,
             compression: Compression::Lz4,
         };
+        let accounting = support::Frees {
+            pipeline: Arc::clone(&self.pipeline),
+            txg,
+        };
         while set.is_dirty(txg) {
             let context = SyncContext {
                 txg,
                 writer: &writer,
-                accounting: &self.counts,
+                accounting: &accounting,
                 workers: &self.workers,
                 engine: engine.as_deref(),
                 hole_birth: true,
@@ -111,7 +114,6 @@ impl Bench {
             set: Mutex::new(&SETS, None),
             workers: SyncWorkers::per_core(),
             busy_ns: AtomicU64::new(0),
-            counts: support::Counts::default(),
         });
         let tx = Tx::syncing(Txg(4));
         let set = ObjectSet::create(options(&pipeline), ObjectSetKind::FileSystem, &tx).unwrap();
@@ -244,34 +246,19 @@ impl Bench {
     }
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let count: u64 = arguments
-        .next()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(200_000);
-    let folder = arguments
-        .next()
-        .map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
-    let image = folder.join(format!("millpond-creates-{}.img", std::process::id()));
-    let file = std::fs::File::create(&image).unwrap();
-    file.set_len(16 << 30).unwrap();
-    let bench = Bench::new(&image);
-    let mut ids = Vec::new();
-    bench.report("creates", count, 0, || {
-        for index in 0..count {
-            ids.push(bench.create(index, &[]).id());
-        }
-    });
-    bench.report("names in a new directory", count, 0, || {
+/// One thing that is measured.
+type Phase<'a> = (&'a str, Box<dyn Fn() + 'a>);
+
+fn phases<'a>(bench: &'a Bench, count: u64, ids: &'a Mutex<Vec<ObjectId>>) -> Vec<Phase<'a>> {
+    let names = move || {
         let tx = Tx::assign(
             &bench.engine,
             &Reservation {
                 names: 1,
                 ..Reservation::default()
             },
-        )
-        .unwrap();
+        );
+        let tx = tx.unwrap();
         let kind = CreateZap {
             object_type: ObjectType::DIRECTORY,
             ..CreateZap::default()
@@ -286,27 +273,23 @@ fn main() {
             let tx = Tx::assign(&bench.engine, &reservation).unwrap();
             zap.add(&tx, format!("n{index}").as_bytes(), index).unwrap();
         }
-    });
-    bench.report("small files of 4 KiB", count / 2, count * 2048, || {
+    };
+    let small = move || {
         let data: Vec<u8> = (0..4096u32)
             .map(|byte| ((byte * byte) >> 5) as u8)
             .collect();
         for index in count..count + count / 2 {
             bench.create(index, &data);
         }
-    });
-    bench.report("stream, 128 KiB blocks", 16384, 2 << 30, || {
-        bench.stream(2 << 30)
-    });
-    bench.report("names looked up", count, 0, || {
+    };
+    let lookups = move || {
         for index in 0..count {
             let name = format!("some-file-{index:09}");
             assert!(bench.directory.lookup(name.as_bytes()).unwrap().is_some());
         }
-    });
-    bench.cold(&ids);
-    bench.report("frees", count, 0, || {
-        for (index, id) in ids.iter().enumerate() {
+    };
+    let frees = move || {
+        for (index, id) in ids.lock().iter().enumerate() {
             let reservation = Reservation {
                 names: 1,
                 objects: 2,
@@ -319,7 +302,60 @@ fn main() {
                 .unwrap();
             bench.set.free(&tx, *id).unwrap();
         }
+    };
+    vec![
+        (
+            "names",
+            Box::new(move || bench.report("names, a new directory", count, 0, names)),
+        ),
+        (
+            "small",
+            Box::new(move || bench.report("files of 4 KiB", count / 2, count * 2048, small)),
+        ),
+        (
+            "stream",
+            Box::new(move || {
+                bench.report("stream, 128 KiB blocks", 16384, 2 << 30, || {
+                    bench.stream(2 << 30)
+                });
+            }),
+        ),
+        (
+            "lookups",
+            Box::new(move || bench.report("names looked up", count, 0, lookups)),
+        ),
+        ("cold", Box::new(move || bench.cold(&ids.lock()))),
+        (
+            "frees",
+            Box::new(move || bench.report("frees", count, 0, frees)),
+        ),
+    ]
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let count: u64 = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(200_000);
+    let folder = arguments
+        .next()
+        .map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
+    let only: Vec<String> = arguments.collect();
+    let image = folder.join(format!("millpond-creates-{}.img", std::process::id()));
+    let file = std::fs::File::create(&image).unwrap();
+    file.set_len(16 << 30).unwrap();
+    let bench = Bench::new(&image);
+    let ids = Mutex::new(&SETS, Vec::new());
+    bench.report("creates", count, 0, || {
+        let made = (0..count).map(|index| bench.create(index, &[]).id());
+        *ids.lock() = made.collect();
     });
+    for (name, phase) in phases(&bench, count, &ids) {
+        if only.is_empty() || only.iter().any(|wanted| wanted == name) {
+            phase();
+        }
+    }
     bench.engine.stop();
     drop(file);
     std::fs::remove_file(&image).unwrap();

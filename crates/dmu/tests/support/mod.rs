@@ -155,19 +155,16 @@ impl BlockWriter for Writer<'_> {
     }
 }
 
-/// Counts what was born and killed.
-#[derive(Default)]
-pub struct Counts {
-    pub born: AtomicU64,
-    pub killed: AtomicU64,
+/// Frees what was killed.
+pub struct Frees {
+    pub pipeline: Arc<Pipeline>,
+    pub txg: Txg,
 }
 
-impl BlockAccounting for Counts {
-    fn born(&self, pointer: &BlockPointer) {
-        self.born.fetch_add(pointer.asize(), Ordering::Relaxed);
-    }
+impl BlockAccounting for Frees {
+    fn born(&self, _: &BlockPointer) {}
 
     fn killed(&self, pointer: &BlockPointer) {
-        self.killed.fetch_add(pointer.asize(), Ordering::Relaxed);
+        self.pipeline.free(pointer, self.txg).unwrap();
     }
 }
