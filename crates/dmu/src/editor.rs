@@ -289,6 +289,9 @@ impl<'a> Editor<'a> {
                 let shift = self.tree.entries_shift();
                 let base = shift_left(index, shift);
                 for entry in 0..1u64 << shift {
+                    if level > 1 {
+                        self.prefetch_child(&data, level - 1, base, entry);
+                    }
                     let child = pointer::get(&data, entry as usize);
                     let below = (level - 1, base + entry);
                     if !child.is_hole() || (level > 1 && self.nodes.contains_key(&below)) {
@@ -301,6 +304,18 @@ impl<'a> Editor<'a> {
             self.kill(old);
         }
         Ok(())
+    }
+
+    /// Starts reading an indirect block that the walk will come to soon.
+    fn prefetch_child(&self, data: &[u8], level: u8, base: u64, entry: u64) {
+        const AHEAD: u64 = 16;
+        let soon = entry + AHEAD;
+        let child = pointer::get(data, soon as usize);
+        if !child.is_hole() && !child.is_embedded() {
+            self.reader
+                .store
+                .prefetch(&child, self.reader.place(level, base + soon));
+        }
     }
 
     /// Writes all changed indirect blocks.

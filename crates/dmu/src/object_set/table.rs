@@ -16,7 +16,7 @@ static FREED: LockClass = LockClass::new("dmu.freed", rank::DMU + 19);
 
 const SHARDS: usize = 64;
 /// How many objects an insertion looks at for one to evict.
-const LOOKS: usize = 4;
+const LOOKS: usize = 2;
 
 /// Spreads object numbers; they are no adversary's choice.
 #[derive(Default)]

@@ -38,6 +38,8 @@ pub struct ZapCursor {
     /// Where to go on when `pending` is empty; nothing at the end.
     next: Option<Cursor>,
     started: bool,
+    /// Whether this listing has gone on to a second leaf: then the next ones are read ahead.
+    prefetch: bool,
     pending: VecDeque<ZapEntry>,
 }
 
@@ -48,6 +50,7 @@ impl ZapCursor {
             cookie: from,
             next: None,
             started: false,
+            prefetch: false,
             pending: VecDeque::new(),
         }
     }
@@ -129,6 +132,10 @@ impl ZapCursor {
         let Some(from) = self.position(kind.bits) else {
             return Ok(());
         };
+        if self.prefetch {
+            fat::prefetch_after(object, from.hash);
+        }
+        self.prefetch = true;
         let data = fat::leaf_of(zap, from.hash)?;
         let wrong = |error| malformed(object, 0, &error);
         let leaf = Leaf::new(&data).map_err(wrong)?;

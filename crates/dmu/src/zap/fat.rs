@@ -152,6 +152,42 @@ pub(super) fn leaf_of(zap: &Zap, hash: u64) -> Result<Buffer> {
     leaf_locked(&zap.object, hash).map(|(data, _)| data)
 }
 
+/// Starts reading the leaves that follow the one of `hash` in a listing. Best effort.
+pub(super) fn prefetch_after(object: &Object, hash: u64) {
+    const LEAVES: usize = 4;
+    const LOOKS: u64 = 64;
+    let Ok((header, first)) = header(object) else {
+        return;
+    };
+    let step = 1u64 << (64 - header.table_shift.clamp(1, 63));
+    let size = first.len() as u64;
+    let mut seen = [0; LEAVES + 1];
+    let mut count = 0;
+    for ahead in 0..LOOKS {
+        let Some(next) = ahead
+            .checked_mul(step)
+            .and_then(|ahead| hash.checked_add(ahead))
+        else {
+            return;
+        };
+        let Ok(block) = leaf_block(object, &header, &first, next) else {
+            return;
+        };
+        if count > 0 && seen[count - 1] == block {
+            continue;
+        }
+        // The first is the leaf that is read anyway.
+        if count > 0 {
+            object.prefetch(block * size, size);
+        }
+        seen[count] = block;
+        count += 1;
+        if count > LEAVES {
+            return;
+        }
+    }
+}
+
 /// What `take` makes of the entry of a key.
 pub(super) fn lookup<R>(
     zap: &Zap,
