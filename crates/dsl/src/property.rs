@@ -79,9 +79,12 @@ pub enum Source {
 /// An effective value and where it comes from. Without one, the default holds.
 pub type Effective = Option<(PropertyValue, Source)>;
 
+/// Effective values by name, for lookups that stop here (false) or go on above (true).
+type Values = BTreeMap<(String, bool), Effective>;
+
 /// Effective values of one directory or dataset, valid under one stamp.
 pub(crate) struct EffectiveCache {
-    inner: Mutex<(u64, BTreeMap<String, Effective>, Option<StoragePolicy>)>,
+    inner: Mutex<(u64, Values, Option<StoragePolicy>)>,
 }
 
 impl EffectiveCache {
@@ -91,23 +94,23 @@ impl EffectiveCache {
         }
     }
 
-    fn get(&self, stamp: u64, name: &str) -> Option<Effective> {
+    fn get(&self, stamp: u64, key: &(String, bool)) -> Option<Effective> {
         let inner = self.inner.lock();
         if inner.0 == stamp {
-            inner.1.get(name).cloned()
+            inner.1.get(key).cloned()
         } else {
             None
         }
     }
 
-    fn put(&self, stamp: u64, name: &str, value: &Effective) {
+    fn put(&self, stamp: u64, key: (String, bool), value: &Effective) {
         /// More different names than there are properties: user properties that nobody has.
         const NAMES_MAX: usize = 512;
         let mut inner = self.inner.lock();
         if inner.0 != stamp || inner.1.len() > NAMES_MAX {
             *inner = (stamp, BTreeMap::new(), None);
         }
-        inner.1.insert(name.to_owned(), value.clone());
+        inner.1.insert(key, value.clone());
     }
 
     fn policy(&self, stamp: u64) -> Option<StoragePolicy> {
@@ -155,11 +158,12 @@ impl Directory {
     /// A ZAP of properties cannot be read.
     pub fn property(&self, name: &str, inheritable: bool) -> Result<Effective> {
         let stamp = self.dsl.stamp();
-        if let Some(known) = self.effective.get(stamp, name) {
+        let key = (name.to_owned(), inheritable);
+        if let Some(known) = self.effective.get(stamp, &key) {
             return Ok(known);
         }
         let effective = self.look_up(name, inheritable)?;
-        self.effective.put(stamp, name, &effective);
+        self.effective.put(stamp, key, &effective);
         Ok(effective)
     }
 

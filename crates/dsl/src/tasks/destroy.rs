@@ -108,13 +108,14 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
     let older = relink(context, snapshot, &next, &phys)?;
     free_between(context, &next, &phys)?;
     next.deadlist()?.merge(tx, phys.deadlist)?;
+    // Before the key goes, for what is between keys can only be summed while they are there.
+    recompute_unique(context, &next, &phys, older.as_ref())?;
     if !keep_key {
         if next.is_snapshot() {
             head.deadlist()?.remove_key(tx, phys.creation_txg)?;
         }
         remove_key_from_clones(dsl, tx, &directory.clone_heads()?, phys.creation_txg)?;
     }
-    recompute_unique(context, &next, &phys, older.as_ref())?;
     head.snapshot_names()?
         .remove(tx, snapshot.snapshot_name()?.as_bytes())?;
     note_snapshots_changed(dsl, tx, &directory)?;

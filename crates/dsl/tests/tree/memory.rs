@@ -1,0 +1,260 @@
+//! A pool in memory: blocks by number, features by count, and no devices.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use base::clock::{Clock, ManualClock};
+use base::random::{Rng, SeededRng};
+use base::{ByteOrder, Txg, VdevId};
+use codec::{Checksum, ChecksumValue, Compression};
+use dmu::{BlockError, BlockStore, BlockWrite, BlockWriter, Place, Tx, Zap};
+use format::features::{self, Feature};
+use format::{BlockPointer, Dva, ObjectType};
+use millpond_dsl::{HistoryEvent, Services, SpaceClass, StoragePolicy, WriterSource};
+use sys::Buffer;
+
+/// Every block that was ever written, and which are allocated.
+#[derive(Default)]
+pub struct Blocks {
+    pub data: HashMap<u64, Buffer>,
+    pub live: HashSet<u64>,
+}
+
+/// The pool.
+pub struct Memory {
+    pub blocks: Mutex<Blocks>,
+    pub features: Mutex<BTreeMap<&'static str, i64>>,
+    pub history: Mutex<Vec<String>>,
+    disabled: Vec<&'static str>,
+    clock: ManualClock,
+    rng: SeededRng,
+}
+
+const STEP: u64 = 1 << 25;
+
+fn number(pointer: &BlockPointer) -> Option<u64> {
+    pointer.dva(0).map(|dva| dva.offset / STEP)
+}
+
+pub fn block_number(pointer: &BlockPointer) -> Option<u64> {
+    if pointer.is_hole() || pointer.is_embedded() {
+        None
+    } else {
+        number(pointer)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("block {0} was never written")]
+struct Missing(u64);
+
+impl Memory {
+    pub fn new(seed: u64, disabled: &[&'static str]) -> Arc<Self> {
+        let mut counts = BTreeMap::new();
+        for feature in [
+            &features::HOLE_BIRTH,
+            &features::EMBEDDED_DATA,
+            &features::LZ4_COMPRESS,
+        ] {
+            counts.insert(feature.guid, 1);
+        }
+        Arc::new(Self {
+            blocks: Mutex::default(),
+            features: Mutex::new(counts),
+            history: Mutex::default(),
+            disabled: disabled.to_vec(),
+            clock: ManualClock::new(1_700_000_000_000_000_000),
+            rng: SeededRng::new(seed),
+        })
+    }
+
+    pub fn count(&self, feature: &Feature) -> i64 {
+        self.features
+            .lock()
+            .unwrap()
+            .get(feature.guid)
+            .copied()
+            .unwrap_or(0)
+    }
+}
+
+impl BlockStore for Memory {
+    fn read(&self, pointer: &BlockPointer, _: Place) -> Result<Buffer, BlockError> {
+        if pointer.is_hole() {
+            return Ok(Buffer::zeroed(pointer.lsize() as usize));
+        }
+        let number = number(pointer).unwrap_or(0);
+        let found = self.blocks.lock().unwrap().data.get(&number).cloned();
+        found.ok_or_else(|| BlockError::new(Missing(number)))
+    }
+
+    fn prefetch(&self, _: &BlockPointer, _: Place) {}
+
+    fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
+        if pointer.is_embedded() {
+            0
+        } else {
+            pointer.asize()
+        }
+    }
+}
+
+impl Services for Memory {
+    fn store(&self) -> Arc<dyn BlockStore> {
+        unreachable!("the harness wraps the store")
+    }
+    fn clock(&self) -> &dyn Clock {
+        self.clock.advance_ns(1_000_000);
+        &self.clock
+    }
+    fn rng(&self) -> &dyn Rng {
+        &self.rng
+    }
+    fn version(&self) -> u64 {
+        5000
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+    fn is_enabled(&self, feature: &Feature) -> bool {
+        !self.disabled.contains(&feature.guid)
+    }
+    fn references(&self, feature: &Feature) -> u64 {
+        self.count(feature).max(0) as u64
+    }
+    fn change_references(&self, _: &Tx, feature: &Feature, change: i64) -> dmu::Result<()> {
+        let mut counts = self.features.lock().unwrap();
+        let count = counts.entry(feature.guid).or_insert(0);
+        *count += change;
+        assert!(
+            *count >= 0,
+            "feature {} is counted below zero",
+            feature.name
+        );
+        Ok(())
+    }
+    fn usable_bytes(&self, _: SpaceClass) -> u64 {
+        1 << 40
+    }
+    fn free(&self, _: Txg, pointer: &BlockPointer) {
+        let number = number(pointer).expect("a freed block has an address");
+        let was = self.blocks.lock().unwrap().live.remove(&number);
+        assert!(was, "block {number} is freed twice");
+    }
+    fn frees_later(&self, pointer: &BlockPointer) -> bool {
+        // Some blocks take the long way.
+        number(pointer).is_some_and(|number| number % 7 == 0)
+    }
+    fn record_history(&self, _: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()> {
+        let line = format!(
+            "{} {} ({}) {}",
+            event.name, event.dataset, event.dataset_id, event.text
+        );
+        self.history.lock().unwrap().push(line);
+        Ok(())
+    }
+}
+
+/// The services with a store that can be shared.
+pub struct Shared(pub Arc<Memory>);
+
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        impl Services for Shared {
+            fn store(&self) -> Arc<dyn BlockStore> {
+                self.0.clone()
+            }
+            $(fn $name(&self, $($argument: $type),*) -> $result {
+                self.0.$name($($argument),*)
+            })*
+        }
+    };
+}
+
+forward! {
+    clock() -> &dyn Clock;
+    rng() -> &dyn Rng;
+    version() -> u64;
+    is_writable() -> bool;
+    is_enabled(feature: &Feature) -> bool;
+    references(feature: &Feature) -> u64;
+    change_references(tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<()>;
+    usable_bytes(class: SpaceClass) -> u64;
+    free(txg: Txg, pointer: &BlockPointer) -> ();
+    frees_later(pointer: &BlockPointer) -> bool;
+    record_history(tx: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()>;
+}
+
+/// Writes blocks of one txg.
+pub struct Writers {
+    pub memory: Arc<Memory>,
+    pub txg: Txg,
+}
+
+impl WriterSource for Writers {
+    fn writer<'a>(&'a self, _: Option<&StoragePolicy>) -> Box<dyn BlockWriter + 'a> {
+        Box::new(Writer(self))
+    }
+}
+
+struct Writer<'a>(&'a Writers);
+
+impl BlockWriter for Writer<'_> {
+    fn write(&self, request: &BlockWrite<'_>) -> Result<BlockPointer, BlockError> {
+        let (kind, txg) = (request.kind, self.0.txg);
+        let size = request.data.len() as u64;
+        if request.data.iter().all(|byte| *byte == 0) {
+            let previous = request.previous;
+            if previous.is_hole() && previous.birth().0 == 0 {
+                return Ok(BlockPointer::HOLE);
+            }
+            return Ok(BlockPointer::hole_with_birth(
+                size,
+                kind.object_type,
+                kind.level,
+                txg,
+            ));
+        }
+        // What compresses well: trailing zeros.
+        let used = request
+            .data
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .unwrap_or(0) as u64
+            + 1;
+        let stored = used.next_multiple_of(512).min(size);
+        let mut pointer = BlockPointer::for_block(kind.object_type, kind.level, size, stored);
+        pointer.set_compression(Compression::Lz4);
+        pointer.set_checksum(Checksum::Fletcher4, ChecksumValue([1, 2, 3, 4]));
+        pointer.set_birth(txg, Txg(0));
+        pointer.set_fill(request.fill);
+        pointer.set_byte_order(ByteOrder::NATIVE);
+        let previous = request.previous;
+        let in_place = !previous.is_hole() && previous.birth() == txg && previous.psize() == stored;
+        let mut blocks = self.0.memory.blocks.lock().unwrap();
+        let place = match number(&previous).filter(|_| in_place) {
+            Some(number) => number,
+            None => blocks.data.len() as u64 + 1,
+        };
+        let dva = Dva {
+            vdev: VdevId(0),
+            offset: place * STEP,
+            asize: stored,
+            gang: false,
+        };
+        pointer.set_dvas(&[dva]);
+        blocks.data.insert(place, request.data.clone());
+        blocks.live.insert(place);
+        Ok(pointer)
+    }
+}
+
+/// The pool directory of a new pool.
+pub fn new_directory(mos: &dmu::ObjectSet, tx: &Tx) {
+    let options = dmu::CreateZap {
+        object_type: ObjectType::OBJECT_DIRECTORY,
+        id: Some(base::ObjectId(1)),
+        ..dmu::CreateZap::default()
+    };
+    Zap::create(mos, tx, &options).unwrap();
+}
