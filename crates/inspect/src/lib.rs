@@ -3,6 +3,11 @@
 mod error;
 mod log;
 mod print;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "shared by several commands that are landing one by one"
+)]
 mod raw;
 mod run;
 mod verify;

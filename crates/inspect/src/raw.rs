@@ -1,12 +1,14 @@
 //! Reading a pool's structures straight off its blocks, without the engine: nothing is cached but
 //! blocks, nothing is trusted but checksums, and a damaged part hides nothing but itself.
 
+mod attributes;
 mod datasets;
 mod objects;
 mod open;
 mod pool;
 mod zap;
 
+pub(crate) use attributes::{Attributes, RawFileSystem};
 pub(crate) use datasets::{DatasetEntry, dataset_phys, datasets, named_datasets};
 pub(crate) use objects::{RawObject, RawObjectSet, read_sealed};
 pub(crate) use open::{Found, find};
