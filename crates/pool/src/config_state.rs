@@ -64,6 +64,11 @@ impl ConfigState {
         inner.store || inner.label
     }
 
+    /// Whether it changed since it was last stored in the pool.
+    pub(crate) fn is_unstored(&self) -> bool {
+        self.inner.lock().store
+    }
+
     /// Stores it in the pool, if it changed.
     pub(crate) fn store(&self, objects: &Arc<ObjectSet>, txg: Txg) -> Result<()> {
         let list = {

@@ -7,6 +7,7 @@
 use crate::allocator::PoolAllocator;
 use crate::blocks::{PassWriters, WriteRules};
 use crate::config_state::ConfigState;
+use crate::duties::Duties;
 use crate::error::{PoolError, Result};
 use crate::frees::Frees;
 use crate::space_store::MosSpaceStore;
@@ -20,6 +21,7 @@ use format::BlockPointer;
 use format::uberblock::Uberblock;
 use pipeline::Pipeline;
 use space::PoolSpace;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use txg::{Engine, SyncFailure, SyncTarget};
 use vdev::{VdevTree, WriteGroup};
@@ -46,17 +48,11 @@ pub(crate) struct Syncer {
     pub(crate) engine: Weak<Engine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rules: WriteRules,
-    /// Told in each pass what only the pool does: feature counts, history, scan.
-    pub(crate) duties: Arc<dyn PassDuties>,
+    /// What the pool itself writes: feature counts, history, scan.
+    pub(crate) duties: Duties,
     pub(crate) last: LastSynced,
-}
-
-/// What the pool itself does in each pass.
-pub(crate) trait PassDuties: Send + Sync {
-    /// Before datasets are synced.
-    fn before(&self, txg: Txg, pass: u32) -> Result<()>;
-    /// After the space maps were written; `maps_change`: how many more maps with a histogram there are.
-    fn after(&self, txg: Txg, pass: u32, maps_change: i64) -> Result<()>;
+    /// Whether the next txg moves all logged changes to the metaslabs' own maps: at export.
+    pub(crate) flush_all: AtomicBool,
 }
 
 /// The newest uberblock.
@@ -70,7 +66,7 @@ impl LastSynced {
     }
 
     pub(crate) fn get(&self) -> Uberblock {
-        self.uberblock.lock().clone()
+        *self.uberblock.lock()
     }
 }
 
@@ -81,6 +77,11 @@ impl SyncTarget for Syncer {
 }
 
 impl Syncer {
+    /// Moves all logged changes of space to the metaslabs' own maps in the next txg.
+    pub(crate) fn flush_maps_next(&self) {
+        self.flush_all.store(true, Ordering::Relaxed);
+    }
+
     /// Writes a txg, and its uberblock if it changed anything.
     pub(crate) fn sync_txg(&self, txg: Txg) -> Result<()> {
         self.maps.begin(txg);
@@ -91,7 +92,7 @@ impl Syncer {
             self.commit(txg, root)?;
         }
         self.space.finish(txg)?;
-        self.dsl.finish(txg);
+        self.dsl.synced(txg);
         Ok(())
     }
 
@@ -102,9 +103,9 @@ impl Syncer {
             if let Some(written) = self.pass(txg, pass, group)? {
                 root = Some(written);
             }
-            let dirty = self.objects.is_dirty(txg)
-                || self.dsl.is_dirty(txg)
-                || self.space.is_dirty(txg);
+            let dirty = self.dsl.needs_pass(txg)
+                || self.space.is_dirty(txg)
+                || self.config.is_unstored();
             if !dirty {
                 return Ok(root);
             }
@@ -131,17 +132,23 @@ impl Syncer {
         self.frees.begin(pass);
         self.duties.before(txg, pass)?;
         self.config.store(&self.objects, txg)?;
-        let root = self.dsl.sync(&context)?;
-        self.frees.list(&self.deferred, txg)?;
+        self.dsl.sync_heads(&context)?;
+        let root = self.dsl.sync_mos(&context)?;
         if pass == 1 {
-            self.dsl.background(&context)?;
-            if root.is_some() || self.objects.is_dirty(txg) {
-                self.frees.free_listed(&self.deferred, txg)?;
+            self.dsl.run_tasks(&context)?;
+            self.dsl.free_in_background(&context)?;
+        }
+        self.frees.list(&self.deferred, txg)?;
+        if pass == 1 && (root.is_some() || self.objects.is_dirty(txg)) {
+            self.frees.free_listed(&self.deferred, txg)?;
+            if self.flush_all.swap(false, Ordering::Relaxed) {
+                self.space.flush_all(txg, &*self.maps)?;
+            } else {
                 self.space.flush_some(txg, &*self.maps)?;
             }
         }
         self.space.sync(txg, pass, &*self.maps)?;
-        self.duties.after(txg, pass, self.maps.take_maps_change())?;
+        self.duties.after(txg, self.maps.take_maps_change())?;
         if let Some(fault) = self.allocator.take_fault() {
             return Err(fault.into());
         }
@@ -152,7 +159,7 @@ impl Syncer {
     }
 
     fn commit(&self, txg: Txg, root: BlockPointer) -> Result<()> {
-        let seconds = u64::try_from(self.clock.now_ns() / 1_000_000_000).unwrap_or(0);
+        let seconds = self.clock.now_s();
         let (version, guid_sum) =
             self.config.with(|config| (config.version(), config.root.guid_sum()));
         let uberblock = Uberblock::new(version, txg, guid_sum, seconds, root);

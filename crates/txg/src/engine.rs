@@ -160,6 +160,13 @@ impl Engine {
         self.state.lock().synced
     }
 
+    /// Why nothing is synced any more, unless the engine was simply stopped.
+    #[must_use]
+    pub fn failure(&self) -> Option<TxgError> {
+        let ended = self.state.lock().ended.clone();
+        ended.filter(|why| *why != TxgError::Stopped)
+    }
+
     /// The txg that is being written.
     #[must_use]
     pub fn syncing_txg(&self) -> Option<Txg> {

@@ -1,0 +1,520 @@
+//! Opening a pool: selecting it, refusing it where we must, and starting to write it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use base::clock::{Clock, SystemClock};
+use base::random::Rng;
+use base::{Guid, ObjectId, Txg};
+use device::Access;
+use dmu::SyncWorkers;
+use dsl::{Bpobj, Dsl, Mos, OpenDsl, Services};
+use format::config::{directory, keys};
+use format::label::PoolState;
+use format::uberblock::VERSION_FEATURES;
+use txg::{Engine, EngineConfig};
+
+use crate::allocator::PoolAllocator;
+use crate::blocks::WriteRules;
+use crate::config_state::ConfigState;
+use crate::devices::{Devices, paths_of};
+use crate::discover::{FoundPool, discover};
+use crate::duties::Duties;
+use crate::error::{PoolError, Result, WriteObstacle};
+use crate::frees::Frees;
+use crate::history::History;
+use crate::host::{Host, kernel_module_present};
+use crate::limits::Limits;
+use crate::load::{LoadOptions, Loaded, load};
+use crate::obstacles::{Inspection, unreplayed_log};
+use crate::open_space::{self, OpenedSpace};
+use crate::pool::{Pool, Rewound, Writer};
+use crate::services::PoolServices;
+use crate::sync::{LastSynced, Syncer};
+
+/// Clean objects of a dataset that stay in core.
+const OBJECTS_MAX: usize = 65_536;
+/// How many txgs back a pool can be taken safely: their freed space was not reused.
+const REWIND_TXGS: u64 = 2;
+
+/// Which of the pools that were found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// The one of this name.
+    Name(String),
+    /// The one of this guid.
+    Guid(Guid),
+    /// The only one.
+    Only,
+}
+
+/// How far a pool that cannot be opened may be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Rewind {
+    /// Not at all.
+    #[default]
+    Never,
+    /// To one of the last txgs, whose blocks are all still there (`-F`).
+    Safe,
+    /// To at most this txg (`-T`).
+    To(Txg),
+}
+
+/// How to import a pool.
+#[derive(Clone)]
+pub struct ImportOptions {
+    /// Devices, files, or folders of such; none: the machine's devices.
+    pub paths: Vec<PathBuf>,
+    /// Which pool.
+    pub selection: Selection,
+    /// What to call it from now on.
+    pub new_name: Option<String>,
+    /// Whether the new name is only for this import (`-t`).
+    pub temporary_name: bool,
+    /// Whether nothing may be written.
+    pub read_only: bool,
+    /// Whether to import a pool that another host may use (`-f`).
+    pub force: bool,
+    /// Whether to import a destroyed pool (`-D`).
+    pub destroyed: bool,
+    /// Whether log devices may be missing (`-m`).
+    pub without_logs: bool,
+    /// How far to go back.
+    pub rewind: Rewind,
+    /// The folder below which its file systems are mounted (`-R`).
+    pub altroot: Option<PathBuf>,
+    /// Bytes that the block cache may hold.
+    pub cache_bytes: usize,
+    /// Who we are.
+    pub host: Host,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub rng: Arc<dyn Rng>,
+}
+
+impl ImportOptions {
+    /// The usual: by name, writable, nothing forced.
+    #[must_use]
+    pub fn new(paths: Vec<PathBuf>, selection: Selection) -> Self {
+        Self {
+            paths,
+            selection,
+            new_name: None,
+            temporary_name: false,
+            read_only: false,
+            force: false,
+            destroyed: false,
+            without_logs: false,
+            rewind: Rewind::Never,
+            altroot: None,
+            cache_bytes: cache::default_limit_bytes(),
+            host: Host::current(),
+            clock: Arc::new(SystemClock),
+            rng: Arc::new(sys::SystemRng),
+        }
+    }
+
+    /// The same, without writing anything.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+}
+
+impl Pool {
+    /// Opens the pool on these images for reading, whoever used it last; nothing is written.
+    ///
+    /// # Errors
+    /// There is no pool, several, or it cannot be read.
+    pub fn open_read(images: &[PathBuf]) -> Result<Arc<Self>> {
+        let mut options = ImportOptions::new(images.to_vec(), Selection::Only).read_only();
+        options.force = true;
+        options.destroyed = true;
+        options.without_logs = true;
+        Self::import(&options)
+    }
+
+    /// Imports a pool.
+    ///
+    /// # Errors
+    /// Why it cannot be imported, and whether it could be read-only.
+    pub fn import(options: &ImportOptions) -> Result<Arc<Self>> {
+        let found = select(options)?;
+        check_use(&found, options)?;
+        let access = if options.read_only {
+            Access::ReadOnly
+        } else {
+            Access::ReadWrite
+        };
+        let devices = Devices::open(&paths_of(&found.config.root, &found.devices), access)?;
+        let (loaded, rewound) = load_with_rewind(&found, &devices, options)?;
+        loaded.features.check_known(!options.read_only)?;
+        let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
+        let first = loaded.uberblock.txg.max(newest).next();
+        open(loaded, rewound, first, options)
+    }
+}
+
+fn select(options: &ImportOptions) -> Result<FoundPool> {
+    let mut found = discover(&options.paths)?;
+    let wanted = match &options.selection {
+        Selection::Name(name) => {
+            found.retain(|pool| pool.name == *name);
+            name.clone()
+        }
+        Selection::Guid(guid) => {
+            found.retain(|pool| pool.guid == *guid);
+            guid.to_string()
+        }
+        Selection::Only => "a pool".to_owned(),
+    };
+    found.retain(|pool| options.destroyed || pool.state != PoolState::Destroyed);
+    if found.len() > 1 {
+        return Err(PoolError::Ambiguous { name: wanted });
+    }
+    if let Some(pool) = found.pop() {
+        return Ok(pool);
+    }
+    match (&options.selection, options.paths.as_slice()) {
+        (Selection::Only, [path]) if path.is_file() => Err(PoolError::NoLabel {
+            path: path.display().to_string(),
+        }),
+        _ => Err(PoolError::NoSuchPool { wanted }),
+    }
+}
+
+/// Refuses a pool that somebody else may have open.
+fn check_use(found: &FoundPool, options: &ImportOptions) -> Result<()> {
+    if options.force || found.state != PoolState::Active {
+        return Ok(());
+    }
+    let foreign = found.last_user.host_id != options.host.id;
+    // The kernel's own implementation does not see our locks: an active pool may be open there.
+    if foreign || kernel_module_present() {
+        return Err(PoolError::InUseElsewhere(found.last_user.clone()));
+    }
+    Ok(())
+}
+
+/// Loads the newest state, or an earlier one where that is allowed and needed.
+fn load_with_rewind(
+    found: &FoundPool,
+    devices: &Devices,
+    options: &ImportOptions,
+) -> Result<(Loaded, Option<Rewound>)> {
+    let mut load_options = LoadOptions {
+        writable: !options.read_only,
+        txg_max: None,
+        cache_bytes: options.cache_bytes,
+        without_logs: options.without_logs,
+    };
+    if let Rewind::To(txg) = options.rewind {
+        load_options.txg_max = Some(txg);
+    }
+    let first = match try_load(found, devices, &load_options) {
+        Ok(loaded) => {
+            let rewound = lost(found, &loaded);
+            return Ok((loaded, rewound));
+        }
+        Err(error) if options.rewind == Rewind::Never || !may_rewind(&error) => return Err(error),
+        Err(error) => error,
+    };
+    let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
+    let newest = load_options.txg_max.map_or(newest, |max| max.min(newest));
+    for back in 1..=REWIND_TXGS {
+        load_options.txg_max = Some(Txg(newest.0.saturating_sub(back)));
+        if let Ok(loaded) = try_load(found, devices, &load_options) {
+            let rewound = lost(found, &loaded);
+            return Ok((loaded, rewound));
+        }
+    }
+    Err(first)
+}
+
+/// Loads a state and looks whether its trees can be read.
+fn try_load(found: &FoundPool, devices: &Devices, options: &LoadOptions) -> Result<Loaded> {
+    let loaded = load(found.guid, devices, options)?;
+    if options.txg_max.is_some() {
+        verify(&loaded)?;
+    }
+    Ok(loaded)
+}
+
+/// Reads every dnode and every ZAP of the pool's own object set.
+fn verify(loaded: &Loaded) -> Result<()> {
+    let mut id = ObjectId(0);
+    while let Some(next) = loaded.mos.next_object(id)? {
+        let object = loaded.mos.object(next)?;
+        let info = object.info();
+        if info.object_type.is_metadata() {
+            for block in 0..=info.max_block {
+                object.read_block(block)?;
+            }
+        }
+        id = next;
+    }
+    Ok(())
+}
+
+fn may_rewind(error: &PoolError) -> bool {
+    matches!(
+        error,
+        PoolError::NoUberblock { .. }
+            | PoolError::Object(_)
+            | PoolError::Corrupt { .. }
+            | PoolError::Damaged(_)
+            | PoolError::Dataset(_)
+    )
+}
+
+fn lost(found: &FoundPool, loaded: &Loaded) -> Option<Rewound> {
+    let newest = found.newest_uberblock()?;
+    (newest.txg > loaded.uberblock.txg).then(|| Rewound {
+        timestamp: loaded.uberblock.timestamp,
+        seconds_lost: newest
+            .timestamp
+            .saturating_sub(loaded.uberblock.timestamp),
+    })
+}
+
+fn object_of(loaded: &Loaded, key: &str) -> Result<Option<ObjectId>> {
+    let id = loaded.directory.lookup(key.as_bytes())?;
+    Ok(id.filter(|id| *id != 0).map(ObjectId))
+}
+
+/// Opens the layers above a loaded object set.
+fn open(
+    mut loaded: Loaded,
+    rewound: Option<Rewound>,
+    first: Txg,
+    options: &ImportOptions,
+) -> Result<Arc<Pool>> {
+    let writable = !options.read_only;
+    if writable {
+        refuse(Inspection {
+            uberblock: &loaded.uberblock,
+            config: &loaded.config,
+            vdevs: &loaded.vdevs,
+            mos: &loaded.mos,
+            directory: &loaded.directory,
+            features: &loaded.features,
+        }
+        .obstacle()?)?;
+    }
+    let name = options
+        .new_name
+        .clone()
+        .unwrap_or_else(|| loaded.config.name().to_owned());
+    if !options.temporary_name {
+        loaded.config.list.set(keys::NAME, name.as_str());
+    }
+    let opened = open_space::open(
+        &loaded.mos,
+        &loaded.directory,
+        &loaded.config.root,
+        &loaded.features,
+    );
+    // Without space maps a pool can still be read; only its figures are unknown.
+    let space = match opened {
+        Ok(space) => Some(space),
+        Err(error) if writable => return Err(error),
+        Err(_) => None,
+    };
+    let engine = writable.then(|| {
+        let memory = sys::memory_bytes();
+        Engine::new(EngineConfig::for_memory(first, memory))
+    });
+    let parts = assemble(loaded, space, engine, name, options)?;
+    if writable {
+        refuse(unreplayed_log(&parts.dsl)?)?;
+    }
+    start(parts, rewound, options)
+}
+
+fn refuse(obstacle: Option<WriteObstacle>) -> Result<()> {
+    obstacle.map_or(Ok(()), |obstacle| Err(PoolError::ReadOnlyPossible(obstacle)))
+}
+
+/// Everything that a pool is made of.
+pub(crate) struct Parts {
+    pub(crate) loaded: LoadedParts,
+    pub(crate) services: Arc<PoolServices>,
+    pub(crate) dsl: Arc<Dsl>,
+    pub(crate) space: Option<OpenedSpace>,
+    pub(crate) allocator: Option<Arc<PoolAllocator>>,
+    pub(crate) engine: Option<Arc<Engine>>,
+}
+
+/// What remains of [`Loaded`] once the services have their part of it.
+pub(crate) struct LoadedParts {
+    pub(crate) uberblock: format::Uberblock,
+    pub(crate) guid: Guid,
+    pub(crate) vdevs: Arc<vdev::VdevTree>,
+    pub(crate) pipeline: Arc<pipeline::Pipeline>,
+}
+
+fn assemble(
+    loaded: Loaded,
+    space: Option<OpenedSpace>,
+    engine: Option<Arc<Engine>>,
+    name: String,
+    options: &ImportOptions,
+) -> Result<Parts> {
+    let history_object = object_of(&loaded, directory::HISTORY)?;
+    let history = History::open(&loaded.mos, history_object, &options.host.name)?;
+    let logged = space.as_ref().is_some_and(|space| space.space.has_logs());
+    let limits = Arc::new(Limits::default());
+    let mut allocator = None;
+    if let Some(space) = &space {
+        limits.set(Arc::clone(&space.space));
+        if engine.is_some() {
+            let made = PoolAllocator::new(Arc::clone(&space.space), Arc::clone(&space.maps), true);
+            let made = Arc::new(made);
+            loaded.allocator.set(Arc::clone(&made));
+            allocator = Some(made);
+        }
+    }
+    let config = ConfigState::new(loaded.config, loaded.config_object);
+    let guid = config.with(|config| config.guid());
+    let services = Arc::new(PoolServices {
+        mos: Arc::clone(&loaded.mos),
+        directory: loaded.directory,
+        store: loaded.store,
+        clock: Arc::clone(&options.clock),
+        rng: Arc::clone(&options.rng),
+        version: loaded.uberblock.version,
+        writable: AtomicBool::new(engine.is_some()),
+        features: loaded.features,
+        history,
+        config: Arc::new(config),
+        frees: Arc::new(Frees::new(Arc::clone(&loaded.pipeline), logged)),
+        limits,
+    });
+    let dsl = Dsl::open(OpenDsl {
+        mos: loaded.mos,
+        services: Arc::clone(&services) as Arc<dyn Services>,
+        engine: engine.clone(),
+        name,
+        objects_max: OBJECTS_MAX,
+    })?;
+    Ok(Parts {
+        loaded: LoadedParts {
+            uberblock: loaded.uberblock,
+            guid,
+            vdevs: loaded.vdevs,
+            pipeline: loaded.pipeline,
+        },
+        services,
+        dsl,
+        space,
+        allocator,
+        engine,
+    })
+}
+
+/// Makes the pool of its parts, and starts writing it when it is writable.
+fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Result<Arc<Pool>> {
+    let writer = make_writer(&parts)?;
+    let pool = Arc::new(Pool {
+        guid: parts.loaded.guid,
+        vdevs: parts.loaded.vdevs,
+        pipeline: parts.loaded.pipeline,
+        services: parts.services,
+        space: parts.space.map(|space| space.space),
+        dsl: parts.dsl,
+        writer,
+        altroot: options.altroot.clone(),
+        state: Pool::new_state(),
+        rewound,
+    });
+    if let Some(writer) = &pool.writer {
+        take_possession(&pool, &options.host);
+        writer.engine.start(writer.syncer.clone());
+        writer.engine.wait_synced(None)?;
+    }
+    Ok(pool)
+}
+
+/// The syncer over the parts of a writable pool.
+pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
+    let (Some(engine), Some(space), Some(allocator)) =
+        (&parts.engine, &parts.space, &parts.allocator)
+    else {
+        return Ok(None);
+    };
+    let services = &parts.services;
+    let mos = Mos::new(
+        Arc::clone(&services.mos),
+        Arc::clone(services) as Arc<dyn Services>,
+    );
+    let deferred = services
+        .directory
+        .lookup(directory::SYNC_BPLIST.as_bytes())?
+        .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
+    let features = &services.features;
+    let rules = WriteRules::meta(
+        features.is_active(&format::features::LZ4_COMPRESS),
+        features.is_active(&format::features::EMBEDDED_DATA),
+        if services.version >= VERSION_FEATURES { 3 } else { 1 },
+    );
+    let syncer = Syncer {
+        objects: Arc::clone(&services.mos),
+        dsl: Arc::clone(&parts.dsl),
+        pipeline: Arc::clone(&parts.loaded.pipeline),
+        space: Arc::clone(&space.space),
+        maps: Arc::clone(&space.maps),
+        allocator: Arc::clone(allocator),
+        frees: Arc::clone(&services.frees),
+        deferred: Bpobj::open(&mos, ObjectId(deferred))?,
+        vdevs: Arc::clone(&parts.loaded.vdevs),
+        workers: SyncWorkers::per_core(),
+        config: Arc::clone(&services.config),
+        engine: Arc::downgrade(engine),
+        clock: Arc::clone(&services.clock),
+        rules,
+        duties: Duties::new(Arc::clone(services)),
+        last: LastSynced::new(parts.loaded.uberblock),
+        flush_all: AtomicBool::new(false),
+    };
+    Ok(Some(Writer {
+        engine: Arc::clone(engine),
+        syncer: Arc::new(syncer),
+    }))
+}
+
+/// The first txg tells everyone that the pool is in use, and by whom.
+fn take_possession(pool: &Pool, host: &Host) {
+    let paths = leaf_paths(pool);
+    pool.services.config.change(|config| {
+        config.list.set(keys::STATE, PoolState::Active.number());
+        if host.id == 0 {
+            config.list.remove(keys::HOST_ID);
+        } else {
+            config.list.set(keys::HOST_ID, host.id);
+        }
+        config.list.set(keys::HOST_NAME, host.name.as_str());
+        for (guid, path) in paths {
+            if let Some(leaf) = config.root.find_mut(guid) {
+                leaf.list.set(keys::PATH, path.as_str());
+            }
+        }
+    });
+    pool.services.update_label_features();
+}
+
+/// Where the leaves are now, as absolute paths.
+fn leaf_paths(pool: &Pool) -> Vec<(Guid, String)> {
+    let tops = pool.vdevs.tops().into_iter();
+    let leaves = tops.flat_map(|top| top.leaves().to_vec());
+    leaves
+        .map(|leaf| {
+            let path = leaf.path().to_string();
+            let absolute = std::path::absolute(&path);
+            let text = absolute.map_or(path, |path| path.display().to_string());
+            (leaf.guid(), text)
+        })
+        .collect()
+}

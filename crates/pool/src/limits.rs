@@ -1,0 +1,152 @@
+//! How much space datasets may use: the pool's space less what is kept back.
+
+use std::sync::{Arc, OnceLock};
+
+use dsl::SpaceClass;
+use space::{ClassKind, PoolSpace, VdevSpace};
+
+/// The pool keeps back this part of its space (as a shift), …
+const SLOP_SHIFT: u32 = 5;
+/// … at most so much, …
+const SLOP_MAX: u64 = 128 << 30;
+/// … at least so much, or half of the pool.
+const SLOP_MIN: u64 = 128 << 20;
+/// A vdev with more metaslabs keeps one for intent logs.
+const METASLABS_FOR_LOG: u64 = 64;
+
+/// The pool's space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceFigures {
+    /// Bytes of all metaslabs (`size` of `zpool list`).
+    pub size: u64,
+    /// Bytes in use.
+    pub allocated: u64,
+    /// Bytes that datasets could use if nothing were kept back.
+    pub data_space: u64,
+    /// Bytes kept back.
+    pub slop: u64,
+    /// Freed bytes that may not be used again yet.
+    pub deferred: u64,
+    /// How fragmented free space is, in percent; `None` when nothing tells.
+    pub fragmentation: Option<u8>,
+}
+
+impl SpaceFigures {
+    /// Free bytes.
+    #[must_use]
+    pub const fn free(&self) -> u64 {
+        self.size.saturating_sub(self.allocated)
+    }
+}
+
+/// Computes the limits from the space maps, once they are open.
+#[derive(Default)]
+pub(crate) struct Limits {
+    space: OnceLock<Arc<PoolSpace>>,
+}
+
+impl Limits {
+    /// Supplies the space maps; a second call is ignored.
+    pub(crate) fn set(&self, space: Arc<PoolSpace>) {
+        // There is only one caller.
+        let _ = self.space.set(space);
+    }
+
+    /// The pool's space as of now; nothing where the maps are not open.
+    pub(crate) fn figures(&self) -> SpaceFigures {
+        let Some(space) = self.space.get() else {
+            return SpaceFigures::default();
+        };
+        let vdevs = space.vdevs();
+        let of = |class: ClassKind| {
+            vdevs
+                .iter()
+                .filter(move |vdev| vdev.geometry().class == class)
+        };
+        let capacity = |vdev: &Arc<VdevSpace>| vdev.capacity_bytes();
+        let raw: u64 = of(ClassKind::Normal).map(capacity).sum();
+        let extra: u64 = of(ClassKind::Special)
+            .chain(of(ClassKind::Dedup))
+            .map(|vdev| vdev.allocated_bytes())
+            .sum();
+        let log: u64 = of(ClassKind::Normal).map(|vdev| embedded_log(vdev)).sum();
+        let shown = |class: ClassKind| class != ClassKind::Log;
+        let counted = vdevs.iter().filter(|vdev| shown(vdev.geometry().class));
+        SpaceFigures {
+            size: counted.clone().map(capacity).sum(),
+            allocated: counted.map(|vdev| vdev.allocated_bytes()).sum(),
+            data_space: raw + extra,
+            slop: slop(raw, log),
+            deferred: space.deferred_bytes(ClassKind::Normal),
+            fragmentation: fragmentation(&vdevs),
+        }
+    }
+
+    /// Bytes that datasets may use in all.
+    pub(crate) fn usable_bytes(&self, class: SpaceClass) -> u64 {
+        let figures = self.figures();
+        let kept = match class {
+            SpaceClass::Normal => figures.slop,
+            SpaceClass::Reserved => figures.slop / 2,
+            SpaceClass::ExtraReserved => figures.slop / 4,
+            SpaceClass::Unlimited => 0,
+        };
+        figures
+            .data_space
+            .saturating_sub(figures.deferred)
+            .saturating_sub(kept)
+    }
+}
+
+/// What OpenZFS would set aside for intent logs on a vdev.
+fn embedded_log(vdev: &VdevSpace) -> u64 {
+    let size = 1_u64 << vdev.geometry().metaslab_shift;
+    if vdev.capacity_bytes() / size > METASLABS_FOR_LOG {
+        size
+    } else {
+        0
+    }
+}
+
+/// What is kept back of so much normal space.
+fn slop(raw: u64, log: u64) -> u64 {
+    let slop = (raw >> SLOP_SHIFT).min(SLOP_MAX);
+    let slop = slop - log.min(slop / 2);
+    slop.max((raw / 2).min(SLOP_MIN))
+}
+
+/// How fragmented free space is: segments by size, each size worth so many percent.
+fn fragmentation(vdevs: &[Arc<VdevSpace>]) -> Option<u8> {
+    /// Percent for segments of 512 B, 1 KiB, … 16 MiB and more.
+    const WORTH: [u64; 17] = [
+        100, 100, 98, 95, 90, 80, 70, 60, 50, 40, 30, 20, 15, 10, 5, 0, 0,
+    ];
+    const SMALLEST_SHIFT: usize = 9;
+    let (mut weighted, mut total) = (0_u128, 0_u128);
+    for vdev in vdevs {
+        for (shift, count) in vdev.histogram().into_iter().enumerate() {
+            let index = shift.saturating_sub(SMALLEST_SHIFT).min(WORTH.len() - 1);
+            let bytes = u128::from(count) << shift.min(63);
+            total += bytes;
+            weighted += bytes * u128::from(WORTH[index]);
+        }
+    }
+    if total == 0 {
+        return None;
+    }
+    u8::try_from(weighted / total).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slop_is_a_thirty_second_within_its_bounds() {
+        assert_eq!(slop(83_886_080, 0), 41_943_040);
+        assert_eq!(slop(1 << 40, 0), 1 << 35);
+        assert_eq!(slop(1 << 50, 0), SLOP_MAX);
+        assert_eq!(slop(1 << 40, 1 << 33), (1 << 35) - (1 << 33));
+        assert_eq!(slop(1 << 30, 0), SLOP_MIN);
+    }
+}

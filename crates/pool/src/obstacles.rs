@@ -1,0 +1,136 @@
+//! Why a pool may not be opened for writing: structures that we would not keep consistent.
+
+use std::sync::Arc;
+
+use dmu::{ObjectSet, Zap};
+use dsl::Dsl;
+use format::Uberblock;
+use format::config::{directory, keys};
+use format::uberblock::VERSION_FEATURES;
+use space::ClassKind;
+use vdev::VdevTree;
+
+use crate::config::PoolConfig;
+use crate::devices::is_resilvering;
+use crate::error::{Result, WriteObstacle};
+use crate::features::Features;
+use crate::open_space;
+use crate::scan::ScanPhys;
+
+/// What is looked at before a pool is opened for writing.
+pub(crate) struct Inspection<'a> {
+    pub(crate) uberblock: &'a Uberblock,
+    pub(crate) config: &'a PoolConfig,
+    pub(crate) vdevs: &'a VdevTree,
+    pub(crate) mos: &'a ObjectSet,
+    pub(crate) directory: &'a Zap,
+    pub(crate) features: &'a Features,
+}
+
+impl Inspection<'_> {
+    /// The first obstacle, apart from those inside datasets.
+    pub(crate) fn obstacle(&self) -> Result<Option<WriteObstacle>> {
+        if self.uberblock.version < VERSION_FEATURES {
+            let version = self.uberblock.version;
+            return Ok(Some(WriteObstacle::LegacyVersion { version }));
+        }
+        if self.uberblock.multihost_active() {
+            return Ok(Some(WriteObstacle::Multihost));
+        }
+        if let Some(obstacle) = self.vdev_obstacle()? {
+            return Ok(Some(obstacle));
+        }
+        if let Some(obstacle) = self.directory_obstacle()? {
+            return Ok(Some(obstacle));
+        }
+        Ok(self.features.write_obstacle())
+    }
+
+    fn vdev_obstacle(&self) -> Result<Option<WriteObstacle>> {
+        for top in &self.config.root.children {
+            if top.is_hole() {
+                continue;
+            }
+            if top.object(keys::INDIRECT_OBJECT).is_some() || top.flag(keys::REMOVING) {
+                let kind = "removed";
+                return Ok(Some(WriteObstacle::VdevKind { kind }));
+            }
+            let zap = top.object(keys::VDEV_ZAP_TOP);
+            let zap = zap
+                .map(|id| self.mos.object(id).and_then(|object| Zap::open(&object)))
+                .transpose()?;
+            let class = match open_space::class_of(top, zap.as_ref())? {
+                ClassKind::Normal => continue,
+                ClassKind::Log => "log",
+                ClassKind::Special => "special",
+                ClassKind::Dedup => "dedup",
+            };
+            return Ok(Some(WriteObstacle::VdevClass { class }));
+        }
+        for leaf in self.config.root.leaves() {
+            if is_resilvering(leaf) {
+                let path = leaf.path().unwrap_or_default().to_owned();
+                return Ok(Some(WriteObstacle::Resilver { path }));
+            }
+        }
+        let leaves = self.vdevs.tops().into_iter();
+        let mut leaves = leaves.flat_map(|top| top.leaves().to_vec());
+        let bad = leaves.find(|leaf| !leaf.is_writable() || !leaf.missing().is_empty());
+        Ok(bad.map(|leaf| WriteObstacle::Resilver {
+            path: leaf.path().to_string(),
+        }))
+    }
+
+    fn directory_obstacle(&self) -> Result<Option<WriteObstacle>> {
+        for entry in self.directory.entries()? {
+            let Ok(name) = std::str::from_utf8(&entry.name) else {
+                continue;
+            };
+            if name == directory::CHECKPOINT {
+                return Ok(Some(WriteObstacle::Checkpoint));
+            }
+            if name.starts_with(directory::BLOCK_REFERENCE_PREFIX) {
+                return Ok(Some(WriteObstacle::BlockCloning));
+            }
+            if name.starts_with(directory::DEDUP_PREFIX) && name != directory::DEDUP_STATISTICS {
+                return Ok(Some(WriteObstacle::Dedup));
+            }
+            if name == directory::REMOVING && self.removal_under_way()? {
+                let kind = "removed";
+                return Ok(Some(WriteObstacle::VdevKind { kind }));
+            }
+        }
+        let scan = ScanPhys::load(self.directory)?;
+        Ok(scan
+            .filter(ScanPhys::is_running)
+            .map(|scan| WriteObstacle::Scan {
+                function: scan.function,
+            }))
+    }
+
+    fn removal_under_way(&self) -> Result<bool> {
+        const ACTIVE: u64 = 1;
+        let value = self
+            .directory
+            .lookup_value(directory::REMOVING.as_bytes())?;
+        let state = value.map(|value| format::record::get_at::<u64>(value.stored(), 0, base::ByteOrder::Big));
+        Ok(state == Some(ACTIVE))
+    }
+}
+
+/// The first dataset whose intent log was not replayed.
+pub(crate) fn unreplayed_log(dsl: &Arc<Dsl>) -> Result<Option<WriteObstacle>> {
+    let root = dsl.root_directory()?;
+    for head in dsl.heads_under(&root)? {
+        if head.phys()?.block_pointer.is_hole() {
+            continue;
+        }
+        let object_set = head.object_set()?;
+        if !object_set.intent_log_header().log.is_hole() {
+            let dataset = head.name()?;
+            return Ok(Some(WriteObstacle::IntentLog { dataset }));
+        }
+    }
+    dsl.close();
+    Ok(None)
+}

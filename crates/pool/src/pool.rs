@@ -1,0 +1,326 @@
+//! An open pool: what it is made of, and the requests that concern it as a whole.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::clock::Clock;
+use base::lock::{LockClass, Mutex, rank};
+use base::{Guid, ObjectSetId};
+use dsl::{Dsl, Services};
+use format::NvList;
+use format::label::PoolState;
+use pipeline::Pipeline;
+use space::PoolSpace;
+use txg::Engine;
+use vdev::VdevTree;
+
+use crate::config::PoolConfig;
+use crate::error::{PoolError, Result};
+use crate::features::Features;
+use crate::history::Actor;
+use crate::limits::SpaceFigures;
+use crate::scan::ScanPhys;
+use crate::services::PoolServices;
+use crate::status::{self, PoolStatus};
+use crate::sync::Syncer;
+
+static STATE: LockClass = LockClass::new("pool.state", rank::POOL + 10);
+
+/// An open pool. Dropping it stops writing; what was not synced is lost, as at a crash.
+pub struct Pool {
+    pub(crate) guid: Guid,
+    pub(crate) vdevs: Arc<VdevTree>,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) services: Arc<PoolServices>,
+    pub(crate) space: Option<Arc<PoolSpace>>,
+    pub(crate) dsl: Arc<Dsl>,
+    pub(crate) writer: Option<Writer>,
+    pub(crate) altroot: Option<PathBuf>,
+    pub(crate) state: Mutex<State>,
+    /// What was lost when the pool was opened at an earlier txg.
+    pub(crate) rewound: Option<Rewound>,
+}
+
+/// What a pool that is open for writing has besides.
+pub(crate) struct Writer {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) syncer: Arc<Syncer>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// Exported or destroyed: nothing more is possible.
+    pub(crate) closed: bool,
+}
+
+/// How a pool was taken back to an earlier state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewound {
+    /// The time that it was taken back to, seconds since 1970.
+    pub timestamp: u64,
+    /// Seconds of changes that are lost.
+    pub seconds_lost: u64,
+}
+
+impl Pool {
+    pub(crate) fn new_state() -> Mutex<State> {
+        Mutex::new(&STATE, State::default())
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.dsl.pool_name()
+    }
+
+    /// Its guid.
+    #[must_use]
+    pub fn guid(&self) -> Guid {
+        self.guid
+    }
+
+    /// Whether it cannot be changed.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.writer.is_none()
+    }
+
+    /// The folder below which its file systems are mounted.
+    #[must_use]
+    pub fn altroot(&self) -> Option<&Path> {
+        self.altroot.as_deref()
+    }
+
+    /// What was lost when it was opened.
+    #[must_use]
+    pub const fn rewound(&self) -> Option<Rewound> {
+        self.rewound
+    }
+
+    /// Its datasets.
+    #[must_use]
+    pub const fn dsl(&self) -> &Arc<Dsl> {
+        &self.dsl
+    }
+
+    /// Its transaction engine, when it is open for writing.
+    #[must_use]
+    pub fn engine(&self) -> Option<&Arc<Engine>> {
+        self.writer.as_ref().map(|writer| &writer.engine)
+    }
+
+    /// How its blocks are read.
+    #[must_use]
+    pub const fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// Its devices.
+    #[must_use]
+    pub const fn vdevs(&self) -> &Arc<VdevTree> {
+        &self.vdevs
+    }
+
+    /// Its clock.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        self.services.clock()
+    }
+
+    /// Its configuration as of now.
+    #[must_use]
+    pub fn config(&self) -> PoolConfig {
+        self.services.config.get()
+    }
+
+    /// Its features.
+    #[must_use]
+    pub fn features(&self) -> &Features {
+        &self.services.features
+    }
+
+    /// Its version.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.services.version
+    }
+
+    /// Its space.
+    #[must_use]
+    pub fn space(&self) -> SpaceFigures {
+        self.services.space()
+    }
+
+    /// The pool's own object set, for those who look at everything.
+    #[must_use]
+    pub fn meta_object_set(&self) -> &Arc<dmu::ObjectSet> {
+        debug_assert_eq!(self.services.mos.id(), ObjectSetId::MOS);
+        &self.services.mos
+    }
+
+    /// Every record of its history.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn history(&self) -> Result<Vec<NvList>> {
+        self.services.history.records()
+    }
+
+    /// Notes a command line in the history, with the next txg.
+    pub fn log_history(&self, line: &str, actor: &Actor) {
+        if self.writer.is_some() {
+            let now_s = self.clock().now_s();
+            self.services.history.command(line, actor, now_s);
+        }
+    }
+
+    /// Notes an administrative request in the history, with the next txg.
+    pub fn log_request(&self, name: &str, input: NvList, actor: &Actor) {
+        if self.writer.is_some() {
+            let now_s = self.clock().now_s();
+            self.services.history.request(name, input, actor, now_s);
+        }
+    }
+
+    /// The last scan.
+    ///
+    /// # Errors
+    /// The entry cannot be read.
+    pub fn scan(&self) -> Result<Option<ScanPhys>> {
+        ScanPhys::load(&self.services.directory)
+    }
+
+    /// How it is.
+    ///
+    /// # Errors
+    /// The scan entry cannot be read.
+    pub fn status(&self) -> Result<PoolStatus> {
+        let config = self.config();
+        let root = status::vdevs(&config.root, &self.vdevs, self.space.as_ref());
+        Ok(PoolStatus {
+            name: self.name(),
+            guid: self.guid,
+            condition: root.condition,
+            suspended: self.suspended(),
+            read_only: self.is_read_only(),
+            altroot: self.altroot.clone(),
+            root,
+            space: self.space(),
+            scan: self.scan()?,
+            unreadable_blocks: self.pipeline.statistics().unreadable,
+        })
+    }
+
+    /// Why the pool is suspended, when it is.
+    #[must_use]
+    pub fn suspended(&self) -> Option<String> {
+        let writer = self.writer.as_ref()?;
+        writer.engine.failure().map(|failure| failure.to_string())
+    }
+
+    pub(crate) fn writer(&self) -> Result<&Writer> {
+        let writer = self.writer.as_ref().ok_or(PoolError::ReadOnly)?;
+        if self.state.lock().closed {
+            return Err(PoolError::Stopped {
+                txg: writer.engine.synced_txg(),
+                reason: "the pool is closed".to_owned(),
+            });
+        }
+        Ok(writer)
+    }
+
+    /// Waits until everything that was changed before is on disk.
+    ///
+    /// # Errors
+    /// The pool is read-only, or stopped.
+    pub fn sync(&self) -> Result<()> {
+        let writer = self.writer()?;
+        writer.engine.wait_synced(None).map_err(PoolError::from)
+    }
+
+    /// Exports the pool: everything is on disk, the labels say that it is free to be imported, and
+    /// the devices are released when the pool is dropped.
+    ///
+    /// # Errors
+    /// The pool could not be written; it stays as at a crash.
+    pub fn export(&self) -> Result<()> {
+        self.close(PoolState::Exported)
+    }
+
+    /// Destroys the pool: its labels say so, and it is not listed any more.
+    ///
+    /// # Errors
+    /// The pool is read-only or could not be written.
+    pub fn destroy(&self) -> Result<()> {
+        self.writer()?;
+        self.close(PoolState::Destroyed)
+    }
+
+    fn close(&self, state: PoolState) -> Result<()> {
+        {
+            let mut own = self.state.lock();
+            if std::mem::replace(&mut own.closed, true) {
+                return Ok(());
+            }
+        }
+        let Some(writer) = &self.writer else {
+            return Ok(());
+        };
+        let engine = &writer.engine;
+        // What is dirty goes out first, under the old state.
+        engine.wait_synced(None)?;
+        self.services.config.change(|config| {
+            let list = &mut config.list;
+            list.set(format::config::keys::STATE, state.number());
+        });
+        if state == PoolState::Exported {
+            writer.syncer.flush_maps_next();
+        }
+        // The state's own txg, and two in which freed space returns.
+        for _ in 0..3 {
+            engine.wait_synced(None)?;
+        }
+        engine.stop();
+        self.services.writable.store(false, Ordering::Relaxed);
+        self.dsl.close();
+        Ok(())
+    }
+
+    /// Enables every feature that we maintain (`zpool upgrade`); answers which were not enabled
+    /// before.
+    ///
+    /// # Errors
+    /// The pool is read-only or stopped.
+    pub fn enable_features(
+        &self,
+        wanted: &[&'static format::features::Feature],
+    ) -> Result<Vec<&'static format::features::Feature>> {
+        let writer = self.writer()?;
+        let missing: Vec<_> = wanted
+            .iter()
+            .copied()
+            .filter(|feature| !self.features().is_enabled(feature))
+            .collect();
+        if !missing.is_empty() {
+            writer.syncer.duties.enable_next(&missing);
+            writer.engine.wait_synced(None)?;
+        }
+        Ok(missing)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(writer) = &self.writer {
+            writer.engine.stop();
+        }
+        self.dsl.close();
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pool({})", self.name())
+    }
+}

@@ -1,0 +1,138 @@
+//! What the pool does for the layers below: clock, features, space limits, frees, history.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::clock::Clock;
+use base::random::Rng;
+use base::{ObjectId, Txg};
+use dmu::{BlockStore, ObjectSet, Tx, Zap};
+use dsl::{HistoryEvent, Services, SpaceClass};
+use format::BlockPointer;
+use format::config::keys;
+use format::features::Feature;
+use format::nvlist::{NvList, Value};
+
+use crate::blocks::PipelineStore;
+use crate::config_state::ConfigState;
+use crate::error::Result;
+use crate::features::Features;
+use crate::frees::Frees;
+use crate::history::History;
+use crate::limits::{Limits, SpaceFigures};
+
+/// The pool, as the dataset layer sees it.
+pub(crate) struct PoolServices {
+    pub(crate) mos: Arc<ObjectSet>,
+    pub(crate) directory: Zap,
+    pub(crate) store: Arc<PipelineStore>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) rng: Arc<dyn Rng>,
+    pub(crate) version: u64,
+    pub(crate) writable: AtomicBool,
+    pub(crate) features: Features,
+    pub(crate) history: History,
+    pub(crate) config: Arc<ConfigState>,
+    pub(crate) frees: Arc<Frees>,
+    pub(crate) limits: Arc<Limits>,
+}
+
+impl PoolServices {
+    /// Changes a feature's count; what labels say follows.
+    pub(crate) fn change_feature(
+        &self,
+        tx: &Tx,
+        feature: &Feature,
+        change: i64,
+    ) -> dmu::Result<()> {
+        if self.features.change(tx, feature, change)? {
+            self.update_label_features();
+        }
+        Ok(())
+    }
+
+    /// Puts the active label features into the configuration.
+    pub(crate) fn update_label_features(&self) {
+        let mut list = NvList::new();
+        for guid in self.features.label_names() {
+            list.set(guid, Value::Boolean);
+        }
+        self.config.change(|config| {
+            config.list.set(keys::FEATURES_FOR_READ, list);
+        });
+    }
+
+    /// Enables a feature; in syncing context.
+    pub(crate) fn enable_feature(&self, tx: &Tx, feature: &Feature) -> Result<()> {
+        if self.features.is_enabled(feature) {
+            return Ok(());
+        }
+        self.features
+            .enable(&self.mos, &self.directory, tx, feature)?;
+        if feature.flags.in_label {
+            self.update_label_features();
+        }
+        let text = format!("feature@{}=enabled", feature.name);
+        self.history
+            .internal(tx, "set", &text, None, self.clock.now_s())?;
+        Ok(())
+    }
+
+    /// The pool's space as of now.
+    pub(crate) fn space(&self) -> SpaceFigures {
+        self.limits.figures()
+    }
+}
+
+impl Services for PoolServices {
+    fn store(&self) -> Arc<dyn BlockStore> {
+        Arc::clone(&self.store) as Arc<dyn BlockStore>
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
+    fn rng(&self) -> &dyn Rng {
+        self.rng.as_ref()
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn is_writable(&self) -> bool {
+        self.writable.load(Ordering::Relaxed)
+    }
+
+    fn is_enabled(&self, feature: &Feature) -> bool {
+        self.features.is_enabled(feature)
+    }
+
+    fn references(&self, feature: &Feature) -> u64 {
+        self.features.references(feature).unwrap_or(0)
+    }
+
+    fn change_references(&self, tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<()> {
+        self.change_feature(tx, feature, change)
+    }
+
+    fn usable_bytes(&self, class: SpaceClass) -> u64 {
+        self.limits.usable_bytes(class)
+    }
+
+    fn free(&self, txg: Txg, pointer: &BlockPointer) {
+        self.frees.free(txg, pointer);
+    }
+
+    fn frees_later(&self, pointer: &BlockPointer) -> bool {
+        pointer.is_gang() || pointer.is_dedup()
+    }
+
+    fn record_history(&self, tx: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()> {
+        let dataset =
+            (event.dataset_id != ObjectId(0)).then_some((event.dataset, event.dataset_id));
+        self.history
+            .internal(tx, event.name, event.text, dataset, self.clock.now_s())
+    }
+}
