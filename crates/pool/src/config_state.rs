@@ -8,6 +8,7 @@ use dmu::{ObjectSet, Tx};
 use format::config::keys;
 use format::nvlist;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 static CONFIG: LockClass = LockClass::new("pool.config", rank::DMU - 30);
 
@@ -17,7 +18,8 @@ const BLOCK_SIZE: usize = 16 << 10;
 /// The configuration, and whether the disk has it.
 pub(crate) struct ConfigState {
     inner: Mutex<Inner>,
-    object: ObjectId,
+    /// The object that stores it; 0 while a new pool has none yet.
+    object: AtomicU64,
 }
 
 struct Inner {
@@ -37,8 +39,13 @@ impl ConfigState {
         };
         Self {
             inner: Mutex::new(&CONFIG, inner),
-            object,
+            object: AtomicU64::new(object.0),
         }
+    }
+
+    /// Says which object stores it, in a new pool.
+    pub(crate) fn set_object(&self, object: ObjectId) {
+        self.object.store(object.0, Ordering::Release);
     }
 
     /// A copy as of now.
@@ -84,7 +91,7 @@ impl ConfigState {
         let length = bytes.len() as u64;
         bytes.resize(bytes.len().next_multiple_of(BLOCK_SIZE), 0);
         let tx = Tx::syncing(txg);
-        let object = objects.object(self.object)?;
+        let object = objects.object(ObjectId(self.object.load(Ordering::Acquire)))?;
         object.write(&tx, 0, &bytes)?;
         object.modify_bonus(&tx, |bonus| {
             for (to, from) in bonus.iter_mut().zip(length.to_ne_bytes()) {

@@ -51,6 +51,17 @@ impl Devices {
         }
     }
 
+    /// Adds a device as the leaf of a new pool.
+    pub(crate) fn insert(&mut self, leaf: Guid, path: &Path, device: Arc<dyn BlockDevice>) {
+        let labels = vdev::read_labels(device.as_ref());
+        let found = FoundDevice {
+            path: path.to_owned(),
+            guid: leaf,
+            labels,
+        };
+        self.by_leaf.insert(leaf, OpenedDevice { device, found });
+    }
+
     /// What their labels say.
     pub(crate) fn found(&self) -> Vec<FoundDevice> {
         let opened = self.by_leaf.values();

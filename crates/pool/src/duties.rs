@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::Txg;
 use base::lock::{LockClass, Mutex, rank};
 use dmu::Tx;
+use dsl::PropertyValue;
 use format::features::{self, Feature};
 
 use crate::error::Result;
@@ -18,6 +19,7 @@ static PENDING: LockClass = LockClass::new("pool.duties", rank::LAST - 30);
 struct Pending {
     enable: Vec<&'static Feature>,
     scan: Option<ScanPhys>,
+    properties: Vec<(String, PropertyValue)>,
 }
 
 /// The pool's own part of a sync.
@@ -44,11 +46,9 @@ impl Duties {
         self.pending.lock().scan = Some(scan);
     }
 
-    /// Whether the txg has something to write on account of this.
-    pub(crate) fn has_work(&self) -> bool {
-        let pending = self.pending.lock();
-        let own = !pending.enable.is_empty() || pending.scan.is_some();
-        own || self.services.history.has_pending()
+    /// Sets properties of the pool in the next txg.
+    pub(crate) fn set_properties_next(&self, properties: Vec<(String, PropertyValue)>) {
+        self.pending.lock().properties.extend(properties);
     }
 
     /// Before datasets are synced.
@@ -63,6 +63,17 @@ impl Duties {
         }
         if let Some(scan) = pending.scan {
             scan.store(&self.services.directory, &tx)?;
+        }
+        for (name, value) in pending.properties {
+            self.services.set_property(&tx, &name, &value)?;
+            let text = match &value {
+                PropertyValue::Number(number) => format!("{name}={number}"),
+                PropertyValue::Text(text) => format!("{name}={text}"),
+            };
+            let now_s = self.services.clock.now_s();
+            self.services
+                .history
+                .internal(&tx, "set", &text, None, now_s)?;
         }
         Ok(self.services.history.sync(&tx)?)
     }

@@ -96,25 +96,10 @@ impl Features {
         Ok(features)
     }
 
-    /// Makes the tables of a new pool and enters them in the MOS directory.
-    pub(crate) fn create(&self, mos: &ObjectSet, root: &Zap, tx: &Tx) -> dmu::Result<()> {
-        let make = |key: &str| -> dmu::Result<Zap> {
-            let options = CreateZap {
-                object_type: ObjectType::OTN_ZAP_METADATA,
-                ..CreateZap::default()
-            };
-            let zap = Zap::create(mos, tx, &options)?;
-            root.add(tx, key.as_bytes(), zap.object().id().0)?;
-            Ok(zap)
-        };
-        let tables = Tables {
-            read: make(directory::FEATURES_FOR_READ)?,
-            write: make(directory::FEATURES_FOR_WRITE)?,
-            descriptions: make(directory::FEATURE_DESCRIPTIONS)?,
-            enabled_txg: None,
-        };
-        *self.tables.lock() = Some(tables);
-        Ok(())
+    /// Takes over what was read from the tables of a new pool, once they are made.
+    pub(crate) fn adopt(&self, made: Self) {
+        *self.tables.lock() = made.tables.into_inner();
+        *self.counts.lock() = made.counts.into_inner();
     }
 
     /// How many things use a feature; `None` when it is disabled.

@@ -1,12 +1,12 @@
 //! The pool's history: records appended to a ring in an object of the MOS.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base::lock::{LockClass, Mutex, rank};
 use base::{ByteOrder, ObjectId};
-use dmu::{AllocateObject, Object, ObjectSet, Tx};
+use dmu::{Object, ObjectSet, Tx};
+use format::NvList;
 use format::history::{self, HistoryPhys, LENGTH_SIZE, keys};
-use format::{NvList, ObjectType};
 
 use crate::error::{PoolError, Result};
 
@@ -26,7 +26,7 @@ pub struct Actor {
 
 /// The history of a pool.
 pub struct History {
-    object: Option<Arc<Object>>,
+    object: OnceLock<Arc<Object>>,
     /// Records to be written in the next sync.
     pending: Mutex<Vec<NvList>>,
     host_name: String,
@@ -35,7 +35,11 @@ pub struct History {
 impl History {
     /// The history in an object; without one (pools before version 4) nothing is recorded.
     pub(crate) fn open(mos: &ObjectSet, id: Option<ObjectId>, host_name: &str) -> Result<Self> {
-        let object = id.map(|id| mos.object(id)).transpose()?;
+        let object = OnceLock::new();
+        if let Some(id) = id {
+            // The cell was empty.
+            let _ = object.set(mos.object(id)?);
+        }
         Ok(Self {
             object,
             pending: Mutex::new(&PENDING, Vec::new()),
@@ -43,20 +47,10 @@ impl History {
         })
     }
 
-    /// Makes the object of a new pool with so much space.
-    pub(crate) fn create(mos: &ObjectSet, tx: &Tx, pool_space: u64) -> dmu::Result<ObjectId> {
-        let shape = AllocateObject {
-            object_type: ObjectType::HISTORY,
-            block_size: history::BLOCK_SIZE,
-            bonus_type: ObjectType::HISTORY_OFFSETS,
-            bonus_len: HistoryPhys::SIZE as u16,
-            ..AllocateObject::default()
-        };
-        let object = mos.allocate(tx, &shape)?;
-        object.modify_bonus(tx, |bonus| {
-            HistoryPhys::new(pool_space).encode(bonus, ByteOrder::NATIVE);
-        })?;
-        Ok(object.id())
+    /// Says which object holds the history of a new pool.
+    pub(crate) fn set_object(&self, object: Arc<Object>) {
+        // There is only one caller.
+        let _ = self.object.set(object);
     }
 
     /// Queues a command line; it is written with the next txg.
@@ -124,7 +118,7 @@ impl History {
     }
 
     fn append(&self, tx: &Tx, record: &NvList) -> dmu::Result<()> {
-        let Some(object) = &self.object else {
+        let Some(object) = self.object.get() else {
             return Ok(());
         };
         let mut phys = self.phys(object);
@@ -188,7 +182,7 @@ impl History {
     /// The history cannot be read; what was read before is lost.
     pub fn records(&self) -> Result<Vec<NvList>> {
         let mut records = Vec::new();
-        let Some(object) = &self.object else {
+        let Some(object) = self.object.get() else {
             return Ok(records);
         };
         let phys = self.phys(object);

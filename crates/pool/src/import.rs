@@ -274,9 +274,7 @@ fn lost(found: &FoundPool, loaded: &Loaded) -> Option<Rewound> {
     let newest = found.newest_uberblock()?;
     (newest.txg > loaded.uberblock.txg).then(|| Rewound {
         timestamp: loaded.uberblock.timestamp,
-        seconds_lost: newest
-            .timestamp
-            .saturating_sub(loaded.uberblock.timestamp),
+        seconds_lost: newest.timestamp.saturating_sub(loaded.uberblock.timestamp),
     })
 }
 
@@ -294,15 +292,17 @@ fn open(
 ) -> Result<Arc<Pool>> {
     let writable = !options.read_only;
     if writable {
-        refuse(Inspection {
-            uberblock: &loaded.uberblock,
-            config: &loaded.config,
-            vdevs: &loaded.vdevs,
-            mos: &loaded.mos,
-            directory: &loaded.directory,
-            features: &loaded.features,
-        }
-        .obstacle()?)?;
+        refuse(
+            Inspection {
+                uberblock: &loaded.uberblock,
+                config: &loaded.config,
+                vdevs: &loaded.vdevs,
+                mos: &loaded.mos,
+                directory: &loaded.directory,
+                features: &loaded.features,
+            }
+            .obstacle()?,
+        )?;
     }
     let name = options
         .new_name
@@ -324,8 +324,10 @@ fn open(
         Err(_) => None,
     };
     let engine = writable.then(|| {
-        let memory = sys::memory_bytes();
-        Engine::new(EngineConfig::for_memory(first, memory))
+        Engine::new(EngineConfig {
+            first,
+            ..EngineConfig::default()
+        })
     });
     let parts = assemble(loaded, space, engine, name, options)?;
     if writable {
@@ -335,7 +337,9 @@ fn open(
 }
 
 fn refuse(obstacle: Option<WriteObstacle>) -> Result<()> {
-    obstacle.map_or(Ok(()), |obstacle| Err(PoolError::ReadOnlyPossible(obstacle)))
+    obstacle.map_or(Ok(()), |obstacle| {
+        Err(PoolError::ReadOnlyPossible(obstacle))
+    })
 }
 
 /// Everything that a pool is made of.
@@ -373,7 +377,7 @@ fn assemble(
         if engine.is_some() {
             let made = PoolAllocator::new(Arc::clone(&space.space), Arc::clone(&space.maps), true);
             let made = Arc::new(made);
-            loaded.allocator.set(Arc::clone(&made));
+            loaded.allocator.set(&made);
             allocator = Some(made);
         }
     }
@@ -458,7 +462,11 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
     let rules = WriteRules::meta(
         features.is_active(&format::features::LZ4_COMPRESS),
         features.is_active(&format::features::EMBEDDED_DATA),
-        if services.version >= VERSION_FEATURES { 3 } else { 1 },
+        if services.version >= VERSION_FEATURES {
+            3
+        } else {
+            1
+        },
     );
     let syncer = Syncer {
         objects: Arc::clone(&services.mos),

@@ -113,7 +113,8 @@ impl Inspection<'_> {
         let value = self
             .directory
             .lookup_value(directory::REMOVING.as_bytes())?;
-        let state = value.map(|value| format::record::get_at::<u64>(value.stored(), 0, base::ByteOrder::Big));
+        let state = value
+            .map(|value| format::record::get_at::<u64>(value.stored(), 0, base::ByteOrder::Big));
         Ok(state == Some(ACTIVE))
     }
 }

@@ -12,9 +12,9 @@ use crate::error::{PoolError, Result};
 use crate::frees::Frees;
 use crate::space_store::MosSpaceStore;
 use crate::uberblock::Commit;
+use base::Txg;
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, rank};
-use base::Txg;
 use dmu::{ObjectSet, SyncWorkers};
 use dsl::{Bpobj, Dsl, SyncPass};
 use format::BlockPointer;
@@ -62,7 +62,9 @@ pub(crate) struct LastSynced {
 
 impl LastSynced {
     pub(crate) fn new(uberblock: Uberblock) -> Self {
-        Self { uberblock: Mutex::new(&LAST, uberblock) }
+        Self {
+            uberblock: Mutex::new(&LAST, uberblock),
+        }
     }
 
     pub(crate) fn get(&self) -> Uberblock {
@@ -72,7 +74,9 @@ impl LastSynced {
 
 impl SyncTarget for Syncer {
     fn sync(&self, txg: Txg) -> Result<(), SyncFailure> {
-        self.sync_txg(txg).map_err(|error| SyncFailure { reason: error.to_string() })
+        self.sync_txg(txg).map_err(|error| SyncFailure {
+            reason: error.to_string(),
+        })
     }
 }
 
@@ -92,7 +96,7 @@ impl Syncer {
             self.commit(txg, root)?;
         }
         self.space.finish(txg)?;
-        self.dsl.synced(txg);
+        self.dsl.finish(txg);
         Ok(())
     }
 
@@ -103,24 +107,26 @@ impl Syncer {
             if let Some(written) = self.pass(txg, pass, group)? {
                 root = Some(written);
             }
-            let dirty = self.dsl.needs_pass(txg)
-                || self.space.is_dirty(txg)
-                || self.config.is_unstored();
+            let dirty =
+                self.dsl.is_dirty(txg) || self.space.is_dirty(txg) || self.config.is_unstored();
             if !dirty {
                 return Ok(root);
             }
         }
-        Err(PoolError::NoConvergence { txg, passes: PASSES_MAX })
+        Err(PoolError::NoConvergence {
+            txg,
+            passes: PASSES_MAX,
+        })
     }
 
-    fn pass(
-        &self,
-        txg: Txg,
-        pass: u32,
-        group: &Arc<WriteGroup>,
-    ) -> Result<Option<BlockPointer>> {
-        let writers =
-            PassWriters { pipeline: &self.pipeline, meta: self.rules, txg, pass, group };
+    fn pass(&self, txg: Txg, pass: u32, group: &Arc<WriteGroup>) -> Result<Option<BlockPointer>> {
+        let writers = PassWriters {
+            pipeline: &self.pipeline,
+            meta: self.rules,
+            txg,
+            pass,
+            group,
+        };
         let engine = self.engine.upgrade();
         let context = SyncPass {
             txg,
@@ -132,11 +138,9 @@ impl Syncer {
         self.frees.begin(pass);
         self.duties.before(txg, pass)?;
         self.config.store(&self.objects, txg)?;
-        self.dsl.sync_heads(&context)?;
-        let root = self.dsl.sync_mos(&context)?;
+        let root = self.dsl.sync(&context)?;
         if pass == 1 {
-            self.dsl.run_tasks(&context)?;
-            self.dsl.free_in_background(&context)?;
+            self.dsl.background(&context)?;
         }
         self.frees.list(&self.deferred, txg)?;
         if pass == 1 && (root.is_some() || self.objects.is_dirty(txg)) {
@@ -160,8 +164,9 @@ impl Syncer {
 
     fn commit(&self, txg: Txg, root: BlockPointer) -> Result<()> {
         let seconds = self.clock.now_s();
-        let (version, guid_sum) =
-            self.config.with(|config| (config.version(), config.root.guid_sum()));
+        let (version, guid_sum) = self
+            .config
+            .with(|config| (config.version(), config.root.guid_sum()));
         let uberblock = Uberblock::new(version, txg, guid_sum, seconds, root);
         let labels = self.config.for_labels();
         let commit = Commit {

@@ -1,0 +1,95 @@
+//! The pool's own properties: a ZAP that is made when the first one is set.
+
+use base::ObjectId;
+use dmu::{CreateZap, Tx, Zap};
+use dsl::PropertyValue;
+use format::ObjectType;
+use format::config::{directory, keys};
+use format::zap::Value;
+
+use crate::error::Result;
+use crate::pool::Pool;
+use crate::services::PoolServices;
+
+impl PoolServices {
+    /// The ZAP of properties.
+    fn property_table(&self) -> Result<Option<Zap>> {
+        let id = self
+            .directory
+            .lookup(directory::POOL_PROPERTIES.as_bytes())?;
+        let object = id.map(|id| self.mos.object(ObjectId(id))).transpose()?;
+        Ok(object.map(|object| Zap::open(&object)).transpose()?)
+    }
+
+    /// Sets a property; in syncing context. `comment` and `compatibility` live in labels.
+    pub(crate) fn set_property(&self, tx: &Tx, name: &str, value: &PropertyValue) -> Result<()> {
+        if name == keys::COMMENT || name == keys::COMPATIBILITY {
+            self.config.change(|config| match value {
+                PropertyValue::Text(text) if !text.is_empty() => {
+                    config.list.set(name, text.as_str());
+                }
+                _ => {
+                    config.list.remove(name);
+                }
+            });
+            return Ok(());
+        }
+        let table = match self.property_table()? {
+            Some(table) => table,
+            None => {
+                let options = CreateZap {
+                    object_type: ObjectType::POOL_PROPERTIES,
+                    ..CreateZap::default()
+                };
+                let table = Zap::create(&self.mos, tx, &options)?;
+                let id = table.object().id().0;
+                self.directory
+                    .add(tx, directory::POOL_PROPERTIES.as_bytes(), id)?;
+                table
+            }
+        };
+        let stored = match value {
+            PropertyValue::Number(number) => Value::word(*number),
+            PropertyValue::Text(text) => Value::string(text),
+        };
+        table.update_value(tx, name.as_bytes(), &stored)?;
+        Ok(())
+    }
+}
+
+impl Pool {
+    /// A stored property of the pool; `None` when it has its default.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn property(&self, name: &str) -> Result<Option<PropertyValue>> {
+        if name == keys::COMMENT || name == keys::COMPATIBILITY {
+            let config = self.config();
+            let text = config.list.str(name);
+            return Ok(text.map(|text| PropertyValue::Text(text.to_owned())));
+        }
+        let Some(table) = self.services.property_table()? else {
+            return Ok(None);
+        };
+        let Some(value) = table.lookup_value(name.as_bytes())? else {
+            return Ok(None);
+        };
+        Ok(Some(match value.as_word() {
+            Some(number) => PropertyValue::Number(number),
+            None => {
+                let text = String::from_utf8_lossy(value.stored()).into_owned();
+                PropertyValue::Text(text.trim_end_matches('\0').to_owned())
+            }
+        }))
+    }
+
+    /// Sets properties of the pool, and waits until they are on disk.
+    ///
+    /// # Errors
+    /// The pool is read-only or stopped.
+    pub fn set_properties(&self, properties: Vec<(String, PropertyValue)>) -> Result<()> {
+        let writer = self.writer()?;
+        writer.syncer.duties.set_properties_next(properties);
+        Ok(writer.engine.wait_synced(None)?)
+    }
+}
