@@ -163,7 +163,7 @@ pub const BOOKMARKS: Feature = Feature {
         per_dataset: false,
     },
     depends_on: &[&EXTENSIBLE_DATASET],
-    support: Support::ReadOnly,
+    support: Support::Write,
     description: "\"zfs bookmark\" command",
 };
 
@@ -178,7 +178,7 @@ pub const FILESYSTEM_LIMITS: Feature = Feature {
         per_dataset: false,
     },
     depends_on: &[&EXTENSIBLE_DATASET],
-    support: Support::ReadOnly,
+    support: Support::Write,
     description: "Filesystem and snapshot limits.",
 };
 
@@ -208,7 +208,7 @@ pub const LIVELIST: Feature = Feature {
         per_dataset: false,
     },
     depends_on: &[&EXTENSIBLE_DATASET],
-    support: Support::ReadOnly,
+    support: Support::Write,
     description: "Improved clone deletion performance.",
 };
 
@@ -403,7 +403,7 @@ pub const BOOKMARK_WRITTEN: Feature = Feature {
         per_dataset: false,
     },
     depends_on: &[&BOOKMARK_V2, &EXTENSIBLE_DATASET, &BOOKMARKS],
-    support: Support::ReadOnly,
+    support: Support::Write,
     description: "Additional accounting, enabling the written#<bookmark> property (space written since a bookmark), and estimates of send stream sizes for incrementals from bookmarks.",
 };
 
@@ -433,7 +433,7 @@ pub const BOOKMARK_V2: Feature = Feature {
         per_dataset: false,
     },
     depends_on: &[&EXTENSIBLE_DATASET, &BOOKMARKS],
-    support: Support::ReadOnly,
+    support: Support::Write,
     description: "Support for larger bookmarks",
 };
 
