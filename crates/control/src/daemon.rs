@@ -18,14 +18,16 @@ pub use server::{Handler, Server};
 pub use start::{CHILD_ARGUMENT, child, serve, start};
 
 use crate::message::OpenRequest;
-use crate::{Failure, FailureKind, Service};
+use crate::{Failure, Service};
 use start::Begin;
 
 /// Creates or imports the pool and takes charge of it.
 fn open_service(request: &OpenRequest) -> Result<Begin, Failure> {
-    let _opened = Service::open(request)?;
-    Err(Failure::new(
-        FailureKind::Unsupported,
-        "the engine is not there yet",
-    ))
+    let opened = Service::open(request)?;
+    let mounts = DaemonMounts::new(crate::service::dataset_source(&opened));
+    let service = Service::new(opened, mounts);
+    Ok(Begin {
+        handler: service.clone(),
+        begin: Box::new(move |sink| service.begin(sink)),
+    })
 }

@@ -3,69 +3,286 @@
 //! Invariant: every request ends in exactly one `Done` or `Failed`; a change that fails has changed
 //! nothing beyond what its text says. Front ends never reach below this.
 
+mod admin;
+mod catalogue;
+mod change;
+mod contents;
+mod create;
+mod destroy;
 mod history;
+mod mounting;
 mod mountpoint;
+mod open;
+mod plan;
 mod pool_facts;
+mod refusal;
+mod rules;
 mod snapshots;
+mod source;
+mod status;
 mod subject;
+mod voice;
 mod walk;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::lock::{LockClass, Mutex, rank};
+use base::random::Rng;
+use dsl::{Dataset, Dsl};
+use pool::Pool;
+
+use crate::daemon::{DatasetSource, Handler};
 use crate::message::{Caller, OpenRequest, Request, Response};
+use crate::report::HoldRecord;
 use crate::{Failure, FailureKind, Mounts};
+
+use catalogue::{Kinds, PoolCatalogue};
+use mounting::MountFlags;
+use refusal::{refused, unreadable};
+use voice::Voice;
+
+pub use open::Opened;
 
 /// Where the parts of an answer go.
 pub type Sink<'a> = &'a mut dyn FnMut(Response) -> io::Result<()>;
 
-/// A pool that was just created or imported, before anything is mounted.
-#[derive(Debug)]
-pub struct Opened {}
+static CHANGES: LockClass = LockClass::new("control.changes", rank::FRONT_END);
+/// How many records of history or holds go into one part of an answer.
+const PAGE: usize = 256;
 
 /// The admin service of one pool.
 pub struct Service {
+    pool: Arc<Pool>,
+    dsl: Arc<Dsl>,
     mounts: Arc<dyn Mounts>,
+    altroot: Option<PathBuf>,
+    readonly: bool,
+    load_guid: u64,
+    kinds: Kinds,
+    begin: open::Begin,
+    mount_words: Vec<String>,
+    /// Held by the change under way.
+    changes: Mutex<()>,
     finished: AtomicBool,
 }
 
 impl Service {
     /// Creates or imports the pool. Called in the daemon, once.
-    pub fn open(_request: &OpenRequest) -> Result<Opened, Failure> {
-        Err(Failure::new(
-            FailureKind::Unsupported,
-            "the engine is not there yet",
-        ))
+    pub fn open(request: &OpenRequest) -> Result<Opened, Failure> {
+        open::open(request)
     }
 
     /// Takes charge of the pool.
     #[must_use]
-    pub fn new(_opened: Opened, mounts: Arc<dyn Mounts>) -> Arc<Self> {
+    pub fn new(opened: Opened, mounts: Arc<dyn Mounts>) -> Arc<Self> {
+        let Opened {
+            pool,
+            altroot,
+            begin,
+        } = opened;
         Arc::new(Self {
+            dsl: Arc::clone(pool.dsl()),
+            readonly: pool.is_read_only(),
+            pool,
             mounts,
+            altroot,
+            load_guid: sys::SystemRng.nonzero_u64(),
+            kinds: Kinds::new(),
+            mount_words: begin.mount_words.clone(),
+            begin,
+            changes: Mutex::new(&CHANGES, ()),
             finished: AtomicBool::new(false),
         })
     }
 
-    /// True once the pool was exported or destroyed: the daemon answers and ends.
-    #[must_use]
-    pub fn finished(&self) -> bool {
+    /// What remains to be done once the pool is served: first properties, history, mounts.
+    pub fn begin(&self, sink: Sink<'_>) -> io::Result<()> {
+        let mut voice = Voice::new(sink);
+        for note in &self.begin.notes {
+            voice.line(note.clone());
+        }
+        let _one_at_a_time = self.changes.lock();
+        if !self.readonly {
+            if let Err(failure) = self.set_pool(&self.begin.properties) {
+                voice.warn(failure);
+            }
+            let caller = Caller {
+                uid: sys::user_id(),
+                gid: sys::group_id(),
+                pid: 0,
+            };
+            self.record(&caller, &self.begin.command);
+        }
+        if !self.begin.unmounted {
+            self.mount_below(&self.dsl.pool_name(), MountFlags::default(), &mut voice);
+        }
+        Ok(())
+    }
+
+    fn mounts(&self) -> &dyn Mounts {
+        &*self.mounts
+    }
+
+    fn catalogue(&self) -> PoolCatalogue<'_> {
+        PoolCatalogue {
+            dsl: &self.dsl,
+            mounts: &*self.mounts,
+            altroot: self.altroot.as_deref(),
+            kinds: &self.kinds,
+        }
+    }
+
+    /// A head by its path.
+    fn head(&self, verb: &str, path: &str) -> Result<Arc<Dataset>, Failure> {
+        self.dsl
+            .head(path)
+            .map_err(|error| refused(verb, path, &error))
+    }
+
+    fn finish(&self) {
+        self.finished.store(true, Ordering::Release);
+    }
+
+    fn history(&self, internal: bool, sink: Sink<'_>) -> io::Result<()> {
+        let records = match self.pool.history() {
+            Ok(records) => records,
+            Err(error) => {
+                let name = self.pool.name();
+                let text = format!("cannot show history for pool '{name}': {error}");
+                return sink(Response::Failed(Failure::new(FailureKind::Medium, text)));
+            }
+        };
+        let wanted = records.iter().filter_map(history::record).filter(|record| {
+            internal || matches!(record.event, crate::report::HistoryEvent::Command(_))
+        });
+        let mut page = Vec::new();
+        for record in wanted {
+            page.push(record);
+            if page.len() == PAGE {
+                sink(Response::History(std::mem::take(&mut page)))?;
+            }
+        }
+        sink(Response::History(page))?;
+        sink(Response::Done)
+    }
+
+    fn holds(&self, snapshots: &[String], recursive: bool) -> Result<Vec<HoldRecord>, Failure> {
+        let mut found = Vec::new();
+        for name in self.snapshots_named(snapshots, recursive)? {
+            let snapshot = self
+                .dsl
+                .dataset(&name)
+                .map_err(|error| refused("open", &name, &error))?;
+            for hold in snapshot.holds().map_err(unreadable)? {
+                found.push(HoldRecord {
+                    snapshot: name.clone(),
+                    tag: hold.tag,
+                    time: hold.time,
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    fn metrics() -> Vec<String> {
+        use base::metrics::Value;
+        let text = |value: Value| match value {
+            Value::Counter(count) => count.to_string(),
+            Value::Gauge { level, high_water } => format!("{level} (highest {high_water})"),
+            Value::Histogram(found) => format!("{found:?}"),
+        };
+        let samples = base::metrics::registry().snapshot();
+        samples
+            .into_iter()
+            .map(|sample| format!("{} {}", sample.name, text(sample.value)))
+            .collect()
+    }
+}
+
+/// Ends an answer that has one part, or none.
+fn finish_with(part: Result<Response, Failure>, sink: Sink<'_>) -> io::Result<()> {
+    match part {
+        Ok(part) => {
+            sink(part)?;
+            sink(Response::Done)
+        }
+        Err(failure) => sink(Response::Failed(failure)),
+    }
+}
+
+impl Handler for Service {
+    fn identity(&self) -> (String, u64) {
+        (self.pool.name(), self.pool.guid().0)
+    }
+
+    fn handle(&self, request: &Request, caller: &Caller, sink: Sink<'_>) -> io::Result<()> {
+        match request {
+            Request::Hello => {
+                sink(Response::Hello {
+                    pool: self.pool.name(),
+                    guid: self.pool.guid().0,
+                    pid: std::process::id(),
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                })?;
+                sink(Response::Done)
+            }
+            Request::Pool(selection) => {
+                finish_with(self.report(selection).map(Response::Pool), sink)
+            }
+            Request::Status => finish_with(
+                self.status()
+                    .map(|status| Response::Status(Box::new(status))),
+                sink,
+            ),
+            Request::History { internal } => self.history(*internal, sink),
+            Request::Datasets(query) => walk::answer(&self.catalogue(), query, sink),
+            Request::Holds {
+                snapshots,
+                recursive,
+            } => finish_with(self.holds(snapshots, *recursive).map(Response::Holds), sink),
+            Request::Mounted => finish_with(Ok(Response::Mounted(self.mounts.mounted())), sink),
+            Request::Metrics => {
+                for line in Self::metrics() {
+                    sink(Response::Line(line))?;
+                }
+                sink(Response::Done)
+            }
+            Request::Change { change, command } => {
+                let mut voice = Voice::new(sink);
+                let outcome = self.execute(change, caller, command, &mut voice);
+                match outcome {
+                    Ok(()) => sink(Response::Done),
+                    Err(failure) => sink(Response::Failed(failure)),
+                }
+            }
+        }
+    }
+
+    fn finished(&self) -> bool {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// Does what the request says; the answer goes to `sink`, ended by `Done` or `Failed`. An error
-    /// means that the sink failed: the asker is gone.
-    pub fn handle(&self, request: &Request, _caller: &Caller, sink: Sink<'_>) -> io::Result<()> {
-        match request {
-            Request::Mounted => {
-                sink(Response::Mounted(self.mounts.mounted()))?;
-                sink(Response::Done)
-            }
-            _ => sink(Response::Failed(Failure::new(
-                FailureKind::Unsupported,
-                "the engine is not there yet",
-            ))),
+    fn shut_down(&self) {
+        let mut nobody = |_: Response| Ok(());
+        let change = crate::Change::Export { force: true };
+        let caller = Caller {
+            uid: sys::user_id(),
+            gid: sys::group_id(),
+            pid: 0,
+        };
+        let outcome = self.execute(&change, &caller, "", &mut Voice::new(&mut nobody));
+        if let Err(failure) = outcome {
+            eprintln!("{failure}");
         }
     }
+}
+
+/// Where the mounts of an opened pool get their file systems from.
+pub(crate) fn dataset_source(opened: &Opened) -> Arc<dyn DatasetSource> {
+    Arc::new(source::PoolSource {
+        pool: Arc::clone(&opened.pool),
+    })
 }

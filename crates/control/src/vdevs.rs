@@ -120,7 +120,7 @@ fn report(
 }
 
 /// `raidz2`, `draid1:2d:4c:1s`, or the plain type.
-fn kind_name(config: &VdevConfig) -> String {
+pub(crate) fn kind_name(config: &VdevConfig) -> String {
     let parity = config.list.u64(keys::PARITY_COUNT).unwrap_or(1);
     match config.kind() {
         vdev_types::RAIDZ => format!("raidz{parity}"),

@@ -1,0 +1,260 @@
+//! Changes of the pool as a whole.
+
+use std::time::Duration;
+
+use format::features::{self, Support};
+use pool::Actor;
+
+use super::Service;
+use super::open::kind_of;
+use super::refusal::unreadable;
+use super::voice::Voice;
+use crate::message::{Assignments, Caller, Change, ScrubAction};
+use crate::property::{Access, PropertyName, Value, find_pool_property};
+use crate::{Failure, FailureKind};
+
+/// How often a waiting scrub looks whether it has ended.
+const SCRUB_POLL: Duration = Duration::from_millis(200);
+
+impl Service {
+    fn pool_refused(&self, verb: &str, error: &pool::PoolError) -> Failure {
+        Failure::cannot(kind_of(error), verb, &self.pool.name(), error)
+    }
+
+    /// Notes a command line in the pool's history.
+    pub(super) fn record(&self, caller: &Caller, command: &str) {
+        if command.is_empty() {
+            return;
+        }
+        let host_name = pool::Host::current().name;
+        self.pool.log_history(
+            command,
+            &Actor {
+                user_id: u64::from(caller.uid),
+                host_name,
+            },
+        );
+    }
+
+    pub(super) fn administer(&self, change: &Change, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        match change {
+            Change::Sync if self.readonly => Ok(()),
+            Change::Sync => self.sync(),
+            Change::SetPool { properties } => self.set_pool(properties),
+            Change::Upgrade => self.upgrade(voice),
+            Change::Clear { device } => self.clear(device.as_deref()),
+            Change::Export { force } => self.export(*force),
+            Change::DestroyPool { force } => self.destroy_pool(*force),
+            Change::Scrub(action) => self.scrub(*action),
+            Change::WaitScrub => self.wait_scrub(),
+            _ => Err(Failure::new(
+                FailureKind::Unsupported,
+                "this change is not supported",
+            )),
+        }
+    }
+
+    fn sync(&self) -> Result<(), Failure> {
+        for mount in self.mounts().mounted() {
+            self.mounts().barrier(&mount.dataset);
+        }
+        self.pool
+            .sync()
+            .map_err(|error| self.pool_refused("sync", &error))
+    }
+
+    /// Sets pool properties, features among them.
+    pub(super) fn set_pool(&self, properties: &Assignments) -> Result<(), Failure> {
+        const VERB: &str = "set property for";
+        let name = self.pool.name();
+        let refuse = |kind, reason: &str| Err(Failure::cannot(kind, VERB, &name, reason));
+        for (property, value) in properties {
+            match find_pool_property(property) {
+                Some(PropertyName::Computed(feature)) => {
+                    self.set_feature(feature.trim_start_matches("feature@"), value)?;
+                }
+                Some(PropertyName::Native(row)) if row.access != Access::Settable => {
+                    return refuse(
+                        FailureKind::Invalid,
+                        &format!("property '{property}' can only be set at import time"),
+                    );
+                }
+                Some(PropertyName::Native(row)) if matches!(row.name, "altroot" | "cachefile") => {}
+                Some(PropertyName::Native(row)) if row.name == "version" => {
+                    return refuse(
+                        FailureKind::Unsupported,
+                        "use 'zpool upgrade' to enable features",
+                    );
+                }
+                Some(PropertyName::Native(row)) if row.name == "bootfs" => {
+                    return refuse(FailureKind::Unsupported, "'bootfs' cannot be set yet");
+                }
+                Some(_) => {
+                    let value = match value {
+                        Value::Number(number) => dsl::PropertyValue::Number(*number),
+                        Value::Text(text) => dsl::PropertyValue::Text(text.clone()),
+                        Value::Absent => continue,
+                    };
+                    self.pool
+                        .set_properties(vec![(property.clone(), value)])
+                        .map_err(|error| self.pool_refused(VERB, &error))?;
+                }
+                None => {
+                    return refuse(
+                        FailureKind::Invalid,
+                        &format!("property '{property}' is not a valid pool or vdev property"),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_feature(&self, feature: &str, value: &Value) -> Result<(), Failure> {
+        let name = self.pool.name();
+        let refuse =
+            |kind, reason: &str| Err(Failure::cannot(kind, "set property for", &name, reason));
+        let Some(found) = features::by_name(feature) else {
+            return refuse(
+                FailureKind::Invalid,
+                &format!("invalid property 'feature@{feature}'"),
+            );
+        };
+        if *value != Value::Text("enabled".to_owned()) {
+            let text = format!(
+                "property 'feature@{feature}' can only be set to 'disabled' at \
+                                creation time"
+            );
+            return refuse(FailureKind::Invalid, &text);
+        }
+        if found.support != Support::Write {
+            let text = format!("feature '{feature}' is not supported for writing");
+            return refuse(FailureKind::Unsupported, &text);
+        }
+        self.pool
+            .enable_features(&[found])
+            .map(drop)
+            .map_err(|error| self.pool_refused("set property for", &error))
+    }
+
+    fn upgrade(&self, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let name = self.pool.name();
+        if self.pool.version() < 5000 {
+            let reason = "pools of a legacy version cannot be upgraded by this version";
+            return Err(Failure::cannot(
+                FailureKind::Unsupported,
+                "upgrade",
+                &name,
+                reason,
+            ));
+        }
+        let enabled = self
+            .pool
+            .enable_features(&pool::default_features())
+            .map_err(|error| self.pool_refused("upgrade", &error))?;
+        if enabled.is_empty() {
+            voice.line(format!(
+                "Pool '{name}' already has all supported and requested features enabled."
+            ));
+        } else {
+            voice.line(format!("Enabled the following features on '{name}':"));
+            for feature in enabled {
+                voice.line(format!("  {}", feature.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&self, device: Option<&str>) -> Result<(), Failure> {
+        let mut found = false;
+        for top in self.pool.vdevs().tops() {
+            for leaf in top.leaves() {
+                let path = leaf.path();
+                let named = device.is_none_or(|device| {
+                    *path == *device || path.rsplit('/').next() == Some(device)
+                });
+                if named {
+                    found = true;
+                    leaf.clear().map_err(|error| {
+                        let text = format!("cannot clear errors for {path}: {error}");
+                        Failure::new(FailureKind::Medium, text)
+                    })?;
+                }
+            }
+        }
+        match device {
+            Some(device) if !found => {
+                let text = format!("cannot clear errors for {device}: no such device in pool");
+                Err(Failure::new(FailureKind::Missing, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn export(&self, force: bool) -> Result<(), Failure> {
+        self.end("export", force, &|| self.pool.export())
+    }
+
+    fn destroy_pool(&self, force: bool) -> Result<(), Failure> {
+        self.end("destroy", force, &|| self.pool.destroy())
+    }
+
+    /// Unmounts all, then lets the pool go.
+    fn end(
+        &self,
+        verb: &str,
+        force: bool,
+        finish: &dyn Fn() -> pool::Result<()>,
+    ) -> Result<(), Failure> {
+        let name = self.pool.name();
+        for mount in self.mounts().mounted() {
+            self.mounts().barrier(&mount.dataset);
+        }
+        let unmounted = self.unmount_all(force).map_err(|failure| {
+            if failure.kind == FailureKind::Busy {
+                failure
+                    .advise(format!("cannot {verb} '{name}': pool is busy"))
+                    .advise(format!(
+                        "close what uses it, or use 'zpool {verb} -f {name}'"
+                    ))
+            } else {
+                failure
+            }
+        })?;
+        if let Err(error) = finish() {
+            self.mount_again(&unmounted);
+            return Err(self.pool_refused(verb, &error));
+        }
+        for mount in unmounted {
+            // An empty directory that was made for the mount goes with it.
+            let _gone = std::fs::remove_dir(&mount.path);
+        }
+        self.finish();
+        Ok(())
+    }
+
+    fn scrub(&self, action: ScrubAction) -> Result<(), Failure> {
+        let verb = match action {
+            ScrubAction::Start => "scrub",
+            ScrubAction::Stop => "cancel scrubbing",
+            ScrubAction::Pause => "pause scrubbing",
+        };
+        let text = format!("cannot {verb} {}: not supported yet", self.pool.name());
+        Err(Failure::new(FailureKind::Unsupported, text))
+    }
+
+    /// Waits until no scrub runs.
+    fn wait_scrub(&self) -> Result<(), Failure> {
+        /// The stored state of a scan that runs.
+        const RUNNING: u64 = 1;
+        while self
+            .pool
+            .scan()
+            .map_err(unreadable)?
+            .is_some_and(|scan| scan.state == RUNNING)
+        {
+            std::thread::sleep(SCRUB_POLL);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,344 @@
+//! Mounting and unmounting, and what changes of names and properties mean for mounts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dsl::Dataset;
+
+use super::Service;
+use super::catalogue::setting_of;
+use super::mountpoint::{Mountpoint, apply_words, mount_order};
+use super::refusal::unreadable;
+use super::voice::Voice;
+use crate::mounts::{MountOptions, MountRequest, Mounted};
+use crate::name;
+use crate::property::{Types, Value};
+use crate::{Failure, FailureKind};
+
+/// `canmount=off` and `canmount=noauto` as stored.
+const CAN_MOUNT_OFF: u64 = 0;
+const CAN_MOUNT_NOAUTO: u64 = 2;
+
+/// What `zfs mount` was told besides the name.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MountFlags<'a> {
+    pub(super) words: &'a [String],
+    pub(super) overlay: bool,
+}
+
+/// A file system that may be mounted.
+pub(super) struct Mountable {
+    pub(super) request: MountRequest,
+    /// False for `canmount=noauto`.
+    pub(super) by_itself: bool,
+}
+
+impl Service {
+    fn number(
+        &self,
+        head: &Dataset,
+        name: &str,
+        inherits: bool,
+        default: u64,
+    ) -> Result<u64, Failure> {
+        head.number_property(name, inherits, default)
+            .map_err(unreadable)
+    }
+
+    pub(super) fn mountpoint(&self, head: &Dataset, name: &str) -> Result<Mountpoint, Failure> {
+        let stored = head
+            .property("mountpoint", true)
+            .map_err(unreadable)?
+            .map(setting_of);
+        Ok(Mountpoint::effective(
+            name,
+            stored.as_ref(),
+            self.altroot.as_deref(),
+        ))
+    }
+
+    pub(super) fn mount_options(&self, head: &Dataset) -> Result<MountOptions, Failure> {
+        let on = |name: &str, default: u64| Ok(self.number(head, name, true, default)? != 0);
+        Ok(MountOptions {
+            readonly: self.readonly || on("readonly", 0)?,
+            atime: on("atime", 1)?,
+            relatime: on("relatime", 1)?,
+            devices: on("devices", 1)?,
+            exec: on("exec", 1)?,
+            setuid: on("setuid", 1)?,
+            overlay: on("overlay", 1)?,
+        })
+    }
+
+    /// How a head would be mounted, or the reason why it is not.
+    pub(super) fn mountable(
+        &self,
+        head: &Arc<Dataset>,
+        flags: MountFlags<'_>,
+    ) -> Result<Mountable, Failure> {
+        let refuse = |kind, reason: &str| Err(Failure::new(kind, reason));
+        let dataset = head.directory().name();
+        if self.catalogue().kind_of(head)? != Types::FILESYSTEM {
+            return refuse(
+                FailureKind::Invalid,
+                "operation not applicable to datasets of this type",
+            );
+        }
+        let path = match self.mountpoint(head, &dataset)? {
+            Mountpoint::Path(path) => path,
+            Mountpoint::Legacy => {
+                return Err(Failure::new(FailureKind::Invalid, "legacy mountpoint")
+                    .advise("use mount(8) to mount this filesystem"));
+            }
+            Mountpoint::None => return refuse(FailureKind::Invalid, "no mountpoint set"),
+        };
+        let can_mount = self.number(head, "canmount", false, 1)?;
+        if can_mount == CAN_MOUNT_OFF {
+            return refuse(FailureKind::Invalid, "'canmount' property is set to 'off'");
+        }
+        if self.number(head, "zoned", true, 0)? != 0 {
+            return refuse(FailureKind::Invalid, "dataset is exported to a local zone");
+        }
+        if head.is_encrypted().map_err(unreadable)? {
+            return refuse(FailureKind::Unsupported, "encryption key not loaded");
+        }
+        let mut options = self.mount_options(head)?;
+        options.overlay |= flags.overlay;
+        let words = self
+            .mount_words
+            .iter()
+            .chain(flags.words)
+            .cloned()
+            .collect::<Vec<_>>();
+        if let Err(word) = apply_words(&mut options, &words) {
+            let text = format!("invalid mount option '{word}'");
+            return Err(Failure::new(FailureKind::Invalid, text));
+        }
+        Ok(Mountable {
+            request: MountRequest {
+                dataset,
+                path,
+                options,
+            },
+            by_itself: can_mount != CAN_MOUNT_NOAUTO,
+        })
+    }
+
+    /// Mounts one file system because someone asked for it.
+    pub(super) fn mount_one(&self, dataset: &str, flags: MountFlags<'_>) -> Result<(), Failure> {
+        let head = self.head("open", dataset)?;
+        let mountable = self
+            .mountable(&head, flags)
+            .map_err(|reason| framed("mount", dataset, reason))?;
+        self.mounts()
+            .mount(&mountable.request)
+            .map_err(|reason| framed("mount", dataset, reason))
+    }
+
+    /// Mounts what is below (and at) a dataset, as far as it mounts by itself, parents first.
+    pub(super) fn mount_below(&self, dataset: &str, flags: MountFlags<'_>, voice: &mut Voice<'_>) {
+        let found = self.mountables(dataset, flags, voice);
+        let mounted = self.mounts().mounted();
+        for mountable in found {
+            let request = &mountable.request;
+            if mounted.iter().any(|mount| mount.dataset == request.dataset) {
+                continue;
+            }
+            if let Err(reason) = self.mounts().mount(request) {
+                voice.warn(framed("mount", &request.dataset, reason));
+            }
+        }
+    }
+
+    fn mountables(
+        &self,
+        dataset: &str,
+        flags: MountFlags<'_>,
+        voice: &mut Voice<'_>,
+    ) -> Vec<Mountable> {
+        let heads = match self
+            .dsl
+            .directory(dataset)
+            .and_then(|root| self.dsl.heads_under(&root))
+        {
+            Ok(heads) => heads,
+            Err(error) => {
+                voice.warn(unreadable(error));
+                return Vec::new();
+            }
+        };
+        let mut found = Vec::new();
+        for head in heads {
+            match self.mountable(&head, flags) {
+                Ok(mountable) if mountable.by_itself => found.push(mountable),
+                Ok(_) => {}
+                Err(failure) if failure.kind == FailureKind::Medium => voice.warn(failure),
+                // Nobody asked for this one in particular.
+                Err(_) => {}
+            }
+        }
+        found.sort_by(|a, b| mount_order(&a.request.path, &b.request.path));
+        found
+    }
+
+    /// Mounts a new dataset if it mounts by itself; true if it is or need not be mounted.
+    pub(super) fn mount_new(&self, head: &Arc<Dataset>, voice: &mut Voice<'_>) -> bool {
+        match self.mountable(head, MountFlags::default()) {
+            Ok(mountable) if mountable.by_itself => match self.mounts().mount(&mountable.request) {
+                Ok(()) => true,
+                Err(reason) => {
+                    voice.warn(framed("mount", &mountable.request.dataset, reason));
+                    false
+                }
+            },
+            Ok(_) => true,
+            Err(failure) => failure.kind != FailureKind::Medium,
+        }
+    }
+
+    /// What is mounted of a dataset and below, children first.
+    pub(super) fn mounted_below(&self, dataset: &str) -> Vec<Mounted> {
+        let mut found: Vec<Mounted> = self
+            .mounts()
+            .mounted()
+            .into_iter()
+            .filter(|mount| name::is_within(&mount.dataset, dataset))
+            .collect();
+        found.sort_by(|a, b| mount_order(&b.path, &a.path));
+        found
+    }
+
+    /// Unmounts a dataset and all below, children first. If one refuses, those that went are
+    /// mounted again and nothing has changed.
+    pub(super) fn unmount_below(
+        &self,
+        dataset: &str,
+        force: bool,
+    ) -> Result<Vec<Mounted>, Failure> {
+        let below = self.mounted_below(dataset);
+        for (at, mount) in below.iter().enumerate() {
+            if let Err(reason) = self.mounts().unmount(&mount.dataset, force) {
+                self.mount_again(&below[..at]);
+                let path = mount.path.to_string_lossy();
+                return Err(framed("unmount", &path, reason));
+            }
+        }
+        Ok(below)
+    }
+
+    /// Puts mounts back where they were, as far as their datasets are still there.
+    pub(super) fn mount_again(&self, mounts: &[Mounted]) {
+        for mount in mounts.iter().rev() {
+            let Ok(head) = self.dsl.head(&mount.dataset) else {
+                continue;
+            };
+            if let Ok(mut mountable) = self.mountable(&head, MountFlags::default()) {
+                mountable.request.path.clone_from(&mount.path);
+                // It was mounted a moment ago; if it is not to be had now, `zfs mount` will tell.
+                let _mounted = self.mounts().mount(&mountable.request);
+            }
+        }
+    }
+
+    /// Unmounts one file system because someone asked for it.
+    pub(super) fn unmount_one(&self, dataset: &str, force: bool) -> Result<(), Failure> {
+        let head = self.head("open", dataset)?;
+        let mounted = self.mounted_below(dataset);
+        let Some(own) = mounted
+            .iter()
+            .find(|mount| mount.dataset == dataset)
+            .cloned()
+        else {
+            if self.mountpoint(&head, dataset)? == Mountpoint::Legacy {
+                let reason = Failure::new(FailureKind::Invalid, "legacy mountpoint")
+                    .advise("use umount(8) to unmount this filesystem");
+                return Err(framed("unmount", dataset, reason));
+            }
+            let kind = FailureKind::Missing;
+            return Err(Failure::cannot(
+                kind,
+                "unmount",
+                dataset,
+                "not currently mounted",
+            ));
+        };
+        // Mounts inside it, whatever dataset they are of, go first.
+        let inside: Vec<Mounted> = self.mounts_inside(&own.path);
+        for (at, mount) in inside.iter().enumerate() {
+            if let Err(reason) = self.mounts().unmount(&mount.dataset, force) {
+                self.mount_again(&inside[..at]);
+                return Err(framed("unmount", &mount.path.to_string_lossy(), reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn mounts_inside(&self, path: &Path) -> Vec<Mounted> {
+        let mut found: Vec<Mounted> = self
+            .mounts()
+            .mounted()
+            .into_iter()
+            .filter(|mount| mount.path.starts_with(path))
+            .collect();
+        found.sort_by(|a, b| mount_order(&b.path, &a.path));
+        found
+    }
+
+    /// Unmounts everything of the pool, children first.
+    pub(super) fn unmount_all(&self, force: bool) -> Result<Vec<Mounted>, Failure> {
+        self.unmount_below(&self.dsl.pool_name(), force)
+    }
+
+    /// After a change of properties: mounted file systems get their new options, and move where
+    /// their mount points say now.
+    pub(super) fn refresh_mounts(&self, dataset: &str, voice: &mut Voice<'_>) {
+        for mount in self.mounted_below(dataset) {
+            let Ok(head) = self.dsl.head(&mount.dataset) else {
+                continue;
+            };
+            let options = match self.mount_options(&head) {
+                Ok(options) => options,
+                Err(failure) => {
+                    voice.warn(failure);
+                    continue;
+                }
+            };
+            if let Err(reason) = self.mounts().set_options(&mount.dataset, &options) {
+                let text = "property may be set but unable to remount filesystem";
+                voice.warn(Failure::new(reason.kind, text).advise(reason.message));
+            }
+        }
+    }
+
+    /// Where every mounted file system below a dataset would be now.
+    pub(super) fn places_below(
+        &self,
+        dataset: &str,
+    ) -> Result<Vec<(Mounted, Option<PathBuf>)>, Failure> {
+        let mut found = Vec::new();
+        for mount in self.mounted_below(dataset) {
+            let head = self.head("open", &mount.dataset)?;
+            let place = match self.mountpoint(&head, &mount.dataset)? {
+                Mountpoint::Path(path) => Some(path),
+                _ => None,
+            };
+            found.push((mount, place));
+        }
+        Ok(found)
+    }
+}
+
+/// A reason from the mounts in its frame.
+pub(super) fn framed(verb: &str, name: &str, reason: Failure) -> Failure {
+    let mut failure = Failure::cannot(reason.kind, verb, name, &reason.message);
+    failure.advice = reason.advice;
+    failure
+}
+
+/// A text property's value.
+pub(super) fn text_of(value: &Value) -> Option<&str> {
+    match value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}

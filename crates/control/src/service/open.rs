@@ -1,0 +1,383 @@
+//! A pool comes to its daemon: made or imported, and what it is refused for.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Guid, Txg};
+use device::FileDevice;
+use dsl::PropertyValue;
+use pool::{
+    CreateOptions, ImportOptions, LastUser, NewDevice, NewVdev, Pool, PoolError, Rewind, Selection,
+};
+
+use format::features::Feature;
+
+use super::create::{InsideValues, split_inside, stored};
+use super::rules::{self, Target};
+use crate::date::moment;
+use crate::message::{Assignments, CreateRequest, ImportRequest, OpenRequest, VdevSpec};
+use crate::property::{Types, Value};
+use crate::{Failure, FailureKind};
+
+/// A pool that was just created or imported, before anything is mounted.
+pub struct Opened {
+    pub(super) pool: Arc<Pool>,
+    pub(super) altroot: Option<PathBuf>,
+    pub(super) begin: Begin,
+}
+
+/// What remains to be done when the pool is served.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Begin {
+    /// Mount nothing.
+    pub(super) unmounted: bool,
+    /// Words of mount options.
+    pub(super) mount_words: Vec<String>,
+    /// Pool properties to set.
+    pub(super) properties: Assignments,
+    /// The command line for the history.
+    pub(super) command: String,
+    /// Lines for the one who asked.
+    pub(super) notes: Vec<String>,
+}
+
+impl Opened {
+    /// The pool's guid.
+    #[must_use]
+    pub fn guid(&self) -> u64 {
+        self.pool.guid().0
+    }
+
+    /// The pool's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.pool.name()
+    }
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Opened({})", self.name())
+    }
+}
+
+/// Creates or imports the pool.
+pub(super) fn open(request: &OpenRequest) -> Result<Opened, Failure> {
+    match request {
+        OpenRequest::Create(request) => create(request),
+        OpenRequest::Import(request) => import(request),
+    }
+}
+
+fn create(request: &CreateRequest) -> Result<Opened, Failure> {
+    if request.temporary_name.is_some() {
+        let reason = "temporary names are only supported by 'zpool import -t'";
+        let kind = FailureKind::Unsupported;
+        return Err(Failure::cannot(kind, "create", &request.name, reason));
+    }
+    let made = make_files(request)?;
+    let outcome = create_options(request)
+        .and_then(|options| Pool::create(options).map_err(|e| create_refused(&request.name, &e)));
+    let pool = outcome.map_err(|failure| {
+        // Nothing is left of what did not become a pool.
+        for path in &made {
+            let _gone = std::fs::remove_file(path);
+        }
+        failure
+    })?;
+    Ok(Opened {
+        pool,
+        altroot: request.altroot.clone(),
+        begin: Begin {
+            command: request.command.clone(),
+            ..Begin::default()
+        },
+    })
+}
+
+/// Makes the files that do not exist yet.
+fn make_files(request: &CreateRequest) -> Result<Vec<PathBuf>, Failure> {
+    let Some(size) = request.file_size else {
+        return Ok(Vec::new());
+    };
+    let mut made: Vec<PathBuf> = Vec::new();
+    for path in request.vdevs.iter().flat_map(VdevSpec::leaves) {
+        if path.exists() {
+            continue;
+        }
+        match FileDevice::create(path, size) {
+            Ok(_) => made.push(path.clone()),
+            Err(error) => {
+                for path in made {
+                    let _gone = std::fs::remove_file(path);
+                }
+                let kind = FailureKind::Medium;
+                return Err(Failure::cannot(kind, "create", &request.name, error));
+            }
+        }
+    }
+    Ok(made)
+}
+
+fn create_options(request: &CreateRequest) -> Result<CreateOptions, Failure> {
+    let vdevs = request
+        .vdevs
+        .iter()
+        .map(|vdev| match vdev {
+            VdevSpec::Leaf(path) => NewVdev::Single(NewDevice::Path(path.clone())),
+            VdevSpec::Mirror(paths) => {
+                NewVdev::Mirror(paths.iter().cloned().map(NewDevice::Path).collect())
+            }
+        })
+        .collect();
+    let mut options = CreateOptions::new(&request.name, vdevs);
+    options.altroot.clone_from(&request.altroot);
+    options.force = request.force;
+    options.features = Some(features(request)?);
+    options.root = root_file_system(request)?;
+    for (name, value) in &request.properties {
+        match (name.as_str(), value) {
+            ("ashift", Value::Number(ashift)) => {
+                options.ashift = u32::try_from(*ashift).ok().filter(|ashift| *ashift != 0);
+            }
+            ("altroot" | "cachefile", _) => {}
+            (name, Value::Number(number)) => {
+                options
+                    .properties
+                    .push((name.to_owned(), PropertyValue::Number(*number)));
+            }
+            (name, Value::Text(text)) => {
+                options
+                    .properties
+                    .push((name.to_owned(), PropertyValue::Text(text.clone())));
+            }
+            (_, Value::Absent) => {}
+        }
+    }
+    Ok(options)
+}
+
+/// The root file system of a new pool, and what it is filled with.
+fn root_file_system(request: &CreateRequest) -> Result<dsl::NewPool, Failure> {
+    let target = Target {
+        kind: Types::FILESYSTEM,
+        creating: true,
+    };
+    // Every feature that we maintain is enabled, unless told otherwise.
+    let chosen = features(request)?;
+    let enabled = |feature: &Feature| chosen.iter().any(|known| known.name == feature.name);
+    rules::check(target, &request.dataset_properties, &enabled)
+        .map_err(|error| Failure::cannot(FailureKind::Invalid, "create", &request.name, error))?;
+    let (inside, outside) = split_inside(&request.dataset_properties);
+    let shape = InsideValues::new(&inside, &|_| None).shape(&request.name)?;
+    Ok(dsl::NewPool {
+        properties: stored(&outside)?,
+        case_insensitive: shape.is_case_insensitive(),
+        populate: Some(shape.populate_task()),
+    })
+}
+
+/// The features of a new pool: the default ones, or none, and those named.
+fn features(request: &CreateRequest) -> Result<Vec<&'static format::features::Feature>, Failure> {
+    let mut chosen = if request.without_features {
+        Vec::new()
+    } else {
+        pool::default_features()
+    };
+    for (name, wanted) in &request.features {
+        let feature = format::features::by_name(name).ok_or_else(|| {
+            let reason = format!("invalid property 'feature@{name}'");
+            Failure::cannot(FailureKind::Invalid, "create", &request.name, reason)
+        })?;
+        chosen.retain(|present| present.name != feature.name);
+        if *wanted {
+            if feature.support != format::features::Support::Write {
+                let reason = format!("feature@{name} is not supported for writing");
+                let kind = FailureKind::Unsupported;
+                return Err(Failure::cannot(kind, "create", &request.name, reason));
+            }
+            chosen.push(feature);
+        }
+    }
+    Ok(chosen)
+}
+
+fn create_refused(name: &str, error: &PoolError) -> Failure {
+    let cannot = |kind, reason: &str| Failure::cannot(kind, "create", name, reason);
+    match error {
+        PoolError::TooSmall { .. } => cannot(
+            FailureKind::Invalid,
+            "one or more devices is less than the minimum size (64M)",
+        ),
+        PoolError::DeviceInUse { .. } => {
+            Failure::new(FailureKind::Busy, "invalid vdev specification")
+                .advise("use '-f' to override the following errors:")
+                .advise(error.to_string())
+        }
+        PoolError::NoSpace => cannot(FailureKind::Space, "one or more devices is out of space"),
+        error => cannot(kind_of(error), &error.to_string()),
+    }
+}
+
+fn import(request: &ImportRequest) -> Result<Opened, Failure> {
+    let mut options =
+        ImportOptions::new(request.search.clone(), Selection::Guid(Guid(request.guid)));
+    options.new_name.clone_from(&request.new_name);
+    options.temporary_name = request.temporary;
+    options.read_only = request.readonly;
+    options.force = request.force;
+    options.destroyed = request.destroyed;
+    options.without_logs = request.missing_log;
+    options.altroot.clone_from(&request.altroot);
+    options.rewind = match (request.txg_max, request.rewind) {
+        (Some(txg), _) => Rewind::To(Txg(txg)),
+        (None, true) => Rewind::Safe,
+        (None, false) => Rewind::Never,
+    };
+    if request.dry_run {
+        options.read_only = true;
+    }
+    let pool = Pool::import(&options).map_err(|error| import_refused(request, &error))?;
+    let notes = rewind_notes(&pool, request.dry_run);
+    if request.dry_run {
+        let text = notes.join("\n");
+        let text = if text.is_empty() {
+            "The pool can be imported as it is."
+        } else {
+            &text
+        };
+        return Err(Failure::new(FailureKind::Usage, text));
+    }
+    Ok(Opened {
+        pool,
+        altroot: request.altroot.clone(),
+        begin: Begin {
+            unmounted: request.unmounted,
+            mount_words: request.mount_options.clone(),
+            properties: request.properties.clone(),
+            command: request.command.clone(),
+            notes,
+            ..Begin::default()
+        },
+    })
+}
+
+fn rewind_notes(pool: &Pool, dry_run: bool) -> Vec<String> {
+    let Some(rewound) = pool.rewound() else {
+        return Vec::new();
+    };
+    let (name, date) = (pool.name(), moment(rewound.timestamp));
+    let mut notes = vec![if dry_run {
+        format!("Would be able to return {name} to its state as of {date}.")
+    } else {
+        format!("Pool {name} returned to its state as of {date}.")
+    }];
+    let (count, unit) = match rewound.seconds_lost {
+        0 => return notes,
+        seconds if seconds > 120 => (seconds / 60, "minutes"),
+        seconds => (seconds, "seconds"),
+    };
+    let verb = if dry_run {
+        "Would discard"
+    } else {
+        "Discarded"
+    };
+    notes.push(format!(
+        "{verb} approximately {count} {unit} of transactions."
+    ));
+    notes
+}
+
+fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
+    let name = &request.name;
+    let cannot = |kind, reason: &str| Failure::cannot(kind, "import", name, reason);
+    match error {
+        PoolError::NoSuchPool { .. } => cannot(FailureKind::Missing, "no such pool available"),
+        PoolError::UnsupportedVersion { .. } => cannot(
+            FailureKind::Unsupported,
+            "pool is formatted using an unsupported ZFS version",
+        ),
+        PoolError::UnsupportedFeatures { features, readable } => {
+            let head = "This pool uses the following feature(s) not supported by this system:";
+            let lines = features
+                .iter()
+                .map(|feature| match feature.description.as_str() {
+                    "" => format!("\t{}", feature.guid),
+                    text => format!("\t{} ({text})", feature.guid),
+                });
+            let failure =
+                cannot(FailureKind::Unsupported, "unsupported version or feature").advise(head);
+            let failure = lines.fold(failure, Failure::advise);
+            if *readable {
+                failure
+                    .advise("All unsupported features are only required for writing to the pool.")
+                    .advise("The pool can be imported using '-o readonly=on'.")
+            } else {
+                failure
+            }
+        }
+        PoolError::InUseElsewhere(user) => in_use(name, user),
+        PoolError::Locked { path } => cannot(
+            FailureKind::Busy,
+            &format!("{path} is in use by another process; export the pool there"),
+        ),
+        PoolError::MissingDevices { reason, .. } => {
+            let failure = cannot(
+                FailureKind::Medium,
+                "one or more devices is currently unavailable",
+            );
+            if reason.is_empty() {
+                failure
+            } else {
+                failure.advise(reason.clone())
+            }
+        }
+        PoolError::NoUberblock { reason } => cannot(FailureKind::Medium, "I/O error")
+            .advise(reason.clone())
+            .advise("\tDestroy and re-create the pool from\n\ta backup source."),
+        PoolError::ReadOnlyPossible(obstacle) => cannot(
+            FailureKind::Unsupported,
+            &format!("cannot be opened for writing: {obstacle}"),
+        )
+        .advise("The pool can be imported using '-o readonly=on'."),
+        error => cannot(kind_of(error), &error.to_string()),
+    }
+}
+
+fn in_use(name: &str, user: &LastUser) -> Failure {
+    let host = if user.host_name.is_empty() {
+        "<unknown>"
+    } else {
+        &user.host_name
+    };
+    let reason = "pool was previously in use from another system.";
+    Failure::cannot(FailureKind::Busy, "import", name, reason)
+        .advise(format!(
+            "Last accessed by {host} (hostid={:x}) at {}",
+            user.host_id,
+            moment(user.timestamp)
+        ))
+        .advise("The pool can be imported, use 'zpool import -f' to import the pool.")
+}
+
+/// What a caller can do about an error of the pool.
+pub(super) const fn kind_of(error: &PoolError) -> FailureKind {
+    match error {
+        PoolError::NoSuchPool { .. } | PoolError::NoLabel { .. } | PoolError::NoSuchVdev { .. } => {
+            FailureKind::Missing
+        }
+        PoolError::UnsupportedVersion { .. }
+        | PoolError::UnsupportedFeatures { .. }
+        | PoolError::ReadOnlyPossible(_) => FailureKind::Unsupported,
+        PoolError::InUseElsewhere(_)
+        | PoolError::Locked { .. }
+        | PoolError::DeviceInUse { .. }
+        | PoolError::Busy => FailureKind::Busy,
+        PoolError::ReadOnly => FailureKind::ReadOnly,
+        PoolError::NoSpace => FailureKind::Space,
+        PoolError::BadName { .. } | PoolError::Invalid { .. } | PoolError::TooSmall { .. } => {
+            FailureKind::Invalid
+        }
+        _ => FailureKind::Medium,
+    }
+}

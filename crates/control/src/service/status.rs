@@ -1,0 +1,290 @@
+//! What the pool says of itself: facts, health, vdevs.
+
+use pool::{ScanPhys, VdevRole, VdevStatus};
+use vdev::{Condition, VdevAux};
+
+use super::Service;
+use super::pool_facts::PoolFacts;
+use super::refusal::unreadable;
+use crate::Failure;
+use crate::message::Selection;
+use crate::property::{Access, POOL_PROPERTIES, Value};
+use crate::report::{
+    CheckpointReport, PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause,
+    VdevClass, VdevReport, VdevState,
+};
+use crate::vdevs::kind_name;
+
+impl Service {
+    /// The pool's properties.
+    pub(super) fn report(&self, selection: &Selection) -> Result<PoolReport, Failure> {
+        let status = self.pool.status().map_err(unreadable)?;
+        let facts = self.facts(&status);
+        let properties = match selection {
+            Selection::All => facts.all(),
+            Selection::Names(names) => names
+                .iter()
+                .filter_map(|name| Some((name.clone(), facts.get(name)?)))
+                .collect(),
+        };
+        Ok(PoolReport {
+            name: status.name.clone(),
+            guid: status.guid.0,
+            txg: self.synced_txg(),
+            properties,
+            vdevs: self.vdev_reports(&status),
+        })
+    }
+
+    fn synced_txg(&self) -> u64 {
+        self.pool.engine().map_or_else(
+            || self.pool.config().txg().0,
+            |engine| engine.synced_txg().0,
+        )
+    }
+
+    fn facts(&self, status: &pool::PoolStatus) -> PoolFacts {
+        let config = self.pool.config();
+        let text = |key: &str| config.list.str(key).map(str::to_owned);
+        let features = self.pool.features();
+        let state = |references: Option<u64>| match references {
+            None => "disabled",
+            Some(0) => "enabled",
+            Some(_) => "active",
+        };
+        PoolFacts {
+            name: status.name.clone(),
+            guid: status.guid.0,
+            load_guid: self.load_guid,
+            version: self.pool.version(),
+            state: pool_state(status),
+            readonly: status.read_only,
+            altroot: self
+                .altroot
+                .as_ref()
+                .map(|root| root.to_string_lossy().into_owned()),
+            comment: text("comment"),
+            compatibility: text("compatibility"),
+            size: status.space.size,
+            allocated: status.space.allocated,
+            fragmentation: status.space.fragmentation.map(u64::from),
+            expandable: 0,
+            freeing: self.hidden_bytes(format::dsl::hidden::FREE),
+            leaked: self.hidden_bytes(format::dsl::hidden::LEAK),
+            checkpoint: 0,
+            dedup_ratio: 100,
+            dedup_table_size: 0,
+            clone_used: 0,
+            clone_saved: 0,
+            last_scrubbed_txg: 0,
+            stored: self.stored_properties(),
+            features: features
+                .all()
+                .into_iter()
+                .map(|found| (found.feature.name.to_owned(), state(found.references)))
+                .collect(),
+            unsupported: features
+                .unknown()
+                .into_iter()
+                .map(|(feature, write_only)| {
+                    (
+                        feature.guid,
+                        if write_only { "readonly" } else { "inactive" },
+                    )
+                })
+                .collect(),
+        }
+    }
+
+    fn stored_properties(&self) -> Vec<(String, Value)> {
+        let settable = POOL_PROPERTIES
+            .iter()
+            .filter(|row| row.access == Access::Settable);
+        let found = settable.filter_map(|row| {
+            let value = self.pool.property(row.name).ok()??;
+            Some((row.name.to_owned(), super::catalogue::value_of(value)))
+        });
+        found.collect()
+    }
+
+    /// What a hidden directory is charged with.
+    fn hidden_bytes(&self, name: &str) -> u64 {
+        let path = format!("{}/{name}", self.pool.name());
+        let phys = self.dsl.directory(&path).and_then(|found| found.phys());
+        phys.map_or(0, |phys| phys.used_bytes)
+    }
+
+    /// The pool's health.
+    pub(super) fn status(&self) -> Result<PoolStatus, Failure> {
+        let status = self.pool.status().map_err(unreadable)?;
+        let scan = status.scan.as_ref().and_then(scan_report);
+        Ok(PoolStatus {
+            name: status.name.clone(),
+            guid: status.guid.0,
+            txg: self.synced_txg(),
+            version: self.pool.version(),
+            state: pool_state(&status),
+            note: self.note(),
+            scan,
+            removal: None,
+            expansion: None,
+            checkpoint: None::<CheckpointReport>,
+            vdevs: self.vdev_reports(&status),
+            error_count: status.unreadable_blocks,
+            error_files: Vec::new(),
+        })
+    }
+
+    fn note(&self) -> Option<PoolNote> {
+        if self.pool.version() < 5000 {
+            return Some(PoolNote::LegacyVersion);
+        }
+        // A pool that says which features it is to be compatible with lacks none.
+        let limited = self
+            .pool
+            .config()
+            .list
+            .str("compatibility")
+            .is_some_and(|set| set != "off");
+        let lacking = pool::default_features()
+            .into_iter()
+            .any(|feature| !self.pool.features().is_enabled(feature));
+        (lacking && !limited).then_some(PoolNote::FeaturesDisabled)
+    }
+
+    fn vdev_reports(&self, status: &pool::PoolStatus) -> Vec<VdevReport> {
+        let config = self.pool.config();
+        status
+            .root
+            .children
+            .iter()
+            .map(|top| {
+                let names = |guid: base::Guid| {
+                    let mut name = None;
+                    config.root.walk(&mut |node| {
+                        if node.guid() == guid {
+                            name = Some(kind_name(node));
+                        }
+                    });
+                    name
+                };
+                report(top, class_of(top.role), true, &names)
+            })
+            .collect()
+    }
+}
+
+fn class_of(role: VdevRole) -> VdevClass {
+    match role {
+        VdevRole::Data => VdevClass::Normal,
+        VdevRole::Log => VdevClass::Log,
+        VdevRole::Special => VdevClass::Special,
+        VdevRole::Dedup => VdevClass::Dedup,
+    }
+}
+
+fn report(
+    vdev: &VdevStatus,
+    class: VdevClass,
+    top: bool,
+    name_of: &dyn Fn(base::Guid) -> Option<String>,
+) -> VdevReport {
+    let (state, cause) = state_of(vdev.condition);
+    VdevReport {
+        kind: name_of(vdev.guid).unwrap_or_else(|| vdev.kind.clone()),
+        id: vdev.id,
+        guid: vdev.guid.0,
+        path: vdev.path.clone(),
+        class,
+        state,
+        cause,
+        absent: state == VdevState::Unavailable && vdev.path.is_some(),
+        read_errors: vdev.errors.read,
+        write_errors: vdev.errors.write,
+        checksum_errors: vdev.errors.checksum,
+        activity: None,
+        size: vdev.size,
+        allocated: top.then_some(vdev.allocated),
+        fragmentation: None,
+        expandable: 0,
+        children: vdev
+            .children
+            .iter()
+            .map(|child| report(child, class, false, name_of))
+            .collect(),
+    }
+}
+
+fn state_of(condition: Condition) -> (VdevState, Option<VdevCause>) {
+    use vdev::VdevState as Stored;
+    let state = match condition.state {
+        Stored::Healthy => VdevState::Online,
+        Stored::Degraded => VdevState::Degraded,
+        Stored::Faulted => VdevState::Faulted,
+        Stored::Offline | Stored::Closed => VdevState::Offline,
+        Stored::Removed => VdevState::Removed,
+        Stored::CantOpen | Stored::Unknown => match condition.aux {
+            VdevAux::CorruptData | VdevAux::BadLog => VdevState::Faulted,
+            _ => VdevState::Unavailable,
+        },
+    };
+    (state, cause_of(condition.aux))
+}
+
+const fn cause_of(aux: VdevAux) -> Option<VdevCause> {
+    Some(match aux {
+        VdevAux::None => return None,
+        VdevAux::OpenFailed => VdevCause::CannotOpen,
+        VdevAux::BadGuidSum => VdevCause::MissingDevice,
+        VdevAux::NoReplicas => VdevCause::InsufficientReplicas,
+        VdevAux::VersionNewer => VdevCause::NewerVersion,
+        VdevAux::UnsupportedFeature => VdevCause::UnsupportedFeatures,
+        VdevAux::AshiftTooBig => VdevCause::UnsupportedBlockSize,
+        VdevAux::Spared | VdevAux::Active => VdevCause::InUse,
+        VdevAux::ErrorsExceeded => VdevCause::TooManyErrors,
+        VdevAux::IoFailure => VdevCause::IoFailures,
+        VdevAux::BadLog => VdevCause::BadLog,
+        VdevAux::External | VdevAux::ExternalPersist => VdevCause::External,
+        VdevAux::SplitPool => VdevCause::Split,
+        VdevAux::ChildrenOffline => VdevCause::ChildrenOffline,
+        VdevAux::BadLabel => VdevCause::InvalidLabel,
+        _ => VdevCause::CorruptData,
+    })
+}
+
+fn pool_state(status: &pool::PoolStatus) -> VdevState {
+    if status.suspended.is_some() {
+        return VdevState::Suspended;
+    }
+    state_of(status.condition).0
+}
+
+fn scan_report(scan: &ScanPhys) -> Option<ScanReport> {
+    const SCRUB: u64 = 1;
+    const RESILVER: u64 = 2;
+    const PAUSED: u64 = 2;
+    let kind = match scan.function {
+        SCRUB => ScanKind::Scrub,
+        RESILVER => ScanKind::Resilver,
+        _ => return None,
+    };
+    let state = match scan.state {
+        1 if scan.flags & PAUSED != 0 => ScanState::Paused,
+        1 => ScanState::Running,
+        2 => ScanState::Finished,
+        3 => ScanState::Canceled,
+        _ => return None,
+    };
+    Some(ScanReport {
+        kind,
+        state,
+        started: scan.started,
+        ended: scan.ended,
+        elapsed: scan.ended.saturating_sub(scan.started),
+        errors: scan.errors,
+        repaired: scan.processed,
+        to_examine: scan.to_examine,
+        scanned: scan.examined,
+        issued: scan.examined,
+    })
+}
