@@ -156,7 +156,7 @@ impl Disk {
         let source = posix::Source {
             objects,
             engine: (!read_only).then(|| Arc::clone(&self.engine)),
-            log: (!read_only).then(|| log as Arc<dyn posix::OperationLog>),
+            log: (!read_only).then_some(log as Arc<dyn posix::OperationLog>),
             space: (!read_only).then(|| Arc::new(Room) as Arc<dyn posix::Space>),
             clock: Arc::new(base::clock::SystemClock),
             identity: 54,
@@ -341,7 +341,7 @@ fn what_is_written_is_there_after_a_remount() {
     fs::rename(at.path("d/file number 8"), at.path("moved")).unwrap();
     let names = || {
         let entries = fs::read_dir(at.path("d")).unwrap();
-        entries.map(|entry| entry.unwrap().file_name()).count()
+        entries.filter(Result::is_ok).count()
     };
     assert_eq!(names(), 2000);
     drop(sparse);

@@ -357,6 +357,38 @@ fn read_only_mounts_refuse() {
     );
 }
 
+#[test]
+fn a_dead_mount_is_replaced() {
+    // Leaves early where nothing can be mounted.
+    let Some(_probe) = Mounted::plain() else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "serve", "--ignored"])
+        .env("MILLPOND_FUSE_SERVE", directory.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_mounted = || {
+        let entries = sys::mounted_entries().unwrap();
+        entries.iter().any(|entry| entry.path == directory.path())
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !(is_mounted() && fs::write(directory.path().join("f"), b"x").is_ok()) {
+        assert!(Instant::now() < deadline, "the server does not come up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!sys::is_dead_mount(directory.path()));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(sys::is_dead_mount(directory.path()));
+    let mount = Mount::start(directory.path(), Memory::new(), &options()).unwrap();
+    fs::write(directory.path().join("f"), b"x").unwrap();
+    mount.unmount(UnmountMode::IfIdle).unwrap();
+    assert!(!is_mounted());
+}
+
 /// Not a test: serves at `$MILLPOND_FUSE_SERVE` until it is unmounted, to measure the protocol
 /// without an engine (`cargo test --release -p millpond-fuse --test mount serve -- --ignored`).
 #[test]

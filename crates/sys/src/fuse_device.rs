@@ -363,11 +363,28 @@ fn errno_of(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// Whether `path` is a FUSE mount whose server has died: every use of it says ENOTCONN.
+/// Whether `path` is a FUSE mount whose server has died: it says ENOTCONN to whoever asks more than
+/// the kernel has cached.
 #[must_use]
 pub fn is_dead_mount(path: &Path) -> bool {
-    let looked = std::fs::symlink_metadata(path);
-    looked.is_err_and(|error| errno_of(&error) == Errno::NOTCONN)
+    // Attributes may be cached for long; the sizes of a file system never are. Other file systems
+    // are not asked: one on a network may take its time.
+    let resolved = resolved(path);
+    let is_fuse = mounted_entries().is_ok_and(|entries| {
+        let here = entries.iter().rev().find(|entry| entry.path == resolved);
+        here.is_some_and(|entry| entry.kind == b"fuse" || entry.kind.starts_with(b"fuse."))
+    });
+    is_fuse && matches!(rustix::fs::statfs(path), Err(Errno::NOTCONN))
+}
+
+/// The path as the mount table has it, also where the mount itself cannot be looked at.
+fn resolved(path: &Path) -> PathBuf {
+    let whole = std::fs::canonicalize(path).ok();
+    let by_parent = || {
+        let parent = std::fs::canonicalize(path.parent()?).ok()?;
+        Some(parent.join(path.file_name()?))
+    };
+    whole.or_else(by_parent).unwrap_or_else(|| path.to_owned())
 }
 
 /// One line of the mount table.
