@@ -10,6 +10,7 @@ mod grow;
 mod micro;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use base::ObjectId;
 use base::lock::{LockClass, Mutex, RwLock, rank};
@@ -25,10 +26,11 @@ use crate::object_set::{AllocateObject, ObjectSet};
 use crate::tx::Tx;
 
 pub use cursor::{ZapCursor, ZapEntry};
-use fat::{FatKey, NewFat};
+use fat::{FatKey, Located, NewFat};
 use micro::{Index, TooSmall};
 
 static WRITER: LockClass = LockClass::new("dmu.zap_writer", rank::DMU + 10);
+static LOCATED: LockClass = LockClass::new("dmu.zap_header", rank::DMU + 12);
 static FORM: LockClass = LockClass::new("dmu.zap_form", rank::DMU + 11);
 
 /// Which form the ZAP has, as far as it is known.
@@ -43,6 +45,10 @@ pub(crate) struct ZapState {
     /// Held while the ZAP is changed.
     writer: Mutex<()>,
     form: RwLock<Form>,
+    /// The header of a fat ZAP, for lookups.
+    located: RwLock<Option<Arc<Located>>>,
+    /// Rises whenever leaves move.
+    version: AtomicU64,
 }
 
 impl ZapState {
@@ -50,6 +56,8 @@ impl ZapState {
         Box::new(Self {
             writer: Mutex::new(&WRITER, ()),
             form: RwLock::new(&FORM, Form::Unknown),
+            located: RwLock::new(&LOCATED, None),
+            version: AtomicU64::new(0),
         })
     }
 }
@@ -177,6 +185,7 @@ impl Zap {
         MicroMut::create(&mut block, salt, normalization);
         let index = Index::load(&block).map_err(|error| zap.format_error(0, &error))?;
         object.write_block(tx, 0, block.freeze())?;
+        fat::moved(&zap);
         *zap.state().form.write() = Form::Micro(index);
         drop(writer);
         Ok(zap)
@@ -268,7 +277,7 @@ impl Zap {
         if let Form::Micro(index) = &*self.state().form.read() {
             return Ok(index.normalization().0);
         }
-        Ok(fat::header(&self.object)?.0.normalization)
+        Ok(fat::located(self)?.header.normalization)
     }
 
     /// The one integer of a name; the first when there are more.

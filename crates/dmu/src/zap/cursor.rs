@@ -127,16 +127,16 @@ impl ZapCursor {
 
     fn fill_fat(&mut self, zap: &Zap) -> Result<()> {
         let object = &zap.object;
-        let (header, _) = fat::header(object)?;
-        let kind = HashKind::from_flags(header.flags);
+        let located = fat::located(zap)?;
+        let kind = HashKind::from_flags(located.header.flags);
         let Some(from) = self.position(kind.bits) else {
             return Ok(());
         };
         if self.prefetch {
-            fat::prefetch_after(object, from.hash);
+            fat::prefetch_after(object, &located, from.hash);
         }
         self.prefetch = true;
-        let data = fat::leaf_of(zap, from.hash)?;
+        let data = fat::leaf_of(zap, &located, from.hash)?;
         let wrong = |error| malformed(object, 0, &error);
         let leaf = Leaf::new(&data).map_err(wrong)?;
         for entry in leaf.sorted_entries() {

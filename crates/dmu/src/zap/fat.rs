@@ -1,6 +1,7 @@
 //! The fat form: a header with a pointer table, and leaves. Changes happen under the writer's lock.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use format::FormatError;
 use format::zap::fat::{embedded_entry, external_entry, set_embedded_entry};
@@ -73,6 +74,39 @@ fn has_bounds(header: &FatHeader) -> bool {
             || inside(header.table_next_block, header.table_block_count * 2))
 }
 
+/// The header as lookups need it: where leaves are. Its number of entries may be out of date.
+pub(crate) struct Located {
+    /// The state's version that it belongs to.
+    version: u64,
+    pub(super) header: FatHeader,
+    pub(super) first: Buffer,
+}
+
+/// The header, from memory while no leaf was split and no table moved since it was read.
+pub(super) fn located(zap: &Zap) -> Result<Arc<Located>> {
+    let state = zap.state();
+    let version = state.version.load(Ordering::Acquire);
+    if let Some(known) = &*state.located.read()
+        && known.version == version
+    {
+        return Ok(Arc::clone(known));
+    }
+    let (header, first) = header(&zap.object)?;
+    let fresh = Arc::new(Located {
+        version,
+        header,
+        first,
+    });
+    *state.located.write() = Some(Arc::clone(&fresh));
+    Ok(fresh)
+}
+
+/// Leaves have moved: what [`located`] remembers is out of date.
+pub(super) fn moved(zap: &Zap) {
+    zap.state().version.fetch_add(1, Ordering::AcqRel);
+    *zap.state().located.write() = None;
+}
+
 /// Makes the object an empty fat ZAP of its block size.
 pub(super) fn format(object: &Arc<Object>, tx: &Tx, new: &NewFat) -> Result<()> {
     let size = object.block_size() as usize;
@@ -125,40 +159,42 @@ pub(super) fn leaf_block(
 }
 
 /// The leaf of a hash, as a snapshot, and its block. Nothing when a split is under way.
-fn try_leaf(object: &Object, hash: u64) -> Result<Option<(Buffer, u64)>> {
-    let (header, first) = header(object)?;
-    let block = leaf_block(object, &header, &first, hash)?;
+fn try_leaf(
+    object: &Object,
+    header: &FatHeader,
+    first: &[u8],
+    hash: u64,
+) -> Result<Option<(Buffer, u64)>> {
+    let block = leaf_block(object, header, first, hash)?;
     let data = object.read_block(block)?;
     let leaf = Leaf::new(&data).map_err(|error| malformed(object, block, &error))?;
     Ok(leaf.covers(hash).then_some((data, block)))
 }
 
 /// The leaf of a hash, for those who hold the writer's lock.
-pub(super) fn leaf_locked(object: &Object, hash: u64) -> Result<(Buffer, u64)> {
-    try_leaf(object, hash)?.ok_or_else(|| {
-        DmuError::corrupt(
-            place(object, 0),
-            "the pointer table leads to a leaf of other hashes",
-        )
+pub(super) fn leaf_locked(zap: &Zap, hash: u64) -> Result<(Buffer, u64)> {
+    let located = located(zap)?;
+    try_leaf(&zap.object, &located.header, &located.first, hash)?.ok_or_else(|| {
+        let what = "the pointer table leads to a leaf of other hashes";
+        DmuError::corrupt(place(&zap.object, 0), what)
     })
 }
 
 /// The leaf of a hash, for readers.
-pub(super) fn leaf_of(zap: &Zap, hash: u64) -> Result<Buffer> {
-    if let Some((data, _)) = try_leaf(&zap.object, hash)? {
+pub(super) fn leaf_of(zap: &Zap, located: &Located, hash: u64) -> Result<Buffer> {
+    // What was remembered may lead anywhere once the table has moved.
+    if let Ok(Some((data, _))) = try_leaf(&zap.object, &located.header, &located.first, hash) {
         return Ok(data);
     }
     let _writer = zap.state().writer.lock();
-    leaf_locked(&zap.object, hash).map(|(data, _)| data)
+    leaf_locked(zap, hash).map(|(data, _)| data)
 }
 
 /// Starts reading the leaves that follow the one of `hash` in a listing. Best effort.
-pub(super) fn prefetch_after(object: &Object, hash: u64) {
+pub(super) fn prefetch_after(object: &Object, located: &Located, hash: u64) {
     const LEAVES: usize = 4;
     const LOOKS: u64 = 64;
-    let Ok((header, first)) = header(object) else {
-        return;
-    };
+    let (header, first) = (&located.header, &located.first);
     let step = 1u64 << (64 - header.table_shift.clamp(1, 63));
     let size = first.len() as u64;
     let mut seen = [0; LEAVES + 1];
@@ -170,7 +206,7 @@ pub(super) fn prefetch_after(object: &Object, hash: u64) {
         else {
             return;
         };
-        let Ok(block) = leaf_block(object, &header, &first, next) else {
+        let Ok(block) = leaf_block(object, header, first, next) else {
             return;
         };
         if count > 0 && seen[count - 1] == block {
@@ -194,10 +230,10 @@ pub(super) fn lookup<R>(
     key: &Key<'_>,
     take: impl FnOnce(&Entry<'_>) -> Result<R, FormatError>,
 ) -> Result<Option<R>> {
-    let (header, _) = header(&zap.object)?;
-    check_key_kind(zap, &header, key)?;
-    let hash = hash_of(&header, key);
-    let data = leaf_of(zap, hash)?;
+    let located = located(zap)?;
+    check_key_kind(zap, &located.header, key)?;
+    let hash = hash_of(&located.header, key);
+    let data = leaf_of(zap, &located, hash)?;
     let leaf = Leaf::new(&data).map_err(|error| malformed(&zap.object, 0, &error))?;
     let Some(entry) = leaf.find_key(hash, key) else {
         return Ok(None);
@@ -209,11 +245,11 @@ pub(super) fn lookup<R>(
 
 /// Calls `each` with every name that shares the hash of `name`, lowest differentiator first.
 pub(super) fn each_of_hash(zap: &Zap, name: &[u8], mut each: impl FnMut(&[u8], u64)) -> Result<()> {
-    let (header, _) = header(&zap.object)?;
+    let located = located(zap)?;
     let key = Key::Name(name);
-    check_key_kind(zap, &header, &key)?;
-    let hash = hash_of(&header, &key);
-    let data = leaf_of(zap, hash)?;
+    check_key_kind(zap, &located.header, &key)?;
+    let hash = hash_of(&located.header, &key);
+    let data = leaf_of(zap, &located, hash)?;
     let wrong = |error: FormatError| malformed(&zap.object, 0, &error);
     let leaf = Leaf::new(&data).map_err(wrong)?;
     let mut entries: Vec<_> = leaf.find(hash).collect();
@@ -297,7 +333,7 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
         .map_or_else(|| hash_of(&header, &key.key), |(hash, _)| hash);
     loop {
         let (block, exists) = {
-            let (data, block) = leaf_locked(object, hash)?;
+            let (data, block) = leaf_locked(zap, hash)?;
             let leaf = Leaf::new(&data).map_err(|error| malformed(object, block, &error))?;
             (
                 block,
@@ -330,7 +366,11 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
         match changed {
             Changed::Done => return Ok(()),
             Changed::Exists => return Err(zap.entry_exists()),
-            Changed::NoRoom => grow::split(object, tx, &mut header, block, hash)?,
+            Changed::NoRoom => {
+                let split = grow::split(object, tx, block, hash);
+                moved(zap);
+                split?;
+            }
         }
     }
 }
@@ -338,11 +378,11 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
 /// Removes a key.
 pub(super) fn remove(zap: &Zap, tx: &Tx, key: &Key<'_>) -> Result<()> {
     let object = &zap.object;
-    let (header, _) = header(object)?;
-    check_key_kind(zap, &header, key)?;
-    let hash = hash_of(&header, key);
+    let header = located(zap)?;
+    check_key_kind(zap, &header.header, key)?;
+    let hash = hash_of(&header.header, key);
     let (block, chunk) = {
-        let (data, block) = leaf_locked(object, hash)?;
+        let (data, block) = leaf_locked(zap, hash)?;
         let leaf = Leaf::new(&data).map_err(|error| malformed(object, block, &error))?;
         let entry = leaf
             .find_key(hash, key)

@@ -30,13 +30,7 @@ fn change_header(
 }
 
 /// Splits the leaf in `block`, to which `hash` belongs, growing the table first if it must.
-pub(super) fn split(
-    object: &Arc<Object>,
-    tx: &Tx,
-    known: &mut FatHeader,
-    block: u64,
-    hash: u64,
-) -> Result<()> {
+pub(super) fn split(object: &Arc<Object>, tx: &Tx, block: u64, hash: u64) -> Result<()> {
     let prefix_len = {
         let data = object.read_block(block)?;
         let leaf = Leaf::new(&data).map_err(|error| malformed(object, block, &error))?;
@@ -45,17 +39,17 @@ pub(super) fn split(
         }
         u64::from(leaf.header().prefix_len)
     };
-    *known = header(object)?.0;
+    let mut known = header(object)?.0;
     if prefix_len > known.table_shift {
         let what = "a leaf with a longer prefix than the pointer table has";
         return Err(DmuError::corrupt(super::fat::place(object, block), what));
     }
     if prefix_len >= known.table_shift {
-        grow_table(object, tx, known)?;
-        *known = header(object)?.0;
+        grow_table(object, tx, &known)?;
+        known = header(object)?.0;
     }
     let kind = HashKind::from_flags(known.flags);
-    let upper = Upper::new(known, hash, prefix_len);
+    let upper = Upper::new(&known, hash, prefix_len);
     if !known.is_embedded() {
         let per_block = u64::from(object.block_size()) / 8;
         for table in upper.first / per_block..=upper.last / per_block {
@@ -83,8 +77,6 @@ pub(super) fn split(
     if !embedded {
         upper.store(object, tx, known.table_block, new_block)?;
     }
-    known.free_block += 1;
-    known.leaf_count += 1;
     Ok(())
 }
 
