@@ -1,0 +1,290 @@
+//! A pool in memory: blocks, an engine, and one file system that is synced into them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use base::clock::ManualClock;
+use base::{ObjectSetId, Txg, VdevId};
+use dmu::{
+    Admission, BlockAccounting, BlockError, BlockStore, BlockWrite, BlockWriter, ObjectSet,
+    OpenObjectSet, Place, Refusal, SyncContext, SyncWorkers, Tx,
+};
+use format::block_pointer::{BlockPointer, Dva};
+use format::{ObjectSetKind, ObjectType};
+use millpond_posix::{
+    DatasetProperties, FileSystem, MountOptions, NewFileSystem, NoLog, Source, Space, SpaceNumbers,
+    create_file_system,
+};
+use sys::Buffer;
+use txg::{Engine, EngineConfig, SyncFailure, SyncTarget};
+
+const SET: ObjectSetId = ObjectSetId(7);
+
+#[derive(Default)]
+struct Blocks {
+    blocks: Mutex<HashMap<u64, Buffer>>,
+    next: AtomicU64,
+}
+
+impl BlockStore for Blocks {
+    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
+        if pointer.is_hole() {
+            return Ok(Buffer::zeroed(pointer.lsize() as usize));
+        }
+        let offset = pointer.dva(0).unwrap().offset;
+        let lost = || std::io::Error::other(format!("{place}: nothing at {offset}"));
+        let blocks = self.blocks.lock().unwrap();
+        blocks
+            .get(&offset)
+            .cloned()
+            .ok_or_else(|| BlockError::new(lost()))
+    }
+
+    fn prefetch(&self, _: &BlockPointer, _: Place) {}
+
+    fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
+        pointer.asize()
+    }
+}
+
+struct Writer<'a>(&'a Blocks, Txg);
+
+impl BlockWriter for Writer<'_> {
+    fn write(&self, request: &BlockWrite<'_>) -> Result<BlockPointer, BlockError> {
+        let (size, kind) = (request.data.len() as u64, request.kind);
+        let zeros = request.data.iter().all(|&byte| byte == 0);
+        if zeros && kind.object_type != ObjectType::OBJECT_SET {
+            let fresh = request.previous.birth() == Txg(0);
+            let hole = BlockPointer::hole_with_birth(size, kind.object_type, kind.level, self.1);
+            return Ok(if fresh { BlockPointer::HOLE } else { hole });
+        }
+        let previous = request.previous;
+        let again = !previous.is_hole() && previous.birth() == self.1 && previous.lsize() == size;
+        let offset = if again {
+            previous.dva(0).unwrap().offset
+        } else {
+            self.0
+                .next
+                .fetch_add(size.next_multiple_of(512), Ordering::Relaxed)
+                + 512
+        };
+        let mut pointer = BlockPointer::for_block(kind.object_type, kind.level, size, size);
+        pointer.set_birth(self.1, self.1);
+        pointer.set_fill(request.fill);
+        let dva = Dva {
+            vdev: VdevId(0),
+            offset,
+            asize: size,
+            gang: false,
+        };
+        pointer.set_dva(0, Some(dva));
+        self.0
+            .blocks
+            .lock()
+            .unwrap()
+            .insert(offset, request.data.clone());
+        Ok(pointer)
+    }
+}
+
+impl BlockAccounting for Blocks {
+    fn born(&self, _: &BlockPointer) {}
+
+    fn killed(&self, _: &BlockPointer) {}
+}
+
+struct Target {
+    blocks: Arc<Blocks>,
+    workers: SyncWorkers,
+    objects: Mutex<Option<Arc<ObjectSet>>>,
+    engine: Mutex<Option<Arc<Engine>>>,
+}
+
+impl SyncTarget for Target {
+    fn sync(&self, txg: Txg) -> Result<(), SyncFailure> {
+        let Some(objects) = self.objects.lock().unwrap().clone() else {
+            return Ok(());
+        };
+        let engine = self.engine.lock().unwrap().clone();
+        while objects.is_dirty(txg) {
+            let context = SyncContext {
+                txg,
+                writer: &Writer(&self.blocks, txg),
+                accounting: self.blocks.as_ref(),
+                workers: &self.workers,
+                engine: engine.as_deref(),
+                hole_birth: true,
+                account_owners: true,
+                account_objects: true,
+            };
+            objects.sync(&context).unwrap();
+        }
+        objects.synced(txg);
+        Ok(())
+    }
+}
+
+/// Space without end, unless a test sets an end.
+pub struct Room(pub AtomicU64);
+
+impl Admission for Room {
+    fn admit(&self, bytes: u64, net_free: bool) -> Result<(), Refusal> {
+        let available = self.0.load(Ordering::Relaxed);
+        if net_free || bytes <= available {
+            Ok(())
+        } else {
+            Err(Refusal::NoSpace)
+        }
+    }
+}
+
+impl Space for Room {
+    fn numbers(&self) -> SpaceNumbers {
+        SpaceNumbers {
+            referenced: 1 << 20,
+            available: self.0.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A mounted file system in memory.
+pub struct MemoryPool {
+    target: Arc<Target>,
+    engine: Arc<Engine>,
+    pub clock: Arc<ManualClock>,
+    pub room: Arc<Room>,
+    pub properties: DatasetProperties,
+    pub options: MountOptions,
+    pub fs: Arc<FileSystem>,
+}
+
+impl MemoryPool {
+    pub fn new(new: NewFileSystem, properties: DatasetProperties, options: MountOptions) -> Self {
+        let blocks = Arc::new(Blocks::default());
+        let target = Arc::new(Target {
+            blocks: Arc::clone(&blocks),
+            workers: SyncWorkers::new(2),
+            objects: Mutex::new(None),
+            engine: Mutex::new(None),
+        });
+        let engine = start(&target, Txg(4));
+        let clock = Arc::new(ManualClock::new(1_700_000_000_123_456_789));
+        let tx = Tx::assign(&engine, &dmu::Reservation::default()).unwrap();
+        let objects = ObjectSet::create(open(&blocks), ObjectSetKind::FileSystem, &tx).unwrap();
+        create_file_system(&tx, &objects, clock.as_ref(), &new).unwrap();
+        *target.objects.lock().unwrap() = Some(objects);
+        drop(tx);
+        engine.wait_synced(None).unwrap();
+        let room = Arc::new(Room(AtomicU64::new(1 << 40)));
+        let fs = mount(&target, &engine, &clock, &room, properties, &options);
+        Self {
+            target,
+            engine,
+            clock,
+            room,
+            properties,
+            options,
+            fs,
+        }
+    }
+
+    pub fn plain() -> Self {
+        let properties = DatasetProperties {
+            acl: millpond_posix::AclKind::Posix,
+            ..Default::default()
+        };
+        Self::new(
+            NewFileSystem::default(),
+            properties,
+            MountOptions::default(),
+        )
+    }
+
+    pub fn sync(&self) {
+        self.engine.wait_synced(None).unwrap();
+    }
+
+    /// The object set of what was last synced.
+    fn synced(&self) -> Arc<ObjectSet> {
+        let root = self
+            .target
+            .objects
+            .lock()
+            .unwrap()
+            .as_ref()
+            .unwrap()
+            .root_pointer();
+        ObjectSet::open(open(&self.target.blocks), &root).unwrap()
+    }
+
+    /// Forgets everything that is not synced, and mounts again. `clean`: unmounts first.
+    pub fn remount(&mut self, clean: bool) {
+        if clean {
+            self.fs.unmount().unwrap();
+        }
+        self.engine.stop();
+        let next = self.engine.synced_txg().next();
+        let objects = self.synced();
+        *self.target.objects.lock().unwrap() = Some(objects);
+        self.engine = start(&self.target, next);
+        self.fs = mount(
+            &self.target,
+            &self.engine,
+            &self.clock,
+            &self.room,
+            self.properties,
+            &self.options,
+        );
+    }
+
+    /// The bytes of an accounting table: what `owner` is charged with.
+    pub fn objects(&self) -> Arc<ObjectSet> {
+        Arc::clone(self.target.objects.lock().unwrap().as_ref().unwrap())
+    }
+}
+
+impl Drop for MemoryPool {
+    fn drop(&mut self) {
+        self.engine.stop();
+        *self.target.engine.lock().unwrap() = None;
+    }
+}
+
+fn start(target: &Arc<Target>, first: Txg) -> Arc<Engine> {
+    let engine = Engine::new(EngineConfig::for_memory(first, 4 << 30));
+    *target.engine.lock().unwrap() = Some(Arc::clone(&engine));
+    let target: Arc<dyn SyncTarget> = Arc::clone(target) as _;
+    engine.start(target);
+    engine
+}
+
+fn open(blocks: &Arc<Blocks>) -> OpenObjectSet {
+    let store: Arc<dyn BlockStore> = Arc::clone(blocks) as _;
+    OpenObjectSet {
+        store,
+        id: SET,
+        writable: true,
+        objects_max: 500,
+    }
+}
+
+fn mount(
+    target: &Arc<Target>,
+    engine: &Arc<Engine>,
+    clock: &Arc<ManualClock>,
+    room: &Arc<Room>,
+    properties: DatasetProperties,
+    options: &MountOptions,
+) -> Arc<FileSystem> {
+    let source = Source {
+        objects: Arc::clone(target.objects.lock().unwrap().as_ref().unwrap()),
+        engine: Some(Arc::clone(engine)),
+        log: Some(Arc::new(NoLog::new(Arc::clone(engine)))),
+        space: Some(Arc::clone(room) as Arc<dyn Space>),
+        clock: Arc::clone(clock) as Arc<dyn base::clock::Clock>,
+        identity: 1,
+        properties,
+    };
+    FileSystem::mount(source, options.clone()).unwrap()
+}
