@@ -54,6 +54,14 @@ impl Core {
         Ok(Zap::open(&self.object(self.master.unlinked_set)?)?)
     }
 
+    /// Frees a file that lost its last name in an earlier transaction, when it `lingers`. What
+    /// cannot be done now stays on the list of unlinked files.
+    pub(crate) fn finish(&self, znode: &Arc<Znode>, lingers: bool) {
+        if lingers {
+            let _ = self.free_unlinked(znode);
+        }
+    }
+
     /// Frees a file that is on the list, unless someone opened or linked it meanwhile.
     fn free_unlinked(&self, znode: &Arc<Znode>) -> Result<()> {
         let extended = znode.state.read().xattr;

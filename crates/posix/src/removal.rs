@@ -56,7 +56,7 @@ impl Core {
                 },
             )?;
             drop(names);
-            self.drop_link(&tx, &child, 1)?;
+            let lingers = self.drop_link(&tx, &child, 1)?;
             self.record(
                 &tx,
                 &Record::Remove {
@@ -64,6 +64,8 @@ impl Core {
                     name: found.stored(name),
                 },
             );
+            drop(tx);
+            self.finish(&child, lingers);
             return Ok(child.id());
         }
         Err(PosixError::Busy)
@@ -115,7 +117,7 @@ impl Core {
             )?;
             mark_removed(&mut locked, &child);
             drop(locked);
-            self.drop_link(&tx, &child, 2)?;
+            let lingers = self.drop_link(&tx, &child, 2)?;
             self.record(
                 &tx,
                 &Record::RemoveDirectory {
@@ -123,6 +125,8 @@ impl Core {
                     name: found.stored(name),
                 },
             );
+            drop(tx);
+            self.finish(&child, lingers);
             return Ok(child.id());
         }
         Err(PosixError::Busy)
@@ -168,8 +172,9 @@ impl Core {
     }
 
     /// Takes links from a file whose entry is gone; the last one makes it go too, or be listed as
-    /// unlinked as long as it is open.
-    pub(crate) fn drop_link(&self, tx: &Tx, znode: &Arc<Znode>, links: u64) -> Result<()> {
+    /// unlinked as long as it is open. True: nobody has it open, but freeing it takes more than
+    /// this transaction; see [`Core::finish`].
+    pub(crate) fn drop_link(&self, tx: &Tx, znode: &Arc<Znode>, links: u64) -> Result<bool> {
         let mut state = znode.state.write();
         state.links = if state.is_directory() {
             0
@@ -179,7 +184,8 @@ impl Core {
         state.ctime = self.now();
         let ends = state.links == 0;
         if ends && !znode.is_referenced() && self.can_free_at_once(&state) {
-            return self.free(tx, znode, &mut state);
+            self.free(tx, znode, &mut state)?;
+            return Ok(false);
         }
         znode.store(
             tx,
@@ -191,7 +197,7 @@ impl Core {
             self.unlinked_set()?
                 .add_int(tx, znode.id().0, znode.id().0)?;
         }
-        Ok(())
+        Ok(ends && !znode.is_referenced())
     }
 }
 

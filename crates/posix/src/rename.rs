@@ -95,14 +95,19 @@ impl Core {
         if self.is_settled(source, target, mode)? {
             return Ok(true);
         }
+        let crosses = source.directory.id() != target.directory.id();
+        let is_directory = moved.state.read().is_directory();
+        if crosses && is_directory {
+            // Looked at again under the lock; here for the answer that takes precedence, and to
+            // have the way up in core.
+            self.check_loop(moved, &target.directory)?;
+        }
         self.check_rename(who, source, target, mode)?;
         let tx = self.begin(Plan {
             names: 4,
             objects: 8,
             ..Plan::default()
         })?;
-        let crosses = source.directory.id() != target.directory.id();
-        let is_directory = moved.state.read().is_directory();
         let exchanged = target
             .file
             .as_ref()
@@ -118,7 +123,7 @@ impl Core {
         let replaced = target
             .file
             .as_ref()
-            .filter(|_| mode != RenameMode::Exchange);
+            .filter(|file| mode != RenameMode::Exchange && file.id() != moved.id());
         let mut directories = vec![&source.directory, &target.directory];
         directories.extend(replaced.filter(|file| file.state.read().is_directory()));
         let mut locked = Znode::lock_names(&directories);
@@ -138,13 +143,14 @@ impl Core {
             self.leave_whiteout(&tx, who, source)?;
         }
         drop(locked);
+        let mut lingers = false;
         if let Some(replaced) = replaced {
             let links = if replaced.state.read().is_directory() {
                 2
             } else {
                 1
             };
-            self.drop_link(&tx, replaced, links)?;
+            lingers = self.drop_link(&tx, replaced, links)?;
         }
         let record = Record::Rename {
             from: (source.directory.id(), source.stored()),
@@ -152,6 +158,10 @@ impl Core {
             mode,
         };
         self.record(&tx, &record);
+        drop(tx);
+        if let Some(replaced) = replaced {
+            self.finish(replaced, lingers);
+        }
         Ok(true)
     }
 
@@ -266,7 +276,6 @@ impl Core {
         let crosses = source.directory.id() != target.directory.id();
         let kind = moved.state.read().file_type();
         let is_directory = kind == FileType::Directory;
-        let replaced = replaced.filter(|file| file.id() != moved.id());
         let entries = self.entries(&target.directory)?;
         let value = self.pack(moved.id(), kind);
         // An exact name is changed in one step: readers always find one of both files.

@@ -236,7 +236,7 @@ impl Core {
                 return Err(PosixError::NoSpace);
             }
         } else {
-            self.free_file_range(znode, range.start..range.end.min(size))?;
+            self.free_file_range(znode, range.start..range.end.min(size), size)?;
         }
         if extends && range.end > size {
             self.set_size(znode, range.end, &SetAttributes::default())?;
@@ -245,7 +245,7 @@ impl Core {
     }
 
     /// Makes a range within the file a hole.
-    fn free_file_range(&self, znode: &Znode, range: Range<u64>) -> Result<()> {
+    fn free_file_range(&self, znode: &Znode, range: Range<u64>, size: u64) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
@@ -259,7 +259,9 @@ impl Core {
         };
         let tx = self.begin(plan)?;
         let _data = znode.data.lock();
-        znode.object.free_range(&tx, range.start, length)?;
+        // Beyond the end there is nothing to keep: the last block goes as a whole.
+        let freed = if range.end >= size { u64::MAX } else { length };
+        znode.object.free_range(&tx, range.start, freed)?;
         let mut state = znode.state.write();
         self.note_data_change(&tx, znode, &mut state, false)?;
         drop(state);

@@ -93,6 +93,15 @@ impl Tree {
         }
     }
 
+    /// The node at a place, if it may have `user.` attributes: links and pipes may not.
+    fn xattr_holder(&self, place: &Place) -> Result<NodeId, Refusal> {
+        let node = self.find(place)?;
+        match self.node(node).kind {
+            Kind::File(_) | Kind::Directory(_) => Ok(node),
+            _ => Err(Refusal::Forbidden),
+        }
+    }
+
     fn apply_to_node(&mut self, operation: &Operation) -> Result<(), Refusal> {
         match operation {
             Operation::Write(place, offset, bytes) => self.write(self.find(place)?, *offset, bytes),
@@ -106,10 +115,12 @@ impl Tree {
                 Ok(())
             }
             Operation::SetXattr(place, name, value) => {
-                self.set_xattr(self.find(place)?, name, value);
+                self.set_xattr(self.xattr_holder(place)?, name, value);
                 Ok(())
             }
-            Operation::RemoveXattr(place, name) => self.remove_xattr(self.find(place)?, name),
+            Operation::RemoveXattr(place, name) => {
+                self.remove_xattr(self.xattr_holder(place)?, name)
+            }
             _ => Err(Refusal::Invalid),
         }
     }

@@ -114,14 +114,20 @@ impl Znode {
         let (inside, outside) = values.split_at(at);
         let mut places = Places::NONE;
         let mut bonus = place(&mut places, Block::Bonus, tx, store, inside)?;
+        let kind = ObjectType::SYSTEM_ATTRIBUTES;
+        // The spill pointer takes room from the bonus: it comes after the bonus shrank, and goes
+        // before it grows.
         if division.spill_from.is_some() {
             bonus.resize(capacity - SPILL_POINTER_SIZE, 0);
             let spill = place(&mut places, Block::Spill, tx, store, outside)?;
+            object.set_bonus(tx, kind, &bonus)?;
             object.set_spill(tx, Some(&spill))?;
-        } else if info.has_spill {
-            object.set_spill(tx, None)?;
+        } else {
+            if info.has_spill {
+                object.set_spill(tx, None)?;
+            }
+            object.set_bonus(tx, kind, &bonus)?;
         }
-        object.set_bonus(tx, ObjectType::SYSTEM_ATTRIBUTES, &bonus)?;
         Ok(places)
     }
 

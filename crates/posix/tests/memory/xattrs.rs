@@ -75,6 +75,7 @@ fn small_and_large_values_in_both_places() {
             pool.fs.listxattr(&root(), object).unwrap(),
             Vec::<Vec<u8>>::new()
         );
+        pool.sync();
         let before = pool.objects().object_count();
         pool.fs.unlink(&root(), pool.fs.root(), b"f").unwrap();
         pool.sync();
