@@ -15,16 +15,16 @@ use sys::Buffer;
 
 /// Every block that was ever written, and which are allocated.
 #[derive(Default)]
-pub struct Blocks {
-    pub data: HashMap<u64, Buffer>,
-    pub live: HashSet<u64>,
+pub(crate) struct Blocks {
+    pub(crate) data: HashMap<u64, Buffer>,
+    pub(crate) live: HashSet<u64>,
 }
 
 /// The pool.
-pub struct Memory {
-    pub blocks: Mutex<Blocks>,
-    pub features: Mutex<BTreeMap<&'static str, i64>>,
-    pub history: Mutex<Vec<String>>,
+pub(crate) struct Memory {
+    pub(crate) blocks: Mutex<Blocks>,
+    pub(crate) features: Mutex<BTreeMap<&'static str, i64>>,
+    pub(crate) history: Mutex<Vec<String>>,
     disabled: Vec<&'static str>,
     clock: ManualClock,
     rng: SeededRng,
@@ -36,7 +36,7 @@ fn number(pointer: &BlockPointer) -> Option<u64> {
     pointer.dva(0).map(|dva| dva.offset / STEP)
 }
 
-pub fn block_number(pointer: &BlockPointer) -> Option<u64> {
+pub(crate) fn block_number(pointer: &BlockPointer) -> Option<u64> {
     if pointer.is_hole() || pointer.is_embedded() {
         None
     } else {
@@ -49,7 +49,7 @@ pub fn block_number(pointer: &BlockPointer) -> Option<u64> {
 struct Missing(u64);
 
 impl Memory {
-    pub fn new(seed: u64, disabled: &[&'static str]) -> Arc<Self> {
+    pub(crate) fn new(seed: u64, disabled: &[&'static str]) -> Arc<Self> {
         let mut counts = BTreeMap::new();
         for feature in [
             &features::HOLE_BIRTH,
@@ -68,7 +68,7 @@ impl Memory {
         })
     }
 
-    pub fn count(&self, feature: &Feature) -> i64 {
+    pub(crate) fn count(&self, feature: &Feature) -> i64 {
         self.features
             .lock()
             .unwrap()
@@ -156,7 +156,7 @@ impl Services for Memory {
 }
 
 /// The services with a store that can be shared.
-pub struct Shared(pub Arc<Memory>);
+pub(crate) struct Shared(pub(crate) Arc<Memory>);
 
 macro_rules! forward {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
@@ -186,9 +186,9 @@ forward! {
 }
 
 /// Writes blocks of one txg.
-pub struct Writers {
-    pub memory: Arc<Memory>,
-    pub txg: Txg,
+pub(crate) struct Writers {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) txg: Txg,
 }
 
 impl WriterSource for Writers {
@@ -250,7 +250,7 @@ impl BlockWriter for Writer<'_> {
 }
 
 /// The pool directory of a new pool.
-pub fn new_directory(mos: &dmu::ObjectSet, tx: &Tx) {
+pub(crate) fn new_directory(mos: &dmu::ObjectSet, tx: &Tx) {
     let options = dmu::CreateZap {
         object_type: ObjectType::OBJECT_DIRECTORY,
         id: Some(base::ObjectId(1)),

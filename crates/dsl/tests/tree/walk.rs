@@ -15,7 +15,7 @@ use millpond_dsl::{Bpobj, DatasetFeature, Deadlist, Dsl, Sizes};
 use crate::memory::{Memory, block_number};
 
 /// The blocks under a root, each once.
-pub fn tree(store: &dyn BlockStore, root: &BlockPointer) -> Vec<BlockPointer> {
+pub(crate) fn tree(store: &dyn BlockStore, root: &BlockPointer) -> Vec<BlockPointer> {
     let mut found = Vec::new();
     if root.is_hole() {
         return found;
@@ -88,7 +88,7 @@ struct Checker<'a> {
 }
 
 /// Checks every invariant; panics with what does not hold.
-pub fn check(dsl: &Arc<Dsl>, memory: &Memory) {
+pub(crate) fn check(dsl: &Arc<Dsl>, memory: &Memory) {
     let mut checker = Checker {
         dsl,
         memory,
