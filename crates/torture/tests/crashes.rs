@@ -1,0 +1,141 @@
+//! Crash points on the path of a txg: a pool on a simulated disk is left at many moments, and each must import as
+//! the state of its last txg, whole, with nothing leaked.
+
+use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
+use millpond_torture::model::Tree;
+use millpond_torture::operation::Chooser;
+use millpond_torture::random::Random;
+use millpond_torture::real::differences;
+use pool::NewDevice;
+use sim::SimulatedDisk;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const SIZE: u64 = 96 << 20;
+
+/// A recorded run: the disk with its log of writes and flushes, and the model after each txg.
+struct Recorded {
+    disk: Arc<SimulatedDisk>,
+    /// By txg: the model when it had synced, and the length of the disk's log then.
+    states: BTreeMap<u64, (Tree, usize)>,
+}
+
+fn record(seed: u64, rounds: usize) -> Recorded {
+    let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
+    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+    let laboratory = Laboratory::create(vec![device]).unwrap();
+    let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
+    let mut states = BTreeMap::new();
+    let engine = Arc::clone(laboratory.pool.engine().unwrap());
+    states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
+    for _ in 0..rounds {
+        run_operations(&laboratory.system, &mut tree, &mut chooser, 12);
+        laboratory.pool.sync().unwrap();
+        states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
+    }
+    // Left as at a crash: not exported.
+    drop(laboratory);
+    Recorded { disk, states }
+}
+
+/// The txg of the newest uberblock of an image.
+fn newest_txg(path: &Path) -> Option<u64> {
+    let device = device::FileDevice::open(path, device::Access::ReadOnly).ok()?;
+    let labels = vdev::read_labels(&device);
+    labels
+        .best_uberblock(None)
+        .map(|found| found.uberblock.txg.0)
+}
+
+impl Recorded {
+    /// Leaves the disk after `event` events, with what `seed` lets survive, and checks what is imported.
+    fn check(&self, event: usize, seed: u64, folder: &Path) {
+        let path = image(folder, "crashed");
+        let _ = std::fs::remove_file(&path);
+        self.disk
+            .crash_at(event, seed)
+            .write_to_file(&path)
+            .unwrap();
+        let txg = newest_txg(&path).expect("an uberblock is always there");
+        // The newest txg that had synced before the crash, and what came after it in flight.
+        let floor = self
+            .states
+            .iter()
+            .filter(|(_, (_, length))| *length <= event)
+            .next_back();
+        if let Some((floor, _)) = floor {
+            assert!(
+                txg >= *floor,
+                "txg {floor} had synced, but {txg} is the newest"
+            );
+        }
+        let (_, (tree, _)) = self.states.range(..=txg).next_back().expect("a state");
+        let laboratory = Laboratory::import(folder, true).unwrap();
+        let found = differences(tree, &laboratory.system);
+        assert!(found.is_empty(), "txg {txg}:\n{}", found.join("\n"));
+        drop(laboratory);
+        // A writable import must go on from there; a sample goes through zdb.
+        if seed.is_multiple_of(16) {
+            let laboratory = Laboratory::import(folder, false).unwrap();
+            assert!(
+                differences(tree, &laboratory.system).is_empty(),
+                "imported writable"
+            );
+            laboratory.export().unwrap();
+            if let Some(zdb) = golden::Zdb::from_environment() {
+                zdb.assert_clean(folder, POOL);
+            }
+        }
+    }
+}
+
+fn explore(seed: u64, rounds: usize, points: usize) {
+    println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test crashes");
+    let recorded = record(seed, rounds);
+    let folder = tempfile::tempdir().unwrap();
+    let first = recorded
+        .states
+        .values()
+        .next()
+        .expect("the pool was made")
+        .1;
+    let last = recorded.disk.log_len();
+    let mut random = Random::new(seed);
+    for point in 0..points {
+        let event = first + random.below(last - first + 1);
+        let survivors = random.next();
+        let survivors = if point % 16 == 0 {
+            survivors & !15
+        } else {
+            survivors | 1
+        };
+        println!("crash point {point}: event {event} of {last}, survivors {survivors}");
+        recorded.check(event, survivors, folder.path());
+    }
+}
+
+fn seed(default: u64) -> u64 {
+    std::env::var("MILLPOND_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+#[test]
+fn crash_points_of_a_short_history() {
+    explore(seed(1), 6, 40);
+}
+
+mod sim_runs {
+    /// Modules of long tests are named after their level.
+    mod sim {
+        #[test]
+        #[ignore = "sim: 500 crash points"]
+        fn five_hundred_crash_points() {
+            for run in 0..10 {
+                super::super::explore(super::super::seed(1000) + run, 10, 50);
+            }
+        }
+    }
+}
