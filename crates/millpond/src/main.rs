@@ -33,6 +33,15 @@ fn main() -> ExitCode {
         words.remove(0)
     };
     let called = called.rsplit('/').next().unwrap_or_default().to_owned();
+    // The inspector has a command line of its own.
+    let inspected = match (called.as_str(), words.first().map(String::as_str)) {
+        ("zdb", _) => Some(1),
+        (_, Some("inspect" | "zdb")) if program_named(&called).is_none() => Some(2),
+        _ => None,
+    };
+    if let Some(at) = inspected {
+        return own::inspect(at);
+    }
     // `millpond zpool …` is `zpool …`.
     let program = match program_named(&called) {
         Some(program) => program,
@@ -51,7 +60,6 @@ fn program_named(name: &str) -> Option<&'static Program> {
     match name {
         "zpool" => Some(&zpool::PROGRAM),
         "zfs" => Some(&zfs::PROGRAM),
-        "zdb" => Some(&own::ZDB),
         _ => None,
     }
 }

@@ -2,6 +2,9 @@
 
 mod stat;
 
+use std::io;
+use std::process::ExitCode;
+
 use crate::Outcome;
 use crate::grammar::{Command, Invocation, Operands, Program, option, switch};
 use crate::output::print;
@@ -14,12 +17,12 @@ pub(crate) static PROGRAM: Program = Program {
     commands: COMMANDS,
 };
 
-/// `zdb` and its one command.
-pub(crate) static ZDB: Program = Program {
-    name: "zdb",
-    summary: "Look into a pool without importing it.",
-    commands: &[],
-};
+/// `millpond inspect` and `zdb`: everything from the given word on is the inspector's.
+pub(crate) fn inspect(first: usize) -> ExitCode {
+    let words: Vec<_> = std::env::args_os().skip(first).collect();
+    let mut out = io::stdout().lock();
+    ExitCode::from(inspect::run(&words, &mut out))
+}
 
 static COMMANDS: &[Command] = &[
     Command {
@@ -40,6 +43,16 @@ static COMMANDS: &[Command] = &[
         ],
         operands: Operands::exactly(1, "missing pool argument"),
         run: crate::zpool::serve,
+    },
+    Command {
+        name: "inspect",
+        aliases: &["zdb"],
+        summary: "Look into a pool without importing it (zdb); has its own flags.",
+        forms: &["..."],
+        flags: &[],
+        operands: Operands::ANY,
+        // The line never comes here: it is taken before it is parsed.
+        run: |_| Ok(()),
     },
     Command {
         name: "stat",
