@@ -526,3 +526,6 @@ fn leaf_paths(pool: &Pool) -> Vec<(Guid, String)> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,8 @@
 
 mod allocator;
 mod blocks;
+#[cfg(test)]
+mod churn;
 mod config;
 mod config_state;
 mod create;

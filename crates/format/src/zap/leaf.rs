@@ -86,7 +86,7 @@ pub const CHAIN_END: u16 = 0xFFFF;
 pub const ARRAY_BYTES: usize = 21;
 const CHUNK_SIZE: usize = 24;
 const ARRAY_NEXT: usize = 22;
-const FREE_NEXT: usize = 14;
+const FREE_NEXT: usize = 22;
 const WHAT: &str = "ZAP leaf";
 
 /// A key as callers give it.

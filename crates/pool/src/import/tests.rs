@@ -1,0 +1,120 @@
+//! Importing the pools that OpenZFS made.
+
+use super::*;
+use crate::churn::Churn;
+use golden::GoldenPool;
+
+fn options(images: &[PathBuf]) -> ImportOptions {
+    let mut options = ImportOptions::new(images.to_vec(), Selection::Only);
+    options.force = true;
+    options.cache_bytes = 16 << 20;
+    options
+}
+
+fn contents(images: &[PathBuf]) -> Vec<Vec<u8>> {
+    images
+        .iter()
+        .map(|image| std::fs::read(image).unwrap())
+        .collect()
+}
+
+/// The reason for which a pool must not be written.
+fn expected_obstacle(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "checkpoint" => "checkpoint",
+        "classes" => "vdev",
+        "codecs" => "dedup table",
+        "enc" => "encrypted",
+        "zil" => "intent log of 'gzil",
+        "v28" | "old" => "legacy version 28",
+        "ztest-be" => "",
+        _ => return None,
+    })
+}
+
+fn readable(golden: &GoldenPool) -> bool {
+    let devices = Devices::open(&golden.images(), Access::ReadOnly).unwrap();
+    let found = crate::discover::assemble(devices.found());
+    let load_options = LoadOptions {
+        writable: false,
+        txg_max: None,
+        cache_bytes: 1 << 20,
+        without_logs: false,
+    };
+    !matches!(
+        load(found[0].guid, &devices, &load_options),
+        Err(PoolError::UnsupportedVdev { .. })
+    )
+}
+
+#[test]
+fn what_we_cannot_maintain_is_refused_by_name_and_left_alone() {
+    for golden in golden::all_pools() {
+        let Some(reason) = expected_obstacle(&golden.name) else {
+            continue;
+        };
+        let (_folder, images) = golden.copy();
+        let before = contents(&images);
+        let refused = Pool::import(&options(&images)).map(|_| ()).unwrap_err();
+        let text = refused.to_string();
+        println!("{}: {text}", golden.name);
+        assert!(
+            text.contains(reason) && !text.contains('\n'),
+            "{}: {text}",
+            golden.name
+        );
+        assert!(text.contains("readonly=on"), "{}: {text}", golden.name);
+        assert!(before == contents(&images), "{} was written", golden.name);
+    }
+}
+
+#[test]
+fn every_readable_pool_opens_read_only_and_is_left_alone() {
+    for golden in golden::all_pools() {
+        if !readable(&golden) {
+            continue;
+        }
+        let (_folder, images) = golden.copy();
+        let before = contents(&images);
+        let pool = Pool::import(&options(&images).read_only())
+            .unwrap_or_else(|error| panic!("{}: {error}", golden.name));
+        let status = pool.status().unwrap();
+        let figures = golden.lines("zpool-list.tsv");
+        println!("{}: {:?} {figures:?}", golden.name, status.space);
+        if let Some(line) = figures.first() {
+            let size: u64 = line.split('\t').nth(1).unwrap().parse().unwrap();
+            assert_eq!(status.space.size, size, "{}", golden.name);
+        }
+        pool.history()
+            .unwrap_or_else(|error| panic!("{}: {error}", golden.name));
+        drop(pool);
+        assert!(before == contents(&images), "{} was written", golden.name);
+    }
+}
+
+#[test]
+fn pools_of_openzfs_are_written_and_stay_clean() {
+    const POOLS: [&str; 8] = [
+        "default", "nofeat", "grub2", "gang", "streams", "mirror", "many", "vol",
+    ];
+    for name in POOLS {
+        let Some(golden) = golden::pool(name) else {
+            continue;
+        };
+        let (folder, images) = golden.copy();
+        let pool = Pool::import(&options(&images))
+            .unwrap_or_else(|error| panic!("{}: {error}", golden.name));
+        let mut churn = Churn::new(&pool, 7);
+        churn.run(&pool, 6);
+        pool.export()
+            .unwrap_or_else(|error| panic!("{}: {error}", golden.name));
+        drop(pool);
+        if let Some(zdb) = golden::Zdb::from_environment() {
+            println!("{name}: zdb");
+            zdb.assert_clean(folder.path(), &golden.pool_name());
+        }
+        let pool = Pool::import(&options(&images)).unwrap();
+        churn.check(&pool);
+        pool.export().unwrap();
+    }
+}
