@@ -377,7 +377,7 @@ impl Engine {
             };
             drop(state);
             self.quiesce_wake.notify_all();
-            let outcome = target.sync(txg);
+            let outcome = sync_once(target, txg);
             self.dirty.settle(txg, None);
             state = self.state.lock();
             match outcome {
@@ -393,6 +393,21 @@ impl Engine {
             self.wake_reservers();
         }
     }
+}
+
+/// Syncs a txg. A panic is a failed assertion: it ends the engine before the uberblock is written.
+fn sync_once(target: &dyn SyncTarget, txg: Txg) -> Result<(), SyncFailure> {
+    let run = std::panic::AssertUnwindSafe(|| target.sync(txg));
+    std::panic::catch_unwind(run).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("a panic without words");
+        Err(SyncFailure {
+            reason: format!("an assertion failed while syncing: {text}"),
+        })
+    })
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Object {
         let first_whole = offset.div_ceil(size);
         let past_whole = end / size;
         if !offset.is_multiple_of(size) {
-            let stop = end.min(first_whole * size) - (offset / size) * size;
+            let stop = end.min(first_whole.saturating_mul(size)) - (offset / size) * size;
             self.zero(tx, offset / size, (offset % size) as usize, stop as usize)?;
         }
         if first_whole < past_whole {

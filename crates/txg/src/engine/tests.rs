@@ -208,3 +208,18 @@ fn what_was_not_reserved_is_counted_all_the_same() {
     engine.written(engine.open_txg(), 150);
     assert_eq!(engine.dirty_counts().total_bytes, 0);
 }
+
+#[test]
+fn a_failed_assertion_ends_the_engine_and_nothing_hangs() {
+    struct Panics;
+    impl SyncTarget for Panics {
+        fn sync(&self, _: Txg) -> Result<(), SyncFailure> {
+            panic!("this cannot be");
+        }
+    }
+    let engine = Engine::new(slow_timer());
+    engine.start(Arc::new(Panics));
+    let error = engine.wait_synced(None).unwrap_err();
+    assert!(error.to_string().contains("this cannot be"), "{error}");
+    engine.stop();
+}
