@@ -588,6 +588,45 @@ fn posix_acls_are_kept_and_inherited() {
     assert_eq!(read("d/f", access).unwrap(), masked);
 }
 
+#[test]
+fn what_a_mapping_holds_is_in_the_snapshot() {
+    const PROGRAM: &str = "
+import mmap, sys
+with open(sys.argv[1], 'r+b') as file:
+    memory = mmap.mmap(file.fileno(), 0)
+for word in (b'first', b'later'):
+    memory[0:5] = word
+    print('written', flush=True)
+    sys.stdin.readline()
+";
+    let Some(at) = Mounted::new() else { return };
+    fs::write(at.path("f"), vec![0; 100_000]).unwrap();
+    let program = std::process::Command::new("python3")
+        .args(["-c", PROGRAM])
+        .arg(at.path("f"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn();
+    let Ok(mut program) = program else {
+        println!("skipped: there is no python3 here to map a file with");
+        return;
+    };
+    let (mut input, output) = (
+        program.stdin.take().unwrap(),
+        program.stdout.take().unwrap(),
+    );
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(output));
+    for (name, word) in [("one", "first"), ("two", "later")] {
+        assert_eq!(lines.next().unwrap().unwrap(), "written");
+        at.snapshot(name);
+        let seen = fs::read(at.path(&format!(".zfs/snapshot/{name}/f"))).unwrap();
+        assert_eq!(&seen[..5], word.as_bytes());
+        assert_eq!(seen.len(), 100_000);
+        writeln!(input).unwrap();
+    }
+    assert!(program.wait().unwrap().success());
+}
+
 /// Not a test: serves at `$MILLPOND_FUSE_SERVE` until it is unmounted.
 #[test]
 #[ignore = "serves a mount for measurements"]
