@@ -35,11 +35,35 @@ pub(super) fn prepare(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Takes the lock in a file, which is made if need be.
+fn locked(path: &Path) -> Result<File, Failure> {
+    loop {
+        let opened = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path);
+        let lock = opened.map_err(|error| failed(path, error))?;
+        if lock.try_lock().is_err() {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                "a daemon serves this pool already",
+            ));
+        }
+        // A daemon that has just ended removes its file: the lock in that one is worth nothing.
+        let ours = lock.metadata().map_err(|error| failed(path, error))?.ino();
+        if std::fs::metadata(path).is_ok_and(|there| there.ino() == ours) {
+            return Ok(lock);
+        }
+    }
+}
+
 /// The place of one pool's daemon: whoever holds the lock is it. The socket is removed at the end;
 /// the lock falls with the process, however that ends.
 #[derive(Debug)]
 pub(super) struct Place {
     _lock: File,
+    lock_path: PathBuf,
     socket: PathBuf,
     log: PathBuf,
 }
@@ -48,18 +72,7 @@ impl Place {
     /// Takes the place; refused while another daemon has it.
     pub(super) fn take(directory: &Path, guid: u64) -> Result<(Self, UnixListener), Failure> {
         let lock_path = directory.join(format!("{guid:016x}.lock"));
-        let options = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_path);
-        let mut lock = options.map_err(|error| failed(&lock_path, error))?;
-        if lock.try_lock().is_err() {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                "a daemon serves this pool already",
-            ));
-        }
+        let mut lock = locked(&lock_path)?;
         // The number is for people; the lock is what counts.
         let noted = lock
             .set_len(0)
@@ -77,6 +90,7 @@ impl Place {
         Ok((
             Self {
                 _lock: lock,
+                lock_path,
                 socket,
                 log,
             },
@@ -97,7 +111,11 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // Gone already is as good. A log in which something is written stays to be read.
         let _removed = std::fs::remove_file(&self.socket);
+        if std::fs::metadata(&self.log).is_ok_and(|metadata| metadata.len() == 0) {
+            let _removed = std::fs::remove_file(&self.log);
+        }
+        let _removed = std::fs::remove_file(&self.lock_path);
     }
 }

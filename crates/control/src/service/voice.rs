@@ -12,10 +12,7 @@ pub(crate) struct Voice<'a> {
 
 impl<'a> Voice<'a> {
     pub(crate) fn new(sink: Sink<'a>) -> Self {
-        Self {
-            sink,
-            gone: false,
-        }
+        Self { sink, gone: false }
     }
 
     fn say(&mut self, response: Response) {
