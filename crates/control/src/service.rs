@@ -20,6 +20,7 @@ mod rules;
 mod snapshots;
 mod source;
 mod status;
+mod stored;
 mod subject;
 mod voice;
 mod walk;

@@ -6,14 +6,22 @@ use vdev::{Condition, VdevAux};
 use super::Service;
 use super::pool_facts::PoolFacts;
 use super::refusal::unreadable;
+use super::stored::Stored;
 use crate::Failure;
 use crate::message::Selection;
 use crate::property::{Access, POOL_PROPERTIES, Value};
 use crate::report::{
-    CheckpointReport, PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause,
-    VdevClass, VdevReport, VdevState,
+    PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause, VdevClass,
+    VdevReport, VdevState,
 };
 use crate::vdevs::kind_name;
+
+/// Features that OpenZFS 2.3 does not know.
+const LATER_FEATURES: [&str; 3] = [
+    "block_cloning_endian",
+    "physical_rewrite",
+    "dynamic_gang_header",
+];
 
 impl Service {
     /// The pool's properties.
@@ -47,6 +55,8 @@ impl Service {
         let config = self.pool.config();
         let text = |key: &str| config.list.str(key).map(str::to_owned);
         let features = self.pool.features();
+        let kept = Stored::new(&self.pool);
+        let (dedup, clones) = (kept.dedup(), kept.clones());
         let state = |references: Option<u64>| match references {
             None => "disabled",
             Some(0) => "enabled",
@@ -71,16 +81,22 @@ impl Service {
             expandable: 0,
             freeing: self.hidden_bytes(format::dsl::hidden::FREE),
             leaked: self.hidden_bytes(format::dsl::hidden::LEAK),
-            checkpoint: 0,
-            dedup_ratio: 100,
-            dedup_table_size: 0,
-            clone_used: 0,
-            clone_saved: 0,
-            last_scrubbed_txg: 0,
+            checkpoint: kept
+                .checkpoint()
+                .map_or(0, |checkpoint| checkpoint.consumes),
+            dedup_ratio: dedup.ratio,
+            dedup_table_size: dedup.table_size,
+            clone_used: clones.used,
+            clone_saved: clones.saved,
+            last_scrubbed_txg: kept.last_scrubbed_txg(),
             stored: self.stored_properties(),
             features: features
                 .all()
                 .into_iter()
+                .filter(|found| {
+                    // Newer than what new pools are made for: shown where they are.
+                    found.references.is_some() || !LATER_FEATURES.contains(&found.feature.name)
+                })
                 .map(|found| (found.feature.name.to_owned(), state(found.references)))
                 .collect(),
             unsupported: features
@@ -118,6 +134,7 @@ impl Service {
     pub(super) fn status(&self) -> Result<PoolStatus, Failure> {
         let status = self.pool.status().map_err(unreadable)?;
         let scan = status.scan.as_ref().and_then(scan_report);
+        let kept = Stored::new(&self.pool);
         Ok(PoolStatus {
             name: status.name.clone(),
             guid: status.guid.0,
@@ -126,9 +143,9 @@ impl Service {
             state: pool_state(&status),
             note: self.note(),
             scan,
-            removal: None,
+            removal: kept.removal(),
             expansion: None,
-            checkpoint: None::<CheckpointReport>,
+            checkpoint: kept.checkpoint(),
             vdevs: self.vdev_reports(&status),
             error_count: status.unreadable_blocks,
             error_files: Vec::new(),
