@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use dmu::Tx;
+use dsl::DatasetFeature;
 use format::sa::Attribute;
 
 use crate::core::{Core, Plan};
@@ -104,6 +105,34 @@ impl Core {
                 subdirectories,
             },
         )
+    }
+
+    /// Adds a name to the table of a directory.
+    pub(crate) fn add_name(
+        &self,
+        tx: &Tx,
+        directory: &Znode,
+        name: &[u8],
+        value: u64,
+    ) -> Result<()> {
+        if name.len() > format::zap::NAME_MAX {
+            self.note_feature(DatasetFeature::LongName);
+        }
+        Ok(self.entries(directory)?.add(tx, name, value)?)
+    }
+
+    /// Creates the object of a new file; it has no name yet.
+    pub(crate) fn create_file(&self, tx: &Tx, new: &NewFile<'_>) -> Result<Arc<Znode>> {
+        if new.slots > 1 {
+            self.note_feature(DatasetFeature::LargeDnode);
+        }
+        self.store.create(tx, new)
+    }
+
+    fn note_feature(&self, feature: DatasetFeature) {
+        if let Some(space) = self.space() {
+            space.note_feature(feature);
+        }
     }
 
     /// The stored value of an entry.
@@ -249,8 +278,7 @@ impl Core {
         if state.links >= LINKS_MAX {
             return Err(PosixError::TooManyLinks);
         }
-        self.entries(&parent)?
-            .add(&tx, name, self.pack(object, state.file_type()))?;
+        self.add_name(&tx, &parent, name, self.pack(object, state.file_type()))?;
         if state.links == 0 {
             self.unlinked_set()?.remove_int(&tx, object.0)?;
             state.unnamed = false;
@@ -392,7 +420,7 @@ impl Core {
             node.file_type,
             FileType::BlockDevice | FileType::CharacterDevice
         );
-        self.store.create(
+        self.create_file(
             tx,
             &NewFile {
                 mode: node.file_type.bits() << 12 | inherited.permissions,

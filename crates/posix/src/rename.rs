@@ -289,7 +289,7 @@ impl Core {
             }
             self.entries(&source.directory)?
                 .remove(tx, source.stored())?;
-            entries.add(tx, target.name, value)?;
+            self.add_name(tx, &target.directory, target.name, value)?;
         }
         let replaced_directory = match replaced {
             Some(replaced) if replaced.state.read().is_directory() => {
@@ -369,7 +369,7 @@ impl Core {
 
     /// Leaves a character device 0:0 where a file was: an overlay takes it for "removed".
     fn leave_whiteout(&self, tx: &Tx, who: &Credentials, source: &End<'_>) -> Result<()> {
-        let whiteout = self.store.create(
+        let whiteout = self.create_file(
             tx,
             &NewFile {
                 mode: FileType::CharacterDevice.bits() << 12,

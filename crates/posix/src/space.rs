@@ -1,6 +1,7 @@
 //! What a file system must know about the space of its dataset.
 
 use dmu::Admission;
+use dsl::DatasetFeature;
 
 /// Space as the dataset sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,4 +16,10 @@ pub struct SpaceNumbers {
 pub trait Space: Admission {
     /// The numbers now.
     fn numbers(&self) -> SpaceNumbers;
+
+    /// Something is about to be stored that older software does not read: the dataset counts
+    /// among the users of a feature from the txg that is open now.
+    fn note_feature(&self, feature: DatasetFeature) {
+        let _ = feature;
+    }
 }

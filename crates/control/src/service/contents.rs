@@ -6,7 +6,7 @@ use base::ObjectId;
 use base::clock::{Clock, SystemClock};
 use dmu::{Admission, AllocateObject, CreateZap, ObjectSet, Refusal, Tx, Zap};
 use dsl::tasks::Populate;
-use dsl::{Dataset, SpaceClass};
+use dsl::{Dataset, DatasetFeature, SpaceClass};
 use format::ObjectType;
 use posix::{
     AccessTime, AclKind, CaseSensitivity, DatasetProperties, Space, SpaceNumbers, XattrStore,
@@ -128,6 +128,10 @@ impl Space for HeadSpace {
             referenced: self.head.phys().map_or(0, |phys| phys.referenced_bytes),
             available: self.head.available(SpaceClass::Normal).unwrap_or(0),
         }
+    }
+
+    fn note_feature(&self, feature: DatasetFeature) {
+        self.head.note_feature(feature);
     }
 }
 

@@ -287,7 +287,7 @@ impl Core {
             now: self.now(),
             slots: self.properties().dnode_slots,
         };
-        let znode = self.store.create(tx, &new)?;
+        let znode = self.create_file(tx, &new)?;
         self.table.insert(Arc::clone(&znode));
         Ok(znode)
     }
