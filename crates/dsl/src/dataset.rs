@@ -229,11 +229,25 @@ impl Dataset {
     ) -> Arc<ObjectSet> {
         let mut current = self.object_set.lock();
         let entered = Arc::clone(current.get_or_insert(opened));
-        drop(current);
         if writable {
+            // Under the lock: nobody gets an object set to write to that sync does not know.
             self.dsl.heads.lock().insert(self.id(), Arc::clone(self));
         }
         entered
+    }
+
+    /// Closes the object set when it is clean and nobody else uses it. `txg` has synced.
+    pub(crate) fn close_if_idle(&self, txg: Txg) {
+        let mut current = self.object_set.lock();
+        if let Some(open) = &*current {
+            let dirty = (1..Txg::SLOTS as u64).any(|ahead| open.is_dirty(Txg(txg.0 + ahead)));
+            // Others get theirs under the lock that is held here.
+            if dirty || Arc::strong_count(open) > 1 {
+                return;
+            }
+        }
+        *current = None;
+        self.dsl.heads.lock().remove(&self.id());
     }
 
     /// The object set, if it is open.

@@ -28,7 +28,7 @@ use crate::task::TaskQueue;
 
 static DIRECTORIES: LockClass = LockClass::new("dsl.directories", rank::DSL + 20);
 static DATASETS: LockClass = LockClass::new("dsl.datasets", rank::DSL + 21);
-static HEADS: LockClass = LockClass::new("dsl.heads", rank::DSL + 22);
+static HEADS: LockClass = LockClass::new("dsl.heads", rank::DSL + 26);
 static ROOT_NAME: LockClass = LockClass::new("dsl.root_name", rank::DSL + 40);
 pub(crate) static MOS_CHARGE: LockClass = LockClass::new("dsl.mos_charge", rank::LAST + 1);
 

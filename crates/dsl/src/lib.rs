@@ -4,6 +4,7 @@
 //! are tasks that run in syncing context, many to a txg. Called by `pool`, which supplies
 //! [`Services`], and by whoever lists or opens datasets. Must not know files, devices or commands.
 
+mod admission;
 mod bpobj;
 mod dataset;
 mod deadlist;
@@ -24,6 +25,7 @@ mod sync;
 mod task;
 pub mod tasks;
 
+pub use admission::HeadAdmission;
 pub use bpobj::Bpobj;
 pub use dataset::{Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold};
 pub use deadlist::Deadlist;

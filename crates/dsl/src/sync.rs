@@ -135,21 +135,10 @@ impl Dsl {
         self.mos.set.synced(txg);
         let heads: Vec<_> = self.heads.lock().values().cloned().collect();
         for head in heads {
-            let Some(object_set) = head.open_object_set() else {
-                self.heads.lock().remove(&head.id());
-                continue;
-            };
-            object_set.synced(txg);
-            let dirty = (1..Txg::SLOTS as u64).any(|ahead| object_set.is_dirty(Txg(txg.0 + ahead)));
-            // The table, this loop, and the dataset itself hold one each.
-            if !dirty && Arc::strong_count(&head) == 2 && Arc::strong_count(&object_set) == 2 {
-                let mut heads = self.heads.lock();
-                if Arc::strong_count(&head) == 2 {
-                    heads.remove(&head.id());
-                    drop(object_set);
-                    head.close_object_set();
-                }
+            if let Some(object_set) = head.open_object_set() {
+                object_set.synced(txg);
             }
+            head.close_if_idle(txg);
         }
     }
 }

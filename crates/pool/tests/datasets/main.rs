@@ -1,0 +1,317 @@
+//! Datasets on a real pool: after every kind of change, zdb finds nothing wrong.
+
+use std::sync::Arc;
+
+use base::ObjectId;
+use base::clock::SystemClock;
+use dsl::tasks::{
+    Clone, CreateBookmark, CreateDataset, DestroyHead, DestroySnapshots, Hold, Populate, Promote,
+    Release, Rename, Rollback, Snapshot,
+};
+use dsl::{PropertyChange, PropertyValue, SetProperties};
+use format::ObjectSetKind;
+use millpond_pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
+use posix::{
+    Credentials, DatasetProperties, FileSystem, FileType, MountOptions, NewFileSystem, NewNode,
+    OpenOptions, Source, WriteOptions,
+};
+use tempfile::TempDir;
+
+fn populate() -> Populate {
+    Box::new(|objects, tx| {
+        posix::create_file_system(tx, objects, &SystemClock, &NewFileSystem::default())
+            .map(drop)
+            .map_err(|error| error.to_string())
+    })
+}
+
+fn create(path: &str) -> CreateDataset {
+    CreateDataset {
+        path: path.to_owned(),
+        kind: ObjectSetKind::FileSystem,
+        properties: Vec::new(),
+        case_insensitive: false,
+        populate: Some(populate()),
+    }
+}
+
+fn snapshot(names: &[&str]) -> Snapshot {
+    Snapshot {
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        properties: Vec::new(),
+    }
+}
+
+fn destroy(name: &str) -> DestroySnapshots {
+    DestroySnapshots {
+        names: vec![name.to_owned()],
+        defer: false,
+    }
+}
+
+/// The space of a head, as files see it.
+struct Room(Arc<dsl::HeadAdmission>);
+
+impl dmu::Admission for Room {
+    fn admit(&self, dirty_bytes: u64, net_free: bool) -> Result<(), dmu::Refusal> {
+        self.0.admit(dirty_bytes, net_free)
+    }
+}
+
+impl posix::Space for Room {
+    fn numbers(&self) -> posix::SpaceNumbers {
+        let space = self.0.head().space().unwrap();
+        posix::SpaceNumbers {
+            referenced: space.referenced,
+            available: space.available,
+        }
+    }
+}
+
+/// A pool on a file, and the zdb that judges it.
+struct Bench {
+    folder: TempDir,
+    pool: Option<Arc<Pool>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("tank.img");
+        std::fs::File::create(&image)
+            .unwrap()
+            .set_len(256 << 20)
+            .unwrap();
+        let vdev = NewVdev::Single(NewDevice::Path(image));
+        let mut options = CreateOptions::new("tank", vec![vdev]);
+        options.root.populate = Some(populate());
+        let pool = Some(Pool::create(options).unwrap());
+        Self { folder, pool }
+    }
+
+    fn pool(&self) -> &Arc<Pool> {
+        self.pool.as_ref().unwrap()
+    }
+
+    fn run<T: dsl::Task + 'static>(&self, task: T) -> T::Output {
+        self.pool().dsl().run(task).unwrap()
+    }
+
+    /// Exports the pool, lets zdb look at it, and imports it again.
+    fn check(&mut self) {
+        let pool = self.pool.take().unwrap();
+        pool.export().unwrap();
+        drop(pool);
+        if let Some(zdb) = golden::Zdb::from_environment() {
+            zdb.assert_clean(self.folder.path(), "tank");
+        }
+        let paths = vec![self.folder.path().to_owned()];
+        let options = ImportOptions::new(paths, Selection::Name("tank".to_owned()));
+        self.pool = Some(Pool::import(&options).unwrap());
+    }
+
+    /// Frees all that waits.
+    fn drain(&self) {
+        for _ in 0..200 {
+            if !self.pool().dsl().has_background_frees().unwrap() {
+                return;
+            }
+            self.pool().sync().unwrap();
+        }
+        panic!("the background frees do not end");
+    }
+
+    /// Writes some files into a head and closes it.
+    fn write(&self, path: &str, names: &[&str], size: usize, seed: u8) {
+        let dataset = self.pool().dsl().head(path).unwrap();
+        let source = Source {
+            objects: dataset.object_set().unwrap(),
+            engine: self.pool().engine().cloned(),
+            log: Some(Arc::new(posix::NoLog::new(
+                self.pool().engine().cloned().unwrap(),
+            ))),
+            space: Some(Arc::new(Room(dataset.admission().unwrap()))),
+            clock: Arc::new(SystemClock),
+            identity: 0,
+            properties: DatasetProperties::default(),
+        };
+        let files = FileSystem::mount(source, MountOptions::default()).unwrap();
+        let root = Credentials::root();
+        for name in names {
+            let found = files.lookup(&root, files.root(), name.as_bytes());
+            let options = OpenOptions {
+                write: true,
+                ..OpenOptions::default()
+            };
+            let file = match found {
+                Ok(found) => files
+                    .open(&root, ObjectId(found.object.0), options)
+                    .unwrap(),
+                Err(_) => {
+                    let node = NewNode {
+                        file_type: FileType::Regular,
+                        permissions: 0o644,
+                        umask: 0,
+                        device: (0, 0),
+                    };
+                    files
+                        .create(&root, files.root(), name.as_bytes(), &node, options)
+                        .unwrap()
+                        .0
+                }
+            };
+            // Nothing that compresses: an ordinary generator's high bytes.
+            let mut state = u64::from(seed);
+            let mut next = || {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (state >> 56) as u8
+            };
+            let data: Vec<u8> = (0..size).map(|_| next()).collect();
+            file.write(0, &data, WriteOptions::default()).unwrap();
+        }
+        files.unmount().unwrap();
+        self.pool().sync().unwrap();
+    }
+}
+
+#[test]
+fn snapshots_clones_and_their_ends() {
+    let mut bench = Bench::new();
+    bench.run(create("tank/a"));
+    bench.write("tank/a", &["x", "y"], 300_000, 3);
+    bench.run(snapshot(&["tank@one", "tank/a@one"]));
+    bench.write("tank/a", &["y", "z"], 200_000, 5);
+    bench.run(snapshot(&["tank/a@two"]));
+    bench.check();
+    let name = "tank/a#mark".to_owned();
+    bench.run(CreateBookmark {
+        name,
+        source: "tank/a@one".to_owned(),
+    });
+    let holds = vec![("tank/a@one".to_owned(), "keep".to_owned())];
+    bench.run(Hold {
+        holds: holds.clone(),
+    });
+    let origin = "tank/a@two".to_owned();
+    bench.run(Clone {
+        origin,
+        path: "tank/c".to_owned(),
+        properties: Vec::new(),
+    });
+    bench.write("tank/c", &["x", "w"], 100_000, 7);
+    bench.write("tank/a", &["x"], 100_000, 9);
+    bench.check();
+    bench.run(Release { holds });
+    bench.run(destroy("tank/a@one"));
+    bench.drain();
+    bench.check();
+    bench.run(Promote {
+        path: "tank/c".to_owned(),
+    });
+    bench.check();
+    bench.run(Rollback {
+        path: "tank/c".to_owned(),
+        snapshot: None,
+    });
+    bench.check();
+    bench.drain();
+    bench.run(DestroyHead {
+        path: "tank/a".to_owned(),
+    });
+    bench.check();
+    bench.drain();
+    bench.run(destroy("tank/c@two"));
+    bench.run(DestroyHead {
+        path: "tank/c".to_owned(),
+    });
+    bench.drain();
+    bench.check();
+}
+
+#[test]
+fn a_clone_is_destroyed_by_its_livelist() {
+    let mut bench = Bench::new();
+    bench.run(create("tank/a"));
+    bench.write("tank/a", &["x", "y", "z"], 600_000, 3);
+    bench.run(snapshot(&["tank/a@one"]));
+    let origin = "tank/a@one".to_owned();
+    bench.run(Clone {
+        origin,
+        path: "tank/c".to_owned(),
+        properties: Vec::new(),
+    });
+    bench.write("tank/c", &["x"], 40_000, 7);
+    bench.write("tank/c", &["x", "w"], 30_000, 8);
+    let livelist = bench
+        .pool()
+        .dsl()
+        .directory("tank/c")
+        .unwrap()
+        .livelist()
+        .unwrap();
+    assert!(
+        livelist.is_some()
+            || !bench
+                .pool()
+                .features()
+                .is_enabled(&format::features::LIVELIST)
+    );
+    bench.check();
+    bench.run(DestroyHead {
+        path: "tank/c".to_owned(),
+    });
+    bench.check();
+    bench.drain();
+    bench.check();
+}
+
+#[test]
+fn properties_and_names() {
+    let mut bench = Bench::new();
+    bench.run(create("tank/a"));
+    bench.run(create("tank/a/b"));
+    let mut changes = Vec::new();
+    for (name, value) in [
+        ("quota", 64 << 20),
+        ("reservation", 8 << 20),
+        ("refreservation", 1 << 20),
+    ] {
+        changes.push((
+            name.to_owned(),
+            PropertyChange::Set(PropertyValue::Number(value)),
+        ));
+    }
+    let text = PropertyValue::Text("some text".to_owned());
+    changes.push(("user:note".to_owned(), PropertyChange::Set(text)));
+    const ZSTD: u64 = 16;
+    changes.push((
+        "compression".to_owned(),
+        PropertyChange::Set(PropertyValue::Number(ZSTD)),
+    ));
+    bench.run(SetProperties {
+        name: "tank/a".to_owned(),
+        changes,
+    });
+    bench.write("tank/a", &["x"], 500_000, 2);
+    bench.write("tank/a/b", &["x"], 500_000, 1);
+    bench.run(snapshot(&["tank/a@s", "tank/a/b@s"]));
+    bench.write("tank/a/b", &["x"], 500_000, 0);
+    bench.check();
+    bench.run(Rename {
+        from: "tank/a/b".to_owned(),
+        to: "tank/z".to_owned(),
+    });
+    bench.check();
+    let space = bench.pool().dsl().head("tank/a").unwrap().space().unwrap();
+    assert!(space.available < 64 << 20);
+    let found = bench
+        .pool()
+        .dsl()
+        .head("tank/z")
+        .unwrap()
+        .property("compression", true)
+        .unwrap();
+    assert_eq!(found, None);
+}
