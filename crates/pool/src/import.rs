@@ -30,6 +30,7 @@ use crate::load::{LoadOptions, Loaded, load};
 use crate::obstacles::{Inspection, unreplayed_log};
 use crate::open_space::{self, OpenedSpace};
 use crate::pool::{Pool, Rewound, Writer};
+use crate::savings;
 use crate::services::PoolServices;
 use crate::sync::{LastSynced, Syncer};
 
@@ -331,7 +332,7 @@ fn open(
     });
     let parts = assemble(loaded, space, engine, name, options)?;
     if writable {
-        refuse(unreplayed_log(&parts.dsl)?)?;
+        refuse(unreplayed_log(&parts.dsl, &parts.loaded.pipeline)?)?;
     }
     start(parts, rewound, options)
 }
@@ -397,6 +398,7 @@ fn assemble(
         frees: Arc::new(Frees::new(Arc::clone(&loaded.pipeline), logged)),
         limits,
     });
+    note_kept(&services, &listed_frees(&services)?);
     let dsl = Dsl::open(OpenDsl {
         mos: loaded.mos,
         services: Arc::clone(&services) as Arc<dyn Services>,
@@ -417,6 +419,29 @@ fn assemble(
         allocator,
         engine,
     })
+}
+
+/// The list of frees that were deferred to the next txg.
+fn listed_frees(services: &Arc<PoolServices>) -> Result<Option<Bpobj>> {
+    let mos = Mos::new(
+        Arc::clone(&services.mos),
+        Arc::clone(services) as Arc<dyn Services>,
+    );
+    let id = services
+        .directory
+        .lookup(directory::SYNC_BPLIST.as_bytes())?;
+    Ok(id.map(|id| Bpobj::open(&mos, ObjectId(id))).transpose()?)
+}
+
+/// Tells the limits of space that is neither free nor anybody's. Figures that cannot be read are
+/// left out: they only make the shown space a little larger.
+fn note_kept(services: &PoolServices, deferred: &Option<Bpobj>) {
+    let limits = &services.limits;
+    if let Some(Ok(sizes)) = deferred.as_ref().map(Bpobj::sizes) {
+        limits.set_listed(u64::try_from(sizes.used).unwrap_or(0));
+    }
+    let config = services.config.get();
+    let _ = savings::load(&services.mos, &services.directory, &config.root, limits);
 }
 
 /// Makes the pool of its parts, and starts writing it when it is writable.
@@ -450,13 +475,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         return Ok(None);
     };
     let services = &parts.services;
-    let mos = Mos::new(
-        Arc::clone(&services.mos),
-        Arc::clone(services) as Arc<dyn Services>,
-    );
-    let deferred = services
-        .directory
-        .lookup(directory::SYNC_BPLIST.as_bytes())?
+    let deferred = listed_frees(services)?
         .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
     let features = &services.features;
     let rules = WriteRules::meta(
@@ -476,7 +495,8 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         maps: Arc::clone(&space.maps),
         allocator: Arc::clone(allocator),
         frees: Arc::clone(&services.frees),
-        deferred: Bpobj::open(&mos, ObjectId(deferred))?,
+        deferred,
+        limits: Arc::clone(&services.limits),
         vdevs: Arc::clone(&parts.loaded.vdevs),
         workers: SyncWorkers::per_core(),
         config: Arc::clone(&services.config),

@@ -24,6 +24,7 @@ mod obstacles;
 mod open_space;
 mod pool;
 mod properties;
+mod savings;
 mod scan;
 mod services;
 mod space_store;

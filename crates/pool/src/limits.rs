@@ -1,5 +1,6 @@
 //! How much space datasets may use: the pool's space less what is kept back.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dsl::SpaceClass;
@@ -27,6 +28,8 @@ pub struct SpaceFigures {
     pub slop: u64,
     /// Freed bytes that may not be used again yet.
     pub deferred: u64,
+    /// Bytes that a checkpoint keeps.
+    pub checkpoint: u64,
     /// How fragmented free space is, in percent; `None` when nothing tells.
     pub fragmentation: Option<u8>,
 }
@@ -43,6 +46,12 @@ impl SpaceFigures {
 #[derive(Default)]
 pub(crate) struct Limits {
     space: OnceLock<Arc<PoolSpace>>,
+    /// Bytes on the list of deferred frees.
+    listed: AtomicU64,
+    /// Bytes that a checkpoint keeps.
+    checkpoint: AtomicU64,
+    /// Bytes that dedup and clones save.
+    saved: AtomicU64,
 }
 
 impl Limits {
@@ -50,6 +59,21 @@ impl Limits {
     pub(crate) fn set(&self, space: Arc<PoolSpace>) {
         // There is only one caller.
         let _ = self.space.set(space);
+    }
+
+    /// Says how many bytes are on the list of deferred frees.
+    pub(crate) fn set_listed(&self, bytes: u64) {
+        self.listed.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Says how many bytes a checkpoint keeps.
+    pub(crate) fn set_checkpoint(&self, bytes: u64) {
+        self.checkpoint.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Says how many bytes dedup and clones save.
+    pub(crate) fn set_saved(&self, bytes: u64) {
+        self.saved.store(bytes, Ordering::Relaxed);
     }
 
     /// The pool's space as of now; nothing where the maps are not open.
@@ -75,9 +99,10 @@ impl Limits {
         SpaceFigures {
             size: counted.clone().map(capacity).sum(),
             allocated: counted.map(|vdev| vdev.allocated_bytes()).sum(),
-            data_space: raw + extra,
+            data_space: raw + extra + self.saved.load(Ordering::Relaxed),
+            checkpoint: self.checkpoint.load(Ordering::Relaxed),
             slop: slop(raw, log),
-            deferred: space.deferred_bytes(ClassKind::Normal),
+            deferred: space.deferred_bytes(ClassKind::Normal) + self.listed.load(Ordering::Relaxed),
             fragmentation: fragmentation(&vdevs),
         }
     }
@@ -93,6 +118,7 @@ impl Limits {
         };
         figures
             .data_space
+            .saturating_sub(figures.checkpoint)
             .saturating_sub(figures.deferred)
             .saturating_sub(kept)
     }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use base::{ObjectSetId, Txg};
 use dmu::{ObjectSet, Zap};
 use dsl::Dsl;
 use format::Uberblock;
 use format::config::{directory, keys};
+use format::intent_log::LogHeader;
 use format::uberblock::VERSION_FEATURES;
+use pipeline::{Attempt, AttemptFailure, Bookmark, Pipeline, ReadError, ReadRequest};
 use space::ClassKind;
 use vdev::VdevTree;
 
@@ -119,19 +122,51 @@ impl Inspection<'_> {
     }
 }
 
-/// The first dataset whose intent log was not replayed.
-pub(crate) fn unreplayed_log(dsl: &Arc<Dsl>) -> Result<Option<WriteObstacle>> {
+/// The first dataset whose intent log holds records that were not replayed.
+pub(crate) fn unreplayed_log(dsl: &Arc<Dsl>, pipeline: &Pipeline) -> Result<Option<WriteObstacle>> {
     let root = dsl.root_directory()?;
+    let mut found = None;
     for head in dsl.heads_under(&root)? {
         if head.phys()?.block_pointer.is_hole() {
             continue;
         }
-        let object_set = head.object_set()?;
-        if !object_set.intent_log_header().log.is_hole() {
+        let header = head.object_set()?.intent_log_header();
+        if holds_records(&header, pipeline, ObjectSetId(head.id().0)) {
             let dataset = head.name()?;
-            return Ok(Some(WriteObstacle::IntentLog { dataset }));
+            found = Some(WriteObstacle::IntentLog { dataset });
+            break;
         }
     }
     dsl.close();
-    Ok(None)
+    Ok(found)
+}
+
+/// Whether a log has something to be replayed. A file system that was unmounted keeps one block
+/// at the end of its log that was never written: that is an empty log, and stays as it is.
+fn holds_records(header: &LogHeader, pipeline: &Pipeline, set: ObjectSetId) -> bool {
+    if header.log.is_hole() {
+        return false;
+    }
+    if header.flags & LogHeader::FLAG_REPLAY_NEEDED != 0 {
+        return true;
+    }
+    if header.claim_txg != Txg(0) {
+        return false;
+    }
+    let bookmark = Bookmark {
+        level: -2,
+        ..Bookmark::root(set)
+    };
+    let request = ReadRequest::new(bookmark).uncached().speculative();
+    match pipeline.read(&header.log, &request) {
+        Ok(_) => true,
+        Err(ReadError::Unreadable(unreadable)) => {
+            // Bytes that are not a log block mean that none was written there; anything else
+            // means that we cannot know.
+            let unwritten =
+                |attempt: &Attempt| matches!(attempt.failure, AttemptFailure::Checksum(_));
+            !unreadable.attempts.iter().any(unwritten)
+        }
+        Err(_) => true,
+    }
 }

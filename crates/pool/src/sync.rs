@@ -10,6 +10,7 @@ use crate::config_state::ConfigState;
 use crate::duties::Duties;
 use crate::error::{PoolError, Result};
 use crate::frees::Frees;
+use crate::limits::Limits;
 use crate::space_store::MosSpaceStore;
 use crate::uberblock::Commit;
 use base::Txg;
@@ -42,6 +43,7 @@ pub(crate) struct Syncer {
     pub(crate) frees: Arc<Frees>,
     /// The list of deferred frees.
     pub(crate) deferred: Bpobj,
+    pub(crate) limits: Arc<Limits>,
     pub(crate) vdevs: Arc<VdevTree>,
     pub(crate) workers: SyncWorkers,
     pub(crate) config: Arc<ConfigState>,
@@ -97,6 +99,8 @@ impl Syncer {
         }
         self.space.finish(txg)?;
         self.dsl.finish(txg);
+        let listed = self.deferred.sizes()?.used;
+        self.limits.set_listed(u64::try_from(listed).unwrap_or(0));
         Ok(())
     }
 

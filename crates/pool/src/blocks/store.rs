@@ -4,9 +4,9 @@ use base::VdevId;
 use base::lock::{LockClass, RwLock, rank};
 use dmu::{BlockError, BlockStore, Place};
 use format::BlockPointer;
-use pipeline::{Bookmark, Pipeline, ReadRequest};
+use pipeline::{Bookmark, Pipeline, Prefetcher, ReadRequest};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use sys::Buffer;
 
 static RATIOS: LockClass = LockClass::new("pool.deflate_ratios", rank::PIPELINE - 10);
@@ -14,12 +14,19 @@ static RATIOS: LockClass = LockClass::new("pool.deflate_ratios", rank::PIPELINE 
 /// The deflate ratio of a single disk, file or mirror: a sector is charged as a sector.
 const RATIO_PLAIN: u64 = 512;
 
+/// Threads that read ahead.
+const PREFETCH_THREADS: usize = 4;
+/// Bytes that may be on their way on account of reading ahead.
+const PREFETCH_BYTES: u64 = 32 << 20;
+
 /// Reads through the pool's pipeline.
 pub(crate) struct PipelineStore {
     pipeline: Arc<Pipeline>,
     /// By top-level vdev, where it is not [`RATIO_PLAIN`]; none at all in pools that do not deflate.
     ratios: RwLock<BTreeMap<VdevId, u64>>,
     deflates: bool,
+    /// Its threads start with the first wish.
+    prefetcher: OnceLock<Prefetcher>,
 }
 
 impl PipelineStore {
@@ -30,6 +37,7 @@ impl PipelineStore {
             pipeline,
             ratios: RwLock::new(&RATIOS, BTreeMap::new()),
             deflates,
+            prefetcher: OnceLock::new(),
         }
     }
 
@@ -82,7 +90,13 @@ impl BlockStore for PipelineStore {
             .map_err(BlockError::new)
     }
 
-    fn prefetch(&self, _pointer: &BlockPointer, _place: Place) {}
+    fn prefetch(&self, pointer: &BlockPointer, place: Place) {
+        let start =
+            || Prefetcher::new(Arc::clone(&self.pipeline), PREFETCH_THREADS, PREFETCH_BYTES);
+        self.prefetcher
+            .get_or_init(start)
+            .prefetch(pointer, bookmark(place));
+    }
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         self.charge(pointer)

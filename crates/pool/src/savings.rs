@@ -1,0 +1,83 @@
+//! Space that is kept or saved by what we only read: checkpoints, dedup tables, cloned blocks.
+
+use base::{ByteOrder, ObjectId};
+use dmu::{ObjectSet, Zap};
+use format::config::{directory, keys, vdev_zap};
+use format::record::get_at;
+use format::space_map::SpaceMapPhys;
+
+use crate::config::VdevConfig;
+use crate::error::Result;
+use crate::limits::Limits;
+
+/// Where a clone table's bonus says how many bytes clones save.
+const CLONES_SAVED: usize = 48;
+/// Words of one bucket of dedup statistics: blocks, three sizes, and the same as referenced.
+const BUCKET: usize = 8;
+const BUCKET_SIZE: usize = 3;
+const BUCKET_REFERENCED: usize = 7;
+
+/// Tells the limits of what is kept and saved.
+pub(crate) fn load(
+    mos: &ObjectSet,
+    root: &Zap,
+    config: &VdevConfig,
+    limits: &Limits,
+) -> Result<()> {
+    limits.set_checkpoint(checkpoint(mos, config)?);
+    limits.set_saved(saved(mos, root)?);
+    Ok(())
+}
+
+/// Bytes freed since the checkpoint that still belong to it.
+fn checkpoint(mos: &ObjectSet, config: &VdevConfig) -> Result<u64> {
+    let mut sum = 0_u64;
+    for top in &config.children {
+        let Some(zap) = top.object(keys::VDEV_ZAP_TOP) else {
+            continue;
+        };
+        let zap = Zap::open(&mos.object(zap)?)?;
+        let map = zap.lookup(vdev_zap::CHECKPOINT_SPACE_MAP.as_bytes())?;
+        if let Some(id) = map.filter(|id| *id != 0) {
+            let header = mos
+                .object(ObjectId(id))?
+                .with_bonus(|bonus| SpaceMapPhys::decode_padded(bonus, ByteOrder::NATIVE));
+            sum = sum.saturating_add(header.allocated.unsigned_abs());
+        }
+    }
+    Ok(sum)
+}
+
+fn saved(mos: &ObjectSet, root: &Zap) -> Result<u64> {
+    let mut sum = 0_u64;
+    for entry in root.entries()? {
+        let Ok(name) = std::str::from_utf8(&entry.name) else {
+            continue;
+        };
+        if name == directory::DEDUP_STATISTICS {
+            sum = sum.saturating_add(dedup_saved(mos, ObjectId(entry.value))?);
+        } else if name.starts_with(directory::BLOCK_REFERENCE_PREFIX) {
+            let table = mos.object(ObjectId(entry.value))?;
+            sum = sum.saturating_add(
+                table.with_bonus(|bonus| get_at(bonus, CLONES_SAVED, ByteOrder::NATIVE)),
+            );
+        }
+    }
+    Ok(sum)
+}
+
+fn dedup_saved(mos: &ObjectSet, id: ObjectId) -> Result<u64> {
+    let zap = Zap::open(&mos.object(id)?)?;
+    let mut sum = 0_u64;
+    for entry in zap.entries()? {
+        let Some(value) = zap.lookup_value(&entry.name)? else {
+            continue;
+        };
+        let bytes = value.stored();
+        for bucket in bytes.chunks_exact(8 * BUCKET) {
+            let word = |index: usize| get_at::<u64>(bucket, 8 * index, ByteOrder::Big);
+            sum = sum.saturating_add(word(BUCKET_REFERENCED).saturating_sub(word(BUCKET_SIZE)));
+        }
+    }
+    Ok(sum)
+}
