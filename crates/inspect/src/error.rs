@@ -98,6 +98,40 @@ pub enum InspectError {
         /// What is wrong.
         problem: &'static str,
     },
+    /// The path leads into another pool than the one on the images.
+    #[error(
+        "there is no pool '{wanted}' here, it is '{pool}': say {pool}/..., or /PATH in its root dataset"
+    )]
+    OtherPool {
+        /// The pool on the images.
+        pool: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// Features that nothing here knows are active.
+    #[error("pool '{pool}' uses features that are not known here: {features}")]
+    UnknownFeatures {
+        /// The pool.
+        pool: String,
+        /// Their names.
+        features: String,
+    },
+    /// A file operation failed.
+    #[error("{path}: {source}")]
+    Files {
+        /// The path, with its dataset.
+        path: String,
+        /// Why.
+        source: posix::PosixError,
+    },
+    /// What is to be written cannot be.
+    #[error("{}: {source}", path.display())]
+    Destination {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The output is closed.
     #[error("output: {0}")]
     Output(#[source] std::io::Error),

@@ -1,8 +1,13 @@
 //! Reading pools without trusting them: ls, cat, cp, tree, inspect.
 
+mod cat;
+mod contents;
 mod error;
+mod list;
 mod log;
+mod place;
 mod print;
+mod problems;
 #[allow(
     dead_code,
     unused_imports,
@@ -10,7 +15,15 @@ mod print;
 )]
 mod raw;
 mod run;
+mod source;
+mod target;
+mod tree;
 mod verify;
+mod view;
 
+pub use cat::cat;
 pub use error::InspectError;
+pub use list::{ListOptions, ls};
+pub use problems::Problems;
 pub use run::run;
+pub use tree::{TreeOptions, tree};

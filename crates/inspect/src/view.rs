@@ -1,0 +1,241 @@
+//! One dataset, mounted for reading past damage.
+
+use std::sync::Arc;
+
+use base::ObjectId;
+use base::clock::SystemClock;
+use dmu::{ObjectSet, OpenObjectSet};
+use format::ObjectSetKind;
+use pipeline::Pipeline;
+use posix::{
+    AclKind, Attributes, Credentials, DatasetProperties, FileSystem, FileType, MountOptions,
+    PosixError, Visit,
+};
+
+use crate::error::{InspectError, Result};
+use crate::problems::Problems;
+use crate::raw::{DatasetEntry, RawObjectSet, ZapKey};
+use crate::source::Store;
+
+/// Clean objects that stay in core.
+const OBJECTS_MAX: usize = 4096;
+/// Files that stay in core.
+const FILES_MAX: usize = 4096;
+/// As many links as Linux follows.
+const LINKS_MAX: usize = 40;
+/// The bits of a directory entry that name the object.
+const ENTRY_OBJECT: u64 = (1 << 48) - 1;
+
+/// A mounted dataset.
+pub(crate) struct View {
+    pub(crate) name: String,
+    pub(crate) files: Arc<FileSystem>,
+    pub(crate) raw: RawObjectSet,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    pub(crate) name: Vec<u8>,
+    pub(crate) object: ObjectId,
+}
+
+/// What resolving a path does with a link at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastLink {
+    Follow,
+    Keep,
+}
+
+impl View {
+    pub(crate) fn open(
+        pipeline: &Arc<Pipeline>,
+        store: Arc<Store>,
+        dataset: &DatasetEntry,
+    ) -> Result<Self> {
+        let root = &dataset.phys.block_pointer;
+        let unsuitable = |problem| InspectError::WrongKind {
+            path: dataset.name.clone(),
+            problem,
+        };
+        if root.is_hole() {
+            return Err(unsuitable("it is empty"));
+        }
+        if root.is_encrypted() {
+            return Err(unsuitable("it is encrypted, which is not supported yet"));
+        }
+        let id = base::ObjectSetId(dataset.id.0);
+        let raw = RawObjectSet::open(pipeline, id, *root)?;
+        match raw.phys.kind {
+            ObjectSetKind::FileSystem => {}
+            ObjectSetKind::Volume => return Err(unsuitable("it is a volume and has no files")),
+            _ => return Err(unsuitable("it is not a file system")),
+        }
+        let open = OpenObjectSet {
+            store,
+            id,
+            writable: false,
+            objects_max: OBJECTS_MAX,
+        };
+        let failed = |source| InspectError::Files {
+            path: dataset.name.clone(),
+            source,
+        };
+        let objects = ObjectSet::open(open, root).map_err(|error| failed(error.into()))?;
+        let source = posix::Source {
+            objects,
+            engine: None,
+            log: None,
+            space: None,
+            clock: Arc::new(SystemClock),
+            identity: dataset.phys.guid.0,
+            // Everything that is there is shown, whatever the dataset's properties say now.
+            properties: DatasetProperties {
+                acl: AclKind::Posix,
+                long_names: true,
+                read_only: true,
+                ..DatasetProperties::default()
+            },
+        };
+        let options = MountOptions {
+            read_only: true,
+            znodes_max: FILES_MAX,
+            ..MountOptions::default()
+        };
+        let files = FileSystem::mount(source, options).map_err(failed)?;
+        Ok(Self {
+            name: dataset.name.clone(),
+            files,
+            raw,
+        })
+    }
+
+    /// The path of something in this dataset, for people.
+    pub(crate) fn path(&self, below: &[u8]) -> String {
+        let below = String::from_utf8_lossy(below);
+        let below = below.trim_start_matches('/');
+        if below.is_empty() {
+            return self.name.clone();
+        }
+        format!("{}/{below}", self.name)
+    }
+
+    /// Whether changes wait in the dataset's intent log, which is not replayed here.
+    pub(crate) fn has_log(&self) -> bool {
+        !self.raw.phys.log_header.log.is_hole()
+    }
+
+    pub(crate) fn attributes(&self, object: ObjectId) -> posix::Result<Attributes> {
+        self.files.getattr(object)
+    }
+
+    /// The entries of a directory, sorted, without `.` and `..`. Where the table is damaged, what
+    /// can be read of it; the damage goes to `problems`.
+    pub(crate) fn entries(
+        &self,
+        directory: ObjectId,
+        path: &[u8],
+        problems: &mut Problems,
+    ) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let listed = self
+            .files
+            .readdir(&Credentials::root(), directory, 0, &mut |entry| {
+                entries.push(Entry {
+                    name: entry.name.to_vec(),
+                    object: entry.object,
+                });
+                Visit::Continue
+            });
+        if let Err(error) = listed {
+            problems.note(
+                self.path(path),
+                format_args!("the directory is damaged: {error}"),
+            );
+            entries = self.remaining_entries(directory);
+        }
+        entries.retain(|entry| {
+            if entry.name == b"." || entry.name == b".." {
+                return false;
+            }
+            let sane = !entry.name.is_empty() && !entry.name.iter().any(|c| matches!(c, 0 | b'/'));
+            if !sane {
+                problems.note(self.path(path), "an entry has an impossible name");
+            }
+            sane
+        });
+        entries.sort();
+        entries
+    }
+
+    /// The entries of a damaged directory that are still there.
+    fn remaining_entries(&self, directory: ObjectId) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        if let Ok(table) = self.raw.object(directory) {
+            table.zap_entries_past(&mut |_| {}, &mut |entry| {
+                if let (ZapKey::Name(name), Some(word)) = (entry.key, entry.value.as_word()) {
+                    let object = ObjectId(word & ENTRY_OBJECT);
+                    entries.push(Entry { name, object });
+                }
+            });
+        }
+        entries
+    }
+
+    /// Finds a name in a directory, in a damaged one too.
+    fn lookup(&self, directory: ObjectId, name: &[u8]) -> posix::Result<Attributes> {
+        match self.files.lookup(&Credentials::root(), directory, name) {
+            Err(PosixError::Storage(error)) => {
+                let mut remaining = self.remaining_entries(directory).into_iter();
+                match remaining.find(|entry| entry.name == name) {
+                    Some(entry) => self.attributes(entry.object),
+                    None => Err(PosixError::Storage(error)),
+                }
+            }
+            found => found,
+        }
+    }
+
+    /// The file at a path. Links are followed within the dataset, absolute ones from its root.
+    pub(crate) fn resolve(&self, path: &[&str], last: LastLink) -> Result<Attributes> {
+        let shown = || self.path(path.join("/").as_bytes());
+        let failed = |source| InspectError::Files {
+            path: shown(),
+            source,
+        };
+        let mut waiting: Vec<Vec<u8>> = path
+            .iter()
+            .rev()
+            .map(|part| part.as_bytes().to_vec())
+            .collect();
+        let mut found = self.attributes(self.files.root()).map_err(failed)?;
+        let mut links = 0;
+        while let Some(name) = waiting.pop() {
+            let from = found.object;
+            found = self.lookup(from, &name).map_err(failed)?;
+            if found.file_type != FileType::Symlink
+                || (waiting.is_empty() && last == LastLink::Keep)
+            {
+                continue;
+            }
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(InspectError::WrongKind {
+                    path: shown(),
+                    problem: "too many links",
+                });
+            }
+            let target = self.files.readlink(found.object).map_err(failed)?;
+            let start = if target.starts_with(b"/") {
+                self.files.root()
+            } else {
+                from
+            };
+            found = self.attributes(start).map_err(failed)?;
+            let parts = target.split(|byte| *byte == b'/').rev();
+            let parts = parts.filter(|part| !part.is_empty() && *part != b".");
+            waiting.extend(parts.map(<[u8]>::to_vec));
+        }
+        Ok(found)
+    }
+}
