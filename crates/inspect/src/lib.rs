@@ -2,6 +2,7 @@
 
 mod cat;
 mod contents;
+mod copy;
 mod error;
 mod list;
 mod log;
@@ -22,6 +23,7 @@ mod verify;
 mod view;
 
 pub use cat::cat;
+pub use copy::{Copied, CopyOptions, cp};
 pub use error::InspectError;
 pub use list::{ListOptions, ls};
 pub use problems::Problems;

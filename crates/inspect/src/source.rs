@@ -103,10 +103,6 @@ impl Source {
         })
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.pool.name
-    }
-
     /// Mounts a dataset.
     pub(crate) fn view(&self, dataset: &DatasetEntry) -> Result<View> {
         View::open(&self.pool.pipeline, Arc::clone(&self.store), dataset)
@@ -221,11 +217,6 @@ impl Source {
             Some(id) => self.dataset(ObjectId(id), name),
             None => Err(InspectError::NoDataset(name)),
         }
-    }
-
-    /// The root dataset's directory.
-    pub(crate) fn root_directory(&self) -> Result<ObjectId> {
-        self.root()
     }
 
     /// The directory of a dataset.

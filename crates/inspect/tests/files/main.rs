@@ -1,0 +1,306 @@
+//! What `cp -r`, `cat`, `ls` and `tree` take out of pools that OpenZFS made is what was in them.
+
+mod damage;
+mod random;
+
+use std::path::{Path, PathBuf};
+
+use golden::GoldenPool;
+use millpond_inspect::{CopyOptions, ListOptions, TreeOptions, cat, cp, ls, tree};
+
+/// Words of a command line: images, and a place in their pool.
+pub fn words(images: &[PathBuf], place: &str) -> Vec<String> {
+    let mut words: Vec<String> = images
+        .iter()
+        .map(|image| image.display().to_string())
+        .collect();
+    let last = words.last_mut().expect("an image");
+    *last = format!("{last}:{place}");
+    words
+}
+
+pub const RECURSIVE: CopyOptions = CopyOptions {
+    recursive: true,
+    force: false,
+    progress: false,
+};
+
+fn is_root() -> bool {
+    sys::user_id() == 0
+}
+
+/// Copies each dataset that has a manifest, from the given images only.
+fn compare(pool: &GoldenPool, images: &[PathBuf]) {
+    if !is_root() {
+        println!("skipped: owners and device nodes are restored by root only");
+        return;
+    }
+    let datasets = pool.lines("list.tsv");
+    for (name, wanted) in pool.manifests() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let copied = cp(&words(images, &name), &out, &RECURSIVE).unwrap();
+        let problems: Vec<String> = copied.problems.lines().collect();
+        // A file system may not keep names as long as ZFS does.
+        let (long, other): (Vec<_>, Vec<_>) = problems
+            .into_iter()
+            .partition(|line| line.contains("name too long"));
+        assert_eq!(other, Vec::<String>::new(), "{name}");
+        let mut differences = wanted.differences(&golden::describe_tree(&out));
+        differences.retain(|line| {
+            let path = line.split_once(": ").map_or(&line[..], |(path, _)| path);
+            let child = format!("{name}/{path}\t");
+            let is_mount_point = datasets.iter().any(|dataset| dataset.starts_with(&child));
+            let is_long = path.rsplit('/').next().is_some_and(|name| name.len() > 255);
+            !is_mount_point && !(is_long && !long.is_empty())
+        });
+        assert_eq!(differences, Vec::<String>::new(), "{name}");
+    }
+}
+
+fn compare_all(pool: &str) {
+    if let Some(pool) = golden::pool(pool) {
+        compare(&pool, &pool.images());
+    }
+}
+
+#[test]
+fn default() {
+    compare_all("default");
+}
+
+#[test]
+fn codecs() {
+    compare_all("codecs");
+}
+
+#[test]
+fn mirror_with_both_sides_and_with_either() {
+    if let Some(pool) = golden::pool("mirror") {
+        let images = pool.images();
+        compare(&pool, &images);
+        compare(&pool, &images[..1]);
+        compare(&pool, &images[1..]);
+    }
+}
+
+#[test]
+fn old_file_systems() {
+    compare_all("old");
+}
+
+#[test]
+fn v28() {
+    compare_all("v28");
+}
+
+#[test]
+fn nofeat() {
+    compare_all("nofeat");
+}
+
+#[test]
+fn grub2() {
+    compare_all("grub2");
+}
+
+#[test]
+fn gang() {
+    compare_all("gang");
+}
+
+#[test]
+fn checkpoint() {
+    compare_all("checkpoint");
+}
+
+#[test]
+fn streams() {
+    compare_all("streams");
+}
+
+#[test]
+fn vol() {
+    compare_all("vol");
+}
+
+#[test]
+fn classes() {
+    compare_all("classes");
+}
+
+#[test]
+fn a_folder_of_images_is_as_good_as_the_images() {
+    if let Some(pool) = golden::pool("default") {
+        let mut out = Vec::new();
+        let place = words(&[pool.folder.clone()], "");
+        let problems = ls(&place, &ListOptions::default(), &mut out).unwrap();
+        assert!(
+            problems.is_empty(),
+            "{:?}",
+            problems.lines().collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn many_datasets_are_drawn_and_some_copied() {
+    let Some(pool) = golden::pool("many") else {
+        return;
+    };
+    let images = pool.images();
+    let mut out = Vec::new();
+    let problems = tree(&words(&images, ""), &TreeOptions::default(), &mut out).unwrap();
+    assert!(
+        problems.is_empty(),
+        "{:?}",
+        problems.lines().collect::<Vec<_>>()
+    );
+    let text = String::from_utf8(out).unwrap();
+    let datasets = pool.lines("list.tsv");
+    let snapshots = datasets.iter().filter(|line| line.contains('@')).count();
+    assert_eq!(
+        text.lines().filter(|line| line.contains("── @")).count(),
+        snapshots
+    );
+    let children = text
+        .lines()
+        .filter(|line| line.ends_with(" (dataset)"))
+        .count();
+    assert_eq!(children + 1 + snapshots, datasets.len());
+    for line in datasets.iter().step_by(datasets.len() / 5) {
+        let name = line.split('\t').next().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let copied = cp(
+            &words(&images, name),
+            &folder.path().join("out"),
+            &RECURSIVE,
+        )
+        .unwrap();
+        assert!(copied.problems.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn kinds_of_vdevs_and_encryption_are_refused_by_name() {
+    for (name, place, wanted) in [
+        ("raidz1", "", "type 'raidz'"),
+        ("draid", "", "type 'draid'"),
+        ("removed", "", "type 'indirect'"),
+        ("enc", "genc/hex", "encrypted"),
+        ("vol", "gvol/nosuch", "no such file"),
+        ("vol", "gvol/v", "volume"),
+        ("default", "nopool/x", "say gdefault/..."),
+        ("default", "gdefault@nosuch", "gdefault@nosuch"),
+        ("default", "/no/such/file", "no such file"),
+    ] {
+        let Some(pool) = golden::pool(name) else {
+            continue;
+        };
+        let mut out = Vec::new();
+        let problems = ls(
+            &words(&pool.images(), place),
+            &ListOptions::default(),
+            &mut out,
+        )
+        .unwrap();
+        let lines: Vec<String> = problems.lines().collect();
+        assert_eq!(lines.len(), 1, "{name}: {lines:?}");
+        assert!(lines[0].contains(wanted), "{name}: {lines:?}");
+        assert!(out.is_empty());
+    }
+}
+
+#[test]
+fn pools_of_the_other_byte_order_are_read() {
+    let Some(pool) = golden::pool("ztest-be") else {
+        return;
+    };
+    let mut out = Vec::new();
+    let options = TreeOptions::default();
+    let problems = tree(&words(&pool.images(), ""), &options, &mut out).unwrap();
+    println!("{:?}", problems.lines().collect::<Vec<_>>());
+    println!("{}", String::from_utf8_lossy(&out));
+}
+
+#[test]
+fn cat_gives_the_bytes_and_ls_the_entries_of_the_manifest() {
+    use sha2::{Digest, Sha256};
+    let Some(pool) = golden::pool("codecs") else {
+        return;
+    };
+    let images = pool.images();
+    let (name, manifest) = pool
+        .manifests()
+        .into_iter()
+        .find(|(name, _)| name.ends_with("c-lz4"))
+        .unwrap();
+    let files = manifest.entries.values().filter(|entry| entry.kind == "f");
+    for entry in files.filter(|entry| entry.path.is_ascii() && !entry.path.contains("//")) {
+        let mut out = Vec::new();
+        let place = format!("{name}/{}", entry.path);
+        let problems = cat(&words(&images, &place), &mut out).unwrap();
+        assert!(
+            problems.is_empty(),
+            "{place}: {:?}",
+            problems.lines().collect::<Vec<_>>()
+        );
+        let hash: String = Sha256::digest(&out)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(Some(hash), entry.sha256, "{place}");
+    }
+    let options = ListOptions {
+        recursive: true,
+        json: true,
+        ..ListOptions::default()
+    };
+    let mut out = Vec::new();
+    let problems = ls(&words(&images, &name), &options, &mut out).unwrap();
+    assert!(problems.is_empty());
+    let listed: Vec<serde_json::Value> = serde_json::from_slice(&out).unwrap();
+    assert_eq!(listed.len() + 1, manifest.entries.len());
+}
+
+#[test]
+fn nothing_is_overwritten_unasked() {
+    let Some(pool) = golden::pool("default") else {
+        return;
+    };
+    let images = pool.images();
+    let (name, manifest) = pool
+        .manifests()
+        .into_iter()
+        .find(|(name, _)| name.ends_with("alice@two"))
+        .unwrap();
+    let file = manifest
+        .entries
+        .values()
+        .find(|entry| entry.kind == "f")
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    std::fs::write(&out, "mine").unwrap();
+    let place = words(&images, &format!("{name}//{}", file.path));
+    let options = CopyOptions::default();
+    let copied = cp(&place, &out, &options).unwrap();
+    assert_eq!(copied.problems.count(), 1);
+    assert_eq!(std::fs::read(&out).unwrap(), b"mine");
+    let force = CopyOptions {
+        force: true,
+        ..options
+    };
+    let copied = cp(&place, &out, &force).unwrap();
+    assert!(copied.problems.is_empty());
+    assert_eq!(std::fs::metadata(&out).unwrap().len(), file.size.unwrap());
+    // A link in the destination is replaced, never written through.
+    let victim = folder.path().join("victim");
+    std::fs::write(&victim, "mine").unwrap();
+    std::fs::remove_file(&out).unwrap();
+    std::os::unix::fs::symlink(&victim, &out).unwrap();
+    assert_eq!(cp(&place, &out, &options).unwrap().problems.count(), 1);
+    assert!(cp(&place, &out, &force).unwrap().problems.is_empty());
+    assert_eq!(std::fs::read(&victim).unwrap(), b"mine");
+    assert!(!Path::new(&out).is_symlink());
+}

@@ -1,0 +1,141 @@
+//! `ls`, `cat`, `cp` and `tree`: files in pools that nobody imported.
+
+use std::io::{self, BufWriter, IsTerminal};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use control::{Failure, FailureKind};
+use inspect::{CopyOptions, InspectError, ListOptions, Problems, TreeOptions};
+
+use crate::Outcome;
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Stop, complain, usage};
+
+const PLACE: &str = "image ... image:[pool/dataset[@snapshot]][/path]";
+const MISSING: &str = "missing place: image:[pool/dataset[@snapshot]][/path]";
+
+pub(super) const LS: Command = Command {
+    name: "ls",
+    aliases: &[],
+    summary: "List files of a pool on images or disks; nothing is imported, nothing is written.",
+    forms: &[PLACE],
+    flags: &[
+        switch("l", "mode, links, owner, size and time of each entry, and where links point"),
+        switch("a", ". and .. too"),
+        switch("R", "directories below as well"),
+        switch("1", "one name a line (always so)"),
+        switch("h", "sizes for people"),
+        switch("j", "JSON"),
+    ],
+    operands: Operands::at_least(1, MISSING),
+    run: ls,
+};
+
+pub(super) const CAT: Command = Command {
+    name: "cat",
+    aliases: &[],
+    summary: "Print files of a pool on images or disks; bytes that are lost are zeros.",
+    forms: &[PLACE],
+    flags: &[],
+    operands: Operands::at_least(1, MISSING),
+    run: cat,
+};
+
+pub(super) const CP: Command = Command {
+    name: "cp",
+    aliases: &[],
+    summary: "Copy files out of a pool on images or disks, with everything about them.",
+    forms: &["image ... image:[pool/dataset[@snapshot]][/path] ... destination"],
+    flags: &[
+        switch("r", "directories with all that is in them"),
+        switch("f", "replace what is there already"),
+    ],
+    operands: Operands::at_least(2, "missing destination"),
+    run: cp,
+};
+
+pub(super) const TREE: Command = Command {
+    name: "tree",
+    aliases: &[],
+    summary: "Draw datasets, snapshots and files of a pool on images or disks.",
+    forms: &[PLACE],
+    flags: &[
+        switch("d", "datasets and snapshots only"),
+        option("L", "levels", "no deeper than this"),
+    ],
+    operands: Operands::at_least(1, MISSING),
+    run: tree,
+};
+
+fn ls(call: &Invocation) -> Outcome {
+    let options = ListOptions {
+        long: call.has("l"),
+        all: call.has("a"),
+        recursive: call.has("R"),
+        human: call.has("h"),
+        json: call.has("j"),
+        terminal: io::stdout().is_terminal(),
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    end("ls", inspect::ls(call.operands(), &options, &mut out))
+}
+
+fn cat(call: &Invocation) -> Outcome {
+    // Past the line buffer of the standard output: these are bytes.
+    let out = io::stdout().as_fd().try_clone_to_owned();
+    let out = out.map_err(|error| Failure::new(FailureKind::Medium, format!("cat: {error}")))?;
+    end("cat", inspect::cat(call.operands(), &mut std::fs::File::from(out)))
+}
+
+fn cp(call: &Invocation) -> Outcome {
+    let Some((destination, sources)) = call.operands().split_last() else {
+        return Err(usage(MISSING));
+    };
+    let options = CopyOptions {
+        recursive: call.has("r"),
+        force: call.has("f"),
+        progress: io::stderr().is_terminal(),
+    };
+    let copied = inspect::cp(sources, Path::new(destination), &options);
+    end("cp", copied.map(|copied| copied.problems))
+}
+
+fn tree(call: &Invocation) -> Outcome {
+    let depth = match call.value("L") {
+        Some(text) => Some(text.parse().map_err(|_| usage(format!("invalid levels '{text}'")))?),
+        None => None,
+    };
+    let options = TreeOptions {
+        datasets_only: call.has("d"),
+        depth,
+        terminal: io::stdout().is_terminal(),
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    end("tree", inspect::tree(call.operands(), &options, &mut out))
+}
+
+/// Says what could not be done; that alone makes the status 1.
+fn end(command: &str, result: Result<Problems, InspectError>) -> Outcome {
+    let problems = match result {
+        Ok(problems) => problems,
+        // Whoever read the output has seen enough.
+        Err(error) if error.is_broken_pipe() => return Ok(()),
+        Err(InspectError::Usage(message)) => return Err(usage(message)),
+        Err(error) => {
+            return Err(Failure::new(FailureKind::Medium, format!("{command}: {error}")).into());
+        }
+    };
+    for remark in problems.remarks() {
+        complain(&format_args!("{command}: note: {remark}"));
+    }
+    for line in problems.lines() {
+        complain(&format_args!("{command}: {line}"));
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    if problems.count() > 1 {
+        complain(&format_args!("{command}: {} problems", problems.count()));
+    }
+    Err(Stop::Quiet(1))
+}
