@@ -1,5 +1,6 @@
 //! Millpond's own commands: looking into images without importing them, serving, measuring.
 
+mod files;
 mod stat;
 
 use std::io;
@@ -25,6 +26,10 @@ pub(crate) fn inspect(first: usize) -> ExitCode {
 }
 
 static COMMANDS: &[Command] = &[
+    files::LS,
+    files::CAT,
+    files::CP,
+    files::TREE,
     Command {
         name: "serve",
         aliases: &[],

@@ -20,7 +20,10 @@ pub(super) const LS: Command = Command {
     summary: "List files of a pool on images or disks; nothing is imported, nothing is written.",
     forms: &[PLACE],
     flags: &[
-        switch("l", "mode, links, owner, size and time of each entry, and where links point"),
+        switch(
+            "l",
+            "mode, links, owner, size and time of each entry, and where links point",
+        ),
         switch("a", ". and .. too"),
         switch("R", "directories below as well"),
         switch("1", "one name a line (always so)"),
@@ -84,7 +87,10 @@ fn cat(call: &Invocation) -> Outcome {
     // Past the line buffer of the standard output: these are bytes.
     let out = io::stdout().as_fd().try_clone_to_owned();
     let out = out.map_err(|error| Failure::new(FailureKind::Medium, format!("cat: {error}")))?;
-    end("cat", inspect::cat(call.operands(), &mut std::fs::File::from(out)))
+    end(
+        "cat",
+        inspect::cat(call.operands(), &mut std::fs::File::from(out)),
+    )
 }
 
 fn cp(call: &Invocation) -> Outcome {
@@ -102,7 +108,10 @@ fn cp(call: &Invocation) -> Outcome {
 
 fn tree(call: &Invocation) -> Outcome {
     let depth = match call.value("L") {
-        Some(text) => Some(text.parse().map_err(|_| usage(format!("invalid levels '{text}'")))?),
+        Some(text) => Some(
+            text.parse()
+                .map_err(|_| usage(format!("invalid levels '{text}'")))?,
+        ),
         None => None,
     };
     let options = TreeOptions {
