@@ -9,7 +9,7 @@ mod pool;
 mod zap;
 
 pub(crate) use attributes::{Attributes, RawFileSystem};
-pub(crate) use datasets::{DatasetEntry, dataset_phys, datasets, named_datasets};
+pub(crate) use datasets::{DatasetEntry, dataset_phys, datasets, named_datasets, tree_datasets};
 pub(crate) use objects::{RawObject, RawObjectSet, read_sealed};
 pub(crate) use open::{Found, find};
 pub(crate) use pool::{OpenOptions, RawPool};

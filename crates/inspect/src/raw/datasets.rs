@@ -10,6 +10,9 @@ use format::object_type::ObjectType;
 use super::{RawObject, RawPool, ZapKey};
 use crate::error::{InspectError, Result};
 
+/// Directories that hold no dataset that anyone could use.
+const HIDDEN: [&str; 4] = [hidden::MOS, hidden::FREE, hidden::LEAK, hidden::ORIGIN];
+
 /// A dataset.
 #[derive(Clone, Debug)]
 pub(crate) struct DatasetEntry {
@@ -42,30 +45,43 @@ pub(crate) fn datasets(pool: &RawPool, damage: &mut dyn FnMut(InspectError)) -> 
     all
 }
 
-/// Every dataset that has a name, in the order of the tree: children by name, a dataset's
-/// snapshots before it.
+/// Every dataset that has a name, sorted: a dataset, its snapshots, its children.
 pub(crate) fn named_datasets(
+    pool: &RawPool,
+    damage: &mut dyn FnMut(InspectError),
+) -> Result<Vec<DatasetEntry>> {
+    let mut found = tree_datasets(pool, damage)?;
+    found.sort_by_cached_key(|dataset| sort_key(&dataset.name));
+    Ok(found)
+}
+
+/// Every dataset that has a name, in the order in which OpenZFS walks the tree: children in the
+/// order of their table, then snapshots, then the dataset itself.
+pub(crate) fn tree_datasets(
     pool: &RawPool,
     damage: &mut dyn FnMut(InspectError),
 ) -> Result<Vec<DatasetEntry>> {
     let root = pool
         .directory_word(directory::ROOT_DATASET)?
         .ok_or(InspectError::NoEntry(directory::ROOT_DATASET))?;
-    let mut found = Vec::new();
+    let mut groups = Vec::new();
     let mut seen = HashSet::new();
-    // A stack instead of recursion: nesting is the pool's to choose.
+    // A stack instead of recursion: nesting is the pool's to choose. Parents come before their
+    // children here, and the last child first: the reverse of what is wanted.
     let mut waiting = vec![(ObjectId(root), pool.name.clone())];
     while let Some((id, name)) = waiting.pop() {
         if !seen.insert(id) {
             continue;
         }
-        match open_directory(pool, id, &name, &mut found, damage) {
+        let mut group = Vec::new();
+        match open_directory(pool, id, &name, &mut group, damage) {
             Ok(children) => waiting.extend(children),
             Err(error) => damage(error),
         }
+        groups.push(group);
     }
-    found.sort_by(|one: &DatasetEntry, other| sort_key(&one.name).cmp(&sort_key(&other.name)));
-    Ok(found)
+    groups.reverse();
+    Ok(groups.into_iter().flatten().collect())
 }
 
 /// Orders as a walk of the tree does: '/' before everything else, snapshots behind their dataset.
@@ -101,13 +117,18 @@ fn open_directory(
             .zap_entries_past(damage, &mut |entry| {
                 if let (ZapKey::Name(child), Some(id)) = (&entry.key, entry.value.as_word()) {
                     let child = String::from_utf8_lossy(child);
-                    if child != hidden::MOS && child != hidden::FREE && child != hidden::LEAK {
-                        children.push((ObjectId(id), format!("{name}/{child}")));
+                    if !HIDDEN.contains(&child.as_ref()) {
+                        let place = (entry.hash, entry.differentiator);
+                        children.push((place, ObjectId(id), format!("{name}/{child}")));
                     }
                 }
             });
     }
-    Ok(children)
+    children.sort_by_key(|(place, ..)| *place);
+    Ok(children
+        .into_iter()
+        .map(|(_, id, name)| (id, name))
+        .collect())
 }
 
 fn open_head(
@@ -122,11 +143,23 @@ fn open_head(
         return Ok(());
     };
     let snapshot_names = phys.snapshot_names;
-    found.push(DatasetEntry {
+    let head = DatasetEntry {
         name: name.to_owned(),
         id,
         phys,
-    });
+    };
+    let result = open_snapshots(pool, snapshot_names, name, found, damage);
+    found.push(head);
+    result
+}
+
+fn open_snapshots(
+    pool: &RawPool,
+    snapshot_names: ObjectId,
+    name: &str,
+    found: &mut Vec<DatasetEntry>,
+    damage: &mut dyn FnMut(InspectError),
+) -> Result<()> {
     if snapshot_names.0 == 0 {
         return Ok(());
     }
@@ -135,10 +168,12 @@ fn open_head(
         .object(snapshot_names)?
         .zap_entries_past(damage, &mut |entry| {
             if let Some(id) = entry.value.as_word() {
-                snapshots.push((entry.key.text(), ObjectId(id)));
+                let place = (entry.hash, entry.differentiator);
+                snapshots.push((place, entry.key.text(), ObjectId(id)));
             }
         });
-    for (snapshot, id) in snapshots {
+    snapshots.sort_by_key(|(place, ..)| *place);
+    for (_, snapshot, id) in snapshots {
         let phys = pool.mos.object(id).map(|object| dataset_phys(&object));
         match phys {
             Ok(Some(phys)) => {

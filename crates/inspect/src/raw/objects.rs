@@ -14,6 +14,9 @@ use sys::Buffer;
 
 use crate::error::{InspectError, Result};
 
+/// Takes a block's number, its content, and where to report damage in it.
+type BlockVisitor<'a> = dyn FnMut(u64, Buffer, &mut dyn FnMut(InspectError)) + 'a;
+
 /// An object set.
 #[derive(Clone)]
 pub(crate) struct RawObjectSet {
@@ -222,7 +225,7 @@ impl RawObject {
     pub(crate) fn for_each_block(
         &self,
         damage: &mut dyn FnMut(InspectError),
-        visit: &mut dyn FnMut(u64, Buffer, &mut dyn FnMut(InspectError)),
+        visit: &mut BlockVisitor<'_>,
     ) {
         let top = self.dnode.levels - 1;
         for index in 0..self.dnode.pointer_count {
@@ -237,7 +240,7 @@ impl RawObject {
         level: u8,
         number: u64,
         damage: &mut dyn FnMut(InspectError),
-        visit: &mut dyn FnMut(u64, Buffer, &mut dyn FnMut(InspectError)),
+        visit: &mut BlockVisitor<'_>,
     ) {
         if pointer.is_hole() {
             return;

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{ObjectId, ObjectSetId, Txg};
+use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
 use codec::Salt;
 use format::block_pointer::Dva;
 use format::config::{directory, keys, vdev_types};
+use format::dsl::{DirectoryPhys, hidden};
 use format::nvlist::{NvList, decode_xdr};
 use format::uberblock::Uberblock;
 use pipeline::{
@@ -14,7 +15,7 @@ use pipeline::{
 };
 
 use super::open::{Found, assemble, find};
-use super::{RawObjectSet, ZapKey};
+use super::{RawObject, RawObjectSet, ZapKey};
 use crate::error::{InspectError, Result};
 
 /// What to open.
@@ -135,6 +136,25 @@ impl RawPool {
             ![vdev_types::HOLE, vdev_types::MISSING, vdev_types::INDIRECT].contains(&kind)
         };
         children.iter().filter(is_real).cloned().collect()
+    }
+
+    /// What the meta object set takes.
+    pub(crate) fn mos_bytes(&self) -> Result<u64> {
+        let root = self
+            .directory_word(directory::ROOT_DATASET)?
+            .ok_or(InspectError::NoEntry(directory::ROOT_DATASET))?;
+        let phys = |object: &RawObject| {
+            DirectoryPhys::decode_padded(object.dnode.bonus_bytes(), ByteOrder::NATIVE)
+        };
+        let children = phys(&self.mos.object(ObjectId(root))?).child_map;
+        let mos = self
+            .mos
+            .object(children)?
+            .zap_lookup(hidden::MOS.as_bytes())?;
+        match mos.and_then(|value| value.as_word()) {
+            Some(id) => Ok(phys(&self.mos.object(ObjectId(id))?).used_bytes),
+            None => Ok(0),
+        }
     }
 
     /// A packed list in the meta object set.

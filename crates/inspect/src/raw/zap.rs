@@ -1,6 +1,6 @@
 //! ZAPs by brute force: every leaf that is there, whatever the pointer table says.
 
-use format::zap::{self, BlockKind, Leaf, Micro, Value};
+use format::zap::{self, BlockKind, HashKind, Leaf, Micro, NormalizationFlags, Value};
 
 use super::RawObject;
 use crate::error::{InspectError, Result};
@@ -32,6 +32,9 @@ impl ZapKey {
 pub(crate) struct ZapEntry {
     pub(crate) key: ZapKey,
     pub(crate) value: Value,
+    /// Where a listing comes by: entries are in the order of hash and differentiator.
+    pub(crate) hash: u64,
+    pub(crate) differentiator: u32,
 }
 
 impl RawObject {
@@ -47,11 +50,15 @@ impl RawObject {
             &mut |_, block, damage| match zap::block_kind(&block) {
                 BlockKind::Micro => match Micro::new(&block) {
                     Ok(micro) => {
+                        let header = micro.header();
+                        let flags = NormalizationFlags(header.normalization);
                         for entry in micro.entries() {
-                            let key = ZapKey::Name(entry.name.to_vec());
+                            let normalized = zap::normalize(entry.name, flags);
                             visit(ZapEntry {
-                                key,
+                                key: ZapKey::Name(entry.name.to_vec()),
                                 value: Value::word(entry.value),
+                                hash: zap::hash_name(HashKind::PLAIN, header.salt, &normalized),
+                                differentiator: entry.differentiator,
                             });
                         }
                     }
@@ -70,9 +77,12 @@ impl RawObject {
                                 entry.name().map(ZapKey::Name)
                             };
                             match key.and_then(|key| {
+                                let (hash, differentiator) = (entry.hash(), entry.differentiator());
                                 Ok(ZapEntry {
                                     key,
                                     value: entry.value()?,
+                                    hash,
+                                    differentiator,
                                 })
                             }) {
                                 Ok(entry) => visit(entry),

@@ -92,20 +92,23 @@ impl TopSpace {
             .collect())
     }
 
-    /// From which txg on the changes of each metaslab are in the logs.
-    fn unflushed_txgs(&self, pool: &RawPool) -> Result<Vec<u64>> {
+    /// The table of [`TopSpace::unflushed_txgs`], if there is one.
+    pub(crate) fn unflushed_object(&self, pool: &RawPool) -> Result<Option<ObjectId>> {
         let Some(zap) = self.top_zap else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let name = vdev_zap::UNFLUSHED_TXGS.as_bytes();
-        let Some(value) = pool.mos.object(zap)?.zap_lookup(name)? else {
-            return Ok(Vec::new());
-        };
-        let Some(id) = value.as_word() else {
+        let value = pool.mos.object(zap)?.zap_lookup(name)?;
+        Ok(value.and_then(|value| value.as_word()).map(ObjectId))
+    }
+
+    /// From which txg on the changes of each metaslab are in the logs.
+    pub(crate) fn unflushed_txgs(&self, pool: &RawPool) -> Result<Vec<u64>> {
+        let Some(id) = self.unflushed_object(pool)? else {
             return Ok(Vec::new());
         };
         let count = self.metaslab_count().min(1 << 24) as usize;
-        let bytes = pool.mos.object(ObjectId(id))?.read_at(0, count * 8)?;
+        let bytes = pool.mos.object(id)?.read_at(0, count * 8)?;
         Ok((0..count)
             .map(|index| get_at(&bytes, index * 8, ByteOrder::NATIVE))
             .collect())
