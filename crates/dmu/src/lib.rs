@@ -9,6 +9,7 @@ mod accounting;
 mod editor;
 mod error;
 mod face;
+mod meters;
 mod object;
 mod object_set;
 mod pointer;

@@ -20,6 +20,7 @@ use format::{BlockPointer, DnodePhys, ObjectType};
 
 use crate::error::{DmuError, Result};
 use crate::face::{Face, Footprint};
+use crate::meters::METERS;
 use crate::object_set::Shared;
 use crate::tree::{Reader, Tree};
 use crate::tx::Tx;
@@ -258,6 +259,7 @@ impl Object {
             None => {
                 *slot = Some(Box::new(SlotState::new(txg)));
                 self.dirty_txgs.fetch_add(1, Ordering::AcqRel);
+                METERS.dirty_entries.increment();
                 self.shared.dirty.push(txg, Arc::clone(self));
                 tx.dirtied(DNODE_BYTES);
                 Ok(())

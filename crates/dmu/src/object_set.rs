@@ -20,6 +20,7 @@ use format::{BlockPointer, ObjectSetKind, ObjectSetPhys, ObjectType};
 use sys::Buffer;
 
 use crate::error::{DmuError, Place, Result};
+use crate::meters::METERS;
 use crate::object::Object;
 use crate::store::{BlockStore, Owner};
 use crate::tx::Tx;
@@ -303,6 +304,7 @@ impl ObjectSet {
             }
             let generation = self.meta.generation();
             let phys = self.meta.read_dnode(&self.shared, id)?.ok_or_else(none)?;
+            METERS.objects_loaded.increment();
             let object = Object::from_phys(&self.shared, id, &phys);
             // A dnode read before a sync swapped the dnodes may be out of date.
             if let Some(object) = self

@@ -3,6 +3,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{ByteOrder, ObjectId, ObjectSetId};
@@ -31,6 +32,47 @@ fn open(store: &Arc<support::Store>, id: u64, root: &BlockPointer) -> Arc<Object
 
 fn is_zap(kind: ObjectType) -> bool {
     kind.swap_class() == Some(SwapClass::Zap)
+}
+
+/// The user that a file's attributes name.
+fn user_of(kind: ObjectType, bonus: &[u8]) -> Option<u64> {
+    let word = |at: usize| Some(u64::from_ne_bytes(bonus.get(at..at + 8)?.try_into().ok()?));
+    match kind {
+        ObjectType::SYSTEM_ATTRIBUTES if bonus.get(..4) == Some(&0x002F_505Au32.to_ne_bytes()) => {
+            let header = usize::from(u16::from_ne_bytes([bonus[4], bonus[5]]) >> 10) * 8;
+            word(header + 24)
+        }
+        ObjectType::ZNODE => word(128),
+        _ => None,
+    }
+}
+
+/// The accounting by user is what its rule makes of the objects.
+fn check_users(set: &ObjectSet) {
+    const DNODE_BYTES: u64 = 512;
+    let Some(used) = set.used_object(Owner::User) else {
+        return;
+    };
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    let mut at = ObjectId(0);
+    while let Some(id) = set.next_object(at).unwrap() {
+        at = id;
+        let object = set.object(id).unwrap();
+        let kind = object.info().bonus_type;
+        let user = object.with_bonus(|bonus| user_of(kind, bonus));
+        if let Some(user) = user {
+            *sums.entry(format!("{user:x}")).or_default() += object.used_bytes() + DNODE_BYTES;
+        }
+    }
+    let entries = Zap::open(&used).unwrap().entries().unwrap();
+    let named = entries
+        .iter()
+        .map(|entry| (String::from_utf8_lossy(&entry.name), entry.value));
+    let found: BTreeMap<String, u64> = named
+        .filter(|(name, _)| !name.starts_with("obj-"))
+        .map(|(name, value)| (name.into_owned(), value))
+        .collect();
+    assert_eq!(found, sums);
 }
 
 /// What reading everything in an object set came to.
@@ -102,6 +144,7 @@ fn read_all(set: &ObjectSet) -> Census {
         }
     }
     assert_eq!(census.objects, set.object_count(), "fill of the root");
+    check_users(set);
     census
 }
 

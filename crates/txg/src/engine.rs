@@ -12,7 +12,8 @@ use crate::config::EngineConfig;
 use crate::credit::{Credit, Dirty, DirtyCounts};
 use crate::error::{SyncFailure, TxgError};
 use crate::holds::{Holds, TxgHold};
-use crate::state::State;
+use crate::meters::{Meters, nanoseconds};
+use crate::state::{CloseReason, State};
 
 static STATE: LockClass = LockClass::new("txg.state", rank::TXG + 20);
 static RESERVE: LockClass = LockClass::new("txg.reserve", rank::TXG + 10);
@@ -49,6 +50,7 @@ pub struct Engine {
     kicked: AtomicU64,
     started: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    meters: Arc<Meters>,
 }
 
 impl Engine {
@@ -70,6 +72,7 @@ impl Engine {
             kicked: AtomicU64::new(0),
             started: AtomicBool::new(false),
             threads: Mutex::new(&THREADS, Vec::new()),
+            meters: Meters::listed(),
             config,
         })
     }
@@ -180,7 +183,7 @@ impl Engine {
     pub fn wait_synced(&self, txg: Option<Txg>) -> Result<(), TxgError> {
         let txg = txg.unwrap_or_else(|| self.holds.open());
         let mut state = self.state.lock();
-        if state.synced < txg && state.request(txg) {
+        if state.synced < txg && state.request(txg, CloseReason::Request) {
             self.quiesce_wake.notify_all();
         }
         loop {
@@ -202,7 +205,7 @@ impl Engine {
     pub fn wait_open(&self, txg: Option<Txg>) -> Result<(), TxgError> {
         let txg = txg.unwrap_or_else(|| self.holds.open().next());
         let mut state = self.state.lock();
-        if self.holds.open() < txg && state.request(txg.previous()) {
+        if self.holds.open() < txg && state.request(txg.previous(), CloseReason::Request) {
             self.quiesce_wake.notify_all();
         }
         loop {
@@ -218,8 +221,16 @@ impl Engine {
 
     /// Asks for the open txg to close, without waiting.
     pub fn kick(&self) {
-        let open = self.holds.open();
-        if self.state.lock().request(open) {
+        self.ask(self.holds.open(), CloseReason::Request);
+    }
+
+    /// Asks for the open txg to close because memory is short, without waiting.
+    pub fn kick_for_memory(&self) {
+        self.ask(self.holds.open(), CloseReason::Memory);
+    }
+
+    fn ask(&self, txg: Txg, reason: CloseReason) {
+        if self.state.lock().request(txg, reason) {
             self.quiesce_wake.notify_all();
         }
     }
@@ -237,6 +248,7 @@ impl Engine {
         let delay_ns = self.config.delay_ns(after);
         if delay_ns != 0 {
             self.kick_for_bytes(self.holds.open());
+            self.meters.delay_ns.record(delay_ns);
             std::thread::sleep(Duration::from_nanos(delay_ns));
         }
         Ok(Credit::new(self, bytes))
@@ -256,6 +268,7 @@ impl Engine {
 
     fn park(&self, bytes: u64) -> Result<u64, TxgError> {
         self.parked.fetch_add(1, Ordering::SeqCst);
+        self.meters.parked.increment();
         let result = self.park_until_room(bytes);
         self.parked.fetch_sub(1, Ordering::SeqCst);
         result
@@ -288,6 +301,12 @@ impl Engine {
         }
     }
 
+    /// How often a txg closed, by reason: bytes, age, request, memory.
+    #[must_use]
+    pub fn close_counts(&self) -> [(&'static str, u64); 4] {
+        self.meters.close_counts()
+    }
+
     /// Sets the dirty limit.
     pub fn set_dirty_limit(&self, bytes: u64) {
         self.dirty_bytes_max.store(bytes.max(1), Ordering::Relaxed);
@@ -311,9 +330,8 @@ impl Engine {
     }
 
     fn kick_for_bytes(&self, txg: Txg) {
-        if self.kicked.fetch_max(txg.0, Ordering::Relaxed) < txg.0 && self.state.lock().request(txg)
-        {
-            self.quiesce_wake.notify_all();
+        if self.kicked.fetch_max(txg.0, Ordering::Relaxed) < txg.0 {
+            self.ask(txg, CloseReason::Bytes);
         }
     }
 
@@ -343,7 +361,7 @@ impl Engine {
         let mut state = self.state.lock();
         while state.ended.is_none() {
             let aged = opened.elapsed() >= timeout;
-            if !state.may_close(self.holds.open(), aged) {
+            let Some(reason) = state.may_close(self.holds.open(), aged) else {
                 if state.quiesced.is_some() {
                     self.quiesce_wake.wait(&mut state);
                 } else {
@@ -352,7 +370,8 @@ impl Engine {
                         .wait_for(&mut state, left.max(Duration::from_micros(50)));
                 }
                 continue;
-            }
+            };
+            let start = Instant::now();
             let txg = self.holds.close();
             while !self.holds.is_quiet(txg) && state.ended.is_none() {
                 self.quiesce_wake.wait(&mut state);
@@ -362,6 +381,7 @@ impl Engine {
             }
             self.holds.open_next();
             opened = Instant::now();
+            self.meters.closed(reason, opened - start);
             self.waiters.notify_all();
             state.quiesced = Some(txg);
             self.sync_wake.notify_all();
@@ -377,7 +397,9 @@ impl Engine {
             };
             drop(state);
             self.quiesce_wake.notify_all();
+            let start = Instant::now();
             let outcome = sync_once(target, txg);
+            self.meters.sync_ns.record(nanoseconds(start.elapsed()));
             self.dirty.settle(txg, None);
             state = self.state.lock();
             match outcome {

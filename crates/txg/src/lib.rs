@@ -10,6 +10,7 @@ mod credit;
 mod engine;
 mod error;
 mod holds;
+mod meters;
 mod state;
 
 pub use config::EngineConfig;

@@ -11,11 +11,39 @@ use base::Txg;
 
 use crate::error::TxgError;
 
+/// Why a txg closes. There is no other reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CloseReason {
+    /// It holds enough dirty bytes, or no more may become dirty.
+    Bytes,
+    /// It has been open for long enough.
+    Age,
+    /// Somebody waits for it, or asked for it.
+    Request,
+    /// The machine is short of memory.
+    Memory,
+}
+
+impl CloseReason {
+    pub(crate) const ALL: [Self; 4] = [Self::Bytes, Self::Age, Self::Request, Self::Memory];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Age => "age",
+            Self::Request => "request",
+            Self::Memory => "memory",
+        }
+    }
+}
+
 /// Where the groups are, apart from the open one, which `Holds` knows.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Every txg up to this one shall close without waiting for bytes or age.
+    /// Every txg up to this one shall close without waiting for its age.
     pub(crate) requested: Txg,
+    /// Why the last of them shall.
+    reason: CloseReason,
     /// Closed and without holders, waiting for the sync thread.
     pub(crate) quiesced: Option<Txg>,
     /// Being written.
@@ -30,6 +58,7 @@ impl State {
     pub(crate) fn new(first: Txg) -> Self {
         Self {
             requested: Txg(0),
+            reason: CloseReason::Request,
             quiesced: None,
             syncing: None,
             synced: first.previous(),
@@ -38,15 +67,24 @@ impl State {
     }
 
     /// Asks for `txg` to close; whether that is news.
-    pub(crate) fn request(&mut self, txg: Txg) -> bool {
+    pub(crate) fn request(&mut self, txg: Txg, reason: CloseReason) -> bool {
         let news = txg > self.requested;
-        self.requested = self.requested.max(txg);
+        if news {
+            self.requested = txg;
+            self.reason = reason;
+        }
         news
     }
 
-    /// Whether the open txg shall and may close now.
-    pub(crate) fn may_close(&self, open: Txg, aged: bool) -> bool {
-        self.quiesced.is_none() && (aged || self.requested >= open)
+    /// Why the open txg shall close now, if it shall and may.
+    pub(crate) fn may_close(&self, open: Txg, aged: bool) -> Option<CloseReason> {
+        if self.quiesced.is_some() {
+            return None;
+        }
+        if self.requested >= open {
+            return Some(self.reason);
+        }
+        aged.then_some(CloseReason::Age)
     }
 
     /// Hands the quiesced txg to the sync thread.

@@ -14,7 +14,7 @@ use crate::tx::Tx;
 const SPILL_MAX: usize = 128 * 1024;
 
 impl Object {
-    /// Calls `look` with the valid bonus bytes.
+    /// Calls `look` with the valid bonus bytes; it must not come back to the object.
     pub fn with_bonus<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
         look(self.state.read().face.bonus_bytes())
     }
@@ -25,7 +25,7 @@ impl Object {
         self.with_bonus(<[u8]>::to_vec)
     }
 
-    /// Changes bonus bytes in place.
+    /// Changes bonus bytes in place; `change` must not come back to the object.
     ///
     /// # Errors
     /// The object was freed or its object set is read-only.

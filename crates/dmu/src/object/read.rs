@@ -5,6 +5,7 @@ use sys::{Buffer, BufferMut};
 use super::Object;
 use super::state::Newest;
 use crate::error::{DmuError, Result};
+use crate::meters::METERS;
 use crate::tree::Tree;
 
 impl Object {
@@ -66,10 +67,10 @@ impl Object {
     /// reused, and the reader looks again.
     pub(super) fn unless_swapped(&self, generation: u64, error: DmuError) -> Result<()> {
         if self.state.read().generation == generation {
-            Err(error)
-        } else {
-            Ok(())
+            return Err(error);
         }
+        METERS.reads_repeated.increment();
+        Ok(())
     }
 
     /// Starts reading a range into the cache. Best effort.

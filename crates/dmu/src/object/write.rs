@@ -11,6 +11,7 @@ use super::Object;
 use super::read::resized;
 use super::state::{Newest, State};
 use crate::error::Result;
+use crate::meters::METERS;
 use crate::tx::Tx;
 
 impl Object {
@@ -102,7 +103,10 @@ impl Object {
                 return Ok(change(data.make_mut()));
             }
             let mut fresh = match state.newest(block) {
-                Newest::Dirty(data) => resized(&data, size),
+                Newest::Dirty(data) => {
+                    METERS.blocks_copied.increment();
+                    resized(&data, size)
+                }
                 Newest::Hole => BufferMut::zeroed(size),
                 Newest::OnDisk => match read.take() {
                     Some((generation, data)) if generation == state.generation => {

@@ -12,6 +12,7 @@ use format::dnode::{DnodePhys, SLOTS_PER_BLOCK, Slot};
 
 use super::ObjectSet;
 use crate::error::{DmuError, Result};
+use crate::meters::METERS;
 use crate::object::Object;
 use crate::tx::Tx;
 
@@ -229,6 +230,7 @@ impl ObjectSet {
             let object = Object::create(&self.shared, id, &shape.phys());
             if self.table.insert_new(&object) {
                 drop(run);
+                METERS.objects_created.increment();
                 object.enter_new(tx)?;
                 return Ok(object);
             }
@@ -307,6 +309,7 @@ impl ObjectSet {
                 taken |= if created { (1 << FIRST_OF_NEW) - 1 } else { 1 };
             }
             if find_free(taken, slots).is_some() {
+                METERS.number_runs.increment();
                 search.recent.insert(index, Use::Active);
                 run.index = index;
                 run.taken = taken;

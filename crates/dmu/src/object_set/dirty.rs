@@ -48,6 +48,16 @@ impl DirtyLists {
         self.lists[txg.slot()].any.load(Ordering::Acquire)
     }
 
+    /// How many entries the list of `txg` has.
+    #[cfg(test)]
+    pub(crate) fn len(&self, txg: Txg) -> usize {
+        self.lists[txg.slot()]
+            .shards
+            .iter()
+            .map(|shard| shard.lock().len())
+            .sum()
+    }
+
     /// Takes the list of `txg`.
     pub(crate) fn take(&self, txg: Txg) -> Vec<Arc<Object>> {
         let list = &self.lists[txg.slot()];

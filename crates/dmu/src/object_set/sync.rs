@@ -95,9 +95,15 @@ impl ObjectSet {
             self.account(context, &results.changes)?;
         }
         special.extend(self.shared.dirty.take(txg));
+        // The accounting is not accounted for itself.
+        let unaccounted = SyncContext {
+            account_owners: false,
+            account_objects: false,
+            ..*context
+        };
         for object in &special {
             if let Some(work) = object.begin_sync(txg) {
-                let synced = work.run(context)?;
+                let synced = work.run(&unaccounted)?;
                 object.end_sync(txg, &synced, false);
             }
         }

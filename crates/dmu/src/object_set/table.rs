@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{ObjectId, Txg};
 
+use crate::meters::METERS;
 use crate::object::Object;
 
 static SHARD: LockClass = LockClass::new("dmu.table", rank::DMU + 20);
@@ -71,6 +72,7 @@ impl Shard {
             if keep {
                 self.ring.push_back(id);
             } else {
+                METERS.objects_evicted.increment();
                 self.objects.remove(&id);
             }
         }

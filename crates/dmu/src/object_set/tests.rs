@@ -215,6 +215,28 @@ fn the_meta_object_set_starts_with_one_level_and_grows() {
 }
 
 #[test]
+fn an_object_is_on_a_dirty_list_once_a_txg() {
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let object = harness.set.allocate(&harness.tx(), &shape(1)).unwrap();
+    for round in 0..3 {
+        for change in 0..100u8 {
+            object.write(&harness.tx(), 0, &[change; 512]).unwrap();
+            object
+                .modify_bonus(&harness.tx(), |bonus| bonus.fill(change))
+                .unwrap();
+        }
+        let listed = harness.set.shared.dirty.len(harness.txg);
+        assert_eq!(listed, 1, "txg {round}");
+        harness.advance();
+    }
+    for txg in harness.txg.0 - 3..harness.txg.0 {
+        harness.sync_txg(Txg(txg));
+    }
+    harness.check();
+    assert!(!object.is_dirty());
+}
+
+#[test]
 fn a_read_only_object_set_refuses_changes() {
     let mut harness = Harness::new(ObjectSetKind::Other);
     let id = harness.set.allocate(&harness.tx(), &shape(1)).unwrap().id();

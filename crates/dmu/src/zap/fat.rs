@@ -14,6 +14,7 @@ use sys::{Buffer, BufferMut};
 
 use super::{Zap, grow};
 use crate::error::{DmuError, Place, Result};
+use crate::meters::METERS;
 use crate::object::Object;
 use crate::tx::Tx;
 
@@ -186,6 +187,7 @@ pub(super) fn leaf_of(zap: &Zap, located: &Located, hash: u64) -> Result<Buffer>
     if let Ok(Some((data, _))) = try_leaf(&zap.object, &located.header, &located.first, hash) {
         return Ok(data);
     }
+    METERS.lookups_repeated.increment();
     let _writer = zap.state().writer.lock();
     leaf_locked(zap, hash).map(|(data, _)| data)
 }

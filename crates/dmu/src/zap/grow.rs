@@ -11,6 +11,7 @@ use sys::BufferMut;
 
 use super::fat::{header, malformed};
 use crate::error::{DmuError, Result};
+use crate::meters::METERS;
 use crate::object::Object;
 use crate::tx::Tx;
 
@@ -56,6 +57,7 @@ pub(super) fn split(object: &Arc<Object>, tx: &Tx, block: u64, hash: u64) -> Res
             object.read_block(known.table_block + table)?;
         }
     }
+    METERS.leaves_split.increment();
     let new_block = known.free_block;
     let mut new = BufferMut::zeroed(object.block_size() as usize);
     object

@@ -223,3 +223,35 @@ fn a_failed_assertion_ends_the_engine_and_nothing_hangs() {
     assert!(error.to_string().contains("this cannot be"), "{error}");
     engine.stop();
 }
+
+#[test]
+fn a_txg_closes_for_its_four_reasons_only() {
+    let config = EngineConfig {
+        dirty_bytes_max: 1 << 20,
+        ..slow_timer()
+    };
+    let (engine, _) = start(config);
+    let counts = || engine.close_counts().map(|(_, count)| count);
+    // However many small changes there are, none of them closes the txg.
+    for _ in 0..5000 {
+        let mut credit = engine.reserve(10).unwrap();
+        let hold = engine.hold().unwrap();
+        credit.spend(hold.txg(), 10);
+    }
+    assert_eq!(counts(), [0, 0, 0, 0]);
+    let mut credit = engine.reserve(500 << 10).unwrap();
+    let hold = engine.hold().unwrap();
+    credit.spend(hold.txg(), 500 << 10);
+    let next = hold.txg().next();
+    drop((credit, hold));
+    while engine.open_txg() < next {
+        std::thread::yield_now();
+    }
+    assert_eq!(counts(), [1, 0, 0, 0]);
+    engine.wait_synced(None).unwrap();
+    assert_eq!(counts(), [1, 0, 1, 0]);
+    engine.kick_for_memory();
+    engine.wait_open(Some(Txg(next.0 + 2))).unwrap();
+    assert_eq!(counts(), [1, 0, 1, 1]);
+    engine.stop();
+}
