@@ -375,6 +375,9 @@ fn assemble(
     let mut allocator = None;
     if let Some(space) = &space {
         limits.set(Arc::clone(&space.space));
+        if engine.is_none() {
+            limits.set_read_only();
+        }
         if engine.is_some() {
             let made = PoolAllocator::new(Arc::clone(&space.space), Arc::clone(&space.maps), true);
             let made = Arc::new(made);

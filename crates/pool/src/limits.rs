@@ -1,6 +1,6 @@
 //! How much space datasets may use: the pool's space less what is kept back.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dsl::SpaceClass;
@@ -30,6 +30,8 @@ pub struct SpaceFigures {
     pub deferred: u64,
     /// Bytes that a checkpoint keeps.
     pub checkpoint: u64,
+    /// How often deduplicated bytes are referenced, in percent: 100 without dedup.
+    pub dedup_percent: u64,
     /// How fragmented free space is, in percent; `None` when nothing tells.
     pub fragmentation: Option<u8>,
 }
@@ -52,6 +54,9 @@ pub(crate) struct Limits {
     checkpoint: AtomicU64,
     /// Bytes that dedup and clones save.
     saved: AtomicU64,
+    /// How often deduplicated bytes are referenced, in percent; 0 = unknown.
+    dedup_percent: AtomicU64,
+    read_only: AtomicBool,
 }
 
 impl Limits {
@@ -69,6 +74,16 @@ impl Limits {
     /// Says how many bytes a checkpoint keeps.
     pub(crate) fn set_checkpoint(&self, bytes: u64) {
         self.checkpoint.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Says that nothing is allocated: OpenZFS then leaves the use of special vdevs out of account.
+    pub(crate) fn set_read_only(&self) {
+        self.read_only.store(true, Ordering::Relaxed);
+    }
+
+    /// Says how often deduplicated bytes are referenced, in percent.
+    pub(crate) fn set_dedup_percent(&self, percent: u64) {
+        self.dedup_percent.store(percent, Ordering::Relaxed);
     }
 
     /// Says how many bytes dedup and clones save.
@@ -89,10 +104,12 @@ impl Limits {
         };
         let capacity = |vdev: &Arc<VdevSpace>| vdev.capacity_bytes();
         let raw: u64 = of(ClassKind::Normal).map(capacity).sum();
-        let extra: u64 = of(ClassKind::Special)
-            .chain(of(ClassKind::Dedup))
-            .map(|vdev| vdev.allocated_bytes())
-            .sum();
+        let extra = if self.read_only.load(Ordering::Relaxed) {
+            0
+        } else {
+            let extra = of(ClassKind::Special).chain(of(ClassKind::Dedup));
+            extra.map(|vdev| vdev.allocated_bytes()).sum()
+        };
         let log: u64 = of(ClassKind::Normal).map(|vdev| embedded_log(vdev)).sum();
         let shown = |class: ClassKind| class != ClassKind::Log;
         let counted = vdevs.iter().filter(|vdev| shown(vdev.geometry().class));
@@ -100,6 +117,10 @@ impl Limits {
             size: counted.clone().map(capacity).sum(),
             allocated: counted.map(|vdev| vdev.allocated_bytes()).sum(),
             data_space: raw + extra + self.saved.load(Ordering::Relaxed),
+            dedup_percent: match self.dedup_percent.load(Ordering::Relaxed) {
+                0 => 100,
+                percent => percent,
+            },
             checkpoint: self.checkpoint.load(Ordering::Relaxed),
             slop: slop(raw, log),
             deferred: space.deferred_bytes(ClassKind::Normal) + self.listed.load(Ordering::Relaxed),

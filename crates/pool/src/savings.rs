@@ -25,7 +25,9 @@ pub(crate) fn load(
     limits: &Limits,
 ) -> Result<()> {
     limits.set_checkpoint(checkpoint(mos, config)?);
-    limits.set_saved(saved(mos, root)?);
+    let (dedup, clones) = saved(mos, root)?;
+    limits.set_saved(dedup.saved().saturating_add(clones));
+    limits.set_dedup_percent(dedup.percent());
     Ok(())
 }
 
@@ -48,14 +50,36 @@ fn checkpoint(mos: &ObjectSet, config: &VdevConfig) -> Result<u64> {
     Ok(sum)
 }
 
-fn saved(mos: &ObjectSet, root: &Zap) -> Result<u64> {
+/// Deduplicated bytes: as stored, and as referenced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Dedup {
+    stored: u64,
+    referenced: u64,
+}
+
+impl Dedup {
+    const fn saved(self) -> u64 {
+        self.referenced.saturating_sub(self.stored)
+    }
+
+    fn percent(self) -> u64 {
+        let percent = u128::from(self.referenced) * 100;
+        match percent.checked_div(u128::from(self.stored)) {
+            Some(percent) => u64::try_from(percent).unwrap_or(u64::MAX),
+            None => 100,
+        }
+    }
+}
+
+fn saved(mos: &ObjectSet, root: &Zap) -> Result<(Dedup, u64)> {
+    let mut dedup = Dedup::default();
     let mut sum = 0_u64;
     for entry in root.entries()? {
         let Ok(name) = std::str::from_utf8(&entry.name) else {
             continue;
         };
         if name == directory::DEDUP_STATISTICS {
-            sum = sum.saturating_add(dedup_saved(mos, ObjectId(entry.value))?);
+            dedup = statistics(mos, ObjectId(entry.value))?;
         } else if name.starts_with(directory::BLOCK_REFERENCE_PREFIX) {
             let table = mos.object(ObjectId(entry.value))?;
             sum = sum.saturating_add(
@@ -63,12 +87,12 @@ fn saved(mos: &ObjectSet, root: &Zap) -> Result<u64> {
             );
         }
     }
-    Ok(sum)
+    Ok((dedup, sum))
 }
 
-fn dedup_saved(mos: &ObjectSet, id: ObjectId) -> Result<u64> {
+fn statistics(mos: &ObjectSet, id: ObjectId) -> Result<Dedup> {
     let zap = Zap::open(&mos.object(id)?)?;
-    let mut sum = 0_u64;
+    let mut sum = Dedup::default();
     for entry in zap.entries()? {
         let Some(value) = zap.lookup_value(&entry.name)? else {
             continue;
@@ -76,7 +100,8 @@ fn dedup_saved(mos: &ObjectSet, id: ObjectId) -> Result<u64> {
         let bytes = value.stored();
         for bucket in bytes.chunks_exact(8 * BUCKET) {
             let word = |index: usize| get_at::<u64>(bucket, 8 * index, ByteOrder::Big);
-            sum = sum.saturating_add(word(BUCKET_REFERENCED).saturating_sub(word(BUCKET_SIZE)));
+            sum.stored = sum.stored.saturating_add(word(BUCKET_SIZE));
+            sum.referenced = sum.referenced.saturating_add(word(BUCKET_REFERENCED));
         }
     }
     Ok(sum)
