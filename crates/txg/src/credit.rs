@@ -15,6 +15,8 @@ pub(crate) struct Dirty {
     total: AtomicU64,
     /// The part of `total` that belongs to each txg.
     per_txg: [AtomicU64; Txg::SLOTS],
+    /// Bytes dirtied in each txg, written or not, until the txg has synced.
+    unsynced: [AtomicU64; Txg::SLOTS],
     /// The most that `total` ever was.
     high_water: AtomicU64,
     /// Bytes that were dirtied without having been reserved.
@@ -26,6 +28,9 @@ pub(crate) struct Dirty {
 pub struct DirtyCounts {
     /// Reserved and dirtied bytes that are not yet on disk.
     pub total_bytes: u64,
+    /// Reserved bytes, and bytes dirtied in txgs that have not synced: what the space that is free according to the
+    /// last synced txg must still hold.
+    pub unsynced_bytes: u64,
     /// The most that was ever dirty or reserved.
     pub high_water_bytes: u64,
     /// The limit at which reservations park.
@@ -37,6 +42,19 @@ pub struct DirtyCounts {
 impl Dirty {
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn unsynced(&self) -> u64 {
+        let sum = |slots: &[AtomicU64]| -> u64 {
+            slots.iter().map(|slot| slot.load(Ordering::Relaxed)).sum()
+        };
+        let reserved = self.total().saturating_sub(sum(&self.per_txg));
+        reserved + sum(&self.unsynced)
+    }
+
+    /// Everything of `txg` is on disk and accounted.
+    pub(crate) fn synced(&self, txg: Txg) {
+        self.unsynced[txg.slot()].store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn high_water(&self) -> u64 {
@@ -73,6 +91,7 @@ impl Dirty {
 
     /// Books `bytes` of the total on `txg`; the txg's new sum.
     pub(crate) fn book(&self, txg: Txg, bytes: u64) -> u64 {
+        self.unsynced[txg.slot()].fetch_add(bytes, Ordering::Relaxed);
         self.per_txg[txg.slot()].fetch_add(bytes, Ordering::Relaxed) + bytes
     }
 

@@ -295,6 +295,7 @@ impl Engine {
     pub fn dirty_counts(&self) -> DirtyCounts {
         DirtyCounts {
             total_bytes: self.dirty.total(),
+            unsynced_bytes: self.dirty.unsynced(),
             high_water_bytes: self.dirty.high_water(),
             limit_bytes: self.dirty_limit(),
             overrun_bytes: self.dirty.overrun(),
@@ -401,6 +402,7 @@ impl Engine {
             let outcome = sync_once(target, txg);
             self.meters.sync_ns.record(nanoseconds(start.elapsed()));
             self.dirty.settle(txg, None);
+            self.dirty.synced(txg);
             state = self.state.lock();
             match outcome {
                 Ok(()) => state.end_sync(),

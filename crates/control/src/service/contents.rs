@@ -1,6 +1,7 @@
 //! What new file systems and volumes are filled with, and how existing ones are opened for files.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::ObjectId;
 use base::clock::{Clock, SystemClock};
@@ -14,6 +15,7 @@ use posix::{
 
 use super::refusal::unreadable;
 use crate::Failure;
+use pool::Pool;
 
 /// A volume's data, and the table with its size.
 const VOLUME_DATA: ObjectId = ObjectId(1);
@@ -80,29 +82,71 @@ pub(super) fn populate_volume(
 /// The space of a mounted head.
 pub(super) struct HeadSpace {
     head: Arc<Dataset>,
+    pool: Arc<Pool>,
+    figures: Figures,
+}
+
+/// What every operation asks, as of the last synced txg: only a sync changes it. Read without a lock; figures of
+/// neighbouring txgs may mix, which an estimate bears.
+#[derive(Default)]
+struct Figures {
+    /// The txg that the figures are of, plus one; 0 = none yet.
+    stamp: AtomicU64,
+    normal: AtomicU64,
+    copies: AtomicU64,
 }
 
 impl HeadSpace {
-    pub(super) fn new(head: Arc<Dataset>) -> Arc<Self> {
-        Arc::new(Self { head })
+    pub(super) fn new(head: Arc<Dataset>, pool: Arc<Pool>) -> Arc<Self> {
+        Arc::new(Self {
+            head,
+            pool,
+            figures: Figures::default(),
+        })
+    }
+
+    fn refresh(&self) -> dsl::Result<()> {
+        let synced = self.pool.engine().map_or(0, |engine| engine.synced_txg().0);
+        let figures = &self.figures;
+        if figures.stamp.load(Ordering::Acquire) == synced + 1 {
+            return Ok(());
+        }
+        let policy = self.head.directory().storage_policy()?;
+        figures
+            .normal
+            .store(self.head.available(SpaceClass::Normal)?, Ordering::Relaxed);
+        figures.copies.store(policy.copies, Ordering::Relaxed);
+        figures.stamp.store(synced + 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// What everything that is not on disk yet may take there: its copies, and as much again for metadata.
+    fn promised_bytes(&self, unsynced_bytes: u64) -> u64 {
+        unsynced_bytes.saturating_mul(self.figures.copies.load(Ordering::Relaxed) + 1)
     }
 }
 
 impl Admission for HeadSpace {
     fn admit(&self, dirty_bytes: u64, net_free: bool) -> Result<(), Refusal> {
-        // What frees in the end may use what is kept back.
-        let class = if net_free {
-            SpaceClass::Reserved
-        } else {
-            SpaceClass::Normal
-        };
-        match self.head.available(class) {
-            Ok(available) if available >= dirty_bytes => Ok(()),
-            Ok(_) if net_free => Ok(()),
-            Ok(_) => Err(self.refusal()),
-            // A dataset that cannot be measured takes no more.
-            Err(_) => Err(Refusal::NoSpace),
+        // A dataset that cannot be measured takes no more.
+        self.refresh().map_err(|_| Refusal::NoSpace)?;
+        if net_free {
+            // What frees in the end may use what is kept back.
+            return Ok(());
         }
+        let available = self.figures.normal.load(Ordering::Relaxed);
+        let unsynced = self
+            .pool
+            .engine()
+            .map_or(0, |engine| engine.dirty_counts().unsynced_bytes);
+        if available >= self.promised_bytes(unsynced.max(dirty_bytes)) {
+            return Ok(());
+        }
+        // The next txgs tell what was really used, and give back what was freed.
+        if unsynced > dirty_bytes || self.pool.space().deferred > 0 {
+            return Err(Refusal::Retry);
+        }
+        Err(self.refusal())
     }
 }
 

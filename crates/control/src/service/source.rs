@@ -48,7 +48,7 @@ impl PoolSource {
                 .clone()
                 .map(|engine| Arc::new(NoLog::new(engine)) as _),
             engine,
-            space: Some(HeadSpace::new(Arc::clone(dataset)) as _),
+            space: Some(HeadSpace::new(Arc::clone(dataset), Arc::clone(&self.pool)) as _),
             clock: clock(),
             identity: phys.fsid_guid,
             properties,
