@@ -10,6 +10,7 @@ use format::config::directory as keys;
 use format::dsl::{UsedBy, hidden};
 use format::{BlockPointer, ObjectType, features};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::bpobj::Bpobj;
 use crate::error::{DslError, Result};
@@ -21,8 +22,8 @@ use crate::sizes::{Sizes, change};
 
 pub(crate) use tree::{TreeWalk, WalkEnd};
 
-/// Blocks freed in the background a txg, at most.
-const SLICE_BLOCKS: u64 = 100_000;
+/// Blocks freed in the background a txg, at most, unless told otherwise.
+pub(crate) const SLICE_BLOCKS: u64 = 100_000;
 /// Block size of the queue of trees.
 const QUEUE_BLOCK: u32 = 128 * 1024;
 
@@ -91,6 +92,11 @@ impl Dsl {
         }
     }
 
+    /// Sets how many blocks are freed in the background a txg, at most.
+    pub fn set_background_slice(&self, blocks: u64) {
+        self.slice_blocks.store(blocks.max(1), Ordering::Relaxed);
+    }
+
     /// Frees a slice of what waits. Called once a txg, in pass 1 after the tasks; true when
     /// something was freed.
     ///
@@ -103,12 +109,13 @@ impl Dsl {
         let tx = Tx::syncing(pass.txg);
         let services = self.services();
         let mut free = |pointer: &BlockPointer| services.free(pass.txg, pointer);
-        let (sizes, mut count) = self.free_list()?.take(&tx, SLICE_BLOCKS, &mut free)?;
+        let slice = self.slice_blocks.load(Ordering::Relaxed);
+        let (sizes, mut count) = self.free_list()?.take(&tx, slice, &mut free)?;
         self.charge_free(&tx, -sizes)?;
-        if count < SLICE_BLOCKS {
-            count += self.free_trees(&tx, SLICE_BLOCKS - count)?;
+        if count < slice {
+            count += self.free_trees(&tx, slice - count)?;
         }
-        if count < SLICE_BLOCKS {
+        if count < slice {
             livelist::free_one(self, &tx)?;
         }
         self.settle_leak(&tx)?;

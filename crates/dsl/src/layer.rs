@@ -59,6 +59,8 @@ pub struct Dsl {
     pub(crate) tasks: TaskQueue,
     /// Space of the pool's own object set that is not charged yet.
     pub(crate) mos_charge: Mutex<Sizes>,
+    /// Blocks freed in the background a txg, at most.
+    pub(crate) slice_blocks: AtomicU64,
     pub(crate) myself: Weak<Self>,
     root_name: Mutex<String>,
     stamp: AtomicU64,
@@ -101,6 +103,7 @@ impl Dsl {
             heads: Mutex::new(&HEADS, BTreeMap::new()),
             tasks: TaskQueue::new(),
             mos_charge: Mutex::new(&MOS_CHARGE, Sizes::ZERO),
+            slice_blocks: AtomicU64::new(crate::free::SLICE_BLOCKS),
             myself: Weak::clone(myself),
             root_name: Mutex::new(&ROOT_NAME, name),
             stamp: AtomicU64::new(1),

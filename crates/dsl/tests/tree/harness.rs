@@ -104,6 +104,29 @@ impl Harness {
         self.txg += 1;
     }
 
+    /// Forgets everything in core and opens the pool anew.
+    pub(crate) fn reopen(&mut self) {
+        self.sync();
+        self.dsl.close();
+        let store: Arc<dyn BlockStore> = self.memory.clone();
+        let options = OpenObjectSet {
+            store,
+            id: ObjectSetId(0),
+            writable: true,
+            objects_max: 1000,
+        };
+        self.mos = ObjectSet::open(options, &self.mos.root_pointer()).unwrap();
+        self.dsl = Dsl::open(OpenDsl {
+            mos: self.mos.clone(),
+            services: Arc::new(Shared(self.memory.clone())),
+            engine: None,
+            name: "tank".to_owned(),
+            objects_max: 1000,
+        })
+        .unwrap();
+        self.dsl.set_background_slice(7);
+    }
+
     /// Runs a task in a txg of its own.
     pub(crate) fn run<T: Task>(&mut self, task: T) -> Result<T::Output, DslError> {
         let result = self.with_pass(1, |pass| {
