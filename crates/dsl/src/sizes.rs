@@ -30,14 +30,9 @@ impl Sizes {
         if pointer.is_hole() {
             return Self::ZERO;
         }
-        let compressed = if pointer.is_embedded() {
-            0
-        } else {
-            pointer.psize()
-        };
         Self {
             used: store.charged_bytes(pointer).cast_signed(),
-            compressed: compressed.cast_signed(),
+            compressed: pointer.compressed_charge().cast_signed(),
             uncompressed: pointer.uncompressed_charge().cast_signed(),
         }
     }

@@ -424,15 +424,21 @@ impl BlockPointer {
         self.dvas().map(|dva| dva.asize).sum()
     }
 
-    /// What datasets are charged as uncompressed size: physical size for metadata, logical for
-    /// data.
+    /// What datasets are charged as compressed size: the physical one, none when embedded.
+    #[must_use]
+    pub fn compressed_charge(&self) -> u64 {
+        if self.is_embedded() { 0 } else { self.psize() }
+    }
+
+    /// What datasets are charged as uncompressed size: as [`Self::compressed_charge`] for
+    /// metadata, logical for data.
     #[must_use]
     pub fn uncompressed_charge(&self) -> u64 {
         if self.is_hole() {
             return 0;
         }
         if self.object_type().is_metadata() || self.level() > 0 {
-            return self.psize();
+            return self.compressed_charge();
         }
         self.lsize()
     }

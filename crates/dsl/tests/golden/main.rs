@@ -1,12 +1,14 @@
 //! The lists of the golden pools: names, space, identities and origins as OpenZFS printed them.
 
+#[path = "../tree/blocks.rs"]
+mod blocks;
 mod disk;
 
 use std::sync::Arc;
 
 use disk::{Disk, ReadOnly};
 use dmu::{BlockStore, ObjectSet, OpenObjectSet};
-use millpond_dsl::{Bookmark, Dataset, Dsl, OpenDsl};
+use millpond_dsl::{Bookmark, Dataset, Dsl, OpenDsl, Sizes};
 
 fn open(image: &std::path::Path, name: &str, usable: u64) -> Arc<Dsl> {
     let disk = Arc::new(Disk::open(image));
@@ -104,6 +106,29 @@ fn compare(name: &str) {
     wanted.sort();
     found.sort();
     assert_eq!(found, wanted, "{name}");
+    for head in dsl.heads_under(&dsl.root_directory().unwrap()).unwrap() {
+        check_sizes(&dsl, &head);
+        for snapshot in head.snapshots().unwrap() {
+            check_sizes(&dsl, &snapshot);
+        }
+    }
+}
+
+/// What a dataset says that it references is the sum of its blocks.
+fn check_sizes(dsl: &Dsl, dataset: &Arc<Dataset>) {
+    if dataset.is_encrypted().unwrap() {
+        return;
+    }
+    let phys = dataset.phys().unwrap();
+    let store = dsl.mos().services.store();
+    let blocks = blocks::tree(store.as_ref(), &phys.block_pointer);
+    let stored = Sizes {
+        used: phys.referenced_bytes.cast_signed(),
+        compressed: phys.compressed_bytes.cast_signed(),
+        uncompressed: phys.uncompressed_bytes.cast_signed(),
+    };
+    let sum = blocks::sum(store.as_ref(), blocks.iter());
+    assert_eq!(stored, sum, "{}", dataset.name().unwrap());
 }
 
 macro_rules! pools {

@@ -1,6 +1,7 @@
 //! The tree of datasets under changes: after each, every account of space, every feature count and
 //! every reference is recomputed from the blocks, and nothing may differ.
 
+mod blocks;
 mod harness;
 mod lives;
 mod memory;

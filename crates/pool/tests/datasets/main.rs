@@ -315,3 +315,55 @@ fn properties_and_names() {
         .unwrap();
     assert_eq!(found, None);
 }
+
+/// Imports a copy of a golden pool for writing.
+fn golden_copy(name: &str) -> Option<(TempDir, String, Arc<Pool>)> {
+    let golden = golden::pool(name)?;
+    let (folder, _) = golden.copy();
+    let pool_name = golden.pool_name();
+    let selection = Selection::Name(pool_name.clone());
+    let mut options = ImportOptions::new(vec![folder.path().to_owned()], selection);
+    options.force = true;
+    let pool = Pool::import(&options).unwrap();
+    Some((folder, pool_name, pool))
+}
+
+#[test]
+fn a_pool_made_by_openzfs_is_taken_apart() {
+    let Some((folder, name, pool)) = golden_copy("default") else {
+        return;
+    };
+    let dsl = pool.dsl();
+    let path = |path: &str| format!("{name}/{path}");
+    dsl.run(snapshot(&[&path("clone@new"), &path("home/alice@three")]))
+        .unwrap();
+    dsl.run(destroy(&path("clone@new"))).unwrap();
+    dsl.run(DestroyHead {
+        path: path("clone"),
+    })
+    .unwrap();
+    for snapshot in ["home/alice@two", "home/alice@one", "home@two"] {
+        let found = dsl.dataset(&path(snapshot)).unwrap();
+        let holds = found.holds().unwrap().into_iter();
+        let holds: Vec<_> = holds.map(|hold| (path(snapshot), hold.tag)).collect();
+        if !holds.is_empty() {
+            dsl.run(Release { holds }).unwrap();
+        }
+        dsl.run(destroy(&path(snapshot))).unwrap();
+        pool.sync().unwrap();
+    }
+    dsl.run(dsl::tasks::DestroyBookmark {
+        name: path("home/alice#mark"),
+    })
+    .unwrap();
+    for _ in 0..100 {
+        if dsl.has_background_frees().unwrap() {
+            pool.sync().unwrap();
+        }
+    }
+    pool.export().unwrap();
+    drop(pool);
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder.path(), &name);
+    }
+}
