@@ -123,12 +123,20 @@ impl DatasetTree {
 
     /// Shows `live` from now on, in a new epoch; lets requests go on, and makes the kernel forget
     /// what it knew. Never called from an operation of this tree.
-    pub fn resume(&self, live: Arc<FileSystem>, session: &Session) {
+    /// `root` is the node id of this tree's root in the mount.
+    pub fn resume(&self, live: Arc<FileSystem>, session: &Session, root: u64) {
         drop(self.views.resume(Some(live)));
         // Where the kernel has no epochs, names that it cached lead to stale nodes: path walks that
         // meet ESTALE look everything up again by themselves. Absent names that exist now appear
         // when their time is over.
+        session.invalidate_node(root);
         let _all_names = session.invalidate_everything();
+    }
+
+    /// Whether files are open.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        !self.handles.collect(|_| Some(())).is_empty()
     }
 
     /// Gives up everything, for a mount that is gone or whose content is: whatever is still asked

@@ -2,10 +2,11 @@
 //!
 //! [`wire`] is the protocol as bytes; a [`Session`] reads requests from the kernel and serves them
 //! from a [`Tree`]; a [`Mount`] is a session at a place. [`DatasetTree`] is the tree of a mounted
-//! dataset: its live file system, and its snapshots under `.zfs`.
+//! dataset: its live file system, and its snapshots under `.zfs`; a [`Forest`] shows several in one mount.
 
 mod dataset;
 mod errno;
+mod forest;
 mod handle;
 mod mount;
 mod node;
@@ -14,6 +15,7 @@ mod tree;
 pub mod wire;
 
 pub use dataset::{DatasetTree, SUSPEND_WAIT, SnapshotDirectory, SnapshotEntry, SnapshotSource};
+pub use forest::{Forest, TreeTag};
 pub use mount::{Mount, MountFailure, MountOptions, MountState, remove_dead_mounts};
 pub use session::{Session, SessionError, SessionOptions};
 pub use tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree};

@@ -1,7 +1,8 @@
 //! Node ids: derived, not allocated.
 //!
-//! A node id is an object number (48 bits) under a *view* (16 bits): the live file system in its
-//! present epoch, one of the snapshots, or the control directory. Nothing is remembered for a
+//! A node id is an object number (40 bits) under a *view* (16 bits): the live file system in its
+//! present epoch, one of the snapshots, or the control directory. (The format would allow objects
+//! of 48 bits; 40 are half a pebibyte of dnodes. The byte above is for [`crate::Forest`].) Nothing is remembered for a
 //! node, and nothing needs to be forgotten; ids mean the same after a restart. A rollback begins
 //! another epoch, so that ids from before it are known to be stale.
 //!
@@ -17,8 +18,10 @@
 use crate::wire::ROOT_NODE;
 use base::ObjectId;
 
-const OBJECT_BITS: u32 = 48;
+const OBJECT_BITS: u32 = 40;
 const OBJECT_MASK: u64 = (1 << OBJECT_BITS) - 1;
+/// The largest object number of the format: OpenZFS numbers the control directory from here down.
+const FORMAT_OBJECT_MAX: u64 = (1 << 48) - 1;
 const SNAPSHOT_VIEW_FIRST: u64 = 0x100;
 const CONTROL_VIEW: u64 = 0xFFFF;
 /// Snapshots that can be told apart at once.
@@ -46,13 +49,13 @@ impl ControlNode {
 
     /// The inode number shown, as OpenZFS numbers them.
     pub(crate) const fn inode(self) -> u64 {
-        OBJECT_MASK + 1 - self.number()
+        FORMAT_OBJECT_MAX + 1 - self.number()
     }
 }
 
 /// The inode number shown for the root of a snapshot with this object-set id.
 pub(crate) const fn snapshot_root_inode(object_set: u64) -> u64 {
-    (OBJECT_MASK - 3).saturating_sub(object_set)
+    (FORMAT_OBJECT_MAX - 3).saturating_sub(object_set)
 }
 
 /// What a node id names.

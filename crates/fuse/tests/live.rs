@@ -321,7 +321,11 @@ impl Mounted {
         let objects = ObjectSet::open(options, root).unwrap();
         *self.disk.target.set.lock() = Some(objects);
         drop(roots);
-        self.tree.resume(self.disk.live(), self.mount.session());
+        self.tree.resume(
+            self.disk.live(),
+            self.mount.session(),
+            fuse::wire::ROOT_NODE,
+        );
     }
 }
 

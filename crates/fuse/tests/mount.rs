@@ -6,8 +6,9 @@ extern crate millpond_fuse as fuse;
 mod memory;
 
 use fuse::wire::ROOT_NODE;
-use fuse::{Mount, MountFailure, MountOptions, MountState, SessionOptions};
+use fuse::{Forest, Mount, MountFailure, MountOptions, MountState, SessionOptions, TreeTag};
 use memory::Memory;
+use posix::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -387,6 +388,76 @@ fn a_dead_mount_is_replaced() {
     fs::write(directory.path().join("f"), b"x").unwrap();
     mount.unmount(UnmountMode::IfIdle).unwrap();
     assert!(!is_mounted());
+}
+
+#[test]
+fn trees_inside_of_trees() {
+    let Some(probe) = Mounted::plain() else {
+        return;
+    };
+    drop(probe);
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let (first, second, third) = (Memory::new(), Memory::new(), Memory::new());
+    let forest = Forest::new(first);
+    let mount = Mount::start(directory.path(), forest.clone(), &options()).unwrap();
+    let session = mount.session();
+    fs::create_dir_all(at("a/b")).unwrap();
+    fs::write(at("a/b/covered"), b"covered").unwrap();
+    fs::write(at("a/beside"), b"beside").unwrap();
+    let root = TreeTag::FIRST;
+    let missing = forest.add(root, &[b"a", b"x"], second.clone(), session);
+    assert_eq!(missing, Err(Errno::ENOENT));
+    let inner = forest.add(root, &[b"a", b"b"], second, session).unwrap();
+    assert_eq!(fs::read_dir(at("a/b")).unwrap().count(), 0);
+    fs::write(at("a/b/f"), b"second").unwrap();
+    fs::create_dir(at("a/b/c")).unwrap();
+    let inmost = forest.add(inner, &[b"c"], third, session).unwrap();
+    fs::write(at("a/b/c/f"), b"third").unwrap();
+    let seen = |name: &str| {
+        let entries = fs::read_dir(at(name)).unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            entry.metadata().unwrap();
+            entry.file_name().into_string().unwrap()
+        });
+        let mut entries: Vec<_> = entries.collect();
+        entries.sort();
+        entries
+    };
+    for _ in 0..2 {
+        assert_eq!(seen("a"), ["b", "beside"]);
+        assert_eq!(seen("a/b"), ["c", "f"]);
+        assert_eq!(seen("a/b/c"), ["f"]);
+    }
+    assert_eq!(fs::read(at("a/b/f")).unwrap(), b"second");
+    assert_eq!(fs::read(at("a/b/c/../c/f")).unwrap(), b"third");
+    let mut inodes = ["", "a", "a/b", "a/b/c", "a/b/f", "a/b/c/f", "a/beside"]
+        .map(|name| fs::metadata(at(name)).unwrap().ino());
+    inodes.sort_unstable();
+    assert!(inodes.windows(2).all(|pair| pair[0] != pair[1]));
+    let crossed = fs::rename(at("a/beside"), at("a/b/beside")).unwrap_err();
+    assert_eq!(crossed.kind(), ErrorKind::CrossesDevices);
+    assert_eq!(
+        fs::hard_link(at("a/b/f"), at("a/f")).unwrap_err().kind(),
+        ErrorKind::CrossesDevices
+    );
+    assert_eq!(
+        fs::rename(at("a/b"), at("a/z")).unwrap_err().kind(),
+        ErrorKind::ResourceBusy
+    );
+    assert_eq!(
+        fs::remove_dir(at("a/b/c")).unwrap_err().kind(),
+        ErrorKind::ResourceBusy
+    );
+    fs::copy(at("a/beside"), at("a/b/c/copy")).unwrap();
+    assert_eq!(fs::read(at("a/b/c/copy")).unwrap(), b"beside");
+    assert!(forest.is_host(inner));
+    forest.remove(inmost, session);
+    assert!(!forest.is_host(inner));
+    assert_eq!(seen("a/b/c"), [""; 0]);
+    forest.remove(inner, session);
+    assert_eq!(seen("a/b"), ["covered"]);
+    mount.unmount(UnmountMode::IfIdle).unwrap();
 }
 
 /// Not a test: serves at `$MILLPOND_FUSE_SERVE` until it is unmounted, to measure the protocol

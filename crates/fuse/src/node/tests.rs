@@ -21,7 +21,7 @@ fn every_kind_has_its_own_ids() {
         assert_eq!(Node::from_id(node.id().unwrap()), Some(node));
     }
     assert_eq!(Node::Live { epoch: 0, object }.id(), Some(34));
-    assert_eq!(Node::from_id(0xFFFF << 48 | 9), None);
+    assert_eq!(Node::from_id(0xFFFF << 40 | 9), None);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn impossible_objects_have_no_id() {
     assert_eq!(
         Node::Live {
             epoch: 0,
-            object: ObjectId(1 << 48)
+            object: ObjectId(1 << 40)
         }
         .id(),
         None

@@ -390,6 +390,8 @@ pub struct DirectoryBuffer {
     bytes: Vec<u8>,
     limit: usize,
     plus: bool,
+    mark: u64,
+    without_attributes: Vec<u64>,
 }
 
 const DIRENT_LEN: usize = 24;
@@ -403,7 +405,16 @@ impl DirectoryBuffer {
             bytes: Vec::new(),
             limit,
             plus,
+            mark: 0,
+            without_attributes: Vec::new(),
         }
+    }
+
+    /// Sets bits in every node id and inode number that follows; the attributes of the nodes in
+    /// `without_attributes` (ids without the bits) are left out.
+    pub fn mark(&mut self, mark: u64, without_attributes: Vec<u64>) {
+        self.mark = mark;
+        self.without_attributes = without_attributes;
     }
 
     /// Whether entries carry attributes.
@@ -443,11 +454,17 @@ impl DirectoryBuffer {
             self.bytes.reserve_exact(self.limit.min(1 << 20));
         }
         if self.plus {
-            match entry {
-                Some(entry) => self.bytes.extend_from_slice(Body::entry(entry).as_bytes()),
+            match entry.filter(|entry| !self.without_attributes.contains(&entry.node)) {
+                Some(entry) => {
+                    let mut entry = *entry;
+                    entry.node |= self.mark;
+                    entry.attributes.inode |= self.mark;
+                    self.bytes.extend_from_slice(Body::entry(&entry).as_bytes());
+                }
                 None => self.bytes.extend_from_slice(&[0; ENTRY_LEN]),
             }
         }
+        let inode = inode | self.mark;
         self.bytes.extend_from_slice(&inode.to_ne_bytes());
         self.bytes.extend_from_slice(&next_cookie.to_ne_bytes());
         self.bytes.extend_from_slice(&name_len.to_ne_bytes());
