@@ -1,18 +1,21 @@
 //! The mounts of one pool.
 //!
-//! Two levels: this table knows which dataset is where; a [`DatasetTree`] serves one of them. No
-//! lock is held while the kernel mounts, unmounts or writes back: requests of other mounts, and of
+//! Two levels: this table knows which dataset is where; a [`DatasetTree`] serves one of them. For
+//! root, each has a mount of its own. An ordinary user cannot mount inside of a mount of theirs:
+//! what belongs there is shown by that mount itself (a [`Forest`]), and the table calls it mounted
+//! all the same. No lock is held while the kernel mounts, unmounts or writes back: requests of other mounts, and of
 //! the same one, go on meanwhile.
 
 use crate::{Failure, FailureKind, MountOptions, MountRequest, Mounted, Mounts};
 use base::lock::{LockClass, Mutex, rank};
 use fuse::{
-    DatasetTree, Mount, MountFailure, MountState, SessionOptions, SnapshotDirectory, SnapshotEntry,
-    SnapshotSource,
+    DatasetTree, Forest, Mount, MountFailure, MountState, Session, SessionOptions,
+    SnapshotDirectory, SnapshotEntry, SnapshotSource, Tree, TreeTag,
 };
 use posix::{AccessTime, Errno, FileSystem, OwnerMap};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use sys::{MountError, UnmountMode};
 
@@ -51,9 +54,46 @@ pub trait DatasetSource: Send + Sync {
 /// One mounted dataset.
 struct Entry {
     dataset: Arc<Mutex<String>>,
+    path: PathBuf,
     tree: Arc<DatasetTree>,
-    mount: Mount,
+    place: Place,
     options: posix::MountOptions,
+}
+
+/// How the kernel sees a dataset.
+enum Place {
+    /// By a mount of its own, which may show others inside.
+    Own { mount: Mount, forest: Arc<Forest> },
+    /// Inside the mount of another one.
+    Inside { outermost: Arc<Entry>, tag: TreeTag },
+}
+
+impl Entry {
+    /// The mount, what it shows, and which part of it this is.
+    fn shown(&self) -> (&Mount, &Arc<Forest>, TreeTag) {
+        match &self.place {
+            Place::Own { mount, forest } => (mount, forest, TreeTag::FIRST),
+            Place::Inside { outermost, tag } => {
+                let (mount, forest, _) = outermost.shown();
+                (mount, forest, *tag)
+            }
+        }
+    }
+
+    fn session(&self) -> &Session {
+        self.shown().0.session()
+    }
+
+    fn is_serving(&self) -> bool {
+        self.shown().0.state() == MountState::Serving
+    }
+
+    fn is_inside(&self, other: &Arc<Self>) -> bool {
+        match &self.place {
+            Place::Own { .. } => false,
+            Place::Inside { outermost, .. } => Arc::ptr_eq(outermost, other),
+        }
+    }
 }
 
 static NAME_CLASS: LockClass = LockClass::new("daemon.dataset_name", rank::FRONT_END + 4);
@@ -117,9 +157,8 @@ impl DaemonMounts {
     /// The live mounts; those that users unmounted are dropped from the table.
     fn entries(&self) -> Vec<Arc<Entry>> {
         let mut table = self.table.lock();
-        let (alive, ended): (Vec<_>, Vec<_>) = table
-            .drain(..)
-            .partition(|entry| entry.mount.state() == MountState::Serving);
+        let (alive, ended): (Vec<_>, Vec<_>) =
+            table.drain(..).partition(|entry| entry.is_serving());
         *table = alive;
         let alive = table.clone();
         drop(table);
@@ -131,6 +170,19 @@ impl DaemonMounts {
         self.entries()
             .into_iter()
             .find(|entry| *entry.dataset.lock() == dataset)
+    }
+
+    /// For an ordinary user: the mounted dataset in which a path is, and the way from its root.
+    fn host<'a>(&self, path: &'a Path) -> Option<(Arc<Entry>, Vec<&'a [u8]>)> {
+        if sys::user_id() == 0 {
+            return None;
+        }
+        let inside = self.entries().into_iter().filter_map(|entry| {
+            let below = path.strip_prefix(&entry.path).ok()?;
+            let way: Vec<&[u8]> = below.iter().map(OsStrExt::as_bytes).collect();
+            (!way.is_empty()).then_some((entry, way))
+        });
+        inside.min_by_key(|(_, way)| way.len())
     }
 
     fn start(&self, request: &MountRequest) -> Result<Entry, Failure> {
@@ -155,26 +207,75 @@ impl DaemonMounts {
             false => self.source.snapshot_directory(dataset),
         };
         let tree = DatasetTree::new(Arc::clone(&live), Arc::new(snapshots), directory);
-        let session = SessionOptions {
-            posix_acl: self.source.posix_acl(dataset),
-            ..SessionOptions::default()
-        };
-        let options = kernel_options(dataset, options, live.is_read_only(), session);
-        let mount = Mount::start(path, tree.clone(), &options);
-        match mount {
-            Ok(mount) => Ok(Entry {
+        match self.place(request, &live, &tree) {
+            Ok(place) => Ok(Entry {
                 dataset: name,
+                path: path.clone(),
                 tree,
-                mount,
+                place,
                 options: file_options,
             }),
             Err(failure) => {
                 // Nothing was asked of it yet, so there is nothing to lose.
                 let _written = live.unmount();
-                Err(mount_failure(&failure))
+                Err(failure)
             }
         }
     }
+
+    fn place(
+        &self,
+        request: &MountRequest,
+        live: &FileSystem,
+        tree: &Arc<DatasetTree>,
+    ) -> Result<Place, Failure> {
+        let MountRequest {
+            dataset,
+            path,
+            options,
+        } = request;
+        if let Some((host, way)) = self.host(path) {
+            let (mount, forest, host_tag) = host.shown();
+            let added = forest.add(host_tag, &way, tree.clone(), mount.session());
+            let tag = added.map_err(|errno| inside_failure(path, errno))?;
+            let outermost = match &host.place {
+                Place::Own { .. } => host,
+                Place::Inside { outermost, .. } => Arc::clone(outermost),
+            };
+            return Ok(Place::Inside { outermost, tag });
+        }
+        let session = SessionOptions {
+            posix_acl: self.source.posix_acl(dataset),
+            ..SessionOptions::default()
+        };
+        let options = kernel_options(dataset, options, live.is_read_only(), session);
+        let forest = Forest::new(tree.clone());
+        // Root's mounts show one dataset each: no need to look for others inside.
+        let shown: Arc<dyn Tree> = if sys::user_id() == 0 {
+            tree.clone()
+        } else {
+            forest.clone()
+        };
+        let mount = Mount::start(path, shown, &options).map_err(|error| mount_failure(&error))?;
+        Ok(Place::Own { mount, forest })
+    }
+}
+
+fn inside_failure(path: &Path, errno: Errno) -> Failure {
+    let reason = match errno {
+        Errno::EBUSY => return busy("mountpoint or dataset is busy"),
+        Errno::ENOENT => "the mount point is not in the file system that it belongs to",
+        Errno::ENOSPC => "too many file systems in one mount",
+        _ => "the mount point cannot be looked up",
+    };
+    Failure::new(
+        FailureKind::Invalid,
+        format!("{}: {reason}", path.display()),
+    )
+}
+
+fn busy(reason: &str) -> Failure {
+    Failure::new(FailureKind::Busy, reason)
 }
 
 fn file_system_options(dataset: &str, options: &MountOptions) -> posix::MountOptions {
@@ -232,6 +333,17 @@ fn mount_failure(failure: &MountFailure) -> Failure {
     Failure::new(kind, failure.to_string())
 }
 
+fn unmount_failure(error: &MountError) -> Failure {
+    match error {
+        MountError::MountPoint {
+            error: sys::Errno::BUSY,
+            ..
+        }
+        | MountError::Helper { .. } => busy("pool or dataset is busy"),
+        other => Failure::new(FailureKind::Service, other.to_string()),
+    }
+}
+
 /// Makes the mount point if it is absent, and sees whether it may be mounted over.
 fn prepare_mount_point(path: &Path, overlay: bool) -> Result<(), Failure> {
     fuse::remove_dead_mounts(path);
@@ -272,28 +384,40 @@ impl Mounts for DaemonMounts {
         let Some(entry) = self.find(dataset) else {
             return Err(Failure::new(FailureKind::Missing, "not currently mounted"));
         };
-        let mode = if force {
-            UnmountMode::Detach
-        } else {
-            UnmountMode::IfIdle
-        };
-        entry.mount.unmount(mode).map_err(|error| match error {
-            MountError::MountPoint {
-                error: sys::Errno::BUSY,
-                ..
+        let (mount, forest, tag) = entry.shown();
+        let others_inside = forest.is_host(tag);
+        match &entry.place {
+            Place::Inside { .. } => {
+                if !force && (others_inside || entry.tree.is_busy()) {
+                    return Err(busy("pool or dataset is busy"));
+                }
+                forest.remove(tag, mount.session());
             }
-            | MountError::Helper { .. } => {
-                Failure::new(FailureKind::Busy, "pool or dataset is busy")
+            Place::Own { mount, .. } => {
+                if !force && others_inside {
+                    return Err(busy("pool or dataset is busy"));
+                }
+                let mode = if force {
+                    UnmountMode::Detach
+                } else {
+                    UnmountMode::IfIdle
+                };
+                mount
+                    .unmount(mode)
+                    .map_err(|error| unmount_failure(&error))?;
             }
-            other => Failure::new(FailureKind::Service, other.to_string()),
-        })?;
-        if force {
-            // Files that are still open become stale; the file system is given up at once.
-            entry.tree.abandon();
         }
+        // With a mount that was idle, this has been done at its end. Otherwise files that are still
+        // open become stale now.
+        let inside = self
+            .entries()
+            .into_iter()
+            .filter(|other| other.is_inside(&entry));
+        let gone: Vec<_> = inside.chain([Arc::clone(&entry)]).collect();
+        gone.iter().for_each(|other| other.tree.abandon());
         self.table
             .lock()
-            .retain(|other| !Arc::ptr_eq(other, &entry));
+            .retain(|other| !gone.iter().any(|one| Arc::ptr_eq(one, other)));
         Ok(())
     }
 
@@ -301,14 +425,14 @@ impl Mounts for DaemonMounts {
         let entries = self.entries();
         let shown = entries.iter().map(|entry| Mounted {
             dataset: entry.dataset.lock().clone(),
-            path: entry.mount.path().to_owned(),
+            path: entry.path.clone(),
         });
         shown.collect()
     }
 
     fn barrier(&self, dataset: &str) {
         if let Some(entry) = self.find(dataset) {
-            entry.mount.session().flush_dirty();
+            entry.session().flush_dirty();
         }
     }
 
@@ -316,7 +440,7 @@ impl Mounts for DaemonMounts {
         let Some(entry) = self.find(dataset) else {
             return Ok(());
         };
-        entry.mount.session().flush_dirty();
+        entry.session().flush_dirty();
         if entry.tree.suspend() {
             return Ok(());
         }
@@ -329,7 +453,10 @@ impl Mounts for DaemonMounts {
             return;
         };
         match self.source.open_file_system(dataset, &entry.options) {
-            Ok(live) => entry.tree.resume(live, entry.mount.session()),
+            Ok(live) => {
+                let (mount, _, tag) = entry.shown();
+                entry.tree.resume(live, mount.session(), tag.root());
+            }
             // There is nothing to show any more.
             Err(_) => {
                 entry.tree.abandon();
@@ -368,9 +495,11 @@ impl Mounts for DaemonMounts {
             .set_snapshot_directory(self.source.snapshot_directory(dataset));
         let read_only = entry.options.read_only;
         let options = kernel_options(dataset, options, read_only, SessionOptions::default());
-        entry
-            .mount
-            .change_flags(&options)
-            .map_err(|error| mount_failure(&error.into()))
+        match &entry.place {
+            Place::Own { mount, .. } => mount.change_flags(&options),
+            // Shown by a mount whose flags are another dataset's.
+            Place::Inside { .. } => Ok(()),
+        }
+        .map_err(|error| mount_failure(&error.into()))
     }
 }
