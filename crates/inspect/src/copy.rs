@@ -182,6 +182,13 @@ struct Frame {
     made: Vec<u8>,
 }
 
+/// The first name made of a file that has several.
+struct FirstName {
+    made: Vec<u8>,
+    /// Whether something is wrong with the file: all its names say so.
+    is_damaged: bool,
+}
+
 struct Copier<'a> {
     options: CopyOptions,
     view: &'a View,
@@ -189,7 +196,7 @@ struct Copier<'a> {
     base_path: &'a Path,
     restorer: Restorer,
     /// Files with several names, by the first one made.
-    links: HashMap<ObjectId, Vec<u8>>,
+    links: HashMap<ObjectId, FirstName>,
     seen: HashSet<ObjectId>,
     problems: &'a mut Problems,
     progress: &'a mut Progress,
@@ -304,6 +311,7 @@ impl Copier<'_> {
 
     /// Makes one entry; a directory is still to be filled then.
     fn entry(&mut self, spot: &Spot<'_>, attributes: &Attributes) -> Option<Frame> {
+        let problems = self.problems.count();
         let made = match attributes.file_type {
             FileType::Directory => return self.directory(spot, attributes),
             _ if self.link(spot, attributes) => Ok(()),
@@ -314,9 +322,11 @@ impl Copier<'_> {
             Ok(()) => {
                 self.progress.entry();
                 if attributes.links > 1 {
-                    self.links
-                        .entry(attributes.object)
-                        .or_insert_with(|| spot.made.clone());
+                    let first = FirstName {
+                        made: spot.made.clone(),
+                        is_damaged: self.problems.count() > problems,
+                    };
+                    self.links.entry(attributes.object).or_insert(first);
                 }
             }
             Err(error) => self.failed(spot, &error),
@@ -375,17 +385,20 @@ impl Copier<'_> {
             return false;
         };
         let link = || {
-            rustix::fs::linkat(
-                self.base,
-                &first[..],
-                spot.folder,
-                spot.name,
-                AtFlags::empty(),
-            )
+            let none = AtFlags::empty();
+            rustix::fs::linkat(self.base, &first.made[..], spot.folder, spot.name, none)
         };
-        let linked = self.replacing(spot, link);
         // Where links are not possible there is a second copy instead.
-        linked.is_ok()
+        let is_linked = self.replacing(spot, link).is_ok();
+        if is_linked && first.is_damaged {
+            let first = String::from_utf8_lossy(&first.made).into_owned();
+            let path = self.view.path(&spot.path);
+            self.problems.note(
+                path,
+                format_args!("damaged, as is '{first}', the same file"),
+            );
+        }
+        is_linked
     }
 
     /// Makes something that must not exist, or replaces it when that was asked for.

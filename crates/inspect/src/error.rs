@@ -108,6 +108,9 @@ pub enum InspectError {
         /// What was asked for.
         wanted: String,
     },
+    /// A dataset that only its key opens.
+    #[error("{0}: it is encrypted, which cannot be read yet")]
+    Encrypted(String),
     /// Features that nothing here knows are active.
     #[error("pool '{pool}' uses features that are not known here: {features}")]
     UnknownFeatures {

@@ -62,7 +62,7 @@ impl View {
             return Err(unsuitable("it is empty"));
         }
         if root.is_encrypted() {
-            return Err(unsuitable("it is encrypted, which is not supported yet"));
+            return Err(InspectError::Encrypted(dataset.name.clone()));
         }
         let id = base::ObjectSetId(dataset.id.0);
         let raw = RawObjectSet::open(pipeline, id, *root)?;
