@@ -10,7 +10,7 @@ use crate::place;
 use crate::problems::Problems;
 use crate::view::LastLink;
 
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Writes the named files to `out`, one after the other. Bytes that cannot be read are zeros, so
 /// that the others stay where they were.

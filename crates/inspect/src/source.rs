@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{ByteOrder, ObjectId};
+use base::{ByteOrder, ObjectId, VdevId};
 use dmu::{BlockError, BlockStore, Place};
 use format::BlockPointer;
 use format::config::{directory, keys, vdev_types};
@@ -89,6 +89,12 @@ impl Source {
                     "the newest {} states are unreadable; this is the one of txg {}",
                     pool.uberblocks_skipped, pool.uberblock.txg
                 ),
+            );
+        }
+        for index in missing_tops(&pool) {
+            problems.note(
+                &pool.name,
+                format_args!("vdev {index} is on none of these images: what lies there is lost"),
             );
         }
         let prefetcher = Prefetcher::new(Arc::clone(&pool.pipeline), READERS, READ_AHEAD_BYTES);
@@ -320,6 +326,21 @@ fn refuse_unknown(pool: &RawPool) -> Result<()> {
         pool: pool.name.clone(),
         features: unknown.join(", "),
     })
+}
+
+/// Top-level vdevs that no image is part of.
+fn missing_tops(pool: &RawPool) -> Vec<usize> {
+    let vdevs = pool.pipeline.vdevs();
+    let tops = config_tops(pool);
+    let is_data = |top: &format::nvlist::NvList| {
+        let kind = top.str(keys::TYPE).unwrap_or("?");
+        kind != vdev_types::HOLE && top.u64(keys::IS_LOG) != Some(1)
+    };
+    let missing = |index: usize| vdevs.top(VdevId(index as u64)).is_err();
+    let tops = tops.iter().enumerate();
+    tops.filter(|(index, top)| is_data(top) && missing(*index))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 fn config_tops(pool: &RawPool) -> Vec<format::nvlist::NvList> {

@@ -13,6 +13,9 @@ use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use crate::problems::Problems;
 use crate::view::View;
 
+/// Sets an extended attribute: name, value.
+type SetAttribute<'a> = &'a dyn Fn(&[u8], &[u8]) -> rustix::io::Result<()>;
+
 /// Restores what the user that we are may.
 pub(super) struct Restorer {
     user: u32,
@@ -114,7 +117,7 @@ impl Restorer {
         view: &View,
         attributes: &Attributes,
         noted: &mut Noted<'_>,
-        set: &dyn Fn(&[u8], &[u8]) -> rustix::io::Result<()>,
+        set: SetAttribute<'_>,
     ) {
         let who = Credentials::root();
         let names = match view.files.listxattr(&who, attributes.object) {

@@ -9,7 +9,7 @@ use golden::GoldenPool;
 use millpond_inspect::{CopyOptions, ListOptions, TreeOptions, cat, cp, ls, tree};
 
 /// Words of a command line: images, and a place in their pool.
-pub fn words(images: &[PathBuf], place: &str) -> Vec<String> {
+fn words(images: &[PathBuf], place: &str) -> Vec<String> {
     let mut words: Vec<String> = images
         .iter()
         .map(|image| image.display().to_string())
@@ -19,7 +19,7 @@ pub fn words(images: &[PathBuf], place: &str) -> Vec<String> {
     words
 }
 
-pub const RECURSIVE: CopyOptions = CopyOptions {
+const RECURSIVE: CopyOptions = CopyOptions {
     recursive: true,
     force: false,
     progress: false,
@@ -52,7 +52,7 @@ fn compare(pool: &GoldenPool, images: &[PathBuf]) {
             let child = format!("{name}/{path}\t");
             let is_mount_point = datasets.iter().any(|dataset| dataset.starts_with(&child));
             let is_long = path.rsplit('/').next().is_some_and(|name| name.len() > 255);
-            !is_mount_point && !(is_long && !long.is_empty())
+            !is_mount_point && (!is_long || long.is_empty())
         });
         assert_eq!(differences, Vec::<String>::new(), "{name}");
     }
@@ -133,7 +133,7 @@ fn classes() {
 fn a_folder_of_images_is_as_good_as_the_images() {
     if let Some(pool) = golden::pool("default") {
         let mut out = Vec::new();
-        let place = words(&[pool.folder.clone()], "");
+        let place = words(std::slice::from_ref(&pool.folder), "");
         let problems = ls(&place, &ListOptions::default(), &mut out).unwrap();
         assert!(
             problems.is_empty(),
