@@ -87,6 +87,12 @@ pub enum DslError {
         /// The snapshot.
         name: String,
     },
+    /// The same was done to it in this txg already: the task runs in the next one.
+    #[error("'{name}' changed just now")]
+    Again {
+        /// The name.
+        name: String,
+    },
     /// The snapshot is held, or the dataset in use.
     #[error("'{name}' is busy")]
     Busy {

@@ -57,11 +57,19 @@ pub trait Task: Send {
     }
 }
 
-type Answer<T> = Arc<Mutex<Option<Result<T>>>>;
+/// How a task ended.
+enum Ended<T: Task> {
+    /// With this result.
+    Done(Result<T::Output>),
+    /// Not yet: it belongs into a later txg.
+    Again(T),
+}
+
+type Answer<T> = Arc<Mutex<Option<Ended<T>>>>;
 
 struct Queued<T: Task> {
-    task: T,
-    answer: Answer<T::Output>,
+    task: Option<T>,
+    answer: Answer<T>,
 }
 
 trait AnyTask: Send {
@@ -70,19 +78,23 @@ trait AnyTask: Send {
 
 impl<T: Task> AnyTask for Queued<T> {
     fn run(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let Some(mut task) = self.task.take() else {
+            return Ok(());
+        };
         let possible = context
             .dsl
-            .admit(self.task.space())
-            .and_then(|()| self.task.check(context));
-        let result = match possible {
-            Err(refusal) => Err(refusal),
+            .admit(task.space())
+            .and_then(|()| task.check(context));
+        let ended = match possible {
+            Err(DslError::Again { .. }) => Ended::Again(task),
+            Err(refusal) => Ended::Done(Err(refusal)),
             Ok(()) => {
-                let done = self.task.apply(context)?;
+                let done = task.apply(context)?;
                 context.dsl.new_stamp();
-                Ok(done)
+                Ended::Done(Ok(done))
             }
         };
-        *self.answer.lock() = Some(result);
+        *self.answer.lock() = Some(ended);
         Ok(())
     }
 }
@@ -112,18 +124,25 @@ impl Dsl {
     pub fn run<T: Task + 'static>(&self, task: T) -> Result<T::Output> {
         self.mos.require_writable()?;
         let engine = self.engine.as_ref().ok_or(DslError::ReadOnly)?;
-        let answer: Answer<T::Output> = Arc::new(Mutex::new(&ANSWER, None));
-        let hold = engine.hold()?;
-        let txg = hold.txg();
-        let queued = Queued {
-            task,
-            answer: Arc::clone(&answer),
-        };
-        self.tasks.slots.lock()[txg.slot()].push(Box::new(queued));
-        drop(hold);
-        engine.wait_synced(Some(txg))?;
-        let result = answer.lock().take();
-        result.unwrap_or(Err(DslError::ReadOnly))
+        let mut task = task;
+        loop {
+            let answer: Answer<T> = Arc::new(Mutex::new(&ANSWER, None));
+            let hold = engine.hold()?;
+            let txg = hold.txg();
+            let queued = Queued {
+                task: Some(task),
+                answer: Arc::clone(&answer),
+            };
+            self.tasks.slots.lock()[txg.slot()].push(Box::new(queued));
+            drop(hold);
+            engine.wait_synced(Some(txg))?;
+            let ended = answer.lock().take();
+            match ended {
+                Some(Ended::Done(result)) => return result,
+                Some(Ended::Again(later)) => task = later,
+                None => return Err(DslError::ReadOnly),
+            }
+        }
     }
 
     /// Runs the tasks of the pass's txg. Called once a txg, after heads and the pool's own object

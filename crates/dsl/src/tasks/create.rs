@@ -158,6 +158,10 @@ impl Task for Clone {
                 what,
             });
         }
+        if origin.phys()?.creation_txg >= context.tx.txg() {
+            let name = self.origin.clone();
+            return Err(DslError::Again { name });
+        }
         check_new(context.dsl, &self.path)
     }
 

@@ -9,6 +9,7 @@ use format::dsl::UsedBy;
 
 use super::create::{clear_intent_log, create_clone};
 use super::destroy::destroy_head;
+use super::snapshot::check_txg;
 use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
 use crate::livelist;
@@ -46,6 +47,7 @@ impl Task for Rollback {
                 self.snapshot.as_deref().unwrap_or("")
             ))
         })?;
+        check_txg(context, &head)?;
         if let Some(wanted) = &self.snapshot
             && latest.snapshot_name()? != *wanted
         {

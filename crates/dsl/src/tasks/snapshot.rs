@@ -48,12 +48,16 @@ impl Task for Snapshot {
         for name in &self.names {
             let (path, short) = snapshot_parts(name)?;
             let head = context.dsl.head(path)?;
-            if head.snapshot(short)?.is_some() || !seen.insert(name) {
+            if head.snapshot(short)?.is_some() || !seen.insert(path) {
                 return Err(DslError::exists(name.as_str()));
             }
-            let phys = head.phys()?;
-            if phys.previous_snapshot_txg >= context.tx.txg() && seen.len() < self.names.len() {
-                return Err(DslError::busy(path));
+            check_txg(context, &head)?;
+            if head.is_encrypted()? {
+                let what = "encryption";
+                return Err(DslError::Unsupported {
+                    name: path.to_owned(),
+                    what,
+                });
             }
             if head.deadlist()?.is_legacy() {
                 let what = "a dead list of an old pool version";
@@ -81,6 +85,15 @@ impl Task for Snapshot {
         }
         Ok(taken)
     }
+}
+
+/// A head has one snapshot a txg: what follows from it is told from it by its birth.
+pub(super) fn check_txg(context: &TaskContext<'_>, head: &Dataset) -> Result<()> {
+    if head.phys()?.previous_snapshot_txg >= context.tx.txg() {
+        let name = head.directory().name();
+        return Err(DslError::Again { name });
+    }
+    Ok(())
 }
 
 /// A snapshot makes the head's unshared data shared: the whole reservation must fit again.
