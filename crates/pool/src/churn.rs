@@ -132,3 +132,114 @@ impl Churn {
         assert!(found == self.model, "{}: other data", pool.name());
     }
 }
+
+/// Fills a pool to the brim with blocks of random sizes, and makes holes in it.
+pub(crate) struct Filler {
+    rng: SeededRng,
+    /// By object: the block size and the seed of each block's content.
+    objects: Vec<(ObjectId, usize, Vec<Option<u64>>)>,
+}
+
+fn content(seed: u64, size: usize) -> Vec<u8> {
+    let mut bytes = vec![0; size];
+    SeededRng::new(seed).fill(&mut bytes);
+    bytes
+}
+
+impl Filler {
+    pub(crate) fn new(pool: &Arc<Pool>, seed: u64) -> Self {
+        create_volume(pool, "full");
+        Self {
+            rng: SeededRng::new(seed),
+            objects: Vec::new(),
+        }
+    }
+
+    /// Writes until there is no space; answers how many bytes.
+    pub(crate) fn fill(&mut self, pool: &Pool) -> u64 {
+        const SIZES: [usize; 4] = [512, 4096, 16_384, 131_072];
+        let head = pool.dsl().head(&path(pool, "full")).unwrap();
+        let set = head.object_set().unwrap();
+        let admission = head.admission().unwrap();
+        let engine = pool.engine().unwrap();
+        let mut written = 0;
+        loop {
+            let size = SIZES[self.rng.below(4) as usize];
+            let reservation = |bytes| Reservation {
+                write_bytes: bytes,
+                objects: 1,
+                admission: Some(&*admission),
+                ..Reservation::default()
+            };
+            let Ok(tx) = Tx::assign(engine, &reservation(0)) else {
+                return written;
+            };
+            let shape = AllocateObject {
+                object_type: ObjectType::ZVOL,
+                block_size: size as u32,
+                ..AllocateObject::default()
+            };
+            let object = set.allocate(&tx, &shape).unwrap();
+            drop(tx);
+            let mut blocks = Vec::new();
+            for block in 0..200 {
+                let Ok(tx) = Tx::assign(engine, &reservation(size as u64)) else {
+                    self.objects.push((object.id(), size, blocks));
+                    return written;
+                };
+                let seed = self.rng.next_u64();
+                object
+                    .write(&tx, (block * size) as u64, &content(seed, size))
+                    .unwrap();
+                blocks.push(Some(seed));
+                written += size as u64;
+            }
+            self.objects.push((object.id(), size, blocks));
+        }
+    }
+
+    /// Frees two of three blocks.
+    pub(crate) fn punch(&mut self, pool: &Pool) {
+        let head = pool.dsl().head(&path(pool, "full")).unwrap();
+        let set = head.object_set().unwrap();
+        let engine = pool.engine().unwrap();
+        let admission = head.admission().unwrap();
+        for (id, size, blocks) in &mut self.objects {
+            let object = set.object(*id).unwrap();
+            let reservation = Reservation {
+                objects: 1,
+                net_free: true,
+                admission: Some(&*admission),
+                ..Reservation::default()
+            };
+            let tx = Tx::assign(engine, &reservation).unwrap();
+            for (index, block) in blocks.iter_mut().enumerate() {
+                if index % 3 != 0 && block.take().is_some() {
+                    let offset = (index * *size) as u64;
+                    object.free_range(&tx, offset, *size as u64).unwrap();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn check(&self, pool: &Pool) {
+        let head = pool.dsl().head(&path(pool, "full")).unwrap();
+        let set = head.object_set().unwrap();
+        for (id, size, blocks) in &self.objects {
+            let object = set.object(*id).unwrap();
+            let mut found = vec![0; *size];
+            for (index, block) in blocks.iter().enumerate() {
+                object.read((index * size) as u64, &mut found).unwrap();
+                match block {
+                    Some(seed) => assert!(found == content(*seed, *size)),
+                    None => assert!(found.iter().all(|byte| *byte == 0)),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn destroy(&self, pool: &Pool) {
+        let path = path(pool, "full");
+        pool.dsl().run(DestroyHead { path }).unwrap();
+    }
+}

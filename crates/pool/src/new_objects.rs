@@ -96,15 +96,22 @@ impl NewPool<'_> {
         let for_read = self.metadata_zap()?;
         let for_write = self.metadata_zap()?;
         let descriptions = self.metadata_zap()?;
-        let enabled = self.metadata_zap()?;
         let tables = [
             (directory::FEATURES_FOR_READ, &for_read),
             (directory::FEATURES_FOR_WRITE, &for_write),
             (directory::FEATURE_DESCRIPTIONS, &descriptions),
-            (directory::FEATURE_ENABLED_TXG, &enabled),
         ];
         for (key, table) in tables {
             pool.add(self.tx, key.as_bytes(), table.object().id().0)?;
+        }
+        // Without the feature nobody would know the table.
+        let enabled = self
+            .has(&features::ENABLED_TXG)
+            .then(|| self.metadata_zap());
+        let enabled = enabled.transpose()?;
+        if let Some(table) = &enabled {
+            let key = directory::FEATURE_ENABLED_TXG.as_bytes();
+            pool.add(self.tx, key, table.object().id().0)?;
         }
         let dated = if self.has(&features::ENABLED_TXG) {
             self.features.len() as u64
@@ -122,7 +129,7 @@ impl NewPool<'_> {
             let mut text = feature.description.as_bytes().to_vec();
             text.push(0);
             descriptions.add_value(self.tx, guid, &Value::bytes(&text))?;
-            if dated > 0 {
+            if let Some(enabled) = &enabled {
                 enabled.add(self.tx, guid, self.tx.txg().0)?;
             }
         }
