@@ -84,6 +84,13 @@ impl DatasetTree {
         Arc::new(tree)
     }
 
+    /// The live file system; waits while it is being replaced, none when the mount has ended.
+    #[must_use]
+    pub fn file_system(&self) -> Option<Arc<FileSystem>> {
+        let live = self.views.live().ok()?;
+        Some(Arc::clone(&live.file_system))
+    }
+
     /// After `zfs set snapdir`.
     pub fn set_snapshot_directory(&self, directory: SnapshotDirectory) {
         self.snapshot_directory

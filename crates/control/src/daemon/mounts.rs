@@ -41,6 +41,9 @@ pub trait DatasetSource: Send + Sync {
         options: &posix::MountOptions,
     ) -> Result<Arc<FileSystem>, Failure>;
 
+    /// The effective properties of a dataset that files need.
+    fn file_properties(&self, dataset: &str) -> Result<posix::DatasetProperties, Failure>;
+
     /// When the set of a dataset's snapshots last changed: seconds and nanoseconds.
     fn snapshots_changed_at(&self, dataset: &str) -> (i64, u32);
 
@@ -58,6 +61,8 @@ struct Entry {
     tree: Arc<DatasetTree>,
     place: Place,
     options: posix::MountOptions,
+    /// How it is mounted now: properties, and `-o` over them.
+    present: Mutex<MountOptions>,
 }
 
 /// How the kernel sees a dataset.
@@ -96,6 +101,7 @@ impl Entry {
     }
 }
 
+static PRESENT_CLASS: LockClass = LockClass::new("daemon.mount_options", rank::FRONT_END + 5);
 static NAME_CLASS: LockClass = LockClass::new("daemon.dataset_name", rank::FRONT_END + 4);
 
 /// The snapshots of one mounted dataset, by whatever name it has now.
@@ -191,8 +197,8 @@ impl DaemonMounts {
             path,
             options,
         } = request;
-        let file_options = file_system_options(dataset, options);
-        let live = self.source.open_file_system(dataset, &file_options)?;
+        let file_options = file_system_options(dataset);
+        let live = self.open_live(dataset, &file_options, options)?;
         let name = Arc::new(Mutex::new(&NAME_CLASS, dataset.clone()));
         let snapshots = Snapshots {
             source: Arc::clone(&self.source),
@@ -214,6 +220,7 @@ impl DaemonMounts {
                 tree,
                 place,
                 options: file_options,
+                present: Mutex::new(&PRESENT_CLASS, options.clone()),
             }),
             Err(failure) => {
                 // Nothing was asked of it yet, so there is nothing to lose.
@@ -221,6 +228,39 @@ impl DaemonMounts {
                 Err(failure)
             }
         }
+    }
+
+    /// The file system of a dataset, with `-o` over its properties, and what a crash left in it
+    /// removed in the background.
+    fn open_live(
+        &self,
+        dataset: &str,
+        options: &posix::MountOptions,
+        present: &MountOptions,
+    ) -> Result<Arc<FileSystem>, Failure> {
+        let live = self.source.open_file_system(dataset, options)?;
+        live.set_properties(with_options(live.properties(), present));
+        if !live.is_read_only() && !live.properties().read_only {
+            let for_thread = Arc::clone(&live);
+            // Without a thread, or when the mount ends first, the next mount does it.
+            let _started = std::thread::Builder::new()
+                .name("unlinked".into())
+                .spawn(move || drop(for_thread.drain_unlinked()));
+        }
+        Ok(live)
+    }
+
+    /// Takes `snapdir` over. The kernel may have cached the root's listing, with or without `.zfs`.
+    fn show_snapshot_directory(&self, entry: &Entry, dataset: &str) {
+        if dataset.contains('@') {
+            return;
+        }
+        entry
+            .tree
+            .set_snapshot_directory(self.source.snapshot_directory(dataset));
+        let (mount, _, tag) = entry.shown();
+        mount.session().invalidate_node(tag.root());
+        mount.session().invalidate_name(tag.root(), b".zfs");
     }
 
     fn place(
@@ -248,7 +288,8 @@ impl DaemonMounts {
             posix_acl: self.source.posix_acl(dataset),
             ..SessionOptions::default()
         };
-        let options = kernel_options(dataset, options, live.is_read_only(), session);
+        let read_only = live.is_read_only() || live.properties().read_only;
+        let options = kernel_options(dataset, options, read_only, session);
         let forest = Forest::new(tree.clone());
         // Root's mounts show one dataset each: no need to look for others inside.
         let shown: Arc<dyn Tree> = if sys::user_id() == 0 {
@@ -278,15 +319,10 @@ fn busy(reason: &str) -> Failure {
     Failure::new(FailureKind::Busy, reason)
 }
 
-fn file_system_options(dataset: &str, options: &MountOptions) -> posix::MountOptions {
-    let access_time = match (options.atime, options.relatime) {
-        (false, _) => AccessTime::Off,
-        (true, true) => AccessTime::Relative,
-        (true, false) => AccessTime::Strict,
-    };
+fn file_system_options(dataset: &str) -> posix::MountOptions {
     let (uid, gid) = (sys::user_id(), sys::group_id());
     posix::MountOptions {
-        read_only: options.readonly || dataset.contains('@'),
+        read_only: dataset.contains('@'),
         kernel_checks_permissions: true,
         // An ordinary user's mount is that user's alone: the image's owners mean nothing here.
         owners: if uid == 0 {
@@ -294,8 +330,25 @@ fn file_system_options(dataset: &str, options: &MountOptions) -> posix::MountOpt
         } else {
             OwnerMap::Everyone { uid, gid }
         },
-        access_time: Some(access_time),
         ..posix::MountOptions::default()
+    }
+}
+
+/// Properties as they hold for one mount.
+fn with_options(
+    properties: posix::DatasetProperties,
+    options: &MountOptions,
+) -> posix::DatasetProperties {
+    let access_time = match (options.atime, options.relatime) {
+        (false, _) => AccessTime::Off,
+        (true, true) => AccessTime::Relative,
+        (true, false) => AccessTime::Strict,
+    };
+    let read_only = properties.read_only || options.readonly;
+    posix::DatasetProperties {
+        access_time,
+        read_only,
+        ..properties
     }
 }
 
@@ -452,7 +505,8 @@ impl Mounts for DaemonMounts {
         let Some(entry) = self.find(dataset) else {
             return;
         };
-        match self.source.open_file_system(dataset, &entry.options) {
+        let present = entry.present.lock().clone();
+        match self.open_live(dataset, &entry.options, &present) {
             Ok(live) => {
                 let (mount, _, tag) = entry.shown();
                 entry.tree.resume(live, mount.session(), tag.root());
@@ -480,9 +534,7 @@ impl Mounts for DaemonMounts {
     fn snapshots_changed(&self, dataset: &str) {
         if let Some(entry) = self.find(dataset) {
             entry.tree.snapshots_changed();
-            entry
-                .tree
-                .set_snapshot_directory(self.source.snapshot_directory(dataset));
+            self.show_snapshot_directory(&entry, dataset);
         }
     }
 
@@ -490,9 +542,12 @@ impl Mounts for DaemonMounts {
         let Some(entry) = self.find(dataset) else {
             return Ok(());
         };
-        entry
-            .tree
-            .set_snapshot_directory(self.source.snapshot_directory(dataset));
+        self.show_snapshot_directory(&entry, dataset);
+        *entry.present.lock() = options.clone();
+        if let Some(live) = entry.tree.file_system() {
+            let properties = self.source.file_properties(dataset)?;
+            live.set_properties(with_options(properties, options));
+        }
         let read_only = entry.options.read_only;
         let options = kernel_options(dataset, options, read_only, SessionOptions::default());
         match &entry.place {

@@ -565,7 +565,19 @@ impl Service {
         let remounts = changes.iter().any(|(name, _)| {
             matches!(
                 name.as_str(),
-                "readonly" | "atime" | "relatime" | "devices" | "exec" | "setuid" | "snapdir"
+                "readonly"
+                    | "atime"
+                    | "relatime"
+                    | "devices"
+                    | "exec"
+                    | "setuid"
+                    | "snapdir"
+                    | "recordsize"
+                    | "xattr"
+                    | "acltype"
+                    | "dnodesize"
+                    | "longname"
+                    | "sync"
             )
         });
         let was_mounted = self.mounted_below(dataset);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dsl::{Dataset, Dsl};
 use fuse::{SnapshotDirectory, SnapshotEntry};
 use pool::Pool;
-use posix::{FileSystem, MountOptions, NoLog, Source};
+use posix::{DatasetProperties, FileSystem, MountOptions, NoLog, Source};
 
 use super::contents::{HeadSpace, clock, file_properties};
 use super::refusal::{reason, unreadable};
@@ -39,7 +39,8 @@ impl PoolSource {
             Failure::new(kind, text)
         })?;
         let properties = file_properties(dataset, self.pool.is_read_only())?;
-        let writable = !properties.read_only && !options.read_only;
+        // What the properties forbid, the file system refuses by itself: they may change.
+        let writable = !self.pool.is_read_only() && !dataset.is_snapshot() && !options.read_only;
         let engine = self.pool.engine().filter(|_| writable).cloned();
         let phys = dataset.phys().map_err(unreadable)?;
         let source = Source {
@@ -95,6 +96,10 @@ impl DatasetSource for PoolSource {
             FailureKind::Missing,
             "the snapshot does not exist any more",
         ))
+    }
+
+    fn file_properties(&self, dataset: &str) -> Result<DatasetProperties, Failure> {
+        file_properties(&*self.dataset(dataset)?, self.pool.is_read_only())
     }
 
     fn snapshots_changed_at(&self, dataset: &str) -> (i64, u32) {
