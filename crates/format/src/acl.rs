@@ -181,16 +181,7 @@ pub fn encode(aces: &[Ace]) -> Vec<u8> {
 pub fn encode_old(aces: &[Ace]) -> Vec<u8> {
     let mut out = vec![0; aces.len() * OLD_SIZE];
     for (entry, ace) in out.chunks_exact_mut(OLD_SIZE).zip(aces) {
-        let is_abstract = ace.flags & flag::ABSTRACT != 0;
-        put_u32(
-            entry,
-            0,
-            if is_abstract {
-                u32::MAX
-            } else {
-                ace.who as u32
-            },
-        );
+        put_u32(entry, 0, ace.who as u32);
         put_u32(entry, 4, ace.mask);
         put_u16(entry, 8, ace.flags);
         put_u16(entry, 10, ace.kind);

@@ -51,3 +51,6 @@ pub use options::{
 };
 pub use quota::{QuotaKind, QuotaLine, QuotaUnit};
 pub use space::{Space, SpaceNumbers};
+
+#[cfg(test)]
+mod golden_tests;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::ObjectId;
+use dmu::Tx;
 use format::sa::Attribute;
 
 use crate::core::{Core, Plan};
@@ -161,6 +162,9 @@ impl Core {
             let list = acl.as_ref().clone().with_permissions(mode & CLASSES);
             self.store_acl(&tx, znode, ACCESS_NAME, Some(&list))?;
         }
+        if change.uid.is_some() || change.gid.is_some() {
+            self.own_hidden_directory(&tx, znode)?;
+        }
         self.record(
             &tx,
             &Record::SetAttributes {
@@ -169,6 +173,26 @@ impl Core {
             },
         );
         Ok(())
+    }
+
+    /// The hidden directory of attributes belongs to whom its file does.
+    fn own_hidden_directory(&self, tx: &Tx, file: &Znode) -> Result<()> {
+        let (directory, uid, gid) = {
+            let state = file.state.read();
+            (state.xattr, state.uid, state.gid)
+        };
+        if directory.0 == 0 {
+            return Ok(());
+        }
+        let directory = self.znode(directory)?;
+        let mut state = directory.state.write();
+        (state.uid, state.gid) = (uid, gid);
+        directory.store(
+            tx,
+            &self.store,
+            &mut state,
+            &[Attribute::Uid, Attribute::Gid],
+        )
     }
 
     /// The mode after `change`; set-id bits fall with the owner.

@@ -280,7 +280,7 @@ impl Store {
 }
 
 /// The flags that follow from a mode whose access list is trivial.
-fn mode_flags(mode: u32) -> u64 {
+pub(crate) fn mode_flags(mode: u32) -> u64 {
     let nobody_denied = mode & 0o111 == 0o111;
     internal_flags::ACL_TRIVIAL
         | if nobody_denied {

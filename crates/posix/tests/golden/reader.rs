@@ -54,13 +54,13 @@ impl BlockStore for Disk {
 }
 
 /// A pool that is read through one image.
-pub struct Reader {
+pub(crate) struct Reader {
     disk: Arc<Disk>,
     mos: Arc<ObjectSet>,
 }
 
 impl Reader {
-    pub fn open(image: &Path) -> Self {
+    pub(crate) fn open(image: &Path) -> Self {
         let disk = Arc::new(Disk(File::open(image).unwrap()));
         let mut ring = vec![0; label::RING_SIZE];
         disk.0.read_exact_at(&mut ring, label::RING_OFFSET).unwrap();
@@ -91,7 +91,7 @@ impl Reader {
     }
 
     /// The object set of `pool/fs` or `pool/fs@snapshot`.
-    pub fn object_set(&self, name: &str) -> Arc<ObjectSet> {
+    pub(crate) fn object_set(&self, name: &str) -> Arc<ObjectSet> {
         let (path, snapshot) = name
             .split_once('@')
             .map_or((name, None), |(a, b)| (a, Some(b)));

@@ -7,7 +7,7 @@ use golden::{Entry, Manifest};
 use millpond_posix::{Attributes, Credentials, FileSystem, FileType, OpenOptions, Visit};
 use sha2::{Digest, Sha256};
 
-pub fn describe(file_system: &FileSystem) -> Manifest {
+pub(crate) fn describe(file_system: &FileSystem) -> Manifest {
     let root = file_system.root();
     let mut entries = Vec::new();
     let mut todo = vec![(Vec::new(), root)];

@@ -10,11 +10,11 @@ mod xattrs;
 use millpond_posix::{Credentials, FileType, NewNode, OpenFile, OpenOptions};
 use store::MemoryPool;
 
-pub fn root() -> Credentials {
+pub(crate) fn root() -> Credentials {
     Credentials::root()
 }
 
-pub fn node(file_type: FileType, permissions: u32) -> NewNode {
+pub(crate) fn node(file_type: FileType, permissions: u32) -> NewNode {
     NewNode {
         file_type,
         permissions,
@@ -23,7 +23,7 @@ pub fn node(file_type: FileType, permissions: u32) -> NewNode {
     }
 }
 
-pub const READ_WRITE: OpenOptions = OpenOptions {
+pub(crate) const READ_WRITE: OpenOptions = OpenOptions {
     read: true,
     write: true,
     append: false,
@@ -35,7 +35,7 @@ pub const READ_WRITE: OpenOptions = OpenOptions {
 
 impl MemoryPool {
     /// A new file in the root directory.
-    pub fn file(&self, name: &str) -> OpenFile {
+    pub(crate) fn file(&self, name: &str) -> OpenFile {
         let node = node(FileType::Regular, 0o644);
         self.fs
             .create(&root(), self.fs.root(), name.as_bytes(), &node, READ_WRITE)
@@ -43,7 +43,7 @@ impl MemoryPool {
             .0
     }
 
-    pub fn directory(&self, name: &str) -> base::ObjectId {
+    pub(crate) fn directory(&self, name: &str) -> base::ObjectId {
         let node = node(FileType::Directory, 0o755);
         self.fs
             .mkdir(&root(), self.fs.root(), name.as_bytes(), &node)
@@ -51,7 +51,7 @@ impl MemoryPool {
             .object
     }
 
-    pub fn object(&self, name: &str) -> base::ObjectId {
+    pub(crate) fn object(&self, name: &str) -> base::ObjectId {
         self.fs
             .lookup(&root(), self.fs.root(), name.as_bytes())
             .unwrap()

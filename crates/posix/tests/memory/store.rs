@@ -126,7 +126,7 @@ impl SyncTarget for Target {
 }
 
 /// Space without end, unless a test sets an end.
-pub struct Room(pub AtomicU64);
+pub(crate) struct Room(pub AtomicU64);
 
 impl Admission for Room {
     fn admit(&self, bytes: u64, net_free: bool) -> Result<(), Refusal> {
@@ -149,18 +149,22 @@ impl Space for Room {
 }
 
 /// A mounted file system in memory.
-pub struct MemoryPool {
+pub(crate) struct MemoryPool {
     target: Arc<Target>,
     engine: Arc<Engine>,
-    pub clock: Arc<ManualClock>,
-    pub room: Arc<Room>,
-    pub properties: DatasetProperties,
-    pub options: MountOptions,
-    pub fs: Arc<FileSystem>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) room: Arc<Room>,
+    pub(crate) properties: DatasetProperties,
+    pub(crate) options: MountOptions,
+    pub(crate) fs: Arc<FileSystem>,
 }
 
 impl MemoryPool {
-    pub fn new(new: NewFileSystem, properties: DatasetProperties, options: MountOptions) -> Self {
+    pub(crate) fn new(
+        new: NewFileSystem,
+        properties: DatasetProperties,
+        options: MountOptions,
+    ) -> Self {
         let blocks = Arc::new(Blocks::default());
         let target = Arc::new(Target {
             blocks: Arc::clone(&blocks),
@@ -189,7 +193,7 @@ impl MemoryPool {
         }
     }
 
-    pub fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         let properties = DatasetProperties {
             acl: millpond_posix::AclKind::Posix,
             ..Default::default()
@@ -201,7 +205,7 @@ impl MemoryPool {
         )
     }
 
-    pub fn sync(&self) {
+    pub(crate) fn sync(&self) {
         self.engine.wait_synced(None).unwrap();
     }
 
@@ -219,7 +223,7 @@ impl MemoryPool {
     }
 
     /// Forgets everything that is not synced, and mounts again. `clean`: unmounts first.
-    pub fn remount(&mut self, clean: bool) {
+    pub(crate) fn remount(&mut self, clean: bool) {
         if clean {
             self.fs.unmount().unwrap();
         }
@@ -239,7 +243,7 @@ impl MemoryPool {
     }
 
     /// The bytes of an accounting table: what `owner` is charged with.
-    pub fn objects(&self) -> Arc<ObjectSet> {
+    pub(crate) fn objects(&self) -> Arc<ObjectSet> {
         Arc::clone(self.target.objects.lock().unwrap().as_ref().unwrap())
     }
 }

@@ -216,3 +216,25 @@ fn check_with_zdb(folder: &Path, trees: &[(Case, Tree)]) {
         assert!(output.status.success(), "{}: {text}", case.name);
     }
 }
+
+/// Leaves an image for the kernel's ZFS to look at: `MILLPOND_IMAGE` names its folder.
+#[test]
+#[ignore = "leaves an image behind"]
+fn image_for_the_kernel() {
+    let folder = PathBuf::from(std::env::var_os("MILLPOND_IMAGE").unwrap());
+    let pool = create(&folder, NewFileSystem::default());
+    for case in cases() {
+        let task = dsl::tasks::CreateDataset {
+            path: case.name.to_owned(),
+            kind: ObjectSetKind::FileSystem,
+            properties: Vec::new(),
+            case_insensitive: false,
+            populate: Some(populate(case.new)),
+        };
+        pool.dsl().run(task).unwrap();
+        let fs = mount(&pool, case.name, case.properties);
+        run(&fs, case.seed, 400);
+        fs.unmount().unwrap();
+    }
+    pool.export().unwrap();
+}
