@@ -104,6 +104,9 @@ impl Bench {
         drop(pool);
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(self.folder.path(), "tank");
+            let objects = zdb.run(self.folder.path(), &["-dddd"], &["tank"]);
+            let text = String::from_utf8_lossy(&objects.stderr);
+            assert!(objects.status.success(), "zdb -dddd: {text}");
         }
         let paths = vec![self.folder.path().to_owned()];
         let options = ImportOptions::new(paths, Selection::Name("tank".to_owned()));
