@@ -1,7 +1,11 @@
 //! Flag words, each a named set of bits.
 
 macro_rules! flags {
-    ($(#[doc = $doc:literal])* $name:ident: $int:ty { $($(#[doc = $bit_doc:literal])* $bit:ident = $value:expr;)* }) => {
+    (
+        $(#[doc = $doc:literal])* $name:ident: $int:ty {
+            $($(#[doc = $bit_doc:literal])* $bit:ident = $value:expr;)*
+        }
+    ) => {
         $(#[doc = $doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct $name(pub $int);
