@@ -139,7 +139,7 @@ impl Encoder {
     }
 
     fn pad_to_block(&mut self) {
-        if (self.position + 8) % self.block_size.max(16) == 0 {
+        if (self.position + 8).is_multiple_of(self.block_size.max(16)) {
             self.word(DEBUG);
         }
     }

@@ -325,7 +325,7 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
     if value.stored().len() > format::zap::VALUE_MAX {
         return Err(object.unsuitable("a value that no ZAP holds"));
     }
-    let (mut header, _) = header(object)?;
+    let (header, _) = header(object)?;
     check_key_kind(zap, &header, &key.key)?;
     if header.table_next_block != 0 {
         grow::finish_table(object, tx)?;

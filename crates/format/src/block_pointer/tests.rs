@@ -19,7 +19,7 @@ fn sample() -> BlockPointer {
             0x8_cf6c_4d75,
             0x38d_9e76_a570,
             0xbaaa_5e55_4ac0,
-            0x1a00_029a_90b6_20,
+            0x001a_0002_9a90_b620,
         ],
     }
 }
