@@ -14,7 +14,7 @@ use crate::master::Master;
 use crate::permission::{self, Subject};
 use crate::quota::QuotaTables;
 use crate::registry::Registry;
-use crate::space::Space;
+use crate::space::{Allowance, Space};
 use crate::store::Store;
 use crate::table::ZnodeTable;
 use crate::znode::{State, Znode, internal_flags};
@@ -30,7 +30,7 @@ static PROPERTIES: LockClass = LockClass::new("posix.properties", rank::POSIX + 
 /// What makes changes possible.
 pub(crate) struct Writing {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) space: Arc<dyn Space>,
+    allowance: Allowance,
     pub(crate) log: Arc<dyn OperationLog>,
 }
 
@@ -79,9 +79,9 @@ impl Core {
                 if source.objects.is_writable() && !options.read_only =>
             {
                 Some(Writing {
+                    allowance: Allowance::new(&engine, space),
                     engine,
                     log,
-                    space: Arc::clone(space),
                 })
             }
             _ => None,
@@ -137,7 +137,7 @@ impl Core {
             names: plan.names,
             objects: plan.objects,
             net_free: plan.net_free,
-            admission: Some(writing.space.as_ref()),
+            admission: Some(&writing.allowance),
         };
         Ok(Tx::assign(&writing.engine, &reservation)?)
     }

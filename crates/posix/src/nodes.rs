@@ -94,17 +94,16 @@ impl Core {
         child: (ObjectId, FileType),
     ) -> Result<()> {
         let (object, file_type) = child;
-        self.entries(directory)?
-            .add(tx, name, self.pack(object, file_type))?;
+        self.add_name(tx, directory, name, self.pack(object, file_type))?;
         let subdirectories = i64::from(file_type == FileType::Directory);
-        self.note_entry(
-            tx,
-            directory,
-            EntryChange {
-                entries: 1,
-                subdirectories,
-            },
-        )
+        let change = EntryChange {
+            entries: 1,
+            subdirectories,
+        };
+        self.note_entry(tx, directory, change).inspect_err(|_| {
+            // Only a damaged directory comes here: its name must not outlive the object.
+            let _ = self.entries(directory).map(|zap| zap.remove(tx, name));
+        })
     }
 
     /// Adds a name to the table of a directory.
@@ -168,16 +167,14 @@ impl Core {
         if names.removed {
             return Err(PosixError::NotFound);
         }
-        if self.find(&parent, name)?.is_some() {
+        if self.master.names.is_normalized() && self.find(&parent, name)?.is_some() {
             return Err(PosixError::Exists);
         }
         let znode = self.create_object(&tx, &parent, node, &inherited, target)?;
-        let result = self
-            .add_entry(&tx, &parent, name, (znode.id(), node.file_type))
-            .and_then(|()| self.store_inherited_acls(&tx, &znode, &inherited));
-        if let Err(error) = result {
-            // The name may be there already: then the entry goes with the object.
-            let _ = self.entries(&parent).map(|zap| zap.remove(&tx, name));
+        let named = self
+            .store_inherited_acls(&tx, &znode, &inherited)
+            .and_then(|()| self.add_entry(&tx, &parent, name, (znode.id(), node.file_type)));
+        if let Err(error) = named {
             self.abandon(&tx, &znode);
             return Err(error);
         }

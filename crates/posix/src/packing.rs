@@ -3,6 +3,7 @@
 //! Pure: bytes in, bytes out. Attributes that this software does not know are carried along.
 
 use base::ByteOrder;
+use format::record::put_at;
 use format::sa::{self, Attribute, Header, ValueClass};
 
 use crate::registry::Layout;
@@ -175,4 +176,43 @@ pub(crate) fn pack(values: &[Value], layout: u16) -> Vec<u8> {
         out.extend_from_slice(&value.bytes);
     }
     out
+}
+
+/// A bonus as it is built: that of an ordinary dnode needs no memory of its own.
+pub(crate) const NEW_BONUS_MAX: usize = 320;
+
+/// Packs the attributes of a new file, which all have a decoded copy but for the access list, into
+/// `bonus`; the bytes used and where the values lie. `None` when they do not fit.
+pub(crate) fn pack_new(
+    bonus: &mut [u8; NEW_BONUS_MAX],
+    layout: &Layout,
+    words: impl Fn(Attribute) -> Option<[u64; 2]>,
+    aces: &[u8],
+) -> Option<(usize, Places)> {
+    let mut places = Places::NONE;
+    let mut end = sa::header_size(1);
+    let aces_length = u16::try_from(aces.len()).ok()?;
+    for entry in &layout.entries {
+        let attribute = entry.known?;
+        let offset = end.next_multiple_of(8);
+        let length = if entry.length == 0 {
+            aces_length
+        } else {
+            entry.length
+        };
+        end = offset + usize::from(length);
+        let target = bonus.get_mut(offset..end)?;
+        match words(attribute) {
+            Some(words) => put_at(target, 0, &words, ByteOrder::NATIVE),
+            None => target.copy_from_slice(aces),
+        }
+        let place = Place {
+            block: Block::Bonus,
+            offset: u16::try_from(offset).ok()?,
+            length,
+        };
+        places.known[attribute as usize] = Some(place);
+    }
+    Header::encode(bonus, layout.number, [aces_length]);
+    Some((end, places))
 }

@@ -5,7 +5,7 @@
 //! to need them; nothing is ever removed.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{ByteOrder, ObjectId};
@@ -57,6 +57,8 @@ pub(crate) struct Registry {
     entries: Vec<Entry>,
     numbers: [Option<u16>; KNOWN],
     layouts: RwLock<Table>,
+    /// The layouts of new files, once used.
+    new_file: [OnceLock<Arc<Layout>>; 4],
     /// Serialises the making of layouts; remembers whether the tables exist on disk.
     growth: Mutex<OnDisk>,
 }
@@ -138,6 +140,7 @@ impl Registry {
             entries,
             numbers,
             layouts: RwLock::new(&LAYOUTS, table),
+            new_file: Default::default(),
             growth: Mutex::new(&GROWTH, disk),
         }
     }
@@ -167,10 +170,7 @@ impl Registry {
     /// has them.
     pub(crate) fn values_of(&self, state: &State, aces: &[u8]) -> Vec<Value> {
         let has_project = state.has(internal_flags::PROJECT_ID);
-        let has_device = matches!(
-            state.file_type(),
-            FileType::BlockDevice | FileType::CharacterDevice
-        );
+        let has_device = has_device(state);
         let mut values = Vec::with_capacity(NEW_FILE.len());
         for &attribute in NEW_FILE {
             if attribute == Attribute::Projid && !has_project
@@ -188,6 +188,22 @@ impl Registry {
             }
         }
         values
+    }
+
+    /// The layout of a new file that has or has not a project and a device.
+    pub(crate) fn new_file_layout(
+        &self,
+        tx: &Tx,
+        objects: &Arc<ObjectSet>,
+        state: &State,
+    ) -> Result<Arc<Layout>> {
+        let kind = usize::from(state.has(internal_flags::PROJECT_ID))
+            | usize::from(has_device(state)) << 1;
+        if let Some(layout) = self.new_file[kind].get() {
+            return Ok(Arc::clone(layout));
+        }
+        let layout = self.layout_of(tx, objects, &self.values_of(state, &[]))?;
+        Ok(Arc::clone(self.new_file[kind].get_or_init(|| layout)))
     }
 
     /// The layout that holds exactly `values` in their order; a new one is stored when there is
@@ -292,6 +308,13 @@ impl Registry {
         )?;
         Ok(())
     }
+}
+
+fn has_device(state: &State) -> bool {
+    matches!(
+        state.file_type(),
+        FileType::BlockDevice | FileType::CharacterDevice
+    )
 }
 
 /// The attributes of a new file, in storage order.

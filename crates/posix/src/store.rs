@@ -11,6 +11,7 @@ use format::znode::{INLINE_ACL_SIZE, TAIL, ZnodePhys};
 use format::{ObjectSetPhys, ObjectType};
 
 use crate::master::{VERSION_FLAGS, VERSION_SYSTEM_ATTRIBUTES};
+use crate::packing::{NEW_BONUS_MAX, Places, pack_new};
 use crate::registry::Registry;
 use crate::znode::{AclCache, Form, State, Znode, internal_flags};
 use crate::{Result, Timestamp};
@@ -106,15 +107,39 @@ impl Store {
             self.store_legacy(tx, &object, &state, &aces, new.target)?;
             return Ok(Znode::new(object, state));
         }
-        let mut values = self.registry.values_of(&state, &acl::encode(&aces));
-        if let Some(target) = new.target {
-            values.push(self.registry.value(Attribute::Symlink, target));
-        }
-        let places = Znode::store_new(&object, tx, self, &values)?;
+        let aces = acl::encode(&aces);
+        let places = match new.target {
+            None => self.store_plain(tx, &object, &state, &aces)?,
+            Some(target) => {
+                let mut values = self.registry.values_of(&state, &aces);
+                values.push(self.registry.value(Attribute::Symlink, target));
+                Znode::store_new(&object, tx, self, &values)?
+            }
+        };
         state.form = Form::Packed(Box::new(places));
         let znode = Znode::new(object, state);
         znode.changed(tx.txg());
         Ok(znode)
+    }
+
+    /// Stores the attributes of a new file that has those which all files of its kind have.
+    fn store_plain(
+        &self,
+        tx: &Tx,
+        object: &Arc<Object>,
+        state: &State,
+        aces: &[u8],
+    ) -> Result<Places> {
+        let layout = self.registry.new_file_layout(tx, &self.objects, state)?;
+        let mut bonus = [0; NEW_BONUS_MAX];
+        let words = |attribute| state.words(attribute);
+        match pack_new(&mut bonus, &layout, words, aces) {
+            Some((length, places)) => {
+                object.set_bonus(tx, ObjectType::SYSTEM_ATTRIBUTES, &bonus[..length])?;
+                Ok(places)
+            }
+            None => Znode::store_new(object, tx, self, &self.registry.values_of(state, aces)),
+        }
     }
 
     fn create_object(&self, tx: &Tx, new: &NewFile<'_>, is_directory: bool) -> Result<Arc<Object>> {

@@ -154,6 +154,7 @@ fn no_space_is_an_error_but_removal_goes_on() {
     let pool = MemoryPool::plain();
     let file = pool.file("f");
     pool.room.0.store(0, Ordering::Relaxed);
+    pool.sync();
     let refused = file.write(0, b"x", WriteOptions::default());
     assert_eq!(refused.unwrap_err().errno(), Errno::ENOSPC);
     let refused = pool.fs.mkdir(
