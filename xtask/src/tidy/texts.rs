@@ -28,7 +28,9 @@ fn check_source(file: &Path, text: &str, faults: &mut Vec<String>) {
     }
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
-        if line.chars().count() > COLUMNS_MAX {
+        // A text that a program stores or prints is one line here as well.
+        let is_text = line.contains("description: \"") || line.contains("#[error(");
+        if line.chars().count() > COLUMNS_MAX && !is_text {
             faults.push(format!("{name}:{number}: over {COLUMNS_MAX} columns"));
         }
         for marker in markers() {

@@ -140,7 +140,9 @@ pub static DATASET_PROPERTIES: &[Property] = &[
     number("reservation", "RESERV", Number::Quota, FV, "<size> | none").settable(ZERO),
     number("volsize", "VOLSIZE", Number::Bytes, V.with(S), "<size>").settable(ZERO),
     number("volblocksize", "VOLBLOCK", Number::Bytes, V, "512 to 16M, power of 2").at_creation(),
-    number("recordsize", "RECSIZE", Number::Bytes, F, "512 to 16M, power of 2").settable(Default::Number(131_072)).inherited(),
+    number("recordsize", "RECSIZE", Number::Bytes, F, "512 to 16M, power of 2")
+        .settable(Default::Number(131_072))
+        .inherited(),
     text("mountpoint", "MOUNTPOINT", F, "<path> | legacy | none").settable(Default::Nothing).inherited(),
     text("sharenfs", "SHARENFS", F, "on | off | NFS share options").settable(OFF).inherited(),
     index("checksum", "CHECKSUM", CHECKSUM, 1, FV),
@@ -208,7 +210,9 @@ pub static DATASET_PROPERTIES: &[Property] = &[
     number("pbkdf2iters", "PBKDF2ITERS", Number::Exact, FV, "<iters>").settable(ZERO).at_creation(),
     text("encryptionroot", "ENCROOT", FVS, "<filesystem | volume>"),
     index("keystatus", "KEYSTATUS", KEY_STATUS, 0, FVS).measured(),
-    number("special_small_blocks", "SPECIAL_SMALL_BLOCKS", Number::Count, F, "0 to 16M, power of 2").settable(ZERO).inherited(),
+    number("special_small_blocks", "SPECIAL_SMALL_BLOCKS", Number::Count, F, "0 to 16M, power of 2")
+        .settable(ZERO)
+        .inherited(),
     text("redact_snaps", "RSNAPS", ALL, "<snapshot>[,...]"),
     number("snapshots_changed", "SNAPSHOTS_CHANGED", Number::Date, FV, "<date>"),
     index("prefetch", "PREFETCH", CACHE, 2, FVS),

@@ -100,7 +100,8 @@ impl Object {
     /// takes room from the bonus: who moves attributes there shrinks the bonus first.
     ///
     /// # Errors
-    /// More bytes than a spill block holds; the bonus leaves no room for its pointer; the object was freed or its object set is read-only.
+    /// More bytes than a spill block holds; the bonus leaves no room for its pointer; the object was freed or its
+    /// object set is read-only.
     pub fn set_spill(self: &Arc<Self>, tx: &Tx, bytes: Option<&[u8]>) -> Result<()> {
         let change = match bytes {
             None => SpillChange::Remove,

@@ -102,7 +102,7 @@ impl PoolSpace {
                 continue;
             }
             if let Some((metaslab, extent)) =
-                self.from_vdev(vdev, &active, avoid, request, store)?
+                self.take_from_vdev(vdev, &active, avoid, request, store)?
             {
                 let taken = extent.range.end - extent.range.start;
                 *active = Active {
@@ -124,7 +124,7 @@ impl PoolSpace {
     }
 
     /// Takes from the vdev's most promising metaslabs, in turn.
-    fn from_vdev(
+    fn take_from_vdev(
         &self,
         vdev: &VdevSpace,
         active: &Active,
