@@ -35,7 +35,10 @@ impl Space for Head {
     fn numbers(&self) -> SpaceNumbers {
         let referenced = self.0.phys().expect("readable").referenced_bytes;
         let available = self.0.available(SpaceClass::Normal).expect("readable");
-        SpaceNumbers { referenced, available }
+        SpaceNumbers {
+            referenced,
+            available,
+        }
     }
 
     fn note_feature(&self, feature: DatasetFeature) {
@@ -45,9 +48,11 @@ impl Space for Head {
 
 fn create(folder: &Path) -> Arc<Pool> {
     let path = folder.join("speed.img");
-    std::fs::File::create(&path).expect("a file").set_len(6 << 30).expect("room");
-    let mut options =
-        CreateOptions::new("speed", vec![NewVdev::Single(NewDevice::Path(path))]);
+    std::fs::File::create(&path)
+        .expect("a file")
+        .set_len(6 << 30)
+        .expect("room");
+    let mut options = CreateOptions::new("speed", vec![NewVdev::Single(NewDevice::Path(path))]);
     let new = NewFileSystem::default();
     options.root.populate = Some(Box::new(move |objects, tx| {
         create_file_system(tx, objects, &SystemClock, &new)
@@ -90,14 +95,20 @@ fn fill(file_system: &FileSystem) {
         umask: 0o022,
         device: (0, 0),
     };
-    let options = OpenOptions { write: true, read: true, ..OpenOptions::default() };
+    let options = OpenOptions {
+        write: true,
+        read: true,
+        ..OpenOptions::default()
+    };
     let mut state = 88_172_645_463_325_252;
     let mut bytes = vec![0; 1 << 20];
     let write = |name: String, parts: u64, bytes: &mut [u8], state: &mut u64| {
         let made = file_system
             .mknod(&root, file_system.root(), name.as_bytes(), &node)
             .expect("a new name");
-        let file = file_system.open(&root, made.object, options).expect("just made");
+        let file = file_system
+            .open(&root, made.object, options)
+            .expect("just made");
         for part in 0..parts {
             noise(bytes, state);
             let at = part * bytes.len() as u64;
@@ -109,7 +120,12 @@ fn fill(file_system: &FileSystem) {
         write(format!("large{number}"), parts, &mut bytes, &mut state);
     }
     for number in 0..SMALL_FILES {
-        write(format!("small{number}"), 1, &mut bytes[..SMALL_BYTES], &mut state);
+        write(
+            format!("small{number}"),
+            1,
+            &mut bytes[..SMALL_BYTES],
+            &mut state,
+        );
     }
 }
 
@@ -133,8 +149,12 @@ fn the_check_of_a_large_pool_beside_zdb() {
     for round in 0..3 {
         let start = Instant::now();
         let mut out = Vec::new();
-        let arguments: [OsString; 4] =
-            ["-bcc".into(), "-p".into(), folder.clone().into(), "speed".into()];
+        let arguments: [OsString; 4] = [
+            "-bcc".into(),
+            "-p".into(),
+            folder.clone().into(),
+            "speed".into(),
+        ];
         let status = run(&arguments, &mut out);
         let ours = start.elapsed().as_secs_f64();
         let text = String::from_utf8_lossy(&out);
@@ -144,7 +164,9 @@ fn the_check_of_a_large_pool_beside_zdb() {
         }
         println!("ours: {ours:.2} s");
     }
-    let Some(zdb) = Zdb::from_environment() else { return };
+    let Some(zdb) = Zdb::from_environment() else {
+        return;
+    };
     for _ in 0..2 {
         let start = Instant::now();
         let output = zdb.run(&folder, &["-bcc"], &["speed"]);

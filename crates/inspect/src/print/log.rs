@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use format::intent_log::{Body, CreateFields, Record};
+use format::intent_log::{Body, CreateFields, Record, SetXattrFields};
 
 use crate::error::Result;
 use crate::log::{LogBlock, for_each_block};
@@ -139,14 +139,7 @@ fn print_record(out: &mut dyn Write, record: &Record<'_>) -> Result<()> {
                 fields.object, fields.ace_count
             )?;
         }
-        Body::SetXattr(fields) => {
-            let (name, next) = name_at(record, 0);
-            writeln!(out, "\t\t\tfoid {}", fields.object)?;
-            writeln!(out, "\t\t\tXAT_NAME  {name}")?;
-            let value = record.tail.get(next..).unwrap_or(&[]);
-            let value = value.get(..fields.value_size as usize).unwrap_or(value);
-            writeln!(out, "\t\t\tXAT_VALUE  {}", String::from_utf8_lossy(value))?;
-        }
+        Body::SetXattr(fields) => print_xattr(out, record, fields)?,
         Body::CloneRange(fields) => {
             let (object, offset, length) = (fields.object, fields.offset, fields.length);
             let size = fields.block_size;
@@ -206,6 +199,16 @@ fn print_names(out: &mut dyn Write, record: &Record<'_>) -> Result<()> {
         }
         _ => {}
     }
+    Ok(())
+}
+
+fn print_xattr(out: &mut dyn Write, record: &Record<'_>, fields: &SetXattrFields) -> Result<()> {
+    let (name, next) = name_at(record, 0);
+    writeln!(out, "\t\t\tfoid {}", fields.object)?;
+    writeln!(out, "\t\t\tXAT_NAME  {name}")?;
+    let value = record.tail.get(next..).unwrap_or(&[]);
+    let value = value.get(..fields.value_size as usize).unwrap_or(value);
+    writeln!(out, "\t\t\tXAT_VALUE  {}", String::from_utf8_lossy(value))?;
     Ok(())
 }
 
