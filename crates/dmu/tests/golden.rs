@@ -6,14 +6,15 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{ByteOrder, ObjectId, ObjectSetId};
+use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
 use codec::Salt;
 use device::{Access, FileDevice};
 use format::dsl::DatasetPhys;
 use format::object_type::SwapClass;
+use format::zap::Value;
 use format::{BlockPointer, ObjectType};
 use golden::GoldenPool;
-use millpond_dmu::{DmuError, ObjectSet, OpenObjectSet, Owner, Zap};
+use millpond_dmu::{DmuError, ObjectSet, OpenObjectSet, Owner, Tx, Zap};
 
 /// Pools whose one top-level vdev is one file.
 const POOLS: [&str; 9] = [
@@ -21,10 +22,19 @@ const POOLS: [&str; 9] = [
 ];
 
 fn open(store: &Arc<support::Store>, id: u64, root: &BlockPointer) -> Arc<ObjectSet> {
+    open_as(store, id, root, false)
+}
+
+fn open_as(
+    store: &Arc<support::Store>,
+    id: u64,
+    root: &BlockPointer,
+    writable: bool,
+) -> Arc<ObjectSet> {
     let options = OpenObjectSet {
         store: Arc::clone(store) as _,
         id: ObjectSetId(id),
-        writable: false,
+        writable,
         objects_max: 512,
     };
     ObjectSet::open(options, root).unwrap()
@@ -109,6 +119,56 @@ fn read_zap(zap: &Zap, census: &mut Census) {
     census.entries += entries.len() as u64;
 }
 
+/// Every ZAP that OpenZFS wrote can be changed: entries go, come and grow, and the rest stays.
+/// Nothing is synced: the pool's image is not touched.
+fn change_zaps(set: &ObjectSet) -> usize {
+    let tx = Tx::syncing(Txg(u64::MAX / 2));
+    let mut at = ObjectId(0);
+    let mut changed = 0;
+    while let Some(id) = set.next_object(at).unwrap() {
+        at = id;
+        let object = set.object(id).unwrap();
+        let kind = object.info().object_type;
+        if !is_zap(kind) || object.next_data(0).unwrap().is_none() {
+            continue;
+        }
+        let zap = Zap::open(&object).unwrap();
+        let before = zap.entries().unwrap();
+        if before.iter().any(|entry| !entry.words.is_empty()) {
+            continue;
+        }
+        changed += 1;
+        let mut model: BTreeMap<Vec<u8>, u64> = before
+            .iter()
+            .map(|entry| (entry.name.clone(), entry.value))
+            .collect();
+        for entry in before.iter().step_by(2) {
+            zap.remove(&tx, &entry.name).unwrap();
+            model.remove(&entry.name);
+        }
+        for index in 0..40u64 {
+            let name = format!("a new name, of some length, number {index}").into_bytes();
+            zap.add(&tx, &name, index).unwrap();
+            model.insert(name, index);
+        }
+        for entry in before.iter().step_by(3) {
+            zap.update(&tx, &entry.name, 7).unwrap();
+            model.insert(entry.name.clone(), 7);
+        }
+        zap.add_value(&tx, b"an array", &Value::words(&[1, 2, 3]))
+            .unwrap();
+        model.insert(b"an array".to_vec(), 1);
+        let after: BTreeMap<Vec<u8>, u64> = zap
+            .entries()
+            .unwrap()
+            .into_iter()
+            .map(|entry| (entry.name, entry.value))
+            .collect();
+        assert_eq!(after, model, "{:?}", zap.object());
+    }
+    changed
+}
+
 fn read_all(set: &ObjectSet) -> Census {
     const READ_MAX: u64 = 32 << 20;
     let mut census = Census::default();
@@ -165,6 +225,10 @@ fn read_pool(pool: &GoldenPool) {
         store.0.set_salt(Salt(salt.stored().try_into().unwrap()));
     }
     println!("{}: mos {:?}", pool.pool_name(), read_all(&mos));
+    println!(
+        "{} ZAPs changed",
+        change_zaps(&open_as(&store, 0, &root, true))
+    );
     let mut at = ObjectId(0);
     while let Some(id) = mos.next_object(at).unwrap() {
         at = id;
