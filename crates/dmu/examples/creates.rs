@@ -219,6 +219,24 @@ impl Bench {
         }
     }
 
+    fn names(&self, count: u64) {
+        let one = Reservation {
+            names: 1,
+            ..Reservation::default()
+        };
+        let tx = Tx::assign(&self.engine, &one).unwrap();
+        let kind = CreateZap {
+            object_type: ObjectType::DIRECTORY,
+            ..CreateZap::default()
+        };
+        let zap = Zap::create(&self.set, &tx, &kind).unwrap();
+        drop(tx);
+        for index in 0..count {
+            let tx = Tx::assign(&self.engine, &one).unwrap();
+            zap.add(&tx, format!("n{index}").as_bytes(), index).unwrap();
+        }
+    }
+
     fn cold(&self, ids: &[ObjectId]) {
         let root = self.set.root_pointer();
         let set = ObjectSet::open(options(&self.target.pipeline), &root).unwrap();
@@ -250,30 +268,6 @@ impl Bench {
 type Phase<'a> = (&'a str, Box<dyn Fn() + 'a>);
 
 fn phases<'a>(bench: &'a Bench, count: u64, ids: &'a Mutex<Vec<ObjectId>>) -> Vec<Phase<'a>> {
-    let names = move || {
-        let tx = Tx::assign(
-            &bench.engine,
-            &Reservation {
-                names: 1,
-                ..Reservation::default()
-            },
-        );
-        let tx = tx.unwrap();
-        let kind = CreateZap {
-            object_type: ObjectType::DIRECTORY,
-            ..CreateZap::default()
-        };
-        let zap = Zap::create(&bench.set, &tx, &kind).unwrap();
-        drop(tx);
-        for index in 0..count {
-            let reservation = Reservation {
-                names: 1,
-                ..Reservation::default()
-            };
-            let tx = Tx::assign(&bench.engine, &reservation).unwrap();
-            zap.add(&tx, format!("n{index}").as_bytes(), index).unwrap();
-        }
-    };
     let small = move || {
         let data: Vec<u8> = (0..4096u32)
             .map(|byte| ((byte * byte) >> 5) as u8)
@@ -306,7 +300,9 @@ fn phases<'a>(bench: &'a Bench, count: u64, ids: &'a Mutex<Vec<ObjectId>>) -> Ve
     vec![
         (
             "names",
-            Box::new(move || bench.report("names, a new directory", count, 0, names)),
+            Box::new(move || {
+                bench.report("names, a new directory", count, 0, || bench.names(count))
+            }),
         ),
         (
             "small",

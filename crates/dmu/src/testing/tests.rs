@@ -13,7 +13,8 @@ use txg::{Engine, EngineConfig, SyncFailure, SyncTarget};
 
 use super::{Gullible, Harness};
 use crate::error::Result;
-use crate::object_set::AllocateObject;
+use crate::object::Object;
+use crate::object_set::{AllocateObject, ObjectSet};
 use crate::store::Owner;
 use crate::tx::{Reservation, Tx};
 use crate::zap::{CreateZap, Zap, ZapMatch};
@@ -198,43 +199,18 @@ fn many_threads_change_an_object_set_while_it_syncs() {
     engine.start(Arc::clone(&target) as Arc<dyn SyncTarget>);
     let kept = Mutex::new(BTreeMap::new());
     let added = AtomicU64::new(0);
+    let crowd = Crowd {
+        engine: &engine,
+        set: &set,
+        directory: &directory,
+        shared: &shared,
+        kept: &kept,
+        added: &added,
+    };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (engine, set, directory, shared, kept, added) =
-                (&engine, &set, &directory, &shared, &kept, &added);
-            scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    let reservation = Reservation {
-                        write_bytes: 8192,
-                        names: 2,
-                        objects: 3,
-                        ..Reservation::default()
-                    };
-                    let tx = Tx::assign(engine, &reservation).unwrap();
-                    let object = set.allocate(&tx, &file()).unwrap();
-                    let name = format!("t{thread} r{round}");
-                    directory.add(&tx, name.as_bytes(), object.id().0).unwrap();
-                    object
-                        .write(&tx, round % 5 * 1000, name.as_bytes())
-                        .unwrap();
-                    object
-                        .modify_bonus(&tx, |bonus| bonus[100] = round as u8)
-                        .unwrap();
-                    shared
-                        .modify_block(&tx, 3, |block| {
-                            let sum = u64::from_le_bytes(block[..8].try_into().unwrap()) + 1;
-                            block[..8].copy_from_slice(&sum.to_le_bytes());
-                        })
-                        .unwrap();
-                    added.fetch_add(1, Ordering::Relaxed);
-                    if round % 3 == 0 {
-                        directory.remove(&tx, name.as_bytes()).unwrap();
-                        set.free(&tx, object.id()).unwrap();
-                    } else {
-                        kept.lock().insert(name, (object.id(), round));
-                    }
-                }
-            });
+            let crowd = &crowd;
+            scope.spawn(move || (0..ROUNDS).for_each(|round| crowd.change(thread, round)));
         }
     });
     engine.wait_synced(None).unwrap();
@@ -244,10 +220,66 @@ fn many_threads_change_an_object_set_while_it_syncs() {
     let (id, shared) = (directory.object().id(), shared.id());
     drop((directory, set));
     harness.reopen();
-    let kept = kept.into_inner();
-    let directory = Zap::open(&harness.set.object(id).unwrap()).unwrap();
+    check_crowd(
+        &harness,
+        (id, shared),
+        &kept.into_inner(),
+        added.into_inner(),
+    );
+}
+
+/// What many threads change at once.
+struct Crowd<'a> {
+    engine: &'a Arc<Engine>,
+    set: &'a ObjectSet,
+    directory: &'a Zap,
+    shared: &'a Arc<Object>,
+    kept: &'a Mutex<BTreeMap<String, (ObjectId, u64)>>,
+    added: &'a AtomicU64,
+}
+
+impl Crowd<'_> {
+    fn change(&self, thread: u64, round: u64) {
+        let reservation = Reservation {
+            write_bytes: 8192,
+            names: 2,
+            objects: 3,
+            ..Reservation::default()
+        };
+        let tx = Tx::assign(self.engine, &reservation).unwrap();
+        let object = self.set.allocate(&tx, &file()).unwrap();
+        let name = format!("t{thread} r{round}");
+        let bytes = name.as_bytes();
+        self.directory.add(&tx, bytes, object.id().0).unwrap();
+        object.write(&tx, round % 5 * 1000, bytes).unwrap();
+        object
+            .modify_bonus(&tx, |bonus| bonus[100] = round as u8)
+            .unwrap();
+        self.shared
+            .modify_block(&tx, 3, |block| {
+                let sum = u64::from_le_bytes(block[..8].try_into().unwrap()) + 1;
+                block[..8].copy_from_slice(&sum.to_le_bytes());
+            })
+            .unwrap();
+        self.added.fetch_add(1, Ordering::Relaxed);
+        if round.is_multiple_of(3) {
+            self.directory.remove(&tx, bytes).unwrap();
+            self.set.free(&tx, object.id()).unwrap();
+        } else {
+            self.kept.lock().insert(name, (object.id(), round));
+        }
+    }
+}
+
+fn check_crowd(
+    harness: &Harness,
+    (directory, shared): (ObjectId, ObjectId),
+    kept: &BTreeMap<String, (ObjectId, u64)>,
+    added: u64,
+) {
+    let directory = Zap::open(&harness.set.object(directory).unwrap()).unwrap();
     assert_eq!(directory.len().unwrap(), kept.len() as u64);
-    for (name, (id, round)) in &kept {
+    for (name, (id, round)) in kept {
         assert_eq!(directory.lookup(name.as_bytes()).unwrap(), Some(id.0));
         let object = harness.set.object(*id).unwrap();
         let mut data = vec![0; name.len()];
@@ -256,13 +288,8 @@ fn many_threads_change_an_object_set_while_it_syncs() {
         assert_eq!(object.bonus()[100], *round as u8);
     }
     let counter = harness.set.object(shared).unwrap().read_block(3).unwrap();
-    assert_eq!(
-        u64::from_le_bytes(counter[..8].try_into().unwrap()),
-        added.into_inner()
-    );
+    assert_eq!(u64::from_le_bytes(counter[..8].try_into().unwrap()), added);
     assert_eq!(harness.set.object_count(), kept.len() as u64 + 2);
-    assert!(
-        harness.set.used_object(Owner::User).is_none(),
-        "no bonus here is a znode"
-    );
+    let users = harness.set.used_object(Owner::User);
+    assert!(users.is_none(), "no bonus here is a znode");
 }

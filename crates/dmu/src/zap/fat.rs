@@ -325,14 +325,17 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
     if value.stored().len() > format::zap::VALUE_MAX {
         return Err(object.unsuitable("a value that no ZAP holds"));
     }
-    let (header, _) = header(object)?;
-    check_key_kind(zap, &header, &key.key)?;
+    let known = located(zap)?;
+    let header = &known.header;
+    check_key_kind(zap, header, &key.key)?;
     if header.table_next_block != 0 {
-        grow::finish_table(object, tx)?;
+        let finished = grow::finish_table(object, tx);
+        moved(zap);
+        finished?;
     }
     let hash = key
         .given
-        .map_or_else(|| hash_of(&header, &key.key), |(hash, _)| hash);
+        .map_or_else(|| hash_of(header, &key.key), |(hash, _)| hash);
     loop {
         let (block, exists) = {
             let (data, block) = leaf_locked(zap, hash)?;
