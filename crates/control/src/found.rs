@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use device::{Access, FileDevice};
+use device::{Access, BlockDevice, FileDevice};
+use format::config::keys;
 use format::features::{self, Support};
-use format::label::PoolState;
+use format::label::{self, PoolState};
 use pool::{FoundPool, MissingFeature, PoolError};
 
+use crate::number::human_bytes;
 use crate::report::VdevState;
 use crate::vdevs::{LeafFacts, class_in_label, pool_state, tree};
 use crate::{Failure, FailureKind, ImportCandidate, ImportState};
@@ -81,6 +83,68 @@ fn import_state(found: &FoundPool, state: VdevState) -> ImportState {
         ImportState::LegacyVersion
     } else {
         ImportState::Ready
+    }
+}
+
+/// Why nothing was found where someone looked: a line for each place and file that should have held
+/// a pool.
+#[must_use]
+pub fn explain_nothing(search: &[PathBuf]) -> Vec<String> {
+    /// More files in a folder than anyone would call a pool's.
+    const FILES_MAX: usize = 16;
+    let mut lines = Vec::new();
+    for place in search.iter().filter(|place| !place.starts_with("/dev")) {
+        if !place.is_dir() {
+            lines.push(explain_file(place));
+            continue;
+        }
+        let Ok(entries) = std::fs::read_dir(place) else {
+            lines.push(format!("{}: cannot be read", place.display()));
+            continue;
+        };
+        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        files.retain(|path| path.is_file());
+        files.sort();
+        if files.len() <= FILES_MAX {
+            lines.extend(files.iter().map(|path| explain_file(path)));
+        }
+    }
+    lines
+}
+
+/// Why a file is not part of a pool that can be found.
+fn explain_file(path: &Path) -> String {
+    let shown = path.display();
+    let device = match FileDevice::open(path, Access::ReadOnly) {
+        Ok(device) => device,
+        Err(error) => return error.to_string(),
+    };
+    let size = device.size();
+    let labels = vdev::read_labels(&device);
+    match labels.best_config(None) {
+        None if size < label::DEVICE_SIZE_MIN => format!(
+            "{shown}: no pool: {} is less than any pool's device has (64M); truncated?",
+            human_bytes(size)
+        ),
+        None => format!("{shown}: no pool: no valid label"),
+        Some(found) => {
+            let needed = found
+                .config
+                .list(keys::VDEV_TREE)
+                .and_then(|tree| tree.u64(keys::ASIZE))
+                .unwrap_or(0);
+            if size < needed {
+                format!(
+                    "{shown}: truncated: its label tells of {}, the file has {}; copy it again",
+                    human_bytes(needed),
+                    human_bytes(size)
+                )
+            } else if found.config.u64(keys::STATE) == Some(PoolState::Destroyed.number()) {
+                format!("{shown}: part of a destroyed pool; look with '-D'")
+            } else {
+                format!("{shown}: its labels are not those of a pool that can be imported")
+            }
+        }
     }
 }
 

@@ -19,7 +19,7 @@ mod wire;
 
 pub use date::{creation, history as history_time, hold as hold_time, moment, span};
 pub use failure::{Failure, FailureKind};
-pub use found::{Found, discover, features_text, is_feature, labelclear};
+pub use found::{Found, discover, explain_nothing, features_text, is_feature, labelclear};
 pub use message::{
     Assignments, Caller, Change, CreateRequest, DatasetQuery, DatasetRow, DestroyTarget,
     ImportRequest, OpenRequest, Request, Response, ScrubAction, Selection, VdevSpec, VolumeSpec,

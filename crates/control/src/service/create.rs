@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dmu::{ObjectSet, Tx, Zap};
 use dsl::tasks::{Clone as CloneTask, CreateDataset, Populate};
-use dsl::{Dataset, PropertyValue};
+use dsl::{Dataset, PropertyValue, SpaceClass};
 use format::ObjectSetKind;
 
 use super::Service;
@@ -153,11 +153,39 @@ impl Service {
             None => self.new_file_system(name, properties)?,
             Some(spec) => self.new_volume(name, spec, properties)?,
         };
+        self.check_reservations(name, &task.properties)?;
         let head = self
             .dsl
             .run(task)
             .map_err(|error| refused("create", name, &error))?;
         self.mount_created(&head, flags, voice)
+    }
+
+    /// Refuses to reserve what the parent has not left.
+    fn check_reservations(
+        &self,
+        name: &str,
+        properties: &[(String, PropertyValue)],
+    ) -> Result<(), Failure> {
+        let parent = self.head("open", name::parent_of(name).unwrap_or(name))?;
+        let left = parent
+            .directory()
+            .available(SpaceClass::Normal)
+            .map_err(unreadable)?;
+        let number = |key: &str| {
+            let found = properties.iter().find(|(property, _)| property == key);
+            found.and_then(|(_, value)| value.number()).unwrap_or(0)
+        };
+        let asked = number("reservation").max(number("refreservation"));
+        if asked <= left {
+            return Ok(());
+        }
+        let failure = Failure::cannot(FailureKind::Space, "create", name, "out of space");
+        Err(failure.advise(format!(
+            "it would reserve {} and {} is left; make it smaller, or a volume sparse with '-s'",
+            crate::number::human_bytes(asked),
+            crate::number::human_bytes(left)
+        )))
     }
 
     fn mount_created(

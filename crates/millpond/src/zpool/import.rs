@@ -50,14 +50,14 @@ pub(crate) fn import(call: &Invocation) -> Outcome {
         return import_all(call, &found, &search);
     }
     let Some(wanted) = call.operands().first() else {
-        return list(&found);
+        return list(&found, &search);
     };
     if let Some(connection) = running.iter().find(|c| c.pool() == wanted)
         && !found.iter().any(|found| matches(found, wanted))
     {
         return Err(taken(connection.pool()).into());
     }
-    let chosen = choose(&found, wanted)?;
+    let chosen = choose(&found, wanted, &search)?;
     import_one(
         call,
         chosen,
@@ -89,9 +89,12 @@ fn search(call: &Invocation) -> Vec<PathBuf> {
         .collect()
 }
 
-fn list(found: &[Found]) -> Outcome {
+fn list(found: &[Found], search: &[PathBuf]) -> Outcome {
     if found.is_empty() {
         complain(&"no pools available to import");
+        for line in control::explain_nothing(search) {
+            complain(&line);
+        }
         return Ok(());
     }
     let candidates: Vec<_> = found.iter().map(|found| found.candidate.clone()).collect();
@@ -105,16 +108,14 @@ fn matches(found: &Found, wanted: &str) -> bool {
     }
 }
 
-fn choose<'a>(found: &'a [Found], wanted: &str) -> Result<&'a Found, Failure> {
+fn choose<'a>(found: &'a [Found], wanted: &str, search: &[PathBuf]) -> Result<&'a Found, Failure> {
     let mut matching = found.iter().filter(|found| matches(found, wanted));
     let Some(chosen) = matching.next() else {
-        let kind = FailureKind::Missing;
-        return Err(Failure::cannot(
-            kind,
-            "import",
-            wanted,
-            "no such pool available",
-        ));
+        let reason = "no such pool available";
+        let failure = Failure::cannot(FailureKind::Missing, "import", wanted, reason);
+        return Err(hints(found, search)
+            .into_iter()
+            .fold(failure, Failure::advise));
     };
     if matching.next().is_some() {
         let reason = "more than one matching pool";
@@ -124,6 +125,18 @@ fn choose<'a>(found: &'a [Found], wanted: &str) -> Result<&'a Found, Failure> {
         );
     }
     Ok(chosen)
+}
+
+/// What there is instead of the pool that was asked for.
+fn hints(found: &[Found], search: &[PathBuf]) -> Vec<String> {
+    if found.is_empty() {
+        return control::explain_nothing(search);
+    }
+    let names: Vec<&str> = found
+        .iter()
+        .map(|found| found.candidate.name.as_str())
+        .collect();
+    vec![format!("pools that are there: {}", names.join(", "))]
 }
 
 fn import_all(call: &Invocation, found: &[Found], search: &[PathBuf]) -> Outcome {
@@ -170,7 +183,7 @@ fn import_one(
 pub(crate) fn serve(call: &Invocation) -> Outcome {
     let search = search(call);
     let found = control::discover(&search)?;
-    let chosen = choose(&found, call.operand(0))?;
+    let chosen = choose(&found, call.operand(0), &search)?;
     let request = request(call, chosen, None, &search)?;
     crate::daemons::serve(&OpenRequest::Import(request))
 }
