@@ -127,6 +127,14 @@ fn texts(found: &ImportCandidate) -> (Option<String>, String) {
             "The pool can be imported despite missing or damaged devices.  The\n\tfault tolerance \
              of the pool may be compromised if imported.",
         ),
+        _ => texts_of_refusal(found),
+    }
+}
+
+/// Of pools that cannot be imported as they are.
+fn texts_of_refusal(found: &ImportCandidate) -> (Option<String>, String) {
+    let pair = |status: &str, action: &str| (Some(status.to_owned()), action.to_owned());
+    match &found.import {
         ImportState::MissingDevices => pair(
             "One or more devices are missing from the system.",
             "The pool cannot be imported. Attach the missing\n\tdevices and try again.",
@@ -161,6 +169,7 @@ fn texts(found: &ImportCandidate) -> (Option<String>, String) {
              recreate the pool from backup."
                 .to_owned(),
         ),
+        _ => (None, String::new()),
     }
 }
 

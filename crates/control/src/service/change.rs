@@ -90,6 +90,12 @@ impl Service {
                 };
                 self.clone_snapshot(snapshot, name, properties, flags, voice)
             }
+            _ => self.dispatch_removal(change, voice),
+        }
+    }
+
+    fn dispatch_removal(&self, change: &Change, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        match change {
             Change::Destroy {
                 target,
                 recursive,
@@ -122,6 +128,12 @@ impl Service {
                 };
                 self.rollback(snapshot, flags)
             }
+            _ => self.dispatch_names(change, voice),
+        }
+    }
+
+    fn dispatch_names(&self, change: &Change, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        match change {
             Change::Snapshot {
                 names,
                 recursive,
@@ -155,6 +167,12 @@ impl Service {
                 recursive,
                 received,
             } => self.inherit(names, property, *recursive, *received, voice),
+            _ => self.dispatch_use(change, voice),
+        }
+    }
+
+    fn dispatch_use(&self, change: &Change, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        match change {
             Change::Hold {
                 tag,
                 snapshots,

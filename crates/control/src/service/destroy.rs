@@ -316,7 +316,8 @@ impl Service {
             .filter(|bookmark| bookmark.phys.creation_txg > limit)
             .map(|bookmark| format!("{dataset}#{}", bookmark.name))
             .collect();
-        if !flags.recursive && !(later.is_empty() && bookmarks.is_empty()) {
+        let is_latest = later.is_empty() && bookmarks.is_empty();
+        if !flags.recursive && !is_latest {
             return Err(too_late(snapshot, later.iter().chain(&bookmarks)));
         }
         let mut plan = Plan::new(self);

@@ -78,12 +78,11 @@ fn create(request: &CreateRequest) -> Result<Opened, Failure> {
     let made = make_files(request)?;
     let outcome = create_options(request)
         .and_then(|options| Pool::create(options).map_err(|e| create_refused(&request.name, &e)));
-    let pool = outcome.map_err(|failure| {
+    let pool = outcome.inspect_err(|_| {
         // Nothing is left of what did not become a pool.
         for path in &made {
             let _gone = std::fs::remove_file(path);
         }
-        failure
     })?;
     Ok(Opened {
         pool,
@@ -257,7 +256,6 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
             properties: request.properties.clone(),
             command: request.command.clone(),
             notes,
-            ..Begin::default()
         },
     })
 }

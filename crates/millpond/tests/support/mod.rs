@@ -7,41 +7,41 @@ use tempfile::TempDir;
 
 /// How a command ended and what it printed.
 #[derive(Debug)]
-pub struct Ran {
+pub(crate) struct Ran {
     /// Its exit status; -1 if a signal ended it.
-    pub status: i32,
+    pub(crate) status: i32,
     /// Its standard output.
-    pub output: String,
+    pub(crate) output: String,
     /// Its standard error.
-    pub errors: String,
+    pub(crate) errors: String,
 }
 
 /// Runs the binary with sockets and files of the test's own.
-pub struct Sandbox {
+pub(crate) struct Sandbox {
     directory: TempDir,
 }
 
 impl Sandbox {
     /// An empty place.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             directory: TempDir::new().unwrap(),
         }
     }
 
     /// A path in it.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// Runs `millpond` with the words of the line.
-    pub fn run(&self, line: &str) -> Ran {
+    pub(crate) fn run(&self, line: &str) -> Ran {
         let words: Vec<&str> = line.split_whitespace().collect();
         self.run_program(Path::new(env!("CARGO_BIN_EXE_millpond")), &words)
     }
 
     /// Runs a program with the given words.
-    pub fn run_program(&self, program: &Path, words: &[&str]) -> Ran {
+    pub(crate) fn run_program(&self, program: &Path, words: &[&str]) -> Ran {
         let output = Command::new(program)
             .args(words)
             .env("MILLPOND_RUN", self.path("run"))
