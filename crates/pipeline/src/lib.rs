@@ -14,6 +14,7 @@ mod prefetch;
 mod read;
 mod request;
 mod scratch;
+mod scrub;
 #[cfg(test)]
 mod testing;
 mod write;
@@ -23,3 +24,4 @@ pub use error::{Attempt, AttemptFailure, FreeError, Mismatch, ReadError, Unreada
 pub use pipeline::{ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics};
 pub use prefetch::{PrefetchStatistics, Prefetcher};
 pub use request::{Bookmark, ReadRequest, WritePolicy, WriteRequest};
+pub use scrub::Scrubbed;

@@ -2,23 +2,36 @@
 
 use std::sync::Arc;
 
-use base::Txg;
 use base::lock::{LockClass, Mutex, rank};
-use dmu::Tx;
+use base::{ObjectId, Txg};
+use dmu::{CreateZap, Tx, Zap};
 use dsl::PropertyValue;
+use format::ObjectType;
+use format::config::directory as names;
 use format::features::{self, Feature};
 
 use crate::error::Result;
-use crate::scan::ScanPhys;
+use crate::scan::{FUNCTION_SCRUB, STATE_FINISHED, ScanPhys};
 use crate::services::PoolServices;
 
 static PENDING: LockClass = LockClass::new("pool.duties", rank::LAST - 30);
+
+/// A change of the stored state of the scan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScanChange {
+    /// It begins.
+    Start(ScanPhys),
+    /// It goes on, or is paused.
+    Update(ScanPhys),
+    /// It has finished or was cancelled.
+    End(ScanPhys),
+}
 
 /// Changes that wait for the next txg.
 #[derive(Default)]
 struct Pending {
     enable: Vec<&'static Feature>,
-    scan: Option<ScanPhys>,
+    scan: Vec<ScanChange>,
     properties: Vec<(String, PropertyValue)>,
 }
 
@@ -42,8 +55,8 @@ impl Duties {
     }
 
     /// Stores the state of the scan in the next txg.
-    pub(crate) fn store_scan_next(&self, scan: ScanPhys) {
-        self.pending.lock().scan = Some(scan);
+    pub(crate) fn change_scan_next(&self, change: ScanChange) {
+        self.pending.lock().scan.push(change);
     }
 
     /// Sets properties of the pool in the next txg.
@@ -61,8 +74,8 @@ impl Duties {
         for feature in pending.enable {
             self.services.enable_feature(&tx, feature)?;
         }
-        if let Some(scan) = pending.scan {
-            scan.store(&self.services.directory, &tx)?;
+        for change in pending.scan {
+            self.change_scan(&tx, change)?;
         }
         for (name, value) in pending.properties {
             self.services.set_property(&tx, &name, &value)?;
@@ -84,6 +97,60 @@ impl Duties {
             let tx = Tx::syncing(txg);
             let feature = &features::SPACEMAP_HISTOGRAM;
             self.services.change_feature(&tx, feature, maps_change)?;
+        }
+        Ok(())
+    }
+
+    fn change_scan(&self, tx: &Tx, change: ScanChange) -> Result<()> {
+        let services = &self.services;
+        let directory = &services.directory;
+        let stored = ScanPhys::load(directory)?.unwrap_or_default();
+        let now_s = services.clock.now_s();
+        match change {
+            ScanChange::Start(scan) => {
+                // OpenZFS, which may go on with it, expects a queue.
+                let options = CreateZap {
+                    object_type: ObjectType::SCAN_QUEUE,
+                    ..CreateZap::default()
+                };
+                self.free_queue(tx, &stored)?;
+                let queue = Zap::create(&services.mos, tx, &options)?.object().id().0;
+                ScanPhys { queue, ..scan }.store(directory, tx)?;
+                let (function, min, max) = (scan.function, scan.txg_min, scan.txg_max);
+                let text = format!("func={function} mintxg={min} maxtxg={max}");
+                services
+                    .history
+                    .internal(tx, "scan setup", &text, None, now_s)?;
+            }
+            ScanChange::Update(scan) => {
+                // One that ended meanwhile stays so.
+                if stored.is_running() {
+                    let queue = stored.queue;
+                    ScanPhys { queue, ..scan }.store(directory, tx)?;
+                }
+            }
+            ScanChange::End(scan) => {
+                self.free_queue(tx, &stored)?;
+                ScanPhys { queue: 0, ..scan }.store(directory, tx)?;
+                let finished = scan.state == STATE_FINISHED;
+                let (name, text) = if finished {
+                    ("scan done", format!("errors={}", scan.errors))
+                } else {
+                    ("scan cancelled", format!("errors={}", scan.errors))
+                };
+                services.history.internal(tx, name, &text, None, now_s)?;
+                if finished && scan.function == FUNCTION_SCRUB && scan.txg_min == 0 {
+                    let key = names::LAST_SCRUBBED_TXG.as_bytes();
+                    directory.update(tx, key, scan.txg_max)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn free_queue(&self, tx: &Tx, stored: &ScanPhys) -> Result<()> {
+        if stored.queue != 0 {
+            self.services.mos.free(tx, ObjectId(stored.queue))?;
         }
         Ok(())
     }

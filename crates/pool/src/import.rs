@@ -23,6 +23,7 @@ use crate::discover::{FoundPool, discover};
 use crate::duties::Duties;
 use crate::error::{PoolError, Result, WriteObstacle};
 use crate::frees::Frees;
+use crate::gate::ReuseGate;
 use crate::history::History;
 use crate::host::{Host, kernel_module_present};
 use crate::limits::Limits;
@@ -31,6 +32,7 @@ use crate::obstacles::{Inspection, unreplayed_log};
 use crate::open_space::{self, OpenedSpace};
 use crate::pool::{Pool, Rewound, Writer};
 use crate::savings;
+use crate::scrub::Scrub;
 use crate::services::PoolServices;
 use crate::sync::{LastSynced, Syncer};
 
@@ -466,6 +468,7 @@ fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Res
         take_possession(&pool, &options.host);
         writer.engine.start(writer.syncer.clone());
         writer.engine.wait_synced(None)?;
+        pool.resume_scrub()?;
     }
     Ok(pool)
 }
@@ -509,10 +512,12 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         duties: Duties::new(Arc::clone(services)),
         last: LastSynced::new(parts.loaded.uberblock),
         flush_all: AtomicBool::new(false),
+        gate: ReuseGate::new(),
     };
     Ok(Some(Writer {
         engine: Arc::clone(engine),
         syncer: Arc::new(syncer),
+        scrub: Scrub::new(),
     }))
 }
 

@@ -18,7 +18,7 @@ use crate::devices::is_resilvering;
 use crate::error::{Result, WriteObstacle};
 use crate::features::Features;
 use crate::open_space;
-use crate::scan::ScanPhys;
+use crate::scan::{FUNCTION_SCRUB, ScanPhys};
 
 /// What is looked at before a pool is opened for writing.
 pub(crate) struct Inspection<'a> {
@@ -105,7 +105,7 @@ impl Inspection<'_> {
         }
         let scan = ScanPhys::load(self.directory)?;
         Ok(scan
-            .filter(ScanPhys::is_running)
+            .filter(|scan| scan.is_running() && scan.function != FUNCTION_SCRUB)
             .map(|scan| WriteObstacle::Scan {
                 function: scan.function,
             }))

@@ -21,6 +21,7 @@ use crate::features::Features;
 use crate::history::Actor;
 use crate::limits::SpaceFigures;
 use crate::scan::ScanPhys;
+use crate::scrub::Scrub;
 use crate::services::PoolServices;
 use crate::status::{self, PoolStatus};
 use crate::sync::Syncer;
@@ -46,6 +47,7 @@ pub struct Pool {
 pub(crate) struct Writer {
     pub(crate) engine: Arc<Engine>,
     pub(crate) syncer: Arc<Syncer>,
+    pub(crate) scrub: Arc<Scrub>,
 }
 
 #[derive(Default)]
@@ -188,7 +190,14 @@ impl Pool {
     /// # Errors
     /// The entry cannot be read.
     pub fn scan(&self) -> Result<Option<ScanPhys>> {
-        ScanPhys::load(&self.services.directory)
+        let running = self
+            .writer
+            .as_ref()
+            .and_then(|writer| writer.scrub.current());
+        match running {
+            Some(scan) => Ok(Some(scan)),
+            None => ScanPhys::load(&self.services.directory),
+        }
     }
 
     /// How it is.
@@ -268,6 +277,7 @@ impl Pool {
             return Ok(());
         };
         let engine = &writer.engine;
+        writer.scrub.leave();
         // What is dirty goes out first, under the old state.
         engine.wait_synced(None)?;
         self.services.config.change(|config| {
@@ -313,6 +323,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if let Some(writer) = &self.writer {
+            writer.scrub.leave();
             writer.engine.stop();
         }
         self.dsl.close();

@@ -10,6 +10,7 @@ use crate::config_state::ConfigState;
 use crate::duties::Duties;
 use crate::error::{PoolError, Result};
 use crate::frees::Frees;
+use crate::gate::ReuseGate;
 use crate::limits::Limits;
 use crate::space_store::MosSpaceStore;
 use crate::uberblock::Commit;
@@ -55,6 +56,8 @@ pub(crate) struct Syncer {
     pub(crate) last: LastSynced,
     /// Whether the next txg moves all logged changes to the metaslabs' own maps: at export.
     pub(crate) flush_all: AtomicBool,
+    /// Who still looks at old blocks.
+    pub(crate) gate: Arc<ReuseGate>,
 }
 
 /// The newest uberblock.
@@ -90,6 +93,7 @@ impl Syncer {
 
     /// Writes a txg, and its uberblock if it changed anything.
     pub(crate) fn sync_txg(&self, txg: Txg) -> Result<()> {
+        self.gate.wait(txg);
         self.maps.begin(txg);
         let group = WriteGroup::new(txg);
         let root = self.passes(txg, &group)?;
