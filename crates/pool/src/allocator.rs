@@ -31,11 +31,6 @@ impl PoolAllocator {
         }
     }
 
-    /// The space below.
-    pub(crate) fn space(&self) -> &Arc<PoolSpace> {
-        &self.space
-    }
-
     /// What a free contradicted, if any did since the last call.
     pub(crate) fn take_fault(&self) -> Option<SpaceError> {
         self.fault.lock().take()

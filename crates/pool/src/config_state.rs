@@ -65,12 +65,6 @@ impl ConfigState {
         change(&mut inner.config)
     }
 
-    /// Whether a txg has to write it.
-    pub(crate) fn is_dirty(&self) -> bool {
-        let inner = self.inner.lock();
-        inner.store || inner.label
-    }
-
     /// Whether it changed since it was last stored in the pool.
     pub(crate) fn is_unstored(&self) -> bool {
         self.inner.lock().store

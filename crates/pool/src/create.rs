@@ -412,6 +412,10 @@ fn fresh_space(config: &PoolConfig, enabled: &[&'static Feature]) -> Result<Pool
 }
 
 /// Makes the first state of everything in core and on the way to the devices.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one order of steps, each needing what came before"
+)]
 fn make_parts(
     options: CreateOptions,
     config: PoolConfig,

@@ -267,15 +267,18 @@ impl Pool {
     }
 
     fn close(&self, state: PoolState) -> Result<()> {
+        let Some(writer) = &self.writer else {
+            return Ok(());
+        };
+        if let Some(failure) = writer.engine.failure() {
+            return Err(failure.into());
+        }
         {
             let mut own = self.state.lock();
             if std::mem::replace(&mut own.closed, true) {
                 return Ok(());
             }
         }
-        let Some(writer) = &self.writer else {
-            return Ok(());
-        };
         let engine = &writer.engine;
         writer.scrub.leave();
         // What is dirty goes out first, under the old state.

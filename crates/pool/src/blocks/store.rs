@@ -41,17 +41,6 @@ impl PipelineStore {
         }
     }
 
-    /// Notes the deflate ratio of a top-level vdev: 512ths of its raw space that can hold data.
-    pub(crate) fn set_ratio(&self, vdev: VdevId, ratio: u64) {
-        self.ratios.write().insert(vdev, ratio);
-    }
-
-    /// The pipeline below.
-    #[must_use]
-    pub(crate) fn pipeline(&self) -> &Arc<Pipeline> {
-        &self.pipeline
-    }
-
     /// What a block is charged with: its copies, deflated. Holes and embedded blocks cost nothing.
     #[must_use]
     pub(crate) fn charge(&self, pointer: &BlockPointer) -> u64 {
