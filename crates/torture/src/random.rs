@@ -14,7 +14,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -24,7 +24,7 @@ impl Random {
 
     /// A number below `bound`, which is at least 1.
     pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % (bound.max(1) as u64)).unwrap_or(0)
+        usize::try_from(self.draw() % (bound.max(1) as u64)).unwrap_or(0)
     }
 
     /// One of several.
@@ -41,7 +41,7 @@ impl Random {
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length + 8);
         while bytes.len() < length {
-            let value = self.next();
+            let value = self.draw();
             if value & 7 == 0 {
                 let run = self.below(512) + 8;
                 bytes.resize(bytes.len() + run, value.to_le_bytes()[7]);

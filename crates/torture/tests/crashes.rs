@@ -62,8 +62,7 @@ impl Recorded {
         let floor = self
             .states
             .iter()
-            .filter(|(_, (_, length))| *length <= event)
-            .next_back();
+            .rfind(|(_, (_, length))| *length <= event);
         if let Some((floor, _)) = floor {
             assert!(
                 txg >= *floor,
@@ -104,7 +103,7 @@ fn explore(seed: u64, rounds: usize, points: usize) {
     let mut random = Random::new(seed);
     for point in 0..points {
         let event = first + random.below(last - first + 1);
-        let survivors = random.next();
+        let survivors = random.draw();
         let survivors = if point % 16 == 0 {
             survivors & !15
         } else {

@@ -7,14 +7,10 @@ use pool::Actor;
 
 use super::Service;
 use super::open::kind_of;
-use super::refusal::unreadable;
 use super::voice::Voice;
 use crate::message::{Assignments, Caller, Change, ScrubAction};
 use crate::property::{Access, PropertyName, Value, find_pool_property};
 use crate::{Failure, FailureKind};
-
-/// How often a waiting scrub looks whether it has ended.
-const SCRUB_POLL: Duration = Duration::from_millis(200);
 
 impl Service {
     fn pool_refused(&self, verb: &str, error: &pool::PoolError) -> Failure {
@@ -239,22 +235,18 @@ impl Service {
             ScrubAction::Stop => "cancel scrubbing",
             ScrubAction::Pause => "pause scrubbing",
         };
-        let text = format!("cannot {verb} {}: not supported yet", self.pool.name());
-        Err(Failure::new(FailureKind::Unsupported, text))
+        let outcome = match action {
+            ScrubAction::Start => self.pool.start_scrub(),
+            ScrubAction::Stop => self.pool.stop_scrub(),
+            ScrubAction::Pause => self.pool.pause_scrub(),
+        };
+        outcome.map_err(|error| self.pool_refused(verb, &error))
     }
 
     /// Waits until no scrub runs.
-    fn wait_scrub(&self) -> Result<(), Failure> {
-        /// The stored state of a scan that runs.
-        const RUNNING: u64 = 1;
-        while self
-            .pool
-            .scan()
-            .map_err(unreadable)?
-            .is_some_and(|scan| scan.state == RUNNING)
-        {
-            std::thread::sleep(SCRUB_POLL);
-        }
-        Ok(())
+    pub(super) fn wait_scrub(&self) -> Result<(), Failure> {
+        self.pool
+            .wait_scrub()
+            .map_err(|error| self.pool_refused("wait for scrub of", &error))
     }
 }

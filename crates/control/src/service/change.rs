@@ -24,8 +24,12 @@ impl Service {
         command: &str,
         voice: &mut Voice<'_>,
     ) -> Result<(), Failure> {
-        let _one_at_a_time = self.changes.lock();
         self.authorize(caller, change)?;
+        if matches!(change, Change::WaitScrub) {
+            // Others may change the pool, or stop the scrub, meanwhile.
+            return self.wait_scrub();
+        }
+        let _one_at_a_time = self.changes.lock();
         // What ends the pool is recorded before, everything else once it has succeeded.
         if change.ends_service() {
             self.record(caller, command);
