@@ -1,7 +1,5 @@
 //! Changes of the pool as a whole.
 
-use std::time::Duration;
-
 use format::features::{self, Support};
 use pool::Actor;
 

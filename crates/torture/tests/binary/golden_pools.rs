@@ -150,7 +150,7 @@ fn change_files(folder: &Path, count: &mut usize) {
                 1 => fs::write(entry.path(), vec![b'x'; *count * 997 % 300_000]).expect("written"),
                 _ => {}
             }
-        } else if kind.is_symlink() && *count % 2 == 0 {
+        } else if kind.is_symlink() && count.is_multiple_of(2) {
             fs::remove_file(entry.path()).expect("a link is removed");
         }
     }

@@ -148,3 +148,66 @@ fn kill_server(session: &Session, pool: &str) {
     }
     panic!("no process serves {}", path(&image));
 }
+
+#[test]
+fn a_scrub_finds_nothing_in_a_good_pool() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("scrubbed", 96, &[]);
+    copy(
+        &sources().join("base"),
+        &session.mount("scrubbed").join("base"),
+    );
+    session.ok(&["zpool", "scrub", "-w", "scrubbed"]);
+    let status = session.ok(&["zpool", "status", "scrubbed"]);
+    assert!(status.contains("scrub repaired 0B in"), "{status}");
+    assert!(status.contains("errors: No known data errors"), "{status}");
+    session.refused(&["zpool", "scrub", "-s", "scrubbed"]);
+    session.export_clean("scrubbed");
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_in_one_line() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("named", 96, &[]);
+    let image = session.images().join("named.img");
+    let (images, mounts) = (session.images(), session.mounts());
+    session.refused(&[
+        "zpool",
+        "create",
+        "-R",
+        path(&mounts),
+        "other",
+        path(&image),
+    ]);
+    session.refused(&[
+        "zpool",
+        "create",
+        "--size",
+        "96M",
+        "mirror",
+        path(&images.join("x.img")),
+    ]);
+    session.refused(&["zfs", "create", "named/bad name/x"]);
+    session.refused(&["zfs", "snapshot", "nothere@one"]);
+    session.refused(&["zfs", "rollback", "named@none"]);
+    session.refused(&["zpool", "import", "-d", path(&images), "nothere"]);
+    session.export_clean("named");
+    fs::write(images.join("noise.img"), vec![0x5A; 70 << 20]).expect("written");
+    session.refused(&[
+        "zpool",
+        "import",
+        "-d",
+        path(&images.join("noise.img")),
+        "noise",
+    ]);
+    let half = fs::File::options()
+        .write(true)
+        .open(&image)
+        .expect("the image");
+    half.set_len(20 << 20).expect("cut");
+    session.refused(&["zpool", "import", "-d", path(&image), "named"]);
+}
