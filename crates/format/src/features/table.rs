@@ -373,7 +373,7 @@ pub const LONGNAME: Feature = Feature {
         per_dataset: true,
     },
     depends_on: &[&EXTENSIBLE_DATASET],
-    support: Support::ReadOnly,
+    support: Support::Write,
     description: "support filename up to 1024 bytes",
 };
 
