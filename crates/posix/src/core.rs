@@ -1,5 +1,6 @@
 //! What all operations of a file system share.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,6 +26,7 @@ use crate::{
 
 /// Moves of directories between directories, one at a time: the check against loops walks up.
 static RENAME: LockClass = LockClass::new("posix.rename", rank::POSIX);
+static TOUCHED: LockClass = LockClass::new("posix.touched", rank::POSIX + 44);
 static PROPERTIES: LockClass = LockClass::new("posix.properties", rank::POSIX + 45);
 
 /// What makes changes possible.
@@ -44,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) identity: u64,
     pub(crate) rename: Mutex<()>,
+    /// Files whose access time in core is newer than the stored one.
+    pub(crate) touched: Mutex<Vec<Arc<Znode>>>,
     pub(crate) ended: AtomicBool,
     properties: RwLock<DatasetProperties>,
     writing: Option<Writing>,
@@ -64,6 +68,28 @@ pub(crate) struct Plan {
     pub(crate) objects: u32,
     /// More is freed than allocated: may go into the reserve.
     pub(crate) net_free: bool,
+}
+
+/// A transaction that gives back the space it did not need.
+pub(crate) struct Change<'a> {
+    tx: Tx,
+    reserved: u64,
+    allowance: &'a Allowance,
+}
+
+impl Deref for Change<'_> {
+    type Target = Tx;
+
+    fn deref(&self) -> &Tx {
+        &self.tx
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        let unused = self.reserved.saturating_sub(self.tx.dirtied_bytes());
+        self.allowance.give_back(self.tx.txg(), unused);
+    }
 }
 
 impl Core {
@@ -101,6 +127,7 @@ impl Core {
             clock: source.clock,
             identity: source.identity,
             rename: Mutex::new(&RENAME, ()),
+            touched: Mutex::new(&TOUCHED, Vec::new()),
             ended: AtomicBool::new(false),
             properties: RwLock::new(&PROPERTIES, source.properties),
             writing,
@@ -130,7 +157,7 @@ impl Core {
     }
 
     /// Begins a transaction. No lock may be held: this waits for credit and for txgs.
-    pub(crate) fn begin(&self, plan: Plan) -> Result<Tx> {
+    pub(crate) fn begin(&self, plan: Plan) -> Result<Change<'_>> {
         let writing = self.writing()?;
         let reservation = Reservation {
             write_bytes: plan.write_bytes,
@@ -139,7 +166,17 @@ impl Core {
             net_free: plan.net_free,
             admission: Some(&writing.allowance),
         };
-        Ok(Tx::assign(&writing.engine, &reservation)?)
+        let reserved = if plan.net_free {
+            0
+        } else {
+            reservation.dirty_bytes()
+        };
+        let tx = Tx::assign(&writing.engine, &reservation)?;
+        Ok(Change {
+            tx,
+            reserved,
+            allowance: &writing.allowance,
+        })
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -16,6 +16,9 @@ use crate::names::unpack_entry;
 use crate::znode::{Form, State, Znode};
 use crate::{OpenOptions, PosixError, Result, flags};
 
+/// How many files' access times are stored in one transaction.
+const TOUCHED_MAX: usize = 256;
+
 impl Znode {
     /// Whether someone has it open.
     pub(crate) fn is_referenced(&self) -> bool {
@@ -44,8 +47,8 @@ impl Core {
         // What cannot be done now stays on the list of unlinked files.
         if last && ends {
             let _ = self.free_unlinked(znode);
-        } else if last && znode.atime_moved.load(Ordering::Relaxed) {
-            let _ = self.store_access_time(znode);
+        } else if last && self.touched.lock().len() >= TOUCHED_MAX {
+            let _ = self.store_access_times();
         }
     }
 
@@ -195,17 +198,22 @@ impl Core {
         }
     }
 
-    /// Stores an access time that was kept in core.
-    fn store_access_time(&self, znode: &Znode) -> Result<()> {
-        let tx = self.begin(Plan {
-            objects: 1,
-            ..Plan::default()
-        })?;
-        let mut state = znode.state.write();
-        if !znode.atime_moved.swap(false, Ordering::Relaxed) || state.freed {
-            return Ok(());
+    /// Stores the access times that were kept in core.
+    fn store_access_times(&self) -> Result<()> {
+        let touched = std::mem::take(&mut *self.touched.lock());
+        for some in touched.chunks(TOUCHED_MAX) {
+            let tx = self.begin(Plan {
+                objects: some.len() as u32,
+                ..Plan::default()
+            })?;
+            for znode in some {
+                let mut state = znode.state.write();
+                if znode.atime_moved.swap(false, Ordering::Relaxed) && !state.freed {
+                    znode.store(&tx, &self.store, &mut state, &[Attribute::Atime])?;
+                }
+            }
         }
-        znode.store(&tx, &self.store, &mut state, &[Attribute::Atime])
+        Ok(())
     }
 
     /// Stores all access times kept in core, and waits for everything to be durable.
@@ -213,11 +221,7 @@ impl Core {
         if self.writing().is_err() {
             return Ok(());
         }
-        for znode in self.table.all() {
-            if znode.atime_moved.load(Ordering::Relaxed) {
-                self.store_access_time(&znode)?;
-            }
-        }
+        self.store_access_times()?;
         self.sync()?;
         self.ended.store(true, Ordering::Relaxed);
         Ok(())

@@ -1,6 +1,7 @@
 //! Reading file data, holes, and what reading does to the access time.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sys::Buffer;
@@ -102,8 +103,8 @@ impl Znode {
 
 impl Core {
     /// Moves the access time of a file that was read, when the policy says so. In core only: it is
-    /// stored with the next change, at the last close, or at the end of the mount.
-    pub(crate) fn touch(&self, znode: &Znode) {
+    /// stored together with others' when some files have been closed, or at the end of the mount.
+    pub(crate) fn touch(&self, znode: &Arc<Znode>) {
         let policy = self
             .options
             .access_time
@@ -116,7 +117,9 @@ impl Core {
             return;
         }
         znode.state.write().atime = now;
-        znode.atime_moved.store(true, Ordering::Relaxed);
+        if !znode.atime_moved.swap(true, Ordering::Relaxed) {
+            self.touched.lock().push(Arc::clone(znode));
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::Txg;
 use dmu::{Admission, Refusal};
 use dsl::DatasetFeature;
 use txg::Engine;
@@ -29,11 +30,11 @@ pub trait Space: Admission {
     }
 }
 
-/// Admits transactions from an allowance that is renewed once a txg, as long as there is plenty of
-/// space; near the limits every transaction asks the dataset.
+/// Admits transactions from an allowance that is renewed once a txg.
 ///
-/// The allowance is a small part of what is available, for other datasets take from the same pool
-/// and a byte may need several on the devices.
+/// The allowance is a part of what is available, so that what all txgs in flight dirty stays below
+/// it; a transaction gives back what it reserved and did not use. When the allowance of a txg is
+/// used up, the next txg's is waited for.
 pub(crate) struct Allowance {
     engine: Arc<Engine>,
     space: Arc<dyn Space>,
@@ -43,8 +44,8 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Which part of the available space may be handed out without asking again.
-    const SHARE: u64 = 64;
+    /// Which part of the available space one txg may use: three are in flight.
+    const SHARE: u64 = 4;
 
     pub(crate) fn new(engine: &Arc<Engine>, space: &Arc<dyn Space>) -> Self {
         Self {
@@ -61,19 +62,33 @@ impl Allowance {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
             .is_ok()
     }
+
+    /// Takes back what a transaction of `txg` reserved and did not use.
+    pub(crate) fn give_back(&self, txg: Txg, bytes: u64) {
+        if self.txg.load(Ordering::Relaxed) == txg.0 {
+            self.left.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Admission for Allowance {
     fn admit(&self, bytes: u64, net_free: bool) -> Result<(), Refusal> {
         let txg = self.engine.open_txg().0;
-        if self.txg.load(Ordering::Relaxed) == txg && self.take(bytes) {
+        let current = self.txg.load(Ordering::Relaxed) == txg;
+        if current && (net_free || self.take(bytes)) {
             return Ok(());
         }
         self.space.admit(bytes, net_free)?;
         if self.txg.swap(txg, Ordering::Relaxed) != txg {
-            let available = self.space.numbers().available;
-            self.left.store(available / Self::SHARE, Ordering::Relaxed);
+            let share = self.space.numbers().available / Self::SHARE;
+            self.left
+                .store(share.saturating_sub(bytes), Ordering::Relaxed);
+            return Ok(());
         }
-        Ok(())
+        if net_free || self.take(bytes) {
+            Ok(())
+        } else {
+            Err(Refusal::Retry)
+        }
     }
 }

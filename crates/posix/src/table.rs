@@ -140,15 +140,6 @@ impl ZnodeTable {
         drop(gone);
     }
 
-    /// All files in core.
-    pub(crate) fn all(&self) -> Vec<Arc<Znode>> {
-        let mut all = Vec::new();
-        for shard in &self.shards {
-            all.extend(shard.read().files.values().cloned());
-        }
-        all
-    }
-
     /// Puts a file in and drops some unused ones when there are too many; returns those, to be
     /// freed without the lock.
     fn install(&self, shard: &mut Shard, znode: Arc<Znode>) -> Vec<Arc<Znode>> {
