@@ -17,14 +17,14 @@ pub(crate) fn run(level: &str) -> TaskResult {
     match level {
         "smoke" => smoke()?,
         "test" => test()?,
-        "sim" => ignored("sim")?,
+        "sim" => ignored("sim", &["millpond-torture"])?,
         "fuzz" => fuzz(5)?,
-        "torture" => ignored("torture")?,
+        "torture" => ignored("torture", &["millpond-torture", "millpond-inspect"])?,
         "interop" => interop()?,
         "all" => {
             // The tests of `interop` are among those of `test`.
             test()?;
-            ignored("sim")?;
+            ignored("sim", &["millpond-torture"])?;
             fuzz(5)?;
         }
         other => return Err(TaskError::Level(other.to_owned())),
@@ -78,16 +78,13 @@ fn test() -> TaskResult {
 }
 
 /// Long tests carry `#[ignore = "sim: …"]` or `#[ignore = "torture: …"]` and live in modules of that name.
-fn ignored(level: &str) -> TaskResult {
+fn ignored(level: &str, packages: &[&str]) -> TaskResult {
     let mut tests = cargo();
-    tests.args([
-        "test",
-        "--release",
-        "--workspace",
-        "--",
-        "--ignored",
-        &format!("{level}::"),
-    ]);
+    tests.args(["test", "--profile", "fast"]);
+    for package in packages {
+        tests.args(["-p", package]);
+    }
+    tests.args(["--tests", "--", "--ignored", &format!("{level}::")]);
     step(level, &mut with_environment(tests))
 }
 
