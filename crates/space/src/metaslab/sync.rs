@@ -22,6 +22,31 @@ impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
         self.allocated.is_empty() && self.freed.is_empty()
     }
+
+    /// By how much allocated bytes grow.
+    pub(crate) fn growth(&self) -> i64 {
+        self.allocated.bytes().cast_signed() - self.freed.bytes().cast_signed()
+    }
+
+    /// Writes the entries, with offsets from `start` on.
+    pub(crate) fn encode(&self, encoder: &mut Encoder, vdev: u64, start: u64, pass: Pass) {
+        let kinds = [
+            (Action::Allocate, &self.allocated),
+            (Action::Free, &self.freed),
+        ];
+        for (action, ranges) in kinds.into_iter().filter(|(_, ranges)| !ranges.is_empty()) {
+            encoder.debug(action, pass.pass, pass.txg.0);
+            for range in ranges.iter() {
+                let (offset, length) = (range.start - start, range.end - range.start);
+                encoder.push(Entry {
+                    action,
+                    vdev,
+                    offset,
+                    length,
+                });
+            }
+        }
+    }
 }
 
 /// Which txg and pass writes.
@@ -199,8 +224,7 @@ impl Metaslab {
         };
         let position = store.length(object).map_err(failed)?;
         let bytes = self.encode(changes, pass, position, store.block_size());
-        let allocated_change =
-            changes.allocated.bytes().cast_signed() - changes.freed.bytes().cast_signed();
+        let allocated_change = changes.growth();
         let append = MapAppend {
             bytes: &bytes,
             allocated_change,
@@ -216,22 +240,7 @@ impl Metaslab {
     fn encode(&self, changes: &Changes, pass: Pass, position: u64, block_size: usize) -> Vec<u8> {
         let position = usize::try_from(position % block_size as u64).unwrap_or(0);
         let mut encoder = Encoder::new(self.place.shift, pass.form, block_size, position);
-        let kinds = [
-            (Action::Allocate, &changes.allocated),
-            (Action::Free, &changes.freed),
-        ];
-        for (action, ranges) in kinds.into_iter().filter(|(_, ranges)| !ranges.is_empty()) {
-            encoder.debug(action, pass.pass, pass.txg.0);
-            for range in ranges.iter() {
-                let offset = range.start - self.place.range.start;
-                encoder.push(Entry {
-                    action,
-                    vdev: 0,
-                    offset,
-                    length: range.end - range.start,
-                });
-            }
-        }
+        changes.encode(&mut encoder, 0, self.place.range.start, pass);
         encoder.finish()
     }
 

@@ -4,7 +4,7 @@ use super::PoolSpace;
 use crate::metaslab::{Changes, Metaslab, Pass};
 use crate::{MapAppend, SpaceError, SpaceStore};
 use base::{ObjectId, Txg, VdevId};
-use format::space_map::{Action, Encoder, Entry, Form, decode};
+use format::space_map::{Encoder, Form, decode};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -220,21 +220,6 @@ impl PoolSpace {
 
 /// Writes the entries of one metaslab; returns by how much allocated bytes grow.
 fn log_entries(encoder: &mut Encoder, vdev: VdevId, changes: &Changes, pass: Pass) -> i64 {
-    let kinds = [
-        (Action::Allocate, &changes.allocated),
-        (Action::Free, &changes.freed),
-    ];
-    for (action, ranges) in kinds.into_iter().filter(|(_, ranges)| !ranges.is_empty()) {
-        encoder.debug(action, pass.pass, pass.txg.0);
-        for range in ranges.iter() {
-            let length = range.end - range.start;
-            encoder.push(Entry {
-                action,
-                vdev: vdev.0,
-                offset: range.start,
-                length,
-            });
-        }
-    }
-    changes.allocated.bytes().cast_signed() - changes.freed.bytes().cast_signed()
+    changes.encode(encoder, vdev.0, 0, pass);
+    changes.growth()
 }
