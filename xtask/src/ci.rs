@@ -2,8 +2,9 @@
 
 use crate::environment::{target, variables};
 use crate::run::{TaskError, TaskResult, cargo, say, step};
+use crate::tally::Tally;
 use crate::tidy;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 /// The crates whose tests take seconds: what every commit runs.
@@ -11,32 +12,51 @@ const LOWER_CRATES: &[&str] = &[
     "base", "sys", "codec", "format", "device", "vdev", "space", "txg",
 ];
 
-/// Runs one level.
-pub(crate) fn run(level: &str) -> TaskResult {
+/// Runs one level; the last line printed says how many tests passed, failed and were skipped.
+pub(crate) fn run(level: &str) -> ExitCode {
     let begin = Instant::now();
-    match level {
-        "smoke" => smoke()?,
-        "test" => test()?,
-        "sim" => ignored("sim", &["millpond-torture"])?,
-        "fuzz" => fuzz(5)?,
-        "torture" => ignored("torture", &["millpond-torture", "millpond-inspect"])?,
-        "interop" => interop()?,
-        "all" => {
-            // The tests of `interop` are among those of `test`.
-            test()?;
-            ignored("sim", &["millpond-torture"])?;
-            fuzz(5)?;
-        }
-        other => return Err(TaskError::Level(other.to_owned())),
+    let mut tally = Tally::default();
+    let outcome = run_level(level, &mut tally);
+    let seconds = begin.elapsed().as_secs();
+    match &outcome {
+        Ok(()) => say(&format!("ci {level}: passed in {seconds} s")),
+        Err(error) => say(&format!("ci {level}: failed after {seconds} s: {error}")),
     }
-    say(&format!(
-        "ci {level}: passed in {} s",
-        begin.elapsed().as_secs()
-    ));
-    Ok(())
+    say(&tally.to_string());
+    outcome.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
 }
 
-fn smoke() -> TaskResult {
+fn run_level(level: &str, tally: &mut Tally) -> TaskResult {
+    match level {
+        "smoke" => smoke(tally),
+        "test" => test(tally),
+        "sim" => sim(tally),
+        "fuzz" => fuzz(5),
+        "torture" => ignored(tally, "torture", &["millpond-torture", "millpond-inspect"]),
+        "interop" => interop(tally),
+        "all" => {
+            // The tests of `interop` are among those of `test`.
+            test(tally)?;
+            sim(tally)?;
+            fuzz(5)
+        }
+        other => Err(TaskError::Level(other.to_owned())),
+    }
+}
+
+fn smoke(tally: &mut Tally) -> TaskResult {
+    checks()?;
+    let mut tests = cargo();
+    tests.args(["test", "--no-fail-fast"]);
+    for name in LOWER_CRATES {
+        tests.args(["-p", &format!("millpond-{name}")]);
+    }
+    tests.args(["--", "--show-output"]);
+    tally.step("tests of the lower crates", &mut tests, false)
+}
+
+/// What needs no test run.
+fn checks() -> TaskResult {
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     say("== tidy");
     tidy::run()?;
@@ -51,13 +71,7 @@ fn smoke() -> TaskResult {
             "-D",
             "warnings",
         ]),
-    )?;
-    let mut tests = cargo();
-    tests.args(["test", "--quiet"]);
-    for name in LOWER_CRATES {
-        tests.args(["-p", &format!("millpond-{name}")]);
-    }
-    step("tests of the lower crates", &mut tests)
+    )
 }
 
 fn with_environment(mut command: Command) -> Command {
@@ -69,23 +83,34 @@ fn with_environment(mut command: Command) -> Command {
     command
 }
 
-fn test() -> TaskResult {
-    smoke()?;
+fn test(tally: &mut Tally) -> TaskResult {
+    checks()?;
     release_binary()?;
     let mut tests = cargo();
-    tests.args(["test", "--workspace"]);
-    step("tests", &mut with_environment(tests))
+    tests.args([
+        "test",
+        "--workspace",
+        "--no-fail-fast",
+        "--",
+        "--show-output",
+    ]);
+    tally.step("tests", &mut with_environment(tests), false)
+}
+
+fn sim(tally: &mut Tally) -> TaskResult {
+    ignored(tally, "sim", &["millpond-torture"])
 }
 
 /// Long tests carry `#[ignore = "sim: …"]` or `#[ignore = "torture: …"]` and live in modules of that name.
-fn ignored(level: &str, packages: &[&str]) -> TaskResult {
+fn ignored(tally: &mut Tally, level: &str, packages: &[&str]) -> TaskResult {
     let mut tests = cargo();
-    tests.args(["test", "--profile", "fast"]);
+    tests.args(["test", "--profile", "fast", "--no-fail-fast"]);
     for package in packages {
         tests.args(["-p", package]);
     }
-    tests.args(["--tests", "--", "--ignored", &format!("{level}::")]);
-    step(level, &mut with_environment(tests))
+    let filter = format!("{level}::");
+    tests.args(["--tests", "--", "--show-output", "--ignored", &filter]);
+    tally.step(level, &mut with_environment(tests), true)
 }
 
 fn fuzz(seconds: u32) -> TaskResult {
@@ -110,9 +135,10 @@ fn release_binary() -> TaskResult {
     )
 }
 
-fn interop() -> TaskResult {
+fn interop(tally: &mut Tally) -> TaskResult {
     release_binary()?;
     let mut tests = cargo();
     tests.args(["test", "-p", "millpond-torture", "--test", "binary"]);
-    step("interop", &mut with_environment(tests))
+    tests.args(["--", "--show-output"]);
+    tally.step("interop", &mut with_environment(tests), false)
 }

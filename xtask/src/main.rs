@@ -3,6 +3,7 @@
 mod ci;
 mod environment;
 mod run;
+mod tally;
 mod tidy;
 
 use std::process::ExitCode;
@@ -25,8 +26,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
-        ["ci"] => ci::run("test"),
-        ["ci", level] => ci::run(level),
+        ["ci"] => return ci::run("test"),
+        ["ci", level] => return ci::run(level),
         ["tidy"] => tidy::run(),
         ["golden"] => environment::golden().map(|path| run::say(&path.display().to_string())),
         ["openzfs"] => environment::openzfs().map(|path| run::say(&path.display().to_string())),
