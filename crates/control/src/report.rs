@@ -310,6 +310,11 @@ pub struct PoolStatus {
     pub version: u64,
     /// Its state.
     pub state: VdevState,
+    /// The state of its vdevs taken together: what [`PoolStatus::state`] is, unless the pool is
+    /// suspended.
+    pub root_state: VdevState,
+    /// Whether changes fail at once when the pool is suspended (`failmode=continue`).
+    pub fails_at_once: bool,
     /// What is remarkable.
     pub note: Option<PoolNote>,
     /// The last scan.

@@ -266,7 +266,7 @@ impl Handler for Service {
         self.finished.load(Ordering::Acquire)
     }
 
-    fn shut_down(&self) {
+    fn shut_down(&self) -> Result<(), Failure> {
         let mut nobody = |_: Response| Ok(());
         let change = crate::Change::Export { force: true };
         let caller = Caller {
@@ -274,9 +274,15 @@ impl Handler for Service {
             gid: sys::group_id(),
             pid: 0,
         };
+        let suspended = self.pool.suspended();
         let outcome = self.execute(&change, &caller, "", &mut Voice::new(&mut nobody));
-        if let Err(failure) = outcome {
-            eprintln!("{failure}");
+        match suspended {
+            Some(reason) => outcome.and_then(|()| {
+                let name = self.pool.name();
+                let text = "it is suspended: its last changes are lost";
+                Err(Failure::cannot(FailureKind::Medium, "export", &name, text).advise(reason))
+            }),
+            None => outcome,
         }
     }
 }

@@ -130,6 +130,25 @@ pub enum DeviceError {
         /// The device.
         device: Arc<str>,
     },
+    /// The file has no name any more.
+    #[error(
+        "{device}: the file was removed while in use; what is written to it would be lost with this \
+         process"
+    )]
+    Removed {
+        /// The device.
+        device: Arc<str>,
+    },
+    /// The file is shorter than it was.
+    #[error("{device}: the file shrank from {was} to {now} bytes while in use")]
+    Shrunk {
+        /// The device.
+        device: Arc<str>,
+        /// Its size in bytes when it was opened.
+        was: u64,
+        /// Its size in bytes now.
+        now: u64,
+    },
     /// Writes could not be made durable.
     #[error("{device}: flush failed ({error}); what was written since the last flush may be lost")]
     FlushFailed {

@@ -220,6 +220,23 @@ impl FileDevice {
         }
     }
 
+    /// Whether a file still is what was opened: what is written to one that was removed or cut off
+    /// does not last, however well it is flushed.
+    fn check_intact(&self) -> Result<(), DeviceError> {
+        if self.kind != DeviceKind::File {
+            return Ok(());
+        }
+        let device = Arc::clone(&self.name);
+        if self.cached.link_count() == Ok(0) {
+            return Err(DeviceError::Removed { device });
+        }
+        let was = self.size();
+        match self.cached.size() {
+            Ok(now) if now < was => Err(DeviceError::Shrunk { device, was, now }),
+            _ => Ok(()),
+        }
+    }
+
     fn read_any(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
         if let Some(direct) = self
             .direct
@@ -346,6 +363,8 @@ impl BlockDevice for FileDevice {
         if !self.dirty.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
+        self.check_intact()
+            .inspect_err(|_| self.dirty.store(true, Ordering::Release))?;
         self.cached.sync_data().map_err(|error| {
             *failure = Some(error);
             self.failed.store(true, Ordering::Release);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
+use txg::SyncContext;
 
 static FAILURE: LockClass = LockClass::new("dmu.workers", rank::DMU + 49);
 
@@ -48,7 +49,9 @@ impl SyncWorkers {
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
         let failure = Mutex::new(&FAILURE, None);
+        let syncing = SyncContext::is_current();
         let work = || {
+            let _context = SyncContext::enter(syncing);
             while !stop.load(Ordering::Relaxed) {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= count {

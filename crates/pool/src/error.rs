@@ -291,6 +291,14 @@ fn list(features: &[MissingFeature]) -> String {
 }
 
 impl PoolError {
+    /// Whether devices failed that may come back: the pool waits for them.
+    pub(crate) fn is_of_devices(&self) -> bool {
+        matches!(
+            self,
+            Self::Commit(_) | Self::NoUberblockWritten { .. } | Self::NoLabelWritten { .. }
+        )
+    }
+
     /// A damaged structure.
     pub(crate) fn corrupt(what: &'static str) -> impl FnOnce(FormatError) -> Self {
         move |source| Self::Corrupt { what, source }
@@ -313,6 +321,7 @@ impl From<txg::TxgError> for PoolError {
                 txg: txg.previous(),
                 reason,
             },
+            txg::TxgError::Suspended { reason } => Self::Suspended { reason },
             txg::TxgError::Stopped => Self::Stopped {
                 txg: Txg(0),
                 reason: "the pool is closed".to_owned(),

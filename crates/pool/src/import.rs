@@ -468,6 +468,7 @@ fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Res
         take_possession(&pool, &options.host);
         writer.engine.start(writer.syncer.clone());
         writer.engine.wait_synced(None)?;
+        pool.follow_failmode();
         pool.resume_scrub()?;
     }
     Ok(pool)
@@ -481,6 +482,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         return Ok(None);
     };
     let services = &parts.services;
+    services.store.set_engine(engine);
     let deferred = listed_frees(services)?
         .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
     let features = &services.features;

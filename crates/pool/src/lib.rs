@@ -31,6 +31,7 @@ mod scrub;
 mod services;
 mod space_store;
 mod status;
+mod suspend;
 mod sync;
 mod uberblock;
 

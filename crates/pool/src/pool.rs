@@ -206,26 +206,24 @@ impl Pool {
     /// The scan entry cannot be read.
     pub fn status(&self) -> Result<PoolStatus> {
         let config = self.config();
+        let suspended = self.suspended();
         let root = status::vdevs(&config.root, &self.vdevs, self.space.as_ref());
         Ok(PoolStatus {
             name: self.name(),
             guid: self.guid,
             condition: root.condition,
-            suspended: self.suspended(),
+            suspended: suspended.clone(),
             read_only: self.is_read_only(),
             altroot: self.altroot.clone(),
             root,
             space: self.space(),
-            scan: self.scan()?,
+            // A suspended pool is shown all the same.
+            scan: match self.scan() {
+                Err(_) if suspended.is_some() => None,
+                scan => scan?,
+            },
             unreadable_blocks: self.pipeline.statistics().unreadable,
         })
-    }
-
-    /// Why the pool is suspended, when it is.
-    #[must_use]
-    pub fn suspended(&self) -> Option<String> {
-        let writer = self.writer.as_ref()?;
-        writer.engine.failure().map(|failure| failure.to_string())
     }
 
     pub(crate) fn writer(&self) -> Result<&Writer> {
@@ -273,20 +271,29 @@ impl Pool {
         if let Some(failure) = writer.engine.failure() {
             return Err(failure.into());
         }
-        {
-            let mut own = self.state.lock();
-            if std::mem::replace(&mut own.closed, true) {
-                return Ok(());
-            }
+        self.check_running()?;
+        if std::mem::replace(&mut self.state.lock().closed, true) {
+            return Ok(());
         }
+        if let Err(error) = self.write_last(writer, state) {
+            // Still open: what comes later must not carry the labels of a pool that is not.
+            self.set_label_state(PoolState::Active);
+            self.state.lock().closed = false;
+            return Err(error);
+        }
+        writer.engine.stop();
+        self.services.writable.store(false, Ordering::Relaxed);
+        self.dsl.close();
+        Ok(())
+    }
+
+    /// The last txgs of a pool that is closed as `state`.
+    fn write_last(&self, writer: &Writer, state: PoolState) -> Result<()> {
         let engine = &writer.engine;
         writer.scrub.leave();
         // What is dirty goes out first, under the old state.
         engine.wait_synced(None)?;
-        self.services.config.change(|config| {
-            let list = &mut config.list;
-            list.set(format::config::keys::STATE, state.number());
-        });
+        self.set_label_state(state);
         if state == PoolState::Exported {
             writer.syncer.flush_maps_next();
         }
@@ -294,10 +301,14 @@ impl Pool {
         for _ in 0..3 {
             engine.wait_synced(None)?;
         }
-        engine.stop();
-        self.services.writable.store(false, Ordering::Relaxed);
-        self.dsl.close();
         Ok(())
+    }
+
+    fn set_label_state(&self, state: PoolState) {
+        self.services.config.change(|config| {
+            let list = &mut config.list;
+            list.set(format::config::keys::STATE, state.number());
+        });
     }
 
     /// Enables every feature that we maintain (`zpool upgrade`); answers which were not enabled

@@ -90,6 +90,8 @@ impl Pool {
     pub fn set_properties(&self, properties: Vec<(String, PropertyValue)>) -> Result<()> {
         let writer = self.writer()?;
         writer.syncer.duties.set_properties_next(properties);
-        Ok(writer.engine.wait_synced(None)?)
+        writer.engine.wait_synced(None)?;
+        self.follow_failmode();
+        Ok(())
     }
 }

@@ -97,9 +97,12 @@ impl Syncer {
         self.maps.begin(txg);
         let group = WriteGroup::new(txg);
         let root = self.passes(txg, &group)?;
-        group.wait().map_err(PoolError::Commit)?;
+        self.until_written(&group)?;
         if let Some(root) = root {
-            self.commit(txg, root)?;
+            let uberblock = self.uberblock(txg, root);
+            while let Err(error) = self.commit(&uberblock) {
+                self.wait_for_devices(error)?;
+            }
         }
         self.space.finish(txg)?;
         self.dsl.finish(txg);
@@ -170,24 +173,48 @@ impl Syncer {
         Ok(root)
     }
 
-    fn commit(&self, txg: Txg, root: BlockPointer) -> Result<()> {
+    /// Waits for the writes of a txg. Those that no device took are kept and written again once
+    /// the devices are back.
+    fn until_written(&self, group: &Arc<WriteGroup>) -> Result<()> {
+        while let Err(error) = group.wait() {
+            self.wait_for_devices(PoolError::Commit(error))?;
+            group.write_again(&self.vdevs);
+        }
+        Ok(())
+    }
+
+    /// Suspends the pool until its devices are back; other errors are final.
+    fn wait_for_devices(&self, error: PoolError) -> Result<()> {
+        let engine = self.engine.upgrade().filter(|_| error.is_of_devices());
+        let Some(engine) = engine else {
+            return Err(error);
+        };
+        Ok(engine.suspend(&error.to_string())?)
+    }
+
+    fn uberblock(&self, txg: Txg, root: BlockPointer) -> Uberblock {
         let seconds = self.clock.now_s();
         let (version, guid_sum) = self
             .config
             .with(|config| (config.version(), config.root.guid_sum()));
-        let uberblock = Uberblock::new(version, txg, guid_sum, seconds, root);
+        Uberblock::new(version, txg, guid_sum, seconds, root)
+    }
+
+    /// Flushes the devices and writes the uberblock. May be done again after a failure: it writes
+    /// the same bytes to the same places.
+    fn commit(&self, uberblock: &Uberblock) -> Result<()> {
         let labels = self.config.for_labels();
         let commit = Commit {
             vdevs: &self.vdevs,
             labels: labels.as_ref(),
-            uberblock: &uberblock,
-            rotor: usize::try_from(txg.0 % 1024).unwrap_or(0),
+            uberblock,
+            rotor: usize::try_from(uberblock.txg.0 % 1024).unwrap_or(0),
         };
         commit.run()?;
         if labels.is_some() {
             self.config.labels_written();
         }
-        *self.last.uberblock.lock() = uberblock;
+        *self.last.uberblock.lock() = *uberblock;
         Ok(())
     }
 }

@@ -385,6 +385,10 @@ impl SimulatedDisk {
             }
         }
         match struck {
+            Some(FaultKind::HostFull) => {
+                let device = Arc::clone(&self.shared.name);
+                return Err(DeviceError::HostFull { device });
+            }
             Some(FaultKind::WriteError) => return Err(self.io_error(Operation::Write, &range)),
             Some(FaultKind::LostWrite) => return Ok(()),
             Some(FaultKind::MisdirectedWrite(by)) => {

@@ -9,6 +9,8 @@ pub enum FaultKind {
     ReadError,
     /// Writes to the range fail; nothing is written.
     WriteError,
+    /// Writes to the range fail because the file system that holds the image is full.
+    HostFull,
     /// Flushes fail. The writes since the last good flush may be lost in a crash even if a later
     /// flush succeeds, unless they are written again.
     FlushError,

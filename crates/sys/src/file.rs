@@ -100,6 +100,14 @@ impl File {
         fs::seek(&self.fd, fs::SeekFrom::End(0))
     }
 
+    /// How many names the file has; 0 once it was removed.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn link_count(&self) -> Result<u64, Errno> {
+        Ok(fs::fstat(&self.fd)?.st_nlink)
+    }
+
     /// Bytes of the file that the host has allocated.
     ///
     /// # Errors

@@ -1,4 +1,6 @@
-//! The thin driver of the state machine: two threads, one lock, three condition variables.
+//! The thin driver of the state machine: two threads, one lock, four condition variables.
+
+mod suspend;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +16,9 @@ use crate::error::{SyncFailure, TxgError};
 use crate::holds::{Holds, TxgHold};
 use crate::meters::{Meters, nanoseconds};
 use crate::state::{CloseReason, State};
+use suspend::Patience;
+
+pub use suspend::SyncContext;
 
 static STATE: LockClass = LockClass::new("txg.state", rank::TXG + 20);
 static RESERVE: LockClass = LockClass::new("txg.reserve", rank::TXG + 10);
@@ -22,7 +27,8 @@ static THREADS: LockClass = LockClass::new("txg.threads", rank::TXG);
 /// What syncs a txg: supplied by the pool.
 pub trait SyncTarget: Send + Sync {
     /// Writes everything that belongs to `txg` and its uberblock. Called in txg order, by one
-    /// thread. A device that may come back is waited for here; an error ends the engine.
+    /// thread. A device that may come back is waited for with [`Engine::suspend`]; an error ends
+    /// the engine.
     ///
     /// # Errors
     /// What made the txg impossible to write.
@@ -42,6 +48,12 @@ pub struct Engine {
     sync_wake: Condvar,
     /// Those who wait for a txg to be open or synced.
     waiters: Condvar,
+    /// The sync thread and its helpers sleep here while the engine is suspended.
+    resume_wake: Condvar,
+    /// Follows `State::suspended`: looked at without the lock before each reservation.
+    suspended: AtomicBool,
+    /// Whether reservations fail at once, rather than wait, while the engine is suspended.
+    fail_at_once: AtomicBool,
     reserve_lock: Mutex<()>,
     reserve_wake: Condvar,
     /// Whether somebody is parked for dirty credit.
@@ -66,6 +78,9 @@ impl Engine {
             quiesce_wake: Condvar::new(),
             sync_wake: Condvar::new(),
             waiters: Condvar::new(),
+            resume_wake: Condvar::new(),
+            suspended: AtomicBool::new(false),
+            fail_at_once: AtomicBool::new(false),
             reserve_lock: Mutex::new(&RESERVE, ()),
             reserve_wake: Condvar::new(),
             parked: AtomicU64::new(0),
@@ -128,6 +143,7 @@ impl Engine {
         self.quiesce_wake.notify_all();
         self.sync_wake.notify_all();
         self.waiters.notify_all();
+        self.resume_wake.notify_all();
         self.wake_reservers();
     }
 
@@ -179,7 +195,7 @@ impl Engine {
     /// Waits until `txg` (without one: the open txg) is on disk, asking for it to close.
     ///
     /// # Errors
-    /// The engine ended before the txg was synced.
+    /// The engine ended, or is suspended, before the txg was synced.
     pub fn wait_synced(&self, txg: Option<Txg>) -> Result<(), TxgError> {
         let txg = txg.unwrap_or_else(|| self.holds.open());
         let mut state = self.state.lock();
@@ -190,9 +206,7 @@ impl Engine {
             if state.synced >= txg {
                 return Ok(());
             }
-            if let Some(why) = &state.ended {
-                return Err(why.clone());
-            }
+            state.check_progress()?;
             self.waiters.wait(&mut state);
         }
     }
@@ -201,7 +215,7 @@ impl Engine {
     /// predecessor to close.
     ///
     /// # Errors
-    /// The engine ended before the txg was open.
+    /// The engine ended, or is suspended, before the txg was open.
     pub fn wait_open(&self, txg: Option<Txg>) -> Result<(), TxgError> {
         let txg = txg.unwrap_or_else(|| self.holds.open().next());
         let mut state = self.state.lock();
@@ -212,9 +226,7 @@ impl Engine {
             if self.holds.open() >= txg {
                 return Ok(());
             }
-            if let Some(why) = &state.ended {
-                return Err(why.clone());
-            }
+            state.check_progress()?;
             self.waiters.wait(&mut state);
         }
     }
@@ -239,14 +251,18 @@ impl Engine {
     /// Must not be called while a txg is held.
     ///
     /// # Errors
-    /// The engine ended.
+    /// The engine ended; or it is suspended, and there is no room any more or nobody is to wait.
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Credit, TxgError> {
+        if self.suspended.load(Ordering::Relaxed) && self.fail_at_once.load(Ordering::Relaxed) {
+            self.state.lock().check_progress()?;
+        }
         let after = match self.dirty.try_add(bytes, self.dirty_limit()) {
             Some(after) => after,
             None => self.park(bytes)?,
         };
         let delay_ns = self.config.delay_ns(after);
-        if delay_ns != 0 {
+        // Nothing is written out meanwhile: waiting smoothly helps nobody.
+        if delay_ns != 0 && !self.suspended.load(Ordering::Relaxed) {
             self.kick_for_bytes(self.holds.open());
             self.meters.delay_ns.record(delay_ns);
             std::thread::sleep(Duration::from_nanos(delay_ns));
@@ -277,14 +293,13 @@ impl Engine {
     fn park_until_room(&self, bytes: u64) -> Result<u64, TxgError> {
         // A wake-up between the check and the wait may be missed; the pause bounds what that costs.
         const PAUSE: Duration = Duration::from_millis(5);
+        let mut patience = Patience::default();
         loop {
             self.kick_for_bytes(self.holds.open());
             if let Some(after) = self.dirty.try_add(bytes, self.dirty_limit()) {
                 return Ok(after);
             }
-            if let Some(why) = &self.state.lock().ended {
-                return Err(why.clone());
-            }
+            patience.check(&self.state.lock())?;
             let mut guard = self.reserve_lock.lock();
             self.reserve_wake.wait_for(&mut guard, PAUSE);
         }
@@ -421,7 +436,10 @@ impl Engine {
 
 /// Syncs a txg. A panic is a failed assertion: it ends the engine before the uberblock is written.
 fn sync_once(target: &dyn SyncTarget, txg: Txg) -> Result<(), SyncFailure> {
-    let run = std::panic::AssertUnwindSafe(|| target.sync(txg));
+    let run = std::panic::AssertUnwindSafe(|| {
+        let _context = SyncContext::enter(true);
+        target.sync(txg)
+    });
     std::panic::catch_unwind(run).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()

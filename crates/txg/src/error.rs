@@ -13,6 +13,12 @@ pub enum TxgError {
         /// What the sync target said.
         reason: String,
     },
+    /// A device failed and may come back: nothing is synced until [`Engine::resume`](crate::Engine::resume).
+    #[error("the pool is suspended: {reason}")]
+    Suspended {
+        /// What failed.
+        reason: String,
+    },
     /// The engine was stopped (the pool is being exported).
     #[error("the transaction engine has stopped")]
     Stopped,

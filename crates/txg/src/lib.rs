@@ -15,6 +15,6 @@ mod state;
 
 pub use config::EngineConfig;
 pub use credit::{Credit, DirtyCounts};
-pub use engine::{Engine, SyncTarget};
+pub use engine::{Engine, SyncContext, SyncTarget};
 pub use error::{SyncFailure, TxgError};
 pub use holds::{TxgHold, thread_index};

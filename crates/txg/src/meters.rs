@@ -16,6 +16,8 @@ pub(crate) struct Meters {
     pub(crate) sync_ns: Histogram,
     pub(crate) delay_ns: Histogram,
     pub(crate) parked: Counter,
+    /// How often the engine was suspended.
+    pub(crate) suspended: Counter,
 }
 
 /// A duration in nanoseconds.
@@ -47,6 +49,7 @@ impl Source for Meters {
             sink(&format!("closed.{reason}"), Value::Counter(count));
         }
         sink("parked", Value::Counter(self.parked.get()));
+        sink("suspended", Value::Counter(self.suspended.get()));
         for (name, histogram) in [
             ("quiesce_ns", &self.quiesce_ns),
             ("sync_ns", &self.sync_ns),

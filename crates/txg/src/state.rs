@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) syncing: Option<Txg>,
     /// The last txg that is on disk.
     pub(crate) synced: Txg,
+    /// Why the sync thread waits for a device, while it does.
+    pub(crate) suspended: Option<String>,
     /// Set once, when no further group shall be synced.
     pub(crate) ended: Option<TxgError>,
 }
@@ -62,6 +64,7 @@ impl State {
             quiesced: None,
             syncing: None,
             synced: first.previous(),
+            suspended: None,
             ended: None,
         }
     }
@@ -101,5 +104,16 @@ impl State {
         if let Some(txg) = self.syncing.take() {
             self.synced = txg;
         }
+    }
+
+    /// Whether groups are synced at all: nobody shall wait for one otherwise.
+    pub(crate) fn check_progress(&self) -> Result<(), TxgError> {
+        if let Some(why) = &self.ended {
+            return Err(why.clone());
+        }
+        self.suspended.as_ref().map_or(Ok(()), |reason| {
+            let reason = reason.clone();
+            Err(TxgError::Suspended { reason })
+        })
     }
 }

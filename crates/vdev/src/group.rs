@@ -2,9 +2,10 @@
 
 use crate::leaf::Port;
 use crate::queue::Queue;
-use crate::{Failure, IoClass, LeafFailure, VdevError};
+use crate::{Failure, IoClass, LeafFailure, VdevError, VdevTree};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{Txg, VdevId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,13 +23,20 @@ pub struct WriteGroup {
     txg: Txg,
     outstanding: AtomicUsize,
     waiters: AtomicUsize,
+    /// The number of the next write: of two writes to one place the later one counts.
+    next_write: AtomicU64,
+    /// Whether any write failed: looked at without the lock at the end of each write.
+    any_failed: AtomicBool,
     state: Mutex<State>,
     done: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    failed: Vec<FailedWrite>,
+    /// Writes that no leaf took, by place: of each place the newest. With the number of the write.
+    failed: BTreeMap<(VdevId, u64), (u64, FailedWrite)>,
+    /// The newest write that was done well to each place since some write failed.
+    good: BTreeMap<(VdevId, u64), u64>,
     /// The queues that have or had writes of this group: they are told when someone waits.
     queues: Vec<Arc<Queue>>,
 }
@@ -59,6 +67,8 @@ impl WriteGroup {
             txg,
             outstanding: AtomicUsize::new(0),
             waiters: AtomicUsize::new(0),
+            next_write: AtomicU64::new(0),
+            any_failed: AtomicBool::new(false),
             state: Mutex::new(&CLASS, State::default()),
             done: Condvar::new(),
         })
@@ -99,9 +109,9 @@ impl WriteGroup {
             }
         }
         self.waiters.fetch_sub(1, Ordering::SeqCst);
-        match state.failed.first() {
+        match state.failed.values().next() {
             None => Ok(()),
-            Some(first) => Err(VdevError::WriteFailed {
+            Some((_, first)) => Err(VdevError::WriteFailed {
                 vdev: first.vdev,
                 offset: first.offset,
                 len: first.data.len() as u64,
@@ -117,10 +127,27 @@ impl WriteGroup {
     }
 
     /// The writes that failed so far, to be written again (to the same place, once the vdev is
-    /// back) or elsewhere.
+    /// back) or elsewhere. A place that was written well since is not among them.
     #[must_use]
     pub fn take_failed(&self) -> Vec<FailedWrite> {
-        std::mem::take(&mut self.state.lock().failed)
+        let mut state = self.state.lock();
+        self.any_failed.store(false, Ordering::Release);
+        state.good.clear();
+        let failed = std::mem::take(&mut state.failed);
+        failed.into_values().map(|(_, failed)| failed).collect()
+    }
+
+    /// Queues every write that failed again, to the same places: the vdevs are thought to be back.
+    /// For a group whose writes all ended; see [`WriteGroup::wait`] for how it went.
+    pub fn write_again(self: &Arc<Self>, vdevs: &VdevTree) {
+        for failed in self.take_failed() {
+            if let Ok(top) = vdevs.top(failed.vdev) {
+                top.write(failed.offset, failed.data, failed.class, self);
+            } else {
+                let number = self.next_write.fetch_add(1, Ordering::Relaxed);
+                self.note_failed(number, failed);
+            }
+        }
     }
 
     /// Unlike an address, never used twice.
@@ -141,11 +168,37 @@ impl WriteGroup {
         self.waiters.load(Ordering::SeqCst) > 0
     }
 
-    /// Notes that a write is done, well or not.
-    fn finish(&self, failed: Option<FailedWrite>) {
-        if let Some(failed) = failed {
-            self.state.lock().failed.push(failed);
+    /// Keeps a write that no leaf took, unless its place was written since.
+    fn note_failed(&self, number: u64, failed: FailedWrite) {
+        let mut state = self.state.lock();
+        self.any_failed.store(true, Ordering::Release);
+        let place = (failed.vdev, failed.offset);
+        let newer = |other: Option<u64>| other.is_some_and(|other| other > number);
+        if newer(state.good.get(&place).copied()) {
+            return;
         }
+        if !newer(state.failed.get(&place).map(|(other, _)| *other)) {
+            state.failed.insert(place, (number, failed));
+        }
+    }
+
+    /// Notes that a place was written well: an older write to it that failed does not matter any
+    /// more.
+    fn note_good(&self, number: u64, place: (VdevId, u64)) {
+        let mut state = self.state.lock();
+        if state
+            .failed
+            .get(&place)
+            .is_some_and(|(other, _)| *other < number)
+        {
+            state.failed.remove(&place);
+        }
+        let good = state.good.entry(place).or_insert(number);
+        *good = number.max(*good);
+    }
+
+    /// Notes that a write is done.
+    fn finish(&self) {
         if self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
             // Taken so that the notice cannot fall between a waiter's look and its sleep.
             drop(self.state.lock());
@@ -157,6 +210,8 @@ impl WriteGroup {
 /// One write on all leaves of its vdev: done when the last of them is.
 pub(crate) struct Ticket {
     group: Arc<WriteGroup>,
+    /// Its place among the writes of the group.
+    number: u64,
     vdev: VdevId,
     offset: u64,
     data: Buffer,
@@ -178,6 +233,7 @@ impl Ticket {
         group.outstanding.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
             group: Arc::clone(group),
+            number: group.next_write.fetch_add(1, Ordering::Relaxed),
             vdev: place.0,
             offset: place.1,
             data,
@@ -211,7 +267,10 @@ impl Ticket {
             for (port, _) in failures {
                 port.note_missing(self.group.txg);
             }
-            self.group.finish(None);
+            if self.group.any_failed.load(Ordering::Acquire) {
+                self.group.note_good(self.number, (self.vdev, self.offset));
+            }
+            self.group.finish();
         } else {
             self.give_up(
                 failures
@@ -224,12 +283,14 @@ impl Ticket {
 
     /// Ends the write without success.
     pub(crate) fn give_up(&self, failures: Vec<LeafFailure>) {
-        self.group.finish(Some(FailedWrite {
+        let failed = FailedWrite {
             vdev: self.vdev,
             offset: self.offset,
             data: self.data.clone(),
             class: self.class,
             failures,
-        }));
+        };
+        self.group.note_failed(self.number, failed);
+        self.group.finish();
     }
 }

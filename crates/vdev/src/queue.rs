@@ -380,12 +380,14 @@ impl Queue {
         for failure in results.iter().filter_map(|result| result.as_ref().err()) {
             self.port.write_failed(failure);
         }
-        self.finish(&run);
-        for (result, tickets) in results.into_iter().zip(run.tickets) {
+        // Told before the range is free again: of two writes to one place, the group hears of the
+        // older one first.
+        for (result, tickets) in results.into_iter().zip(&run.tickets) {
             for ticket in tickets {
                 ticket.report(&self.port, result.clone());
             }
         }
+        self.finish(&run);
     }
 
     /// Forgets a run that is on the device.

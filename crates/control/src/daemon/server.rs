@@ -24,7 +24,10 @@ pub trait Handler: Send + Sync {
     /// True once there is nothing left to serve.
     fn finished(&self) -> bool;
     /// The process is asked to end: unmounts all, writes everything out, exports.
-    fn shut_down(&self);
+    ///
+    /// # Errors
+    /// What could not be written: the process ends all the same.
+    fn shut_down(&self) -> Result<(), Failure>;
 }
 
 /// Why the server's main thread wakes.
@@ -75,7 +78,7 @@ impl Server {
     /// terminal that could hang up.
     ///
     /// # Errors
-    /// When threads cannot be started.
+    /// When threads cannot be started, or a signal ended what could not be written out.
     pub fn run(self, signals: SignalDescriptor, survives_hang_up: bool) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::new(FailureKind::Service, error.to_string());
         let (events, wakes) = sync_channel(4);
@@ -99,11 +102,12 @@ impl Server {
             .name("control".into())
             .spawn(move || accept(&listener, &for_accept))
             .map_err(failed)?;
+        let mut outcome = Ok(());
         while let Ok(event) = wakes.recv() {
             match event {
                 Event::Signal(TerminationSignal::HangUp) if survives_hang_up => {}
                 Event::Signal(_) => {
-                    handler.shut_down();
+                    outcome = handler.shut_down();
                     break;
                 }
                 Event::Finished => break,
@@ -114,7 +118,7 @@ impl Server {
         drop(UnixStream::connect(place.socket()));
         drop(place);
         let _ended = accepting.join();
-        Ok(())
+        outcome
     }
 }
 

@@ -124,7 +124,7 @@ pub(super) fn child_with(open: Open<'_>) -> ExitCode {
         send(&mut output, &response).map_err(io::Error::other)
     });
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(failure) => {
             // Nobody to tell: the log has it, if there is one.
             if send(&mut io::stdout(), &Response::Failed(failure.clone())).is_err() {
@@ -135,7 +135,7 @@ pub(super) fn child_with(open: Open<'_>) -> ExitCode {
     }
 }
 
-fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<(), Failure> {
+fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
     abort_on_panic();
     let signals = SignalDescriptor::new().map_err(|error| service_failure("signals", error))?;
     // Fails only for the leader of a process group, which a fresh child is not.
@@ -147,7 +147,8 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<(), Failure> {
     let server = match Server::bind(Arc::clone(&opened.handler)) {
         Ok(server) => server,
         Err(failure) => {
-            opened.handler.shut_down();
+            // The first failure is the one to be told.
+            let _ended = opened.handler.shut_down();
             return Err(failure);
         }
     };
@@ -155,7 +156,14 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<(), Failure> {
     let _told = (opened.begin)(tell);
     let _told = hello(&*opened.handler, tell);
     leave_terminal(&server)?;
-    server.run(signals, true)
+    Ok(match server.run(signals, true) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Goes to the log by now.
+            eprintln!("{failure}");
+            ExitCode::from(failure.status())
+        }
+    })
 }
 
 /// Gives up the pipes to the command, so that nobody waits for their end, and the directory, so
@@ -188,7 +196,8 @@ pub fn serve(
     let server = match Server::bind(Arc::clone(&opened.handler)) {
         Ok(server) => server,
         Err(failure) => {
-            opened.handler.shut_down();
+            // The first failure is the one to be told.
+            let _ended = opened.handler.shut_down();
             return Err(failure);
         }
     };

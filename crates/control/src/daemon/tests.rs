@@ -43,7 +43,9 @@ impl Handler for Fake {
         self.finished.load(Ordering::SeqCst)
     }
 
-    fn shut_down(&self) {}
+    fn shut_down(&self) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 #[test]

@@ -68,7 +68,8 @@ impl PoolStatus {
             return cause(HOST_MISMATCH, HOST_MISMATCH_ACTION, Some("EY"));
         }
         if self.state == VdevState::Suspended {
-            return cause(SUSPENDED, SUSPENDED_ACTION, Some("HC"));
+            let id = if self.fails_at_once { "JQ" } else { "HC" };
+            return cause(SUSPENDED, SUSPENDED_ACTION, Some(id));
         }
         if self.error_count > 0 {
             return cause(DATA_ERRORS, DATA_ERRORS_ACTION, Some("8A"));
@@ -257,7 +258,7 @@ fn config(pool: &PoolStatus, options: StatusOptions) -> String {
     let mut out = format!("\t{:width$}  STATE     READ WRITE CKSUM{slow}\n", "NAME");
     let root = Counters {
         name: pool.name.clone(),
-        state: pool.state,
+        state: pool.root_state,
         errors: Some([0; 3]),
         text: root_cause(pool),
     };
@@ -283,7 +284,7 @@ fn config(pool: &PoolStatus, options: StatusOptions) -> String {
 }
 
 fn root_cause(pool: &PoolStatus) -> String {
-    if pool.state == VdevState::Unavailable {
+    if pool.root_state == VdevState::Unavailable {
         "  insufficient replicas".to_owned()
     } else {
         String::new()

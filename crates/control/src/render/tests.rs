@@ -126,6 +126,8 @@ fn pool(name: &str, vdevs: Vec<VdevReport>) -> PoolStatus {
         txg: 5,
         version: 5000,
         state: VdevState::Online,
+        root_state: VdevState::Online,
+        fails_at_once: false,
         note: None,
         scan: None,
         removal: None,

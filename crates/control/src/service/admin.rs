@@ -37,6 +37,9 @@ impl Service {
             Change::SetPool { properties } => self.set_pool(properties),
             Change::Upgrade => self.upgrade(voice),
             Change::Clear { device } => self.clear(device.as_deref()),
+            Change::Export { force: true } if self.pool.suspended().is_some() => {
+                self.give_up(voice)
+            }
             Change::Export { force } => self.export(*force),
             Change::DestroyPool { force } => self.destroy_pool(*force),
             Change::Scrub(action) => self.scrub(*action),
@@ -160,24 +163,17 @@ impl Service {
     }
 
     fn clear(&self, device: Option<&str>) -> Result<(), Failure> {
-        let mut found = false;
-        for top in self.pool.vdevs().tops() {
-            for leaf in top.leaves() {
-                let path = leaf.path();
-                let named = device.is_none_or(|device| {
-                    *path == *device || path.rsplit('/').next() == Some(device)
-                });
-                if named {
-                    found = true;
-                    leaf.clear().map_err(|error| {
-                        let text = format!("cannot clear errors for {path}: {error}");
-                        Failure::new(FailureKind::Medium, text)
-                    })?;
-                }
-            }
-        }
+        let named = |leaf: &vdev::Leaf| {
+            let path = leaf.path();
+            device.is_none_or(|device| *path == *device || path.rsplit('/').next() == Some(device))
+        };
+        let name = self.pool.name();
+        let picked = self.pool.clear(&named).map_err(|error| {
+            let text = format!("cannot clear errors for {name}: {error}");
+            Failure::new(FailureKind::Medium, text)
+        })?;
         match device {
-            Some(device) if !found => {
+            Some(device) if picked == 0 => {
                 let text = format!("cannot clear errors for {device}: no such device in pool");
                 Err(Failure::new(FailureKind::Missing, text))
             }
@@ -187,6 +183,24 @@ impl Service {
 
     fn export(&self, force: bool) -> Result<(), Failure> {
         self.end("export", force, &|| self.pool.export())
+    }
+
+    /// Lets go of a suspended pool, whose last changes cannot be written.
+    fn give_up(&self, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let unmounted = self.unmount_all(true)?;
+        let name = self.pool.name();
+        if let Some(txg) = self.pool.abandon() {
+            voice.line(format!(
+                "pool '{name}' was suspended: changes after txg {txg} are lost, and it is not \
+                 marked as exported"
+            ));
+        }
+        for mount in unmounted {
+            // An empty directory that was made for the mount goes with it.
+            let _gone = std::fs::remove_dir(&mount.path);
+        }
+        self.finish();
+        Ok(())
     }
 
     fn destroy_pool(&self, force: bool) -> Result<(), Failure> {

@@ -29,6 +29,7 @@ impl Service {
             // Others may change the pool, or stop the scrub, meanwhile.
             return self.wait_scrub();
         }
+        self.check_running(change)?;
         let _one_at_a_time = self.changes.lock();
         // What ends the pool is recorded before, everything else once it has succeeded.
         if change.ends_service() {
@@ -39,6 +40,34 @@ impl Service {
             self.record(caller, command);
         }
         Ok(())
+    }
+
+    /// Refuses at once what a suspended pool could only wait for.
+    fn check_running(&self, change: &Change) -> Result<(), Failure> {
+        let pool = self.dsl.pool_name();
+        let (verb, name) = match change {
+            Change::Clear { .. }
+            | Change::Export { force: true }
+            | Change::Unmount { force: true, .. } => return Ok(()),
+            Change::Export { .. } => ("export", &pool),
+            Change::DestroyPool { .. } => ("destroy", &pool),
+            Change::Sync => ("sync", &pool),
+            Change::Scrub(_) => ("scrub", &pool),
+            Change::Unmount { name, .. } => ("unmount", name.as_ref().unwrap_or(&pool)),
+            _ => ("change", &pool),
+        };
+        let Some(reason) = self.pool.suspended() else {
+            return Ok(());
+        };
+        let text = "pool I/O is currently suspended";
+        let failure = Failure::cannot(FailureKind::Medium, verb, name, text).advise(reason);
+        Err(match change {
+            Change::Export { .. } => failure.advise(format!(
+                "mend the devices and run 'zpool clear {pool}', or give up what is not on disk: \
+                 'zpool export -f {pool}'"
+            )),
+            _ => failure.advise(format!("mend the devices, then run 'zpool clear {pool}'")),
+        })
     }
 
     const fn is_recorded(&self, change: &Change) -> bool {

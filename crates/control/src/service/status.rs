@@ -141,6 +141,8 @@ impl Service {
             txg: self.synced_txg(),
             version: self.pool.version(),
             state: pool_state(&status),
+            root_state: state_of(status.condition).0,
+            fails_at_once: self.pool.fails_at_once(),
             note: self.note(),
             scan,
             removal: kept.removal(),

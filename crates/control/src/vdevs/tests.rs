@@ -44,6 +44,8 @@ fn golden_pools_found_by_their_labels_show_the_tree_that_openzfs_shows() {
             txg: found.txg.0,
             version: found.version,
             state: pool_state(&vdevs),
+            root_state: pool_state(&vdevs),
+            fails_at_once: false,
             note: None,
             scan: None,
             removal: None,

@@ -95,6 +95,33 @@ fn a_truncated_file_says_so() {
 }
 
 #[test]
+fn a_file_that_was_removed_or_cut_off_is_not_flushed_well() {
+    let (_directory, path) = image(8192);
+    let device = FileDevice::open(&path, Access::ReadWrite).unwrap();
+    device.write(0, &[1; 512]).unwrap();
+    let second_name = path.with_extension("again");
+    std::fs::hard_link(&path, &second_name).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(4096).unwrap();
+    let error = device.flush().unwrap_err();
+    assert!(
+        matches!(error, DeviceError::Shrunk { now: 4096, .. }),
+        "{error}"
+    );
+    file.set_len(8192).unwrap();
+    device.flush().unwrap();
+    device.write(0, &[2; 512]).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    device.flush().unwrap();
+    device.write(0, &[3; 512]).unwrap();
+    std::fs::remove_file(&second_name).unwrap();
+    for _ in 0..2 {
+        let error = device.flush().unwrap_err();
+        assert!(matches!(error, DeviceError::Removed { .. }), "{error}");
+    }
+}
+
+#[test]
 fn discarded_space_reads_as_zero() {
     let (_directory, path) = image(1 << 20);
     let device = FileDevice::open(&path, Access::ReadWrite).unwrap();

@@ -4,10 +4,11 @@ use base::VdevId;
 use base::lock::{LockClass, RwLock, rank};
 use dmu::{BlockError, BlockStore, Place};
 use format::BlockPointer;
-use pipeline::{Bookmark, Pipeline, Prefetcher, ReadRequest};
+use pipeline::{AttemptFailure, Bookmark, Pipeline, Prefetcher, ReadError, ReadRequest};
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use sys::Buffer;
+use txg::{Engine, SyncContext};
 
 static RATIOS: LockClass = LockClass::new("pool.deflate_ratios", rank::PIPELINE - 10);
 
@@ -27,6 +28,8 @@ pub(crate) struct PipelineStore {
     deflates: bool,
     /// Its threads start with the first wish.
     prefetcher: OnceLock<Prefetcher>,
+    /// Known once the pool is open for writing.
+    engine: OnceLock<Weak<Engine>>,
 }
 
 impl PipelineStore {
@@ -38,7 +41,24 @@ impl PipelineStore {
             ratios: RwLock::new(&RATIOS, BTreeMap::new()),
             deflates,
             prefetcher: OnceLock::new(),
+            engine: OnceLock::new(),
         }
+    }
+
+    /// Says who is suspended when a sync meets a device that does not answer; a second call is
+    /// ignored.
+    pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
+        let _ = self.engine.set(Arc::downgrade(engine));
+    }
+
+    /// Whether a read that failed so is to be done again: a sync cannot go on without its block,
+    /// nor give up half-way, so it waits for the device.
+    fn wait_for_devices(&self, error: &ReadError) -> bool {
+        if !SyncContext::is_current() || !is_of_devices(error) {
+            return false;
+        }
+        let engine = self.engine.get().and_then(Weak::upgrade);
+        engine.is_some_and(|engine| engine.suspend(&error.to_string()).is_ok())
     }
 
     /// What a block is charged with: its copies, deflated. Holes and embedded blocks cost nothing.
@@ -71,12 +91,44 @@ pub(crate) fn bookmark(place: Place) -> Bookmark {
     }
 }
 
+/// Whether some device did not answer, so that the block may be there all the same.
+fn is_of_devices(error: &ReadError) -> bool {
+    let ReadError::Unreadable(unreadable) = error else {
+        return false;
+    };
+    unreadable
+        .attempts
+        .iter()
+        .any(|attempt| match &attempt.failure {
+            AttemptFailure::Device(_) => true,
+            AttemptFailure::Checksum(mismatch) => has_silent_leaf(&mismatch.source),
+            AttemptFailure::GangMember(member) => is_of_devices(member),
+            _ => false,
+        })
+}
+
+/// Whether some leaf of a vdev gave no bytes at all.
+fn has_silent_leaf(error: &vdev::VdevError) -> bool {
+    let vdev::VdevError::ReadFailed { failures, .. } = error else {
+        return false;
+    };
+    failures.iter().any(|leaf| {
+        matches!(
+            leaf.failure,
+            vdev::Failure::Device(_) | vdev::Failure::Unavailable(..)
+        )
+    })
+}
+
 impl BlockStore for PipelineStore {
     fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
         let request = ReadRequest::new(bookmark(place));
-        self.pipeline
-            .read(pointer, &request)
-            .map_err(BlockError::new)
+        loop {
+            match self.pipeline.read(pointer, &request) {
+                Err(error) if self.wait_for_devices(&error) => {}
+                result => return result.map_err(BlockError::new),
+            }
+        }
     }
 
     fn prefetch(&self, pointer: &BlockPointer, place: Place) {

@@ -4,3 +4,4 @@
 mod golden_pools;
 mod lifecycle;
 mod session;
+mod suspension;

@@ -255,3 +255,74 @@ fn a_txg_closes_for_its_four_reasons_only() {
     assert_eq!(counts(), [1, 0, 1, 1]);
     engine.stop();
 }
+
+/// A target whose device fails once, in the second txg, until the test mends it.
+struct Failing {
+    engine: parking_lot::Mutex<Option<Arc<Engine>>>,
+    failed: AtomicUsize,
+    done: AtomicUsize,
+}
+
+impl SyncTarget for Failing {
+    fn sync(&self, txg: Txg) -> Result<(), SyncFailure> {
+        assert!(super::SyncContext::is_current());
+        let engine = self.engine.lock().clone();
+        if let Some(engine) = engine.filter(|_| self.failed.fetch_add(1, Ordering::SeqCst) == 1) {
+            let waited = engine.suspend(&format!("the disk of txg {txg} is gone"));
+            waited.map_err(|error| SyncFailure {
+                reason: error.to_string(),
+            })?;
+        }
+        self.done.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+fn failing() -> (Arc<Engine>, Arc<Failing>) {
+    let engine = Engine::new(EngineConfig {
+        dirty_bytes_max: 1 << 20,
+        ..slow_timer()
+    });
+    let target = Arc::new(Failing {
+        engine: parking_lot::Mutex::new(Some(Arc::clone(&engine))),
+        failed: AtomicUsize::new(0),
+        done: AtomicUsize::new(0),
+    });
+    engine.start(Arc::clone(&target) as Arc<dyn SyncTarget>);
+    engine.wait_synced(None).unwrap();
+    (engine, target)
+}
+
+#[test]
+fn a_suspended_engine_tells_everyone_and_goes_on_where_it_stopped() {
+    let (engine, target) = failing();
+    let stopped = engine.open_txg();
+    let error = engine.wait_synced(None).unwrap_err();
+    assert!(matches!(error, TxgError::Suspended { .. }), "{error}");
+    assert!(engine.suspension().unwrap().contains("is gone"));
+    assert!(engine.wait_synced(Some(stopped)).is_err(), "at once");
+    // Memory still takes changes; where there is no room, the wait has an end.
+    drop(engine.reserve(1000).unwrap());
+    engine.fail_at_once(true);
+    assert!(engine.reserve(1000).is_err());
+    engine.fail_at_once(false);
+    let full = engine.reserve(1 << 20).unwrap();
+    let before = std::time::Instant::now();
+    assert!(engine.reserve(1000).is_err());
+    assert!(before.elapsed() < Duration::from_secs(8));
+    drop(full);
+    assert_eq!(target.done.load(Ordering::SeqCst), 1);
+    assert_eq!(engine.resume(), Some(stopped));
+    engine.wait_synced(Some(stopped)).unwrap();
+    assert_eq!((engine.suspension(), engine.resume()), (None, None));
+    engine.stop();
+}
+
+#[test]
+fn a_suspended_engine_can_be_stopped() {
+    let (engine, target) = failing();
+    assert!(engine.wait_synced(None).is_err());
+    engine.stop();
+    assert_eq!(engine.wait_synced(None), Err(TxgError::Stopped));
+    *target.engine.lock() = None;
+}

@@ -248,3 +248,38 @@ fn nothing_outside_is_touched() {
     assert!(put(&top, u64::MAX - 4095, 1, 4096).wait().is_err());
     assert_eq!(top.leaves()[0].errors().write, 0);
 }
+
+#[test]
+fn of_two_writes_to_a_place_the_newer_is_written_again() {
+    let device = MemoryDevice::new(SIZE);
+    let single = top(std::slice::from_ref(&device));
+    let tree = crate::VdevTree::new(vec![Some(Arc::clone(&single))]);
+    device
+        .bad_byte
+        .store(DATA_START as usize, Ordering::Relaxed);
+    let group = put(&single, 0, 1, 4096);
+    group.wait().unwrap_err();
+    let again = |byte: u8, offset: u64| {
+        let data = Buffer::from_slice(&vec![byte; 4096]);
+        single.write(offset, data, IoClass::AsyncWrite, &group);
+        group.wait()
+    };
+    again(2, 0).unwrap_err();
+    device.bad_byte.store(usize::MAX, Ordering::Relaxed);
+    group.write_again(&tree);
+    group.wait().unwrap();
+    single
+        .read(range(0, 4096), IoClass::SyncRead, &mut is(2))
+        .unwrap();
+    // Once a newer write to the place was done well, the failure of the older is no matter.
+    device
+        .bad_byte
+        .store(DATA_START as usize, Ordering::Relaxed);
+    again(3, 0).unwrap_err();
+    device.bad_byte.store(usize::MAX, Ordering::Relaxed);
+    again(4, 0).unwrap();
+    assert!(group.take_failed().is_empty());
+    single
+        .read(range(0, 4096), IoClass::SyncRead, &mut is(4))
+        .unwrap();
+}

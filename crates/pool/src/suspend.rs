@@ -1,0 +1,95 @@
+//! A pool whose devices failed: what it refuses, how it goes on, how it is given up.
+//!
+//! The sync thread waits where the devices failed it, with everything that was not durable in core
+//! (`txg::Engine::suspend`). [`Pool::clear`] has what a failed flush may have lost written again,
+//! and lets it go on.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::Txg;
+use dsl::PropertyValue;
+use vdev::Leaf;
+
+use crate::error::{PoolError, Result};
+use crate::pool::Pool;
+
+/// The stored number of `failmode=continue`.
+const FAILMODE_CONTINUE: u64 = 1;
+
+impl Pool {
+    /// Why the pool is suspended, when it is.
+    #[must_use]
+    pub fn suspended(&self) -> Option<String> {
+        let engine = &self.writer.as_ref()?.engine;
+        let failure = || engine.failure().map(|failure| failure.to_string());
+        engine.suspension().or_else(failure)
+    }
+
+    /// Refuses what a suspended pool cannot do.
+    ///
+    /// # Errors
+    /// The pool is suspended.
+    pub fn check_running(&self) -> Result<()> {
+        self.suspended()
+            .map_or(Ok(()), |reason| Err(PoolError::Suspended { reason }))
+    }
+
+    /// Forgets the errors of the leaves that `named` picks, writes again what a failed flush may
+    /// have lost, and lets a suspended pool go on; waits until the txg that was stopped is on
+    /// disk. Answers how many leaves were picked.
+    ///
+    /// # Errors
+    /// The devices still fail: the pool is suspended as before.
+    pub fn clear(&self, named: &dyn Fn(&Leaf) -> bool) -> Result<usize> {
+        let tops = self.vdevs.tops();
+        let leaves = tops.iter().flat_map(|top| top.leaves());
+        let mut picked = 0;
+        let mut failed = None;
+        for leaf in leaves.filter(|leaf: &&Arc<Leaf>| named(leaf)) {
+            picked += 1;
+            if let Err(error) = leaf.clear() {
+                failed.get_or_insert(error);
+            }
+        }
+        if let Some(error) = failed {
+            let reason = error.to_string();
+            return Err(PoolError::Suspended { reason });
+        }
+        if let Some(writer) = &self.writer
+            && let Some(stopped) = writer.engine.resume()
+        {
+            writer.engine.wait_synced(Some(stopped))?;
+        }
+        Ok(picked)
+    }
+
+    /// Lets go of a suspended pool without writing anything: its devices stay as after a crash.
+    /// Answers the last txg that is on them.
+    pub fn abandon(&self) -> Option<Txg> {
+        let writer = self.writer.as_ref()?;
+        self.state.lock().closed = true;
+        writer.scrub.leave();
+        writer.engine.stop();
+        self.services.writable.store(false, Ordering::Relaxed);
+        self.dsl.close();
+        Some(writer.engine.synced_txg())
+    }
+
+    /// Whether changes fail at once while the pool is suspended (`failmode=continue`).
+    #[must_use]
+    pub fn fails_at_once(&self) -> bool {
+        let writer = self.writer.as_ref();
+        writer.is_some_and(|writer| writer.engine.fails_at_once())
+    }
+
+    /// Has the engine follow the property `failmode`.
+    pub(crate) fn follow_failmode(&self) {
+        if let Some(writer) = &self.writer {
+            // A property that cannot be read counts as its default.
+            let mode = self.property("failmode").ok().flatten();
+            let fail = mode == Some(PropertyValue::Number(FAILMODE_CONTINUE));
+            writer.engine.fail_at_once(fail);
+        }
+    }
+}

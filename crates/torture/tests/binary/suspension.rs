@@ -1,0 +1,176 @@
+//! Devices that fail under a served pool: a host file system that is full, an image that was cut off or removed.
+
+use crate::session::{Session, path};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Nothing that a suspended pool refuses may take longer.
+const PROMPT: Duration = Duration::from_secs(15);
+
+/// A small file system in memory; unmounted when it goes away.
+struct Host {
+    folder: PathBuf,
+}
+
+impl Host {
+    fn mount(folder: &Path, megabytes: u32) -> Option<Self> {
+        let size = format!("size={megabytes}m");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs", path(folder)]);
+        if !mount.status().is_ok_and(|status| status.success()) {
+            println!("skipped: no tmpfs can be mounted");
+            return None;
+        }
+        Some(Self {
+            folder: folder.to_owned(),
+        })
+    }
+
+    fn resize(&self, megabytes: u32) {
+        let size = format!("remount,size={megabytes}m");
+        let mut mount = Command::new("mount");
+        let status = mount.args(["-o", &size, path(&self.folder)]).status();
+        assert!(status.expect("mount runs").success());
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+    }
+}
+
+/// Bytes that do not compress, by number.
+fn noise(number: u64) -> Vec<u8> {
+    let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(1 << 20);
+    while bytes.len() < 1 << 20 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes
+}
+
+fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Writes files until one cannot be made durable; how many could, and the last one's number.
+fn fill(root: &Path) -> u64 {
+    for number in 0..200 {
+        let started = Instant::now();
+        if let Err(error) = write_durably(&root.join(number.to_string()), &noise(number)) {
+            assert_eq!(error.raw_os_error(), Some(5), "{error}");
+            assert!(started.elapsed() < PROMPT, "the error comes promptly");
+            return number;
+        }
+    }
+    panic!("the host never was full");
+}
+
+fn assert_suspended(session: &Session, pool: &str) {
+    let started = Instant::now();
+    let status = session.ok(&["zpool", "status", pool]);
+    assert!(status.contains(" state: SUSPENDED\n"), "{status}");
+    assert!(
+        status.contains("One or more devices are faulted in response to IO failures."),
+        "{status}"
+    );
+    assert!(
+        status.contains("Make sure the affected devices are connected, then run 'zpool clear'."),
+        "{status}"
+    );
+    assert!(status.contains("ZFS-8000-HC"), "{status}");
+    let health = session.ok(&["zpool", "list", "-H", "-o", "health", pool]);
+    assert_eq!(health, "SUSPENDED\n");
+    for arguments in [
+        &["zpool", "export", pool][..],
+        &["zpool", "sync", pool],
+        &["zpool", "scrub", pool],
+        &["zfs", "unmount", pool],
+        &["zfs", "snapshot", &format!("{pool}@now")],
+        &["zpool", "clear", pool],
+    ] {
+        let errors = session.refused(arguments);
+        assert!(
+            errors.contains("pool I/O is currently suspended"),
+            "{errors}"
+        );
+    }
+    assert!(started.elapsed() < PROMPT, "nobody hangs");
+}
+
+#[test]
+fn a_full_host_suspends_and_room_resumes() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let Some(host) = Host::mount(&session.images(), 40) else {
+        return;
+    };
+    session.create("cramped", 160, &["-O", "compression=off"]);
+    let root = session.mount("cramped");
+    let failed = fill(&root);
+    assert!(failed > 5, "{failed} files fit");
+    assert_suspended(&session, "cramped");
+    // Memory still takes changes.
+    fs::write(root.join("later"), b"accepted").expect("accepted");
+    host.resize(200);
+    session.ok(&["zpool", "clear", "cramped"]);
+    let status = session.ok(&["zpool", "status", "cramped"]);
+    assert!(status.contains(" state: ONLINE\n"), "{status}");
+    write_durably(&root.join("last"), b"durable").expect("durable");
+    session.export_clean("cramped");
+    session.import("cramped", &[]);
+    for number in 0..=failed {
+        let bytes = fs::read(root.join(number.to_string())).expect("it is there");
+        assert!(bytes == noise(number), "file {number}");
+    }
+    assert_eq!(fs::read(root.join("later")).expect("read"), b"accepted");
+    session.export_clean("cramped");
+}
+
+#[test]
+fn an_image_that_was_cut_off_suspends_and_can_be_given_up() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("cut", 128, &[]);
+    let root = session.mount("cut");
+    write_durably(&root.join("before"), b"before").expect("durable");
+    let image = session.images().join("cut.img");
+    let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+    file.set_len(64 << 20).expect("cut off");
+    let error = write_durably(&root.join("after"), b"after").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5), "{error}");
+    assert_suspended(&session, "cut");
+    let said = session.ok(&["zpool", "export", "-f", "cut"]);
+    assert!(said.contains("are lost"), "{said}");
+    let list = session.ok(&["zpool", "list", "-H", "-o", "name"]);
+    assert!(!list.contains("cut"), "{list}");
+}
+
+#[test]
+fn a_removed_image_suspends_until_it_has_a_name_again() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("gone", 128, &[]);
+    let root = session.mount("gone");
+    let image = session.images().join("gone.img");
+    let kept = session.images().join("kept");
+    fs::hard_link(&image, &kept).expect("linked");
+    fs::remove_file(&image).expect("removed");
+    write_durably(&root.join("linked"), b"still named").expect("durable");
+    fs::remove_file(&kept).expect("removed");
+    write_durably(&root.join("lost"), b"lost").unwrap_err();
+    assert_suspended(&session, "gone");
+    session.ok(&["zpool", "export", "-f", "gone"]);
+}

@@ -1,0 +1,188 @@
+//! Devices that fail under a pool: nothing is acknowledged, nobody hangs, and nothing that was accepted is lost once
+//! the device is back and the pool was cleared.
+
+use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
+use millpond_torture::model::Tree;
+use millpond_torture::operation::Chooser;
+use millpond_torture::random::Random;
+use millpond_torture::real::differences;
+use pool::{NewDevice, PoolError};
+use sim::{Fault, FaultKind, SimulatedDisk, Times};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const SIZE: u64 = 96 << 20;
+/// Nothing that a failed device refuses may take longer.
+const PROMPT: Duration = Duration::from_secs(5);
+
+struct Rig {
+    disk: Arc<SimulatedDisk>,
+    laboratory: Laboratory,
+    tree: Tree,
+    chooser: Chooser,
+}
+
+impl Rig {
+    fn new(seed: u64) -> Self {
+        let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
+        let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+        let mut rig = Self {
+            disk,
+            laboratory: Laboratory::create(vec![device]).unwrap(),
+            tree: Tree::new(),
+            chooser: Chooser::new(seed),
+        };
+        rig.change(12);
+        rig.laboratory.pool.sync().unwrap();
+        rig
+    }
+
+    fn change(&mut self, count: usize) {
+        let system = &self.laboratory.system;
+        run_operations(system, &mut self.tree, &mut self.chooser, count);
+    }
+
+    fn same(&self) {
+        let found = differences(&self.tree, &self.laboratory.system);
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+
+    /// What a power loss now would leave must be `tree`.
+    fn survives(&self, tree: &Tree, seed: u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = image(folder.path(), "left");
+        self.disk.crash(seed).write_to_file(&path).unwrap();
+        let left = Laboratory::import(folder.path(), true).unwrap();
+        let found = differences(tree, &left.system);
+        assert!(found.is_empty(), "{}", found.join("\n"));
+        drop(left);
+        if !seed.is_multiple_of(4) {
+            return;
+        }
+        if let Some(zdb) = golden::Zdb::from_environment() {
+            let left = Laboratory::import(folder.path(), false).unwrap();
+            left.export().unwrap();
+            zdb.assert_clean(folder.path(), POOL);
+        }
+    }
+}
+
+fn is_suspended(result: Result<(), PoolError>) -> bool {
+    matches!(result, Err(PoolError::Suspended { .. }))
+}
+
+/// One failure at a moment of a sync that `seed` picks; then the device is back.
+fn fail_and_mend(seed: u64) {
+    println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test faults");
+    let mut random = Random::new(seed);
+    let mut rig = Rig::new(seed);
+    let durable = rig.tree.clone();
+    rig.change(12);
+    let kinds = [
+        FaultKind::WriteError,
+        FaultKind::HostFull,
+        FaultKind::FlushError,
+        FaultKind::ReadError,
+    ];
+    let kind = random.pick(&kinds).clone();
+    let passed = match kind {
+        FaultKind::FlushError => random.below(3),
+        FaultKind::ReadError => 0,
+        _ => random.below(12),
+    };
+    let passed = u32::try_from(passed).unwrap();
+    println!("{kind:?} after {passed}");
+    rig.disk
+        .inject(Fault::everywhere(kind, Times::After(passed)));
+    let started = Instant::now();
+    let pool = Arc::clone(&rig.laboratory.pool);
+    let suspended = match pool.sync() {
+        Ok(()) => false, // it struck nothing that the txg needed
+        Err(error) => {
+            assert!(matches!(error, PoolError::Suspended { .. }), "{error}");
+            true
+        }
+    };
+    if suspended {
+        assert!(pool.suspended().is_some());
+        assert!(is_suspended(pool.sync()), "nothing is acknowledged");
+        assert!(is_suspended(pool.export()), "nor exported");
+        assert!(
+            is_suspended(pool.clear(&|_| true).map(drop)),
+            "still broken"
+        );
+        assert!(started.elapsed() < PROMPT, "nobody hangs");
+        if random.one_in(2) {
+            rig.survives(&durable, seed);
+        }
+        if random.one_in(2) {
+            rig.disk.heal();
+            rig.change(6); // accepted in memory
+        }
+    }
+    rig.disk.heal();
+    pool.clear(&|_| true).unwrap();
+    assert!(pool.suspended().is_none());
+    pool.sync().unwrap();
+    rig.same();
+    rig.survives(&rig.tree, seed);
+    rig.change(6);
+    pool.sync().unwrap();
+    rig.survives(&rig.tree, seed ^ 1);
+    drop(pool);
+    rig.laboratory.export().unwrap();
+}
+
+fn seed(default: u64) -> u64 {
+    std::env::var("MILLPOND_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+#[test]
+fn what_was_accepted_survives_a_failure_of_the_device() {
+    for run in 0..8 {
+        fail_and_mend(seed(1) + run);
+    }
+}
+
+#[test]
+fn a_suspended_pool_can_be_given_up() {
+    let mut rig = Rig::new(77);
+    let durable = rig.tree.clone();
+    rig.change(12);
+    let fault = Fault::everywhere(FaultKind::FlushError, Times::Always);
+    rig.disk.inject(fault);
+    assert!(is_suspended(rig.laboratory.pool.sync()));
+    let started = Instant::now();
+    assert!(rig.laboratory.pool.abandon().is_some());
+    assert!(rig.laboratory.pool.sync().is_err());
+    assert!(started.elapsed() < PROMPT);
+    rig.survives(&durable, 77);
+}
+
+#[test]
+fn dropping_a_suspended_pool_does_not_hang() {
+    let mut rig = Rig::new(78);
+    rig.change(12);
+    let fault = Fault::everywhere(FaultKind::WriteError, Times::Always);
+    rig.disk.inject(fault);
+    assert!(is_suspended(rig.laboratory.pool.sync()));
+    let started = Instant::now();
+    drop(rig);
+    assert!(started.elapsed() < PROMPT);
+}
+
+mod sim_runs {
+    /// Modules of long tests are named after their level.
+    mod sim {
+        #[test]
+        #[ignore = "sim: 200 failures"]
+        fn two_hundred_failures() {
+            for run in 0..200 {
+                super::super::fail_and_mend(super::super::seed(1000) + run);
+            }
+        }
+    }
+}
