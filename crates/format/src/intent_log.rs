@@ -4,10 +4,14 @@
 //! order of the block's writer, which the magic of the chain element tells.
 
 mod chain;
+mod change;
 mod header;
 mod record;
 
 pub use chain::{ChainElement, ChainForm, Identity, RecordRange};
+pub use change::{
+    Acl, Change, Create, Created, NewObject, Renamed, SetAttributes, Written, attribute, extended,
+};
 pub use header::LogHeader;
 pub use record::{
     AclFields, Body, CloneRangeFields, CreateAclFields, CreateFields, DirectoryFields,
