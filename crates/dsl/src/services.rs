@@ -48,6 +48,8 @@ pub trait Services: Send + Sync {
     fn change_references(&self, tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<()>;
     /// Bytes that datasets may use in all.
     fn usable_bytes(&self, class: SpaceClass) -> u64;
+    /// Freed bytes that may not be used again yet: the next txgs give them back.
+    fn deferred_bytes(&self) -> u64;
     /// Frees a block that nothing references any more, in the way of the pass under way.
     fn free(&self, txg: Txg, pointer: &BlockPointer);
     /// Whether freeing the block needs reads or tables (gang, dedup, cloned), so that it goes to

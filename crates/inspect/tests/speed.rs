@@ -8,43 +8,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use base::clock::{Clock, SystemClock};
-use dmu::{Admission, Refusal};
-use dsl::{Dataset, DatasetFeature, SpaceClass};
 use golden::Zdb;
 use millpond_inspect::run;
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::{
     Credentials, DatasetProperties, FileSystem, FileType, MountOptions, NewFileSystem, NewNode,
-    NoLog, OpenOptions, Source, Space, SpaceNumbers, create_file_system,
+    NoLog, OpenOptions, Source, create_file_system,
 };
 
 const LARGE_FILES: u64 = 3;
 const LARGE_BYTES: u64 = 1 << 30;
 const SMALL_FILES: u64 = 60_000;
 const SMALL_BYTES: usize = 12 << 10;
-
-struct Head(Arc<Dataset>);
-
-impl Admission for Head {
-    fn admit(&self, _: u64, _: bool) -> Result<(), Refusal> {
-        Ok(())
-    }
-}
-
-impl Space for Head {
-    fn numbers(&self) -> SpaceNumbers {
-        let referenced = self.0.phys().expect("readable").referenced_bytes;
-        let available = self.0.available(SpaceClass::Normal).expect("readable");
-        SpaceNumbers {
-            referenced,
-            available,
-        }
-    }
-
-    fn note_feature(&self, feature: DatasetFeature) {
-        self.0.note_feature(feature);
-    }
-}
 
 fn create(folder: &Path) -> Arc<Pool> {
     let path = folder.join("speed.img");
@@ -69,7 +44,7 @@ fn mount(pool: &Pool) -> Arc<FileSystem> {
         objects: dataset.object_set().expect("readable"),
         engine: Some(Arc::clone(engine)),
         log: Some(Arc::new(NoLog::new(Arc::clone(engine)))),
-        space: Some(Arc::new(Head(dataset))),
+        space: Some(dataset.admission()),
         clock: Arc::new(SystemClock) as Arc<dyn Clock>,
         identity: 1,
         properties: DatasetProperties::default(),

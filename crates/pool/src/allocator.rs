@@ -6,7 +6,7 @@ use format::block_pointer::Dva;
 use pipeline::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
 use space::{ClassKind, Extent, PoolSpace, Request, SpaceError};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
 
@@ -17,6 +17,8 @@ pub(crate) struct PoolAllocator {
     space: Arc<PoolSpace>,
     store: Arc<MosSpaceStore>,
     writable: AtomicBool,
+    /// Blocks with more bytes go into pieces.
+    whole_max: AtomicU64,
     /// The first contradiction that a free met: the pool must not write another uberblock then.
     fault: Mutex<Option<SpaceError>>,
 }
@@ -27,8 +29,14 @@ impl PoolAllocator {
             space,
             store,
             writable: AtomicBool::new(writable),
+            whole_max: AtomicU64::new(u64::MAX),
             fault: Mutex::new(&FAULT, None),
         }
+    }
+
+    /// Refuses space for more than so many bytes at once.
+    pub(crate) fn set_whole_max(&self, bytes: u64) {
+        self.whole_max.store(bytes, Ordering::Relaxed);
     }
 
     /// What a free contradicted, if any did since the last call.
@@ -41,6 +49,12 @@ impl Allocator for PoolAllocator {
     fn allocate(&self, request: &AllocationRequest) -> Result<Allocation, AllocationError> {
         if !self.writable.load(Ordering::Relaxed) {
             return Err(AllocationError::ReadOnly);
+        }
+        if request.psize > self.whole_max.load(Ordering::Relaxed) {
+            return Err(AllocationError::NoSpace {
+                psize: request.psize,
+                copies: request.copies,
+            });
         }
         let wanted = Request {
             size: request.psize,

@@ -160,7 +160,7 @@ impl Filler {
         const SIZES: [usize; 4] = [512, 4096, 16_384, 131_072];
         let head = pool.dsl().head(&path(pool, "full")).unwrap();
         let set = head.object_set().unwrap();
-        let admission = head.admission().unwrap();
+        let admission = head.admission();
         let engine = pool.engine().unwrap();
         let mut written = 0;
         loop {
@@ -203,7 +203,7 @@ impl Filler {
         let head = pool.dsl().head(&path(pool, "full")).unwrap();
         let set = head.object_set().unwrap();
         let engine = pool.engine().unwrap();
-        let admission = head.admission().unwrap();
+        let admission = head.admission();
         for (id, size, blocks) in &mut self.objects {
             let object = set.object(*id).unwrap();
             let reservation = Reservation {

@@ -27,10 +27,11 @@ use crate::gate::ReuseGate;
 use crate::history::History;
 use crate::host::{Host, kernel_module_present};
 use crate::limits::Limits;
-use crate::load::{LoadOptions, Loaded, load};
+use crate::load::Loaded;
 use crate::obstacles::{Inspection, unreplayed_log};
 use crate::open_space::{self, OpenedSpace};
 use crate::pool::{Pool, Rewound, Writer};
+use crate::rewind::load_with_rewind;
 use crate::savings;
 use crate::scrub::Scrub;
 use crate::services::PoolServices;
@@ -38,8 +39,6 @@ use crate::sync::{LastSynced, Syncer};
 
 /// Clean objects of a dataset that stay in core.
 const OBJECTS_MAX: usize = 65_536;
-/// How many txgs back a pool can be taken safely: their freed space was not reused.
-const REWIND_TXGS: u64 = 2;
 
 /// Which of the pools that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +59,9 @@ pub enum Rewind {
     Never,
     /// To one of the last txgs, whose blocks are all still there (`-F`).
     Safe,
-    /// To at most this txg (`-T`).
+    /// To any txg that is still whole (`-FX`).
+    Extreme,
+    /// To the newest whole txg up to this one (`-T`).
     To(Txg),
 }
 
@@ -200,85 +201,6 @@ fn check_use(found: &FoundPool, options: &ImportOptions) -> Result<()> {
         return Err(PoolError::InUseElsewhere(found.last_user.clone()));
     }
     Ok(())
-}
-
-/// Loads the newest state, or an earlier one where that is allowed and needed.
-fn load_with_rewind(
-    found: &FoundPool,
-    devices: &Devices,
-    options: &ImportOptions,
-) -> Result<(Loaded, Option<Rewound>)> {
-    let mut load_options = LoadOptions {
-        writable: !options.read_only,
-        txg_max: None,
-        cache_bytes: options.cache_bytes,
-        without_logs: options.without_logs,
-    };
-    if let Rewind::To(txg) = options.rewind {
-        load_options.txg_max = Some(txg);
-    }
-    let first = match try_load(found, devices, &load_options) {
-        Ok(loaded) => {
-            let rewound = lost(found, &loaded);
-            return Ok((loaded, rewound));
-        }
-        Err(error) if options.rewind == Rewind::Never || !may_rewind(&error) => return Err(error),
-        Err(error) => error,
-    };
-    let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
-    let newest = load_options.txg_max.map_or(newest, |max| max.min(newest));
-    for back in 1..=REWIND_TXGS {
-        load_options.txg_max = Some(Txg(newest.0.saturating_sub(back)));
-        if let Ok(loaded) = try_load(found, devices, &load_options) {
-            let rewound = lost(found, &loaded);
-            return Ok((loaded, rewound));
-        }
-    }
-    Err(first)
-}
-
-/// Loads a state and looks whether its trees can be read.
-fn try_load(found: &FoundPool, devices: &Devices, options: &LoadOptions) -> Result<Loaded> {
-    let loaded = load(found.guid, devices, options)?;
-    if options.txg_max.is_some() {
-        verify(&loaded)?;
-    }
-    Ok(loaded)
-}
-
-/// Reads every dnode and every ZAP of the pool's own object set.
-fn verify(loaded: &Loaded) -> Result<()> {
-    let mut id = ObjectId(0);
-    while let Some(next) = loaded.mos.next_object(id)? {
-        let object = loaded.mos.object(next)?;
-        let info = object.info();
-        if info.object_type.is_metadata() {
-            for block in 0..=info.max_block {
-                object.read_block(block)?;
-            }
-        }
-        id = next;
-    }
-    Ok(())
-}
-
-fn may_rewind(error: &PoolError) -> bool {
-    matches!(
-        error,
-        PoolError::NoUberblock { .. }
-            | PoolError::Object(_)
-            | PoolError::Corrupt { .. }
-            | PoolError::Damaged(_)
-            | PoolError::Dataset(_)
-    )
-}
-
-fn lost(found: &FoundPool, loaded: &Loaded) -> Option<Rewound> {
-    let newest = found.newest_uberblock()?;
-    (newest.txg > loaded.uberblock.txg).then(|| Rewound {
-        timestamp: loaded.uberblock.timestamp,
-        seconds_lost: newest.timestamp.saturating_sub(loaded.uberblock.timestamp),
-    })
 }
 
 fn object_of(loaded: &Loaded, key: &str) -> Result<Option<ObjectId>> {

@@ -25,6 +25,7 @@ mod obstacles;
 mod open_space;
 mod pool;
 mod properties;
+mod rewind;
 mod savings;
 mod scan;
 mod scrub;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, rank};
-use base::{Guid, ObjectSetId};
+use base::{Guid, ObjectSetId, Txg};
 use dsl::{Dsl, Services};
 use format::NvList;
 use format::label::PoolState;
@@ -59,6 +59,8 @@ pub(crate) struct State {
 /// How a pool was taken back to an earlier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rewound {
+    /// The txg that it was taken back to.
+    pub txg: Txg,
     /// The time that it was taken back to, seconds since 1970.
     pub timestamp: u64,
     /// Seconds of changes that are lost.
@@ -122,6 +124,14 @@ impl Pool {
     #[must_use]
     pub const fn vdevs(&self) -> &Arc<VdevTree> {
         &self.vdevs
+    }
+
+    /// Stores blocks of more than `bytes` in pieces, as when no free range is long enough: tests reach with it what
+    /// else only a fragmented pool does. The least that works is 512.
+    pub fn set_whole_block_max(&self, bytes: u64) {
+        if let Some(writer) = &self.writer {
+            writer.syncer.allocator.set_whole_max(bytes.max(512));
+        }
     }
 
     /// Its clock.

@@ -10,7 +10,7 @@
 //!                                    running --all seen--> finished
 //! ```
 
-mod walk;
+pub(crate) mod walk;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};

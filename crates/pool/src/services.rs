@@ -121,6 +121,10 @@ impl Services for PoolServices {
         self.limits.usable_bytes(class)
     }
 
+    fn deferred_bytes(&self) -> u64 {
+        self.limits.figures().deferred
+    }
+
     fn free(&self, txg: Txg, pointer: &BlockPointer) {
         self.frees.free(txg, pointer);
     }

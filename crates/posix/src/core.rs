@@ -15,7 +15,7 @@ use crate::master::Master;
 use crate::permission::{self, Subject};
 use crate::quota::QuotaTables;
 use crate::registry::Registry;
-use crate::space::{Allowance, Space};
+use crate::space::Space;
 use crate::store::Store;
 use crate::table::ZnodeTable;
 use crate::znode::{State, Znode, internal_flags};
@@ -32,7 +32,7 @@ static PROPERTIES: LockClass = LockClass::new("posix.properties", rank::POSIX + 
 /// What makes changes possible.
 pub(crate) struct Writing {
     pub(crate) engine: Arc<Engine>,
-    allowance: Allowance,
+    space: Arc<dyn Space>,
     pub(crate) log: Arc<dyn OperationLog>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Plan {
 pub(crate) struct Change<'a> {
     tx: Tx,
     reserved: u64,
-    allowance: &'a Allowance,
+    space: &'a dyn Space,
 }
 
 impl Deref for Change<'_> {
@@ -88,7 +88,7 @@ impl Deref for Change<'_> {
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         let unused = self.reserved.saturating_sub(self.tx.dirtied_bytes());
-        self.allowance.give_back(self.tx.txg(), unused);
+        self.space.give_back(self.tx.txg(), unused);
     }
 }
 
@@ -105,7 +105,7 @@ impl Core {
                 if source.objects.is_writable() && !options.read_only =>
             {
                 Some(Writing {
-                    allowance: Allowance::new(&engine, space),
+                    space: Arc::clone(space),
                     engine,
                     log,
                 })
@@ -164,7 +164,7 @@ impl Core {
             names: plan.names,
             objects: plan.objects,
             net_free: plan.net_free,
-            admission: Some(&writing.allowance),
+            admission: Some(&*writing.space),
         };
         let reserved = if plan.net_free {
             0
@@ -175,7 +175,7 @@ impl Core {
         Ok(Change {
             tx,
             reserved,
-            allowance: &writing.allowance,
+            space: &*writing.space,
         })
     }
 

@@ -1,13 +1,8 @@
-//! What a file system must know about the space of its dataset, and how it asks without asking
-//! each time.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+//! What a file system must know about the space of its dataset.
 
 use base::Txg;
-use dmu::{Admission, Refusal};
-use dsl::DatasetFeature;
-use txg::Engine;
+use dmu::Admission;
+use dsl::{DatasetFeature, HeadAdmission, SpaceClass};
 
 /// Space as the dataset sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,67 +23,27 @@ pub trait Space: Admission {
     fn note_feature(&self, feature: DatasetFeature) {
         let _ = feature;
     }
-}
 
-/// Admits transactions from an allowance that is renewed once a txg.
-///
-/// The allowance is a part of what is available, so that what all txgs in flight dirty stays below
-/// it; a transaction gives back what it reserved and did not use. When the allowance of a txg is
-/// used up, the next txg's is waited for.
-pub(crate) struct Allowance {
-    engine: Arc<Engine>,
-    space: Arc<dyn Space>,
-    /// The txg for which `left` was measured.
-    txg: AtomicU64,
-    left: AtomicU64,
-}
-
-impl Allowance {
-    /// Which part of the available space one txg may use: three are in flight.
-    const SHARE: u64 = 4;
-
-    pub(crate) fn new(engine: &Arc<Engine>, space: &Arc<dyn Space>) -> Self {
-        Self {
-            engine: Arc::clone(engine),
-            space: Arc::clone(space),
-            txg: AtomicU64::new(0),
-            left: AtomicU64::new(0),
-        }
-    }
-
-    fn take(&self, bytes: u64) -> bool {
-        let take = |left: u64| left.checked_sub(bytes);
-        self.left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_ok()
-    }
-
-    /// Takes back what a transaction of `txg` reserved and did not use.
-    pub(crate) fn give_back(&self, txg: Txg, bytes: u64) {
-        if self.txg.load(Ordering::Relaxed) == txg.0 {
-            self.left.fetch_add(bytes, Ordering::Relaxed);
-        }
+    /// A transaction of `txg` did not need so much of what it reserved.
+    fn give_back(&self, txg: Txg, bytes: u64) {
+        let _ = (txg, bytes);
     }
 }
 
-impl Admission for Allowance {
-    fn admit(&self, bytes: u64, net_free: bool) -> Result<(), Refusal> {
-        let txg = self.engine.open_txg().0;
-        let current = self.txg.load(Ordering::Relaxed) == txg;
-        if current && (net_free || self.take(bytes)) {
-            return Ok(());
+impl Space for HeadAdmission {
+    fn numbers(&self) -> SpaceNumbers {
+        let head = self.head();
+        SpaceNumbers {
+            referenced: head.phys().map_or(0, |phys| phys.referenced_bytes),
+            available: head.available(SpaceClass::Normal).unwrap_or(0),
         }
-        self.space.admit(bytes, net_free)?;
-        if self.txg.swap(txg, Ordering::Relaxed) != txg {
-            let share = self.space.numbers().available / Self::SHARE;
-            self.left
-                .store(share.saturating_sub(bytes), Ordering::Relaxed);
-            return Ok(());
-        }
-        if net_free || self.take(bytes) {
-            Ok(())
-        } else {
-            Err(Refusal::Retry)
-        }
+    }
+
+    fn note_feature(&self, feature: DatasetFeature) {
+        self.head().note_feature(feature);
+    }
+
+    fn give_back(&self, txg: Txg, bytes: u64) {
+        Self::give_back(self, txg, bytes);
     }
 }

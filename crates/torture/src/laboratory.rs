@@ -1,37 +1,23 @@
-//! A pool in this process, its root file system, and the model that goes along.
+//! A pool in this process, its file systems, and the models that go along.
 
+use crate::forest::Forest;
+use crate::forest::choose::ChangeChooser;
 use crate::model::Tree;
 use crate::operation::{Chooser, Operation};
 use crate::real;
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection};
-use posix::{FileSystem, MountOptions, NewFileSystem, NoLog, PosixError, Source};
+use posix::{FileSystem, MountOptions, NoLog, PosixError, Source};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// There is always room: the pool itself says when there is none.
-struct Room;
-
-impl dmu::Admission for Room {
-    fn admit(&self, _: u64, _: bool) -> Result<(), dmu::Refusal> {
-        Ok(())
-    }
-}
-
-impl posix::Space for Room {
-    fn numbers(&self) -> posix::SpaceNumbers {
-        posix::SpaceNumbers {
-            referenced: 0,
-            available: 1 << 30,
-        }
-    }
-}
-
-/// An open pool and its root file system.
+/// An open pool, and the file systems of it that are open.
 pub struct Laboratory {
     /// The pool.
     pub pool: Arc<Pool>,
-    /// Its root file system.
-    pub system: Arc<FileSystem>,
+    /// Open file systems by path.
+    systems: BTreeMap<String, Arc<FileSystem>>,
+    read_only: bool,
 }
 
 /// The name of every pool made here.
@@ -48,12 +34,7 @@ impl Laboratory {
             Err(several) => NewVdev::Mirror(several),
         };
         let mut options = CreateOptions::new(POOL, vec![vdev]);
-        options.root.populate = Some(Box::new(|objects, tx| {
-            let new = NewFileSystem::default();
-            posix::create_file_system(tx, objects, &base::clock::SystemClock, &new)
-                .map(|_| ())
-                .map_err(|error| error.to_string())
-        }));
+        options.root.populate = Some(crate::forest::real::populate());
         Ok(Self::open(Pool::create(options)?, false))
     }
 
@@ -69,46 +50,124 @@ impl Laboratory {
         Ok(Self::open(Pool::import(&options)?, read_only))
     }
 
-    fn open(pool: Arc<Pool>, read_only: bool) -> Self {
-        let system = mount(&pool, POOL, read_only);
-        Self { pool, system }
+    /// A laboratory around a pool.
+    #[must_use]
+    pub const fn open(pool: Arc<Pool>, read_only: bool) -> Self {
+        let systems = BTreeMap::new();
+        Self {
+            pool,
+            systems,
+            read_only,
+        }
+    }
+
+    /// The pool's root file system.
+    pub fn root(&mut self) -> Arc<FileSystem> {
+        self.system(POOL)
+    }
+
+    /// The file system of a head, opened when it is not yet.
+    pub fn system(&mut self, path: &str) -> Arc<FileSystem> {
+        let (pool, read_only) = (&self.pool, self.read_only);
+        let open = self.systems.entry(path.to_owned());
+        Arc::clone(open.or_insert_with(|| mount(pool, path, read_only)))
+    }
+
+    /// Closes the file system of a head.
+    ///
+    /// # Panics
+    /// If it cannot be: the test has failed then.
+    pub fn close(&mut self, path: &str) {
+        if let Some(system) = self.systems.remove(path) {
+            system.unmount().expect("the file system closes");
+        }
+    }
+
+    /// Closes all file systems.
+    pub fn close_all(&mut self) {
+        while let Some(path) = self.systems.keys().next().cloned() {
+            self.close(&path);
+        }
+    }
+
+    /// Tells the open file systems the properties that hold now.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn renew_properties(&self) -> dsl::Result<()> {
+        for (path, system) in &self.systems {
+            system.set_properties(properties(&*self.pool.dsl().head(path)?)?);
+        }
+        Ok(())
     }
 
     /// Exports the pool.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn export(self) -> Result<(), PoolError> {
-        let Self { pool, system } = self;
-        drop(system);
-        pool.export()
+    pub fn export(mut self) -> Result<(), PoolError> {
+        self.close_all();
+        self.pool.export()
     }
 }
 
-/// Mounts the head of a dataset, without FUSE.
+/// The properties that file semantics need.
+fn properties(dataset: &dsl::Dataset) -> dsl::Result<posix::DatasetProperties> {
+    let default = posix::DatasetProperties::default();
+    let record_size = dataset.number_property("recordsize", true, 128 << 10)?;
+    Ok(posix::DatasetProperties {
+        record_size: u32::try_from(record_size).unwrap_or(default.record_size),
+        dnode_slots: match dataset.number_property("dnodesize", true, 0)? {
+            0 => 1,
+            1 => 2,
+            bytes => u8::try_from(bytes / 512).unwrap_or(1),
+        },
+        xattr: match dataset.number_property("xattr", true, 2)? {
+            1 => posix::XattrStore::Directory,
+            _ => posix::XattrStore::SystemAttribute,
+        },
+        ..default
+    })
+}
+
+/// Mounts a dataset, a head or a snapshot, without FUSE.
 ///
 /// # Panics
 /// If it cannot be mounted: the test has failed then.
 #[must_use]
 pub fn mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Arc<FileSystem> {
-    let head = pool.dsl().dataset(dataset).expect("the dataset is there");
-    let objects = head.object_set().expect("its object set opens");
-    let engine = pool.engine().cloned();
+    let dataset = pool.dsl().dataset(dataset).expect("the dataset is there");
+    let objects = dataset.object_set().expect("its object set opens");
+    let engine = pool.engine().filter(|_| !read_only).cloned();
     let log = engine.clone().map(NoLog::new);
     let source = Source {
         objects,
         engine,
         log: log.map(|log| Arc::new(log) as Arc<dyn posix::OperationLog>),
-        space: (!read_only).then(|| Arc::new(Room) as Arc<dyn posix::Space>),
+        space: Some(dataset.admission()),
         clock: Arc::new(base::clock::SystemClock),
         identity: 1,
-        properties: posix::DatasetProperties::default(),
+        properties: properties(&dataset).expect("its properties can be read"),
     };
     let options = MountOptions {
         read_only,
         ..MountOptions::default()
     };
     FileSystem::mount(source, options).expect("the file system mounts")
+}
+
+/// Does one random change of datasets to the pool and the model; both must agree on the outcome.
+///
+/// # Panics
+/// If they do not; the message names the change.
+pub fn run_change(laboratory: &mut Laboratory, forest: &mut Forest, chooser: &mut ChangeChooser) {
+    let change = chooser.next(forest);
+    let wanted = forest.apply(&change);
+    let found = crate::forest::real::apply(laboratory, &change);
+    assert!(
+        wanted.is_ok() == found.is_ok(),
+        "{change:?}: the model says {wanted:?}, the pool {found:?}"
+    );
 }
 
 /// Does random operations to a file system and its model; both must agree on every outcome.

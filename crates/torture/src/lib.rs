@@ -1,5 +1,6 @@
 //! Models, random histories and crash points: what the engine must survive.
 
+pub mod forest;
 pub mod laboratory;
 pub mod model;
 pub mod operation;

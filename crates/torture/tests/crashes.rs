@@ -24,13 +24,13 @@ struct Recorded {
 fn record(seed: u64, rounds: usize) -> Recorded {
     let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-    let laboratory = Laboratory::create(vec![device]).unwrap();
+    let mut laboratory = Laboratory::create(vec![device]).unwrap();
     let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
     let mut states = BTreeMap::new();
     let engine = Arc::clone(laboratory.pool.engine().unwrap());
     states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
     for _ in 0..rounds {
-        run_operations(&laboratory.system, &mut tree, &mut chooser, 12);
+        run_operations(&laboratory.root(), &mut tree, &mut chooser, 12);
         laboratory.pool.sync().unwrap();
         states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
     }
@@ -70,15 +70,15 @@ impl Recorded {
             );
         }
         let (_, (tree, _)) = self.states.range(..=txg).next_back().expect("a state");
-        let laboratory = Laboratory::import(folder, true).unwrap();
-        let found = differences(tree, &laboratory.system);
+        let mut laboratory = Laboratory::import(folder, true).unwrap();
+        let found = differences(tree, &laboratory.root());
         assert!(found.is_empty(), "txg {txg}:\n{}", found.join("\n"));
         drop(laboratory);
         // A writable import must go on from there; a sample goes through zdb.
         if seed.is_multiple_of(16) {
-            let laboratory = Laboratory::import(folder, false).unwrap();
+            let mut laboratory = Laboratory::import(folder, false).unwrap();
             assert!(
-                differences(tree, &laboratory.system).is_empty(),
+                differences(tree, &laboratory.root()).is_empty(),
                 "imported writable"
             );
             laboratory.export().unwrap();

@@ -1,13 +1,14 @@
 //! Random histories against the model: live, after export and import, and judged by zdb.
 
-use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
-use millpond_torture::model::Tree;
+use millpond_torture::forest::Forest;
+use millpond_torture::forest::choose::ChangeChooser;
+use millpond_torture::forest::real::differences;
+use millpond_torture::laboratory::{Laboratory, POOL, image, run_change, run_operations};
 use millpond_torture::operation::Chooser;
-use millpond_torture::real::differences;
 use pool::NewDevice;
 use std::path::Path;
 
-const SIZE: u64 = 192 << 20;
+const SIZE: u64 = 768 << 20;
 
 fn seed(default: u64) -> u64 {
     std::env::var("MILLPOND_SEED")
@@ -26,41 +27,90 @@ fn new_devices(folder: &Path, count: usize) -> Vec<NewDevice> {
         .collect()
 }
 
-fn history(seed: u64, devices: usize, rounds: usize, operations: usize) {
+/// Operations of a round.
+const OPERATIONS: usize = 100;
+
+/// How a history goes.
+struct Plan {
+    /// Sides of the mirror.
+    devices: usize,
+    /// How often it is exported and imported.
+    rounds: usize,
+    /// Larger blocks are stored in pieces.
+    whole_block_max: Option<u64>,
+}
+
+impl Plan {
+    const PLAIN: Self = Self {
+        devices: 1,
+        rounds: 3,
+        whole_block_max: None,
+    };
+}
+
+/// Rounds of operations on files and, one in four, on datasets; after each round the pool is compared with the model
+/// as it is, judged by zdb, imported and compared again.
+fn history(seed: u64, plan: &Plan) {
+    let Plan {
+        devices, rounds, ..
+    } = *plan;
     println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test histories");
     let folder = tempfile::tempdir().unwrap();
     let mut laboratory = Laboratory::create(new_devices(folder.path(), devices)).unwrap();
-    let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
+    let mut forest = Forest::new(POOL);
+    let (mut files, mut changes) = (Chooser::new(seed), ChangeChooser::new(seed));
     for round in 0..rounds {
-        run_operations(&laboratory.system, &mut tree, &mut chooser, operations);
-        let found = differences(&tree, &laboratory.system);
-        assert!(
-            found.is_empty(),
-            "round {round}, live:\n{}",
-            found.join("\n")
-        );
+        if let Some(bytes) = plan.whole_block_max {
+            laboratory.pool.set_whole_block_max(bytes);
+        }
+        for _ in 0..OPERATIONS {
+            if changes.one_in(4) {
+                run_change(&mut laboratory, &mut forest, &mut changes);
+                continue;
+            }
+            let path = changes.head(&forest);
+            let system = laboratory.system(&path);
+            run_operations(&system, forest.tree_mut(&path), &mut files, 1);
+        }
+        let same = |laboratory: &mut Laboratory, when: &str| {
+            let found = differences(&forest, laboratory).unwrap();
+            assert!(
+                found.is_empty(),
+                "round {round}, {when}:\n{}",
+                found.join("\n")
+            );
+        };
+        same(&mut laboratory, "live");
         laboratory.export().unwrap();
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(folder.path(), POOL);
         }
         laboratory = Laboratory::import(folder.path(), false).unwrap();
-        let found = differences(&tree, &laboratory.system);
-        assert!(
-            found.is_empty(),
-            "round {round}, imported:\n{}",
-            found.join("\n")
-        );
+        same(&mut laboratory, "imported");
     }
 }
 
 #[test]
 fn a_random_history_on_one_device() {
-    history(seed(1), 1, 3, 100);
+    history(seed(1), &Plan::PLAIN);
 }
 
 #[test]
 fn a_random_history_on_a_mirror() {
-    history(seed(2), 2, 3, 100);
+    let plan = Plan {
+        devices: 2,
+        ..Plan::PLAIN
+    };
+    history(seed(2), &plan);
+}
+
+#[test]
+fn a_random_history_with_blocks_in_pieces() {
+    let plan = Plan {
+        whole_block_max: Some(4096),
+        ..Plan::PLAIN
+    };
+    history(seed(3), &plan);
 }
 
 mod torture_runs {
@@ -69,8 +119,14 @@ mod torture_runs {
         #[test]
         #[ignore = "torture: many histories"]
         fn many_histories() {
-            for seed in 100..120 {
-                super::super::history(seed, 1, 5, 400);
+            let first = super::super::seed(100);
+            for seed in first..first + 60 {
+                let plan = super::super::Plan {
+                    devices: 1 + usize::from(seed % 5 == 4),
+                    whole_block_max: (seed % 3 == 2).then_some(512 << (seed % 7)),
+                    rounds: 3,
+                };
+                super::super::history(seed, &plan);
             }
         }
     }

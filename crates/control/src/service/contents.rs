@@ -1,21 +1,17 @@
 //! What new file systems and volumes are filled with, and how existing ones are opened for files.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::ObjectId;
 use base::clock::{Clock, SystemClock};
-use dmu::{Admission, AllocateObject, CreateZap, ObjectSet, Refusal, Tx, Zap};
+use dmu::{AllocateObject, CreateZap, ObjectSet, Tx, Zap};
+use dsl::Dataset;
 use dsl::tasks::Populate;
-use dsl::{Dataset, DatasetFeature, SpaceClass};
 use format::ObjectType;
-use posix::{
-    AccessTime, AclKind, CaseSensitivity, DatasetProperties, Space, SpaceNumbers, XattrStore,
-};
+use posix::{AccessTime, AclKind, CaseSensitivity, DatasetProperties, XattrStore};
 
 use super::refusal::unreadable;
 use crate::Failure;
-use pool::Pool;
 
 /// A volume's data, and the table with its size.
 const VOLUME_DATA: ObjectId = ObjectId(1);
@@ -77,106 +73,6 @@ pub(super) fn populate_volume(
         ..CreateZap::default()
     };
     Zap::create(set, tx, &table)?.add(tx, b"size", size)
-}
-
-/// The space of a mounted head.
-pub(super) struct HeadSpace {
-    head: Arc<Dataset>,
-    pool: Arc<Pool>,
-    figures: Figures,
-}
-
-/// What every operation asks, as of the last synced txg: only a sync changes it. Read without a lock; figures of
-/// neighbouring txgs may mix, which an estimate bears.
-#[derive(Default)]
-struct Figures {
-    /// The txg that the figures are of, plus one; 0 = none yet.
-    stamp: AtomicU64,
-    normal: AtomicU64,
-    copies: AtomicU64,
-}
-
-impl HeadSpace {
-    pub(super) fn new(head: Arc<Dataset>, pool: Arc<Pool>) -> Arc<Self> {
-        Arc::new(Self {
-            head,
-            pool,
-            figures: Figures::default(),
-        })
-    }
-
-    fn refresh(&self) -> dsl::Result<()> {
-        let synced = self.pool.engine().map_or(0, |engine| engine.synced_txg().0);
-        let figures = &self.figures;
-        if figures.stamp.load(Ordering::Acquire) == synced + 1 {
-            return Ok(());
-        }
-        let policy = self.head.directory().storage_policy()?;
-        figures
-            .normal
-            .store(self.head.available(SpaceClass::Normal)?, Ordering::Relaxed);
-        figures.copies.store(policy.copies, Ordering::Relaxed);
-        figures.stamp.store(synced + 1, Ordering::Release);
-        Ok(())
-    }
-
-    /// What everything that is not on disk yet may take there: its copies, and as much again for metadata.
-    fn promised_bytes(&self, unsynced_bytes: u64) -> u64 {
-        unsynced_bytes.saturating_mul(self.figures.copies.load(Ordering::Relaxed) + 1)
-    }
-}
-
-impl Admission for HeadSpace {
-    fn admit(&self, dirty_bytes: u64, net_free: bool) -> Result<(), Refusal> {
-        // A dataset that cannot be measured takes no more.
-        self.refresh().map_err(|_| Refusal::NoSpace)?;
-        if net_free {
-            // What frees in the end may use what is kept back.
-            return Ok(());
-        }
-        let available = self.figures.normal.load(Ordering::Relaxed);
-        let unsynced = self
-            .pool
-            .engine()
-            .map_or(0, |engine| engine.dirty_counts().unsynced_bytes);
-        if available >= self.promised_bytes(unsynced.max(dirty_bytes)) {
-            return Ok(());
-        }
-        // The next txgs tell what was really used, and give back what was freed.
-        if unsynced > dirty_bytes || self.pool.space().deferred > 0 {
-            return Err(Refusal::Retry);
-        }
-        Err(self.refusal())
-    }
-}
-
-impl HeadSpace {
-    fn refusal(&self) -> Refusal {
-        let limited = self.head.ref_quota().unwrap_or(0) != 0
-            || self
-                .head
-                .directory()
-                .phys()
-                .is_ok_and(|phys| phys.quota != 0);
-        if limited {
-            Refusal::Quota
-        } else {
-            Refusal::NoSpace
-        }
-    }
-}
-
-impl Space for HeadSpace {
-    fn numbers(&self) -> SpaceNumbers {
-        SpaceNumbers {
-            referenced: self.head.phys().map_or(0, |phys| phys.referenced_bytes),
-            available: self.head.available(SpaceClass::Normal).unwrap_or(0),
-        }
-    }
-
-    fn note_feature(&self, feature: DatasetFeature) {
-        self.head.note_feature(feature);
-    }
 }
 
 /// The effective properties that file semantics need.

@@ -228,10 +228,11 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
     options.destroyed = request.destroyed;
     options.without_logs = request.missing_log;
     options.altroot.clone_from(&request.altroot);
-    options.rewind = match (request.txg_max, request.rewind) {
-        (Some(txg), _) => Rewind::To(Txg(txg)),
-        (None, true) => Rewind::Safe,
-        (None, false) => Rewind::Never,
+    options.rewind = match (request.txg_max, request.rewind, request.rewind_extreme) {
+        (Some(txg), ..) => Rewind::To(Txg(txg)),
+        (None, true, true) => Rewind::Extreme,
+        (None, true, false) => Rewind::Safe,
+        (None, false, _) => Rewind::Never,
     };
     if request.dry_run {
         options.read_only = true;

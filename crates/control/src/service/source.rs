@@ -7,7 +7,7 @@ use fuse::{SnapshotDirectory, SnapshotEntry};
 use pool::Pool;
 use posix::{DatasetProperties, FileSystem, MountOptions, NoLog, Source};
 
-use super::contents::{HeadSpace, clock, file_properties};
+use super::contents::{clock, file_properties};
 use super::refusal::{reason, unreadable};
 use crate::daemon::DatasetSource;
 use crate::{Failure, FailureKind};
@@ -49,7 +49,7 @@ impl PoolSource {
                 .clone()
                 .map(|engine| Arc::new(NoLog::new(engine)) as _),
             engine,
-            space: Some(HeadSpace::new(Arc::clone(dataset), Arc::clone(&self.pool)) as _),
+            space: Some(dataset.admission() as _),
             clock: clock(),
             identity: phys.fsid_guid,
             properties,

@@ -122,6 +122,9 @@ impl Services for Memory {
     fn references(&self, feature: &Feature) -> u64 {
         self.count(feature).max(0) as u64
     }
+    fn deferred_bytes(&self) -> u64 {
+        0
+    }
     fn change_references(&self, _: &Tx, feature: &Feature, change: i64) -> dmu::Result<()> {
         let mut counts = self.features.lock().unwrap();
         let count = counts.entry(feature.guid).or_insert(0);
@@ -180,6 +183,7 @@ forward! {
     references(feature: &Feature) -> u64;
     change_references(tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<()>;
     usable_bytes(class: SpaceClass) -> u64;
+    deferred_bytes() -> u64;
     free(txg: Txg, pointer: &BlockPointer) -> ();
     frees_later(pointer: &BlockPointer) -> bool;
     record_history(tx: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()>;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::churn::Churn;
+use crate::load::{LoadOptions, load};
 use golden::GoldenPool;
 
 fn options(images: &[PathBuf]) -> ImportOptions {

@@ -49,25 +49,6 @@ fn destroy(name: &str) -> DestroySnapshots {
     }
 }
 
-/// The space of a head, as files see it.
-struct Room(Arc<dsl::HeadAdmission>);
-
-impl dmu::Admission for Room {
-    fn admit(&self, dirty_bytes: u64, net_free: bool) -> Result<(), dmu::Refusal> {
-        self.0.admit(dirty_bytes, net_free)
-    }
-}
-
-impl posix::Space for Room {
-    fn numbers(&self) -> posix::SpaceNumbers {
-        let space = self.0.head().space().unwrap();
-        posix::SpaceNumbers {
-            referenced: space.referenced,
-            available: space.available,
-        }
-    }
-}
-
 /// A pool on a file, and the zdb that judges it.
 struct Bench {
     folder: TempDir,
@@ -133,7 +114,7 @@ impl Bench {
             log: Some(Arc::new(posix::NoLog::new(
                 self.pool().engine().cloned().unwrap(),
             ))),
-            space: Some(Arc::new(Room(dataset.admission().unwrap()))),
+            space: Some(dataset.admission()),
             clock: Arc::new(SystemClock),
             identity: 0,
             properties: DatasetProperties::default(),

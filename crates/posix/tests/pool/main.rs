@@ -7,43 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::clock::{Clock, SystemClock};
-use dmu::{Admission, Refusal};
-use dsl::{Dataset, DatasetFeature, SpaceClass};
 use format::ObjectSetKind;
 use golden::Zdb;
 use millpond_posix::{
-    AclKind, DatasetProperties, FileSystem, MountOptions, NewFileSystem, NoLog, Source, Space,
-    SpaceNumbers, XattrStore, create_file_system,
+    AclKind, DatasetProperties, FileSystem, MountOptions, NewFileSystem, NoLog, Source, XattrStore,
+    create_file_system,
 };
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 use torture::model::Tree;
 use torture::operation::Chooser;
 use torture::real;
-
-struct Head(Arc<Dataset>);
-
-impl Admission for Head {
-    fn admit(&self, bytes: u64, net_free: bool) -> Result<(), Refusal> {
-        match self.0.available(SpaceClass::Normal) {
-            Ok(available) if net_free || available >= bytes => Ok(()),
-            _ => Err(Refusal::NoSpace),
-        }
-    }
-}
-
-impl Space for Head {
-    fn numbers(&self) -> SpaceNumbers {
-        let referenced = self.0.phys().unwrap().referenced_bytes;
-        SpaceNumbers {
-            referenced,
-            available: self.0.available(SpaceClass::Normal).unwrap(),
-        }
-    }
-
-    fn note_feature(&self, feature: DatasetFeature) {
-        self.0.note_feature(feature);
-    }
-}
 
 fn populate(new: NewFileSystem) -> dsl::tasks::Populate {
     Box::new(move |objects, tx| {
@@ -77,7 +50,7 @@ fn mount(pool: &Pool, name: &str, properties: DatasetProperties) -> Arc<FileSyst
         objects: dataset.object_set().unwrap(),
         engine: Some(Arc::clone(engine)),
         log: Some(Arc::new(NoLog::new(Arc::clone(engine)))),
-        space: Some(Arc::new(Head(dataset))),
+        space: Some(dataset.admission()),
         clock: Arc::new(SystemClock) as Arc<dyn Clock>,
         identity: 1,
         properties,
