@@ -121,6 +121,8 @@ pub struct Pipeline {
     pub(crate) cache: Cache<Buffer>,
     pub(crate) error_log: Option<Arc<dyn ErrorLog>>,
     pub(crate) counters: Counters,
+    /// Gangs that the present sync wrote, so that a later pass finds their pieces.
+    pub(crate) gangs: crate::write::RecentGangs,
     salt: RwLock<Salt>,
     heal: AtomicBool,
     hole_birth: AtomicBool,
@@ -146,6 +148,7 @@ impl Pipeline {
             cache: Cache::new(config.cache_bytes),
             error_log: config.error_log,
             counters: Counters::default(),
+            gangs: crate::write::RecentGangs::default(),
             salt: RwLock::new(&SALT_CLASS, config.salt),
             heal: AtomicBool::new(config.heal),
             hole_birth: AtomicBool::new(config.hole_birth),

@@ -5,6 +5,8 @@ mod gang;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use gang::RecentGangs;
+
 use std::sync::Arc;
 
 use base::ByteOrder;
@@ -65,7 +67,16 @@ impl Pipeline {
             return Ok(request.previous);
         }
         let previous = &request.previous;
-        if may_rewrite(request, psize) {
+        if may_rewrite(request, psize)
+            && previous.is_gang()
+            && let Some(header) = self.gangs.get(previous, request.txg)
+        {
+            self.counters.blocks_rewritten.increment();
+            for (index, dva) in previous.dvas().enumerate() {
+                block.set_dva(index, Some(dva));
+            }
+            self.rewrite_gang(request, &block, header, &stored, group)?;
+        } else if may_rewrite(request, psize) && !previous.is_gang() {
             self.counters.blocks_rewritten.increment();
             for (index, dva) in previous.dvas().enumerate() {
                 block.set_dva(index, Some(dva));
@@ -195,8 +206,7 @@ fn may_rewrite(request: &WriteRequest<'_>, psize: u64) -> bool {
         && old.physical_birth() == request.txg
         && !old.is_hole()
         && !old.is_embedded()
-        && !old.is_gang()
         && !old.is_dedup()
         && old.psize() == psize
-        && old.copies() == usize::from(request.policy.copies)
+        && (old.is_gang() || old.copies() == usize::from(request.policy.copies))
 }

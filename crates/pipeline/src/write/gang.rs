@@ -1,8 +1,10 @@
 //! Gang blocks: when no free range is long enough, a block goes into pieces behind a header.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use base::ByteOrder;
+use base::lock::{LockClass, Mutex, rank};
+use base::{ByteOrder, ObjectSetId, Txg, VdevId};
 use codec::Compression;
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
@@ -12,7 +14,75 @@ use vdev::WriteGroup;
 
 use crate::{Allocation, AllocationError, Pipeline, WriteError, WriteRequest};
 
+static RECENT: LockClass = LockClass::new("pipeline.recent_gangs", rank::LAST - 20);
+
+/// The headers of the gangs that one sync wrote, by the address of their first copy.
+///
+/// A block of the pool's own object set that is written in every pass must stay where it is, or each pass would
+/// allocate, so change the space maps and bring about another; its pieces may not be on the device yet.
+pub(crate) struct RecentGangs(Mutex<(Txg, HashMap<Address, GangHeader>)>);
+
+type Address = (VdevId, u64);
+
+impl Default for RecentGangs {
+    fn default() -> Self {
+        Self(Mutex::new(&RECENT, (Txg(0), HashMap::new())))
+    }
+}
+
+impl RecentGangs {
+    fn put(&self, block: &BlockPointer, header: GangHeader, txg: Txg) {
+        let Some(first) = block.dva(0) else { return };
+        let mut inner = self.0.lock();
+        if inner.0 != txg {
+            *inner = (txg, HashMap::new());
+        }
+        inner.1.insert((first.vdev, first.offset), header);
+    }
+
+    /// The header of a gang that the sync of `txg` wrote.
+    pub(super) fn get(&self, block: &BlockPointer, txg: Txg) -> Option<GangHeader> {
+        let first = block.dva(0)?;
+        let inner = self.0.lock();
+        if inner.0 != txg {
+            return None;
+        }
+        inner.1.get(&(first.vdev, first.offset)).copied()
+    }
+}
+
 impl Pipeline {
+    /// Writes other bytes of the same length to the pieces of a gang, and its headers anew.
+    pub(super) fn rewrite_gang(
+        &self,
+        request: &WriteRequest<'_>,
+        block: &BlockPointer,
+        mut header: GangHeader,
+        stored: &Buffer,
+        group: &Arc<WriteGroup>,
+    ) -> Result<(), WriteError> {
+        let mut at = 0;
+        for member in header.members.iter_mut().filter(|one| !one.is_hole()) {
+            let piece = stored.slice(at..at + member.psize() as usize);
+            at += piece.len();
+            let kind = request.policy.checksum;
+            member.set_checksum(kind, self.checksum(kind, &piece, ByteOrder::NATIVE));
+            if let Some(below) = self
+                .gangs
+                .get(member, request.txg)
+                .filter(|_| member.is_gang())
+            {
+                self.rewrite_gang(request, member, below, &piece, group)?;
+            } else {
+                self.queue_copies(request, member.dvas(), &piece, group)?;
+            }
+        }
+        let encoded = Buffer::from_slice(&header.encode(block));
+        self.queue_copies(request, block.dvas(), &encoded, group)?;
+        self.gangs.put(block, header, request.txg);
+        Ok(())
+    }
+
     /// Gives `block`, whose bytes are `stored`, addresses of gang headers, and queues headers and
     /// pieces.
     pub(super) fn write_gang(
@@ -66,6 +136,9 @@ impl Pipeline {
         }
         let header = Buffer::from_slice(&members.encode(block));
         self.queue_copies(request, headers.iter(), &header, group)?;
+        if request.bookmark.object_set == ObjectSetId::MOS {
+            self.gangs.put(block, members, request.txg);
+        }
         self.counters.gangs_written.increment();
         Ok(())
     }

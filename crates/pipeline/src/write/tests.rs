@@ -231,6 +231,34 @@ fn gangs_have_their_sizes_right_and_free_every_piece() {
     assert!(rig.allocator.live.lock().unwrap().is_empty());
 }
 
+/// Else a pool whose free space is in crumbs would never end a sync: each pass would allocate anew.
+#[test]
+fn a_gang_of_the_pools_own_is_rewritten_in_its_pieces() {
+    let rig = Rig::new();
+    rig.allocator.longest.store(2048, Ordering::Relaxed);
+    let own = |data| {
+        let mut request = request(data);
+        request.bookmark.object_set = base::ObjectSetId::MOS;
+        request
+    };
+    let data = noise(20 << 10, 5);
+    let first = rig.write(&own(&data)).expect("in pieces");
+    let used = rig.allocator.live.lock().unwrap().len();
+    let data = noise(20 << 10, 6);
+    let again = WriteRequest {
+        previous: first,
+        pass: 2,
+        ..own(&data)
+    };
+    let second = rig.write(&again).expect("room is not needed");
+    assert!(second.is_gang() && second.same_block(&first));
+    assert_eq!(rig.allocator.live.lock().unwrap().len(), used);
+    rig.pipeline.cache().clear();
+    assert_eq!(&rig.read(&second).expect("just written")[..], &data[..]);
+    rig.pipeline.free(&second, TXG).expect("header is readable");
+    assert!(rig.allocator.live.lock().unwrap().is_empty());
+}
+
 #[test]
 fn a_full_pool_says_so_and_keeps_nothing() {
     let rig = Rig::new();
