@@ -80,6 +80,11 @@ impl History {
         self.pending.lock().push(record);
     }
 
+    /// Whether records wait for the next txg.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.lock().is_empty()
+    }
+
     /// Writes what was queued; in syncing context.
     pub(crate) fn sync(&self, tx: &Tx) -> dmu::Result<()> {
         let records = std::mem::take(&mut *self.pending.lock());

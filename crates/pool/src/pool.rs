@@ -171,11 +171,15 @@ impl Pool {
         &self.services.mos
     }
 
-    /// Every record of its history.
+    /// Every record of its history, those included that wait for a txg.
     ///
     /// # Errors
     /// The history cannot be read.
     pub fn history(&self) -> Result<Vec<NvList>> {
+        if self.services.history.has_pending() {
+            // What a stopped pool has on disk can be shown all the same.
+            let _ = self.sync();
+        }
         self.services.history.records()
     }
 

@@ -7,6 +7,7 @@ use crate::operation::{Chooser, Operation};
 use crate::real;
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection};
 use posix::{FileSystem, MountOptions, NoLog, PosixError, Source};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub struct Laboratory {
     /// The pool.
     pub pool: Arc<Pool>,
     /// Open file systems by path.
-    systems: BTreeMap<String, Arc<FileSystem>>,
+    systems: RefCell<BTreeMap<String, Arc<FileSystem>>>,
     read_only: bool,
 }
 
@@ -53,7 +54,7 @@ impl Laboratory {
     /// A laboratory around a pool.
     #[must_use]
     pub const fn open(pool: Arc<Pool>, read_only: bool) -> Self {
-        let systems = BTreeMap::new();
+        let systems = RefCell::new(BTreeMap::new());
         Self {
             pool,
             systems,
@@ -62,14 +63,15 @@ impl Laboratory {
     }
 
     /// The pool's root file system.
-    pub fn root(&mut self) -> Arc<FileSystem> {
+    pub fn root(&self) -> Arc<FileSystem> {
         self.system(POOL)
     }
 
     /// The file system of a head, opened when it is not yet.
-    pub fn system(&mut self, path: &str) -> Arc<FileSystem> {
+    pub fn system(&self, path: &str) -> Arc<FileSystem> {
         let (pool, read_only) = (&self.pool, self.read_only);
-        let open = self.systems.entry(path.to_owned());
+        let mut systems = self.systems.borrow_mut();
+        let open = systems.entry(path.to_owned());
         Arc::clone(open.or_insert_with(|| mount(pool, path, read_only)))
     }
 
@@ -77,15 +79,17 @@ impl Laboratory {
     ///
     /// # Panics
     /// If it cannot be: the test has failed then.
-    pub fn close(&mut self, path: &str) {
-        if let Some(system) = self.systems.remove(path) {
+    pub fn close(&self, path: &str) {
+        let system = self.systems.borrow_mut().remove(path);
+        if let Some(system) = system {
             system.unmount().expect("the file system closes");
         }
     }
 
     /// Closes all file systems.
-    pub fn close_all(&mut self) {
-        while let Some(path) = self.systems.keys().next().cloned() {
+    pub fn close_all(&self) {
+        let paths: Vec<String> = self.systems.borrow().keys().cloned().collect();
+        for path in paths {
             self.close(&path);
         }
     }
@@ -95,7 +99,7 @@ impl Laboratory {
     /// # Errors
     /// They cannot be read.
     pub fn renew_properties(&self) -> dsl::Result<()> {
-        for (path, system) in &self.systems {
+        for (path, system) in &*self.systems.borrow() {
             system.set_properties(properties(&*self.pool.dsl().head(path)?)?);
         }
         Ok(())
@@ -105,7 +109,7 @@ impl Laboratory {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn export(mut self) -> Result<(), PoolError> {
+    pub fn export(self) -> Result<(), PoolError> {
         self.close_all();
         self.pool.export()
     }
@@ -160,7 +164,7 @@ pub fn mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Arc<FileSystem
 ///
 /// # Panics
 /// If they do not; the message names the change.
-pub fn run_change(laboratory: &mut Laboratory, forest: &mut Forest, chooser: &mut ChangeChooser) {
+pub fn run_change(laboratory: &Laboratory, forest: &mut Forest, chooser: &mut ChangeChooser) {
     let change = chooser.next(forest);
     let wanted = forest.apply(&change);
     let found = crate::forest::real::apply(laboratory, &change);

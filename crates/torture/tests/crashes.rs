@@ -24,7 +24,7 @@ struct Recorded {
 fn record(seed: u64, rounds: usize) -> Recorded {
     let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-    let mut laboratory = Laboratory::create(vec![device]).unwrap();
+    let laboratory = Laboratory::create(vec![device]).unwrap();
     let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
     let mut states = BTreeMap::new();
     let engine = Arc::clone(laboratory.pool.engine().unwrap());
@@ -70,13 +70,13 @@ impl Recorded {
             );
         }
         let (_, (tree, _)) = self.states.range(..=txg).next_back().expect("a state");
-        let mut laboratory = Laboratory::import(folder, true).unwrap();
+        let laboratory = Laboratory::import(folder, true).unwrap();
         let found = differences(tree, &laboratory.root());
         assert!(found.is_empty(), "txg {txg}:\n{}", found.join("\n"));
         drop(laboratory);
         // A writable import must go on from there; a sample goes through zdb.
         if seed.is_multiple_of(16) {
-            let mut laboratory = Laboratory::import(folder, false).unwrap();
+            let laboratory = Laboratory::import(folder, false).unwrap();
             assert!(
                 differences(tree, &laboratory.root()).is_empty(),
                 "imported writable"

@@ -38,12 +38,12 @@ impl Rig {
     }
 
     fn change(&mut self, count: usize) {
-        let system = &self.laboratory.system;
-        run_operations(system, &mut self.tree, &mut self.chooser, count);
+        let system = self.laboratory.root();
+        run_operations(&system, &mut self.tree, &mut self.chooser, count);
     }
 
     fn same(&self) {
-        let found = differences(&self.tree, &self.laboratory.system);
+        let found = differences(&self.tree, &self.laboratory.root());
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
 
@@ -53,7 +53,7 @@ impl Rig {
         let path = image(folder.path(), "left");
         self.disk.crash(seed).write_to_file(&path).unwrap();
         let left = Laboratory::import(folder.path(), true).unwrap();
-        let found = differences(tree, &left.system);
+        let found = differences(tree, &left.root());
         assert!(found.is_empty(), "{}", found.join("\n"));
         drop(left);
         if !seed.is_multiple_of(4) {

@@ -65,14 +65,14 @@ fn history(seed: u64, plan: &Plan) {
         }
         for _ in 0..OPERATIONS {
             if changes.one_in(4) {
-                run_change(&mut laboratory, &mut forest, &mut changes);
+                run_change(&laboratory, &mut forest, &mut changes);
                 continue;
             }
             let path = changes.head(&forest);
             let system = laboratory.system(&path);
             run_operations(&system, forest.tree_mut(&path), &mut files, 1);
         }
-        let same = |laboratory: &mut Laboratory, when: &str| {
+        let same = |laboratory: &Laboratory, when: &str| {
             let found = differences(&forest, laboratory).unwrap();
             assert!(
                 found.is_empty(),
@@ -80,13 +80,13 @@ fn history(seed: u64, plan: &Plan) {
                 found.join("\n")
             );
         };
-        same(&mut laboratory, "live");
+        same(&laboratory, "live");
         laboratory.export().unwrap();
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(folder.path(), POOL);
         }
         laboratory = Laboratory::import(folder.path(), false).unwrap();
-        same(&mut laboratory, "imported");
+        same(&laboratory, "imported");
     }
 }
 

@@ -33,7 +33,7 @@ impl Stopped {
         let folder = tempfile::tempdir().unwrap();
         let path = image(folder.path(), "disk");
         std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
-        let mut laboratory = Laboratory::create(vec![NewDevice::Path(path)]).unwrap();
+        let laboratory = Laboratory::create(vec![NewDevice::Path(path)]).unwrap();
         let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
         let mut states = BTreeMap::new();
         for _ in 0..rounds {
@@ -116,7 +116,7 @@ impl Stopped {
     }
 
     /// Asserts that the pool is as it was at the end of a txg, that it can be written, and that zdb finds nothing.
-    fn check(&self, mut laboratory: Laboratory, txg: u64) {
+    fn check(&self, laboratory: Laboratory, txg: u64) {
         let mut tree = self.states[&txg].tree.clone();
         let found = differences(&tree, &laboratory.root());
         assert!(found.is_empty(), "as of {txg}:\n{}", found.join("\n"));
@@ -125,7 +125,7 @@ impl Stopped {
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(self.folder.path(), POOL);
         }
-        let mut laboratory = self.import(Rewind::Never, true).unwrap();
+        let laboratory = self.import(Rewind::Never, true).unwrap();
         let found = differences(&tree, &laboratory.root());
         assert!(found.is_empty(), "imported again:\n{}", found.join("\n"));
     }

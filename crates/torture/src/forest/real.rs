@@ -30,7 +30,7 @@ pub fn populate() -> dsl::tasks::Populate {
 ///
 /// # Errors
 /// The pool's.
-pub fn apply(laboratory: &mut Laboratory, change: &Change) -> Outcome {
+pub fn apply(laboratory: &Laboratory, change: &Change) -> Outcome {
     match change {
         // The contents are exchanged, or go: nobody may have them open.
         Change::Rollback(path, _) | Change::Destroy(path) => laboratory.close(path),
@@ -116,7 +116,7 @@ fn apply_small(laboratory: &Laboratory, change: &Change) -> Outcome {
 ///
 /// # Errors
 /// A dataset cannot be read.
-pub fn differences(forest: &Forest, laboratory: &mut Laboratory) -> Outcome<Vec<String>> {
+pub fn differences(forest: &Forest, laboratory: &Laboratory) -> Outcome<Vec<String>> {
     let dsl = Arc::clone(laboratory.pool.dsl());
     let mut found = Vec::new();
     let heads = dsl.heads_under(&dsl.root_directory()?)?;
