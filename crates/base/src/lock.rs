@@ -4,17 +4,25 @@
 //! layers take first, so their ranks are lower: see [`rank`]. Trying (`try_lock`) is exempt, for
 //! it cannot deadlock. A class declared with [`LockClass::nesting`] may be taken twice by one
 //! thread; its users state their own order (by address, by id).
+//!
+//! Acquisitions and waits are counted by class, hold times of a sample of them, or of all if the
+//! class is [`LockClass::watched`].
 
 mod mutex;
 pub mod rank;
 mod rwlock;
 
-use crate::metrics::{Counter, Histogram, HistogramSnapshot, registry};
+use crate::clock::monotonic_ns;
+use crate::metrics::{Counter, Histogram, HistogramSnapshot, Value, registry};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 pub use mutex::{Condvar, Mutex, MutexGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// One acquisition in so many has its hold time measured: reading the clock costs more than all the
+/// other counting.
+const HOLDS_SAMPLED: u64 = 64;
 
 /// What locks of one purpose share: name, place in the order, counters.
 #[derive(Debug)]
@@ -22,10 +30,12 @@ pub struct LockClass {
     name: &'static str,
     rank: u16,
     nests: bool,
+    hold_period: u64,
     listed: AtomicBool,
     acquisitions: Counter,
     contended: Counter,
     wait_ns: Histogram,
+    hold_ns: Histogram,
 }
 
 /// How often locks of a class were taken.
@@ -45,10 +55,12 @@ impl LockClass {
             name,
             rank,
             nests: false,
+            hold_period: HOLDS_SAMPLED,
             listed: AtomicBool::new(false),
             acquisitions: Counter::new(),
             contended: Counter::new(),
             wait_ns: Histogram::new(),
+            hold_ns: Histogram::new(),
         }
     }
 
@@ -58,6 +70,14 @@ impl LockClass {
         let mut class = Self::new(name, rank);
         class.nests = true;
         class
+    }
+
+    /// The same class with every hold time measured: for locks that are taken rarely and whose
+    /// longest hold matters.
+    #[must_use]
+    pub const fn watched(mut self) -> Self {
+        self.hold_period = 1;
+        self
     }
 
     /// The class's name.
@@ -87,6 +107,19 @@ impl LockClass {
         self.wait_ns.snapshot()
     }
 
+    /// How long the locks were held, of those acquisitions that were measured.
+    #[must_use]
+    pub fn hold_histogram(&self) -> HistogramSnapshot {
+        self.hold_ns.snapshot()
+    }
+
+    pub(crate) fn collect(&self, sink: &mut dyn FnMut(&str, Value)) {
+        sink("acquisitions", Value::from(&self.acquisitions));
+        sink("contended", Value::from(&self.contended));
+        sink("wait_ns", Value::from(&self.wait_ns));
+        sink("hold_ns", Value::from(&self.hold_ns));
+    }
+
     /// Makes the class visible in the registry, once.
     fn list(&'static self) {
         if !self.listed.load(Ordering::Relaxed) && !self.listed.swap(true, Ordering::Relaxed) {
@@ -100,44 +133,86 @@ impl LockClass {
         attempt: impl FnOnce() -> Option<G>,
         wait: impl FnOnce() -> G,
     ) -> (G, Held) {
-        let held = Held::ordered(self);
-        self.acquisitions.increment();
+        let order = OrderNote::ordered(self);
+        let sampled = self.acquisitions.increment_sampled(self.hold_period);
         if let Some(guard) = attempt() {
-            return (guard, held);
+            return (guard, Held::new(self, sampled, order));
         }
         self.contended.increment();
         let start = Instant::now();
         let guard = wait();
         self.wait_ns
             .record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        (guard, held)
+        (guard, Held::new(self, sampled, order))
     }
 
     /// Takes a lock only if that needs no waiting.
     fn attempt<G>(&'static self, attempt: impl FnOnce() -> Option<G>) -> Option<(G, Held)> {
         let guard = attempt()?;
-        self.acquisitions.increment();
-        Some((guard, Held::unordered(self)))
+        let sampled = self.acquisitions.increment_sampled(self.hold_period);
+        let order = OrderNote::unordered(self);
+        Some((guard, Held::new(self, sampled, order)))
+    }
+}
+
+/// That a lock is held: since when, if that is measured.
+#[derive(Debug)]
+struct Held {
+    class: &'static LockClass,
+    /// 0: this hold is not measured.
+    since_ns: u64,
+    _order: OrderNote,
+}
+
+impl Held {
+    fn new(class: &'static LockClass, measured: bool, order: OrderNote) -> Self {
+        Self {
+            class,
+            since_ns: if measured { monotonic_ns().max(1) } else { 0 },
+            _order: order,
+        }
+    }
+
+    /// The lock is given up, for good or to wait for a condition.
+    fn released(&mut self) {
+        if self.since_ns != 0 {
+            let held_ns = monotonic_ns().saturating_sub(self.since_ns);
+            self.class.hold_ns.record(held_ns);
+            self.since_ns = 0;
+        }
+    }
+
+    /// The lock is held again after a wait for a condition.
+    fn resumed(&mut self) {
+        if self.class.hold_period == 1 {
+            self.since_ns = monotonic_ns().max(1);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.released();
     }
 }
 
 /// The note that this thread holds a lock of a class (debug builds only).
 #[derive(Debug)]
-struct Held {
+struct OrderNote {
     #[cfg(debug_assertions)]
     class: &'static LockClass,
 }
 
 #[cfg(debug_assertions)]
 mod held {
-    use super::{Held, LockClass};
+    use super::{LockClass, OrderNote};
     use std::cell::RefCell;
 
     thread_local! {
         static HELD: RefCell<Vec<&'static LockClass>> = const { RefCell::new(Vec::new()) };
     }
 
-    impl Held {
+    impl OrderNote {
         pub(super) fn ordered(class: &'static LockClass) -> Self {
             let _ = HELD.try_with(|held| {
                 for other in held.borrow().iter() {
@@ -161,7 +236,7 @@ mod held {
         }
     }
 
-    impl Drop for Held {
+    impl Drop for OrderNote {
         fn drop(&mut self) {
             let _ = HELD.try_with(|held| {
                 let mut held = held.borrow_mut();
@@ -174,7 +249,7 @@ mod held {
 }
 
 #[cfg(not(debug_assertions))]
-impl Held {
+impl OrderNote {
     const fn ordered(_: &'static LockClass) -> Self {
         Self {}
     }

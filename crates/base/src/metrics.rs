@@ -4,14 +4,18 @@
 //! sums the shards and may be a moment old. Who calls it: every engine part; who reads it:
 //! `zpool iostat`-style commands, the metrics endpoint and tests.
 
+mod flow;
 mod histogram;
 mod registry;
+mod windows;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
-pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
+pub use flow::{Flow, flow};
+pub use histogram::{BUCKETS, Histogram, HistogramSnapshot, bucket_end};
 pub use registry::{Registry, Sample, Source, Value, registry};
+pub use windows::{WINDOWS_MAX, Windows};
 
 /// How many independent cells a counter has.
 const SHARDS: usize = 8;
@@ -56,6 +60,12 @@ impl Counter {
     /// Adds `amount`.
     pub fn add(&self, amount: u64) {
         self.shards[shard()].0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Adds 1 and answers true once in `period` times, for measuring a sample of the events.
+    pub(crate) fn increment_sampled(&self, period: u64) -> bool {
+        let before = self.shards[shard()].0.fetch_add(1, Ordering::Relaxed);
+        before.is_multiple_of(period)
     }
 
     /// Adds 1.

@@ -29,14 +29,21 @@ struct Meters {
     depth: Gauge,
     pushed: Counter,
     refused: Counter,
+    waited: Counter,
 }
 
 impl Source for Meters {
     fn collect(&self, sink: &mut dyn FnMut(&str, Value)) {
-        sink("capacity", Value::Counter(self.capacity as u64));
+        let capacity = i64::try_from(self.capacity).unwrap_or(i64::MAX);
+        let fixed = Value::Gauge {
+            level: capacity,
+            high_water: capacity,
+        };
+        sink("capacity", fixed);
         sink("depth", Value::from(&self.depth));
         sink("pushed", Value::from(&self.pushed));
-        sink("refused", Value::from(&self.refused));
+        sink("producer_helps", Value::from(&self.refused));
+        sink("producer_waits", Value::from(&self.waited));
     }
 }
 
@@ -49,6 +56,7 @@ impl<T> Bounded<T> {
             depth: Gauge::new(),
             pushed: Counter::new(),
             refused: Counter::new(),
+            waited: Counter::new(),
         });
         registry().add_source(format!("queue.{name}"), &meters);
         let state = State {
@@ -87,6 +95,7 @@ impl<T> Bounded<T> {
         let mut state = self.state.lock();
         while !state.closed && state.items.len() >= self.meters.capacity {
             state.pushing += 1;
+            self.meters.waited.increment();
             self.not_full.wait(&mut state);
             state.pushing -= 1;
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::metrics::{Source, Value};
 
 use crate::shard::Shard;
 
@@ -30,7 +31,9 @@ pub struct BlockKey {
 }
 
 impl BlockKey {
-    fn hash(&self) -> u64 {
+    /// A number that tells blocks apart, nearly always.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
         let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let hash = mix(
             mix(mix(0x2545_F491_4F6C_DD1D, self.offset >> 9), self.birth),
@@ -223,6 +226,26 @@ impl<V: Clone> Cache<V> {
     fn slot(&self, key: &BlockKey) -> &Slot<V> {
         // The shard's own table uses another hash, so these bits are free to take.
         &self.slots[(key.hash() as usize) & (self.slots.len() - 1)]
+    }
+}
+
+impl<V: Clone + Send + Sync> Source for Cache<V> {
+    fn collect(&self, sink: &mut dyn FnMut(&str, Value)) {
+        let found = self.statistics();
+        let level = |amount: u64| {
+            let level = i64::try_from(amount).unwrap_or(i64::MAX);
+            Value::Gauge {
+                level,
+                high_water: level,
+            }
+        };
+        sink("hits", Value::Counter(found.hits));
+        sink("misses", Value::Counter(found.misses));
+        sink("shared_loads", Value::Counter(found.shared_loads));
+        sink("evictions", Value::Counter(found.evictions));
+        sink("bytes", level(found.bytes));
+        sink("blocks", level(found.blocks));
+        sink("limit_bytes", level(found.limit_bytes));
     }
 }
 

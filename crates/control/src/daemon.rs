@@ -6,6 +6,7 @@
 //! or by SIGTERM or SIGINT, which unmount and export first. What is left when it is killed (a
 //! socket nobody listens on, dead mounts) is recognised and removed by the next one.
 
+mod endpoint;
 mod mounts;
 mod runtime;
 mod server;
@@ -13,6 +14,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
+pub use endpoint::Endpoint;
 pub use mounts::{DaemonMounts, DatasetSource};
 pub use server::{Handler, Server};
 pub use start::{CHILD_ARGUMENT, child, serve, start};

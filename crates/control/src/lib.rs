@@ -6,6 +6,7 @@ mod date;
 mod failure;
 mod found;
 mod message;
+mod metrics;
 mod mounts;
 mod name;
 mod number;
@@ -24,6 +25,7 @@ pub use message::{
     Assignments, Caller, Change, CreateRequest, DatasetQuery, DatasetRow, DestroyTarget,
     ImportRequest, OpenRequest, Request, Response, ScrubAction, Selection, VdevSpec, VolumeSpec,
 };
+pub use metrics::{ClassIo, Distribution, IoReport, LeafIo, Metric, MetricsReport, Reading};
 pub use mounts::{MountOptions, MountRequest, Mounted, Mounts, NoMounts};
 pub use name::{
     NameError, NameKind, check as check_name, check_bookmark, check_dataset, check_pool,
@@ -39,6 +41,9 @@ pub use render::{
     GetField, GetRow, ImportCandidate, ImportState, Json, JsonOptions, PoolListOptions, SortKey,
     StatusOptions, Style, VdevNaming, dataset_list, get, history, holds, import_list, pool_list,
     sort_datasets, status,
+};
+pub use render::{
+    IoHistogram, IoLayout, IoTable, MetricsTable, iostat, metrics_json, metrics_table, prometheus,
 };
 pub use report::{
     CheckpointReport, ExpansionReport, HistoryEvent, HistoryRecord, HoldRecord, PoolNote,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::{IoReport, MetricsReport};
 use crate::report::{HistoryRecord, HoldRecord, PoolReport, PoolStatus};
 use crate::{Failure, Mounted, Setting, Types, Value};
 
@@ -46,8 +47,10 @@ pub enum Request {
     },
     /// What is mounted.
     Mounted,
-    /// Locks, queues, latencies and counters, as lines.
+    /// Locks, queues, latencies and counters.
     Metrics,
+    /// What the devices did.
+    IoStatistics,
     /// A change, with the command line for the pool's history.
     Change {
         /// What to do.
@@ -355,6 +358,10 @@ pub enum Response {
     Holds(Vec<HoldRecord>),
     /// What is mounted.
     Mounted(Vec<Mounted>),
+    /// The readings of all instruments.
+    Metrics(MetricsReport),
+    /// What the devices did.
+    IoStatistics(Box<IoReport>),
     /// A line for the standard output.
     Line(String),
     /// A part that failed; more may follow.

@@ -10,6 +10,7 @@ mod contents;
 mod create;
 mod destroy;
 mod history;
+mod instruments;
 mod mounting;
 mod mountpoint;
 mod open;
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
 use dsl::{Dataset, Dsl};
@@ -50,7 +52,7 @@ pub use open::Opened;
 /// Where the parts of an answer go.
 pub type Sink<'a> = &'a mut dyn FnMut(Response) -> io::Result<()>;
 
-static CHANGES: LockClass = LockClass::new("control.changes", rank::FRONT_END);
+static CHANGES: LockClass = LockClass::new("control.changes", rank::FRONT_END).watched();
 /// How many records of history or holds go into one part of an answer.
 const PAGE: usize = 256;
 
@@ -68,6 +70,8 @@ pub struct Service {
     /// Held by the change under way.
     changes: Mutex<()>,
     finished: AtomicBool,
+    opened_ns: u64,
+    _recorder: Arc<instruments::Recorder>,
 }
 
 impl Service {
@@ -96,6 +100,8 @@ impl Service {
             begin,
             changes: Mutex::new(&CHANGES, ()),
             finished: AtomicBool::new(false),
+            opened_ns: monotonic_ns(),
+            _recorder: instruments::Recorder::start(),
         })
     }
 
@@ -187,20 +193,6 @@ impl Service {
         }
         Ok(found)
     }
-
-    fn metrics() -> Vec<String> {
-        use base::metrics::Value;
-        let text = |value: Value| match value {
-            Value::Counter(count) => count.to_string(),
-            Value::Gauge { level, high_water } => format!("{level} (highest {high_water})"),
-            Value::Histogram(found) => format!("{found:?}"),
-        };
-        let samples = base::metrics::registry().snapshot();
-        samples
-            .into_iter()
-            .map(|sample| format!("{} {}", sample.name, text(sample.value)))
-            .collect()
-    }
 }
 
 /// Ends an answer that has one part, or none.
@@ -245,12 +237,12 @@ impl Handler for Service {
                 recursive,
             } => finish_with(self.holds(snapshots, *recursive).map(Response::Holds), sink),
             Request::Mounted => finish_with(Ok(Response::Mounted(self.mounts.mounted())), sink),
-            Request::Metrics => {
-                for line in Self::metrics() {
-                    sink(Response::Line(line))?;
-                }
-                sink(Response::Done)
-            }
+            Request::Metrics => finish_with(Ok(Response::Metrics(self.metrics())), sink),
+            Request::IoStatistics => finish_with(
+                self.io_statistics()
+                    .map(|found| Response::IoStatistics(Box::new(found))),
+                sink,
+            ),
             Request::Change { change, command } => {
                 let mut voice = Voice::new(sink);
                 let outcome = self.execute(change, caller, command, &mut voice);

@@ -17,9 +17,9 @@ pub(crate) fn start(request: &OpenRequest) -> Result<(), Stop> {
 }
 
 /// Serves a pool in this process until it is exported or a signal comes.
-pub(crate) fn serve(request: &OpenRequest) -> Result<(), Stop> {
+pub(crate) fn serve(request: &OpenRequest, metrics: Option<&str>) -> Result<(), Stop> {
     let mut complete = true;
-    daemon::serve(request, &mut |part| show(part, &mut complete))?;
+    daemon::serve(request, metrics, &mut |part| show(part, &mut complete))?;
     ended(complete)
 }
 

@@ -5,6 +5,7 @@ mod daemons;
 mod grammar;
 mod output;
 mod own;
+mod repeat;
 mod zfs;
 mod zpool;
 

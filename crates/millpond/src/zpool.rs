@@ -4,6 +4,7 @@ mod admin;
 mod create;
 mod history;
 mod import;
+mod iostat;
 mod list;
 mod status;
 mod upgrade;
@@ -135,6 +136,29 @@ static COMMANDS: &[Command] = &[
         ],
         operands: Operands::ANY,
         run: list::list,
+    },
+    Command {
+        name: "iostat",
+        aliases: &[],
+        summary: "Show what pools and their devices read and write.",
+        forms: &["[pool] ... [interval [count]]"],
+        flags: &[
+            switch("v", "the vdevs, too"),
+            switch("l", "average latencies, too"),
+            switch("q", "what waits and what is under way, too"),
+            switch("w", "histograms of latencies instead"),
+            switch("r", "histograms of request sizes instead"),
+            switch("y", "without the figures since the import"),
+            switch("n", "print the header only once"),
+            SCRIPTED,
+            EXACT,
+            BY_GUID,
+            RESOLVE,
+            FULL_PATH,
+            TIMESTAMP,
+        ],
+        operands: Operands::ANY,
+        run: iostat::iostat,
     },
     Command {
         name: "status",

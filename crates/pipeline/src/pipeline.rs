@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::lock::{LockClass, RwLock, rank};
-use base::metrics::Counter;
+use base::metrics::{Counter, Source, Value, registry};
 use cache::{BlockKey, Cache};
 use codec::{Checksum, ChecksumValue, Salt};
 use format::block_pointer::BlockPointer;
 use sys::Buffer;
 use vdev::VdevTree;
 
+use crate::prefetch::Wishes;
 use crate::{Allocator, ReadError};
 
 static SALT_CLASS: LockClass = LockClass::new("pipeline.salt", rank::PIPELINE + 40);
@@ -114,15 +115,51 @@ pub(crate) struct Counters {
     pub(crate) unreadable: Counter,
 }
 
+impl Counters {
+    fn statistics(&self) -> PipelineStatistics {
+        PipelineStatistics {
+            blocks_read: self.blocks_read.get(),
+            blocks_written: self.blocks_written.get(),
+            blocks_rewritten: self.blocks_rewritten.get(),
+            holes_made: self.holes_made.get(),
+            blocks_embedded: self.blocks_embedded.get(),
+            gangs_written: self.gangs_written.get(),
+            writes_avoided: self.writes_avoided.get(),
+            copies_healed: self.copies_healed.get(),
+            unreadable: self.unreadable.get(),
+        }
+    }
+}
+
+impl Source for Counters {
+    fn collect(&self, sink: &mut dyn FnMut(&str, Value)) {
+        let found = self.statistics();
+        for (name, count) in [
+            ("blocks_read", found.blocks_read),
+            ("blocks_written", found.blocks_written),
+            ("blocks_rewritten", found.blocks_rewritten),
+            ("holes_made", found.holes_made),
+            ("blocks_embedded", found.blocks_embedded),
+            ("gangs_written", found.gangs_written),
+            ("writes_avoided", found.writes_avoided),
+            ("copies_healed", found.copies_healed),
+            ("unreadable", found.unreadable),
+        ] {
+            sink(name, Value::Counter(count));
+        }
+    }
+}
+
 /// Reads, writes and frees blocks. Shared by every thread of a pool.
 pub struct Pipeline {
     pub(crate) vdevs: Arc<VdevTree>,
     pub(crate) allocator: Arc<dyn Allocator>,
-    pub(crate) cache: Cache<Buffer>,
+    pub(crate) cache: Arc<Cache<Buffer>>,
     pub(crate) error_log: Option<Arc<dyn ErrorLog>>,
-    pub(crate) counters: Counters,
     /// Gangs that the present sync wrote, so that a later pass finds their pieces.
     pub(crate) gangs: crate::write::RecentGangs,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) wishes: Wishes,
     salt: RwLock<Salt>,
     heal: AtomicBool,
     hole_birth: AtomicBool,
@@ -142,13 +179,18 @@ impl Pipeline {
     /// A pipeline over a pool's devices.
     #[must_use]
     pub fn new(config: PipelineConfig) -> Self {
+        let cache = Arc::new(Cache::new(config.cache_bytes));
+        registry().add_source("cache", &cache);
+        let counters = Arc::<Counters>::default();
+        registry().add_source("pipeline", &counters);
         Self {
             vdevs: config.vdevs,
             allocator: config.allocator,
-            cache: Cache::new(config.cache_bytes),
+            cache,
             error_log: config.error_log,
-            counters: Counters::default(),
             gangs: crate::write::RecentGangs::default(),
+            counters,
+            wishes: Wishes::default(),
             salt: RwLock::new(&SALT_CLASS, config.salt),
             heal: AtomicBool::new(config.heal),
             hole_birth: AtomicBool::new(config.hole_birth),
@@ -204,18 +246,7 @@ impl Pipeline {
     /// What the pipeline did so far.
     #[must_use]
     pub fn statistics(&self) -> PipelineStatistics {
-        let counters = &self.counters;
-        PipelineStatistics {
-            blocks_read: counters.blocks_read.get(),
-            blocks_written: counters.blocks_written.get(),
-            blocks_rewritten: counters.blocks_rewritten.get(),
-            holes_made: counters.holes_made.get(),
-            blocks_embedded: counters.blocks_embedded.get(),
-            gangs_written: counters.gangs_written.get(),
-            writes_avoided: counters.writes_avoided.get(),
-            copies_healed: counters.copies_healed.get(),
-            unreadable: counters.unreadable.get(),
-        }
+        self.counters.statistics()
     }
 
     pub(crate) fn heals(&self) -> bool {

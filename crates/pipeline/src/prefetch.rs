@@ -3,11 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use base::metrics::Counter;
+use base::metrics::{Counter, Gauge, Source, Value, registry};
 use base::queue::Bounded;
 use format::block_pointer::BlockPointer;
 use vdev::IoClass;
@@ -16,6 +16,8 @@ use crate::pipeline::cache_key;
 use crate::{Bookmark, Pipeline, ReadRequest};
 
 const QUEUE_BLOCKS: usize = 1024;
+/// How many blocks may wait to be asked for: 2 GiB of the largest usual ones.
+const WISHES: usize = 16384;
 
 /// What reading ahead did so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,11 +32,58 @@ pub struct PrefetchStatistics {
     pub failed: u64,
     /// Logical bytes queued or being read now.
     pub in_flight_bytes: u64,
+    /// Wished blocks that a reader asked for later.
+    pub hit: u64,
+    /// Wished blocks that were forgotten before anyone asked for them.
+    pub wasted: u64,
+}
+
+/// The blocks that were read ahead and not asked for yet, as far as a table of fixed size knows:
+/// who wishes for a block that falls on the place of another counts that one as wasted.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// Made with the first wish: before, a reader pays one load.
+    places: OnceLock<Box<[AtomicU64]>>,
+    hit: Counter,
+    wasted: Counter,
+}
+
+impl Wishes {
+    fn place(&self, hash: u64) -> Option<&AtomicU64> {
+        self.places.get()?.get(hash as usize % WISHES)
+    }
+
+    fn note(&self, hash: u64) {
+        self.places
+            .get_or_init(|| (0..WISHES).map(|_| AtomicU64::new(0)).collect());
+        if let Some(place) = self.place(hash) {
+            let before = place.swap(hash.max(1), Ordering::Relaxed);
+            if before != 0 && before != hash {
+                self.wasted.increment();
+            }
+        }
+    }
+
+    /// A reader asks for a block.
+    pub(crate) fn asked(&self, hash: u64) {
+        let Some(place) = self.place(hash) else {
+            return;
+        };
+        let taken = place.load(Ordering::Relaxed) == hash.max(1)
+            && place
+                .compare_exchange(hash.max(1), 0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if taken {
+            self.hit.increment();
+        }
+    }
 }
 
 struct Shared {
+    pipeline: Arc<Pipeline>,
     queue: Bounded<(BlockPointer, Bookmark)>,
     in_flight_bytes: AtomicU64,
+    in_flight: Gauge,
     budget_bytes: u64,
     issued: Counter,
     present: Counter,
@@ -56,13 +105,16 @@ impl Prefetcher {
     pub fn new(pipeline: Arc<Pipeline>, threads: usize, budget_bytes: u64) -> Self {
         let shared = Arc::new(Shared {
             queue: Bounded::new("prefetch", QUEUE_BLOCKS),
+            pipeline: Arc::clone(&pipeline),
             in_flight_bytes: AtomicU64::new(0),
+            in_flight: Gauge::new(),
             budget_bytes,
             issued: Counter::new(),
             present: Counter::new(),
             refused: Counter::new(),
             failed: Counter::new(),
         });
+        registry().add_source("prefetch", &shared);
         let start = |number| {
             let (pipeline, shared) = (Arc::clone(&pipeline), Arc::clone(&shared));
             let builder = std::thread::Builder::new().name(format!("prefetch-{number}"));
@@ -92,6 +144,8 @@ impl Prefetcher {
         let fits = before + bytes <= self.shared.budget_bytes;
         if fits && self.shared.queue.push((*block, bookmark)).is_ok() {
             self.shared.issued.increment();
+            self.shared.in_flight.add(bytes.cast_signed());
+            self.pipeline.wishes.note(key.hash());
         } else {
             self.shared
                 .in_flight_bytes
@@ -103,13 +157,40 @@ impl Prefetcher {
     /// What reading ahead did so far.
     #[must_use]
     pub fn statistics(&self) -> PrefetchStatistics {
+        self.shared.statistics()
+    }
+}
+
+impl Shared {
+    fn statistics(&self) -> PrefetchStatistics {
+        let wishes = &self.pipeline.wishes;
         PrefetchStatistics {
-            issued: self.shared.issued.get(),
-            present: self.shared.present.get(),
-            refused: self.shared.refused.get(),
-            failed: self.shared.failed.get(),
-            in_flight_bytes: self.shared.in_flight_bytes.load(Ordering::Relaxed),
+            issued: self.issued.get(),
+            present: self.present.get(),
+            refused: self.refused.get(),
+            failed: self.failed.get(),
+            in_flight_bytes: self.in_flight_bytes.load(Ordering::Relaxed),
+            hit: wishes.hit.get(),
+            wasted: wishes.wasted.get(),
         }
+    }
+}
+
+impl Source for Shared {
+    fn collect(&self, sink: &mut dyn FnMut(&str, Value)) {
+        let found = self.statistics();
+        for (name, count) in [
+            ("issued", found.issued),
+            ("present", found.present),
+            ("refused", found.refused),
+            ("failed", found.failed),
+            ("hit", found.hit),
+            ("wasted", found.wasted),
+            ("budget_bytes", self.budget_bytes),
+        ] {
+            sink(name, Value::Counter(count));
+        }
+        sink("in_flight_bytes", Value::from(&self.in_flight));
     }
 }
 
@@ -134,5 +215,6 @@ fn serve(pipeline: &Pipeline, shared: &Shared) {
         shared
             .in_flight_bytes
             .fetch_sub(block.lsize(), Ordering::Relaxed);
+        shared.in_flight.add(-block.lsize().cast_signed());
     }
 }

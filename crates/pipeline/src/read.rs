@@ -128,6 +128,9 @@ impl Pipeline {
         let Some(key) = cache_key(block).filter(|_| request.cached) else {
             return load();
         };
+        if !request.speculative {
+            self.wishes.asked(key.hash());
+        }
         let found = self.cache.get_or_load(key, || {
             load().map(|data| {
                 let bytes = data.memory_size();

@@ -10,6 +10,7 @@ pub(crate) use gang::RecentGangs;
 use std::sync::Arc;
 
 use base::ByteOrder;
+use base::metrics::flow;
 use codec::Compression;
 use format::block_pointer::{BLOCK_SIZE_MAX, BlockPointer, Dva};
 use sys::Buffer;
@@ -158,6 +159,7 @@ impl Pipeline {
         stored: &Buffer,
         group: &Arc<WriteGroup>,
     ) -> Result<(), WriteError> {
+        flow().txg.add(stored.len() as u64);
         for dva in dvas {
             let top = self
                 .vdevs

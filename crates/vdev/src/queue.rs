@@ -9,6 +9,7 @@ use crate::group::Ticket;
 use crate::leaf::Port;
 use crate::{Failure, IoClass};
 use base::Txg;
+use base::clock::monotonic_ns;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,7 @@ impl Default for QueueConfig {
 struct Pending {
     data: Buffer,
     tickets: Vec<Arc<Ticket>>,
+    since_ns: u64,
 }
 
 /// Pending writes that lie one after the other, taken to be written in one operation.
@@ -56,6 +58,8 @@ struct Run {
     range: Range<u64>,
     pieces: Vec<(Buffer, Txg)>,
     tickets: Vec<Vec<Arc<Ticket>>>,
+    /// Since when the piece that waited longest was pending.
+    since_ns: u64,
 }
 
 /// The bytes of a run while they are being written.
@@ -131,6 +135,7 @@ impl State {
             range: start..start,
             pieces: Vec::new(),
             tickets: Vec::new(),
+            since_ns: u64::MAX,
         };
         while let Some(pending) = self.pending.get(&run.range.end) {
             let end = run.range.end + pending.data.len() as u64;
@@ -148,6 +153,7 @@ impl State {
                 .tickets
                 .last()
                 .map_or(Txg(0), |ticket| ticket.group().txg());
+            run.since_ns = run.since_ns.min(pending.since_ns);
             run.pieces.push((pending.data, txg));
             run.tickets.push(pending.tickets);
         }
@@ -243,6 +249,7 @@ impl Queue {
         if ticket.class() == IoClass::SyncWrite {
             state.urgent.insert(offset);
         }
+        let class = ticket.class();
         match state.pending.entry(offset) {
             Entry::Occupied(mut old) => {
                 old.get_mut().data = data;
@@ -253,7 +260,9 @@ impl Queue {
                 place.insert(Pending {
                     data,
                     tickets: vec![ticket],
+                    since_ns: monotonic_ns(),
                 });
+                self.port.meters.class(class).pending.add(1);
                 self.count.fetch_add(1, Ordering::Release);
                 let bytes = i64::try_from(state.bytes).unwrap_or(i64::MAX);
                 self.port.meters.queued_bytes.set(bytes);
@@ -362,6 +371,8 @@ impl Queue {
             .next()
             .map_or(IoClass::AsyncWrite, |t| t.class());
         self.port.meters.merged.add(run.pieces.len() as u64 - 1);
+        let started_ns = monotonic_ns();
+        self.started(&run, started_ns.saturating_sub(run.since_ns), class);
         let start = run.range.start;
         let results = match self.port.write(start, &run.pieces, class) {
             Ok(()) => vec![Ok(()); run.pieces.len()],
@@ -377,6 +388,8 @@ impl Queue {
                 each
             }
         };
+        let total_ns = monotonic_ns().saturating_sub(run.since_ns);
+        self.port.meters.class(class).total_ns.record(total_ns);
         for failure in results.iter().filter_map(|result| result.as_ref().err()) {
             self.port.write_failed(failure);
         }
@@ -388,6 +401,19 @@ impl Queue {
             }
         }
         self.finish(&run);
+    }
+
+    /// Counts a run that goes to the device; its pieces may be of other classes than the first.
+    fn started(&self, run: &Run, waited_ns: u64, class: IoClass) {
+        for tickets in &run.tickets {
+            let queued_as = tickets.first().map_or(class, |ticket| ticket.class());
+            self.port.meters.class(queued_as).pending.add(-1);
+        }
+        self.port
+            .meters
+            .class(class)
+            .queue_wait_ns
+            .record(waited_ns);
     }
 
     /// Forgets a run that is on the device.

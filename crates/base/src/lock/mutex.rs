@@ -33,13 +33,13 @@ impl<T: ?Sized> Mutex<T> {
         let (inner, held) = self
             .class
             .acquire(|| self.inner.try_lock(), || self.inner.lock());
-        MutexGuard { inner, _held: held }
+        MutexGuard { inner, held }
     }
 
     /// Takes the lock only if nobody has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let (inner, held) = self.class.attempt(|| self.inner.try_lock())?;
-        Some(MutexGuard { inner, _held: held })
+        Some(MutexGuard { inner, held })
     }
 
     /// The value: an exclusive borrow needs no lock.
@@ -58,7 +58,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 #[must_use = "the lock is released at once if the guard is dropped"]
 pub struct MutexGuard<'a, T: ?Sized> {
     inner: parking_lot::MutexGuard<'a, T>,
-    _held: Held,
+    held: Held,
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
@@ -98,7 +98,9 @@ impl Condvar {
 
     /// Waits until notified; the lock is released meanwhile. Wakes without cause do happen.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        guard.held.released();
         self.inner.wait(&mut guard.inner);
+        guard.held.resumed();
     }
 
     /// Waits until `condition` is false.
@@ -114,14 +116,18 @@ impl Condvar {
 
     /// Waits until notified or `timeout` has passed; answers whether it timed out.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
-        self.inner.wait_for(&mut guard.inner, timeout).timed_out()
+        guard.held.released();
+        let result = self.inner.wait_for(&mut guard.inner, timeout);
+        guard.held.resumed();
+        result.timed_out()
     }
 
     /// Waits until notified or `deadline` has passed; answers whether it timed out.
     pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> bool {
-        self.inner
-            .wait_until(&mut guard.inner, deadline)
-            .timed_out()
+        guard.held.released();
+        let result = self.inner.wait_until(&mut guard.inner, deadline);
+        guard.held.resumed();
+        result.timed_out()
     }
 
     /// Wakes one waiter.

@@ -3,6 +3,8 @@ use super::*;
 static OUTER: LockClass = LockClass::new("test.outer", 1);
 static INNER: LockClass = LockClass::new("test.inner", 2);
 static NEST: LockClass = LockClass::nesting("test.nest", 3);
+static WATCHED: LockClass = LockClass::new("test.watched", 5).watched();
+static SAMPLED: LockClass = LockClass::new("test.sampled", 6);
 static COUNT: LockClass = LockClass::new("test.count", 4);
 
 #[test]
@@ -52,4 +54,32 @@ fn acquisitions_and_waits_are_counted() {
         }
     );
     assert_eq!(COUNT.wait_histogram().count(), 1);
+}
+
+#[test]
+fn hold_times_are_measured_always_or_of_a_sample() {
+    let (watched, sampled) = (Mutex::new(&WATCHED, ()), Mutex::new(&SAMPLED, ()));
+    for _ in 0..64 {
+        drop(watched.lock());
+        drop(sampled.lock());
+    }
+    assert_eq!(WATCHED.hold_histogram().count(), 64);
+    assert_eq!(SAMPLED.hold_histogram().count(), 1);
+    let guard = watched.lock();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    drop(guard);
+    assert!(WATCHED.hold_histogram().max >= 5_000_000);
+}
+
+#[test]
+fn waiting_for_a_condition_is_no_holding() {
+    static CLASS: LockClass = LockClass::new("test.waiting", 7).watched();
+    let (lock, never) = (Mutex::new(&CLASS, ()), Condvar::new());
+    let mut guard = lock.lock();
+    let timed_out = never.wait_for(&mut guard, std::time::Duration::from_millis(300));
+    drop(guard);
+    assert!(timed_out);
+    let holds = CLASS.hold_histogram();
+    assert_eq!(holds.count(), 2);
+    assert!(holds.max < 300_000_000, "{}", holds.max);
 }

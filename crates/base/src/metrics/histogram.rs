@@ -13,6 +13,7 @@ const SHARDS: usize = 4;
 struct Shard {
     buckets: [AtomicU64; BUCKETS],
     sum: AtomicU64,
+    max: AtomicU64,
 }
 
 /// A distribution of values (latencies in nanoseconds, sizes in bytes).
@@ -30,6 +31,7 @@ impl Histogram {
                 Shard {
                     buckets: [const { AtomicU64::new(0) }; BUCKETS],
                     sum: AtomicU64::new(0),
+                    max: AtomicU64::new(0),
                 }
             }; SHARDS],
         }
@@ -41,6 +43,9 @@ impl Histogram {
         let bucket = (u64::BITS - value.leading_zeros()) as usize;
         shard.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         shard.sum.fetch_add(value, Ordering::Relaxed);
+        if value > shard.max.load(Ordering::Relaxed) {
+            shard.max.fetch_max(value, Ordering::Relaxed);
+        }
     }
 
     /// The distribution so far.
@@ -52,6 +57,7 @@ impl Histogram {
                 *total = total.wrapping_add(bucket.load(Ordering::Relaxed));
             }
             snapshot.sum = snapshot.sum.wrapping_add(shard.sum.load(Ordering::Relaxed));
+            snapshot.max = snapshot.max.max(shard.max.load(Ordering::Relaxed));
         }
         snapshot
     }
@@ -70,6 +76,8 @@ pub struct HistogramSnapshot {
     pub buckets: [u64; BUCKETS],
     /// The sum of all values.
     pub sum: u64,
+    /// The largest value ever; 0 if there are none.
+    pub max: u64,
 }
 
 impl Default for HistogramSnapshot {
@@ -77,6 +85,7 @@ impl Default for HistogramSnapshot {
         Self {
             buckets: [0; BUCKETS],
             sum: 0,
+            max: 0,
         }
     }
 }
@@ -94,7 +103,33 @@ impl HistogramSnapshot {
         self.sum.checked_div(self.count()).unwrap_or(0)
     }
 
-    /// An upper bound of the value below which `per_mille` of 1,000 values lie (its bucket's end).
+    /// Adds another distribution to this one.
+    pub fn merge(&mut self, other: &Self) {
+        for (total, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *total = total.wrapping_add(*more);
+        }
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.max = self.max.max(other.max);
+    }
+
+    /// What came since an earlier reading of the same histogram. The largest value is that of the
+    /// highest bucket that grew, for the exact one may be older.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut found = self.clone();
+        for (now, before) in found.buckets.iter_mut().zip(&earlier.buckets) {
+            *now = now.saturating_sub(*before);
+        }
+        found.sum = self.sum.saturating_sub(earlier.sum);
+        if self.max == earlier.max {
+            let highest = found.buckets.iter().rposition(|count| *count > 0);
+            found.max = highest.map_or(0, bucket_end).min(self.max);
+        }
+        found
+    }
+
+    /// The largest value that `per_mille` of 1,000 values do not exceed, as far as the buckets can
+    /// tell: the end of its bucket, or the largest value of all.
     #[must_use]
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let count = self.count();
@@ -106,9 +141,19 @@ impl HistogramSnapshot {
         for (bit, n) in self.buckets.iter().enumerate() {
             seen += u128::from(*n);
             if seen >= wanted.max(1) {
-                return if bit == 0 { 0 } else { u64::MAX >> (64 - bit) };
+                return bucket_end(bit).min(self.max);
             }
         }
-        u64::MAX
+        self.max
+    }
+}
+
+/// The largest value of a bucket.
+#[must_use]
+pub const fn bucket_end(bucket: usize) -> u64 {
+    match bucket {
+        0 => 0,
+        1..64 => u64::MAX >> (64 - bucket),
+        _ => u64::MAX,
     }
 }

@@ -3,6 +3,7 @@
 use super::{Counter, Gauge, Histogram, HistogramSnapshot};
 use crate::lock::LockClass;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// One reading of one metric.
@@ -19,6 +20,28 @@ pub enum Value {
     },
     /// A distribution.
     Histogram(Box<HistogramSnapshot>),
+}
+
+impl Value {
+    /// Joins the readings of two metrics of the same name (two mounts have a queue of the same
+    /// name): counts and levels are summed. Of different kinds, the first stays.
+    fn join(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Counter(sum), Self::Counter(more)) => *sum = sum.wrapping_add(more),
+            (
+                Self::Gauge { level, high_water },
+                Self::Gauge {
+                    level: more,
+                    high_water: higher,
+                },
+            ) => {
+                *level = level.wrapping_add(more);
+                *high_water = (*high_water).max(higher);
+            }
+            (Self::Histogram(sum), Self::Histogram(more)) => sum.merge(&more),
+            _ => {}
+        }
+    }
 }
 
 /// A named reading.
@@ -111,7 +134,7 @@ impl Registry {
         self.lists.lock().lock_classes.push(class);
     }
 
-    /// Reads everything.
+    /// Reads everything, by name.
     #[must_use]
     pub fn snapshot(&self) -> Vec<Sample> {
         // Sources are read after the lock is dropped: they may take locks of their own.
@@ -123,42 +146,44 @@ impl Registry {
                 lists.lock_classes.clone(),
             )
         };
-        let mut samples = Vec::new();
+        let mut samples = BTreeMap::new();
         for (name, metric) in metrics {
             let value = match metric {
-                Metric::Counter(counter) => Value::Counter(counter.get()),
-                Metric::Gauge(gauge) => gauge_value(&gauge),
-                Metric::Histogram(histogram) => Value::Histogram(Box::new(histogram.snapshot())),
+                Metric::Counter(counter) => Value::from(&*counter),
+                Metric::Gauge(gauge) => Value::from(&*gauge),
+                Metric::Histogram(histogram) => Value::from(&*histogram),
             };
-            samples.push(Sample { name, value });
+            put(&mut samples, name, value);
         }
         for (prefix, source) in sources {
             if let Some(source) = source.upgrade() {
                 source.collect(&mut |name, value| {
-                    samples.push(Sample {
-                        name: format!("{prefix}.{name}"),
-                        value,
-                    });
+                    put(&mut samples, format!("{prefix}.{name}"), value);
                 });
             }
         }
         for class in classes {
             let name = class.name();
-            let counts = class.counts();
-            let mut push = |what: &str, value| {
-                samples.push(Sample {
-                    name: format!("lock.{name}.{what}"),
-                    value,
-                });
-            };
-            push("acquisitions", Value::Counter(counts.acquisitions));
-            push("contended", Value::Counter(counts.contended));
-            push(
-                "wait_ns",
-                Value::Histogram(Box::new(class.wait_histogram())),
-            );
+            class.collect(&mut |what, value| {
+                put(&mut samples, format!("lock.{name}.{what}"), value);
+            });
         }
+        super::flow().collect(&mut |name, value| {
+            put(&mut samples, format!("bytes.{name}"), value);
+        });
         samples
+            .into_iter()
+            .map(|(name, value)| Sample { name, value })
+            .collect()
+    }
+}
+
+fn put(samples: &mut BTreeMap<String, Value>, name: String, value: Value) {
+    match samples.entry(name) {
+        Entry::Vacant(place) => {
+            place.insert(value);
+        }
+        Entry::Occupied(mut present) => present.get_mut().join(value),
     }
 }
 

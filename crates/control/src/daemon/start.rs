@@ -1,5 +1,6 @@
 //! From the command to the daemon: the request goes down, the outcome comes back.
 
+use super::endpoint::Endpoint;
 use super::server::{Handler, Server, hello};
 use crate::client::{Connection, socket_path};
 use crate::message::{OpenRequest, Response};
@@ -182,16 +183,20 @@ fn leave_terminal(server: &Server) -> Result<(), Failure> {
 }
 
 /// Opens a pool and serves it in this process until it is exported or a signal comes. There must
-/// be no other threads yet. `part` gets what would go to the command.
+/// be no other threads yet. `metrics` is where the instruments are offered, see
+/// [`Endpoint::bind`]; `part` gets what would go to the command.
 ///
 /// # Errors
 /// Why the pool could not be opened or served.
 pub fn serve(
     request: &OpenRequest,
+    metrics: Option<&str>,
     part: &mut dyn FnMut(Response) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     abort_on_panic();
     let signals = SignalDescriptor::new().map_err(|error| service_failure("signals", error))?;
+    // Before the pool is opened: a port that is taken should cost nothing.
+    let endpoint = metrics.map(Endpoint::bind).transpose()?;
     let opened = super::open_service(request)?;
     let server = match Server::bind(Arc::clone(&opened.handler)) {
         Ok(server) => server,
@@ -201,6 +206,9 @@ pub fn serve(
             return Err(failure);
         }
     };
+    if let Some(endpoint) = endpoint {
+        endpoint.start(&opened.handler)?;
+    }
     let mut tell = |response| part(response).map_err(io::Error::other);
     let _told = (opened.begin)(&mut tell);
     let _told = hello(&*opened.handler, &mut tell);

@@ -1,3 +1,4 @@
+use super::endpoint::Endpoint;
 use super::runtime::{Place, prepare};
 use super::server::{Handler, Server};
 use crate::client::Connection;
@@ -23,6 +24,18 @@ impl Handler for Fake {
         match request {
             Request::Status => {
                 sink(Response::Line(format!("uid {}", caller.uid)))?;
+                sink(Response::Done)
+            }
+            Request::Metrics => {
+                let count = crate::Metric {
+                    name: "bytes.log".to_owned(),
+                    reading: crate::Reading::Count(5),
+                };
+                sink(Response::Metrics(crate::MetricsReport {
+                    pool: "tank".to_owned(),
+                    uptime_ns: 1,
+                    metrics: vec![count],
+                }))?;
                 sink(Response::Done)
             }
             Request::Change {
@@ -99,7 +112,7 @@ fn requests_are_answered_until_the_pool_is_exported() {
     });
     asked.unwrap();
     assert_eq!(said, [Response::Line(format!("uid {}", sys::user_id()))]);
-    let refused = connection.call(&Request::Metrics, &mut |_| Ok(()));
+    let refused = connection.call(&Request::Mounted, &mut |_| Ok(()));
     assert_eq!(refused.unwrap_err().kind, FailureKind::Unsupported);
 
     let change = Change::Export { force: false };
@@ -110,4 +123,54 @@ fn requests_are_answered_until_the_pool_is_exported() {
     connection.call(&export, &mut |_| Ok(())).unwrap();
     serving.join().unwrap().unwrap();
     assert!(Connection::open(&socket).unwrap().is_none());
+}
+
+/// What the endpoint answers to a request.
+fn asked(stream: &mut (impl io::Read + io::Write), request: &str) -> String {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_are_offered_on_a_port_of_this_host() {
+    let endpoint = Endpoint::bind("0").unwrap();
+    let address = endpoint.address().unwrap();
+    assert!(address.ip().is_loopback());
+    let handler: Arc<dyn Handler> = Arc::new(Fake::default());
+    endpoint.start(&handler).unwrap();
+    let ask = |request: &str| {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        asked(&mut stream, request)
+    };
+    let answer = ask("GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert_eq!(
+        body,
+        "# TYPE millpond_bytes_log_total counter\nmillpond_bytes_log_total{pool=\"tank\"} 5\n"
+    );
+    assert!(ask("GET /else HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(ask("\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    // A request without end is dropped, and the next one is answered.
+    let mut endless = std::net::TcpStream::connect(address).unwrap();
+    let nothing = asked(&mut endless, &"x".repeat(8192));
+    assert_eq!(nothing, "");
+    assert!(ask("HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+}
+
+#[test]
+fn metrics_are_offered_on_a_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("metrics.sock");
+    let text = path.to_str().unwrap();
+    let endpoint = Endpoint::bind(text).unwrap();
+    assert!(Endpoint::bind(text).is_err(), "somebody listens there");
+    let handler: Arc<dyn Handler> = Arc::new(Fake::default());
+    endpoint.start(&handler).unwrap();
+    let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    assert!(asked(&mut stream, "GET /metrics HTTP/1.0\r\n\r\n").contains("bytes_log_total"));
+    assert!(Endpoint::bind("nonsense").is_err());
 }

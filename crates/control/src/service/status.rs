@@ -171,7 +171,7 @@ impl Service {
         (lacking && !limited).then_some(PoolNote::FeaturesDisabled)
     }
 
-    fn vdev_reports(&self, status: &pool::PoolStatus) -> Vec<VdevReport> {
+    pub(super) fn vdev_reports(&self, status: &pool::PoolStatus) -> Vec<VdevReport> {
         let config = self.pool.config();
         status
             .root

@@ -10,6 +10,10 @@ const OPCODES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Counters {
     latency_ns: Vec<Option<Arc<Histogram>>>,
+    /// How long fsync and its relatives waited for a thread.
+    pub(crate) durable_queue_ns: Arc<Histogram>,
+    /// How long they took on it.
+    pub(crate) durable_serve_ns: Arc<Histogram>,
     /// Messages that were no requests.
     pub(crate) malformed: Arc<Counter>,
     /// Answers that said an error.
@@ -35,6 +39,8 @@ impl Counters {
         }
         Self {
             latency_ns,
+            durable_queue_ns: registry.histogram("fuse.durable.queue_ns"),
+            durable_serve_ns: registry.histogram("fuse.durable.serve_ns"),
             malformed: registry.counter("fuse.malformed"),
             errors: registry.counter("fuse.errors"),
             helpers_started: registry.counter("fuse.helpers_started"),

@@ -9,6 +9,7 @@ use crate::wire::{
     Body, DirectoryBuffer, FallocateMode, Operation, Request, RequestHeader, WireError,
     decode_header, decode_request, out_header,
 };
+use base::metrics::flow;
 use posix::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -168,6 +169,8 @@ impl Worker {
                 ..
             } => {
                 tree.read(handle, offset, size, &mut self.data)?;
+                let read: usize = self.data.parts().map(<[u8]>::len).sum();
+                flow().user_read.add(read as u64);
                 Ok(Answer::Data)
             }
             Operation::Write {
@@ -178,6 +181,7 @@ impl Worker {
                 ..
             } => {
                 let count = tree.write(handle, offset, data, write_flags)?;
+                flow().user_written.add(count as u64);
                 Ok(Body::written(u32::try_from(count).unwrap_or(u32::MAX)).into())
             }
             _ => Err(errno::ENOSYS),

@@ -120,6 +120,7 @@ impl Durable {
 
 fn perform(shared: &Shared, queued: &Queued) {
     let tree = &shared.tree;
+    let started_ns = monotonic_ns();
     let operation = || match queued.job {
         DurableJob::File { handle, flags } => tree.fsync(handle, flags),
         DurableJob::Directory { node } => tree.fsync_directory(node),
@@ -135,8 +136,11 @@ fn perform(shared: &Shared, queued: &Queued) {
             send_error(&queued.device, queued.unique, Errno::EIO);
         }
     }
-    counters().record(
-        queued.opcode,
-        monotonic_ns().saturating_sub(queued.arrived_ns),
-    );
+    let ended_ns = monotonic_ns();
+    let counters = counters();
+    let waited_ns = started_ns.saturating_sub(queued.arrived_ns);
+    counters.durable_queue_ns.record(waited_ns);
+    let served_ns = ended_ns.saturating_sub(started_ns);
+    counters.durable_serve_ns.record(served_ns);
+    counters.record(queued.opcode, ended_ns.saturating_sub(queued.arrived_ns));
 }

@@ -1,27 +1,75 @@
 //! `millpond stat`: the instruments of running pools.
 
-use control::{Request, Response};
+use control::{MetricsReport, MetricsTable, Request, Response};
 
 use crate::Outcome;
 use crate::daemons::{ended, pools};
 use crate::grammar::Invocation;
-use crate::output::{complain, print};
+use crate::output::{Stop, complain, print, usage};
+use crate::repeat::Interval;
 
 pub(crate) fn stat(call: &Invocation) -> Outcome {
-    let (connections, complete) = pools(call.operands())?;
-    if connections.is_empty() && complete {
-        complain(&"no pools available");
+    if call.has("j") && call.has("prometheus") {
+        return Err(usage("-j and --prometheus cannot be combined"));
     }
+    let words: Vec<String> = call
+        .values("m")
+        .flat_map(|text| text.split(','))
+        .map(ToOwned::to_owned)
+        .collect();
+    let interval = Interval::split(call.operands());
+    let mut before: Vec<MetricsReport> = Vec::new();
+    let mut first = true;
+    let skip_first = call.has("y") && interval.repeats();
+    interval.repeat_after(skip_first, &mut || {
+        let (mut now, complete) = reports(&interval.names)?;
+        if now.is_empty() && complete {
+            complain(&"no pools available");
+        }
+        now.iter_mut().for_each(|report| report.keep(&words));
+        let changes: Vec<MetricsReport> = now
+            .iter()
+            .map(
+                |report| match before.iter().find(|b| b.pool == report.pool) {
+                    // What a scraper reads must only grow.
+                    Some(earlier) if !call.has("prometheus") => report.since(earlier),
+                    _ => report.clone(),
+                },
+            )
+            .collect();
+        before = now;
+        if !std::mem::take(&mut first) || !skip_first {
+            show(call, &changes)?;
+        }
+        ended(complete)
+    })
+}
+
+fn show(call: &Invocation, reports: &[MetricsReport]) -> Outcome {
+    if call.has("j") {
+        return print(&control::metrics_json(reports));
+    }
+    if call.has("prometheus") {
+        return print(&control::prometheus(reports));
+    }
+    let options = MetricsTable { all: call.has("a") };
+    let tables: Vec<String> = reports
+        .iter()
+        .map(|report| control::metrics_table(report, options))
+        .collect();
+    print(&tables.join("\n"))
+}
+
+fn reports(names: &[String]) -> Result<(Vec<MetricsReport>, bool), Stop> {
+    let (connections, complete) = pools(names)?;
+    let mut found = Vec::new();
     for mut connection in connections {
-        let mut out = format!("pool: {}\n", connection.pool());
         connection.call(&Request::Metrics, &mut |part| {
-            if let Response::Line(line) = part {
-                out += &line;
-                out.push('\n');
+            if let Response::Metrics(report) = part {
+                found.push(report);
             }
             Ok(())
         })?;
-        print(&out)?;
     }
-    ended(complete)
+    Ok((found, complete))
 }

@@ -185,7 +185,7 @@ pub(crate) fn serve(call: &Invocation) -> Outcome {
     let found = control::discover(&search)?;
     let chosen = choose(&found, call.operand(0), &search)?;
     let request = request(call, chosen, None, &search)?;
-    crate::daemons::serve(&OpenRequest::Import(request))
+    crate::daemons::serve(&OpenRequest::Import(request), call.value("metrics"))
 }
 
 fn request(

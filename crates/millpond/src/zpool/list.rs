@@ -1,7 +1,5 @@
 //! `zpool list` and `zpool get`.
 
-use std::time::Duration;
-
 use control::{
     GetRow, Json, JsonOptions, PoolListOptions, PoolReport, PropertyName, Selection, Setting,
     Style, VdevNaming,
@@ -12,48 +10,9 @@ use crate::arguments::pool_columns;
 use crate::daemons::{ended, pools, report};
 use crate::grammar::Invocation;
 use crate::output::{Stop, print, usage};
+use crate::repeat::Interval;
 
 const COLUMNS: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
-
-/// How often a command repeats itself.
-pub(super) struct Interval {
-    /// The pools named before the numbers.
-    pub(super) names: Vec<String>,
-    every: Option<Duration>,
-    count: Option<u64>,
-}
-
-impl Interval {
-    /// Splits `pool … [interval [count]]`.
-    pub(super) fn split(operands: &[String]) -> Self {
-        let numbers = operands
-            .iter()
-            .rev()
-            .take(2)
-            .take_while(|word| word.parse::<f64>().is_ok_and(|number| number > 0.0))
-            .count();
-        let (names, rest) = operands.split_at(operands.len() - numbers);
-        let every = rest.first().and_then(|word| word.parse().ok());
-        Self {
-            names: names.to_vec(),
-            every: every.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-            count: rest.get(1).and_then(|word| word.parse().ok()),
-        }
-    }
-
-    /// Runs the command once, or again and again.
-    pub(super) fn repeat(&self, once: &mut dyn FnMut() -> Outcome) -> Outcome {
-        let mut left = self.count;
-        loop {
-            once()?;
-            left = left.map(|count| count.saturating_sub(1));
-            let Some(every) = self.every.filter(|_| left != Some(0)) else {
-                return Ok(());
-            };
-            std::thread::sleep(every);
-        }
-    }
-}
 
 /// How `-g`, `-L` and `-P` name vdevs.
 pub(super) fn naming(call: &Invocation) -> VdevNaming {

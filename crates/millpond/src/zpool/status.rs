@@ -2,11 +2,12 @@
 
 use control::{Json, PoolStatus, StatusOptions};
 
-use super::list::{Interval, json_options, naming, timestamp};
+use super::list::{json_options, naming, timestamp};
 use crate::Outcome;
 use crate::daemons::{ended, pools, status as ask};
 use crate::grammar::Invocation;
 use crate::output::{complain, print};
+use crate::repeat::Interval;
 
 pub(crate) fn status(call: &Invocation) -> Outcome {
     let interval = Interval::split(call.operands());

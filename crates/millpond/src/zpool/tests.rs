@@ -81,7 +81,7 @@ fn vdev_grammar() {
 fn intervals() {
     let split = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        list::Interval::split(&words).names
+        crate::repeat::Interval::split(&words).names
     };
     assert_eq!(split("tank 1 5"), ["tank"]);
     assert_eq!(split("tank pond"), ["tank", "pond"]);

@@ -26,4 +26,15 @@ fn a_wished_block_arrives_and_the_budget_holds() {
     assert_eq!(pipeline.cache().statistics().blocks, statistics.issued);
     prefetcher.prefetch(&blocks[0], Bookmark::default());
     assert_eq!(prefetcher.statistics().present, 1);
+    assert_eq!(prefetcher.statistics().hit, 0);
+    for _ in 0..2 {
+        let asked = crate::ReadRequest::new(Bookmark::default());
+        pipeline.read(&blocks[0], &asked).expect("readable");
+    }
+    assert_eq!(
+        prefetcher.statistics().hit,
+        1,
+        "counted when first asked for"
+    );
+    assert_eq!(prefetcher.statistics().wasted, 0);
 }

@@ -11,7 +11,16 @@ use std::sync::Arc;
 pub(crate) struct ClassMeters {
     pub(crate) bytes: Counter,
     pub(crate) depth: Gauge,
+    /// Operations that wait for their turn.
+    pub(crate) pending: Gauge,
     pub(crate) latency_ns: Histogram,
+    pub(crate) queue_wait_ns: Histogram,
+    /// From being queued to being done.
+    pub(crate) total_ns: Histogram,
+    /// Sizes of operations of one piece.
+    pub(crate) single_bytes: Histogram,
+    /// Sizes of operations that were merged of several pieces.
+    pub(crate) merged_bytes: Histogram,
 }
 
 /// One leaf.
@@ -39,8 +48,18 @@ pub struct ClassStatistics {
     pub bytes: u64,
     /// Operations on the device right now.
     pub active: u64,
+    /// Operations that wait for their turn right now.
+    pub pending: u64,
     /// Operations and how long the device took for them, in nanoseconds.
     pub latency_ns: HistogramSnapshot,
+    /// How long they waited for their turn, in nanoseconds.
+    pub queue_wait_ns: HistogramSnapshot,
+    /// From being queued to being done, in nanoseconds.
+    pub total_ns: HistogramSnapshot,
+    /// Sizes of operations of one piece, in bytes.
+    pub single_bytes: HistogramSnapshot,
+    /// Sizes of operations that were merged of several pieces, in bytes.
+    pub merged_bytes: HistogramSnapshot,
 }
 
 /// What a leaf did.
@@ -107,7 +126,12 @@ impl Meters {
                 class,
                 bytes: meters.bytes.get(),
                 active: level(meters.depth.get()),
+                pending: level(meters.pending.get()),
                 latency_ns: meters.latency_ns.snapshot(),
+                queue_wait_ns: meters.queue_wait_ns.snapshot(),
+                total_ns: meters.total_ns.snapshot(),
+                single_bytes: meters.single_bytes.snapshot(),
+                merged_bytes: meters.merged_bytes.snapshot(),
             }
         };
         LeafStatistics {
@@ -128,12 +152,15 @@ impl Source for Meters {
         for class in IoClass::ALL {
             let meters = self.class(class);
             let name = class.name();
-            sink(&format!("{name}.bytes"), Value::from(&meters.bytes));
-            sink(&format!("{name}.depth"), Value::from(&meters.depth));
-            sink(
-                &format!("{name}.latency_ns"),
-                Value::from(&meters.latency_ns),
-            );
+            let mut tell = |what: &str, value| sink(&format!("{name}.{what}"), value);
+            tell("bytes", Value::from(&meters.bytes));
+            tell("depth", Value::from(&meters.depth));
+            tell("pending", Value::from(&meters.pending));
+            tell("latency_ns", Value::from(&meters.latency_ns));
+            tell("queue_wait_ns", Value::from(&meters.queue_wait_ns));
+            tell("total_ns", Value::from(&meters.total_ns));
+            tell("single_bytes", Value::from(&meters.single_bytes));
+            tell("merged_bytes", Value::from(&meters.merged_bytes));
         }
         sink("errors.read", Value::from(&self.read_errors));
         sink("errors.write", Value::from(&self.write_errors));

@@ -5,6 +5,7 @@ use crate::{Condition, Failure, IoClass, LeafConfig, LeafFailure, TxgRanges, Vde
 use base::Txg;
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, RwLock, rank};
+use base::metrics::flow;
 use device::{BlockDevice, DeviceError};
 use format::label;
 use std::sync::Arc;
@@ -156,11 +157,11 @@ impl Port {
         }
     }
 
-    /// Does one device operation of `bytes` bytes, counted.
+    /// Does one device operation of `bytes` bytes in so many pieces, counted.
     fn operate<T>(
         &self,
         class: IoClass,
-        bytes: usize,
+        (bytes, pieces): (usize, usize),
         operation: impl FnOnce() -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
         let meters = self.meters.class(class);
@@ -173,6 +174,11 @@ impl Port {
         self.active.fetch_sub(1, Ordering::Relaxed);
         meters.latency_ns.record(taken_ns);
         meters.bytes.add(bytes as u64);
+        if pieces > 1 {
+            meters.merged_bytes.record(bytes as u64);
+        } else {
+            meters.single_bytes.record(bytes as u64);
+        }
         if taken_ns > SLOW_NS {
             self.meters.slow.increment();
         }
@@ -183,7 +189,13 @@ impl Port {
     pub(crate) fn read(&self, offset: u64, len: usize, class: IoClass) -> Result<Buffer, Failure> {
         let device = self.usable_device()?;
         let mut data = BufferMut::scratch(len);
-        match self.operate(class, len, || device.read(offset, &mut data)) {
+        let start_ns = monotonic_ns();
+        let result = self.operate(class, (len, 1), || device.read(offset, &mut data));
+        flow().device_read.add(len as u64);
+        // A read does not queue: all its time is the device's.
+        let total_ns = &self.meters.class(class).total_ns;
+        total_ns.record(monotonic_ns().saturating_sub(start_ns));
+        match result {
             Ok(()) => Ok(data.freeze()),
             Err(error) => {
                 self.meters.read_errors.increment();
@@ -203,7 +215,9 @@ impl Port {
         let device = self.usable_device()?;
         let slices: Vec<&[u8]> = pieces.iter().map(|piece| &piece.0[..]).collect();
         let bytes = slices.iter().map(|slice| slice.len()).sum();
-        self.operate(class, bytes, || device.write_vectored(offset, &slices))
+        let size = (bytes, slices.len());
+        flow().device_written.add(bytes as u64);
+        self.operate(class, size, || device.write_vectored(offset, &slices))
             .map_err(Failure::Device)?;
         let full = {
             let mut unflushed = self.unflushed.lock();

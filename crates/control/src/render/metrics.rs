@@ -1,0 +1,443 @@
+//! `millpond stat`: the instruments as tables, as JSON, and in the text format of Prometheus.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
+
+use crate::metrics::{Distribution, Metric, MetricsReport, Reading};
+use crate::table::{Column, aligned};
+use base::metrics::bucket_end;
+
+#[cfg(test)]
+mod tests;
+
+/// How the tables are made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MetricsTable {
+    /// What never moved, too.
+    pub all: bool,
+}
+
+/// The readings, by how they are shown.
+#[derive(Default)]
+struct Sections<'a> {
+    locks: Rows<'a>,
+    queues: Rows<'a>,
+    distributions: Vec<Vec<String>>,
+    levels: Vec<Vec<String>>,
+    counts: Vec<Vec<String>>,
+}
+
+impl<'a> Sections<'a> {
+    fn add(&mut self, metric: &'a Metric, time_ns: u64) {
+        let Metric { name, reading } = metric;
+        match (family(name), reading) {
+            (Family::Lock { class, what }, _) => {
+                self.locks.entry(class).or_default().insert(what, reading);
+            }
+            (Family::Queue { queue, what }, _) => {
+                self.queues.entry(queue).or_default().insert(what, reading);
+            }
+            (_, Reading::Distribution(found)) => {
+                self.distributions.push(distribution_row(name, found));
+            }
+            (_, Reading::Level { now, highest }) => {
+                let levels = [now, highest].map(ToString::to_string);
+                self.levels.push(row(name, levels));
+            }
+            (_, Reading::Count(count)) => {
+                let figures = [count.to_string(), per_second(*count, time_ns)];
+                self.counts.push(row(name, figures));
+            }
+        }
+    }
+}
+
+const LOCKS: &[&str] = &[
+    "LOCK",
+    "TAKEN",
+    "CONTENDED",
+    "WAIT_P99",
+    "WAIT_MAX",
+    "HELD_P99",
+    "HELD_MAX",
+];
+const QUEUES: &[&str] = &[
+    "QUEUE", "CAPACITY", "DEPTH", "HIGHEST", "PUSHED", "HELPS", "WAITS",
+];
+const DISTRIBUTIONS: &[&str] = &[
+    "DISTRIBUTION",
+    "COUNT",
+    "MEAN",
+    "P50",
+    "P99",
+    "P99.9",
+    "MAX",
+];
+const LEVELS: &[&str] = &["LEVEL", "NOW", "HIGHEST"];
+const COUNTS: &[&str] = &["COUNT", "TOTAL", "PER_SECOND"];
+
+/// The tables of one pool: locks, queues, distributions, levels, counts. Counts are followed by
+/// their rate in the time of the report.
+#[must_use]
+pub fn metrics_table(report: &MetricsReport, options: MetricsTable) -> String {
+    let mut found = Sections::default();
+    for metric in report.metrics.iter().filter(|m| options.all || moved(m)) {
+        found.add(metric, report.uptime_ns);
+    }
+    let sections = [
+        (LOCKS, lock_rows(&found.locks)),
+        (QUEUES, queue_rows(&found.queues)),
+        (DISTRIBUTIONS, found.distributions),
+        (LEVELS, found.levels),
+        (COUNTS, found.counts),
+    ];
+    let mut out = format!("pool: {}\n", report.pool);
+    for (titles, rows) in sections {
+        if rows.is_empty() {
+            continue;
+        }
+        let column = |(at, title): (usize, &&str)| match at {
+            0 => Column::left(title),
+            _ => Column::right(title),
+        };
+        let columns: Vec<Column> = titles.iter().enumerate().map(column).collect();
+        out.push('\n');
+        out += &aligned(&columns, &rows);
+    }
+    out
+}
+
+fn row<const N: usize>(name: &str, figures: [String; N]) -> Vec<String> {
+    std::iter::once(name.to_owned()).chain(figures).collect()
+}
+
+type Rows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Reading>>;
+
+fn moved(metric: &Metric) -> bool {
+    match &metric.reading {
+        Reading::Count(count) => *count > 0,
+        Reading::Level { now, highest } => *now != 0 || *highest != 0,
+        Reading::Distribution(found) => !found.buckets.is_empty(),
+    }
+}
+
+fn lock_rows(locks: &Rows<'_>) -> Vec<Vec<String>> {
+    locks
+        .iter()
+        .map(|(class, found)| {
+            let time = |what: &str, per_mille: Option<u64>| match found.get(what) {
+                Some(Reading::Distribution(found)) => {
+                    let whole = found.whole();
+                    time_text(per_mille.map_or(whole.max, |part| whole.quantile(part)))
+                }
+                _ => "-".to_owned(),
+            };
+            vec![
+                (*class).to_owned(),
+                count(found.get("acquisitions").copied()),
+                count(found.get("contended").copied()),
+                time("wait_ns", Some(990)),
+                time("wait_ns", None),
+                time("hold_ns", Some(990)),
+                time("hold_ns", None),
+            ]
+        })
+        .collect()
+}
+
+fn queue_rows(queues: &Rows<'_>) -> Vec<Vec<String>> {
+    queues
+        .iter()
+        .map(|(queue, found)| {
+            let highest = match found.get("depth") {
+                Some(Reading::Level { highest, .. }) => highest.to_string(),
+                _ => "0".to_owned(),
+            };
+            let [capacity, depth, pushed, helps, waits] = [
+                "capacity",
+                "depth",
+                "pushed",
+                "producer_helps",
+                "producer_waits",
+            ]
+            .map(|what| count(found.get(what).copied()));
+            vec![
+                (*queue).to_owned(),
+                capacity,
+                depth,
+                highest,
+                pushed,
+                helps,
+                waits,
+            ]
+        })
+        .collect()
+}
+
+fn count(reading: Option<&Reading>) -> String {
+    match reading {
+        Some(Reading::Count(count)) => count.to_string(),
+        Some(Reading::Level { now, .. }) => now.to_string(),
+        _ => "0".to_owned(),
+    }
+}
+
+fn distribution_row(name: &str, found: &Distribution) -> Vec<String> {
+    let whole = found.whole();
+    let is_time = name.ends_with("_ns");
+    let text = |value: u64| {
+        if is_time {
+            time_text(value)
+        } else {
+            crate::number::human(value)
+        }
+    };
+    vec![
+        name.to_owned(),
+        whole.count().to_string(),
+        text(whole.mean()),
+        text(whole.quantile(500)),
+        text(whole.quantile(990)),
+        text(whole.quantile(999)),
+        text(whole.max),
+    ]
+}
+
+fn per_second(amount: u64, time_ns: u64) -> String {
+    let tenths = u128::from(amount) * 10_000_000_000 / u128::from(time_ns.max(1));
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// A time in three digits: `512ns`, `1.53us`, `16.7ms`, `137s`.
+fn time_text(ns: u64) -> String {
+    let (unit, scale) = match ns {
+        0..1_000 => return format!("{ns}ns"),
+        1_000..1_000_000 => ("us", 1_000),
+        1_000_000..1_000_000_000 => ("ms", 1_000_000),
+        _ => ("s", 1_000_000_000),
+    };
+    let (whole, rest) = (ns / scale, ns % scale);
+    match whole {
+        0..10 => format!("{whole}.{:02}{unit}", rest * 100 / scale),
+        10..100 => format!("{whole}.{}{unit}", rest * 10 / scale),
+        _ => format!("{whole}{unit}"),
+    }
+}
+
+/// The report as JSON: every metric under its name, distributions with their buckets' ends.
+#[must_use]
+pub fn metrics_json(reports: &[MetricsReport]) -> String {
+    let mut pools = Map::new();
+    for report in reports {
+        let mut metrics = Map::new();
+        for metric in &report.metrics {
+            metrics.insert(metric.name.clone(), reading_json(&metric.reading));
+        }
+        let seconds = report.uptime_ns as f64 / 1e9;
+        let pool = json!({ "seconds": seconds, "metrics": metrics });
+        pools.insert(report.pool.clone(), pool);
+    }
+    let whole = json!({
+        "output_version": { "command": "millpond stat", "vers_major": 0, "vers_minor": 1 },
+        "pools": pools,
+    });
+    whole.to_string() + "\n"
+}
+
+fn reading_json(reading: &Reading) -> Value {
+    match reading {
+        Reading::Count(count) => json!(count),
+        Reading::Level { now, highest } => json!({ "now": now, "highest": highest }),
+        Reading::Distribution(found) => {
+            let whole = found.whole();
+            let buckets: Vec<Value> = found
+                .buckets
+                .iter()
+                .map(|(bucket, count)| json!([bucket_end(usize::from(*bucket)), count]))
+                .collect();
+            json!({
+                "count": whole.count(), "sum": found.sum, "mean": whole.mean(),
+                "p50": whole.quantile(500), "p99": whole.quantile(990),
+                "p999": whole.quantile(999), "max": found.max, "buckets": buckets,
+            })
+        }
+    }
+}
+
+/// What a name is about: classes, queues and devices become labels.
+enum Family<'a> {
+    Lock {
+        class: &'a str,
+        what: &'a str,
+    },
+    Queue {
+        queue: &'a str,
+        what: &'a str,
+    },
+    Device {
+        vdev: &'a str,
+        class: Option<&'a str>,
+        what: &'a str,
+    },
+    Fuse {
+        operation: &'a str,
+    },
+    Other,
+}
+
+fn family(name: &str) -> Family<'_> {
+    if let Some((class, what)) = name
+        .strip_prefix("lock.")
+        .and_then(|rest| rest.rsplit_once('.'))
+    {
+        return Family::Lock { class, what };
+    }
+    if let Some((queue, what)) = name
+        .strip_prefix("queue.")
+        .and_then(|rest| rest.rsplit_once('.'))
+    {
+        return Family::Queue { queue, what };
+    }
+    if let Some((vdev, rest)) = name
+        .strip_prefix("vdev.")
+        .and_then(|rest| rest.split_once('.'))
+    {
+        let known = vdev::IoClass::ALL.map(vdev::IoClass::name);
+        return match rest.split_once('.') {
+            Some((class, what)) if known.contains(&class) => Family::Device {
+                vdev,
+                class: Some(class),
+                what,
+            },
+            _ => Family::Device {
+                vdev,
+                class: None,
+                what: rest,
+            },
+        };
+    }
+    if let Some(operation) = name
+        .strip_prefix("fuse.")
+        .and_then(|rest| rest.strip_suffix(".latency_ns"))
+    {
+        return Family::Fuse { operation };
+    }
+    Family::Other
+}
+
+/// The reports in the text format of Prometheus (version 0.0.4): times in seconds, every sample with
+/// its pool.
+#[must_use]
+pub fn prometheus(reports: &[MetricsReport]) -> String {
+    // Samples of one name must stand together under one type.
+    let mut families: BTreeMap<String, (&'static str, String)> = BTreeMap::new();
+    for report in reports {
+        for metric in &report.metrics {
+            let (base, labels) = prometheus_name(&report.pool, &metric.name);
+            match &metric.reading {
+                Reading::Count(count) => {
+                    let entry = families.entry(format!("{base}_total")).or_default();
+                    entry.0 = "counter";
+                    let _ = writeln!(entry.1, "{base}_total{{{labels}}} {count}");
+                }
+                Reading::Level { now, highest } => {
+                    for (name, level) in [(base.clone(), now), (format!("{base}_highest"), highest)]
+                    {
+                        let entry = families.entry(name.clone()).or_default();
+                        entry.0 = "gauge";
+                        let _ = writeln!(entry.1, "{name}{{{labels}}} {level}");
+                    }
+                }
+                Reading::Distribution(found) => {
+                    let (name, seconds) = match base.strip_suffix("_ns") {
+                        Some(name) => (format!("{name}_seconds"), true),
+                        None => (base, false),
+                    };
+                    let entry = families.entry(name.clone()).or_default();
+                    entry.0 = "histogram";
+                    prometheus_histogram(&name, &labels, found, seconds, &mut entry.1);
+                }
+            }
+        }
+    }
+    let mut out = String::new();
+    for (name, (kind, samples)) in families {
+        let _ = writeln!(out, "# TYPE {name} {kind}");
+        out += &samples;
+    }
+    out
+}
+
+fn prometheus_name(pool: &str, name: &str) -> (String, String) {
+    let mut labels = format!("pool=\"{}\"", escape(pool));
+    let mut label = |key: &str, value: &str| {
+        let _ = write!(labels, ",{key}=\"{}\"", escape(value));
+    };
+    let base = match family(name) {
+        Family::Lock { class, what } => {
+            label("class", class);
+            format!("lock_{what}")
+        }
+        Family::Queue { queue, what } => {
+            label("queue", queue);
+            format!("queue_{what}")
+        }
+        Family::Device { vdev, class, what } => {
+            label("vdev", vdev);
+            match class {
+                Some(class) => {
+                    label("class", class);
+                    format!("vdev_class_{what}")
+                }
+                None => format!("vdev_{what}"),
+            }
+        }
+        Family::Fuse { operation } => {
+            label("operation", operation);
+            "fuse_latency_ns".to_owned()
+        }
+        Family::Other => name.to_owned(),
+    };
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() {
+            letter
+        } else {
+            '_'
+        }
+    };
+    let base: String = base.chars().map(plain).collect();
+    (format!("millpond_{base}"), labels)
+}
+
+fn prometheus_histogram(
+    name: &str,
+    labels: &str,
+    found: &Distribution,
+    seconds: bool,
+    out: &mut String,
+) {
+    let scaled = |value: u64| {
+        if seconds {
+            (value as f64 / 1e9).to_string()
+        } else {
+            value.to_string()
+        }
+    };
+    let mut seen = 0u64;
+    for (bucket, count) in &found.buckets {
+        seen += count;
+        let end = scaled(bucket_end(usize::from(*bucket)));
+        let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {seen}");
+    }
+    let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {seen}");
+    let _ = writeln!(out, "{name}_sum{{{labels}}} {}", scaled(found.sum));
+    let _ = writeln!(out, "{name}_count{{{labels}}} {seen}");
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}

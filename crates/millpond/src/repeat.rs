@@ -1,0 +1,64 @@
+//! Commands that repeat themselves: `… [interval [count]]`.
+
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+
+/// How often a command repeats itself.
+pub(crate) struct Interval {
+    /// What is named before the numbers.
+    pub(crate) names: Vec<String>,
+    every: Option<Duration>,
+    count: Option<u64>,
+}
+
+impl Interval {
+    /// Splits `name … [interval [count]]`.
+    pub(crate) fn split(operands: &[String]) -> Self {
+        let numbers = operands
+            .iter()
+            .rev()
+            .take(2)
+            .take_while(|word| word.parse::<f64>().is_ok_and(|number| number > 0.0))
+            .count();
+        let (names, rest) = operands.split_at(operands.len() - numbers);
+        let every = rest.first().and_then(|word| word.parse().ok());
+        Self {
+            names: names.to_vec(),
+            every: every.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            count: rest.get(1).and_then(|word| word.parse().ok()),
+        }
+    }
+
+    /// True if an interval is given.
+    pub(crate) fn repeats(&self) -> bool {
+        self.every.is_some()
+    }
+
+    /// Runs the command once, or again and again.
+    pub(crate) fn repeat(&self, once: &mut dyn FnMut() -> Outcome) -> Outcome {
+        self.repeat_after(false, once)
+    }
+
+    /// As [`Interval::repeat`]; with `uncounted` the first run is one more than was asked for.
+    /// Runs begin at whole intervals, however long each takes.
+    pub(crate) fn repeat_after(
+        &self,
+        uncounted: bool,
+        once: &mut dyn FnMut() -> Outcome,
+    ) -> Outcome {
+        let mut left = self
+            .count
+            .map(|count| count.saturating_add(u64::from(uncounted)));
+        let mut due = Instant::now();
+        loop {
+            once()?;
+            left = left.map(|count| count.saturating_sub(1));
+            let Some(every) = self.every.filter(|_| left != Some(0)) else {
+                return Ok(());
+            };
+            due += every;
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `zpool iostat`.
+
+use control::{IoHistogram, IoLayout, IoReport, Request, Response, Style};
+
+use super::list::{naming, timestamp};
+use crate::Outcome;
+use crate::daemons::pools;
+use crate::grammar::Invocation;
+use crate::output::{Stop, complain, print, usage};
+use crate::repeat::Interval;
+
+/// Lines of figures after which the header is printed again.
+const PAGE_LINES: usize = 24;
+
+pub(crate) fn iostat(call: &Invocation) -> Outcome {
+    let layout = layout(call)?;
+    let interval = Interval::split(call.operands());
+    let mut before: Vec<IoReport> = Vec::new();
+    let mut first = true;
+    let mut lines_since_header = usize::MAX;
+    let skip_first = call.has("y") && interval.repeats();
+    interval.repeat_after(skip_first, &mut || {
+        let (now, complete) = reports(&interval.names)?;
+        if now.is_empty() {
+            if complete {
+                complain(&"no pools available");
+            }
+            return Err(Stop::Quiet(u8::from(!complete)));
+        }
+        if first && skip_first {
+            first = false;
+            before = now;
+            return Ok(());
+        }
+        first = false;
+        let changes: Vec<IoReport> = now
+            .iter()
+            .map(
+                |report| match before.iter().find(|b| b.guid == report.guid) {
+                    Some(earlier) => report.since(earlier),
+                    None => report.clone(),
+                },
+            )
+            .collect();
+        before = now;
+        let table = control::iostat(&changes, layout);
+        let mut text = timestamp(call)?;
+        let due = lines_since_header == usize::MAX
+            || (!call.has("n") && (layout.vdevs || lines_since_header >= PAGE_LINES));
+        if due {
+            text += &table.header;
+            lines_since_header = 0;
+        }
+        lines_since_header += table.body.lines().count();
+        print(&(text + &table.body))
+    })
+}
+
+fn layout(call: &Invocation) -> Result<IoLayout, Stop> {
+    let histogram = match (call.has("w"), call.has("r")) {
+        (true, true) => return Err(usage("-w and -r cannot be combined")),
+        (true, false) => Some(IoHistogram::Latency),
+        (false, true) => Some(IoHistogram::Size),
+        (false, false) => None,
+    };
+    if histogram.is_some() && (call.has("l") || call.has("q")) {
+        return Err(usage("-l and -q cannot be combined with -w or -r"));
+    }
+    Ok(IoLayout {
+        style: Style {
+            scripted: call.has("H"),
+            exact: call.has("p"),
+        },
+        vdevs: call.has("v"),
+        latency: call.has("l"),
+        queues: call.has("q"),
+        histogram,
+        naming: naming(call),
+    })
+}
+
+fn reports(names: &[String]) -> Result<(Vec<IoReport>, bool), Stop> {
+    let (connections, complete) = pools(names)?;
+    let mut found = Vec::new();
+    for mut connection in connections {
+        connection.call(&Request::IoStatistics, &mut |part| {
+            if let Response::IoStatistics(report) = part {
+                found.push(*report);
+            }
+            Ok(())
+        })?;
+    }
+    Ok((found, complete))
+}
