@@ -8,6 +8,7 @@ use base::{ObjectId, Txg};
 use dmu::{BlockStore, BlockWriter, SyncWorkers, Tx};
 use format::BlockPointer;
 use format::features::Feature;
+use format::intent_log::LogHeader;
 use txg::Engine;
 
 use crate::policy::StoragePolicy;
@@ -55,6 +56,10 @@ pub trait Services: Send + Sync {
     /// Whether freeing the block needs reads or tables (gang, dedup, cloned), so that it goes to
     /// the list of later frees.
     fn frees_later(&self, pointer: &BlockPointer) -> bool;
+    /// A head's object set goes, and its intent log with it: frees the log's blocks.
+    fn end_intent_log(&self, txg: Txg, head: ObjectId, header: &LogHeader);
+    /// Whether an intent log that nobody uses holds the head's object set open.
+    fn keeps_intent_log(&self, head: ObjectId) -> bool;
     /// Writes an internal event into the pool's history.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 
 mod chain;
 mod change;
+mod encode;
 mod header;
 mod record;
 
@@ -12,6 +13,7 @@ pub use chain::{ChainElement, ChainForm, Identity, RecordRange};
 pub use change::{
     Acl, Change, Create, Created, NewObject, Renamed, SetAttributes, Written, attribute, extended,
 };
+pub use encode::{encode_record, stamp_record};
 pub use header::LogHeader;
 pub use record::{
     AclFields, Body, CloneRangeFields, CreateAclFields, CreateFields, DirectoryFields,

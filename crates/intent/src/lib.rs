@@ -1,1 +1,35 @@
-//! The intent log.
+//! The intent log: what makes single operations durable before their txg is.
+//!
+//! Purpose: each writable head has a [`Log`]. Operations append what they did, in memory; a commit
+//! writes the records that its caller needs into a chain of log blocks and waits until they are
+//! on the medium. After a crash the pool claims the chains, and each is replayed when its dataset
+//! is next used. Invariants: no lock is held across I/O or the filling of a block; a waiter is
+//! released only when its block and all before it are durable; a block is freed only when all its
+//! records have synced. Called by `pool`, which makes logs, syncs and claims them, and by the
+//! layers above through their adapters. Must not know what records mean.
+
+mod batch;
+mod chain;
+mod claim;
+mod commit;
+mod desk;
+mod entry;
+mod error;
+mod flusher;
+mod layout;
+mod lists;
+mod log;
+mod meters;
+mod replay;
+mod sync;
+mod waiter;
+mod walk;
+
+pub use claim::{Claim, claim};
+pub use entry::{Contents, Data, Entry, LogBias, Scope, SyncPolicy, WriteEntry};
+pub use error::IntentError;
+pub use flusher::Flusher;
+pub use log::{Log, OpenLog};
+pub use replay::{Replay, Replayed};
+pub use sync::LogSync;
+pub use walk::{Chain, owned_blocks, walk};

@@ -9,6 +9,7 @@
 mod allocator;
 mod error;
 mod free;
+mod log_block;
 mod pipeline;
 mod prefetch;
 mod read;

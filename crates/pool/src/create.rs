@@ -484,6 +484,7 @@ fn make_parts(
         config: Arc::new(ConfigState::new(config, ObjectId(0))),
         frees: Arc::new(Frees::new(Arc::clone(&pipeline), space.has_logs())),
         limits,
+        logs: std::sync::OnceLock::new(),
     });
     let engine = Engine::new(EngineConfig {
         first: txg.next(),

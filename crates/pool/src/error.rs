@@ -32,8 +32,8 @@ pub struct LastUser {
 /// Why a pool cannot be opened for writing although it can be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteObstacle {
-    /// A dataset's intent log was not replayed.
-    #[error("the intent log of '{dataset}' holds changes that were not replayed")]
+    /// A dataset's intent log was not replayed, and cannot be claimed.
+    #[error("the intent log of '{dataset}' holds changes that cannot be claimed")]
     IntentLog {
         /// The dataset.
         dataset: String,

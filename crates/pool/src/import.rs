@@ -1,8 +1,8 @@
 //! Opening a pool: selecting it, refusing it where we must, and starting to write it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use base::clock::{Clock, SystemClock};
 use base::random::Rng;
@@ -26,9 +26,10 @@ use crate::frees::Frees;
 use crate::gate::ReuseGate;
 use crate::history::History;
 use crate::host::{Host, kernel_module_present};
+use crate::intent_logs::{Claiming, IntentLogs};
 use crate::limits::Limits;
 use crate::load::Loaded;
-use crate::obstacles::{Inspection, unreplayed_log};
+use crate::obstacles::Inspection;
 use crate::open_space::{self, OpenedSpace};
 use crate::pool::{Pool, Rewound, Writer};
 use crate::rewind::load_with_rewind;
@@ -256,9 +257,25 @@ fn open(
     });
     let parts = assemble(loaded, space, engine, name, options)?;
     if writable {
-        refuse(unreplayed_log(&parts.dsl, &parts.loaded.pipeline)?)?;
+        claim_logs(&parts, first)?;
     }
     start(parts, rewound, options)
+}
+
+/// Claims the logs that the last import left; nothing was allocated yet.
+fn claim_logs(parts: &Parts, first: Txg) -> Result<()> {
+    let Some(space) = &parts.space else {
+        return Ok(());
+    };
+    let claiming = Claiming {
+        dsl: &parts.dsl,
+        pipeline: &parts.loaded.pipeline,
+        space: &space.space,
+        maps: &*space.maps,
+        loaded: parts.loaded.uberblock.txg,
+        first,
+    };
+    claiming.run()
 }
 
 fn refuse(obstacle: Option<WriteObstacle>) -> Result<()> {
@@ -324,6 +341,7 @@ fn assemble(
         config: Arc::new(config),
         frees: Arc::new(Frees::new(Arc::clone(&loaded.pipeline), logged)),
         limits,
+        logs: OnceLock::new(),
     });
     note_kept(&services, &listed_frees(&services)?);
     let dsl = Dsl::open(OpenDsl {
@@ -417,6 +435,10 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
             1
         },
     );
+    let rng = Arc::clone(&services.rng);
+    let logs = Arc::new(IntentLogs::new(engine, &parts.loaded.pipeline, rng));
+    // There is one writer a pool: nobody was first.
+    let _ = services.logs.set(Arc::clone(&logs));
     let syncer = Syncer {
         objects: Arc::clone(&services.mos),
         dsl: Arc::clone(&parts.dsl),
@@ -425,6 +447,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         maps: Arc::clone(&space.maps),
         allocator: Arc::clone(allocator),
         frees: Arc::clone(&services.frees),
+        logs: Arc::clone(&logs),
         deferred,
         limits: Arc::clone(&services.limits),
         vdevs: Arc::clone(&parts.loaded.vdevs),
@@ -439,6 +462,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         gate: ReuseGate::new(),
     };
     Ok(Some(Writer {
+        logs,
         engine: Arc::clone(engine),
         syncer: Arc::new(syncer),
         scrub: Scrub::new(),

@@ -17,6 +17,7 @@ mod gate;
 mod history;
 mod host;
 mod import;
+mod intent_logs;
 mod late_allocator;
 mod limits;
 mod load;

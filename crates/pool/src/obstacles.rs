@@ -1,15 +1,9 @@
 //! Why a pool may not be opened for writing: structures that we would not keep consistent.
 
-use std::sync::Arc;
-
-use base::{ObjectSetId, Txg};
 use dmu::{ObjectSet, Zap};
-use dsl::Dsl;
 use format::Uberblock;
 use format::config::{directory, keys};
-use format::intent_log::LogHeader;
 use format::uberblock::VERSION_FEATURES;
-use pipeline::{Attempt, AttemptFailure, Bookmark, Pipeline, ReadError, ReadRequest};
 use space::ClassKind;
 use vdev::VdevTree;
 
@@ -119,54 +113,5 @@ impl Inspection<'_> {
         let state = value
             .map(|value| format::record::get_at::<u64>(value.stored(), 0, base::ByteOrder::Big));
         Ok(state == Some(ACTIVE))
-    }
-}
-
-/// The first dataset whose intent log holds records that were not replayed.
-pub(crate) fn unreplayed_log(dsl: &Arc<Dsl>, pipeline: &Pipeline) -> Result<Option<WriteObstacle>> {
-    let root = dsl.root_directory()?;
-    let mut found = None;
-    for head in dsl.heads_under(&root)? {
-        if head.phys()?.block_pointer.is_hole() {
-            continue;
-        }
-        let header = head.object_set()?.intent_log_header();
-        if holds_records(&header, pipeline, ObjectSetId(head.id().0)) {
-            let dataset = head.name()?;
-            found = Some(WriteObstacle::IntentLog { dataset });
-            break;
-        }
-    }
-    dsl.close();
-    Ok(found)
-}
-
-/// Whether a log has something to be replayed. A file system that was unmounted keeps one block
-/// at the end of its log that was never written: that is an empty log, and stays as it is.
-fn holds_records(header: &LogHeader, pipeline: &Pipeline, set: ObjectSetId) -> bool {
-    if header.log.is_hole() {
-        return false;
-    }
-    if header.flags & LogHeader::FLAG_REPLAY_NEEDED != 0 {
-        return true;
-    }
-    if header.claim_txg != Txg(0) {
-        return false;
-    }
-    let bookmark = Bookmark {
-        level: -2,
-        ..Bookmark::root(set)
-    };
-    let request = ReadRequest::new(bookmark).uncached().speculative();
-    match pipeline.read(&header.log, &request) {
-        Ok(_) => true,
-        Err(ReadError::Unreadable(unreadable)) => {
-            // Bytes that are not a log block mean that none was written there; anything else
-            // means that we cannot know.
-            let unwritten =
-                |attempt: &Attempt| matches!(attempt.failure, AttemptFailure::Checksum(_));
-            !unreadable.attempts.iter().any(unwritten)
-        }
-        Err(_) => true,
     }
 }

@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, rank};
 use base::{Guid, ObjectSetId, Txg};
-use dsl::{Dsl, Services};
+use dsl::{Dataset, Dsl, Services};
 use format::NvList;
 use format::label::PoolState;
+use intent::Log;
 use pipeline::Pipeline;
 use space::PoolSpace;
 use txg::Engine;
@@ -19,6 +20,7 @@ use crate::config::PoolConfig;
 use crate::error::{PoolError, Result};
 use crate::features::Features;
 use crate::history::Actor;
+use crate::intent_logs::IntentLogs;
 use crate::limits::SpaceFigures;
 use crate::scan::ScanPhys;
 use crate::scrub::Scrub;
@@ -47,6 +49,7 @@ pub struct Pool {
 pub(crate) struct Writer {
     pub(crate) engine: Arc<Engine>,
     pub(crate) syncer: Arc<Syncer>,
+    pub(crate) logs: Arc<IntentLogs>,
     pub(crate) scrub: Arc<Scrub>,
 }
 
@@ -132,6 +135,19 @@ impl Pool {
         if let Some(writer) = &self.writer {
             writer.syncer.allocator.set_whole_max(bytes.max(512));
         }
+    }
+
+    /// The intent log of a head; none when the pool is read-only. If it [owes](Log::is_owed) a
+    /// replay, that comes before anything else is done to the head.
+    ///
+    /// # Errors
+    /// The head's object set cannot be opened.
+    pub fn intent_log(&self, head: &Arc<Dataset>) -> Result<Option<Arc<Log>>> {
+        let Some(writer) = &self.writer else {
+            return Ok(None);
+        };
+        let xattrs = self.features().is_enabled(&format::features::ZILSAXATTR);
+        writer.logs.log(head, xattrs).map(Some)
     }
 
     /// Its clock.
@@ -305,7 +321,9 @@ impl Pool {
     fn write_last(&self, writer: &Writer, state: PoolState) -> Result<()> {
         let engine = &writer.engine;
         writer.scrub.leave();
-        // What is dirty goes out first, under the old state.
+        // What is dirty goes out first, under the old state; and logs end: who imports the pool
+        // next has nothing to claim.
+        writer.logs.wind_up();
         engine.wait_synced(None)?;
         self.set_label_state(state);
         if state == PoolState::Exported {

@@ -1,7 +1,7 @@
 //! What the pool does for the layers below: clock, features, space limits, frees, history.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use base::clock::Clock;
 use base::random::Rng;
@@ -11,6 +11,7 @@ use dsl::{HistoryEvent, Services, SpaceClass};
 use format::BlockPointer;
 use format::config::keys;
 use format::features::Feature;
+use format::intent_log::LogHeader;
 use format::nvlist::{NvList, Value};
 
 use crate::blocks::PipelineStore;
@@ -19,6 +20,7 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::frees::Frees;
 use crate::history::History;
+use crate::intent_logs::IntentLogs;
 use crate::limits::{Limits, SpaceFigures};
 
 /// The pool, as the dataset layer sees it.
@@ -35,6 +37,8 @@ pub(crate) struct PoolServices {
     pub(crate) config: Arc<ConfigState>,
     pub(crate) frees: Arc<Frees>,
     pub(crate) limits: Arc<Limits>,
+    /// Of a pool that is open for writing, from the time that it is.
+    pub(crate) logs: OnceLock<Arc<IntentLogs>>,
 }
 
 impl PoolServices {
@@ -131,6 +135,17 @@ impl Services for PoolServices {
 
     fn frees_later(&self, pointer: &BlockPointer) -> bool {
         pointer.is_gang() || pointer.is_dedup()
+    }
+
+    fn end_intent_log(&self, txg: Txg, head: ObjectId, header: &LogHeader) {
+        if let Some(logs) = self.logs.get() {
+            let free = logs.end(txg, head, header);
+            free.iter().for_each(|pointer| self.free(txg, pointer));
+        }
+    }
+
+    fn keeps_intent_log(&self, head: ObjectId) -> bool {
+        self.logs.get().is_some_and(|logs| logs.keeps(head))
     }
 
     fn record_history(&self, tx: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()> {

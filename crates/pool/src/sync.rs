@@ -11,6 +11,7 @@ use crate::duties::Duties;
 use crate::error::{PoolError, Result};
 use crate::frees::Frees;
 use crate::gate::ReuseGate;
+use crate::intent_logs::IntentLogs;
 use crate::limits::Limits;
 use crate::space_store::MosSpaceStore;
 use crate::uberblock::Commit;
@@ -42,6 +43,7 @@ pub(crate) struct Syncer {
     pub(crate) maps: Arc<MosSpaceStore>,
     pub(crate) allocator: Arc<PoolAllocator>,
     pub(crate) frees: Arc<Frees>,
+    pub(crate) logs: Arc<IntentLogs>,
     /// The list of deferred frees.
     pub(crate) deferred: Bpobj,
     pub(crate) limits: Arc<Limits>,
@@ -105,6 +107,7 @@ impl Syncer {
             }
         }
         self.space.finish(txg)?;
+        self.logs.synced(txg);
         self.dsl.finish(txg);
         let listed = self.deferred.sizes()?.used;
         self.limits.set_listed(u64::try_from(listed).unwrap_or(0));
@@ -149,6 +152,10 @@ impl Syncer {
         self.frees.begin(pass);
         self.duties.before(txg, pass)?;
         self.config.store(&self.objects, txg)?;
+        if pass == 1 {
+            let free = &mut |pointer: &BlockPointer| self.frees.free(txg, pointer);
+            self.logs.sync(txg, free);
+        }
         let root = self.dsl.sync(&context)?;
         if pass == 1 {
             self.dsl.background(&context)?;

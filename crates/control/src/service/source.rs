@@ -29,6 +29,21 @@ impl PoolSource {
         })
     }
 
+    /// Refuses a file system whose intent log owes a replay: what is on disk lacks changes that
+    /// were acknowledged, and what is written now would be overwritten when it is replayed.
+    fn check_log(&self, dataset: &Arc<Dataset>) -> Result<(), Failure> {
+        if dataset.is_snapshot() {
+            return Ok(());
+        }
+        let log = self.pool.intent_log(dataset);
+        let log = log.map_err(|error| Failure::new(FailureKind::Medium, error.to_string()))?;
+        if log.is_some_and(|log| log.is_owed()) {
+            let text = "its intent log holds changes that must be replayed first";
+            return Err(Failure::new(FailureKind::Unsupported, text));
+        }
+        Ok(())
+    }
+
     fn open(
         &self,
         dataset: &Arc<Dataset>,
@@ -42,6 +57,7 @@ impl PoolSource {
         // What the properties forbid, the file system refuses by itself: they may change.
         let writable = !self.pool.is_read_only() && !dataset.is_snapshot() && !options.read_only;
         let engine = self.pool.engine().filter(|_| writable).cloned();
+        self.check_log(dataset)?;
         let phys = dataset.phys().map_err(unreadable)?;
         let source = Source {
             objects,

@@ -6,7 +6,6 @@ use base::{ObjectId, Txg};
 use format::bookmark::BookmarkPhys;
 use format::dsl::{DatasetPhys, UsedBy, key};
 use format::features;
-use format::intent_log::LogHeader;
 
 use super::create::next_clones;
 use super::snapshot::snapshot_parts;
@@ -311,11 +310,6 @@ impl Task for DestroyHead {
         if head.is_in_use() {
             return Err(DslError::busy(name()));
         }
-        let log = intent_log_of(&head)?;
-        if log.flags & LogHeader::FLAG_REPLAY_NEEDED != 0 {
-            let what = "an intent log that is not replayed";
-            return Err(DslError::Unsupported { name: name(), what });
-        }
         Ok(())
     }
 
@@ -330,25 +324,26 @@ impl Task for DestroyHead {
         if let Some(parent) = head.directory().parent() {
             change_count(context.tx, &parent, key::FILESYSTEM_COUNT, -1)?;
         }
+        end_intent_log(context, &head)?;
         destroy_head(context, &head)
     }
 }
 
-fn intent_log_of(head: &Arc<Dataset>) -> Result<LogHeader> {
+/// Frees the intent log of a head whose object set goes.
+pub(super) fn end_intent_log(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Result<()> {
     if head.phys()?.block_pointer.is_hole() {
-        return Ok(LogHeader::EMPTY);
+        return Ok(());
     }
-    Ok(head.object_set()?.intent_log_header())
+    let header = head.object_set()?.intent_log_header();
+    let services = context.dsl.services();
+    services.end_intent_log(context.tx.txg(), head.id(), &header);
+    Ok(())
 }
 
-/// Destroys a head and its directory.
+/// Destroys a head and its directory; its intent log was freed.
 pub(super) fn destroy_head(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
     let directory = head.directory();
-    let log = intent_log_of(head)?.log;
-    if !log.is_hole() {
-        dsl.services().free(tx.txg(), &log);
-    }
     head.close_object_set();
     dsl.heads.lock().remove(&head.id());
     head.deactivate_all(tx)?;
@@ -466,7 +461,8 @@ impl Dataset {
     /// Whether somebody beside this layer uses the object set.
     pub(crate) fn is_in_use(&self) -> bool {
         // The dataset holds one and this count another.
+        let known = 2 + usize::from(self.dsl().services().keeps_intent_log(self.id()));
         self.open_object_set()
-            .is_some_and(|object_set| Arc::strong_count(&object_set) > 2)
+            .is_some_and(|object_set| Arc::strong_count(&object_set) > known)
     }
 }

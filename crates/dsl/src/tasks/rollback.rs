@@ -8,7 +8,7 @@ use dmu::Tx;
 use format::dsl::UsedBy;
 
 use super::create::{clear_intent_log, create_clone};
-use super::destroy::destroy_head;
+use super::destroy::{destroy_head, end_intent_log};
 use super::snapshot::check_txg;
 use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
@@ -16,7 +16,6 @@ use crate::livelist;
 use crate::services::SpaceClass;
 use crate::sizes::{Sizes, change};
 use crate::task::{Task, TaskContext};
-use format::intent_log::LogHeader;
 
 /// The hidden clone's name.
 const COMPONENT: &str = "%rollback";
@@ -63,13 +62,6 @@ impl Task for Rollback {
                 what: "encryption",
             });
         }
-        if head.object_set()?.intent_log_header().flags & LogHeader::FLAG_REPLAY_NEEDED != 0 {
-            let what = "an intent log that is not replayed";
-            return Err(DslError::Unsupported {
-                name: self.path.clone(),
-                what,
-            });
-        }
         let quota = head.ref_quota()?;
         if quota != 0 && latest.phys()?.referenced_bytes > quota {
             return Err(DslError::Quota {
@@ -85,6 +77,8 @@ impl Task for Rollback {
             .latest_snapshot()?
             .ok_or_else(|| DslError::damaged(head.id(), "its latest snapshot went away"))?;
         let clone = create_clone(context, &head.directory(), COMPONENT, &latest)?;
+        // The head's old contents go with the clone, and their log with them.
+        end_intent_log(context, &head)?;
         swap(context, &clone, &head)?;
         clear_intent_log(context, &head)?;
         context.record(&crate::services::HistoryEvent {

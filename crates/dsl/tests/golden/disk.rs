@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use base::clock::{Clock, SystemClock};
 use base::random::{Rng, SeededRng};
-use base::{ByteOrder, Txg};
+use base::{ByteOrder, ObjectId, Txg};
 use dmu::{BlockError, BlockStore, Place, Tx};
 use format::features::Feature;
+use format::intent_log::LogHeader;
 use format::uberblock::Uberblock;
 use format::{BlockPointer, label, object_type};
 use millpond_dsl::{HistoryEvent, Services, SpaceClass};
@@ -123,6 +124,10 @@ impl Services for ReadOnly {
     }
     fn free(&self, _: Txg, _: &BlockPointer) {}
     fn frees_later(&self, _: &BlockPointer) -> bool {
+        false
+    }
+    fn end_intent_log(&self, _: Txg, _: ObjectId, _: &LogHeader) {}
+    fn keeps_intent_log(&self, _: ObjectId) -> bool {
         false
     }
     fn record_history(&self, _: &Tx, _: &HistoryEvent<'_>) -> dmu::Result<()> {

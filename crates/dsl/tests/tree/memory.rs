@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use base::clock::{Clock, ManualClock};
 use base::random::{Rng, SeededRng};
-use base::{ByteOrder, Txg, VdevId};
+use base::{ByteOrder, ObjectId, Txg, VdevId};
 use codec::{Checksum, ChecksumValue, Compression};
 use dmu::{BlockError, BlockStore, BlockWrite, BlockWriter, Place, Tx, Zap};
 use format::features::{self, Feature};
+use format::intent_log::LogHeader;
 use format::{BlockPointer, Dva, ObjectType};
 use millpond_dsl::{HistoryEvent, Services, SpaceClass, StoragePolicy, WriterSource};
 use sys::Buffer;
@@ -148,6 +149,12 @@ impl Services for Memory {
         // Some blocks take the long way.
         number(pointer).is_some_and(|number| number % 7 == 0)
     }
+    fn end_intent_log(&self, _: Txg, _: ObjectId, header: &LogHeader) {
+        assert!(header.log.is_hole(), "nobody made a log");
+    }
+    fn keeps_intent_log(&self, _: ObjectId) -> bool {
+        false
+    }
     fn record_history(&self, _: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()> {
         let line = format!(
             "{} {} ({}) {}",
@@ -186,6 +193,8 @@ forward! {
     deferred_bytes() -> u64;
     free(txg: Txg, pointer: &BlockPointer) -> ();
     frees_later(pointer: &BlockPointer) -> bool;
+    end_intent_log(txg: Txg, head: ObjectId, header: &LogHeader) -> ();
+    keeps_intent_log(head: ObjectId) -> bool;
     record_history(tx: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()>;
 }
 

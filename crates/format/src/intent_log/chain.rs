@@ -45,6 +45,12 @@ pub enum ChainForm {
 pub struct Identity(pub [u64; 4]);
 
 impl Identity {
+    /// The identity of the first block of a new chain.
+    #[must_use]
+    pub const fn first(random: [u64; 2], object_set: u64) -> Self {
+        Self([random[0], random[1], object_set, 1])
+    }
+
     /// The identity that a pointer to a log block carries.
     #[must_use]
     pub fn of(pointer: &BlockPointer) -> Self {
@@ -133,6 +139,18 @@ impl ChainElement {
             what: "log block",
             found,
         })
+    }
+
+    /// The structure of a block in the slim form that holds `used_bytes` in all; the checksum is
+    /// sealed when the block is whole.
+    #[must_use]
+    pub fn slim(next: BlockPointer, used_bytes: u64) -> Self {
+        Self {
+            next,
+            used_bytes,
+            magic: MAGIC,
+            checksum: [0; 4],
+        }
     }
 
     /// Whether the next pointer continues the chain of a block with this identity.

@@ -1,0 +1,183 @@
+//! A batch of log blocks: filled from records, sealed, written and flushed.
+
+use base::{ByteOrder, VdevId};
+use codec::Checksum;
+use dmu::DmuError;
+use format::BlockPointer;
+use format::embedded_checksum;
+use format::intent_log::{ChainElement, Identity, RecordHeader, WriteFields, kind, stamp_record};
+use sys::{Buffer, BufferMut};
+use vdev::WriteGroup;
+
+use crate::entry::{Contents, Data, Entry, WriteEntry};
+use crate::layout::{Piece, Shape, UNIT};
+use crate::lists::Item;
+use crate::log::Log;
+
+/// A block that is to be filled.
+pub(crate) struct BlockPlan {
+    pub(crate) pointer: BlockPointer,
+    pub(crate) next: BlockPointer,
+    pub(crate) pieces: Vec<Piece>,
+    /// The sequence number of its first record.
+    pub(crate) first_record: u64,
+}
+
+/// Blocks that are written and waited for together.
+pub(crate) struct Batch {
+    pub(crate) number: u64,
+    pub(crate) blocks: Vec<BlockPlan>,
+    pub(crate) items: Vec<Item>,
+}
+
+/// What there is to be placed of an item.
+pub(crate) fn shape(item: &Item) -> Shape {
+    match &item.entry {
+        Entry::Record(bytes) => Shape::Whole(bytes.len() as u64),
+        Entry::Write(write) => Shape::Data(write.length),
+    }
+}
+
+impl BlockPlan {
+    /// Bytes of its records, if none is dropped.
+    pub(crate) fn bytes(&self, items: &[Item]) -> u64 {
+        let bytes = |piece: &Piece| match items.get(piece.item).map(|item| &item.entry) {
+            Some(Entry::Record(bytes)) => bytes.len() as u64,
+            Some(Entry::Write(_)) => WriteFields::SIZE as u64 + piece.length.next_multiple_of(8),
+            None => 0,
+        };
+        self.pieces.iter().map(bytes).sum()
+    }
+}
+
+impl Log {
+    /// Writes and flushes a batch; whether it is on the medium.
+    pub(crate) fn write(&self, batch: &Batch) -> bool {
+        let supplied = self.contents.lock().clone();
+        let contents: &dyn Contents = match &supplied {
+            Some(supplied) => supplied.as_ref(),
+            None => self.objects.as_ref(),
+        };
+        let newest = batch.blocks.last().map(|block| block.next.birth());
+        let group = WriteGroup::new(newest.unwrap_or_default());
+        let mut vdevs: Vec<VdevId> = Vec::new();
+        let mut good = true;
+        for block in &batch.blocks {
+            let Ok(sealed) = self.seal(block, &batch.items, contents) else {
+                good = false;
+                break;
+            };
+            self.meters.blocks.increment();
+            self.meters.bytes.add(sealed.len() as u64);
+            let pointer = &block.pointer;
+            good &= self
+                .pipeline
+                .write_log_block(pointer, &sealed, &group)
+                .is_ok();
+            vdevs.extend(pointer.dvas().map(|dva| dva.vdev));
+        }
+        vdevs.sort_unstable();
+        vdevs.dedup();
+        // Waited for in any case: no write may be under way when its block is given up.
+        good &= group.wait().is_ok();
+        good && vdevs
+            .into_iter()
+            .all(|vdev| self.flush(vdev))
+    }
+
+    fn flush(&self, vdev: VdevId) -> bool {
+        match self.flusher.flush(vdev) {
+            Ok(own) => {
+                self.meters.flushes.add(u64::from(own));
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Fills a block and seals it.
+    fn seal(
+        &self,
+        plan: &BlockPlan,
+        items: &[Item],
+        contents: &dyn Contents,
+    ) -> Result<Buffer, DmuError> {
+        let most = ChainElement::SIZE + plan.bytes(items) as usize;
+        let mut block = BufferMut::zeroed(most.next_multiple_of(UNIT as usize));
+        let mut used = ChainElement::SIZE;
+        for (index, piece) in plan.pieces.iter().enumerate() {
+            let Some(item) = items.get(piece.item) else {
+                continue;
+            };
+            let room = block.get_mut(used..).unwrap_or_default();
+            let length = match &item.entry {
+                Entry::Record(bytes) => {
+                    room[..bytes.len()].copy_from_slice(bytes);
+                    self.meters.record_bytes.add(bytes.len() as u64);
+                    bytes.len()
+                }
+                Entry::Write(write) => self.fill_write(room, write, piece, contents)?,
+            };
+            if length != 0 {
+                self.meters.records.increment();
+                stamp_record(
+                    &mut room[..length],
+                    item.txg,
+                    plan.first_record + index as u64,
+                );
+            }
+            used += length;
+        }
+        block.truncate(used.next_multiple_of(UNIT as usize));
+        let element = ChainElement::slim(plan.next, used as u64);
+        element.encode(&mut block, ByteOrder::NATIVE);
+        let identity = Identity::of(&plan.pointer);
+        // The block has room for its chain structure: it cannot be refused.
+        let sealed = embedded_checksum::seal(Checksum::Zilog2, &mut block, identity.0);
+        debug_assert!(sealed.is_ok(), "a log block without room for its structure");
+        Ok(block.freeze())
+    }
+
+    /// Writes one record of a write; its length, 0 when it has become needless.
+    fn fill_write(
+        &self,
+        room: &mut [u8],
+        write: &WriteEntry,
+        piece: &Piece,
+        contents: &dyn Contents,
+    ) -> Result<usize, DmuError> {
+        let length = piece.length as usize;
+        let total = WriteFields::SIZE + length.next_multiple_of(8);
+        let offset = write.offset + piece.start;
+        let data = &mut room[WriteFields::SIZE..WriteFields::SIZE + length];
+        match &write.data {
+            Data::Copied(bytes) => {
+                let start = piece.start as usize;
+                data.copy_from_slice(&bytes[start..start + length]);
+            }
+            Data::Later => {
+                if !contents.read(write.object, offset, data)? {
+                    room[..total].fill(0);
+                    return Ok(0);
+                }
+            }
+        }
+        let fields = WriteFields {
+            object: write.object,
+            offset,
+            length: piece.length,
+            pointer: BlockPointer::HOLE,
+        };
+        fields.encode(room, ByteOrder::NATIVE);
+        let header = RecordHeader {
+            kind: kind::WRITE,
+            length: total as u64,
+            txg: base::Txg(0),
+            sequence: 0,
+        };
+        header.encode(room, ByteOrder::NATIVE);
+        self.meters.data_bytes.add(piece.length);
+        self.meters.record_bytes.add(WriteFields::SIZE as u64);
+        Ok(total)
+    }
+}

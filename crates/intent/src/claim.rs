@@ -1,0 +1,79 @@
+//! Claiming at import: the blocks of a chain that was being written when the pool went down are
+//! free in the space maps. They are marked as in use before anything is allocated.
+
+use base::{ObjectSetId, Txg};
+use format::BlockPointer;
+use format::intent_log::{Body, LogHeader};
+use pipeline::{Bookmark, Pipeline, ReadRequest};
+
+use crate::error::IntentError;
+use crate::walk::{data_block, walk};
+
+/// What claiming a log comes to.
+#[derive(Debug)]
+pub struct Claim {
+    /// The header that the object set has from the claiming txg on.
+    pub header: LogHeader,
+    /// Blocks whose space is to be marked as in use.
+    pub blocks: Vec<BlockPointer>,
+}
+
+/// Finds out what has to be claimed of a log; nothing when there is none, or it was claimed by an
+/// earlier import. Blocks born before `newer` are in the maps; `first`, the first txg of this import,
+/// claims the others.
+///
+/// # Errors
+/// The log holds records whose claim would need more than space (cloned blocks).
+pub fn claim(
+    pipeline: &Pipeline,
+    set: ObjectSetId,
+    header: &LogHeader,
+    newer: Txg,
+    first: Txg,
+) -> Result<Option<Claim>, IntentError> {
+    if header.log.is_hole() || header.claim_txg != Txg(0) {
+        return Ok(None);
+    }
+    let mut data: Vec<BlockPointer> = Vec::new();
+    let mut unsupported = None;
+    let chain = walk(pipeline, set, header, &mut |record| {
+        if matches!(record.body, Body::CloneRange(_)) {
+            unsupported = Some("clones of blocks");
+            return false;
+        }
+        let Some(pointer) = data_block(record).filter(|pointer| pointer.birth() >= newer) else {
+            return true;
+        };
+        // A block that cannot be read was not written whole: the record was never acknowledged.
+        let request = ReadRequest::new(Bookmark {
+            level: -2,
+            ..Bookmark::root(set)
+        });
+        let readable = pipeline
+            .read_stored(&pointer, &request.uncached().speculative())
+            .is_ok();
+        if readable && !data.iter().any(|known| known.same_block(&pointer)) {
+            data.push(pointer);
+        }
+        readable
+    });
+    if let Some(what) = unsupported {
+        return Err(IntentError::Unsupported { what });
+    }
+    let owed = chain.records > 0 || chain.blocks.len() > 1;
+    let mut flags = header.flags | LogHeader::FLAG_CLAIM_RECORD_VALID;
+    if owed {
+        flags |= LogHeader::FLAG_REPLAY_NEEDED;
+    }
+    let header = LogHeader {
+        claim_txg: first,
+        claim_block_sequence: chain.block_sequence,
+        claim_record_sequence: chain.record_sequence,
+        flags,
+        ..header.clone()
+    };
+    let mut blocks: Vec<BlockPointer> = chain.blocks;
+    blocks.retain(|pointer| pointer.birth() >= newer);
+    blocks.append(&mut data);
+    Ok(Some(Claim { header, blocks }))
+}

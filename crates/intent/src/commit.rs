@@ -1,0 +1,309 @@
+//! Commits: the caller either leads a batch or waits for one that another leads.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::clock::monotonic_ns;
+use base::{ObjectId, Txg};
+use format::BlockPointer;
+use format::intent_log::Identity;
+
+use crate::batch::{Batch, BlockPlan, shape};
+use crate::chain::{Link, Stage};
+use crate::desk::{Released, Role};
+use crate::entry::SyncPolicy;
+use crate::error::IntentError;
+use crate::layout::{Planned, UNIT, place};
+use crate::lists::Item;
+use crate::log::Log;
+use crate::waiter::{Notice, Waiter, Want};
+
+impl Log {
+    /// Makes everything durable that was recorded of `object`, and all changes of names so far.
+    /// The caller holds no transaction and no lock.
+    ///
+    /// # Errors
+    /// Neither the log nor the txg could be written: the pool has stopped.
+    pub fn commit(&self, object: ObjectId) -> Result<(), IntentError> {
+        self.commit_want(Want::Object(object))
+    }
+
+    /// Makes everything durable that was recorded so far.
+    ///
+    /// # Errors
+    /// As for [`Log::commit`].
+    pub fn commit_all(&self) -> Result<(), IntentError> {
+        self.commit_want(Want::Everything)
+    }
+
+    fn commit_want(&self, want: Want) -> Result<(), IntentError> {
+        if self.sync_policy() == SyncPolicy::Disabled {
+            return Ok(());
+        }
+        let start_ns = monotonic_ns();
+        self.meters.commits.increment();
+        self.meters.outstanding.add(1);
+        let result = self.commit_in_time(want);
+        self.meters.outstanding.add(-1);
+        let taken_ns = monotonic_ns().saturating_sub(start_ns);
+        self.meters.fsync_ns.record(taken_ns);
+        result
+    }
+
+    fn commit_in_time(&self, want: Want) -> Result<(), IntentError> {
+        let ceiling = self.engine.open_txg();
+        let unlogged = Txg(self.unlogged.load(Ordering::Acquire));
+        if unlogged > self.synced_txg() {
+            self.meters.unlogged.increment();
+            self.engine.wait_synced(Some(unlogged))?;
+        }
+        if !self.wait_for_batch(want) {
+            // Everything that the caller can mean was done in the open txg at the latest.
+            self.meters.fallbacks.increment();
+            self.engine.wait_synced(Some(ceiling))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the batch with what is wanted, leading one when there is a place; whether it is
+    /// durable.
+    fn wait_for_batch(&self, want: Want) -> bool {
+        let waiter = Waiter::new(want);
+        let role = self.desk.lock().arrive(Arc::clone(&waiter));
+        let mut landed_ns = None;
+        if role == Role::Lead {
+            landed_ns = self.lead();
+        }
+        loop {
+            match waiter.wait() {
+                Notice::Lead => landed_ns = self.lead(),
+                Notice::Done(durable) => {
+                    if let Some(landed_ns) = landed_ns {
+                        let waited_ns = monotonic_ns().saturating_sub(landed_ns);
+                        self.meters.wait_prefix_ns.record(waited_ns);
+                    }
+                    return durable;
+                }
+            }
+        }
+    }
+
+    /// Plans a batch for all who wait, and sees it to the medium; when it was there.
+    fn lead(&self) -> Option<u64> {
+        self.meters.led.increment();
+        let batch = {
+            let _builder = self.builder.lock();
+            let requests = self.desk.lock().take();
+            if requests.is_empty() {
+                None
+            } else {
+                self.plan(requests)
+            }
+        };
+        let landed_ns = batch.map(|batch| self.fly(&batch));
+        let heir = self.desk.lock().leave();
+        if let Some(heir) = heir {
+            heir.tell(Notice::Lead);
+        }
+        landed_ns
+    }
+
+    /// Takes the records that these callers want and finds places for them. No batch: the callers
+    /// were answered, or wait for one that is under way.
+    fn plan(&self, requests: Vec<Arc<Waiter>>) -> Option<Batch> {
+        if !self.is_live() {
+            self.begin_chain();
+            release(requests.into_iter().map(|waiter| (waiter, false)).collect());
+            return None;
+        }
+        let items = self.take_items(&requests);
+        if items.is_empty() {
+            let released = self.desk.lock().join(requests);
+            release(released);
+            return None;
+        }
+        let Some(blocks) = self.extend(&items) else {
+            // The records are in no list any more: who comes next waits for their txg.
+            self.lose_records();
+            release(requests.into_iter().map(|waiter| (waiter, false)).collect());
+            return None;
+        };
+        self.meters.batches.increment();
+        self.meters.batch_waiters.record(requests.len() as u64);
+        let number = self.desk.lock().depart(requests);
+        Some(Batch {
+            number,
+            blocks,
+            items,
+        })
+    }
+
+    fn is_live(&self) -> bool {
+        self.chain.lock().stage == Stage::Live && !self.desk.lock().is_broken()
+    }
+
+    fn take_items(&self, requests: &[Arc<Waiter>]) -> Vec<Item> {
+        let synced = self.synced_txg();
+        let mut objects = Vec::with_capacity(requests.len());
+        for request in requests {
+            match request.want {
+                Want::Everything => return self.lists.take_all(synced),
+                Want::Object(object) => objects.push(object),
+            }
+        }
+        objects.sort_unstable();
+        objects.dedup();
+        self.lists.take(&objects, synced)
+    }
+
+    /// Everything that was taken from the lists so far is in doubt until its txg has synced.
+    fn lose_records(&self) {
+        let open = self.engine.open_txg();
+        self.unlogged.fetch_max(open.0, Ordering::AcqRel);
+    }
+
+    /// Places the records in the tail and in new blocks. Nothing: there is no space, or the
+    /// engine has ended.
+    fn extend(&self, items: &[Item]) -> Option<Vec<BlockPlan>> {
+        let shapes: Vec<_> = items.iter().map(shape).collect();
+        let (tail, next_size) = {
+            let chain = self.chain.lock();
+            (chain.links.back()?.pointer, chain.next_size())
+        };
+        let planned = place(&shapes, tail.lsize());
+        let hold = self.engine.hold().ok()?;
+        let mut pointers = vec![tail];
+        let mut identity = Identity::of(&tail);
+        for index in 1..=planned.len() {
+            identity = identity.next();
+            // The last is the new tail: what it will hold is a guess.
+            let sizes = match planned.get(index) {
+                Some(block) => [block.size; 2],
+                None => [next_size, UNIT],
+            };
+            match self.allocate(sizes, identity, hold.txg()) {
+                Some(pointer) => pointers.push(pointer),
+                None => {
+                    let mut chain = self.chain.lock();
+                    chain.orphans.extend(pointers.into_iter().skip(1));
+                    return None;
+                }
+            }
+        }
+        drop(hold);
+        self.link(items, planned, &pointers)
+    }
+
+    /// A block of the first size, or else of the second: a fragmented pool may still have room
+    /// for small ones.
+    fn allocate(&self, sizes: [u64; 2], identity: Identity, txg: Txg) -> Option<BlockPointer> {
+        let hint = self.objects.id().0;
+        let take = |size| {
+            self.pipeline
+                .allocate_log_block(size, identity.0, txg, hint)
+                .ok()
+        };
+        take(sizes[0]).or_else(|| (sizes[1] < sizes[0]).then(|| take(sizes[1]))?)
+    }
+
+    /// Puts planned blocks into the chain.
+    fn link(
+        &self,
+        items: &[Item],
+        planned: Vec<Planned>,
+        pointers: &[BlockPointer],
+    ) -> Option<Vec<BlockPlan>> {
+        let mut chain = self.chain.lock();
+        if chain.stage != Stage::Live {
+            chain.orphans.extend(pointers.iter().skip(1));
+            return None;
+        }
+        let mut plans = Vec::with_capacity(planned.len());
+        let mut burst = 0;
+        for (block, pair) in planned.into_iter().zip(pointers.windows(2)) {
+            let newest = block
+                .pieces
+                .iter()
+                .filter_map(|piece| items.get(piece.item));
+            let newest = newest.map(|item| item.txg).max().unwrap_or(Txg(0));
+            if let Some(last) = chain.links.back_mut() {
+                last.newest = newest;
+            }
+            chain.links.push_back(Link::unwritten(pair[1]));
+            let first_record = chain.next_record;
+            chain.next_record += block.pieces.len() as u64;
+            let plan = BlockPlan {
+                pointer: pair[0],
+                next: pair[1],
+                pieces: block.pieces,
+                first_record,
+            };
+            burst += plan.bytes(items);
+            plans.push(plan);
+        }
+        chain.note_burst(burst);
+        Some(plans)
+    }
+
+    /// Allocates the first block of a chain: it is used from the time that the header with its
+    /// pointer is on disk.
+    fn begin_chain(&self) {
+        if self.chain.lock().stage != Stage::None {
+            return;
+        }
+        let Ok(hold) = self.engine.hold() else {
+            return;
+        };
+        let random = [self.rng.next_u64(), self.rng.next_u64()];
+        let identity = Identity::first(random, self.objects.id().0);
+        let Some(pointer) = self.allocate([UNIT; 2], identity, hold.txg()) else {
+            return;
+        };
+        let mut chain = self.chain.lock();
+        if chain.stage != Stage::None || chain.winds_up || !self.desk.lock().mend() {
+            chain.orphans.push(pointer);
+            return;
+        }
+        chain.links.push_back(Link::unwritten(pointer));
+        chain.next_record = 1;
+        chain.stage = Stage::Starting(hold.txg());
+        drop(chain);
+        (self.begins)();
+    }
+
+    /// Writes a batch, flushes, and releases whoever that makes free; when it had landed.
+    fn fly(&self, batch: &Batch) -> u64 {
+        let start_ns = monotonic_ns();
+        let count = i64::try_from(batch.blocks.len()).unwrap_or(0);
+        self.meters.blocks_in_flight.add(count);
+        let durable = self.write(batch);
+        self.meters.blocks_in_flight.add(-count);
+        let landed_ns = monotonic_ns();
+        let device_ns = landed_ns.saturating_sub(start_ns);
+        self.meters.wait_device_ns.record(device_ns);
+        {
+            let mut chain = self.chain.lock();
+            if durable {
+                for block in &batch.blocks {
+                    chain.made_durable(&block.pointer);
+                }
+            } else {
+                // Before anyone is released: who comes next must not build on these records.
+                self.lose_records();
+                if matches!(chain.stage, Stage::Live | Stage::Starting(_)) {
+                    chain.stage = Stage::Broken;
+                }
+            }
+        }
+        let released = self.desk.lock().land(batch.number, durable);
+        release(released);
+        landed_ns
+    }
+}
+
+/// Tells callers that they are done.
+fn release(released: Released<Arc<Waiter>>) {
+    for (waiter, durable) in released {
+        waiter.tell(Notice::Done(durable));
+    }
+}

@@ -1,0 +1,168 @@
+//! The records in memory that no commit has taken: for each txg in flight one list of names'
+//! changes, and lists by object in shards, so that writers of different files do not meet.
+//!
+//! Records carry a stamp, given when they are appended. What depends on something earlier was
+//! appended later, for the operations exclude each other; so records in the order of their stamps
+//! can be replayed.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::lock::{LockClass, Mutex, rank};
+use base::{ObjectId, Txg};
+
+use crate::entry::{Entry, Scope};
+
+static SHARD: LockClass = LockClass::new("intent.objects", rank::INTENT + 30);
+static NAMES: LockClass = LockClass::new("intent.names", rank::INTENT + 31);
+
+const SHARDS: usize = 32;
+
+/// A record that waits to be committed or synced.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) stamp: u64,
+    pub(crate) txg: Txg,
+    pub(crate) entry: Entry,
+}
+
+#[derive(Default)]
+struct Slot<T> {
+    txg: Txg,
+    list: T,
+}
+
+type Objects = HashMap<ObjectId, Vec<Item>>;
+
+/// The lists of one log.
+pub(crate) struct Lists {
+    next_stamp: AtomicU64,
+    names: Mutex<[Slot<Vec<Item>>; Txg::SLOTS]>,
+    shards: Box<[Mutex<[Slot<Objects>; Txg::SLOTS]>]>,
+}
+
+impl<T: Default> Slot<T> {
+    /// The list of `txg`; what an older txg left there (it was taken back when that had synced)
+    /// goes.
+    fn of(slots: &mut [Self; Txg::SLOTS], txg: Txg) -> &mut T {
+        let slot = &mut slots[txg.slot()];
+        if slot.txg != txg {
+            slot.txg = txg;
+            slot.list = T::default();
+        }
+        &mut slot.list
+    }
+
+    /// Takes the list of `txg`, when it is still that txg's.
+    fn take(slots: &mut [Self; Txg::SLOTS], txg: Txg) -> Option<T> {
+        let slot = &mut slots[txg.slot()];
+        (slot.txg == txg).then(|| std::mem::take(&mut slot.list))
+    }
+}
+
+impl Lists {
+    pub(crate) fn new() -> Self {
+        Self {
+            next_stamp: AtomicU64::new(0),
+            names: Mutex::new(&NAMES, Default::default()),
+            shards: (0..SHARDS)
+                .map(|_| Mutex::new(&SHARD, Default::default()))
+                .collect(),
+        }
+    }
+
+    fn shard(&self, object: ObjectId) -> &Mutex<[Slot<Objects>; Txg::SLOTS]> {
+        // Neighbours are written by one thread more often than not.
+        let index = object.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 59;
+        &self.shards[index as usize % SHARDS]
+    }
+
+    /// Adds a record of `txg`, which the caller holds open.
+    pub(crate) fn append(&self, txg: Txg, scope: Scope, entry: Entry) {
+        let moved = match scope {
+            Scope::NamespaceAfter(object) => self.take_object(object),
+            _ => Vec::new(),
+        };
+        let stamp = self.next_stamp.fetch_add(1, Ordering::AcqRel);
+        let item = Item { stamp, txg, entry };
+        if let Scope::Object(object) = scope {
+            let mut shard = self.shard(object).lock();
+            Slot::of(&mut shard, txg)
+                .entry(object)
+                .or_default()
+                .push(item);
+            return;
+        }
+        let mut names = self.names.lock();
+        for item in moved {
+            Slot::of(&mut names, item.txg).push(item);
+        }
+        Slot::of(&mut names, txg).push(item);
+    }
+
+    fn take_object(&self, object: ObjectId) -> Vec<Item> {
+        let mut shard = self.shard(object).lock();
+        let mut taken = Vec::new();
+        for slot in shard.iter_mut() {
+            taken.extend(slot.list.remove(&object).unwrap_or_default());
+        }
+        taken
+    }
+
+    /// Forgets what was recorded of an object whose last name went.
+    pub(crate) fn discard(&self, object: ObjectId) {
+        drop(self.take_object(object));
+    }
+
+    /// Takes the records of these objects and of names, in order; those of txgs up to `synced` are
+    /// not needed any more.
+    pub(crate) fn take(&self, objects: &[ObjectId], synced: Txg) -> Vec<Item> {
+        let mut taken = Vec::new();
+        for &object in objects {
+            taken.extend(self.take_object(object));
+        }
+        self.take_names(&mut taken);
+        in_order(taken, synced)
+    }
+
+    /// Takes everything, in order.
+    pub(crate) fn take_all(&self, synced: Txg) -> Vec<Item> {
+        let mut taken = Vec::new();
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            for slot in shard.iter_mut() {
+                let objects = std::mem::take(&mut slot.list);
+                taken.extend(objects.into_values().flatten());
+            }
+        }
+        self.take_names(&mut taken);
+        in_order(taken, synced)
+    }
+
+    /// Names come last: what an object's records need of them was appended before.
+    fn take_names(&self, taken: &mut Vec<Item>) {
+        let mut names = self.names.lock();
+        for slot in names.iter_mut() {
+            taken.append(&mut slot.list);
+        }
+    }
+
+    /// `txg` is on disk: its records are not needed any more.
+    pub(crate) fn synced(&self, txg: Txg) {
+        let names = Slot::take(&mut self.names.lock(), txg);
+        drop(names);
+        for shard in &self.shards {
+            let objects = Slot::take(&mut shard.lock(), txg);
+            drop(objects);
+        }
+    }
+}
+
+fn in_order(mut items: Vec<Item>, synced: Txg) -> Vec<Item> {
+    items.retain(|item| item.txg > synced);
+    items.sort_unstable_by_key(|item| item.stamp);
+    items
+}
+
+#[cfg(test)]
+mod tests;

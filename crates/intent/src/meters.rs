@@ -1,0 +1,83 @@
+//! What can be watched: how long commits take and why, and what goes into the log.
+
+use std::sync::Arc;
+
+use base::metrics::{Counter, Gauge, Histogram, Source, Value, registry};
+
+/// The meters of one log, in the registry under `log.`.
+#[derive(Debug, Default)]
+pub(crate) struct Meters {
+    pub(crate) commits: Counter,
+    /// Commits that had to wait for the txg: no chain yet, no space, or a failure.
+    pub(crate) fallbacks: Counter,
+    /// Commits that waited for a txg because changes of it are in no record.
+    pub(crate) unlogged: Counter,
+    /// Commits that found a place and led a batch.
+    pub(crate) led: Counter,
+    pub(crate) batches: Counter,
+    pub(crate) flushes: Counter,
+    pub(crate) blocks: Counter,
+    pub(crate) records: Counter,
+    /// Bytes written to log blocks, padding included.
+    pub(crate) bytes: Counter,
+    /// Of these, bytes of records, the data of writes apart.
+    pub(crate) record_bytes: Counter,
+    /// Of these, file data.
+    pub(crate) data_bytes: Counter,
+    /// Bytes of blocks written where they belong, for records that point to them.
+    pub(crate) indirect_bytes: Counter,
+    /// Blocks freed because their records had synced.
+    pub(crate) freed: Counter,
+    /// Commits under way.
+    pub(crate) outstanding: Gauge,
+    pub(crate) blocks_in_flight: Gauge,
+    /// The whole commit.
+    pub(crate) fsync_ns: Histogram,
+    /// From the planning of a batch to the end of its flush: the devices.
+    pub(crate) wait_device_ns: Histogram,
+    /// From then to the release of its waiters: batches before it.
+    pub(crate) wait_prefix_ns: Histogram,
+    /// Commits that a batch serves: the group factor.
+    pub(crate) batch_waiters: Histogram,
+}
+
+impl Meters {
+    /// New meters, in the registry for as long as they live.
+    pub(crate) fn listed() -> Arc<Self> {
+        let meters = Arc::new(Self::default());
+        registry().add_source("log", &meters);
+        meters
+    }
+}
+
+impl Source for Meters {
+    fn collect(&self, sink: &mut dyn FnMut(&str, Value)) {
+        for (name, counter) in [
+            ("commits", &self.commits),
+            ("fallbacks", &self.fallbacks),
+            ("unlogged", &self.unlogged),
+            ("led", &self.led),
+            ("batches", &self.batches),
+            ("flushes", &self.flushes),
+            ("blocks", &self.blocks),
+            ("records", &self.records),
+            ("bytes", &self.bytes),
+            ("record_bytes", &self.record_bytes),
+            ("data_bytes", &self.data_bytes),
+            ("indirect_bytes", &self.indirect_bytes),
+            ("freed", &self.freed),
+        ] {
+            sink(name, Value::Counter(counter.get()));
+        }
+        sink("outstanding", Value::from(&self.outstanding));
+        sink("blocks_in_flight", Value::from(&self.blocks_in_flight));
+        for (name, histogram) in [
+            ("fsync_ns", &self.fsync_ns),
+            ("wait_device_ns", &self.wait_device_ns),
+            ("wait_prefix_ns", &self.wait_prefix_ns),
+            ("batch_waiters", &self.batch_waiters),
+        ] {
+            sink(name, Value::Histogram(Box::new(histogram.snapshot())));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Replay: the records of a claimed chain are applied in order, then the chain is given up.
+//!
+//! With the change that a record makes, in the same txg, its sequence number goes into the
+//! header: after a crash in the middle the replay goes on behind it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::lock::{LockClass, Mutex, rank};
+use base::{ObjectId, ObjectSetId, Txg};
+use format::intent_log::{LogHeader, Record};
+use pipeline::{Bookmark, ReadRequest};
+use sys::Buffer;
+
+use crate::chain::Stage;
+use crate::error::IntentError;
+use crate::log::Log;
+use crate::walk::{data_block, owned_blocks, walk};
+
+static PROGRESS: LockClass = LockClass::new("intent.progress", rank::INTENT + 43);
+
+/// Applies records; supplied by the layer that knows what they mean.
+pub trait Replay {
+    /// Applies one record. `block` has the bytes of the block that a write points to. Every
+    /// transaction on the way calls [`Log::append`] once, as it does outside of replay. What was
+    /// done already, or has become needless, is no error.
+    ///
+    /// # Errors
+    /// One line saying why it could not be applied.
+    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String>;
+}
+
+/// What a replay did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Records applied.
+    pub records: u64,
+    /// Records passed over: their txgs are on disk, or an earlier replay did them.
+    pub skipped: u64,
+    /// The first record that could not be applied, and why: it and what followed is lost.
+    pub failed: Option<(u64, String)>,
+}
+
+/// Which record was applied in which txg.
+pub(crate) struct Progress {
+    current: AtomicU64,
+    slots: Mutex<[(Txg, u64); Txg::SLOTS]>,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        Self {
+            current: AtomicU64::new(0),
+            slots: Mutex::new(&PROGRESS, [(Txg(0), 0); Txg::SLOTS]),
+        }
+    }
+
+    /// The record under way changed something in `txg`.
+    pub(crate) fn note(&self, txg: Txg) {
+        let sequence = self.current.load(Ordering::Acquire);
+        self.slots.lock()[txg.slot()] = (txg, sequence);
+    }
+
+    pub(crate) fn of(&self, txg: Txg) -> Option<u64> {
+        let (noted, sequence) = self.slots.lock()[txg.slot()];
+        (noted == txg).then_some(sequence)
+    }
+}
+
+impl Log {
+    /// Replays what is owed, and gives the claimed chain up. Does nothing to a log that owes
+    /// nothing. Nothing else may use the object set meanwhile.
+    ///
+    /// A record that fails is tried once more after a sync; if it fails again the replay ends
+    /// there, and the rest of the log is dropped, as every implementation does.
+    ///
+    /// # Errors
+    /// The pool has stopped.
+    pub fn replay(&self, replay: &mut dyn Replay) -> Result<Replayed, IntentError> {
+        let mut outcome = Replayed::default();
+        if self.chain.lock().stage != Stage::Owed {
+            return Ok(outcome);
+        }
+        let header = self.objects.intent_log_header();
+        if header.flags & LogHeader::FLAG_REPLAY_NEEDED != 0 {
+            self.engine.wait_synced(None)?;
+            self.replaying.store(true, Ordering::Release);
+            self.apply_all(&header, replay, &mut outcome);
+            self.replaying.store(false, Ordering::Release);
+        }
+        let blocks = owned_blocks(&self.pipeline, self.objects.id(), &header);
+        self.chain.lock().discarded = Some(blocks);
+        self.engine.wait_synced(None)?;
+        Ok(outcome)
+    }
+
+    fn apply_all(&self, header: &LogHeader, replay: &mut dyn Replay, outcome: &mut Replayed) {
+        let set = self.objects.id();
+        walk(&self.pipeline, set, header, &mut |record| {
+            let sequence = record.header.sequence;
+            if sequence <= header.replay_sequence || record.header.txg < header.claim_txg {
+                outcome.skipped += 1;
+                return true;
+            }
+            self.progress.current.store(sequence, Ordering::Release);
+            match self.apply_twice(set, record, replay) {
+                Ok(()) => {
+                    outcome.records += 1;
+                    true
+                }
+                Err(reason) => {
+                    outcome.failed = Some((sequence, reason));
+                    false
+                }
+            }
+        });
+    }
+
+    fn apply_twice(
+        &self,
+        set: ObjectSetId,
+        record: &Record<'_>,
+        replay: &mut dyn Replay,
+    ) -> Result<(), String> {
+        let block = self.data_of(set, record)?;
+        let first = replay.apply(record, block.as_deref());
+        if first.is_ok() {
+            return first;
+        }
+        self.engine
+            .wait_synced(None)
+            .map_err(|error| error.to_string())?;
+        replay.apply(record, block.as_deref())
+    }
+
+    /// The bytes of the block that a write points to.
+    fn data_of(&self, set: ObjectSetId, record: &Record<'_>) -> Result<Option<Buffer>, String> {
+        let Some(pointer) = data_block(record) else {
+            return Ok(None);
+        };
+        let request = ReadRequest::new(Bookmark {
+            object_set: set,
+            object: ObjectId(0),
+            level: -2,
+            block: 0,
+        });
+        let read = self.pipeline.read(&pointer, &request.uncached());
+        read.map(Some).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,162 @@
+//! Reading a chain from the medium: block by block, until one does not continue it.
+
+use std::collections::HashSet;
+
+use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
+use format::BlockPointer;
+use format::intent_log::{Body, ChainElement, ChainForm, Identity, LogHeader, Record, Records};
+use pipeline::{Bookmark, Pipeline, ReadRequest};
+use sys::Buffer;
+
+/// A chain longer than this goes in circles.
+const BLOCKS_MAX: usize = 1 << 22;
+
+/// A chain as the medium has it.
+#[derive(Debug, Default)]
+pub struct Chain {
+    /// The blocks in order. The last was never written, or not whole.
+    pub blocks: Vec<BlockPointer>,
+    /// How many records there are.
+    pub records: u64,
+    /// The highest block sequence number, the last block's included.
+    pub block_sequence: u64,
+    /// The highest record sequence number.
+    pub record_sequence: u64,
+    /// Whether the walk was ended by the visitor.
+    pub stopped: bool,
+}
+
+/// The content of one block.
+struct Content {
+    bytes: Buffer,
+    form: ChainForm,
+    element: ChainElement,
+    order: ByteOrder,
+}
+
+fn read(pipeline: &Pipeline, set: ObjectSetId, pointer: &BlockPointer) -> Option<Content> {
+    let form = ChainForm::of(pointer)?;
+    let bookmark = Bookmark {
+        object_set: set,
+        object: ObjectId(0),
+        level: -2,
+        block: Identity::of(pointer).sequence(),
+    };
+    let request = ReadRequest::new(bookmark).uncached().speculative();
+    let bytes = pipeline.read_stored(pointer, &request).ok()?;
+    let (element, order) = ChainElement::find(&bytes, form).ok()?;
+    let good = element.continues(Identity::of(pointer));
+    good.then_some(Content {
+        bytes,
+        form,
+        element,
+        order,
+    })
+}
+
+/// Walks the chain of a header. Each record is shown to `visit`; false ends the walk before it.
+/// Of a claimed chain nothing past what was claimed is shown.
+pub fn walk(
+    pipeline: &Pipeline,
+    set: ObjectSetId,
+    header: &LogHeader,
+    visit: &mut dyn FnMut(&Record<'_>) -> bool,
+) -> Chain {
+    let mut chain = Chain::default();
+    let claimed = header.claim_txg != Txg(0);
+    let (block_max, record_max) = if claimed {
+        let records = header.flags & LogHeader::FLAG_CLAIM_RECORD_VALID != 0;
+        let records = if records {
+            header.claim_record_sequence
+        } else {
+            u64::MAX
+        };
+        (header.claim_block_sequence, records)
+    } else {
+        (u64::MAX, u64::MAX)
+    };
+    let mut places = HashSet::new();
+    let mut pointer = header.log;
+    while !pointer.is_hole() && chain.blocks.len() < BLOCKS_MAX {
+        let sequence = Identity::of(&pointer).sequence();
+        let place = pointer.dva(0).map(|dva| (dva.vdev, dva.offset));
+        if sequence == 0 || sequence > block_max || !places.insert(place) {
+            break;
+        }
+        chain.blocks.push(pointer);
+        chain.block_sequence = sequence;
+        let Some(content) = read(pipeline, set, &pointer) else {
+            break;
+        };
+        if !show(&content, record_max, &mut chain, visit) {
+            break;
+        }
+        pointer = content.element.next;
+    }
+    chain
+}
+
+/// Shows the records of one block; whether the walk goes on.
+fn show(
+    content: &Content,
+    record_max: u64,
+    chain: &mut Chain,
+    visit: &mut dyn FnMut(&Record<'_>) -> bool,
+) -> bool {
+    let Ok(range) = content.form.records(&content.element, content.bytes.len()) else {
+        return false;
+    };
+    let bytes = content.bytes.get(range).unwrap_or(&[]);
+    for record in Records::new(bytes, content.order) {
+        let Ok(record) = record else {
+            // The block passed its checksum: its writer knows a kind that we do not.
+            chain.stopped = true;
+            return false;
+        };
+        if record.header.sequence > record_max {
+            return false;
+        }
+        if !visit(&record) {
+            chain.stopped = true;
+            return false;
+        }
+        chain.records += 1;
+        chain.record_sequence = chain.record_sequence.max(record.header.sequence);
+    }
+    true
+}
+
+/// The blocks that an object set owns through its log's header, besides its tree: those of the
+/// chain, and of a claimed chain the data that were written for it.
+#[must_use]
+pub fn owned_blocks(
+    pipeline: &Pipeline,
+    set: ObjectSetId,
+    header: &LogHeader,
+) -> Vec<BlockPointer> {
+    let claim = header.claim_txg;
+    let mut data = Vec::new();
+    let chain = walk(pipeline, set, header, &mut |record| {
+        if let Some(pointer) = data_block(record)
+            && claim != Txg(0)
+            && pointer.birth() >= claim
+        {
+            data.push(pointer);
+        }
+        true
+    });
+    let mut blocks = chain.blocks;
+    blocks.append(&mut data);
+    blocks
+}
+
+/// The block that holds the data of a write.
+pub(crate) fn data_block(record: &Record<'_>) -> Option<BlockPointer> {
+    match &record.body {
+        Body::Write(fields) => {
+            let pointer = fields.pointer;
+            (!pointer.is_hole() && !pointer.is_embedded()).then_some(pointer)
+        }
+        _ => None,
+    }
+}

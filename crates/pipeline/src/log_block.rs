@@ -1,0 +1,65 @@
+//! Blocks of intent logs: allocated before anyone knows what will be in them, written once, past
+//! the cache, and read by their identity.
+
+use std::sync::Arc;
+
+use base::{ByteOrder, Txg};
+use codec::{Checksum, ChecksumValue, Compression};
+use format::block_pointer::BlockPointer;
+use format::object_type::ObjectType;
+use sys::Buffer;
+use vdev::{IoClass, VdevError, WriteGroup};
+
+use crate::{AllocationClass, AllocationError, AllocationRequest, Pipeline};
+
+impl Pipeline {
+    /// Space for a log block of `size` bytes (a multiple of 4096): the pointer to it. `identity`
+    /// takes the place of a checksum. The caller holds `txg` open. `hint` tells one log from
+    /// another.
+    ///
+    /// # Errors
+    /// No device has room in one piece: log blocks are never gangs.
+    pub fn allocate_log_block(
+        &self,
+        size: u64,
+        identity: [u64; 4],
+        txg: Txg,
+        hint: u64,
+    ) -> Result<BlockPointer, AllocationError> {
+        let allocation = self.allocator.allocate(&AllocationRequest {
+            psize: size,
+            copies: 1,
+            class: AllocationClass::Log,
+            txg,
+            hint,
+        })?;
+        let mut pointer = BlockPointer::for_block(ObjectType::INTENT_LOG, 0, size, size);
+        pointer.set_compression(Compression::Off);
+        pointer.set_checksum(Checksum::Zilog2, ChecksumValue(identity));
+        pointer.set_byte_order(ByteOrder::NATIVE);
+        pointer.set_birth(txg, txg);
+        pointer.set_fill(0);
+        for (index, dva) in allocation.iter().enumerate() {
+            pointer.set_dva(index, Some(dva));
+        }
+        Ok(pointer)
+    }
+
+    /// Queues the write of a sealed log block, which may be shorter than its space. It is durable
+    /// when `group` was waited for and the pointer's vdev flushed.
+    ///
+    /// # Errors
+    /// The pointer's vdev is gone.
+    pub fn write_log_block(
+        &self,
+        pointer: &BlockPointer,
+        sealed: &Buffer,
+        group: &Arc<WriteGroup>,
+    ) -> Result<(), VdevError> {
+        for dva in pointer.dvas() {
+            let top = self.vdevs.top(dva.vdev)?;
+            top.write(dva.offset, sealed.clone(), IoClass::SyncWrite, group);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! The intent logs of a pool's heads: which are open, claiming at import, and their part in a
+//! sync.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::lock::{LockClass, Mutex, rank};
+use base::random::Rng;
+use base::{ObjectId, ObjectSetId, Txg};
+use dmu::Tx;
+use dsl::{Dataset, DatasetFeature, Dsl};
+use format::BlockPointer;
+use format::intent_log::LogHeader;
+use intent::{Flusher, IntentError, Log, OpenLog};
+use pipeline::Pipeline;
+use space::{Extent, PoolSpace, SpaceStore};
+use txg::Engine;
+
+use crate::error::{PoolError, Result, WriteObstacle};
+
+static LOGS: LockClass = LockClass::new("pool.intent_logs", rank::INTENT);
+
+#[derive(Default)]
+struct State {
+    open: BTreeMap<ObjectId, Arc<Log>>,
+    /// Of object sets that were replaced or destroyed: they still have blocks to free.
+    retired: Vec<Arc<Log>>,
+    /// The pool is being closed: no more logs.
+    closing: bool,
+}
+
+/// The logs of a pool that is open for writing.
+pub(crate) struct IntentLogs {
+    engine: Arc<Engine>,
+    pipeline: Arc<Pipeline>,
+    flusher: Arc<Flusher>,
+    rng: Arc<dyn Rng>,
+    state: Mutex<State>,
+}
+
+impl IntentLogs {
+    pub(crate) fn new(engine: &Arc<Engine>, pipeline: &Arc<Pipeline>, rng: Arc<dyn Rng>) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            pipeline: Arc::clone(pipeline),
+            flusher: Flusher::new(Arc::clone(pipeline.vdevs())),
+            rng,
+            state: Mutex::new(&LOGS, State::default()),
+        }
+    }
+
+    /// The log of a head, opened when it is not yet.
+    pub(crate) fn log(&self, head: &Arc<Dataset>, xattrs: bool) -> Result<Arc<Log>> {
+        let objects = head.object_set()?;
+        let mut state = self.state.lock();
+        if let Some(log) = state.open.get(&head.id())
+            && Arc::ptr_eq(log.objects(), &objects)
+        {
+            return Ok(Arc::clone(log));
+        }
+        let noted = Arc::downgrade(head);
+        let log = Log::open(OpenLog {
+            objects,
+            engine: Arc::clone(&self.engine),
+            pipeline: Arc::clone(&self.pipeline),
+            flusher: Arc::clone(&self.flusher),
+            rng: Arc::clone(&self.rng),
+            begins: Box::new(move || {
+                if let Some(head) = noted.upgrade().filter(|_| xattrs) {
+                    head.note_feature(DatasetFeature::ZilSaXattr);
+                }
+            }),
+            logs_xattrs: xattrs,
+        });
+        if state.closing {
+            log.wind_up();
+        }
+        state.open.insert(head.id(), Arc::clone(&log));
+        Ok(log)
+    }
+
+    fn all(&self) -> Vec<Arc<Log>> {
+        let state = self.state.lock();
+        let open = state.open.values();
+        open.chain(&state.retired).cloned().collect()
+    }
+
+    /// First thing in a txg's sync: headers are brought up to date, and blocks that are not needed
+    /// any more go to `free`.
+    pub(crate) fn sync(&self, txg: Txg, free: &mut dyn FnMut(&BlockPointer)) {
+        for log in self.all() {
+            log.sync(txg).free.iter().for_each(&mut *free);
+        }
+    }
+
+    /// `txg` is on disk. Logs that nobody uses and that have nothing under way are closed.
+    pub(crate) fn synced(&self, txg: Txg) {
+        for log in self.all() {
+            log.synced(txg);
+        }
+        let mut state = self.state.lock();
+        state.retired.retain(|log| !log.is_spent());
+        // Others get theirs under the lock that is held here.
+        state
+            .open
+            .retain(|_, log| Arc::strong_count(log) > 1 || !log.is_idle());
+    }
+
+    /// The object set of `head` goes, in the txg that is being synced: the blocks of its log.
+    pub(crate) fn end(&self, txg: Txg, head: ObjectId, header: &LogHeader) -> Vec<BlockPointer> {
+        let open = self.state.lock().open.remove(&head);
+        match open {
+            Some(log) => {
+                let free = log.retire(txg);
+                if !log.is_spent() {
+                    self.state.lock().retired.push(log);
+                }
+                free
+            }
+            None => intent::owned_blocks(&self.pipeline, ObjectSetId(head.0), header),
+        }
+    }
+
+    /// Whether the head's log is open although nobody uses it.
+    pub(crate) fn keeps(&self, head: ObjectId) -> bool {
+        let state = self.state.lock();
+        let log = state.open.get(&head);
+        log.is_some_and(|log| Arc::strong_count(log) == 1)
+    }
+
+    /// Has every chain end with the txgs to come.
+    pub(crate) fn wind_up(&self) {
+        self.state.lock().closing = true;
+        for log in self.all() {
+            log.wind_up();
+        }
+    }
+}
+
+/// Marks the blocks of all logs that were being written when the pool went down as in use, and
+/// notes in their headers how far they go. Before anything is allocated.
+pub(crate) struct Claiming<'a> {
+    pub(crate) dsl: &'a Arc<Dsl>,
+    pub(crate) pipeline: &'a Pipeline,
+    pub(crate) space: &'a PoolSpace,
+    pub(crate) maps: &'a dyn SpaceStore,
+    /// The newest state that the pool is opened in.
+    pub(crate) loaded: Txg,
+    /// The txg in which everything is claimed.
+    pub(crate) first: Txg,
+}
+
+impl Claiming<'_> {
+    /// Claims the logs of all heads.
+    pub(crate) fn run(&self) -> Result<()> {
+        let root = self.dsl.root_directory()?;
+        for head in self.dsl.heads_under(&root)? {
+            if head.phys()?.block_pointer.is_hole() {
+                continue;
+            }
+            self.claim(&head)?;
+        }
+        Ok(())
+    }
+
+    fn claim(&self, head: &Arc<Dataset>) -> Result<()> {
+        let objects = head.object_set()?;
+        let header = objects.intent_log_header();
+        let set = ObjectSetId(head.id().0);
+        let claimed = intent::claim(self.pipeline, set, &header, self.loaded.next(), self.first);
+        let claim = match claimed {
+            Ok(Some(claim)) => claim,
+            Ok(None) => return Ok(()),
+            Err(IntentError::Unsupported { .. }) => {
+                let dataset = head.name()?;
+                return Err(PoolError::ReadOnlyPossible(WriteObstacle::IntentLog {
+                    dataset,
+                }));
+            }
+            Err(error) => return Err(PoolError::Damaged(error.to_string())),
+        };
+        for dva in claim.blocks.iter().flat_map(BlockPointer::dvas) {
+            let range = dva.offset..dva.offset.saturating_add(dva.asize);
+            let extent = Extent {
+                vdev: dva.vdev,
+                range,
+            };
+            self.space.claim(&extent, self.first, self.maps)?;
+        }
+        objects.set_intent_log_header(&Tx::syncing(self.first), claim.header);
+        Ok(())
+    }
+}
