@@ -80,9 +80,7 @@ impl Log {
         vdevs.dedup();
         // Waited for in any case: no write may be under way when its block is given up.
         good &= group.wait().is_ok();
-        good && vdevs
-            .into_iter()
-            .all(|vdev| self.flush(vdev))
+        good && vdevs.into_iter().all(|vdev| self.flush(vdev))
     }
 
     fn flush(&self, vdev: VdevId) -> bool {
@@ -116,7 +114,16 @@ impl Log {
                     self.meters.record_bytes.add(bytes.len() as u64);
                     bytes.len()
                 }
-                Entry::Write(write) => self.fill_write(room, write, piece, contents)?,
+                Entry::Write(write) => {
+                    let length = self.fill_write(room, write, piece, contents)?;
+                    if item.txg > self.synced_txg() {
+                        length
+                    } else {
+                        // The number may be another file's by now: the record is needless.
+                        room[..length].fill(0);
+                        0
+                    }
+                }
             };
             if length != 0 {
                 self.meters.records.increment();

@@ -36,7 +36,7 @@ pub struct Replayed {
     pub records: u64,
     /// Records passed over: their txgs are on disk, or an earlier replay did them.
     pub skipped: u64,
-    /// The first record that could not be applied, and why: it and what followed is lost.
+    /// The first record that could not be applied, and why: the log stays owed.
     pub failed: Option<(u64, String)>,
 }
 
@@ -71,7 +71,7 @@ impl Log {
     /// nothing. Nothing else may use the object set meanwhile.
     ///
     /// A record that fails is tried once more after a sync; if it fails again the replay ends
-    /// there, and the rest of the log is dropped, as every implementation does.
+    /// there, and the log stays owed: the next import may try again behind the last good record.
     ///
     /// # Errors
     /// The pool has stopped.
@@ -86,6 +86,9 @@ impl Log {
             self.replaying.store(true, Ordering::Release);
             self.apply_all(&header, replay, &mut outcome);
             self.replaying.store(false, Ordering::Release);
+            if outcome.failed.is_some() {
+                return Ok(outcome);
+            }
         }
         let blocks = owned_blocks(&self.pipeline, self.objects.id(), &header);
         self.chain.lock().discarded = Some(blocks);

@@ -203,6 +203,7 @@ fn check(bench: &Bench, events: usize, survivors: u64, folder: &Path, zdb: bool)
     };
     let replayed = log.replay(&mut objects).unwrap();
     assert_eq!(replayed.failed, None);
+    println!("  {replayed:?}");
     let ordered = objects.seen.windows(2).all(|pair| pair[0] < pair[1]);
     assert!(ordered, "records out of order: {:?}", objects.seen);
     for (object, version) in bench.floor(events) {
