@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
 use base::{ObjectId, ObjectSetId, Txg};
-use dmu::Tx;
+use dmu::{ObjectSet, Tx};
 use dsl::{Dataset, DatasetFeature, Dsl};
 use format::BlockPointer;
 use format::intent_log::LogHeader;
@@ -167,6 +167,9 @@ impl Claiming<'_> {
         let objects = head.object_set()?;
         let header = objects.intent_log_header();
         let set = ObjectSetId(head.id().0);
+        if self.first != self.loaded.next() {
+            return self.discard(&objects, &header);
+        }
         let claimed = intent::claim(self.pipeline, set, &header, self.loaded.next(), self.first);
         let claim = match claimed {
             Ok(Some(claim)) => claim,
@@ -188,6 +191,22 @@ impl Claiming<'_> {
             self.space.claim(&extent, self.first, self.maps)?;
         }
         objects.set_intent_log_header(&Tx::syncing(self.first), claim.header);
+        Ok(())
+    }
+
+    /// A pool that was taken back to an earlier txg does without the log of the txgs that are
+    /// given up. What an earlier import claimed stays.
+    fn discard(&self, objects: &ObjectSet, header: &LogHeader) -> Result<()> {
+        if header.log.is_hole() || header.claim_txg != Txg(0) {
+            return Ok(());
+        }
+        let blocks = intent::owned_blocks(self.pipeline, objects.id(), header);
+        for block in blocks.iter().filter(|block| block.birth() <= self.loaded) {
+            self.pipeline
+                .free(block, self.first)
+                .map_err(|error| PoolError::Free(error.to_string()))?;
+        }
+        objects.set_intent_log_header(&Tx::syncing(self.first), LogHeader::EMPTY);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use format::{BlockPointer, ObjectType};
 use intent::{Data, Entry, Log, Replay, Scope, WriteEntry};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
-use pool::NewDevice;
+use pool::{NewDevice, Pool};
 use sim::SimulatedDisk;
 
 const SIZE: u64 = 96 << 20;
@@ -22,7 +22,8 @@ const LENGTHS: [usize; 4] = [600, 4096, 9000, 200_000];
 /// A pool whose objects are changed through the log.
 struct Bench {
     disk: Arc<SimulatedDisk>,
-    laboratory: Laboratory,
+    pool: Arc<Pool>,
+    _laboratory: Mutex<Laboratory>,
     log: Arc<Log>,
     /// What commits acknowledged: the disk's events then, the object, its version.
     acknowledged: Mutex<Vec<(usize, ObjectId, u64)>>,
@@ -46,13 +47,14 @@ impl Bench {
         Self {
             disk,
             log,
-            laboratory,
+            pool: Arc::clone(&laboratory.pool),
+            _laboratory: Mutex::new(laboratory),
             acknowledged: Mutex::new(Vec::new()),
         }
     }
 
     fn tx(&self, bytes: usize) -> Tx {
-        let engine = self.laboratory.pool.engine().unwrap();
+        let engine = self.pool.engine().unwrap();
         let reservation = Reservation {
             write_bytes: bytes as u64,
             objects: 1,
@@ -121,7 +123,7 @@ impl Bench {
         for version in 1..=steps {
             match random.below(8) {
                 0 => objects.push(self.create()),
-                1 if random.below(4) == 0 => self.laboratory.pool.sync().unwrap(),
+                1 if random.below(4) == 0 => self.pool.sync().unwrap(),
                 _ => {}
             }
             let object = Arc::clone(&objects[random.below(objects.len())]);
