@@ -8,6 +8,7 @@ mod dispatch;
 mod durable;
 mod negotiate;
 mod readers;
+mod spin;
 
 use crate::errno;
 use crate::tree::Tree;

@@ -17,6 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const DEVICE_PATH: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
@@ -118,6 +119,10 @@ fn escaped(text: &str) -> String {
 #[derive(Debug)]
 pub struct FuseDevice {
     descriptor: OwnedFd,
+    /// Opened by us and cloned: what is set on it concerns no other descriptor.
+    own: bool,
+    /// Whether reading waits for a request, as it does from the start.
+    waits: AtomicBool,
 }
 
 impl AsFd for FuseDevice {
@@ -128,7 +133,11 @@ impl AsFd for FuseDevice {
 
 impl From<OwnedFd> for FuseDevice {
     fn from(descriptor: OwnedFd) -> Self {
-        Self { descriptor }
+        Self {
+            descriptor,
+            own: false,
+            waits: AtomicBool::new(true),
+        }
     }
 }
 
@@ -139,12 +148,36 @@ impl FuseDevice {
         rustix::fs::open(DEVICE_PATH, flags, Mode::empty()).map(Self::from)
     }
 
-    /// Waits for a request. ENODEV: the mount is gone.
+    /// Takes a request; waits for one unless told not to ([`FuseDevice::set_waits`]). ENODEV: the
+    /// mount is gone; EAGAIN: no request is there.
     ///
     /// # Errors
     /// What read(2) says.
     pub fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         rustix::io::read(&self.descriptor, buffer)
+    }
+
+    /// Says whether [`FuseDevice::read`] waits for a request.
+    ///
+    /// # Errors
+    /// NOTSUP when the descriptor may be a duplicate, whose other holders would be told as well;
+    /// what fcntl(2) says.
+    pub fn set_waits(&self, waits: bool) -> Result<(), Errno> {
+        use rustix::fs::{OFlags, fcntl_setfl};
+        if self.waits.load(Ordering::Relaxed) == waits {
+            return Ok(());
+        }
+        if !self.own {
+            return Err(Errno::NOTSUP);
+        }
+        let flags = if waits {
+            OFlags::empty()
+        } else {
+            OFlags::NONBLOCK
+        };
+        fcntl_setfl(&self.descriptor, flags)?;
+        self.waits.store(waits, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Sends one reply or notification, whole.
@@ -169,7 +202,7 @@ impl FuseDevice {
     #[allow(unsafe_code)]
     fn clone_queue(&self) -> Result<Self, Errno> {
         const DEVICE_CLONE: Opcode = opcode::read::<u32>(229, 0);
-        let clone = Self::open()?;
+        let mut clone = Self::open()?;
         let mut source = u32::try_from(self.descriptor.as_raw_fd()).map_err(|_| Errno::BADF)?;
         // SAFETY: FUSE_DEV_IOC_CLONE reads one u32, a descriptor number that is open here, and
         // writes nothing.
@@ -179,6 +212,7 @@ impl FuseDevice {
                 Updater::<DEVICE_CLONE, u32>::new(&mut source),
             )
         }?;
+        clone.own = true;
         Ok(clone)
     }
 
@@ -267,7 +301,7 @@ fn mount_by_helper(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice
     let received = receive_descriptor(&ours);
     let output = child.wait_with_output().map_err(MountError::NoHelper)?;
     match received {
-        Some(descriptor) if output.status.success() => Ok(FuseDevice { descriptor }),
+        Some(descriptor) if output.status.success() => Ok(descriptor.into()),
         _ => Err(helper_refusal(path, &output.stderr)),
     }
 }

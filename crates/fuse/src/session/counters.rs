@@ -24,6 +24,10 @@ pub(crate) struct Counters {
     pub(crate) helpers_refused: Arc<Counter>,
     /// Operations that panicked.
     pub(crate) panics: Arc<Counter>,
+    /// Requests found by a reader that looked instead of sleeping.
+    pub(crate) looks_caught: Arc<Counter>,
+    /// Times that a reader looked until its time was up.
+    pub(crate) looks_in_vain: Arc<Counter>,
     /// Invalidations sent.
     pub(crate) notifications: Arc<Counter>,
 }
@@ -46,6 +50,8 @@ impl Counters {
             helpers_started: registry.counter("fuse.helpers_started"),
             helpers_refused: registry.counter("fuse.helpers_refused"),
             panics: registry.counter("fuse.panics"),
+            looks_caught: registry.counter("fuse.looks_caught"),
+            looks_in_vain: registry.counter("fuse.looks_in_vain"),
             notifications: registry.counter("fuse.notifications"),
         }
     }

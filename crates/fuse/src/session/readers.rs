@@ -14,6 +14,7 @@ use super::Shared;
 use super::counters::counters;
 use super::dispatch::Worker;
 use super::negotiate::TRANSFER_LEN_MAX;
+use super::spin::{Looker, Pace};
 use crate::tree::ReadReply;
 use base::clock::monotonic_ns;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -50,6 +51,7 @@ pub(super) struct Readers {
     alive: AtomicUsize,
     /// Readers that wait for a request.
     waiting: AtomicUsize,
+    pace: Pace,
     monitor: OnceLock<Thread>,
     monitor_sleeps: AtomicBool,
 }
@@ -61,6 +63,7 @@ impl Readers {
             slots: std::array::from_fn(|_| Slot::default()),
             alive: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            pace: Pace::default(),
             monitor: OnceLock::new(),
             monitor_sleeps: AtomicBool::new(false),
         }
@@ -157,10 +160,11 @@ fn run_reader(shared: &Arc<Shared>, device: Arc<FuseDevice>, slot: usize, helper
     };
     // Zeroed memory is mapped when it is first written to: idle readers cost little.
     let mut buffer = vec![0; BUFFER_LEN];
+    let mut looker = Looker::default();
     let readers = &shared.readers;
     loop {
         readers.waiting.fetch_add(1, Ordering::SeqCst);
-        let read = worker.device.read(&mut buffer);
+        let read = looker.next_request(&worker.device, &readers.pace, &mut buffer);
         let others = readers
             .waiting
             .fetch_sub(1, Ordering::SeqCst)
@@ -185,6 +189,11 @@ fn run_reader(shared: &Arc<Shared>, device: Arc<FuseDevice>, slot: usize, helper
 
 fn serve(worker: &mut Worker, message: &[u8], slot: usize, others_waiting: usize) {
     let started_ns = monotonic_ns();
+    worker
+        .shared
+        .readers
+        .pace
+        .arrived(word(message, THREAD_AT), started_ns);
     let shared = Arc::clone(&worker.shared);
     let readers = &shared.readers;
     let busy = readers.slots.get(slot).map(|slot| &slot.busy_since_ns);
@@ -195,14 +204,25 @@ fn serve(worker: &mut Worker, message: &[u8], slot: usize, others_waiting: usize
         readers.call_monitor();
     }
     worker.serve(message);
+    let ended_ns = monotonic_ns();
+    readers.pace.answered(ended_ns);
     if let Some(busy) = busy {
         busy.store(0, Ordering::Relaxed);
     }
-    let opcode = message.get(4..8).and_then(|bytes| bytes.first_chunk::<4>());
-    if let Some(opcode) = opcode {
-        let elapsed_ns = monotonic_ns().saturating_sub(started_ns);
-        counters().record(u32::from_ne_bytes(*opcode), elapsed_ns);
-    }
+    counters().record(
+        word(message, OPCODE_AT),
+        ended_ns.saturating_sub(started_ns),
+    );
+}
+
+/// Where a request's header has its operation, and the thread of its caller.
+const OPCODE_AT: usize = 4;
+const THREAD_AT: usize = 32;
+
+/// A word of a message; 0 where there is none.
+fn word(message: &[u8], at: usize) -> u32 {
+    let bytes = message.get(at..).and_then(|rest| rest.first_chunk::<4>());
+    bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
 fn run_monitor(shared: &Arc<Shared>) {

@@ -1,0 +1,167 @@
+//! Looking for the next request instead of sleeping until it comes.
+//!
+//! A caller that makes one request after the other sleeps while we serve, and we sleep while it
+//! computes: two wake-ups of an idle processor a request, which on a virtual machine cost more
+//! than the request. So while requests follow each other closely, readers with nothing to do stay
+//! runnable for a bounded time: they ask their descriptor without waiting, and yield the processor
+//! after each look. All readers do so, also those that serve none of these requests: a reader
+//! asleep in the kernel would be woken for each request, and a processor that goes idle draws the
+//! caller to it.
+//!
+//! Nothing is spent where it does not pay: a reader stops when no request has come for
+//! [`WINDOW_NS`]; after a few gaps longer than that nobody begins. Whoever else wants the processor gets it
+//! at each look, and a reader that gets it back late finds its time used up.
+
+use super::counters::counters;
+use base::clock::monotonic_ns;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use sys::{Errno, FuseDevice};
+
+/// So long after the last request a reader looks for another.
+const WINDOW_NS: u64 = 80_000;
+/// A request that follows the last one closely and comes from the same thread adds a point; any
+/// other halves the points.
+const POINTS_MAX: u32 = 16;
+/// So many points, and it is worth looking.
+const POINTS_MIN: u32 = 4;
+/// Threads of this process that look, of all its mounts; and never more than there are cores.
+const LOOKING_MAX: usize = 2;
+/// A yield that took longer let somebody else run here, who may have made a request.
+const SWITCH_NS: u64 = 4_000;
+/// So long after the last request every reader that looks may take the next one: the one beside
+/// the caller seems to be busy.
+const PATIENCE_NS: u64 = 40_000;
+
+static LOOKING: AtomicUsize = AtomicUsize::new(0);
+static PLACES: LazyLock<usize> = LazyLock::new(|| {
+    let cores = std::thread::available_parallelism();
+    cores.map_or(1, |cores| cores.get().min(LOOKING_MAX))
+});
+
+/// How closely the requests of a mount follow each other.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    last_ns: AtomicU64,
+    last_thread: AtomicU32,
+    points: AtomicU32,
+}
+
+impl Pace {
+    /// A request of this thread of a caller was read; 0: the kernel's own, nobody waits for it.
+    /// Races between readers lose a point, no more.
+    pub(super) fn arrived(&self, thread: u32, now_ns: u64) {
+        if thread == 0 {
+            return;
+        }
+        let is_same = self.last_thread.load(Ordering::Relaxed) == thread;
+        let points = self.points.load(Ordering::Relaxed);
+        let after = if is_same && self.quiet_ns(now_ns) < WINDOW_NS {
+            (points + 1).min(POINTS_MAX)
+        } else {
+            points / 2
+        };
+        if after != points {
+            self.points.store(after, Ordering::Relaxed);
+        }
+        if !is_same {
+            self.last_thread.store(thread, Ordering::Relaxed);
+        }
+        self.last_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// A request was answered: from now on its caller may make the next.
+    pub(super) fn answered(&self, now_ns: u64) {
+        self.last_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// How long ago the last request was read or answered.
+    fn quiet_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.last_ns.load(Ordering::Relaxed))
+    }
+
+    fn is_worth_looking(&self) -> bool {
+        self.points.load(Ordering::Relaxed) >= POINTS_MIN
+    }
+}
+
+/// One of the process's places for threads that look.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Self> {
+        let taken = LOOKING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looking| {
+            (looking < *PLACES).then_some(looking + 1)
+        });
+        taken.ok().map(|_| Self)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        LOOKING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a reader knows of where its callers run.
+#[derive(Debug, Default)]
+pub(super) struct Looker {
+    /// The last request came from a caller on the reader's own processor.
+    beside_caller: bool,
+}
+
+impl Looker {
+    /// Reads the next request: looks for it for a while if that is worth it, then waits.
+    pub(super) fn next_request(
+        &mut self,
+        device: &FuseDevice,
+        pace: &Pace,
+        buffer: &mut [u8],
+    ) -> Result<usize, Errno> {
+        if pace.is_worth_looking()
+            && let Some(_place) = Place::take()
+            && let Some(read) = self.look(device, pace, buffer)
+        {
+            return read;
+        }
+        device.set_waits(true)?;
+        device.read(buffer)
+    }
+
+    /// None when nothing came in time.
+    fn look(
+        &mut self,
+        device: &FuseDevice,
+        pace: &Pace,
+        buffer: &mut [u8],
+    ) -> Option<Result<usize, Errno>> {
+        // A descriptor that others may hold as well is not switched.
+        device.set_waits(false).ok()?;
+        let mut now_ns = monotonic_ns();
+        // The caller may have run, and asked, while the last answer was sent.
+        let mut switched = self.beside_caller;
+        loop {
+            let quiet_ns = pace.quiet_ns(now_ns);
+            if switched || quiet_ns > PATIENCE_NS {
+                match device.read(buffer) {
+                    Err(Errno::AGAIN) => {}
+                    read => {
+                        self.beside_caller = switched;
+                        counters().looks_caught.increment();
+                        return Some(read);
+                    }
+                }
+            }
+            if quiet_ns > WINDOW_NS {
+                counters().looks_in_vain.increment();
+                return None;
+            }
+            std::thread::yield_now();
+            let yielded_ns = std::mem::replace(&mut now_ns, monotonic_ns());
+            switched = now_ns.saturating_sub(yielded_ns) > SWITCH_NS;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
