@@ -1,6 +1,7 @@
 //! The one binary: `millpond`, also answering to `zpool`, `zfs` and `zdb`.
 
 mod arguments;
+mod bench;
 mod daemons;
 mod grammar;
 mod output;

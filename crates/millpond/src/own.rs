@@ -79,6 +79,7 @@ static COMMANDS: &[Command] = &[
         operands: Operands::ANY,
         run: stat::stat,
     },
+    crate::bench::COMMAND,
     Command {
         name: "completions",
         aliases: &[],

@@ -185,3 +185,50 @@ fn every_name_of_the_binary_answers() {
     );
     assert!(sandbox.run("zfs help list").output.contains("flags:"));
 }
+
+#[test]
+fn bench_runs_on_any_directory_and_cleans_up() {
+    let sandbox = Sandbox::new();
+    let place = sandbox.path("place");
+    std::fs::create_dir(&place).unwrap();
+    let ran = sandbox.run("bench meta place -n 50 -j --probe .");
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let found: serde_json::Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!(found["phases"][0]["name"], "create");
+    assert_eq!(found["phases"][3]["count"], 50);
+    assert!(found["device"]["f_us"].as_f64().unwrap() > 0.0);
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+    let ran = sandbox.run("bench varmail place -t 2 -n 20 -s 1");
+    assert!(ran.output.contains("\nfsync "), "{ran:?}");
+    refused(
+        &sandbox.run("bench nonsense place"),
+        2,
+        "no such scenario 'nonsense'",
+    );
+    refused(
+        &sandbox.run("bench varmail place -t 0"),
+        2,
+        "'threads' must be at least 1",
+    );
+    assert_eq!(sandbox.run("bench meta nowhere").status, 1);
+}
+
+#[test]
+fn iostat_and_stat_refuse_what_makes_no_sense() {
+    let sandbox = Sandbox::new();
+    refused(
+        &sandbox.run("zpool iostat -w -r"),
+        2,
+        "-w and -r cannot be combined",
+    );
+    refused(
+        &sandbox.run("stat -j --prometheus"),
+        2,
+        "-j and --prometheus cannot be combined",
+    );
+    let ran = sandbox.run("zpool iostat -v 1 2");
+    assert_eq!(
+        (ran.status, ran.errors.as_str()),
+        (0, "no pools available\n")
+    );
+}

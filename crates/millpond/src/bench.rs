@@ -1,0 +1,352 @@
+//! `millpond bench`: workloads on any directory, with the latency of the device below in the same
+//! run.
+
+mod bulk;
+mod files;
+mod measure;
+mod probe;
+mod report;
+#[cfg(test)]
+mod tests;
+mod untar;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+use base::random::{Rng, SeededRng};
+use control::{Change, Failure, FailureKind, VdevReport};
+
+use crate::arguments::number;
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Stop, print, usage};
+use measure::{Phase, Tally};
+use report::Outcome;
+
+/// The command.
+pub(crate) const COMMAND: Command = Command {
+    name: "bench",
+    aliases: &[],
+    summary: "Run a workload in a directory of any file system, and the device below it alone.",
+    forms: &[
+        "meta|readdir|write-data|varmail|untar directory",
+        "mkbig|rdbig|fanread directory",
+    ],
+    flags: &[
+        option(
+            "t",
+            "threads",
+            "threads of readdir, write-data, varmail, fanread",
+        ),
+        option(
+            "n",
+            "files",
+            "files of meta, readdir, write-data, varmail, untar",
+        ),
+        option("s", "seconds", "how long varmail runs"),
+        option(
+            "b",
+            "megabytes",
+            "the size of the file of mkbig and fanread",
+        ),
+        option("record", "bytes", "how much fanread reads at once"),
+        switch("stride", "fanread: records scattered over the file"),
+        option(
+            "probe",
+            "dir",
+            "a directory on the device, to measure it alone",
+        ),
+        switch("k", "keep what was written"),
+        switch("j", "JSON").or("json"),
+    ],
+    operands: Operands::exactly(2, "missing scenario or directory"),
+    run: bench,
+};
+
+/// A workload.
+struct Scenario {
+    name: &'static str,
+    run: fn(&Run) -> io::Result<Vec<Phase>>,
+    /// Which parameters it has, with their defaults.
+    parameters: &'static [(&'static str, u64)],
+}
+
+const SCENARIOS: [Scenario; 8] = [
+    Scenario {
+        name: "meta",
+        run: files::meta,
+        parameters: &[("files", 20_000)],
+    },
+    Scenario {
+        name: "readdir",
+        run: files::readdir,
+        parameters: &[("threads", 16), ("files", 10_000)],
+    },
+    Scenario {
+        name: "write-data",
+        run: files::write_data,
+        parameters: &[("threads", 5), ("files", 76_800)],
+    },
+    Scenario {
+        name: "varmail",
+        run: files::varmail,
+        parameters: &[("threads", 64), ("files", 10_000), ("seconds", 20)],
+    },
+    Scenario {
+        name: "untar",
+        run: untar::untar,
+        parameters: &[("files", 70_000)],
+    },
+    Scenario {
+        name: "mkbig",
+        run: bulk::mkbig,
+        parameters: &[("megabytes", 1024)],
+    },
+    Scenario {
+        name: "rdbig",
+        run: bulk::rdbig,
+        parameters: &[],
+    },
+    Scenario {
+        name: "fanread",
+        run: bulk::fanread,
+        parameters: &[("threads", 8), ("megabytes", 256), ("record", 512)],
+    },
+];
+
+/// Where and how a scenario runs.
+struct Run {
+    /// The directory that was named.
+    place: PathBuf,
+    /// A new one in it, for scenarios that leave nothing behind.
+    directory: PathBuf,
+    threads: u64,
+    files: u64,
+    time: Duration,
+    megabytes: u64,
+    record: u64,
+    stride: bool,
+    contents: Contents,
+    /// The Millpond pool that the directory is in: it has to be told, for it never hears of `syncfs`.
+    pool: Option<String>,
+}
+
+impl Run {
+    /// Everything written so far is on the device when this returns.
+    fn make_durable(&self) -> io::Result<()> {
+        rustix::fs::syncfs(File::open(&self.place)?)?;
+        let Some(pool) = &self.pool else {
+            return Ok(());
+        };
+        crate::daemons::pool(pool)
+            .and_then(|mut connection| {
+                let request = control::Request::Change {
+                    change: Change::Sync,
+                    command: String::new(),
+                };
+                connection.call(&request, &mut |_| Ok(()))
+            })
+            .map_err(|failure| io::Error::other(failure.to_string()))
+    }
+}
+
+/// Bytes to be written: every other word is random, so they compress to some half.
+struct Contents(Vec<u8>);
+
+impl Contents {
+    const BYTES: usize = 8 << 20;
+
+    fn new() -> Self {
+        let random = SeededRng::new(88_172_645_463_325_252);
+        let mut bytes = vec![b' '; Self::BYTES];
+        for pair in bytes.chunks_exact_mut(16) {
+            random.fill(&mut pair[..8]);
+        }
+        Self(bytes)
+    }
+
+    /// So many bytes, at most 4 MiB, from somewhere.
+    fn piece(&self, random: &SeededRng, length: u64) -> &[u8] {
+        let length = usize::try_from(length).unwrap_or(0).min(Self::BYTES / 2);
+        let pages = (Self::BYTES / 2 / 4096) as u64;
+        let start = random.below(pages) as usize * 4096;
+        self.0.get(start..start + length).unwrap_or_default()
+    }
+}
+
+/// Runs `work` on so many threads, each with its number and a tally; the sum of all.
+fn threads(
+    count: u64,
+    start: Instant,
+    work: impl Fn(u64, &mut Tally) -> io::Result<()> + Sync,
+) -> io::Result<Tally> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let started: Vec<_> = (0..count)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut tally = Tally::new(start);
+                    work(thread, &mut tally)?;
+                    Ok(tally)
+                })
+            })
+            .collect();
+        let mut sum = Tally::new(start);
+        for thread in started {
+            sum.merge(&joined(thread)?);
+        }
+        Ok(sum)
+    })
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+}
+
+/// Empties the kernel's caches, if we may.
+fn drop_caches() {
+    rustix::fs::sync();
+    // Only root may; `notes` says so.
+    let _dropped = fs::write("/proc/sys/vm/drop_caches", "3");
+}
+
+fn bench(call: &Invocation) -> crate::Outcome {
+    let [name, directory] = call.operands() else {
+        return Err(usage("missing scenario or directory"));
+    };
+    let scenario = SCENARIOS
+        .iter()
+        .find(|scenario| scenario.name == name)
+        .ok_or_else(|| usage(format!("no such scenario '{name}'")))?;
+    let (run, parameters) = prepare(call, scenario, Path::new(directory))?;
+    let failed = |error: io::Error| {
+        let text = format!("cannot run '{name}' in '{directory}': {error}");
+        Stop::from(Failure::new(FailureKind::Medium, text))
+    };
+    let probed = match call.value("probe") {
+        Some(place) => Some(PathBuf::from(place)),
+        None => run.pool.as_deref().and_then(beside_image),
+    };
+    let probe = || probed.as_deref().map(probe::probe).transpose();
+    let before = probe().map_err(failed)?;
+    fs::create_dir(&run.directory).map_err(failed)?;
+    let phases = (scenario.run)(&run);
+    if !call.has("k") {
+        fs::remove_dir_all(&run.directory).map_err(failed)?;
+    }
+    let phases = phases.map_err(failed)?;
+    let after = probe().map_err(failed)?;
+    let outcome = Outcome {
+        scenario: scenario.name,
+        parameters,
+        phases,
+        probes: before.zip(after).map(|(before, after)| [before, after]),
+        notes: notes(&run, probed.is_some()),
+    };
+    print(&if call.has("j") {
+        report::json(&outcome)
+    } else {
+        report::table(&outcome)
+    })
+}
+
+fn notes(run: &Run, probed: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        notes.push("the kernel's caches were not emptied: only root may".to_owned());
+    }
+    if run.pool.is_some() {
+        notes.push("the daemon's own cache is warm unless the pool was imported anew".to_owned());
+    }
+    if !probed {
+        notes.push("the device alone was not measured: --probe names a directory on it".to_owned());
+    }
+    notes
+}
+
+type Parameters = Vec<(&'static str, u64)>;
+
+fn prepare(
+    call: &Invocation,
+    scenario: &Scenario,
+    place: &Path,
+) -> Result<(Run, Parameters), Stop> {
+    let asked = |name: &str| {
+        let flag = match name {
+            "threads" => "t",
+            "files" => "n",
+            "seconds" => "s",
+            "megabytes" => "b",
+            other => other,
+        };
+        call.value(flag).map(|text| number(text, name)).transpose()
+    };
+    let mut parameters = Vec::new();
+    for (name, default) in scenario.parameters {
+        let value = asked(name)?.unwrap_or(*default);
+        if value == 0 {
+            return Err(usage(format!("'{name}' must be at least 1")));
+        }
+        parameters.push((*name, value));
+    }
+    let value = |name: &str| {
+        let found = parameters.iter().find(|(found, _)| *found == name);
+        found.map_or(1, |(_, value)| *value)
+    };
+    if value("threads") > 4096 || value("record") > 64 << 20 {
+        return Err(usage("at most 4096 threads and records of 64 MiB"));
+    }
+    let place = fs::canonicalize(place).map_err(|error| {
+        let text = format!("cannot open '{}': {error}", place.display());
+        Stop::from(Failure::new(FailureKind::Missing, text))
+    })?;
+    let run = Run {
+        directory: place.join(format!("millpond-bench-{}", std::process::id())),
+        threads: value("threads"),
+        files: value("files"),
+        time: Duration::from_secs(value("seconds")),
+        megabytes: value("megabytes"),
+        record: value("record"),
+        stride: call.has("stride"),
+        contents: Contents::new(),
+        pool: pool_at(&place)?,
+        place,
+    };
+    Ok((run, parameters))
+}
+
+/// The running pool that has a directory mounted.
+fn pool_at(place: &Path) -> Result<Option<String>, Stop> {
+    let (connections, _) = crate::daemons::pools(&[])?;
+    let mut best: Option<(usize, String)> = None;
+    for mut connection in connections {
+        for mount in crate::daemons::mounted(&mut connection)? {
+            let depth = mount.path.components().count();
+            let deeper = best.as_ref().is_none_or(|(other, _)| depth > *other);
+            if place.starts_with(&mount.path) && deeper {
+                best = Some((depth, connection.pool().to_owned()));
+            }
+        }
+    }
+    Ok(best.map(|(_, pool)| pool))
+}
+
+/// The directory of a pool's first image file.
+fn beside_image(pool: &str) -> Option<PathBuf> {
+    let mut connection = crate::daemons::pool(pool).ok()?;
+    let status = crate::daemons::status(&mut connection).ok()?;
+    let image = first_file(&status.vdevs)?;
+    image.parent().map(Path::to_owned)
+}
+
+fn first_file(vdevs: &[VdevReport]) -> Option<PathBuf> {
+    vdevs.iter().find_map(|vdev| {
+        let own = vdev.path.as_ref().map(PathBuf::from);
+        own.filter(|path| path.is_file())
+            .or_else(|| first_file(&vdev.children))
+    })
+}

@@ -1,0 +1,226 @@
+//! What is measured: latencies of operations, and operations and bytes by the second.
+
+use std::time::{Duration, Instant};
+
+/// Sub-buckets of each power of two: a quantile is exact to 1/32.
+const SUB_BITS: u32 = 5;
+const SUB: usize = 1 << SUB_BITS;
+const BUCKETS: usize = SUB * (64 - SUB_BITS as usize + 1);
+
+/// A distribution of times in nanoseconds, of one thread.
+#[derive(Clone, Debug)]
+pub(super) struct Times {
+    buckets: Vec<u64>,
+    count: u64,
+    max_ns: u64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            buckets: vec![0; BUCKETS],
+            count: 0,
+            max_ns: 0,
+        }
+    }
+}
+
+fn bucket(ns: u64) -> usize {
+    if ns < SUB as u64 {
+        return ns as usize;
+    }
+    let shift = ns.ilog2() - SUB_BITS;
+    SUB * (shift as usize + 1) + (ns >> shift) as usize - SUB
+}
+
+/// The largest value of a bucket.
+fn bucket_end(bucket: usize) -> u64 {
+    if bucket < SUB {
+        return bucket as u64;
+    }
+    let shift = bucket / SUB - 1;
+    let next = (bucket % SUB + SUB + 1) as u128;
+    u64::try_from((next << shift) - 1).unwrap_or(u64::MAX)
+}
+
+impl Times {
+    pub(super) fn add(&mut self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(count) = self.buckets.get_mut(bucket(ns)) {
+            *count += 1;
+        }
+        self.count += 1;
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (sum, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum += more;
+        }
+        self.count += other.count;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) const fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// The value that `per_mille` of 1,000 do not exceed; 0 if there are none.
+    pub(super) fn quantile_ns(&self, per_mille: u64) -> u64 {
+        let wanted = (self.count * per_mille).div_ceil(1000).max(1);
+        let mut seen = 0;
+        for (place, count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                return bucket_end(place).min(self.max_ns);
+            }
+        }
+        self.max_ns
+    }
+}
+
+/// What one thread did in one phase.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    start: Instant,
+    pub(super) times: Times,
+    pub(super) bytes: u64,
+    /// Operations ended in each second since the start.
+    windows: Vec<u64>,
+}
+
+impl Tally {
+    /// Threads of one phase share its start.
+    pub(super) fn new(start: Instant) -> Self {
+        Self {
+            start,
+            times: Times::default(),
+            bytes: 0,
+            windows: Vec::new(),
+        }
+    }
+
+    /// Does and times one operation; one that fails is not counted.
+    pub(super) fn time<T, E>(&mut self, operation: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let begun = Instant::now();
+        let result = operation()?;
+        self.add(begun);
+        Ok(result)
+    }
+
+    /// Counts an operation that began then and ends now.
+    pub(super) fn add(&mut self, begun: Instant) {
+        let now = Instant::now();
+        self.times.add(now.duration_since(begun));
+        let second = now.duration_since(self.start).as_secs() as usize;
+        if self.windows.len() <= second {
+            self.windows.resize(second + 1, 0);
+        }
+        if let Some(window) = self.windows.get_mut(second) {
+            *window += 1;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.times.merge(&other.times);
+        self.bytes += other.bytes;
+        if self.windows.len() < other.windows.len() {
+            self.windows.resize(other.windows.len(), 0);
+        }
+        for (sum, more) in self.windows.iter_mut().zip(&other.windows) {
+            *sum += more;
+        }
+    }
+}
+
+/// One phase of a scenario, over.
+#[derive(Clone, Debug)]
+pub(super) struct Phase {
+    pub(super) name: &'static str,
+    pub(super) took: Duration,
+    pub(super) tally: Tally,
+}
+
+impl Phase {
+    /// A phase that ends now.
+    pub(super) fn ended(name: &'static str, tally: Tally) -> Self {
+        Self {
+            name,
+            took: tally.start.elapsed(),
+            tally,
+        }
+    }
+
+    /// The same, of which the clock was stopped then.
+    pub(super) fn took(name: &'static str, took: Duration, tally: Tally) -> Self {
+        Self { name, took, tally }
+    }
+
+    pub(super) fn per_second(&self) -> f64 {
+        self.tally.times.count() as f64 / self.took.as_secs_f64().max(1e-9)
+    }
+
+    pub(super) fn mb_per_second(&self) -> f64 {
+        self.tally.bytes as f64 / 1e6 / self.took.as_secs_f64().max(1e-9)
+    }
+
+    /// The worst whole second against the median one; none if there are fewer than three.
+    pub(super) fn worst_window(&self) -> Option<f64> {
+        // The last one is cut off by the end.
+        let whole = self.tally.windows.len().checked_sub(1)?;
+        let mut windows = self.tally.windows.get(..whole)?.to_vec();
+        if windows.len() < 3 {
+            return None;
+        }
+        windows.sort_unstable();
+        let median = *windows.get(windows.len() / 2)?;
+        let worst = *windows.first()?;
+        Some(worst as f64 / median.max(1) as f64)
+    }
+
+    pub(super) fn windows(&self) -> &[u64] {
+        &self.tally.windows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_in_its_bucket() {
+        for ns in (0..5000).chain([1 << 20, (1 << 20) + 12345, u64::MAX]) {
+            let place = bucket(ns);
+            assert!(place < BUCKETS, "{ns}");
+            assert!(bucket_end(place) >= ns, "{ns}");
+            assert!(place == 0 || bucket_end(place - 1) < ns, "{ns}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_close() {
+        let mut times = Times::default();
+        for us in 1..=1000 {
+            times.add(Duration::from_micros(us));
+        }
+        for (per_mille, us) in [(500, 500.0), (990, 990.0), (999, 999.0), (1000, 1000.0)] {
+            let found = times.quantile_ns(per_mille) as f64 / 1000.0;
+            assert!((found / us - 1.0).abs() < 0.04, "{per_mille}: {found}");
+        }
+        assert_eq!(times.max_ns(), 1_000_000);
+        assert_eq!(Times::default().quantile_ns(500), 0);
+    }
+
+    #[test]
+    fn the_worst_window_leaves_the_cut_one_out() {
+        let start = Instant::now();
+        let mut tally = Tally::new(start);
+        tally.windows = vec![100, 25, 100, 120, 3];
+        let phase = Phase::took("x", Duration::from_secs(4), tally);
+        assert_eq!(phase.worst_window(), Some(0.25));
+    }
+}
