@@ -142,6 +142,12 @@ impl Syncer {
             group,
         };
         let engine = self.engine.upgrade();
+        if let Some(engine) = &engine {
+            let dirty = engine.dirty_counts();
+            let permille = dirty.total_bytes.saturating_mul(1000) / dirty.limit_bytes.max(1);
+            self.vdevs
+                .set_dirty(u32::try_from(permille).unwrap_or(1000));
+        }
         let context = SyncPass {
             txg,
             pass,

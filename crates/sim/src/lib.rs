@@ -10,8 +10,10 @@ mod crash;
 mod disk;
 mod fault;
 mod image;
+mod model;
 
 pub use crash::{Fate, Survival};
 pub use disk::{Event, SimulatedDisk, Timeline};
 pub use fault::{Fault, FaultKind, Times};
 pub use image::SparseImage;
+pub use model::{DeviceModel, VirtualDevice, VirtualOperation};

@@ -1,5 +1,6 @@
 //! A leaf: one device, its state, its errors, its queue.
 
+mod gate;
 mod meters;
 mod port;
 
@@ -163,7 +164,7 @@ impl Leaf {
     /// Everything that is counted of the leaf.
     #[must_use]
     pub fn statistics(&self) -> LeafStatistics {
-        self.port.meters.statistics()
+        self.port.meters.statistics(&self.port.gate)
     }
 
     /// `zpool clear`: clears the error counts, ends a fault that errors caused, ends a flush
@@ -213,6 +214,11 @@ impl Leaf {
     /// If the device cannot. It stays failed until [`Leaf::clear`].
     pub fn flush(&self) -> Result<(), VdevError> {
         Ok(self.port.flush()?)
+    }
+
+    /// Says how much is dirty, in thousandths of the limit: the more, the more writes at once.
+    pub fn set_dirty(&self, permille: u32) {
+        self.port.gate.set_dirty(permille);
     }
 
     /// Reads `len` bytes at byte `offset` of the device, queued writes included.

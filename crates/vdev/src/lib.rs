@@ -13,6 +13,7 @@ mod labels;
 mod leaf;
 mod node;
 mod queue;
+mod schedule;
 mod state;
 #[cfg(test)]
 mod testing;
@@ -30,6 +31,7 @@ pub use labels::{
 };
 pub use leaf::{ClassStatistics, ErrorCounts, Leaf, LeafConfig, LeafStatistics, examine};
 pub use node::{Interior, InteriorKind, Node};
+pub use schedule::{ClassLimits, Next, Policy, RATIO_TARGET, Scheduler, limits};
 pub use state::{Condition, VdevAux, VdevState};
 pub use top::{ScrubOutcome, Top, TopConfig};
 pub use tree::VdevTree;

@@ -59,6 +59,15 @@ impl VdevTree {
         std::mem::replace(&mut tops[index], top)
     }
 
+    /// Says how much is dirty, in thousandths of the limit: the more, the more writes at once.
+    pub fn set_dirty(&self, permille: u32) {
+        for top in self.tops() {
+            top.leaves()
+                .iter()
+                .for_each(|leaf| leaf.set_dirty(permille));
+        }
+    }
+
     /// Makes every write that is done durable, on every vdev.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What is counted of a leaf.
 
+use super::gate::Gate;
 use crate::{ErrorCounts, IoClass};
 use base::Guid;
 use base::clock::monotonic_ns;
@@ -79,6 +80,8 @@ pub struct LeafStatistics {
     pub reads_from_queue: u64,
     /// Blocks that were written again with the right bytes.
     pub healed: u64,
+    /// Txg writes at once beside reads, in thousandths; below 1000 the part of the time.
+    pub write_share_permille: u64,
     /// Flushes and how long they took, in nanoseconds.
     pub flush_ns: HistogramSnapshot,
 }
@@ -118,7 +121,8 @@ impl Meters {
         self.slow.reset();
     }
 
-    pub(crate) fn statistics(&self) -> LeafStatistics {
+    pub(crate) fn statistics(&self, gate: &Gate) -> LeafStatistics {
+        let write_share_permille = gate.write_share_permille();
         let level = |value: i64| u64::try_from(value).unwrap_or(0);
         let class = |class: IoClass| {
             let meters = self.class(class);
@@ -142,6 +146,7 @@ impl Meters {
             producer_helps: self.producer_helps.get(),
             reads_from_queue: self.reads_from_queue.get(),
             healed: self.healed.get(),
+            write_share_permille,
             flush_ns: self.flush_ns.snapshot(),
         }
     }

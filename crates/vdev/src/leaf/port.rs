@@ -1,5 +1,6 @@
 //! The device of a leaf with everything that is counted and remembered about its use.
 
+use super::gate::Gate;
 use super::meters::Meters;
 use crate::{Condition, Failure, IoClass, LeafConfig, LeafFailure, TxgRanges, VdevAux, VdevState};
 use base::Txg;
@@ -50,6 +51,7 @@ pub(crate) struct Port {
     has_missing: AtomicBool,
     unflushed: Mutex<UnflushedList>,
     active: AtomicUsize,
+    pub(crate) gate: Gate,
     pub(crate) meters: Arc<Meters>,
 }
 
@@ -72,6 +74,7 @@ impl Port {
             has_missing: AtomicBool::new(false),
             unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedList::default()),
             active: AtomicUsize::new(0),
+            gate: Gate::new(),
         }
     }
 
@@ -110,7 +113,7 @@ impl Port {
         self.usable.load(Ordering::Acquire)
     }
 
-    /// Operations in flight on the device.
+    /// Operations that are on the device or wait for it.
     pub(crate) fn active(&self) -> usize {
         self.active.load(Ordering::Relaxed)
     }
@@ -166,10 +169,12 @@ impl Port {
     ) -> Result<T, DeviceError> {
         let meters = self.meters.class(class);
         self.active.fetch_add(1, Ordering::Relaxed);
+        let start_ns = self.gate.enter(class);
         meters.depth.add(1);
-        let start_ns = monotonic_ns();
         let result = operation();
-        let taken_ns = monotonic_ns().saturating_sub(start_ns);
+        let end_ns = monotonic_ns();
+        self.gate.leave(class, bytes, start_ns, end_ns);
+        let taken_ns = end_ns.saturating_sub(start_ns);
         meters.depth.add(-1);
         self.active.fetch_sub(1, Ordering::Relaxed);
         meters.latency_ns.record(taken_ns);
@@ -190,9 +195,16 @@ impl Port {
         let device = self.usable_device()?;
         let mut data = BufferMut::scratch(len);
         let start_ns = monotonic_ns();
-        let result = self.operate(class, (len, 1), || device.read(offset, &mut data));
+        let waiting = &self.meters.class(class).pending;
+        waiting.add(1);
+        let read = || {
+            waiting.add(-1);
+            let wait_ns = &self.meters.class(class).queue_wait_ns;
+            wait_ns.record(monotonic_ns().saturating_sub(start_ns));
+            device.read(offset, &mut data)
+        };
+        let result = self.operate(class, (len, 1), read);
         flow().device_read.add(len as u64);
-        // A read does not queue: all its time is the device's.
         let total_ns = &self.meters.class(class).total_ns;
         total_ns.record(monotonic_ns().saturating_sub(start_ns));
         match result {
