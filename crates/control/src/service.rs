@@ -10,6 +10,7 @@ mod contents;
 mod create;
 mod destroy;
 mod history;
+mod inside;
 mod instruments;
 mod mounting;
 mod mountpoint;

@@ -83,6 +83,28 @@ impl Tree {
         }
     }
 
+    /// Every node by its number.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().map(|(id, node)| (*id, node))
+    }
+
+    /// The same names, without contents and attributes.
+    #[must_use]
+    pub fn skeleton(&self) -> Self {
+        let bare = |node: &Node| {
+            let kind = match &node.kind {
+                Kind::File(_) => Kind::File(Vec::new()),
+                kind => kind.clone(),
+            };
+            Node::new(kind, node.mode)
+        };
+        let nodes = self.nodes.iter().map(|(id, node)| (*id, bare(node)));
+        Self {
+            nodes: nodes.collect(),
+            next: self.next,
+        }
+    }
+
     /// A node.
     ///
     /// # Panics
@@ -319,6 +341,16 @@ impl Tree {
 }
 
 impl Node {
+    /// The same; of a directory without its entries.
+    #[must_use]
+    pub fn without_names(&self) -> Self {
+        let mut node = self.clone();
+        if let Kind::Directory(names) = &mut node.kind {
+            names.clear();
+        }
+        node
+    }
+
     /// A node of root's without extended attributes.
     #[must_use]
     pub fn new(kind: Kind, mode: u32) -> Self {

@@ -54,7 +54,11 @@ impl Tree {
             .try_fold(Self::ROOT, |directory, name| self.lookup(directory, name))
     }
 
-    fn find(&self, place: &Place) -> Result<NodeId, Refusal> {
+    /// The node at a place.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, place: &Place) -> Result<NodeId, Refusal> {
         self.lookup(self.directory(&place.directory)?, &place.name)
     }
 

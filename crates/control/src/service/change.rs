@@ -544,7 +544,8 @@ impl Service {
                 },
                 properties,
             )?;
-            let properties = self.resolved(&dataset, properties)?;
+            let properties = self.set_inside(name, &dataset, properties)?;
+            let properties = self.resolved(&dataset, &properties)?;
             let changes = stored(&properties)?
                 .into_iter()
                 .map(|(name, value)| (name, PropertyChange::Set(value)))

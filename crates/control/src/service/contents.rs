@@ -14,8 +14,8 @@ use super::refusal::unreadable;
 use crate::Failure;
 
 /// A volume's data, and the table with its size.
-const VOLUME_DATA: ObjectId = ObjectId(1);
-const VOLUME_TABLE: ObjectId = ObjectId(2);
+pub(super) const VOLUME_DATA: ObjectId = ObjectId(1);
+pub(super) const VOLUME_TABLE: ObjectId = ObjectId(2);
 
 /// A new file system, as properties say it.
 #[derive(Debug, Clone, Copy)]

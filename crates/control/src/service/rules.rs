@@ -69,9 +69,6 @@ pub(crate) fn check(
             "encryption" if *value != Value::Number(2) => {
                 return Err(RuleError::NotYet("encryption"));
             }
-            "version" | "volsize" if !target.creating => {
-                return Err(RuleError::NotYet(property.name));
-            }
             // New dedup tables are not written yet.
             "dedup" if *value != Value::Number(2) => return Err(RuleError::NotYet("dedup")),
             _ => {}

@@ -137,7 +137,7 @@ fn check_number(dataset: &Dataset, name: &str, number: u64) -> Result<()> {
             let held = space.used_bytes.max(space.reserved);
             let more = space.used_bytes.max(number).saturating_sub(held);
             let within_quota = space.quota == 0 || number <= space.quota;
-            within_quota && (more == 0 || directory.parent().is_none() || more <= above(dataset)?)
+            within_quota && (more == 0 || more <= above(dataset)?)
         }
         REF_QUOTA => number == 0 || number >= phys.referenced_bytes.max(dataset.ref_reservation()?),
         REF_RESERVATION => {
@@ -156,11 +156,15 @@ fn check_number(dataset: &Dataset, name: &str, number: u64) -> Result<()> {
     }
 }
 
-/// What the parent has left.
+/// What the parent has left; above the root, the pool.
 fn above(dataset: &Dataset) -> Result<u64> {
-    match dataset.directory().parent() {
+    let directory = dataset.directory();
+    match directory.parent() {
         Some(parent) => parent.available(SpaceClass::Normal),
-        None => Ok(u64::MAX),
+        None => {
+            let usable = dataset.dsl().services().usable_bytes(SpaceClass::Normal);
+            Ok(usable.saturating_sub(directory.phys()?.used_bytes))
+        }
     }
 }
 

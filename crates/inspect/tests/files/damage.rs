@@ -190,10 +190,29 @@ fn one_seed() {
     run(seed.into_iter());
 }
 
+/// A thousand damaged images, in quarters that run side by side.
 mod torture {
     #[test]
     #[ignore = "torture: a thousand damaged images"]
-    fn one_thousand_seeds() {
-        super::run(1000..2000);
+    fn first_quarter_of_a_thousand() {
+        super::run(1000..1250);
+    }
+
+    #[test]
+    #[ignore = "torture: a thousand damaged images"]
+    fn second_quarter_of_a_thousand() {
+        super::run(1250..1500);
+    }
+
+    #[test]
+    #[ignore = "torture: a thousand damaged images"]
+    fn third_quarter_of_a_thousand() {
+        super::run(1500..1750);
+    }
+
+    #[test]
+    #[ignore = "torture: a thousand damaged images"]
+    fn last_quarter_of_a_thousand() {
+        super::run(1750..2000);
     }
 }

@@ -211,3 +211,47 @@ fn what_cannot_be_done_is_refused_in_one_line() {
     half.set_len(20 << 20).expect("cut");
     session.refused(&["zpool", "import", "-d", path(&image), "named"]);
 }
+
+#[test]
+fn a_volume_gets_another_size() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 256, &[]);
+    session.ok(&["zfs", "create", "-V", "8M", "tank/volume"]);
+    session.ok(&["zfs", "create", "-s", "-V", "8M", "tank/sparse"]);
+    let sizes = |dataset: &str| {
+        let properties = "volsize,refreservation";
+        session.ok(&["zfs", "get", "-Hpo", "value", properties, dataset])
+    };
+    // What was reserved for the size goes along with it.
+    session.ok(&["zfs", "set", "volsize=4M", "tank/volume"]);
+    let volume = sizes("tank/volume");
+    let (size, reserved) = volume.trim().split_once('\n').unwrap();
+    assert_eq!(size, "4194304");
+    assert!(
+        (4 << 20..8 << 20).contains(&reserved.parse::<u64>().unwrap()),
+        "{reserved}"
+    );
+    session.ok(&["zfs", "set", "volsize=100M", "tank/sparse"]);
+    assert_eq!(sizes("tank/sparse").trim(), "104857600\n0");
+    for (value, reason) in [
+        (
+            "volsize=5000",
+            "'volsize' must be a multiple of volume block size (16K)",
+        ),
+        ("volsize=0", "'volsize' cannot be zero"),
+        ("volsize=1G", "size is greater than available space"),
+    ] {
+        let said = session.refused(&["zfs", "set", value, "tank/volume"]);
+        assert!(said.contains(reason), "{said}");
+    }
+    session.ok(&["zfs", "set", "version=5", "tank"]);
+    session.refused(&["zfs", "set", "version=4", "tank"]);
+    let said = session.refused(&["zfs", "set", "reservation=1T", "tank"]);
+    assert!(
+        said.contains("size is greater than available space"),
+        "{said}"
+    );
+    session.export_clean("tank");
+}

@@ -1,0 +1,286 @@
+//! What a crash may leave of a history with fsyncs: the rule, and whether a file system keeps it.
+//!
+//! Changes of names come back as a prefix of those that were done, no shorter than the last acknowledged fsync of
+//! anything saw them; the contents and attributes of each file as they were at some moment, no earlier than its own
+//! last acknowledged fsync.
+
+mod found;
+
+pub use found::Found;
+
+use crate::model::{Kind, Node, NodeId, Tree};
+use crate::operation::{Operation, Place};
+use std::collections::BTreeMap;
+
+/// A promise: from the moment `events` of the disk on, the operations before `operation` are durable.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    events: usize,
+    operation: usize,
+    /// The file whose contents are promised; none: everything.
+    file: Option<NodeId>,
+}
+
+/// What one thread did in a directory of its own, and what it was promised.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The thread's directory; empty: the root.
+    pub place: Vec<String>,
+    /// The tree now.
+    pub tree: Tree,
+    /// How many operations there were.
+    operations: usize,
+    /// The names, links and kinds after an operation that changed them.
+    names: Vec<(usize, Tree)>,
+    /// Contents and attributes of each node after each operation that changed them.
+    versions: BTreeMap<NodeId, Vec<(usize, Node)>>,
+    promises: Vec<Promise>,
+}
+
+/// How much must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// All that was promised until so many events of the disk.
+    Promised(usize),
+    /// The medium lost what it had: anything that ever was, or an error.
+    AnythingTrue,
+}
+
+impl Record {
+    /// Nothing was done yet in a directory that is there.
+    #[must_use]
+    pub fn new(place: Vec<String>) -> Self {
+        let tree = Tree::new();
+        Self {
+            place,
+            operations: 0,
+            names: vec![(0, tree.skeleton())],
+            versions: BTreeMap::from([(Tree::ROOT, vec![(0, tree.node(Tree::ROOT).clone())])]),
+            tree,
+            promises: Vec::new(),
+        }
+    }
+
+    /// The operation as the file system is asked: below the thread's directory.
+    #[must_use]
+    pub fn below(&self, operation: &Operation) -> Operation {
+        let mut operation = operation.clone();
+        for place in operation.places_mut() {
+            let inner = std::mem::take(&mut place.directory);
+            place.directory = self.place.iter().cloned().chain(inner).collect();
+        }
+        operation
+    }
+
+    /// Notes an operation that was done.
+    ///
+    /// # Panics
+    /// If the model refuses it: only operations that both did are noted.
+    pub fn note(&mut self, operation: &Operation) {
+        self.operations += 1;
+        let touched = operation.changed_node().map(|place| self.tree.find(place));
+        self.tree
+            .apply(operation)
+            .expect("the model does it as well");
+        match touched {
+            Some(node) => {
+                let node = node.expect("it was there");
+                let state = self.tree.node(node).clone();
+                let versions = self.versions.entry(node).or_default();
+                versions.push((self.operations, state));
+            }
+            None => {
+                self.names.push((self.operations, self.tree.skeleton()));
+                for (id, node) in self.tree.nodes() {
+                    let first = || vec![(self.operations, node.without_names())];
+                    self.versions.entry(id).or_insert_with(first);
+                }
+            }
+        }
+    }
+
+    /// Notes that an fsync of a file, or of everything, returned when the disk had seen so many events.
+    pub fn promise(&mut self, file: Option<NodeId>, events: usize) {
+        self.promises.push(Promise {
+            events,
+            operation: self.operations,
+            file,
+        });
+    }
+
+    /// How many operations are durable for names, and for each file's contents.
+    fn floors(&self, demand: Demand) -> (usize, BTreeMap<NodeId, usize>) {
+        let (mut names, mut files) = (0, BTreeMap::new());
+        let Demand::Promised(events) = demand else {
+            return (0, files);
+        };
+        for promise in self.promises.iter().filter(|one| one.events <= events) {
+            names = names.max(promise.operation);
+            let mut raise = |file: NodeId| {
+                files.insert(file, promise.operation);
+            };
+            match promise.file {
+                Some(file) => raise(file),
+                None => self.versions.keys().copied().for_each(raise),
+            }
+        }
+        (names, files)
+    }
+
+    /// Why what was found is nothing that a crash may leave.
+    ///
+    /// # Errors
+    /// The differences to the state that comes nearest, a line each.
+    pub fn judge(&self, found: &Found, demand: Demand) -> Result<(), Vec<String>> {
+        let (floor, files) = self.floors(demand);
+        let from = self
+            .names
+            .partition_point(|(operation, _)| *operation <= floor);
+        let mut nearest: Option<Vec<String>> = None;
+        for (operation, names) in &self.names[from.saturating_sub(1)..] {
+            let state = State {
+                record: self,
+                names,
+                files: &files,
+                demand,
+            };
+            let mut lines = state.compare(found);
+            if lines.is_empty() {
+                return Ok(());
+            }
+            lines.insert(
+                0,
+                format!("names as after operation {operation}, at least {floor}:"),
+            );
+            if nearest
+                .as_ref()
+                .is_none_or(|known| lines.len() < known.len())
+            {
+                nearest = Some(lines);
+            }
+        }
+        Err(nearest.unwrap_or_default())
+    }
+}
+
+/// One state that the names may have.
+struct State<'a> {
+    record: &'a Record,
+    names: &'a Tree,
+    files: &'a BTreeMap<NodeId, usize>,
+    demand: Demand,
+}
+
+impl State<'_> {
+    fn compare(&self, found: &Found) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut numbers = BTreeMap::new();
+        self.compare_directory(Tree::ROOT, found, "", &mut numbers, &mut lines);
+        lines
+    }
+
+    fn compare_directory(
+        &self,
+        directory: NodeId,
+        found: &Found,
+        path: &str,
+        numbers: &mut BTreeMap<NodeId, u64>,
+        lines: &mut Vec<String>,
+    ) {
+        self.compare_node(directory, found, path, lines);
+        let Kind::Directory(wanted) = &self.names.node(directory).kind else {
+            return;
+        };
+        for name in found
+            .entries
+            .keys()
+            .filter(|name| !wanted.contains_key(*name))
+        {
+            lines.push(format!("{path}/{name}: unexpected"));
+        }
+        for (name, child) in wanted {
+            let path = format!("{path}/{name}");
+            let Some(below) = found.entries.get(name) else {
+                if !self.is_forgiven(found) {
+                    lines.push(format!("{path}: missing"));
+                }
+                continue;
+            };
+            if *numbers.entry(*child).or_insert(below.object) != below.object {
+                lines.push(format!(
+                    "{path}: not the file that another name of it names"
+                ));
+            }
+            self.compare_directory(*child, below, &path, numbers, lines);
+        }
+    }
+
+    /// What could not be read was told, and that is all that a damaged medium owes.
+    fn is_forgiven(&self, found: &Found) -> bool {
+        self.demand == Demand::AnythingTrue && found.problem.is_some()
+    }
+
+    fn compare_node(&self, node: NodeId, found: &Found, path: &str, lines: &mut Vec<String>) {
+        if let Some(problem) = &found.problem {
+            if !self.is_forgiven(found) {
+                lines.push(format!("{path}: {problem}"));
+            }
+            return;
+        }
+        let versions = self
+            .record
+            .versions
+            .get(&node)
+            .map_or(&[][..], Vec::as_slice);
+        let floor = self.files.get(&node).copied().unwrap_or(0);
+        let from = versions.partition_point(|(operation, _)| *operation <= floor);
+        let allowed = &versions[from.saturating_sub(1)..];
+        if !allowed.iter().any(|(_, version)| found.is(version)) {
+            let last = allowed.last().map(|(_, version)| found.difference(version));
+            lines.push(format!(
+                "{path}: none of its {} states since operation {floor}; from the last it differs in {}",
+                allowed.len(),
+                last.unwrap_or_default()
+            ));
+        }
+        let links = self.names.link_count(node) as u64;
+        let is_directory = matches!(self.names.node(node).kind, Kind::Directory(_));
+        if !is_directory && links != found.links {
+            lines.push(format!("{path}: {} links, not {links}", found.links));
+        }
+    }
+}
+
+impl Operation {
+    /// The place of the node whose contents or attributes it changes; none when it changes names.
+    #[must_use]
+    pub fn changed_node(&self) -> Option<&Place> {
+        match self {
+            Self::Write(place, ..)
+            | Self::Truncate(place, _)
+            | Self::Chmod(place, _)
+            | Self::Chown(place, ..)
+            | Self::SetXattr(place, ..)
+            | Self::RemoveXattr(place, _) => Some(place),
+            _ => None,
+        }
+    }
+
+    fn places_mut(&mut self) -> Vec<&mut Place> {
+        match self {
+            Self::Link(old, new) | Self::Rename(old, new) => vec![old, new],
+            Self::Create(place, _)
+            | Self::MakeDirectory(place, _)
+            | Self::MakePipe(place, _)
+            | Self::SymbolicLink(place, _)
+            | Self::Unlink(place)
+            | Self::RemoveDirectory(place)
+            | Self::Write(place, ..)
+            | Self::Truncate(place, _)
+            | Self::Chmod(place, _)
+            | Self::Chown(place, ..)
+            | Self::SetXattr(place, ..)
+            | Self::RemoveXattr(place, _) => vec![place],
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A file system as it was found, read whole.
+
+use crate::model::{Kind, Node};
+use base::ObjectId;
+use posix::{Credentials, FileSystem, FileType, OpenOptions, PosixError, Visit};
+use std::collections::BTreeMap;
+
+/// A file or directory as it was found, with all below it.
+#[derive(Debug)]
+pub struct Found {
+    /// Its number.
+    pub object: u64,
+    /// How many names it has.
+    pub links: u64,
+    /// Why it could not be read.
+    pub problem: Option<String>,
+    /// A directory's entries.
+    pub entries: BTreeMap<String, Self>,
+    node: Node,
+}
+
+impl Found {
+    /// Reads what is below a path.
+    #[must_use]
+    pub fn read(system: &FileSystem, path: &[String]) -> Self {
+        let root = Credentials::root();
+        let object = path.iter().try_fold(system.root(), |directory, name| {
+            let found = system.lookup(&root, directory, name.as_bytes());
+            found.map(|found| found.object)
+        });
+        match object {
+            Ok(object) => Self::read_object(system, object),
+            Err(error) => Self::unreadable(0, &error),
+        }
+    }
+
+    fn unreadable(object: u64, error: &PosixError) -> Self {
+        Self {
+            object,
+            links: 0,
+            problem: Some(error.to_string()),
+            entries: BTreeMap::new(),
+            node: Node::new(Kind::Pipe, 0),
+        }
+    }
+
+    fn read_object(system: &FileSystem, object: ObjectId) -> Self {
+        Self::try_read(system, object).unwrap_or_else(|error| Self::unreadable(object.0, &error))
+    }
+
+    fn try_read(system: &FileSystem, object: ObjectId) -> Result<Self, PosixError> {
+        let root = Credentials::root();
+        let attributes = system.getattr(object)?;
+        let mut entries = BTreeMap::new();
+        let kind = match attributes.file_type {
+            FileType::Directory => {
+                let mut names = Vec::new();
+                system.readdir(&root, object, 0, &mut |entry| {
+                    names.push((
+                        String::from_utf8_lossy(entry.name).into_owned(),
+                        entry.object,
+                    ));
+                    Visit::Continue
+                })?;
+                names.retain(|(name, _)| name != "." && name != "..");
+                for (name, object) in names {
+                    entries.insert(name, Self::read_object(system, object));
+                }
+                Kind::Directory(BTreeMap::new())
+            }
+            FileType::Regular => {
+                let options = OpenOptions {
+                    read: true,
+                    ..OpenOptions::default()
+                };
+                let file = system.open(&root, object, options)?;
+                let mut contents = vec![0; usize::try_from(attributes.size).unwrap_or(0)];
+                let count = file.read(0, &mut contents)?;
+                contents.truncate(count);
+                Kind::File(contents)
+            }
+            FileType::Symlink => {
+                Kind::Link(String::from_utf8_lossy(&system.readlink(object)?).into_owned())
+            }
+            _ => Kind::Pipe,
+        };
+        let mut node = Node::new(kind, attributes.permissions);
+        (node.uid, node.gid) = (attributes.uid, attributes.gid);
+        for name in system.listxattr(&root, object)? {
+            let value = system.getxattr(&root, object, &name)?;
+            let name = String::from_utf8_lossy(&name).into_owned();
+            node.xattrs.insert(name, value);
+        }
+        Ok(Self {
+            object: object.0,
+            links: u64::from(attributes.links),
+            problem: None,
+            entries,
+            node,
+        })
+    }
+
+    /// Whether its contents and attributes are those of a node of the model.
+    pub(super) fn is(&self, version: &Node) -> bool {
+        self.difference(version).is_empty()
+    }
+
+    /// In what its contents and attributes differ from those of a node of the model.
+    pub(super) fn difference(&self, version: &Node) -> String {
+        let own = &self.node;
+        let mut words = Vec::new();
+        match (&own.kind, &version.kind) {
+            (Kind::Directory(_), Kind::Directory(_)) => {}
+            (Kind::File(left), Kind::File(right)) if left != right => {
+                words.push(format!(
+                    "contents ({} bytes, not {})",
+                    left.len(),
+                    right.len()
+                ));
+            }
+            (left, right) if left != right => words.push("kind or target".to_owned()),
+            _ => {}
+        }
+        if own.mode != version.mode {
+            words.push(format!("mode ({:o}, not {:o})", own.mode, version.mode));
+        }
+        if (own.uid, own.gid) != (version.uid, version.gid) {
+            words.push("owner".to_owned());
+        }
+        if own.xattrs != version.xattrs {
+            words.push("extended attributes".to_owned());
+        }
+        words.join(", ")
+    }
+}
