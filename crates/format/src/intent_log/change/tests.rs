@@ -355,7 +355,10 @@ proptest! {
     }
 
     #[test]
-    fn every_kind_parses_without_panic(number in 0u64..30, mut bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn every_kind_parses_without_panic(
+        number in 0u64..30,
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
+    ) {
         let length = bytes.len() / 8 * 8;
         bytes.truncate(length);
         put_at(&mut bytes, 0, &number, ByteOrder::Big);
