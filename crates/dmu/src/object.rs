@@ -5,6 +5,7 @@
 //! Called by the layers above through transactions, and by the object set's sync.
 
 mod bonus;
+mod early;
 mod free;
 mod read;
 mod state;
@@ -26,6 +27,7 @@ use crate::tree::{Reader, Tree};
 use crate::tx::Tx;
 use crate::zap::ZapState;
 
+pub use early::Early;
 pub(crate) use state::{SlotState, State};
 pub(crate) use sync::{Charge, Outcome, Synced, Work};
 

@@ -76,6 +76,7 @@ impl Log {
                 .is_ok();
             vdevs.extend(pointer.dvas().map(|dva| dva.vdev));
         }
+        vdevs.extend(batch.items.iter().flat_map(|item| &item.vdevs));
         vdevs.sort_unstable();
         vdevs.dedup();
         // Waited for in any case: no write may be under way when its block is given up.

@@ -57,6 +57,11 @@ impl Log {
             self.meters.unlogged.increment();
             self.engine.wait_synced(Some(unlogged))?;
         }
+        if let Want::Object(object) = want
+            && self.is_live()
+        {
+            self.write_out(object);
+        }
         if !self.wait_for_batch(want) {
             // Everything that the caller can mean was done in the open txg at the latest.
             self.meters.fallbacks.increment();
@@ -128,6 +133,8 @@ impl Log {
             release(requests.into_iter().map(|waiter| (waiter, false)).collect());
             return None;
         };
+        let changed_bytes = items.iter().map(|item| item.changed_bytes).sum();
+        self.meters.bytes_dirtied.add(changed_bytes);
         self.meters.batches.increment();
         self.meters.batch_waiters.record(requests.len() as u64);
         let number = self.desk.lock().depart(requests);

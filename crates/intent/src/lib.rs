@@ -24,6 +24,7 @@ mod replay;
 mod sync;
 mod waiter;
 mod walk;
+mod write_out;
 
 pub use claim::{Claim, claim};
 pub use entry::{Contents, Data, Entry, LogBias, Scope, SyncPolicy, WriteEntry};
@@ -33,3 +34,4 @@ pub use log::{Log, OpenLog};
 pub use replay::{Replay, Replayed};
 pub use sync::LogSync;
 pub use walk::{Chain, owned_blocks, walk};
+pub use write_out::DataWriter;

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
-use base::{ObjectId, Txg};
+use base::{ObjectId, Txg, VdevId};
 
-use crate::entry::{Entry, Scope};
+use crate::entry::{Data, Entry, Scope};
 
 static SHARD: LockClass = LockClass::new("intent.objects", rank::INTENT + 30);
 static NAMES: LockClass = LockClass::new("intent.names", rank::INTENT + 31);
@@ -24,6 +24,19 @@ pub(crate) struct Item {
     pub(crate) stamp: u64,
     pub(crate) txg: Txg,
     pub(crate) entry: Entry,
+    /// Bytes that the operation changed: of data, or of its record.
+    pub(crate) changed_bytes: u64,
+    /// Vdevs with blocks that the record points to: flushed before it counts.
+    pub(crate) vdevs: Vec<VdevId>,
+}
+
+/// A write whose data are in the object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LargeWrite {
+    pub(crate) stamp: u64,
+    pub(crate) txg: Txg,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
 }
 
 #[derive(Default)]
@@ -84,7 +97,17 @@ impl Lists {
             _ => Vec::new(),
         };
         let stamp = self.next_stamp.fetch_add(1, Ordering::AcqRel);
-        let item = Item { stamp, txg, entry };
+        let changed_bytes = match &entry {
+            Entry::Record(bytes) => bytes.len() as u64,
+            Entry::Write(write) => write.length,
+        };
+        let item = Item {
+            stamp,
+            txg,
+            entry,
+            changed_bytes,
+            vdevs: Vec::new(),
+        };
         if let Scope::Object(object) = scope {
             let mut shard = self.shard(object).lock();
             Slot::of(&mut shard, txg)
@@ -107,6 +130,47 @@ impl Lists {
             taken.extend(slot.list.remove(&object).unwrap_or_default());
         }
         taken
+    }
+
+    /// The object's writes of at least `least` bytes whose data are in the object.
+    pub(crate) fn large_writes(&self, object: ObjectId, least: u64) -> Vec<LargeWrite> {
+        let shard = self.shard(object).lock();
+        let mut found = Vec::new();
+        for item in shard
+            .iter()
+            .filter_map(|slot| slot.list.get(&object))
+            .flatten()
+        {
+            if let Entry::Write(write) = &item.entry
+                && matches!(write.data, Data::Later)
+                && write.length >= least
+            {
+                found.push(LargeWrite {
+                    stamp: item.stamp,
+                    txg: item.txg,
+                    offset: write.offset,
+                    length: write.length,
+                });
+            }
+        }
+        found
+    }
+
+    /// Puts other records in the place of those with these stamps, as far as they are still there.
+    pub(crate) fn replace(&self, object: ObjectId, mut with: HashMap<u64, Vec<Item>>) {
+        let mut shard = self.shard(object).lock();
+        for list in shard
+            .iter_mut()
+            .filter_map(|slot| slot.list.get_mut(&object))
+        {
+            let old = std::mem::take(list);
+            for item in old {
+                match with.remove(&item.stamp) {
+                    Some(items) => list.extend(items),
+                    None => list.push(item),
+                }
+            }
+        }
     }
 
     /// Forgets what was recorded of an object whose last name went.
@@ -160,7 +224,7 @@ impl Lists {
 
 fn in_order(mut items: Vec<Item>, synced: Txg) -> Vec<Item> {
     items.retain(|item| item.txg > synced);
-    items.sort_unstable_by_key(|item| item.stamp);
+    items.sort_by_key(|item| item.stamp);
     items
 }
 

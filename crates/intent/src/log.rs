@@ -21,6 +21,7 @@ use crate::meters::Meters;
 use crate::replay::Progress;
 use crate::waiter::Waiter;
 use crate::walk::owned_blocks;
+use crate::write_out::{DataWriter, EarlyBlocks};
 
 static BUILDER: LockClass = LockClass::new("intent.builder", rank::INTENT + 1);
 static DESK: LockClass = LockClass::new("intent.desk", rank::INTENT + 25);
@@ -40,6 +41,8 @@ pub struct OpenLog {
     pub rng: Arc<dyn Rng>,
     /// Called when a chain begins, before the txg that stores its first pointer ends.
     pub begins: Box<dyn Fn() + Send + Sync>,
+    /// How data blocks are written before their txg; without it all data go into the log.
+    pub data_writer: Option<Box<dyn DataWriter>>,
     /// Whether records of extended attributes among the system attributes are allowed (feature
     /// `zilsaxattr`).
     pub logs_xattrs: bool,
@@ -54,6 +57,8 @@ pub struct Log {
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) begins: Box<dyn Fn() + Send + Sync>,
     logs_xattrs: bool,
+    pub(crate) data_writer: Option<Box<dyn DataWriter>>,
+    pub(crate) early: EarlyBlocks,
     pub(crate) contents: Mutex<Option<Arc<dyn Contents>>>,
     sync_policy: AtomicU8,
     log_bias: AtomicU8,
@@ -88,6 +93,8 @@ impl Log {
             rng: options.rng,
             begins: options.begins,
             logs_xattrs: options.logs_xattrs,
+            data_writer: options.data_writer,
+            early: EarlyBlocks::new(),
             contents: Mutex::new(&CONTENTS, None),
             sync_policy: AtomicU8::new(SyncPolicy::Standard as u8),
             log_bias: AtomicU8::new(LogBias::Latency as u8),
@@ -211,6 +218,7 @@ impl Log {
             && chain.links.front().is_none_or(|link| !link.durable)
             && chain.orphans.is_empty()
             && chain.discarded.is_none()
+            && self.early.is_empty()
             && !self.desk.lock().is_busy()
     }
 

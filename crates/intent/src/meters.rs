@@ -20,9 +20,11 @@ pub(crate) struct Meters {
     pub(crate) records: Counter,
     /// Bytes written to log blocks, padding included.
     pub(crate) bytes: Counter,
-    /// Of these, bytes of records, the data of writes apart.
+    /// Bytes that the committed operations changed: of data, and of records of other kinds.
+    pub(crate) bytes_dirtied: Counter,
+    /// Of `bytes`, those of records, the data of writes apart.
     pub(crate) record_bytes: Counter,
-    /// Of these, file data.
+    /// Of `bytes`, file data.
     pub(crate) data_bytes: Counter,
     /// Bytes of blocks written where they belong, for records that point to them.
     pub(crate) indirect_bytes: Counter,
@@ -62,6 +64,7 @@ impl Source for Meters {
             ("blocks", &self.blocks),
             ("records", &self.records),
             ("bytes", &self.bytes),
+            ("bytes_dirtied", &self.bytes_dirtied),
             ("record_bytes", &self.record_bytes),
             ("data_bytes", &self.data_bytes),
             ("indirect_bytes", &self.indirect_bytes),

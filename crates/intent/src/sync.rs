@@ -22,13 +22,15 @@ impl Log {
     /// Called once for each txg that is being synced, before its objects are written: frees the
     /// blocks whose records `txg` makes needless, and puts the header into the object set.
     pub fn sync(&self, txg: Txg) -> LogSync {
+        let gone = self.chain.lock().stage == Stage::Retired;
+        let mut free = self.early.settle(txg, gone);
         let mut chain = self.chain.lock();
         if chain.stage == Stage::Retired {
-            let free = chain.release(txg, false);
+            free.extend(chain.release(txg, false));
             return LogSync { free };
         }
         let idle = !self.desk.lock().is_flying();
-        let free = chain.release(txg, idle);
+        free.extend(chain.release(txg, idle));
         self.meters.freed.add(free.len() as u64);
         let old = self.objects.intent_log_header();
         let mut header = old.clone();
@@ -89,6 +91,6 @@ impl Log {
     #[must_use]
     pub fn is_spent(&self) -> bool {
         let chain = self.chain.lock();
-        chain.stage == Stage::Retired && chain.orphans.is_empty()
+        chain.stage == Stage::Retired && chain.orphans.is_empty() && self.early.is_empty()
     }
 }

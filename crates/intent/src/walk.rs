@@ -135,11 +135,12 @@ pub fn owned_blocks(
     header: &LogHeader,
 ) -> Vec<BlockPointer> {
     let claim = header.claim_txg;
-    let mut data = Vec::new();
+    let mut data: Vec<BlockPointer> = Vec::new();
     let chain = walk(pipeline, set, header, &mut |record| {
         if let Some(pointer) = data_block(record)
             && claim != Txg(0)
             && pointer.birth() >= claim
+            && !data.iter().any(|known| known.same_block(&pointer))
         {
             data.push(pointer);
         }

@@ -436,7 +436,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         },
     );
     let rng = Arc::clone(&services.rng);
-    let logs = Arc::new(IntentLogs::new(engine, &parts.loaded.pipeline, rng));
+    let logs = Arc::new(IntentLogs::new(engine, &parts.loaded.pipeline, rng, rules));
     // There is one writer a pool: nobody was first.
     let _ = services.logs.set(Arc::clone(&logs));
     let syncer = Syncer {

@@ -2,20 +2,22 @@
 //! sync.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
 use base::{ObjectId, ObjectSetId, Txg};
-use dmu::{ObjectSet, Tx};
-use dsl::{Dataset, DatasetFeature, Dsl};
+use dmu::{BlockWriter, ObjectSet, Tx};
+use dsl::{Dataset, DatasetFeature, Dsl, WriterSource};
 use format::BlockPointer;
 use format::intent_log::LogHeader;
-use intent::{Flusher, IntentError, Log, OpenLog};
+use intent::{DataWriter, Flusher, IntentError, Log, OpenLog};
 use pipeline::Pipeline;
 use space::{Extent, PoolSpace, SpaceStore};
 use txg::Engine;
+use vdev::WriteGroup;
 
+use crate::blocks::{PassWriters, WriteRules};
 use crate::error::{PoolError, Result, WriteObstacle};
 
 static LOGS: LockClass = LockClass::new("pool.intent_logs", rank::INTENT);
@@ -35,16 +37,53 @@ pub(crate) struct IntentLogs {
     pipeline: Arc<Pipeline>,
     flusher: Arc<Flusher>,
     rng: Arc<dyn Rng>,
+    rules: WriteRules,
     state: Mutex<State>,
 }
 
+/// Writes data of a head before its txg, by the rules of the head.
+struct HeadWriter {
+    head: Weak<Dataset>,
+    pipeline: Arc<Pipeline>,
+    rules: WriteRules,
+}
+
+impl DataWriter for HeadWriter {
+    fn with(
+        &self,
+        txg: Txg,
+        group: &Arc<WriteGroup>,
+        run: &mut dyn FnMut(&dyn BlockWriter),
+    ) -> bool {
+        let head = self.head.upgrade();
+        let Some(Ok(policy)) = head.map(|head| head.directory().storage_policy()) else {
+            return false;
+        };
+        let writers = PassWriters {
+            pipeline: &self.pipeline,
+            meta: self.rules,
+            txg,
+            pass: 1,
+            group,
+        };
+        run(&*writers.writer(Some(&policy)));
+        true
+    }
+}
+
 impl IntentLogs {
-    pub(crate) fn new(engine: &Arc<Engine>, pipeline: &Arc<Pipeline>, rng: Arc<dyn Rng>) -> Self {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        pipeline: &Arc<Pipeline>,
+        rng: Arc<dyn Rng>,
+        rules: WriteRules,
+    ) -> Self {
         Self {
             engine: Arc::clone(engine),
             pipeline: Arc::clone(pipeline),
             flusher: Flusher::new(Arc::clone(pipeline.vdevs())),
             rng,
+            rules,
             state: Mutex::new(&LOGS, State::default()),
         }
     }
@@ -71,6 +110,11 @@ impl IntentLogs {
                 }
             }),
             logs_xattrs: xattrs,
+            data_writer: Some(Box::new(HeadWriter {
+                head: Arc::downgrade(head),
+                pipeline: Arc::clone(&self.pipeline),
+                rules: self.rules,
+            })),
         });
         if state.closing {
             log.wind_up();

@@ -29,8 +29,15 @@ struct Bench {
     acknowledged: Mutex<Vec<(usize, ObjectId, u64)>>,
 }
 
+/// The version, and bytes that follow from it and do not compress.
 fn content(version: u64, length: usize) -> Vec<u8> {
-    version.to_le_bytes().repeat(length.div_ceil(8))[..length].to_vec()
+    let mut random = Random::new(version);
+    let mut bytes = version.to_le_bytes().to_vec();
+    while bytes.len() < length {
+        bytes.extend(random.draw().to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
 }
 
 fn open_log(laboratory: &Laboratory) -> Arc<Log> {
@@ -153,11 +160,13 @@ struct Objects<'a> {
     log: &'a Log,
     engine: &'a Arc<txg::Engine>,
     seen: Vec<(u64, Txg)>,
+    pointers: usize,
 }
 
 impl Replay for Objects<'_> {
     fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String> {
         self.seen.push((record.header.sequence, record.header.txg));
+        self.pointers += usize::from(block.is_some());
         let tx = Tx::assign(self.engine, &Reservation::default()).unwrap();
         match &record.body {
             Body::Create(fields) => {
@@ -173,9 +182,17 @@ impl Replay for Objects<'_> {
             }
             Body::Write(fields) => {
                 if let Ok(object) = self.set.object(fields.object) {
-                    let data = block.unwrap_or(record.tail);
-                    let data = &data[..fields.length as usize];
-                    object.write(&tx, fields.offset, data).unwrap();
+                    match block {
+                        Some(block) => {
+                            let start = fields.offset / block.len() as u64 * block.len() as u64;
+                            object.write(&tx, start, block).unwrap();
+                        }
+                        None if record.kind() == kind::WRITE_SIZE_ONLY => {}
+                        None => {
+                            let data = &record.tail[..fields.length as usize];
+                            object.write(&tx, fields.offset, data).unwrap();
+                        }
+                    }
                 }
             }
             _ => return Err("no such record was written".to_owned()),
@@ -186,7 +203,7 @@ impl Replay for Objects<'_> {
 }
 
 /// Leaves the disk after `events` events and looks what an import makes of it.
-fn check(bench: &Bench, events: usize, survivors: u64, folder: &Path, zdb: bool) {
+fn check(bench: &Bench, events: usize, survivors: u64, folder: &Path, zdb: bool) -> usize {
     let path = image(folder, "crashed");
     let _ = std::fs::remove_file(&path);
     let crashed = bench.disk.crash_at(events, survivors);
@@ -202,10 +219,12 @@ fn check(bench: &Bench, events: usize, survivors: u64, folder: &Path, zdb: bool)
         log: &log,
         engine: laboratory.pool.engine().unwrap(),
         seen: Vec::new(),
+        pointers: 0,
     };
     let replayed = log.replay(&mut objects).unwrap();
     assert_eq!(replayed.failed, None);
-    println!("  {replayed:?}");
+    let pointers = objects.pointers;
+    println!("  {replayed:?}, {pointers} of them point to blocks");
     let ordered = objects.seen.windows(2).all(|pair| pair[0] < pair[1]);
     assert!(ordered, "records out of order: {:?}", objects.seen);
     for (object, version) in bench.floor(events) {
@@ -229,6 +248,7 @@ fn check(bench: &Bench, events: usize, survivors: u64, folder: &Path, zdb: bool)
     if let Some(zdb) = zdb {
         zdb.assert_clean(folder, POOL);
     }
+    pointers
 }
 
 fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
@@ -245,6 +265,7 @@ fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
     let last = bench.disk.log_len();
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(seed);
+    let mut pointers = 0;
     let moments: Vec<usize> = {
         let acknowledged = bench.acknowledged.lock().unwrap();
         acknowledged.iter().map(|(events, ..)| *events).collect()
@@ -258,8 +279,12 @@ fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
         };
         let survivors = random.draw();
         println!("crash point {point}: event {events} of {last}, survivors {survivors}");
-        check(&bench, events, survivors, folder.path(), point % 8 == 0);
+        pointers += check(&bench, events, survivors, folder.path(), point % 4 == 0);
     }
+    assert!(
+        pointers > 0,
+        "no large write had its blocks written in place"
+    );
 }
 
 fn seed(default: u64) -> u64 {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::Txg;
+use format::BlockPointer;
 use format::dnode::DnodeFlags;
 use sys::Buffer;
 
@@ -27,6 +28,8 @@ pub(crate) struct SlotState {
     /// Data blocks freed in this txg, before any in `blocks` were written again.
     pub(crate) freed: RangeSet,
     pub(crate) spill: Option<SpillChange>,
+    /// Data blocks that were written before the sync, with what was written.
+    pub(crate) early: BTreeMap<u64, (Buffer, BlockPointer)>,
     /// The dnode's fields at the end of this txg, once a later txg has changed them.
     pub(crate) face: Option<Box<Face>>,
 }
@@ -38,8 +41,16 @@ impl SlotState {
             blocks: BTreeMap::new(),
             freed: RangeSet::EMPTY,
             spill: None,
+            early: BTreeMap::new(),
             face: None,
         }
+    }
+
+    /// Where the block lies that was written early, if it has not changed since.
+    pub(crate) fn early_pointer(&self, block: u64) -> Option<BlockPointer> {
+        let (written, pointer) = self.early.get(&block)?;
+        let data = self.blocks.get(&block)?;
+        data.same_memory(written).then_some(*pointer)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Syncing one object: snapshot of what a txg changed, data blocks, indirect blocks, spill block,
 //! and the swap of the tree.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -40,6 +41,8 @@ pub(crate) struct Work {
     footprint: Footprint,
     freed: Vec<(u64, u64)>,
     blocks: Vec<(u64, Buffer)>,
+    /// Blocks that were written early, and where.
+    early: BTreeMap<u64, BlockPointer>,
     spill: Option<SpillChange>,
 }
 
@@ -80,6 +83,7 @@ impl Object {
         }
         let mut freed: Vec<_> = slot.freed.iter().collect();
         let mut blocks = Vec::new();
+        let mut early = BTreeMap::new();
         let mut spill = slot.spill.clone();
         if face.allocated {
             blocks.extend(
@@ -87,6 +91,8 @@ impl Object {
                     .iter()
                     .map(|(&block, data)| (block, data.clone())),
             );
+            let written = slot.early.keys();
+            early.extend(written.filter_map(|&block| Some((block, slot.early_pointer(block)?))));
         } else {
             freed = vec![(0, u64::MAX)];
             spill = Some(SpillChange::Remove);
@@ -98,6 +104,7 @@ impl Object {
             footprint: state.footprint,
             freed,
             blocks,
+            early,
             spill,
         })
     }
@@ -158,6 +165,12 @@ impl Work {
         let Some((block, data)) = self.blocks.get(index) else {
             return Ok(previous);
         };
+        if let Some(pointer) = self.early.get(block) {
+            if let Some(engine) = context.engine {
+                engine.written(context.txg, data.len() as u64);
+            }
+            return Ok(*pointer);
+        }
         let place = Place::new(self.object.shared.id, self.object.id, 0, *block);
         let request = BlockWrite {
             data,

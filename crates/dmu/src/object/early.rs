@@ -1,0 +1,110 @@
+//! Writing a dirty block before its txg syncs: the intent log refers to it, and the sync takes it
+//! over if nothing has changed it since.
+
+use std::sync::Arc;
+
+use base::Txg;
+use format::BlockPointer;
+
+use super::Object;
+use crate::error::{DmuError, Place, Result};
+use crate::store::{BlockKind, BlockWrite, BlockWriter};
+
+/// What became of an early write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Early {
+    /// The block is on its way to the device.
+    Written(BlockPointer),
+    /// It was written early before, and is still the same.
+    Unchanged,
+    /// The txg has no such dirty block: it has synced, or the block was freed.
+    Clean,
+}
+
+impl Object {
+    /// Writes `block` as `txg` has it so far. `writer` allocates in that txg, which the caller
+    /// holds open. The block is the caller's: [`Object::takes_early`] tells, when the txg has
+    /// closed, whether the object takes it over.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_early(&self, txg: Txg, block: u64, writer: &dyn BlockWriter) -> Result<Early> {
+        let (data, kind) = {
+            let state = self.state.read();
+            let Some(slot) = state.slot(txg) else {
+                return Ok(Early::Clean);
+            };
+            let Some(data) = slot.blocks.get(&block) else {
+                return Ok(Early::Clean);
+            };
+            if slot.early_pointer(block).is_some() {
+                return Ok(Early::Unchanged);
+            }
+            (data.clone(), self.data_kind(&state.face))
+        };
+        let place = Place::new(self.shared.id, self.id, 0, block);
+        let request = BlockWrite {
+            data: &data,
+            kind,
+            fill: 1,
+            previous: BlockPointer::HOLE,
+            place,
+        };
+        let written = writer.write(&request);
+        let pointer = written.map_err(|source| DmuError::Write { place, source })?;
+        // A hole's birth is the sync's to choose.
+        if !pointer.is_hole()
+            && let Some(slot) = self.state.write().slot_mut(txg)
+        {
+            slot.early.insert(block, (data, pointer));
+        }
+        Ok(Early::Written(pointer))
+    }
+
+    /// Writes `block` as it is now, as a block that belongs to nobody but the caller.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    pub fn write_copy(&self, block: u64, writer: &dyn BlockWriter) -> Result<BlockPointer> {
+        let data = self.read_block(block)?;
+        let kind = self.data_kind(&self.state.read().face);
+        let place = Place::new(self.shared.id, self.id, 0, block);
+        let request = BlockWrite {
+            data: &data,
+            kind,
+            fill: 1,
+            previous: BlockPointer::HOLE,
+            place,
+        };
+        let written = writer.write(&request);
+        written.map_err(|source| DmuError::Write { place, source })
+    }
+
+    /// Whether the sync of `txg`, which has closed, will take over a block that was written early.
+    #[must_use]
+    pub fn takes_early(self: &Arc<Self>, txg: Txg, block: u64, pointer: &BlockPointer) -> bool {
+        let state = self.state.read();
+        let Some(slot) = state.slot(txg) else {
+            return false;
+        };
+        let face = slot.face.as_deref().unwrap_or(&state.face);
+        face.allocated && slot.early_pointer(block) == Some(*pointer)
+    }
+
+    /// Has the sync of `txg` write a block itself although it was written early: that write failed.
+    pub fn forget_early(&self, txg: Txg, block: u64) {
+        if let Some(slot) = self.state.write().slot_mut(txg) {
+            slot.early.remove(&block);
+        }
+    }
+
+    fn data_kind(&self, face: &crate::face::Face) -> BlockKind {
+        BlockKind {
+            object_type: face.object_type,
+            level: 0,
+            spill: false,
+            checksum: face.checksum,
+            compress: face.compress,
+        }
+    }
+}

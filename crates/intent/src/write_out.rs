@@ -1,0 +1,339 @@
+//! Large writes: their blocks are written where they belong before the commit, and the log has
+//! pointers to them. A commit of much data so puts little into the chain, and who commits little
+//! meanwhile does not wait for it.
+//!
+//! A block of the open txg is written once: its sync takes it over unless it changes again. A block
+//! of a txg that has closed already is copied into the open one, and the copy freed with that txg.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::lock::{LockClass, Mutex, rank};
+use base::{ByteOrder, ObjectId, Txg};
+use dmu::{BlockWriter, DmuError, Early, Object};
+use format::BlockPointer;
+use format::intent_log::{WriteFields, encode_record, kind};
+use txg::TxgHold;
+use vdev::WriteGroup;
+
+use crate::entry::{Entry, LogBias};
+use crate::lists::{Item, LargeWrite};
+use crate::log::Log;
+
+static EARLY: LockClass = LockClass::new("intent.early", rank::INTENT + 42);
+
+/// Writes shorter than this go into the log, unless the property `logbias` says throughput.
+const DIRECT_MIN: u64 = 32 << 10;
+/// Blocks written under one hold of a txg.
+const BLOCKS_A_HOLD: usize = 32;
+
+/// Writes data blocks by the head's rules; supplied by the pool.
+pub trait DataWriter: Send + Sync {
+    /// Calls `run` with a writer that allocates in `txg` and queues its writes in `group`. False:
+    /// the head's rules cannot be looked up.
+    fn with(
+        &self,
+        txg: Txg,
+        group: &Arc<WriteGroup>,
+        run: &mut dyn FnMut(&dyn BlockWriter),
+    ) -> bool;
+}
+
+/// A block that was written before its txg synced.
+struct EarlyBlock {
+    txg: Txg,
+    object: Arc<Object>,
+    block: u64,
+    pointer: BlockPointer,
+    group: Arc<WriteGroup>,
+}
+
+/// The early blocks of a log, until their txgs sync.
+pub(crate) struct EarlyBlocks {
+    blocks: Mutex<Vec<EarlyBlock>>,
+}
+
+impl EarlyBlocks {
+    pub(crate) fn new() -> Self {
+        Self {
+            blocks: Mutex::new(&EARLY, Vec::new()),
+        }
+    }
+
+    /// Those that the sync of `txg`, which has begun, does not take over: they are to be freed.
+    /// Waits for their writes, which the txg's uberblock must not overtake.
+    /// `gone`: the object set is not synced any more.
+    pub(crate) fn settle(&self, txg: Txg, gone: bool) -> Vec<BlockPointer> {
+        let due: Vec<EarlyBlock> = {
+            let mut blocks = self.blocks.lock();
+            let (due, later) = std::mem::take(&mut *blocks)
+                .into_iter()
+                .partition(|block| block.txg <= txg);
+            *blocks = later;
+            due
+        };
+        let mut free = Vec::new();
+        for early in due {
+            let written = early.group.wait().is_ok();
+            if !written {
+                early.object.forget_early(early.txg, early.block);
+            }
+            let takes = early
+                .object
+                .takes_early(early.txg, early.block, &early.pointer);
+            if gone || !takes {
+                free.push(early.pointer);
+            }
+        }
+        free
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.lock().is_empty()
+    }
+}
+
+/// A part of a write, inside one block.
+#[derive(Clone, Copy)]
+struct Part {
+    write: usize,
+    block: u64,
+    offset: u64,
+    length: u64,
+}
+
+impl Log {
+    /// Writes the blocks of the object's large writes, and puts pointers into their records.
+    /// What fails stays as it was: its data go into the log.
+    pub(crate) fn write_out(&self, id: ObjectId) {
+        let Some(writer) = &self.data_writer else {
+            return;
+        };
+        let least = match self.log_bias() {
+            LogBias::Throughput => 1,
+            LogBias::Latency => DIRECT_MIN,
+        };
+        let mut writes = self.lists.large_writes(id, least);
+        if writes.is_empty() {
+            return;
+        }
+        let Ok(object) = self.objects.object(id) else {
+            return;
+        };
+        let block_size = u64::from(object.block_size());
+        if least == DIRECT_MIN {
+            // A whole block for a small part of it costs more than the part.
+            writes.retain(|write| write.length >= block_size / 2);
+        }
+        let parts = parts(&writes, block_size);
+        let mut placed = Placed {
+            items: writes.iter().map(|_| Some(Vec::new())).collect(),
+            owners: BTreeMap::new(),
+            needs: Vec::new(),
+        };
+        let mut groups = Vec::new();
+        for chunk in parts.chunks(BLOCKS_A_HOLD) {
+            let Ok(hold) = self.engine.hold() else {
+                return;
+            };
+            let group = WriteGroup::new(hold.txg());
+            let chunk = Chunk {
+                object: &object,
+                hold: &hold,
+                group: &group,
+                writes: &writes,
+                parts: chunk,
+            };
+            let known = writer.with(hold.txg(), &group, &mut |writer| {
+                self.write_chunk(&chunk, writer, &mut placed);
+            });
+            if !known {
+                return;
+            }
+            groups.push(group);
+        }
+        if groups.iter().any(|group| group.wait().is_err()) {
+            return;
+        }
+        let items = placed.finish();
+        let found = writes.iter().zip(items);
+        let found = found.filter_map(|(write, items)| Some((write.stamp, items?)));
+        self.lists.replace(id, found.collect());
+    }
+
+    fn write_chunk(&self, chunk: &Chunk<'_>, writer: &dyn BlockWriter, placed: &mut Placed) {
+        for part in chunk.parts {
+            let Some(write) = chunk.writes.get(part.write) else {
+                continue;
+            };
+            let written = self.write_part(chunk, write, part, writer);
+            let written = written.unwrap_or(Written::Nothing);
+            placed.note(chunk.object.id(), write, part, written);
+        }
+    }
+
+    /// Writes one block.
+    fn write_part(
+        &self,
+        chunk: &Chunk<'_>,
+        write: &LargeWrite,
+        part: &Part,
+        writer: &dyn BlockWriter,
+    ) -> Result<Written, DmuError> {
+        let txg = chunk.hold.txg();
+        if write.txg == txg {
+            match chunk.object.write_early(txg, part.block, writer)? {
+                Early::Unchanged => return Ok(Written::Before),
+                Early::Written(pointer) => {
+                    if has_space(&pointer) {
+                        self.early.blocks.lock().push(EarlyBlock {
+                            txg,
+                            object: Arc::clone(chunk.object),
+                            block: part.block,
+                            pointer,
+                            group: Arc::clone(chunk.group),
+                        });
+                    }
+                    return Ok(self.loggable(chunk, pointer));
+                }
+                Early::Clean => {}
+            }
+        }
+        let pointer = chunk.object.write_copy(part.block, writer)?;
+        if has_space(&pointer) {
+            self.chain.lock().orphans.push(pointer);
+        }
+        Ok(self.loggable(chunk, pointer))
+    }
+
+    /// Whether a record can point to a block: not to a gang, whose claim would need more than
+    /// space, nor to a block inside its pointer.
+    fn loggable(&self, chunk: &Chunk<'_>, pointer: BlockPointer) -> Written {
+        if pointer.is_hole() {
+            return Written::At(BlockPointer::HOLE);
+        }
+        if pointer.is_gang() || pointer.is_embedded() {
+            return Written::Nothing;
+        }
+        let bytes = u64::from(chunk.object.block_size());
+        self.meters.indirect_bytes.add(bytes);
+        Written::At(pointer)
+    }
+}
+
+/// What became of one part.
+enum Written {
+    /// A record can point here.
+    At(BlockPointer),
+    /// Another part wrote the block, this one's bytes included.
+    Before,
+    /// The write's bytes go into the log.
+    Nothing,
+}
+
+/// What has been written of several writes.
+struct Placed {
+    /// By write: the records that take its place, unless its bytes go into the log.
+    items: Vec<Option<Vec<Item>>>,
+    /// The write whose record points to a block.
+    owners: BTreeMap<u64, usize>,
+    /// A write, and an earlier one whose pointer it relies on.
+    needs: Vec<(usize, usize)>,
+}
+
+impl Placed {
+    fn note(&mut self, object: ObjectId, write: &LargeWrite, part: &Part, written: Written) {
+        let found = match written {
+            Written::At(pointer) => {
+                self.owners.insert(part.block, part.write);
+                Some((kind::WRITE, pointer))
+            }
+            // The record with the pointer has the data; this one need only tell the size. A block
+            // that an earlier commit wrote is no help: whether its record was used is not known.
+            Written::Before => self.owners.get(&part.block).map(|owner| {
+                self.needs.push((part.write, *owner));
+                (kind::WRITE_SIZE_ONLY, BlockPointer::HOLE)
+            }),
+            Written::Nothing => None,
+        };
+        let Some(slot) = self.items.get_mut(part.write) else {
+            return;
+        };
+        match (found, slot.as_mut()) {
+            (Some((number, pointer)), Some(records)) => {
+                records.push(record(object, write, part, number, pointer));
+            }
+            _ => *slot = None,
+        }
+    }
+
+    /// What is to be replaced: writes that rely on one that is not, are not either.
+    fn finish(mut self) -> Vec<Option<Vec<Item>>> {
+        self.needs.sort_unstable();
+        for (write, owner) in self.needs {
+            let gone = self.items.get(owner).is_none_or(Option::is_none);
+            if gone && let Some(slot) = self.items.get_mut(write) {
+                *slot = None;
+            }
+        }
+        self.items
+    }
+}
+
+/// Blocks that are written under one hold.
+struct Chunk<'a> {
+    object: &'a Arc<Object>,
+    hold: &'a TxgHold,
+    group: &'a Arc<WriteGroup>,
+    writes: &'a [LargeWrite],
+    parts: &'a [Part],
+}
+
+fn has_space(pointer: &BlockPointer) -> bool {
+    !pointer.is_hole() && !pointer.is_embedded()
+}
+
+fn record(
+    object: ObjectId,
+    write: &LargeWrite,
+    part: &Part,
+    number: u64,
+    pointer: BlockPointer,
+) -> Item {
+    let fields = WriteFields {
+        object,
+        offset: part.offset,
+        length: part.length,
+        pointer,
+    };
+    let bytes = encode_record(number, &fields.to_bytes(ByteOrder::NATIVE), &[]);
+    Item {
+        stamp: write.stamp,
+        txg: write.txg,
+        entry: Entry::Record(bytes),
+        changed_bytes: part.length,
+        vdevs: pointer.dvas().map(|dva| dva.vdev).collect(),
+    }
+}
+
+/// Cuts writes at the boundaries of blocks.
+fn parts(writes: &[LargeWrite], block_size: u64) -> Vec<Part> {
+    let block_size = block_size.max(1);
+    let mut parts = Vec::new();
+    for (index, write) in writes.iter().enumerate() {
+        let mut offset = write.offset;
+        let end = write.offset.saturating_add(write.length);
+        while offset < end {
+            let block = offset / block_size;
+            let next = (block + 1).saturating_mul(block_size).min(end);
+            parts.push(Part {
+                write: index,
+                block,
+                offset,
+                length: next - offset,
+            });
+            offset = next;
+        }
+    }
+    parts
+}
