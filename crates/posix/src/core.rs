@@ -49,6 +49,8 @@ pub(crate) struct Core {
     /// Files whose access time in core is newer than the stored one.
     pub(crate) touched: Mutex<Vec<Arc<Znode>>>,
     pub(crate) ended: AtomicBool,
+    /// The intent log is being replayed: what once was allowed is not refused now.
+    pub(crate) replaying: bool,
     properties: RwLock<DatasetProperties>,
     writing: Option<Writing>,
     space: Option<Arc<dyn Space>>,
@@ -129,6 +131,7 @@ impl Core {
             rename: Mutex::new(&RENAME, ()),
             touched: Mutex::new(&TOUCHED, Vec::new()),
             ended: AtomicBool::new(false),
+            replaying: false,
             properties: RwLock::new(&PROPERTIES, source.properties),
             writing,
             space,
@@ -147,6 +150,11 @@ impl Core {
         self.space.as_deref()
     }
 
+    /// What makes changes possible, also while they are refused.
+    pub(crate) fn writing_parts(&self) -> Option<&Writing> {
+        self.writing.as_ref()
+    }
+
     /// What makes changes possible, unless they are refused.
     pub(crate) fn writing(&self) -> Result<&Writing> {
         let refused = self.ended.load(Ordering::Relaxed) || self.properties.read().read_only;
@@ -154,6 +162,11 @@ impl Core {
             .as_ref()
             .filter(|_| !refused)
             .ok_or(PosixError::ReadOnly)
+    }
+
+    /// Whether any of these flags forbids a change.
+    pub(crate) fn forbids(&self, state: &State, flags: u64) -> bool {
+        !self.replaying && state.has(flags)
     }
 
     /// Begins a transaction. No lock may be held: this waits for credit and for txgs.
@@ -164,9 +177,9 @@ impl Core {
             names: plan.names,
             objects: plan.objects,
             net_free: plan.net_free,
-            admission: Some(&*writing.space),
+            admission: (!self.replaying).then_some(&*writing.space as _),
         };
-        let reserved = if plan.net_free {
+        let reserved = if plan.net_free || self.replaying {
             0
         } else {
             reservation.dirty_bytes()

@@ -176,6 +176,9 @@ pub enum PosixError {
     /// The pool does not write any more.
     #[error(transparent)]
     Stopped(#[from] txg::TxgError),
+    /// The intent log cannot be written or replayed.
+    #[error(transparent)]
+    Log(#[from] intent::IntentError),
     /// A structure on the medium does not decode.
     #[error("object {}: damaged: {what:?}", object.0)]
     Corrupt {
@@ -214,7 +217,7 @@ impl PosixError {
             Self::Busy => Errno::EBUSY,
             Self::NoSuchOffset => Errno::ENXIO,
             Self::BadHandle => Errno::EBADF,
-            Self::Corrupt { .. } | Self::Storage(_) | Self::Stopped(_) => Errno::EIO,
+            Self::Corrupt { .. } | Self::Storage(_) | Self::Stopped(_) | Self::Log(_) => Errno::EIO,
         }
     }
 }

@@ -148,8 +148,7 @@ impl OpenFile {
         }
         let options = WriteOptions {
             append: options.append || self.options.append,
-            sync: options.sync || self.options.sync || self.core.properties().sync_always,
-            ..options
+            ..self.durably(options)
         };
         self.core.write(&self.znode, offset, data, options)
     }
@@ -169,7 +168,16 @@ impl OpenFile {
         if !self.options.write {
             return Err(PosixError::BadHandle);
         }
-        self.core.allocate(&self.znode, mode, range)
+        self.core.allocate(&self.znode, mode, range)?;
+        self.core.settle(self.znode.id())
+    }
+
+    /// With what the open mode and the dataset say about durability.
+    fn durably(&self, options: WriteOptions) -> WriteOptions {
+        WriteOptions {
+            sync: options.sync || self.options.sync || self.core.properties().sync_always,
+            ..options
+        }
     }
 
     /// Copies a range of `source` here (`copy_file_range`), returns the bytes copied.
@@ -183,6 +191,7 @@ impl OpenFile {
         if !self.options.write || !source.options.read {
             return Err(PosixError::BadHandle);
         }
+        let options = self.durably(options);
         self.core
             .copy_range((&source.znode, from), (&self.znode, offset), options)
     }

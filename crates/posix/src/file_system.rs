@@ -146,7 +146,9 @@ impl FileSystem {
         object: ObjectId,
         change: &SetAttributes,
     ) -> Result<Attributes> {
-        self.core.set_attributes(who, object, change)
+        let changed = self.core.set_attributes(who, object, change)?;
+        self.core.settle(object)?;
+        Ok(changed)
     }
 
     /// Whether `who` may do `access` to `object`.
@@ -212,6 +214,7 @@ impl FileSystem {
         options: OpenOptions,
     ) -> Result<(OpenFile, Attributes)> {
         let file = self.core.create(who, directory, name, node, options)?;
+        self.core.settle(directory)?;
         let attributes = file.attributes()?;
         Ok((file, attributes))
     }
@@ -241,6 +244,7 @@ impl FileSystem {
             return Err(PosixError::Invalid("mknod of a directory or link"));
         }
         let znode = self.core.make(who, directory, name, node, None)?;
+        self.core.settle(directory)?;
         let state = znode.state.read();
         Ok(self.core.show(&znode, &state))
     }
@@ -258,6 +262,7 @@ impl FileSystem {
             ..*node
         };
         let znode = self.core.make(who, directory, name, &node, None)?;
+        self.core.settle(directory)?;
         let state = znode.state.read();
         Ok(self.core.show(&znode, &state))
     }
@@ -277,6 +282,7 @@ impl FileSystem {
             device: (0, 0),
         };
         let znode = self.core.make(who, directory, name, &node, Some(target))?;
+        self.core.settle(directory)?;
         let state = znode.state.read();
         Ok(self.core.show(&znode, &state))
     }
@@ -290,18 +296,23 @@ impl FileSystem {
         name: &[u8],
     ) -> Result<Attributes> {
         let znode = self.core.link(who, object, directory, name)?;
+        self.core.settle(directory)?;
         let state = znode.state.read();
         Ok(self.core.show(&znode, &state))
     }
 
     /// Removes the name of anything but a directory; returns the object it named.
     pub fn unlink(&self, who: &Credentials, directory: ObjectId, name: &[u8]) -> Result<ObjectId> {
-        self.core.unlink(who, directory, name)
+        let gone = self.core.unlink(who, directory, name)?;
+        self.core.settle(directory)?;
+        Ok(gone)
     }
 
     /// Removes an empty directory; returns the object it named.
     pub fn rmdir(&self, who: &Credentials, directory: ObjectId, name: &[u8]) -> Result<ObjectId> {
-        self.core.rmdir(who, directory, name)
+        let gone = self.core.rmdir(who, directory, name)?;
+        self.core.settle(directory)?;
+        Ok(gone)
     }
 
     /// Moves a name.
@@ -312,7 +323,8 @@ impl FileSystem {
         to: (ObjectId, &[u8]),
         mode: RenameMode,
     ) -> Result<()> {
-        self.core.rename(who, from, to, mode)
+        self.core.rename(who, from, to, mode)?;
+        self.core.settle(to.0)
     }
 
     /// Names of the extended attributes that `who` may see.
@@ -337,13 +349,22 @@ impl FileSystem {
         mode: XattrMode,
     ) -> Result<()> {
         let znode = self.core.znode(object)?;
-        self.core.set_xattr(who, &znode, name, value, mode)
+        self.core.set_xattr(who, &znode, name, value, mode)?;
+        self.core.settle(object)
     }
 
     /// Removes an extended attribute.
     pub fn removexattr(&self, who: &Credentials, object: ObjectId, name: &[u8]) -> Result<()> {
         let znode = self.core.znode(object)?;
-        self.core.remove_xattr(who, &znode, name)
+        self.core.remove_xattr(who, &znode, name)?;
+        self.core.settle(object)
+    }
+
+    /// Waits until all changes of the names in a directory so far, and of its attributes, are
+    /// durable.
+    pub fn fsync_directory(&self, directory: ObjectId) -> Result<()> {
+        let znode = self.core.znode(directory)?;
+        self.core.fsync(&znode)
     }
 
     /// Waits until all changes so far are durable.

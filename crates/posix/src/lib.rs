@@ -28,6 +28,7 @@ mod reading;
 mod registry;
 mod removal;
 mod rename;
+mod replay;
 mod setattr;
 mod space;
 mod statfs;
@@ -43,13 +44,14 @@ pub use directory::{DirectoryEntry, RenameMode, Visit, XattrMode};
 pub use error::{Corruption, Errno, PosixError, Result};
 pub use file::{AllocateMode, OpenFile, OpenOptions, WriteOptions};
 pub use file_system::{FileSystem, NewNode, Source};
-pub use log::{NoLog, OperationLog, Record};
+pub use log::{IntentLog, LoggedWrite, NoLog, OperationLog, Scope};
 pub use new_file_system::{NewFileSystem, create_file_system};
 pub use options::{
     AccessTime, AclKind, CaseSensitivity, DatasetProperties, MountOptions, OwnerMap, SetIdPolicy,
     XattrStore,
 };
 pub use quota::{QuotaKind, QuotaLine, QuotaUnit};
+pub use replay::{Replayed, replay};
 pub use space::{Space, SpaceNumbers};
 
 #[cfg(test)]

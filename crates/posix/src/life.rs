@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::ObjectId;
+use base::{ObjectId, Txg};
 use dmu::{DmuError, Tx, Zap};
 use format::sa::Attribute;
 
@@ -189,12 +189,15 @@ impl Core {
 
     /// Waits until all changes of a file are durable.
     pub(crate) fn fsync(&self, znode: &Znode) -> Result<()> {
-        let changed = znode.changed_txg();
-        match self.writing() {
-            Ok(writing) if changed.0 != 0 && !self.properties().sync_disabled => {
-                writing.log.commit(znode.id(), changed)
-            }
-            _ => Ok(()),
+        if self.properties().sync_disabled {
+            return Ok(());
+        }
+        // This copy of the file may be younger than the change.
+        let dirty = znode.object.dirty_txg().unwrap_or(Txg(0));
+        let changed = znode.changed_txg().max(dirty);
+        match self.log() {
+            Some(log) => log.commit(znode.id(), Some(changed)),
+            None => Ok(()),
         }
     }
 

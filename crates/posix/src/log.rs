@@ -1,116 +1,66 @@
-//! The seam of the intent log: where each change would make its record.
+//! The seam of the intent log: where each operation says what it did.
+//!
+//! An operation calls it inside its transaction and under the lock that excludes operations which
+//! depend on it (names, data or state of a file), so that records come in the order in which
+//! things happened and can be replayed in it.
+
+mod describe;
+mod journal;
 
 use base::{ObjectId, Txg};
 use dmu::Tx;
+use format::intent_log::Change;
 
-use crate::{Result, SetAttributes};
+pub(crate) use describe::{FLAG_BITS, new_object};
+pub use journal::IntentLog;
 
-/// What an operation did, in the terms of the intent log.
+use crate::Result;
+use crate::core::Core;
+
+/// In which order a record stands to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Every commit writes it, after all such records before it.
+    Names,
+    /// The same, and what was recorded of this file before goes with it.
+    NamesAfter(ObjectId),
+    /// Only commits of this file write it.
+    File(ObjectId),
+}
+
+/// A write, as the log is told of it.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Record<'a> {
-    /// A file, directory, link or node came to be under a name.
-    Create {
-        /// The directory.
-        directory: ObjectId,
-        /// The new object.
-        object: ObjectId,
-        /// Dnode slots of the object.
-        slots: u8,
-        /// Type and permissions.
-        mode: u32,
-        /// Owner and group as stored.
-        owner: (u64, u64),
-        /// Generation.
-        generation: u64,
-        /// Creation time.
-        crtime: crate::Timestamp,
-        /// Device number as stored.
-        device: u64,
-        /// The name.
-        name: &'a [u8],
-        /// The target of a symbolic link.
-        target: Option<&'a [u8]>,
-    },
-    /// A name other than a directory's went.
-    Remove {
-        /// The directory.
-        directory: ObjectId,
-        /// The name.
-        name: &'a [u8],
-    },
-    /// A directory went.
-    RemoveDirectory {
-        /// The directory it was in.
-        directory: ObjectId,
-        /// Its name.
-        name: &'a [u8],
-    },
-    /// A file got another name.
-    Link {
-        /// The directory.
-        directory: ObjectId,
-        /// The file.
-        object: ObjectId,
-        /// The name.
-        name: &'a [u8],
-    },
-    /// A name moved.
-    Rename {
-        /// From where.
-        from: (ObjectId, &'a [u8]),
-        /// To where.
-        to: (ObjectId, &'a [u8]),
-        /// How an existing target was treated.
-        mode: crate::RenameMode,
-    },
-    /// Data were written.
-    Write {
-        /// The file.
-        object: ObjectId,
-        /// Where.
-        offset: u64,
-        /// What.
-        data: &'a [u8],
-    },
-    /// A range was freed, or (length 0) the size set.
-    Truncate {
-        /// The file.
-        object: ObjectId,
-        /// From where.
-        offset: u64,
-        /// How much.
-        length: u64,
-    },
-    /// Attributes were set.
-    SetAttributes {
-        /// The file.
-        object: ObjectId,
-        /// Which, to what.
-        change: &'a SetAttributes,
-    },
-    /// An extended attribute among the system attributes was set, or removed.
-    SetXattr {
-        /// The file.
-        object: ObjectId,
-        /// The attribute's name.
-        name: &'a [u8],
-        /// Its value; none when removed.
-        value: Option<&'a [u8]>,
-    },
+pub struct LoggedWrite<'a> {
+    /// The file.
+    pub object: ObjectId,
+    /// From where.
+    pub offset: u64,
+    /// What.
+    pub data: &'a [u8],
+    /// It is committed as soon as it is done.
+    pub at_once: bool,
 }
 
 /// Makes single operations durable before their txg is.
 pub trait OperationLog: Send + Sync {
-    /// Notes what `tx` just did; called once an operation, before the transaction ends.
-    fn record(&self, tx: &Tx, record: &Record<'_>);
+    /// Notes what `tx` did.
+    fn record(&self, tx: &Tx, scope: Scope, change: &Change<'_>);
 
-    /// Waits until everything recorded of `object`, and all changes of names before that, is
-    /// durable. `changed` is the newest txg that changed the object.
+    /// Notes that `tx` wrote data.
+    fn record_write(&self, tx: &Tx, write: &LoggedWrite<'_>);
+
+    /// Notes that `tx` did something that no record describes.
+    fn note_unlogged(&self, tx: &Tx);
+
+    /// Forgets what was noted of a file whose last name went.
+    fn discard(&self, object: ObjectId);
+
+    /// Waits until everything noted of `object`, and all changes of names before that, is
+    /// durable. `changed` is the newest txg that changed the object; none when that is not known.
     ///
     /// # Errors
     /// The pool cannot write.
-    fn commit(&self, object: ObjectId, changed: Txg) -> Result<()>;
+    fn commit(&self, object: ObjectId, changed: Option<Txg>) -> Result<()>;
 }
 
 /// No log: durable is what has synced.
@@ -127,9 +77,48 @@ impl NoLog {
 }
 
 impl OperationLog for NoLog {
-    fn record(&self, _: &Tx, _: &Record<'_>) {}
+    fn record(&self, _: &Tx, _: Scope, _: &Change<'_>) {}
 
-    fn commit(&self, _: ObjectId, changed: Txg) -> Result<()> {
-        self.engine.wait_synced(Some(changed)).map_err(Into::into)
+    fn record_write(&self, _: &Tx, _: &LoggedWrite<'_>) {}
+
+    fn note_unlogged(&self, _: &Tx) {}
+
+    fn discard(&self, _: ObjectId) {}
+
+    fn commit(&self, _: ObjectId, changed: Option<Txg>) -> Result<()> {
+        self.engine.wait_synced(changed).map_err(Into::into)
+    }
+}
+
+impl Core {
+    /// The log, for an operation that has begun: its record is due even if changes are refused
+    /// since.
+    pub(crate) fn log(&self) -> Option<&dyn OperationLog> {
+        self.writing_parts().map(|writing| &*writing.log)
+    }
+
+    /// Notes what `tx` did.
+    pub(crate) fn record(&self, tx: &Tx, scope: Scope, change: &Change<'_>) {
+        if let Some(log) = self.log() {
+            log.record(tx, scope, change);
+        }
+    }
+
+    /// Notes that `tx` did something that no record describes.
+    pub(crate) fn note_unlogged(&self, tx: &Tx) {
+        if let Some(log) = self.log() {
+            log.note_unlogged(tx);
+        }
+    }
+
+    /// Makes an operation durable when the property `sync` wants that of each.
+    pub(crate) fn settle(&self, object: ObjectId) -> Result<()> {
+        match self.log() {
+            Some(log) if self.properties().sync_always => {
+                let changed = self.znode(object).map(|znode| znode.changed_txg());
+                log.commit(object, changed.ok())
+            }
+            _ => Ok(()),
+        }
     }
 }

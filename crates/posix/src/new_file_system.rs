@@ -108,6 +108,7 @@ pub fn create_file_system(
                 nanoseconds: (now % 1_000_000_000) as u32,
             },
             slots: 1,
+            claim: None,
         },
     )?;
     master.add(tx, b"ROOT", root.id().0)?;

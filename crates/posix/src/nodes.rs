@@ -8,10 +8,11 @@ use std::sync::Arc;
 use base::ObjectId;
 use dmu::Tx;
 use dsl::DatasetFeature;
+use format::intent_log::Change;
 use format::sa::Attribute;
 
 use crate::core::{Core, Plan};
-use crate::log::Record;
+use crate::log::Scope;
 use crate::names::{is_dot, pack_entry};
 use crate::permission::{SET_GID, SET_UID};
 use crate::posix_acl::{ACCESS_NAME, DEFAULT_NAME, PosixAcl};
@@ -45,7 +46,7 @@ impl Core {
         {
             let state = directory.state.read();
             let frozen = flags::IMMUTABLE | if removes { flags::APPEND_ONLY } else { 0 };
-            if state.has(frozen) {
+            if self.forbids(&state, frozen) {
                 return Err(PosixError::NotPermitted("the directory is immutable"));
             }
         }
@@ -178,9 +179,11 @@ impl Core {
             self.abandon(&tx, &znode);
             return Err(error);
         }
-        drop(names);
-        self.log_create(&tx, parent.id(), &znode, name, target);
+        self.record_create(&tx, parent.id(), &znode, name, target);
+        self.record_inherited_acls(&tx, &znode, &inherited);
+        // Whoever finds the name finds this copy of the file.
         self.table.insert(Arc::clone(&znode));
+        drop(names);
         Ok(znode)
     }
 
@@ -276,7 +279,8 @@ impl Core {
             return Err(PosixError::TooManyLinks);
         }
         self.add_name(&tx, &parent, name, self.pack(object, state.file_type()))?;
-        if state.links == 0 {
+        let unnamed = state.links == 0;
+        if unnamed {
             self.unlinked_set()?.remove_int(&tx, object.0)?;
             state.unnamed = false;
         }
@@ -285,6 +289,18 @@ impl Core {
         state.ctime = self.now();
         let changed = [Attribute::Links, Attribute::Parent, Attribute::Ctime];
         znode.store(&tx, &self.store, &mut state, &changed)?;
+        if unnamed {
+            // How it came to be is in no record.
+            self.note_unlogged(&tx);
+        } else {
+            let change = Change::Link {
+                directory,
+                object,
+                name,
+            };
+            self.record(&tx, Scope::Names, &change);
+        }
+        // Not before: its other names may go as soon as this one counts.
         drop(state);
         self.note_entry(
             &tx,
@@ -295,14 +311,6 @@ impl Core {
             },
         )?;
         drop(names);
-        self.record(
-            &tx,
-            &Record::Link {
-                directory,
-                object,
-                name,
-            },
-        );
         Ok(znode)
     }
 
@@ -317,10 +325,11 @@ impl Core {
         if znode.alive(&state)?.is_directory() {
             return Err(PosixError::NotPermitted("hard link to a directory"));
         }
-        if state.has(flags::IMMUTABLE | flags::APPEND_ONLY) {
+        if self.forbids(&state, flags::IMMUTABLE | flags::APPEND_ONLY) {
             return Err(PosixError::NotPermitted("the file is immutable"));
         }
-        if project.is_some_and(|project| project != state.shown_project()) {
+        let strange = project.is_some_and(|project| project != state.shown_project());
+        if strange && !self.replaying {
             return Err(PosixError::CrossDevice);
         }
         Ok(())
@@ -435,6 +444,7 @@ impl Core {
                 target,
                 now: self.now(),
                 slots: self.properties().dnode_slots,
+                claim: None,
             },
         )
     }
@@ -442,10 +452,30 @@ impl Core {
     fn store_inherited_acls(&self, tx: &Tx, znode: &Arc<Znode>, from: &Inherited) -> Result<()> {
         for (name, acl) in [(ACCESS_NAME, &from.access), (DEFAULT_NAME, &from.default)] {
             if let Some(acl) = acl {
-                self.store_acl(tx, znode, name, Some(acl))?;
+                self.store_acl((tx, None), znode, name, Some(acl))?;
             }
         }
         Ok(())
+    }
+
+    /// Notes the access lists that a new file has from its directory. They go with its creation,
+    /// so that it is never there without them.
+    fn record_inherited_acls(&self, tx: &Tx, znode: &Znode, from: &Inherited) {
+        let has_directory = znode.state.read().xattr.0 != 0;
+        for (name, acl) in [(ACCESS_NAME, &from.access), (DEFAULT_NAME, &from.default)] {
+            match acl {
+                Some(_) if has_directory => self.note_unlogged(tx),
+                Some(acl) => {
+                    let change = Change::SetXattr {
+                        object: znode.id(),
+                        name,
+                        value: Some(&acl.encode()),
+                    };
+                    self.record(tx, Scope::Names, &change);
+                }
+                None => {}
+            }
+        }
     }
 
     /// Takes back an object that got no name.
@@ -453,36 +483,6 @@ impl Core {
         znode.state.write().freed = true;
         // Should this fail too, the object is lost until someone looks for objects without names.
         let _ = self.store.objects.free(tx, znode.id());
-    }
-
-    pub(crate) fn record(&self, tx: &Tx, record: &Record<'_>) {
-        if let Ok(writing) = self.writing() {
-            writing.log.record(tx, record);
-        }
-    }
-
-    fn log_create(
-        &self,
-        tx: &Tx,
-        directory: ObjectId,
-        znode: &Znode,
-        name: &[u8],
-        target: Option<&[u8]>,
-    ) {
-        let state = znode.state.read();
-        let record = Record::Create {
-            directory,
-            object: znode.id(),
-            slots: znode.slots(),
-            mode: state.mode,
-            owner: (state.uid, state.gid),
-            generation: state.generation,
-            crtime: state.crtime,
-            device: state.device,
-            name,
-            target,
-        };
-        self.record(tx, &record);
     }
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use dmu::Tx;
+use format::intent_log::Change;
 use format::sa::Attribute;
 
 use crate::core::{Core, Plan};
-use crate::log::Record;
+use crate::log::Scope;
 use crate::lookup::Found;
 use crate::names::is_dot;
 use crate::nodes::EntryChange;
@@ -55,15 +56,14 @@ impl Core {
                     subdirectories: 0,
                 },
             )?;
-            drop(names);
             let lingers = self.drop_link(&tx, &child, 1)?;
-            self.record(
-                &tx,
-                &Record::Remove {
-                    directory,
-                    name: found.stored(name),
-                },
-            );
+            let change = Change::Remove {
+                directory,
+                name: found.stored(name),
+                is_directory: false,
+            };
+            self.record(&tx, Scope::Names, &change);
+            drop(names);
             drop(tx);
             self.finish(&child, lingers);
             return Ok(child.id());
@@ -116,15 +116,14 @@ impl Core {
                 },
             )?;
             mark_removed(&mut locked, &child);
-            drop(locked);
             let lingers = self.drop_link(&tx, &child, 2)?;
-            self.record(
-                &tx,
-                &Record::RemoveDirectory {
-                    directory,
-                    name: found.stored(name),
-                },
-            );
+            let change = Change::Remove {
+                directory,
+                name: found.stored(name),
+                is_directory: true,
+            };
+            self.record(&tx, Scope::Names, &change);
+            drop(locked);
             drop(tx);
             self.finish(&child, lingers);
             return Ok(child.id());
@@ -162,7 +161,10 @@ impl Core {
             (state.mode, self.owner(&state).0)
         };
         let state = child.state.read();
-        if state.has(flags::IMMUTABLE | flags::APPEND_ONLY | flags::NO_UNLINK) {
+        if self.forbids(
+            &state,
+            flags::IMMUTABLE | flags::APPEND_ONLY | flags::NO_UNLINK,
+        ) {
             return Err(PosixError::NotPermitted("the file is immutable"));
         }
         if self.options.kernel_checks_permissions {
@@ -183,6 +185,9 @@ impl Core {
         };
         state.ctime = self.now();
         let ends = state.links == 0;
+        if let Some(log) = self.log().filter(|_| ends) {
+            log.discard(znode.id());
+        }
         if ends && !znode.is_referenced() && self.can_free_at_once(&state) {
             self.free(tx, znode, &mut state)?;
             return Ok(false);

@@ -8,20 +8,25 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use dmu::Tx;
+use format::intent_log::{Change, NewObject, Renamed};
 use format::sa::Attribute;
 
 use crate::core::{Core, Plan};
-use crate::log::Record;
+use crate::log::{Scope, new_object};
 use crate::lookup::Found;
 use crate::names::is_dot;
 use crate::nodes::EntryChange;
 use crate::removal::{TRIES_MAX, mark_removed};
+use crate::replay::{claim, time};
 use crate::store::NewFile;
 use crate::znode::{NamesWrite, Znode};
 use crate::{Access, Credentials, FileType, PosixError, RenameMode, Result, flags};
 
 /// The deepest tree that a walk up believes in.
 const DEPTH_MAX: usize = 1 << 20;
+
+/// How a target is treated, and what a whiteout must be when a log says so.
+pub(crate) type How<'a> = (RenameMode, Option<&'a NewObject>);
 
 /// One end of a rename.
 #[derive(Clone)]
@@ -53,6 +58,17 @@ impl Core {
         to: (ObjectId, &[u8]),
         mode: RenameMode,
     ) -> Result<()> {
+        self.rename_as(who, from, to, (mode, None))
+    }
+
+    /// Renames; a whiteout is what the log says that it must be, if it does.
+    pub(crate) fn rename_as(
+        &self,
+        who: &Credentials,
+        from: (ObjectId, &[u8]),
+        to: (ObjectId, &[u8]),
+        how: How<'_>,
+    ) -> Result<()> {
         if is_dot(from.1) || is_dot(to.1) {
             return Err(PosixError::Busy);
         }
@@ -60,7 +76,7 @@ impl Core {
         for _ in 0..TRIES_MAX {
             let source = self.find_end(who, from)?;
             let target = self.find_end(who, to)?;
-            if self.try_rename(who, &source, &target, mode)? {
+            if self.try_rename(who, &source, &target, how)? {
                 return Ok(());
             }
         }
@@ -89,7 +105,7 @@ impl Core {
         who: &Credentials,
         source: &End<'_>,
         target: &End<'_>,
-        mode: RenameMode,
+        (mode, replayed): How<'_>,
     ) -> Result<bool> {
         let moved = source.file.as_ref().ok_or(PosixError::NotFound)?;
         if self.is_settled(source, target, mode)? {
@@ -139,10 +155,9 @@ impl Core {
             }
             _ => self.replace(&tx, source, target, (moved, replaced), &mut locked)?,
         }
-        if mode == RenameMode::Whiteout {
-            self.leave_whiteout(&tx, who, source)?;
-        }
-        drop(locked);
+        let whiteout = (mode == RenameMode::Whiteout)
+            .then(|| self.leave_whiteout(&tx, who, source, replayed))
+            .transpose()?;
         let mut lingers = false;
         if let Some(replaced) = replaced {
             let links = if replaced.state.read().is_directory() {
@@ -152,17 +167,33 @@ impl Core {
             };
             lingers = self.drop_link(&tx, replaced, links)?;
         }
-        let record = Record::Rename {
-            from: (source.directory.id(), source.stored()),
-            to: (target.directory.id(), target.name),
-            mode,
+        let renamed = match (&whiteout, exchanged) {
+            (Some(whiteout), _) => Renamed::LeavingWhiteout(new_object(whiteout)),
+            (None, Some(_)) => Renamed::Exchanged,
+            (None, None) => Renamed::Replacing,
         };
-        self.record(&tx, &record);
+        self.record_rename(&tx, renamed, source, target);
+        drop(locked);
         drop(tx);
         if let Some(replaced) = replaced {
             self.finish(replaced, lingers);
         }
         Ok(true)
+    }
+
+    fn record_rename(&self, tx: &Tx, renamed: Renamed, source: &End<'_>, target: &End<'_>) {
+        // What was written to the file comes before its new name: a file that is replaced is
+        // never replaced by an empty one.
+        let scope = match (&renamed, source.object()) {
+            (Renamed::Replacing, Some(moved)) => Scope::NamesAfter(moved),
+            _ => Scope::Names,
+        };
+        let change = Change::Rename {
+            renamed,
+            from: (source.directory.id(), source.stored()),
+            to: (target.directory.id(), target.name),
+        };
+        self.record(tx, scope, &change);
     }
 
     /// Whether there is nothing to do: both names are the same file.
@@ -233,7 +264,7 @@ impl Core {
         };
         let project = moved.state.read().shown_project();
         match wanted {
-            Some(wanted) if wanted != project => Err(PosixError::CrossDevice),
+            Some(wanted) if wanted != project && !self.replaying => Err(PosixError::CrossDevice),
             _ => Ok(()),
         }
     }
@@ -368,26 +399,33 @@ impl Core {
     }
 
     /// Leaves a character device 0:0 where a file was: an overlay takes it for "removed".
-    fn leave_whiteout(&self, tx: &Tx, who: &Credentials, source: &End<'_>) -> Result<()> {
+    fn leave_whiteout(
+        &self,
+        tx: &Tx,
+        who: &Credentials,
+        source: &End<'_>,
+        replayed: Option<&NewObject>,
+    ) -> Result<Arc<Znode>> {
         let whiteout = self.create_file(
             tx,
             &NewFile {
                 mode: FileType::CharacterDevice.bits() << 12,
-                uid: who.uid.into(),
-                gid: who.gid.into(),
+                uid: replayed.map_or(who.uid.into(), |new| new.uid),
+                gid: replayed.map_or(who.gid.into(), |new| new.gid),
                 parent: Some(source.directory.id()),
                 flags: 0,
                 project: 0,
                 device: 0,
                 links: 1,
                 target: None,
-                now: self.now(),
-                slots: self.properties().dnode_slots,
+                now: replayed.map_or_else(|| self.now(), |new| time(new.creation_time)),
+                slots: replayed.map_or(self.properties().dnode_slots, |new| new.slots),
+                claim: replayed.map(claim),
             },
         )?;
         let child = (whiteout.id(), FileType::CharacterDevice);
         self.add_entry(tx, &source.directory, source.stored(), child)?;
-        self.table.insert(whiteout);
-        Ok(())
+        self.table.insert(Arc::clone(&whiteout));
+        Ok(whiteout)
     }
 }

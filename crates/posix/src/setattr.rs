@@ -7,7 +7,7 @@ use dmu::Tx;
 use format::sa::Attribute;
 
 use crate::core::{Core, Plan};
-use crate::log::Record;
+use crate::log::Scope;
 use crate::permission::{SET_GID, without_set_id};
 use crate::posix_acl::ACCESS_NAME;
 use crate::znode::{State, Znode, internal_flags};
@@ -115,7 +115,12 @@ impl Core {
         Ok(())
     }
 
-    fn apply(&self, who: &Credentials, znode: &Arc<Znode>, change: &SetAttributes) -> Result<()> {
+    pub(crate) fn apply(
+        &self,
+        who: &Credentials,
+        znode: &Arc<Znode>,
+        change: &SetAttributes,
+    ) -> Result<()> {
         let new_mode = change.permissions.is_some();
         // Read before the transaction: chmod rewrites it.
         let acl = if new_mode {
@@ -154,24 +159,21 @@ impl Core {
         }
         stored.push(Attribute::Ctime);
         znode.store(&tx, &self.store, &mut state, &stored)?;
-        if mode != state.mode {
+        let falls = mode != state.mode;
+        if falls {
             self.store.store_mode(&tx, znode, &mut state, mode)?;
         }
+        self.record_attributes(&tx, znode.id(), (&state, falls), change);
         drop(state);
         if let Some(acl) = acl.filter(|_| new_mode) {
             let list = acl.as_ref().clone().with_permissions(mode & CLASSES);
-            self.store_acl(&tx, znode, ACCESS_NAME, Some(&list))?;
+            let _attributes = znode.names.write();
+            let scope = Scope::File(znode.id());
+            self.store_acl((&tx, Some(scope)), znode, ACCESS_NAME, Some(&list))?;
         }
         if change.uid.is_some() || change.gid.is_some() {
             self.own_hidden_directory(&tx, znode)?;
         }
-        self.record(
-            &tx,
-            &Record::SetAttributes {
-                object: znode.id(),
-                change,
-            },
-        );
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::master::{VERSION_FLAGS, VERSION_SYSTEM_ATTRIBUTES};
 use crate::packing::{NEW_BONUS_MAX, Places, pack_new};
 use crate::registry::Registry;
 use crate::znode::{AclCache, Form, State, Znode, internal_flags};
-use crate::{Result, Timestamp};
+use crate::{PosixError, Result, Timestamp};
 
 /// The largest bonus of a one-slot dnode with one block pointer.
 const LEGACY_BONUS_MAX: usize = 320;
@@ -45,6 +45,15 @@ pub(crate) struct NewFile<'a> {
     pub(crate) now: Timestamp,
     /// Slots of its dnode.
     pub(crate) slots: u8,
+    /// What it must be, when a log says so.
+    pub(crate) claim: Option<Claim>,
+}
+
+/// What a file that comes to be again must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) object: ObjectId,
+    pub(crate) generation: u64,
 }
 
 impl Store {
@@ -78,7 +87,7 @@ impl Store {
         let object = self.create_object(tx, new, is_directory)?;
         let mut state = State {
             mode: new.mode,
-            generation: tx.txg().0,
+            generation: new.claim.map_or(tx.txg().0, |claim| claim.generation),
             size: if is_directory {
                 2
             } else {
@@ -156,6 +165,7 @@ impl Store {
                 bonus_type,
                 bonus_len,
                 slots: new.slots,
+                id: new.claim.map(|claim| claim.object),
                 normalization: self.directory_normalization,
                 ..CreateZap::default()
             };
@@ -170,7 +180,10 @@ impl Store {
             slots: new.slots,
             ..AllocateObject::default()
         };
-        Ok(self.objects.allocate(tx, &shape)?)
+        Ok(match new.claim {
+            Some(claim) => self.objects.claim(tx, claim.object, &shape)?,
+            None => self.objects.allocate(tx, &shape)?,
+        })
     }
 
     /// Stores a new file in the old form.
@@ -246,14 +259,27 @@ impl Store {
         mode: u32,
     ) -> Result<()> {
         let aces = acl::trivial(mode, state.is_directory());
+        self.store_acl(tx, znode, state, (mode, &aces))
+    }
+
+    /// Stores an access list with the mode that it amounts to.
+    pub(crate) fn store_acl(
+        &self,
+        tx: &Tx,
+        znode: &Znode,
+        state: &mut State,
+        (mode, aces): (u32, &[acl::Ace]),
+    ) -> Result<()> {
+        let is_trivial = aces == acl::trivial(mode, state.is_directory());
+        let flags = if is_trivial { mode_flags(mode) } else { 0 };
         state.mode = mode;
-        state.flags = state.flags & !internal_flags::OF_MODE | mode_flags(mode);
+        state.flags = state.flags & !internal_flags::OF_MODE | flags;
         state.acl_count = aces.len() as u64;
         let attributes = [Attribute::Mode, Attribute::Flags, Attribute::DaclCount];
         if state.form == Form::Legacy {
-            return self.store_legacy_acl(tx, znode, state, &aces);
+            return self.store_legacy_acl(tx, znode, state, aces);
         }
-        let packed = acl::encode(&aces);
+        let packed = acl::encode(aces);
         if znode.value_length(state, Attribute::DaclAces) == Some(packed.len()) {
             znode.store(tx, self, state, &attributes)?;
             return znode.overwrite_value(tx, self, state, Attribute::DaclAces, &packed);
@@ -276,6 +302,11 @@ impl Store {
         } else {
             acl::encode(aces)
         };
+        if packed.len() > INLINE_ACL_SIZE {
+            return Err(PosixError::NotSupported(
+                "long access list in a file system of this version",
+            ));
+        }
         if old.acl_object.0 != 0 {
             self.objects.free(tx, old.acl_object)?;
         }

@@ -8,10 +8,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dmu::Tx;
+use format::intent_log::Change;
 use format::sa::Attribute;
 
 use crate::core::{Core, Plan};
-use crate::log::Record;
+use crate::log::{LoggedWrite, Scope};
 use crate::permission::without_set_id;
 use crate::znode::{State, Znode, internal_flags};
 use crate::{AllocateMode, FileType, PosixError, Result, SetAttributes, WriteOptions};
@@ -89,20 +90,23 @@ impl Core {
         let mut state = znode.state.write();
         state.size = state.size.max(end);
         self.note_data_change(&tx, znode, &mut state, options.kill_set_id)?;
+        // Nobody finds a file without names again.
+        let is_named = state.links != 0;
         drop(state);
-        self.record(
-            &tx,
-            &Record::Write {
+        if let Some(log) = self.log().filter(|_| is_named) {
+            let write = LoggedWrite {
                 object: znode.id(),
                 offset,
                 data,
-            },
-        );
+                at_once: options.sync,
+            };
+            log.record_write(&tx, &write);
+        }
         Ok(end)
     }
 
     /// Fits the block size of a file with one block to its size after a change up to `end`.
-    fn grow_block(&self, tx: &Tx, znode: &Znode, size: u64, end: u64) -> Result<()> {
+    pub(crate) fn grow_block(&self, tx: &Tx, znode: &Znode, size: u64, end: u64) -> Result<()> {
         let info = znode.object.info();
         let block = u64::from(info.block_size);
         if info.max_block != 0 || info.levels > 1 || size > block {
@@ -117,21 +121,21 @@ impl Core {
         Ok(())
     }
 
-    fn check_data_change(&self, znode: &Znode, state: &State) -> Result<()> {
+    pub(crate) fn check_data_change(&self, znode: &Znode, state: &State) -> Result<()> {
         if !znode.alive(state)?.is_regular() {
             return Err(match state.file_type() {
                 FileType::Directory => PosixError::IsDirectory,
                 _ => PosixError::Invalid("data of a special file"),
             });
         }
-        if state.has(crate::flags::IMMUTABLE | crate::flags::READ_ONLY) {
+        if self.forbids(state, crate::flags::IMMUTABLE | crate::flags::READ_ONLY) {
             return Err(PosixError::NotPermitted("the file is immutable"));
         }
         Ok(())
     }
 
     /// Times, flags and set-id bits after a change of data; the size is set already.
-    fn note_data_change(
+    pub(crate) fn note_data_change(
         &self,
         tx: &Tx,
         znode: &Znode,
@@ -155,6 +159,7 @@ impl Core {
         };
         if mode != state.mode {
             self.store.store_mode(tx, znode, state, mode)?;
+            self.record_mode(tx, znode.id(), state);
         }
         Ok(())
     }
@@ -189,6 +194,7 @@ impl Core {
                 state.flags &= !internal_flags::SPARSE;
             }
             self.note_data_change(&tx, znode, &mut state, change.kill_set_id)?;
+            self.record_size(&tx, znode.id(), &state);
             old
         };
         if size < old {
@@ -196,12 +202,6 @@ impl Core {
         } else if size > old {
             self.grow_block(&tx, znode, old, size)?;
         }
-        let record = Record::Truncate {
-            object: znode.id(),
-            offset: size,
-            length: 0,
-        };
-        self.record(&tx, &record);
         Ok(())
     }
 
@@ -245,7 +245,12 @@ impl Core {
     }
 
     /// Makes a range within the file a hole.
-    fn free_file_range(&self, znode: &Znode, range: Range<u64>, size: u64) -> Result<()> {
+    pub(crate) fn free_file_range(
+        &self,
+        znode: &Znode,
+        range: Range<u64>,
+        size: u64,
+    ) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
@@ -264,13 +269,14 @@ impl Core {
         znode.object.free_range(&tx, range.start, freed)?;
         let mut state = znode.state.write();
         self.note_data_change(&tx, znode, &mut state, false)?;
-        drop(state);
-        let record = Record::Truncate {
-            object: znode.id(),
-            offset: range.start,
-            length,
-        };
-        self.record(&tx, &record);
+        if state.links != 0 {
+            let change = Change::Truncate {
+                object: znode.id(),
+                offset: range.start,
+                length,
+            };
+            self.record(&tx, Scope::File(znode.id()), &change);
+        }
         Ok(())
     }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use dsl::{Dataset, Dsl};
 use fuse::{SnapshotDirectory, SnapshotEntry};
+use intent::{Log, LogBias, SyncPolicy};
 use pool::Pool;
-use posix::{DatasetProperties, FileSystem, MountOptions, NoLog, Source};
+use posix::{DatasetProperties, FileSystem, IntentLog, MountOptions, Source};
 
 use super::contents::{clock, file_properties};
 use super::refusal::{reason, unreadable};
@@ -29,19 +30,63 @@ impl PoolSource {
         })
     }
 
-    /// Refuses a file system whose intent log owes a replay: what is on disk lacks changes that
-    /// were acknowledged, and what is written now would be overwritten when it is replayed.
-    fn check_log(&self, dataset: &Arc<Dataset>) -> Result<(), Failure> {
+    /// The log of a head that may be written, with its policy as the properties say.
+    fn log(&self, dataset: &Arc<Dataset>) -> Result<Option<Arc<Log>>, Failure> {
         if dataset.is_snapshot() {
-            return Ok(());
+            return Ok(None);
         }
         let log = self.pool.intent_log(dataset);
         let log = log.map_err(|error| Failure::new(FailureKind::Medium, error.to_string()))?;
-        if log.is_some_and(|log| log.is_owed()) {
-            let text = "its intent log holds changes that must be replayed first";
-            return Err(Failure::new(FailureKind::Unsupported, text));
+        if let Some(log) = &log {
+            let number = |name: &str| dataset.number_property(name, true, 0).map_err(unreadable);
+            let sync = match number("sync")? {
+                1 => SyncPolicy::Always,
+                2 => SyncPolicy::Disabled,
+                _ => SyncPolicy::Standard,
+            };
+            let bias = match number("logbias")? {
+                1 => LogBias::Throughput,
+                _ => LogBias::Latency,
+            };
+            log.set_policy(sync, bias);
         }
-        Ok(())
+        Ok(log)
+    }
+
+    fn source(&self, dataset: &Arc<Dataset>, log: Option<&Arc<Log>>) -> Result<Source, Failure> {
+        let objects = dataset.object_set().map_err(|error| {
+            let (kind, text) = reason(&error);
+            Failure::new(kind, text)
+        })?;
+        let engine = self.pool.engine().filter(|_| log.is_some()).cloned();
+        Ok(Source {
+            objects,
+            log: log.map(|log| Arc::new(IntentLog::new(Arc::clone(log))) as _),
+            engine,
+            space: Some(dataset.admission() as _),
+            clock: clock(),
+            identity: dataset.phys().map_err(unreadable)?.fsid_guid,
+            properties: file_properties(dataset, self.pool.is_read_only())?,
+        })
+    }
+
+    /// Applies what the log owes, before anything is served: also for a mount that is read-only.
+    /// False: it could not be applied as a whole, so that nothing may be written.
+    fn replay(&self, dataset: &Arc<Dataset>, log: &Arc<Log>) -> Result<bool, Failure> {
+        if !log.is_owed() {
+            return Ok(true);
+        }
+        let replayed = posix::replay(self.source(dataset, Some(log))?, log)
+            .map_err(|error| Failure::new(FailureKind::Medium, error.to_string()))?;
+        let Some((sequence, reason)) = replayed.failed else {
+            return Ok(true);
+        };
+        let name = dataset.name().map_err(unreadable)?;
+        eprintln!(
+            "{name}: record {sequence} of the intent log cannot be replayed ({reason}): \
+             the dataset is read-only, and its log is kept"
+        );
+        Ok(false)
     }
 
     fn open(
@@ -49,27 +94,14 @@ impl PoolSource {
         dataset: &Arc<Dataset>,
         options: &MountOptions,
     ) -> Result<Arc<FileSystem>, Failure> {
-        let objects = dataset.object_set().map_err(|error| {
-            let (kind, text) = reason(&error);
-            Failure::new(kind, text)
-        })?;
-        let properties = file_properties(dataset, self.pool.is_read_only())?;
-        // What the properties forbid, the file system refuses by itself: they may change.
-        let writable = !self.pool.is_read_only() && !dataset.is_snapshot() && !options.read_only;
-        let engine = self.pool.engine().filter(|_| writable).cloned();
-        self.check_log(dataset)?;
-        let phys = dataset.phys().map_err(unreadable)?;
-        let source = Source {
-            objects,
-            log: engine
-                .clone()
-                .map(|engine| Arc::new(NoLog::new(engine)) as _),
-            engine,
-            space: Some(dataset.admission() as _),
-            clock: clock(),
-            identity: phys.fsid_guid,
-            properties,
+        let log = self.log(dataset)?;
+        let is_whole = match &log {
+            Some(log) => self.replay(dataset, log)?,
+            None => true,
         };
+        // What the properties forbid, the file system refuses by itself: they may change.
+        let writable = is_whole && !options.read_only;
+        let source = self.source(dataset, log.as_ref().filter(|_| writable))?;
         FileSystem::mount(source, options.clone())
             .map_err(|error| Failure::new(FailureKind::Medium, error.to_string()))
     }
@@ -115,7 +147,10 @@ impl DatasetSource for PoolSource {
     }
 
     fn file_properties(&self, dataset: &str) -> Result<DatasetProperties, Failure> {
-        file_properties(&*self.dataset(dataset)?, self.pool.is_read_only())
+        let dataset = self.dataset(dataset)?;
+        // The log follows the same properties.
+        self.log(&dataset)?;
+        file_properties(&dataset, self.pool.is_read_only())
     }
 
     fn snapshots_changed_at(&self, dataset: &str) -> (i64, u32) {

@@ -360,7 +360,9 @@ impl Tree for DatasetTree {
 
     fn fsync_directory(&self, node: u64) -> Reply<()> {
         match self.resolve(node)? {
-            Place::File(view @ View::Live(_), _) => view.file_system().sync().map_err(errno),
+            Place::File(view @ View::Live(_), directory) => {
+                view.file_system().fsync_directory(directory).map_err(errno)
+            }
             _ => Ok(()),
         }
     }

@@ -1,8 +1,8 @@
 //! Requests that wait for the disk by their nature: fsync and its relatives.
 //!
 //! They are taken off the reader threads, so that a hundred waiting fsyncs keep nobody's stat
-//! waiting. A few threads serve them; one sync of the pool usually answers all that queue up
-//! behind it.
+//! waiting. Each waits on a thread of its own: what comes while the log writes a batch makes up the
+//! next one, so that the more wait together, the fewer flushes each costs.
 
 use super::Shared;
 use super::counters::counters;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use sys::FuseDevice;
 
 /// Threads that wait for the disk on behalf of callers, per mount.
-const THREADS_MAX: usize = 4;
+const THREADS_MAX: usize = 64;
 /// Requests that may wait; the kernel's callers are the natural bound, this one is far above.
 const QUEUED_MAX: usize = 4096;
 /// An idle thread ends after this long.

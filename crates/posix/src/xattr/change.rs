@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use dmu::{Tx, Zap};
+use format::intent_log::{Change, Created, Written};
 use format::nvlist::NvList;
 use format::sa::Attribute;
 
 use super::{VALUE_MAX, other_name, packed};
 use crate::core::{Core, Plan};
-use crate::log::Record;
+use crate::log::Scope;
 use crate::names::{pack_entry, unpack_entry};
 use crate::permission::SET_GID;
 use crate::posix_acl::{ACCESS_NAME, DEFAULT_NAME, PosixAcl};
@@ -18,6 +19,9 @@ use crate::znode::{AclCache, State, Znode, internal_flags};
 use crate::{
     Access, Corruption, Credentials, FileType, PosixError, Result, XattrMode, XattrStore, flags,
 };
+
+/// A transaction, and in which order the log shall have what it does; none: the caller says it.
+type Logged<'a> = (&'a Tx, Option<Scope>);
 
 impl Core {
     pub(crate) fn set_xattr(
@@ -47,7 +51,9 @@ impl Core {
             write_bytes: value.len() as u64,
             ..Plan::default()
         })?;
-        self.store_xattr(&tx, znode, name, value)?;
+        let _attributes = znode.names.write();
+        let scope = Scope::File(znode.id());
+        self.store_xattr((&tx, Some(scope)), znode, name, value)?;
         self.note_xattr_change(&tx, znode)
     }
 
@@ -72,10 +78,12 @@ impl Core {
             net_free: true,
             ..Plan::default()
         })?;
+        let _attributes = znode.names.write();
+        let logged = (&*tx, Some(Scope::File(znode.id())));
         if is_acl {
-            self.store_acl(&tx, znode, name, None)?;
+            self.store_acl(logged, znode, name, None)?;
         } else {
-            self.drop_xattr(&tx, znode, name)?;
+            self.drop_xattr(logged, znode, name)?;
         }
         self.note_xattr_change(&tx, znode)
     }
@@ -96,7 +104,7 @@ impl Core {
         Ok(())
     }
 
-    fn note_xattr_change(&self, tx: &Tx, znode: &Znode) -> Result<()> {
+    pub(crate) fn note_xattr_change(&self, tx: &Tx, znode: &Znode) -> Result<()> {
         let mut state = znode.state.write();
         state.ctime = self.now();
         znode.store(tx, &self.store, &mut state, &[Attribute::Ctime])
@@ -105,7 +113,7 @@ impl Core {
     /// Stores an attribute in the form that the dataset prefers and the value fits.
     pub(crate) fn store_xattr(
         &self,
-        tx: &Tx,
+        (tx, log): Logged<'_>,
         znode: &Arc<Znode>,
         name: &[u8],
         value: &[u8],
@@ -113,42 +121,27 @@ impl Core {
         let packs = self.properties().xattr == XattrStore::SystemAttribute
             && self.store.registry.is_available()
             && value.len() <= packed::VALUE_MAX;
-        if packs && self.pack_xattr(tx, znode, name, Some(value))? {
-            self.drop_xattr_file(tx, znode, name)?;
-            let record = Record::SetXattr {
-                object: znode.id(),
-                name,
-                value: Some(value),
-            };
-            self.record(tx, &record);
-            return Ok(());
+        if packs && self.pack_xattr((tx, log), znode, name, Some(value))? {
+            return self.drop_xattr_file((tx, log), znode, name);
         }
-        self.store_xattr_file(tx, znode, name, value)?;
-        self.pack_xattr(tx, znode, name, None)?;
+        self.store_xattr_file((tx, log), znode, name, value)?;
+        self.pack_xattr((tx, log), znode, name, None)?;
         Ok(())
     }
 
     /// Removes an attribute in whatever form it is.
-    fn drop_xattr(&self, tx: &Tx, znode: &Arc<Znode>, name: &[u8]) -> Result<()> {
+    fn drop_xattr(&self, logged: Logged<'_>, znode: &Arc<Znode>, name: &[u8]) -> Result<()> {
         for name in [Some(name), other_name(name)].into_iter().flatten() {
-            self.pack_xattr(tx, znode, name, None)?;
-            self.drop_xattr_file(tx, znode, name)?;
-            self.record(
-                tx,
-                &Record::SetXattr {
-                    object: znode.id(),
-                    name,
-                    value: None,
-                },
-            );
+            self.pack_xattr(logged, znode, name, None)?;
+            self.drop_xattr_file(logged, znode, name)?;
         }
         Ok(())
     }
 
     /// Sets or removes an attribute of the packed list; false when it does not fit there.
-    fn pack_xattr(
+    pub(crate) fn pack_xattr(
         &self,
-        tx: &Tx,
+        (tx, log): Logged<'_>,
         znode: &Znode,
         name: &[u8],
         value: Option<&[u8]>,
@@ -178,13 +171,22 @@ impl Core {
         }
         let edit = [(Attribute::Dxattr, Some(&bytes[..]))];
         match znode.rewrite(tx, &self.store, &mut state, &edit) {
-            Ok(()) => Ok(true),
-            Err(PosixError::AttributeTooLarge) => Ok(false),
-            Err(error) => Err(error),
+            Ok(()) => {}
+            Err(PosixError::AttributeTooLarge) => return Ok(false),
+            Err(error) => return Err(error),
         }
+        if let Some(scope) = log.filter(|_| state.links != 0) {
+            let change = Change::SetXattr {
+                object: znode.id(),
+                name,
+                value,
+            };
+            self.record(tx, scope, &change);
+        }
+        Ok(true)
     }
 
-    fn drop_xattr_file(&self, tx: &Tx, znode: &Znode, name: &[u8]) -> Result<()> {
+    fn drop_xattr_file(&self, (tx, log): Logged<'_>, znode: &Znode, name: &[u8]) -> Result<()> {
         let directory = znode.state.read().xattr;
         if directory.0 == 0 {
             return Ok(());
@@ -197,17 +199,25 @@ impl Core {
         zap.remove(tx, name)?;
         self.store.objects.free(tx, file)?;
         self.table.remove(file);
+        if log.is_some() {
+            let change = Change::Remove {
+                directory,
+                name,
+                is_directory: false,
+            };
+            self.record(tx, Scope::Names, &change);
+        }
         self.note_xattr_entry(tx, directory, -1)
     }
 
-    fn store_xattr_file(
+    pub(crate) fn store_xattr_file(
         &self,
-        tx: &Tx,
+        (tx, log): Logged<'_>,
         znode: &Arc<Znode>,
         name: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        let directory = self.xattr_directory(tx, znode)?;
+        let directory = self.xattr_directory((tx, log), znode)?;
         let zap = Zap::open(&self.object(directory)?)?;
         let file = match zap.lookup(name)? {
             Some(entry) => self.znode(unpack_entry(entry).0)?,
@@ -219,6 +229,9 @@ impl Core {
                 let mode = FileType::Regular.bits() << 12 | 0o644;
                 let file = self.make_hidden(tx, directory, mode, owner)?;
                 zap.add(tx, name, pack_entry(file.id(), Some(FileType::Regular)))?;
+                if log.is_some() {
+                    self.record_created(tx, Created::File, directory, &file, name);
+                }
                 self.note_xattr_entry(tx, directory, 1)?;
                 file
             }
@@ -234,14 +247,40 @@ impl Core {
             file.object.set_block_size(tx, size as u32, 0)?;
         }
         file.object.write(tx, 0, value)?;
+        if log.is_some() {
+            self.record_value(tx, file.id(), state.size, value);
+        }
         state.size = length;
         (state.mtime, state.ctime) = (self.now(), self.now());
         let changed = [Attribute::Size, Attribute::Mtime, Attribute::Ctime];
         file.store(tx, &self.store, &mut state, &changed)
     }
 
+    /// Notes the new value of an attribute that is a file. It goes with the names: whoever makes
+    /// the file durable that has the attribute knows nothing of this one.
+    fn record_value(&self, tx: &Tx, object: ObjectId, old_size: u64, value: &[u8]) {
+        let length = value.len() as u64;
+        if old_size > length {
+            let change = Change::Truncate {
+                object,
+                offset: length,
+                length: 0,
+            };
+            self.record(tx, Scope::Names, &change);
+        }
+        if length > 0 {
+            let change = Change::Write {
+                object,
+                offset: 0,
+                length,
+                data: Written::Here(value),
+            };
+            self.record(tx, Scope::Names, &change);
+        }
+    }
+
     /// The hidden directory of a file's attributes, made when it is not there.
-    fn xattr_directory(&self, tx: &Tx, znode: &Arc<Znode>) -> Result<ObjectId> {
+    fn xattr_directory(&self, (tx, log): Logged<'_>, znode: &Arc<Znode>) -> Result<ObjectId> {
         let owner = {
             let state = znode.state.read();
             if state.xattr.0 != 0 {
@@ -262,6 +301,11 @@ impl Core {
         }
         state.xattr = directory.id();
         znode.store(tx, &self.store, &mut state, &[Attribute::Xattr])?;
+        drop(state);
+        if log.is_some() {
+            let created = Created::XattrDirectory;
+            self.record_created(tx, created, znode.id(), &directory, b"");
+        }
         Ok(directory.id())
     }
 
@@ -286,6 +330,7 @@ impl Core {
             target: None,
             now: self.now(),
             slots: self.properties().dnode_slots,
+            claim: None,
         };
         let znode = self.create_file(tx, &new)?;
         self.table.insert(Arc::clone(&znode));
@@ -322,6 +367,8 @@ impl Core {
             objects: 5,
             ..Plan::default()
         })?;
+        let _attributes = znode.names.write();
+        let logged = (&*tx, Some(Scope::File(znode.id())));
         match acl {
             Some(acl) if name == ACCESS_NAME => {
                 let mut mode = state.mode & !0o777 | acl.permissions();
@@ -332,16 +379,13 @@ impl Core {
                 let mut state = znode.state.write();
                 if mode != state.mode {
                     self.store.store_mode(&tx, znode, &mut state, mode)?;
+                    self.record_mode(&tx, znode.id(), &state);
                 }
                 drop(state);
-                self.store_acl(
-                    &tx,
-                    znode,
-                    name,
-                    Some(&acl).filter(|acl| !acl.is_mode_only()),
-                )?;
+                let kept = Some(&acl).filter(|acl| !acl.is_mode_only());
+                self.store_acl(logged, znode, name, kept)?;
             }
-            acl => self.store_acl(&tx, znode, name, acl.as_ref())?,
+            acl => self.store_acl(logged, znode, name, acl.as_ref())?,
         }
         self.note_xattr_change(&tx, znode)
     }
@@ -349,14 +393,14 @@ impl Core {
     /// Stores a POSIX access list, or removes it.
     pub(crate) fn store_acl(
         &self,
-        tx: &Tx,
+        logged: Logged<'_>,
         znode: &Arc<Znode>,
         name: &[u8],
         acl: Option<&PosixAcl>,
     ) -> Result<()> {
         match acl {
-            Some(acl) => self.store_xattr(tx, znode, name, &acl.encode())?,
-            None => self.drop_xattr(tx, znode, name)?,
+            Some(acl) => self.store_xattr(logged, znode, name, &acl.encode())?,
+            None => self.drop_xattr(logged, znode, name)?,
         }
         let known = AclCache::Known(acl.cloned().map(Arc::new));
         let mut state = znode.state.write();

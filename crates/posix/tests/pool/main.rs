@@ -2,6 +2,9 @@
 //! import, and OpenZFS's zdb finds nothing wrong with it.
 
 mod bench;
+mod replay;
+#[path = "../golden/walk.rs"]
+mod walk;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,8 +13,8 @@ use base::clock::{Clock, SystemClock};
 use format::ObjectSetKind;
 use golden::Zdb;
 use millpond_posix::{
-    AclKind, DatasetProperties, FileSystem, MountOptions, NewFileSystem, NoLog, Source, XattrStore,
-    create_file_system,
+    AclKind, DatasetProperties, FileSystem, IntentLog, MountOptions, NewFileSystem, Source,
+    XattrStore, create_file_system,
 };
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 use torture::model::Tree;
@@ -43,19 +46,37 @@ fn import(folder: &Path) -> Arc<Pool> {
     Pool::import(&options).unwrap()
 }
 
-fn mount(pool: &Pool, name: &str, properties: DatasetProperties) -> Arc<FileSystem> {
+fn source(pool: &Pool, name: &str, properties: DatasetProperties) -> (Source, Arc<intent::Log>) {
     let dataset = pool.dsl().dataset(name).unwrap();
-    let engine = pool.engine().unwrap();
+    let log = pool.intent_log(&dataset).unwrap().unwrap();
     let source = Source {
         objects: dataset.object_set().unwrap(),
-        engine: Some(Arc::clone(engine)),
-        log: Some(Arc::new(NoLog::new(Arc::clone(engine)))),
+        engine: pool.engine().cloned(),
+        log: Some(Arc::new(IntentLog::new(Arc::clone(&log)))),
         space: Some(dataset.admission()),
         clock: Arc::new(SystemClock) as Arc<dyn Clock>,
         identity: 1,
         properties,
     };
-    FileSystem::mount(source, MountOptions::default()).unwrap()
+    (source, log)
+}
+
+/// Mounts the head of a dataset, after its log was replayed; says how many records that were.
+fn mount_replayed(
+    pool: &Pool,
+    name: &str,
+    properties: DatasetProperties,
+) -> (Arc<FileSystem>, u64) {
+    let (first, log) = source(pool, name, properties);
+    let replayed = millpond_posix::replay(first, &log).unwrap();
+    assert_eq!(replayed.failed, None, "{name}");
+    let source = source(pool, name, properties).0;
+    let system = FileSystem::mount(source, MountOptions::default()).unwrap();
+    (system, replayed.records)
+}
+
+fn mount(pool: &Pool, name: &str, properties: DatasetProperties) -> Arc<FileSystem> {
+    mount_replayed(pool, name, properties).0
 }
 
 struct Case {

@@ -1,0 +1,85 @@
+//! The intent log as operations see it.
+
+use std::sync::Arc;
+
+use base::{ByteOrder, ObjectId, Txg};
+use dmu::Tx;
+use format::intent_log::Change;
+use intent::{Data, Entry, Log, WriteEntry};
+
+use super::{LoggedWrite, OperationLog, Scope};
+use crate::{PosixError, Result};
+
+/// Writes up to this many bytes that are committed at once are copied: that is cheaper than to
+/// look for them again.
+const COPIED_MAX: usize = 7680;
+
+/// Writes records of operations to a dataset's intent log.
+pub struct IntentLog {
+    log: Arc<Log>,
+}
+
+impl IntentLog {
+    /// Writes to this log.
+    #[must_use]
+    pub fn new(log: Arc<Log>) -> Self {
+        Self { log }
+    }
+
+    fn can_say(&self, change: &Change<'_>) -> bool {
+        match change {
+            // Without the feature no reader expects the kind; and a value of no bytes would be
+            // read as a removal.
+            Change::SetXattr { value, .. } => {
+                self.log.logs_xattrs() && value.is_none_or(|value| !value.is_empty())
+            }
+            _ => true,
+        }
+    }
+}
+
+impl OperationLog for IntentLog {
+    fn record(&self, tx: &Tx, scope: Scope, change: &Change<'_>) {
+        if !self.log.records() || !self.can_say(change) {
+            return self.log.append_nothing(tx);
+        }
+        let scope = match scope {
+            Scope::Names => intent::Scope::Namespace,
+            Scope::NamesAfter(object) => intent::Scope::NamespaceAfter(object),
+            Scope::File(object) => intent::Scope::Object(object),
+        };
+        let entry = Entry::Record(change.encode(ByteOrder::NATIVE));
+        self.log.append(tx, scope, entry);
+    }
+
+    fn record_write(&self, tx: &Tx, write: &LoggedWrite<'_>) {
+        if !self.log.records() {
+            return self.log.append_nothing(tx);
+        }
+        let data = if write.at_once && write.data.len() <= COPIED_MAX {
+            Data::Copied(write.data.into())
+        } else {
+            Data::Later
+        };
+        let entry = WriteEntry {
+            object: write.object,
+            offset: write.offset,
+            length: write.data.len() as u64,
+            data,
+        };
+        let scope = intent::Scope::Object(write.object);
+        self.log.append(tx, scope, Entry::Write(entry));
+    }
+
+    fn note_unlogged(&self, tx: &Tx) {
+        self.log.append_nothing(tx);
+    }
+
+    fn discard(&self, object: ObjectId) {
+        self.log.discard(object);
+    }
+
+    fn commit(&self, object: ObjectId, _: Option<Txg>) -> Result<()> {
+        self.log.commit(object).map_err(PosixError::from)
+    }
+}
