@@ -6,7 +6,7 @@ use crate::model::Tree;
 use crate::operation::{Chooser, Operation};
 use crate::real;
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection};
-use posix::{FileSystem, MountOptions, NoLog, PosixError, Source};
+use posix::{FileSystem, IntentLog, MountOptions, PosixError, Source};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -69,10 +69,22 @@ impl Laboratory {
 
     /// The file system of a head, opened when it is not yet.
     pub fn system(&self, path: &str) -> Arc<FileSystem> {
-        let (pool, read_only) = (&self.pool, self.read_only);
+        let system = self.try_system(path);
+        system.expect("the file system mounts")
+    }
+
+    /// The same, where a failure is no surprise.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub fn try_system(&self, path: &str) -> Result<Arc<FileSystem>, String> {
         let mut systems = self.systems.borrow_mut();
-        let open = systems.entry(path.to_owned());
-        Arc::clone(open.or_insert_with(|| mount(pool, path, read_only)))
+        if let Some(system) = systems.get(path) {
+            return Ok(Arc::clone(system));
+        }
+        let system = try_mount(&self.pool, path, self.read_only)?;
+        systems.insert(path.to_owned(), Arc::clone(&system));
+        Ok(system)
     }
 
     /// Closes the file system of a head.
@@ -140,24 +152,43 @@ fn properties(dataset: &dsl::Dataset) -> dsl::Result<posix::DatasetProperties> {
 /// If it cannot be mounted: the test has failed then.
 #[must_use]
 pub fn mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Arc<FileSystem> {
-    let dataset = pool.dsl().dataset(dataset).expect("the dataset is there");
-    let objects = dataset.object_set().expect("its object set opens");
+    try_mount(pool, dataset, read_only).expect("the file system mounts")
+}
+
+/// The same; what its intent log owes is replayed first.
+fn try_mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Result<Arc<FileSystem>, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let dataset = pool.dsl().dataset(dataset).map_err(|error| text(&error))?;
     let engine = pool.engine().filter(|_| !read_only).cloned();
-    let log = engine.clone().map(NoLog::new);
-    let source = Source {
-        objects,
-        engine,
-        log: log.map(|log| Arc::new(log) as Arc<dyn posix::OperationLog>),
-        space: Some(dataset.admission()),
-        clock: Arc::new(base::clock::SystemClock),
-        identity: 1,
-        properties: properties(&dataset).expect("its properties can be read"),
+    let log = match &engine {
+        Some(_) if !dataset.is_snapshot() => pool.intent_log(&dataset),
+        _ => Ok(None),
     };
+    let log = log.map_err(|error| text(&error))?;
+    let source = || {
+        Ok(Source {
+            objects: dataset.object_set().map_err(|error| text(&error))?,
+            engine: engine.clone(),
+            log: log
+                .clone()
+                .map(|log| Arc::new(IntentLog::new(log)) as Arc<dyn posix::OperationLog>),
+            space: Some(dataset.admission()),
+            clock: Arc::new(base::clock::SystemClock),
+            identity: 1,
+            properties: properties(&dataset).map_err(|error| text(&error))?,
+        })
+    };
+    if let Some(log) = log.as_ref().filter(|log| log.is_owed()) {
+        let replayed = posix::replay(source()?, log).map_err(|error| text(&error))?;
+        if let Some((record, problem)) = replayed.failed {
+            return Err(format!("record {record} cannot be replayed: {problem}"));
+        }
+    }
     let options = MountOptions {
         read_only,
         ..MountOptions::default()
     };
-    FileSystem::mount(source, options).expect("the file system mounts")
+    FileSystem::mount(source()?, options).map_err(|error| text(&error))
 }
 
 /// Does one random change of datasets to the pool and the model; both must agree on the outcome.
