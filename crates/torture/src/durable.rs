@@ -21,6 +21,16 @@ struct Promise {
     file: Option<NodeId>,
 }
 
+/// A node after an operation.
+#[derive(Clone, Debug)]
+struct Version {
+    operation: usize,
+    node: Node,
+    /// Where it was written, when the operation was a write: one that nobody waited for may have come to the medium
+    /// in part.
+    written: Option<(usize, Vec<u8>)>,
+}
+
 /// What one thread did in a directory of its own, and what it was promised.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -33,7 +43,7 @@ pub struct Record {
     /// The names, links and kinds after an operation that changed them.
     names: Vec<(usize, Tree)>,
     /// Contents and attributes of each node after each operation that changed them.
-    versions: BTreeMap<NodeId, Vec<(usize, Node)>>,
+    versions: BTreeMap<NodeId, Vec<Version>>,
     promises: Vec<Promise>,
 }
 
@@ -55,7 +65,14 @@ impl Record {
             place,
             operations: 0,
             names: vec![(0, tree.skeleton())],
-            versions: BTreeMap::from([(Tree::ROOT, vec![(0, tree.node(Tree::ROOT).clone())])]),
+            versions: BTreeMap::from([(
+                Tree::ROOT,
+                vec![Version {
+                    operation: 0,
+                    node: tree.node(Tree::ROOT).clone(),
+                    written: None,
+                }],
+            )]),
             tree,
             promises: Vec::new(),
         }
@@ -85,14 +102,26 @@ impl Record {
         match touched {
             Some(node) => {
                 let node = node.expect("it was there");
-                let state = self.tree.node(node).clone();
-                let versions = self.versions.entry(node).or_default();
-                versions.push((self.operations, state));
+                let version = Version {
+                    operation: self.operations,
+                    node: self.tree.node(node).clone(),
+                    written: match operation {
+                        Operation::Write(_, offset, bytes) => Some((*offset, bytes.clone())),
+                        _ => None,
+                    },
+                };
+                self.versions.entry(node).or_default().push(version);
             }
             None => {
                 self.names.push((self.operations, self.tree.skeleton()));
                 for (id, node) in self.tree.nodes() {
-                    let first = || vec![(self.operations, node.without_names())];
+                    let first = || {
+                        vec![Version {
+                            operation: self.operations,
+                            node: node.without_names(),
+                            written: None,
+                        }]
+                    };
                     self.versions.entry(id).or_insert_with(first);
                 }
             }
@@ -130,13 +159,13 @@ impl Record {
     /// Why what was found is nothing that a crash may leave.
     ///
     /// # Errors
-    /// The differences to the state that comes nearest, a line each.
+    /// The differences to the states that come nearest, a line each.
     pub fn judge(&self, found: &Found, demand: Demand) -> Result<(), Vec<String>> {
         let (floor, files) = self.floors(demand);
         let from = self
             .names
             .partition_point(|(operation, _)| *operation <= floor);
-        let mut nearest: Option<Vec<String>> = None;
+        let mut nearest: Vec<Vec<String>> = Vec::new();
         for (operation, names) in &self.names[from.saturating_sub(1)..] {
             let state = State {
                 record: self,
@@ -152,14 +181,11 @@ impl Record {
                 0,
                 format!("names as after operation {operation}, at least {floor}:"),
             );
-            if nearest
-                .as_ref()
-                .is_none_or(|known| lines.len() < known.len())
-            {
-                nearest = Some(lines);
-            }
+            nearest.push(lines);
         }
-        Err(nearest.unwrap_or_default())
+        nearest.sort_by_key(Vec::len);
+        nearest.truncate(3);
+        Err(nearest.concat())
     }
 }
 
@@ -233,10 +259,17 @@ impl State<'_> {
             .get(&node)
             .map_or(&[][..], Vec::as_slice);
         let floor = self.files.get(&node).copied().unwrap_or(0);
-        let from = versions.partition_point(|(operation, _)| *operation <= floor);
+        let from = versions.partition_point(|version| version.operation <= floor);
         let allowed = &versions[from.saturating_sub(1)..];
-        if !allowed.iter().any(|(_, version)| found.is(version)) {
-            let last = allowed.last().map(|(_, version)| found.difference(version));
+        let is_whole = allowed.iter().any(|version| found.is(&version.node));
+        let is_between = || {
+            let mut pairs = allowed.windows(2);
+            pairs.any(|pair| found.is_partly(&pair[0].node, pair[1].written.as_ref()))
+        };
+        if !is_whole && !is_between() {
+            let last = allowed
+                .last()
+                .map(|version| found.difference(&version.node));
             lines.push(format!(
                 "{path}: none of its {} states since operation {floor}; from the last it differs in {}",
                 allowed.len(),

@@ -165,7 +165,7 @@ fn try_mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Result<Arc<Fil
         _ => Ok(None),
     };
     let log = log.map_err(|error| text(&error))?;
-    let source = || {
+    let source = || -> Result<Source, String> {
         Ok(Source {
             objects: dataset.object_set().map_err(|error| text(&error))?,
             engine: engine.clone(),

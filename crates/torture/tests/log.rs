@@ -331,12 +331,22 @@ fn a_log_that_is_never_replayed_is_freed() {
 mod sim_runs {
     /// Modules of long tests are named after their level.
     mod sim {
+        use super::super::{explore, seed};
+
+        // Two halves, side by side.
         #[test]
-        #[ignore = "sim: 800 crash points"]
-        fn eight_hundred_crash_points() {
-            for run in 0..10 {
-                let seed = super::super::seed(1000) + run;
-                super::super::explore(seed, 1 + run % 8, 60, 80);
+        #[ignore = "sim: 400 crash points"]
+        fn four_hundred_crash_points() {
+            for run in 0..5 {
+                explore(seed(1000) + run, 1 + run % 8, 60, 80);
+            }
+        }
+
+        #[test]
+        #[ignore = "sim: 400 crash points"]
+        fn as_many_of_other_histories() {
+            for run in 5..10 {
+                explore(seed(1000) + run, 1 + run % 8, 60, 80);
             }
         }
     }

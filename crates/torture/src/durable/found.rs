@@ -105,6 +105,30 @@ impl Found {
         self.difference(version).is_empty()
     }
 
+    /// Whether it is a node of the model with the first part of a write.
+    pub(super) fn is_partly(&self, before: &Node, written: Option<&(usize, Vec<u8>)>) -> bool {
+        let (Some((offset, bytes)), Kind::File(own)) = (written, &self.node.kind) else {
+            return false;
+        };
+        let there = own.get(*offset..).unwrap_or_default();
+        let equal = bytes
+            .iter()
+            .zip(there)
+            .take_while(|(left, right)| left == right);
+        let count = equal.count();
+        let mut expected = before.clone();
+        if let Kind::File(contents) = &mut expected.kind {
+            let end = offset + count;
+            if count > 0 && contents.len() < end {
+                contents.resize(end, 0);
+            }
+            if count > 0 {
+                contents[*offset..end].copy_from_slice(&bytes[..count]);
+            }
+        }
+        self.is(&expected)
+    }
+
     /// In what its contents and attributes differ from those of a node of the model.
     pub(super) fn difference(&self, version: &Node) -> String {
         let own = &self.node;

@@ -125,7 +125,7 @@ fn what_was_synced_survives_a_killed_server() {
 }
 
 /// Kills the process that serves a pool: the one that has its image open.
-fn kill_server(session: &Session, pool: &str) {
+pub(crate) fn kill_server(session: &Session, pool: &str) {
     let image = session.images().join(format!("{pool}.img"));
     for process in fs::read_dir("/proc").expect("/proc").flatten() {
         let Some(id) = process
