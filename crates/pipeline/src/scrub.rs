@@ -21,6 +21,8 @@ pub struct Scrubbed {
     pub repaired_bytes: u64,
     /// Pieces of which no copy is right.
     pub unreadable: u64,
+    /// Copies that are wrong still.
+    pub unrepaired: u64,
 }
 
 impl std::ops::AddAssign for Scrubbed {
@@ -28,6 +30,7 @@ impl std::ops::AddAssign for Scrubbed {
         self.examined_bytes += other.examined_bytes;
         self.repaired_bytes += other.repaired_bytes;
         self.unreadable += other.unreadable;
+        self.unrepaired += other.unrepaired;
     }
 }
 
@@ -102,6 +105,7 @@ impl Pipeline {
                 continue;
             };
             sum.repaired_bytes += (outcome.healed * length) as u64;
+            sum.unrepaired += outcome.unrepaired as u64;
             match outcome.data {
                 Some(data) => right = right.or(Some(data)),
                 None => wrong.push(dva),

@@ -544,6 +544,7 @@ fn make_parts(
             guid,
             vdevs,
             pipeline,
+            missed: std::collections::BTreeMap::new(),
         },
         services,
         dsl,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Guid, VdevId};
 use device::{Access, BlockDevice, DeviceError, FileDevice};
-use format::config::{keys, vdev_types};
+use format::config::vdev_types;
 use vdev::{
     Condition, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevAux, VdevState,
     VdevTree, examine,
@@ -197,9 +197,4 @@ pub(crate) fn paths_of(root: &VdevConfig, found: &[FoundDevice]) -> Vec<PathBuf>
     let wanted = |device: &&FoundDevice| leaves.iter().any(|leaf| leaf.guid() == device.guid);
     let devices = found.iter().filter(wanted);
     devices.map(|device| device.path.clone()).collect()
-}
-
-/// Whether a leaf's configuration says that it is being resilvered.
-pub(crate) fn is_resilvering(leaf: &VdevConfig) -> bool {
-    leaf.flag(keys::RESILVER_TXG) || leaf.flag(keys::REBUILD_TXG)
 }

@@ -1,5 +1,6 @@
 //! Opening a pool: selecting it, refusing it where we must, and starting to write it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -20,6 +21,7 @@ use crate::blocks::WriteRules;
 use crate::config_state::ConfigState;
 use crate::devices::{Devices, paths_of};
 use crate::discover::{FoundPool, discover};
+use crate::dtl::{self, MissedTxgs};
 use crate::duties::Duties;
 use crate::error::{PoolError, Result, WriteObstacle};
 use crate::frees::Frees;
@@ -157,6 +159,7 @@ impl Pool {
         let devices = Devices::open(&paths_of(&found.config.root, &found.devices), access)?;
         let (loaded, rewound) = load_with_rewind(&found, &devices, options)?;
         loaded.features.check_known(!options.read_only)?;
+        dtl::note_outdated(&loaded.vdevs, &devices.found(), loaded.uberblock.txg);
         let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
         let first = loaded.uberblock.txg.max(newest).next();
         open(loaded, rewound, first, options)
@@ -300,6 +303,8 @@ pub(crate) struct LoadedParts {
     pub(crate) guid: Guid,
     pub(crate) vdevs: Arc<vdev::VdevTree>,
     pub(crate) pipeline: Arc<pipeline::Pipeline>,
+    /// The txgs that the pool has stored as missed, by leaf.
+    pub(crate) missed: BTreeMap<Guid, vdev::TxgRanges>,
 }
 
 fn assemble(
@@ -357,6 +362,7 @@ fn assemble(
             guid,
             vdevs: loaded.vdevs,
             pipeline: loaded.pipeline,
+            missed: loaded.missed,
         },
         services,
         dsl,
@@ -409,7 +415,9 @@ fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Res
         writer.engine.start(writer.syncer.clone());
         writer.engine.wait_synced(None)?;
         pool.follow_failmode();
-        pool.resume_scrub()?;
+        if !pool.resilver_if_needed()? {
+            pool.resume_scrub()?;
+        }
     }
     Ok(pool)
 }
@@ -450,6 +458,12 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         logs: Arc::clone(&logs),
         deferred,
         limits: Arc::clone(&services.limits),
+        missed: MissedTxgs::new(
+            Arc::clone(&parts.loaded.vdevs),
+            Arc::clone(&space.maps),
+            Arc::clone(&services.config),
+            parts.loaded.missed.clone(),
+        ),
         vdevs: Arc::clone(&parts.loaded.vdevs),
         workers: SyncWorkers::per_core(),
         config: Arc::clone(&services.config),

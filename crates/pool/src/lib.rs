@@ -9,6 +9,7 @@ mod config_state;
 mod create;
 mod devices;
 mod discover;
+mod dtl;
 mod duties;
 mod error;
 mod features;

@@ -4,6 +4,7 @@
 //! object set that it points to; the configuration stored there, which replaces the labels' one;
 //! the features. Nothing is written.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{ByteOrder, Guid, ObjectId, ObjectSetId, Txg};
@@ -13,12 +14,13 @@ use format::config::directory;
 use format::nvlist::decode_xdr;
 use format::{ObjectSetKind, Uberblock};
 use pipeline::{Granularity, Pipeline, PipelineConfig};
-use vdev::VdevTree;
+use vdev::{TxgRanges, VdevTree};
 
 use crate::blocks::PipelineStore;
 use crate::config::PoolConfig;
 use crate::devices::{Devices, OpenedTree, open_tree};
 use crate::discover::{self, FoundPool, unknown_label_features};
+use crate::dtl;
 use crate::error::{PoolError, Result};
 use crate::features::Features;
 use crate::late_allocator::LateAllocator;
@@ -49,6 +51,8 @@ pub(crate) struct Loaded {
     pub(crate) config: PoolConfig,
     pub(crate) config_object: ObjectId,
     pub(crate) vdevs: Arc<VdevTree>,
+    /// The txgs that the pool has stored as missed, by leaf.
+    pub(crate) missed: BTreeMap<Guid, TxgRanges>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) allocator: Arc<LateAllocator>,
     pub(crate) store: Arc<PipelineStore>,
@@ -76,7 +80,7 @@ pub(crate) fn load(pool: Guid, devices: &Devices, options: &LoadOptions) -> Resu
     // The stored configuration is the truth; labels only led to it.
     let stage = Stage::open(&config, devices, &uberblock, options)?;
     check_complete(&config, &stage.tree, &uberblock, options)?;
-    stage.finish(config, uberblock)
+    stage.finish(config, uberblock, options.writable)
 }
 
 /// The newest uberblock within the limit.
@@ -218,7 +222,7 @@ impl Stage {
         PoolConfig::from_list(&list)
     }
 
-    fn finish(self, config: PoolConfig, uberblock: Uberblock) -> Result<Loaded> {
+    fn finish(self, config: PoolConfig, uberblock: Uberblock, writable: bool) -> Result<Loaded> {
         let config_object = self.config_object()?;
         let features = Features::open(&self.mos, &self.directory)?;
         self.pipeline
@@ -226,8 +230,18 @@ impl Stage {
         if let Some(salt) = self.salt()? {
             self.pipeline.set_salt(salt);
         }
+        if let Err(error) = dtl::load(&self.mos, &config, &self.tree.vdevs)
+            && writable
+        {
+            return Err(error);
+        }
+        let missed = dtl::leaves(&self.tree.vdevs)
+            .into_iter()
+            .map(|leaf| (leaf.guid(), leaf.missing()))
+            .collect();
         Ok(Loaded {
             uberblock,
+            missed,
             config,
             config_object,
             vdevs: self.tree.vdevs,

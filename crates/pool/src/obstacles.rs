@@ -1,18 +1,19 @@
 //! Why a pool may not be opened for writing: structures that we would not keep consistent.
 
+use std::sync::Arc;
+
 use dmu::{ObjectSet, Zap};
 use format::Uberblock;
-use format::config::{directory, keys};
+use format::config::{directory, keys, vdev_types};
 use format::uberblock::VERSION_FEATURES;
 use space::ClassKind;
 use vdev::VdevTree;
 
 use crate::config::PoolConfig;
-use crate::devices::is_resilvering;
 use crate::error::{Result, WriteObstacle};
 use crate::features::Features;
 use crate::open_space;
-use crate::scan::{FUNCTION_SCRUB, ScanPhys};
+use crate::scan::{FUNCTION_RESILVER, FUNCTION_SCRUB, ScanPhys};
 
 /// What is looked at before a pool is opened for writing.
 pub(crate) struct Inspection<'a> {
@@ -64,18 +65,37 @@ impl Inspection<'_> {
             };
             return Ok(Some(WriteObstacle::VdevClass { class }));
         }
-        for leaf in self.config.root.leaves() {
-            if is_resilvering(leaf) {
-                let path = leaf.path().unwrap_or_default().to_owned();
-                return Ok(Some(WriteObstacle::Resilver { path }));
-            }
-        }
-        let leaves = self.vdevs.tops().into_iter();
-        let mut leaves = leaves.flat_map(|top| top.leaves().to_vec());
-        let bad = leaves.find(|leaf| !leaf.is_writable() || !leaf.missing().is_empty());
-        Ok(bad.map(|leaf| WriteObstacle::Resilver {
-            path: leaf.path().to_string(),
-        }))
+        Ok(self.replacement().or_else(|| self.outage()))
+    }
+
+    /// A device that is being replaced or rebuilt: only OpenZFS ends that.
+    fn replacement(&self) -> Option<WriteObstacle> {
+        let mut found = None;
+        self.config.root.walk(&mut |node| {
+            let kind = match node.kind() {
+                vdev_types::REPLACING => "replacing",
+                vdev_types::SPARE => "spare",
+                _ => return,
+            };
+            found.get_or_insert(WriteObstacle::VdevKind { kind });
+        });
+        let leaves = self.config.root.leaves();
+        let rebuilt = leaves.iter().find(|leaf| leaf.flag(keys::REBUILD_TXG));
+        found.or_else(|| {
+            rebuilt.map(|leaf| WriteObstacle::Resilver {
+                path: leaf.path().unwrap_or_default().to_owned(),
+            })
+        })
+    }
+
+    /// A vdev of which no device has everything.
+    fn outage(&self) -> Option<WriteObstacle> {
+        let whole = |leaf: &Arc<vdev::Leaf>| leaf.is_writable() && leaf.missing().is_empty();
+        let tops = self.vdevs.tops();
+        let top = tops.iter().find(|top| !top.leaves().iter().any(whole))?;
+        Some(WriteObstacle::Resilver {
+            path: top.leaves().first()?.path().to_string(),
+        })
     }
 
     fn directory_obstacle(&self) -> Result<Option<WriteObstacle>> {
@@ -99,7 +119,10 @@ impl Inspection<'_> {
         }
         let scan = ScanPhys::load(self.directory)?;
         Ok(scan
-            .filter(|scan| scan.is_running() && scan.function != FUNCTION_SCRUB)
+            .filter(|scan| {
+                let known = [FUNCTION_SCRUB, FUNCTION_RESILVER].contains(&scan.function);
+                scan.is_running() && !known
+            })
             .map(|scan| WriteObstacle::Scan {
                 function: scan.function,
             }))

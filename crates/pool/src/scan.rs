@@ -10,6 +10,8 @@ use crate::error::Result;
 const WORDS: usize = 24;
 /// A function of [`ScanPhys`].
 pub(crate) const FUNCTION_SCRUB: u64 = 1;
+/// A function of [`ScanPhys`].
+pub(crate) const FUNCTION_RESILVER: u64 = 2;
 /// A state of [`ScanPhys`].
 pub(crate) const STATE_SCANNING: u64 = 1;
 /// A state of [`ScanPhys`].

@@ -21,14 +21,17 @@ use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{ObjectId, ObjectSetId, Txg};
 use dsl::Dsl;
 use format::BlockPointer;
+use format::config::keys;
 use format::dsl::DatasetPhys;
 use pipeline::{Pipeline, Scrubbed};
 
+use crate::dtl;
 use crate::duties::ScanChange;
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 use crate::scan::{
-    FLAG_PAUSED, FUNCTION_SCRUB, STATE_CANCELED, STATE_FINISHED, STATE_SCANNING, ScanPhys,
+    FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_FINISHED, STATE_SCANNING,
+    ScanPhys,
 };
 use walk::{Births, Found, Place, Walk};
 
@@ -118,6 +121,9 @@ impl Pool {
         let writer = self.writer()?;
         let scrub = &writer.scrub;
         let running = scrub.current();
+        if running.is_some_and(|scan| scan.function == FUNCTION_RESILVER) {
+            return Err(PoolError::Scan("currently resilvering"));
+        }
         match running {
             Some(scan) if !scan.is_paused() => {
                 return Err(PoolError::Scan(
@@ -157,8 +163,57 @@ impl Pool {
         if !scan.is_running() || self.writer.is_none() {
             return Ok(());
         }
+        if scan.function == FUNCTION_RESILVER {
+            // The device that it was for is not here.
+            let ended = self.clock().now_s();
+            (scan.state, scan.ended) = (STATE_CANCELED, ended);
+            return self.store_scan(ScanChange::End(scan));
+        }
         (scan.examined, scan.processed, scan.errors, scan.skipped) = (0, 0, 0, 0);
         self.run_scrub(scan)
+    }
+
+    /// Starts a resilver if a device is there that missed txgs; whether one was.
+    pub(crate) fn resilver_if_needed(self: &Arc<Self>) -> Result<bool> {
+        let writer = self.writer()?;
+        let behind = dtl::leaves(&self.vdevs)
+            .into_iter()
+            .filter(|leaf| leaf.is_writable())
+            .filter_map(|leaf| leaf.missing().bounds());
+        let bounds = behind.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
+        let Some((first, last)) = bounds else {
+            return Ok(false);
+        };
+        writer.scrub.leave();
+        let scan = ScanPhys {
+            function: FUNCTION_RESILVER,
+            state: STATE_SCANNING,
+            txg_min: first.0.saturating_sub(1),
+            txg_max: last.0 + 1,
+            started: self.clock().now_s(),
+            to_examine: self.space().allocated,
+            ..ScanPhys::default()
+        };
+        self.store_scan(ScanChange::Start(scan))?;
+        self.run_scrub(scan)?;
+        Ok(true)
+    }
+
+    /// A resilver ended well: the devices that it was for have what they missed.
+    fn note_resilvered(&self, through: Txg) {
+        for leaf in dtl::leaves(&self.vdevs) {
+            let mut missing = leaf.missing();
+            if missing.is_empty() || !leaf.is_writable() {
+                continue;
+            }
+            missing.remove_through(through);
+            leaf.set_missing(missing);
+            self.services.config.change(|config| {
+                if let Some(leaf) = config.root.find_mut(leaf.guid()) {
+                    leaf.list.remove(keys::RESILVER_TXG);
+                }
+            });
+        }
     }
 
     fn run_scrub(self: &Arc<Self>, scan: ScanPhys) -> Result<()> {
@@ -275,6 +330,9 @@ fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>, mut scan: ScanPhys) {
             scan.examined += result.examined_bytes;
             scan.processed += result.repaired_bytes;
             scan.errors += result.unreadable;
+            if scan.function == FUNCTION_RESILVER {
+                scan.errors += result.unrepaired;
+            }
             if scrub.control.lock().wish == Wish::Run {
                 scrub.note(scan);
             }
@@ -310,6 +368,9 @@ fn finish(pool: &Weak<Pool>, scrub: &Scrub, scan: ScanPhys) {
             return;
         }
         control.scan = None;
+    }
+    if scan.function == FUNCTION_RESILVER && scan.errors == 0 {
+        pool.note_resilvered(Txg(scan.txg_max));
     }
     writer
         .syncer
@@ -356,7 +417,8 @@ fn slice(pool: &Pool, target: Target, place: &mut Place, scan: &ScanPhys) -> (bo
         pipeline: &pool.pipeline,
         set,
         births: Births {
-            tree_after,
+            // What is older than the range has nothing younger below it.
+            tree_after: tree_after.max(Txg(scan.txg_min)),
             after: Txg(scan.txg_min),
             until: Txg(scan.txg_max),
         },

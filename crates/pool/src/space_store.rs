@@ -137,7 +137,34 @@ impl MosSpaceStore {
         Ok(header)
     }
 
+    /// Replaces what is in a small space map, which is made if there is none; answers which it is.
+    pub(crate) fn rewrite(
+        &self,
+        known: Option<ObjectId>,
+        bytes: &[u8],
+        allocated: i64,
+    ) -> Result<ObjectId, DmuError> {
+        let tx = self.tx();
+        let object = match known {
+            Some(id) => self.objects.object(id)?,
+            None => self.new_map_of(&tx, crate::dtl::BLOCK_SIZE)?,
+        };
+        object.free_range(&tx, 0, u64::MAX)?;
+        if !bytes.is_empty() {
+            object.write(&tx, 0, bytes)?;
+        }
+        let mut header =
+            object.with_bonus(|bonus| SpaceMapPhys::decode_padded(bonus, ByteOrder::NATIVE));
+        (header.length, header.allocated) = (bytes.len() as u64, allocated);
+        object.modify_bonus(&tx, |bonus| header.encode(bonus, ByteOrder::NATIVE))?;
+        Ok(object.id())
+    }
+
     fn new_map(&self, tx: &Tx) -> Result<Arc<Object>, DmuError> {
+        self.new_map_of(tx, self.block_size_u32())
+    }
+
+    fn new_map_of(&self, tx: &Tx, block_size: u32) -> Result<Arc<Object>, DmuError> {
         let histogram = self.forms.histogram;
         let bonus_len = if histogram {
             SpaceMapPhys::SIZE
@@ -146,7 +173,7 @@ impl MosSpaceStore {
         };
         let shape = AllocateObject {
             object_type: ObjectType::SPACE_MAP,
-            block_size: self.block_size_u32(),
+            block_size,
             indirect_shift: INDIRECT_SHIFT,
             bonus_type: ObjectType::SPACE_MAP_HEADER,
             bonus_len: u16::try_from(bonus_len).unwrap_or(u16::MAX),

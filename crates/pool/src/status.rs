@@ -38,6 +38,8 @@ pub struct VdevStatus {
     pub path: Option<String>,
     /// How it is.
     pub condition: Condition,
+    /// Whether it is a leaf that missed txgs.
+    pub outdated: bool,
     /// Errors, of all leaves below.
     pub errors: ErrorCounts,
     /// What is counted of a leaf.
@@ -131,6 +133,7 @@ fn node(config: &VdevConfig, leaves: &[Arc<Leaf>]) -> VdevStatus {
             None => config.path().map(ToOwned::to_owned),
         },
         condition,
+        outdated: leaf.is_some_and(|leaf| !leaf.missing().is_empty()),
         errors,
         statistics: leaf.map(|leaf| leaf.statistics()),
         role: if config.flag(keys::IS_LOG) {

@@ -37,11 +37,11 @@ impl Pool {
 
     /// Forgets the errors of the leaves that `named` picks, writes again what a failed flush may
     /// have lost, and lets a suspended pool go on; waits until the txg that was stopped is on
-    /// disk. Answers how many leaves were picked.
+    /// disk. Devices that missed txgs are resilvered. Answers how many leaves were picked.
     ///
     /// # Errors
     /// The devices still fail: the pool is suspended as before.
-    pub fn clear(&self, named: &dyn Fn(&Leaf) -> bool) -> Result<usize> {
+    pub fn clear(self: &Arc<Self>, named: &dyn Fn(&Leaf) -> bool) -> Result<usize> {
         let tops = self.vdevs.tops();
         let leaves = tops.iter().flat_map(|top| top.leaves());
         let mut picked = 0;
@@ -60,6 +60,9 @@ impl Pool {
             && let Some(stopped) = writer.engine.resume()
         {
             writer.engine.wait_synced(Some(stopped))?;
+        }
+        if self.writer.is_some() {
+            self.resilver_if_needed()?;
         }
         Ok(picked)
     }

@@ -7,6 +7,7 @@
 use crate::allocator::PoolAllocator;
 use crate::blocks::{PassWriters, WriteRules};
 use crate::config_state::ConfigState;
+use crate::dtl::MissedTxgs;
 use crate::duties::Duties;
 use crate::error::{PoolError, Result};
 use crate::frees::Frees;
@@ -48,6 +49,8 @@ pub(crate) struct Syncer {
     pub(crate) deferred: Bpobj,
     pub(crate) limits: Arc<Limits>,
     pub(crate) vdevs: Arc<VdevTree>,
+    /// Which txgs the leaves missed.
+    pub(crate) missed: MissedTxgs,
     pub(crate) workers: SyncWorkers,
     pub(crate) config: Arc<ConfigState>,
     pub(crate) engine: Weak<Engine>,
@@ -98,8 +101,14 @@ impl Syncer {
         self.gate.wait(txg);
         self.maps.begin(txg);
         let group = WriteGroup::new(txg);
-        let root = self.passes(txg, &group)?;
-        self.until_written(&group)?;
+        let mut pass = 0;
+        let mut root = self.passes(txg, &group, &mut pass)?;
+        self.until_durable(&group)?;
+        // A leaf that failed has missed this txg, and that must be known as soon as the txg is.
+        while self.missed.is_dirty() {
+            root = self.passes(txg, &group, &mut pass)?.or(root);
+            self.until_durable(&group)?;
+        }
         if let Some(root) = root {
             let uberblock = self.uberblock(txg, root);
             while let Err(error) = self.commit(&uberblock) {
@@ -115,10 +124,17 @@ impl Syncer {
     }
 
     /// Runs passes until one leaves nothing to write; the root pointer, unless nothing was written at all.
-    fn passes(&self, txg: Txg, group: &Arc<WriteGroup>) -> Result<Option<BlockPointer>> {
+    /// `last` is the last pass that there was.
+    fn passes(
+        &self,
+        txg: Txg,
+        group: &Arc<WriteGroup>,
+        last: &mut u32,
+    ) -> Result<Option<BlockPointer>> {
         let mut root = None;
-        for pass in 1..=PASSES_MAX {
-            if let Some(written) = self.pass(txg, pass, group)? {
+        while *last < PASSES_MAX {
+            *last += 1;
+            if let Some(written) = self.pass(txg, *last, group)? {
                 root = Some(written);
             }
             let dirty =
@@ -157,6 +173,7 @@ impl Syncer {
         };
         self.frees.begin(pass);
         self.duties.before(txg, pass)?;
+        self.missed.sync()?;
         self.config.store(&self.objects, txg)?;
         if pass == 1 {
             let free = &mut |pointer: &BlockPointer| self.frees.free(txg, pointer);
@@ -186,12 +203,15 @@ impl Syncer {
         Ok(root)
     }
 
-    /// Waits for the writes of a txg. Those that no device took are kept and written again once
-    /// the devices are back.
-    fn until_written(&self, group: &Arc<WriteGroup>) -> Result<()> {
+    /// Waits until the writes of a txg are durable. Those that no device took are kept and written
+    /// again once the devices are back.
+    fn until_durable(&self, group: &Arc<WriteGroup>) -> Result<()> {
         while let Err(error) = group.wait() {
             self.wait_for_devices(PoolError::Commit(error))?;
             group.write_again(&self.vdevs);
+        }
+        while let Err(error) = self.vdevs.flush() {
+            self.wait_for_devices(PoolError::Commit(error))?;
         }
         Ok(())
     }

@@ -33,6 +33,8 @@ pub struct ScrubOutcome {
     pub failures: Vec<LeafFailure>,
     /// How many of these were given the right bytes.
     pub healed: usize,
+    /// How many could not be given them, though right bytes were found.
+    pub unrepaired: usize,
 }
 
 /// A top-level vdev.
@@ -227,6 +229,7 @@ impl Top {
             data: None,
             failures: Vec::new(),
             healed: 0,
+            unrepaired: 0,
         };
         let mut bad = Vec::new();
         for (leaf, stale) in self.order(range) {
@@ -240,6 +243,7 @@ impl Top {
         }
         if let Some(data) = &outcome.data {
             outcome.healed = self.repair(&bad, range.offset, data);
+            outcome.unrepaired = bad.len() - outcome.healed;
         }
         Ok(outcome)
     }

@@ -221,7 +221,9 @@ fn report(
         read_errors: vdev.errors.read,
         write_errors: vdev.errors.write,
         checksum_errors: vdev.errors.checksum,
-        activity: None,
+        // A device that is there and missed txgs is being resilvered.
+        activity: (vdev.outdated && vdev.condition.state.is_usable())
+            .then(|| "resilvering".to_owned()),
         size: vdev.size,
         allocated: top.then_some(vdev.allocated),
         fragmentation: None,
