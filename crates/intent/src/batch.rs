@@ -1,5 +1,6 @@
 //! A batch of log blocks: filled from records, sealed, written and flushed.
 
+use base::metrics::flow;
 use base::{ByteOrder, VdevId};
 use codec::Checksum;
 use dmu::DmuError;
@@ -69,6 +70,7 @@ impl Log {
             };
             self.meters.blocks.increment();
             self.meters.bytes.add(sealed.len() as u64);
+            flow().log.add(sealed.len() as u64);
             let pointer = &block.pointer;
             good &= self
                 .pipeline

@@ -31,6 +31,7 @@ pub use entry::{Contents, Data, Entry, LogBias, Scope, SyncPolicy, WriteEntry};
 pub use error::IntentError;
 pub use flusher::Flusher;
 pub use log::{Log, OpenLog};
+pub use meters::LogStatistics;
 pub use replay::{Replay, Replayed};
 pub use sync::LogSync;
 pub use walk::{Chain, owned_blocks, walk};

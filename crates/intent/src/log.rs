@@ -17,7 +17,7 @@ use crate::entry::{Contents, Data, Entry, LogBias, Scope, SyncPolicy};
 use crate::flusher::Flusher;
 use crate::layout::RECORD_MAX;
 use crate::lists::Lists;
-use crate::meters::Meters;
+use crate::meters::{LogStatistics, Meters};
 use crate::replay::Progress;
 use crate::waiter::Waiter;
 use crate::walk::owned_blocks;
@@ -198,6 +198,12 @@ impl Log {
     /// Forgets what was recorded of an object whose last name went: nobody can miss it.
     pub fn discard(&self, object: ObjectId) {
         self.lists.discard(object);
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn statistics(&self) -> LogStatistics {
+        self.meters.statistics()
     }
 
     /// Whether records of an earlier import wait to be replayed.

@@ -43,7 +43,35 @@ pub(crate) struct Meters {
     pub(crate) batch_waiters: Histogram,
 }
 
+/// What one log did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStatistics {
+    /// Commits that were asked for.
+    pub commits: u64,
+    /// Commits that waited for their txg.
+    pub fallbacks: u64,
+    /// Batches that were planned.
+    pub batches: u64,
+    /// Device flushes that it did.
+    pub flushes: u64,
+    /// Bytes written to log blocks.
+    pub bytes: u64,
+    /// Bytes of blocks that were written in place.
+    pub indirect_bytes: u64,
+}
+
 impl Meters {
+    pub(crate) fn statistics(&self) -> LogStatistics {
+        LogStatistics {
+            commits: self.commits.get(),
+            fallbacks: self.fallbacks.get(),
+            batches: self.batches.get(),
+            flushes: self.flushes.get(),
+            bytes: self.bytes.get(),
+            indirect_bytes: self.indirect_bytes.get(),
+        }
+    }
+
     /// New meters, in the registry for as long as they live.
     pub(crate) fn listed() -> Arc<Self> {
         let meters = Arc::new(Self::default());

@@ -49,6 +49,10 @@ impl Bench {
     fn new(seed: u64) -> Self {
         let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
         let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+        Self::on(device, disk)
+    }
+
+    fn on(device: NewDevice, disk: Arc<SimulatedDisk>) -> Self {
         let laboratory = Laboratory::create(vec![device]).unwrap();
         let log = open_log(&laboratory);
         Self {
@@ -326,6 +330,37 @@ fn a_log_that_is_never_replayed_is_freed() {
             zdb.assert_clean(folder.path(), POOL);
         }
     }
+}
+
+/// Commits of many threads share batches, and so flushes.
+#[test]
+fn commits_that_meet_share_flushes() {
+    const THREADS: u64 = 16;
+    const COMMITS: u64 = 30;
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "shared");
+    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let device = NewDevice::Path(path.clone());
+    let bench = Bench::on(device, Arc::new(SimulatedDisk::new(SIZE, 1)));
+    bench.log.commit_all().unwrap();
+    let objects: Vec<_> = (0..THREADS).map(|_| bench.create()).collect();
+    let before = bench.log.statistics();
+    std::thread::scope(|scope| {
+        for object in &objects {
+            let bench = &bench;
+            scope.spawn(move || {
+                for version in 1..=COMMITS {
+                    bench.write(object, version, true);
+                    bench.log.commit(object.id()).unwrap();
+                }
+            });
+        }
+    });
+    let after = bench.log.statistics();
+    println!("{before:?}\n{after:?}");
+    let flushes = after.flushes - before.flushes;
+    assert!(flushes < THREADS * COMMITS / 2, "{flushes} flushes");
+    assert_eq!(after.fallbacks, before.fallbacks);
 }
 
 mod sim_runs {
