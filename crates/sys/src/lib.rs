@@ -17,8 +17,8 @@ pub use fuse_device::{
     is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
 };
 pub use process::{
-    PeerCredentials, SignalDescriptor, TerminationSignal, group_id, new_session, peer_credentials,
-    replace_standard_streams, user_id,
+    PeerCredentials, SignalDescriptor, TerminationSignal, close_inherited, group_id, new_session,
+    peer_credentials, replace_standard_streams, user_id,
 };
 pub use random::SystemRng;
 pub use rustix::io::Errno;

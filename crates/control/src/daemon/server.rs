@@ -5,6 +5,8 @@ use crate::message::{Caller, Request, Response};
 use crate::wire::{receive, send};
 use crate::{Failure, FailureKind, Sink};
 use std::io;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -93,6 +95,7 @@ impl Server {
             .spawn(move || forward_signals(&signals, &events))
             .map_err(failed)?;
         let for_accept = Arc::clone(&shared);
+        let end = UnixStream::from(OwnedFd::from(self.listener.try_clone().map_err(failed)?));
         let Self {
             place,
             listener,
@@ -114,9 +117,9 @@ impl Server {
             }
         }
         shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread. If it cannot be reached, there is nothing to wake.
-        drop(UnixStream::connect(place.socket()));
         drop(place);
+        // Ends the accepting thread's wait, also when somebody has removed the socket's name.
+        end.shutdown(Shutdown::Both).map_err(failed)?;
         let _ended = accepting.join();
         outcome
     }

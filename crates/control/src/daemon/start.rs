@@ -107,6 +107,8 @@ pub fn child() -> Option<ExitCode> {
     if arguments.next()? != CHILD_ARGUMENT || arguments.next().is_some() {
         return None;
     }
+    // An old kernel cannot: then they stay open, as harmless as they were to the command.
+    let _closed = sys::close_inherited();
     Some(child_with(&super::open_service))
 }
 

@@ -125,6 +125,28 @@ fn requests_are_answered_until_the_pool_is_exported() {
     assert!(Connection::open(&socket).unwrap().is_none());
 }
 
+#[test]
+fn a_daemon_whose_socket_was_removed_ends_all_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::bind_in(directory.path(), Arc::new(Fake::default())).unwrap();
+    let socket = directory.path().join("000000000000abcd.sock");
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let signals = sys::SignalDescriptor::new().unwrap();
+        ended.send(server.run(signals, true)).unwrap();
+    });
+    let mut connection = Connection::open(&socket).unwrap().unwrap();
+    std::fs::remove_file(&socket).unwrap();
+    let change = Change::Export { force: false };
+    let export = Request::Change {
+        change,
+        command: String::new(),
+    };
+    connection.call(&export, &mut |_| Ok(())).unwrap();
+    let outcome = end.recv_timeout(std::time::Duration::from_secs(20));
+    outcome.expect("the daemon still runs").unwrap();
+}
+
 /// What the endpoint answers to a request.
 fn asked(stream: &mut (impl io::Read + io::Write), request: &str) -> String {
     stream.write_all(request.as_bytes()).unwrap();

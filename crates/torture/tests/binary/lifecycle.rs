@@ -124,6 +124,26 @@ fn what_was_synced_survives_a_killed_server() {
     session.export_clean("killed");
 }
 
+#[test]
+fn a_daemon_keeps_no_lock_of_the_shell_that_started_it() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("locks", 128, &[]);
+    session.ok(&["zpool", "export", "locks"]);
+    let lock = session.mounts().join("lock");
+    let images = session.images();
+    let mounts = session.mounts();
+    let output = session.shell(
+        r#"exec 9>"$1"; flock 9; "$0" zpool import -d "$2" -R "$3" locks"#,
+        &[path(&lock), path(&images), path(&mounts)],
+    );
+    assert!(output.status.success(), "{output:?}");
+    let free = session.shell(r#"flock -n "$1" true"#, &[path(&lock)]);
+    assert!(free.status.success(), "the daemon holds the lock");
+    session.export_clean("locks");
+}
+
 /// Kills the process that serves a pool: the one that has its image open.
 pub(crate) fn kill_server(session: &Session, pool: &str) {
     let image = session.images().join(format!("{pool}.img"));

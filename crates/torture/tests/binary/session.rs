@@ -75,6 +75,19 @@ impl Session {
             .expect("the binary runs")
     }
 
+    /// Runs a shell script, with the binary as its `$0` and `arguments` after it.
+    pub(crate) fn shell(&self, script: &str, arguments: &[&str]) -> Output {
+        Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .arg(&self.binary)
+            .args(arguments)
+            .env("MILLPOND_RUN", self.folder.path().join("run"))
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("sh runs")
+    }
+
     /// Runs the binary, which must succeed; what it printed.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
