@@ -98,11 +98,6 @@ impl Place {
         ))
     }
 
-    /// The socket.
-    pub(super) fn socket(&self) -> &Path {
-        &self.socket
-    }
-
     /// Where a daemon without a terminal writes what it would have said there.
     pub(super) fn log(&self) -> &Path {
         &self.log
