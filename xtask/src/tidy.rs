@@ -2,6 +2,7 @@
 
 mod layers;
 mod links;
+mod queues;
 mod texts;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub(crate) fn run() -> TaskResult {
     let mut faults = layers::check(&root)?;
     let files = tracked(&root)?;
     faults.extend(texts::check(&root, &files)?);
+    faults.extend(queues::check(&root, &files)?);
     faults.extend(links::check(&root, &files)?);
     for fault in &faults {
         complain(fault);

@@ -256,7 +256,13 @@ impl Object {
         let txg = tx.txg();
         let slot = &mut state.slots[txg.slot()];
         match slot {
-            Some(slot) if slot.txg == txg => Ok(()),
+            Some(slot) if slot.txg == txg => {
+                #[cfg(test)]
+                if crate::object_set::REQUEUES.get() {
+                    self.shared.dirty.push(txg, Arc::clone(self));
+                }
+                Ok(())
+            }
             Some(_) => Err(self.unsuitable("a change of an older txg was never synced")),
             None => {
                 *slot = Some(Box::new(SlotState::new(txg)));

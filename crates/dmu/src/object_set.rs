@@ -393,3 +393,5 @@ impl std::fmt::Debug for ObjectSet {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::REQUEUES;

@@ -135,6 +135,12 @@ impl Dsl {
         self.stamp.load(Ordering::Acquire)
     }
 
+    /// How many datasets have a live copy in the core, snapshots included: at most one each.
+    #[must_use]
+    pub fn datasets_in_core(&self) -> usize {
+        self.datasets.alive()
+    }
+
     pub(crate) fn new_stamp(&self) {
         self.stamp.fetch_add(1, Ordering::AcqRel);
     }

@@ -37,6 +37,13 @@ impl<T> Registry<T> {
         fresh
     }
 
+    /// How many live things it knows.
+    pub(crate) fn alive(&self) -> usize {
+        let table = self.table.lock();
+        let is_alive = |weak: &&Weak<T>| weak.strong_count() != 0;
+        table.values().filter(is_alive).count()
+    }
+
     pub(crate) fn forget(&self, id: ObjectId) {
         self.table.lock().remove(&id);
     }

@@ -58,6 +58,7 @@ pub(crate) const COMMAND: Command = Command {
             "dir",
             "a directory on the device, to measure it alone",
         ),
+        option("html", "file", "write a report with curves, too"),
         switch("k", "keep what was written"),
         switch("j", "JSON").or("json"),
     ],
@@ -247,6 +248,12 @@ fn bench(call: &Invocation) -> crate::Outcome {
         probes: before.zip(after).map(|(before, after)| [before, after]),
         notes: notes(&run, probed.is_some()),
     };
+    if let Some(file) = call.value("html") {
+        fs::write(file, report::html(&outcome)).map_err(|error| {
+            let text = format!("cannot write '{file}': {error}");
+            Stop::from(Failure::new(FailureKind::Medium, text))
+        })?;
+    }
     print(&if call.has("j") {
         report::json(&outcome)
     } else {

@@ -43,3 +43,35 @@ fn timed_pop_gives_up() {
     let queue: Bounded<u8> = Bounded::new("test.timed", 1);
     assert_eq!(queue.pop_for(Duration::from_millis(1)), None);
 }
+
+thread_local! {
+    /// The old fault, for the red twin: this thread's pushes are never refused.
+    pub(super) static UNBOUNDED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// A producer that outruns the consumer, and whether the queue's instrument stays within what it
+/// declares.
+fn flood(name: &str) -> bool {
+    let queue = Bounded::new(name, 16);
+    let mut done_by_the_producer = 0;
+    for item in 0..1000 {
+        if queue.push(item).is_err() {
+            done_by_the_producer += 1;
+        }
+    }
+    assert_eq!(queue.depth() + done_by_the_producer, 1000);
+    queue.high_water() <= queue.capacity()
+}
+
+#[test]
+fn a_flood_stays_within_the_capacity() {
+    assert!(flood("test.flood"));
+}
+
+#[test]
+fn red_twin_an_unbounded_queue_is_seen() {
+    UNBOUNDED.set(true);
+    let within = flood("test.red_flood");
+    UNBOUNDED.set(false);
+    assert!(!within, "the instrument does not see the old fault");
+}

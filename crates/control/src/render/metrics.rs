@@ -77,6 +77,54 @@ const DISTRIBUTIONS: &[&str] = &[
 ];
 const LEVELS: &[&str] = &["LEVEL", "NOW", "HIGHEST"];
 const COUNTS: &[&str] = &["COUNT", "TOTAL", "PER_SECOND"];
+const RATIOS: &[&str] = &["RATIO", "VALUE"];
+
+/// What follows from several readings; a ratio whose denominator is 0 is left out.
+fn ratios(report: &MetricsReport) -> Vec<(&'static str, f64)> {
+    let count = |name: &str| match report.find(name) {
+        Some(Reading::Count(count)) => *count as f64,
+        _ => 0.0,
+    };
+    // All of the time that callers spent in fsync, over the time: how many of them at once.
+    let fsync_ns = match report.find("log.fsync_ns") {
+        Some(Reading::Distribution(found)) => found.sum as f64,
+        _ => 0.0,
+    };
+    let outstanding = fsync_ns / (report.uptime_ns.max(1) as f64);
+    let asked = count("cache.hits") + count("cache.misses");
+    let all = [
+        ("cache hits of lookups", count("cache.hits"), asked),
+        (
+            "prefetch hits of issued",
+            count("prefetch.hit"),
+            count("prefetch.issued"),
+        ),
+        (
+            "device bytes of bytes written by users",
+            count("bytes.device_written"),
+            count("bytes.user_written"),
+        ),
+        (
+            "log bytes of bytes written by users",
+            count("bytes.log"),
+            count("bytes.user_written"),
+        ),
+        (
+            "fsyncs of a device flush",
+            count("log.commits"),
+            count("log.flushes"),
+        ),
+        (
+            "group factor: fsyncs of a flush, of those at once",
+            count("log.commits") / count("log.flushes").max(1.0),
+            outstanding,
+        ),
+    ];
+    let defined = all.into_iter().filter(|(_, _, below)| *below > 0.0);
+    defined
+        .map(|(name, above, below)| (name, above / below))
+        .collect()
+}
 
 /// The tables of one pool: locks, queues, distributions, levels, counts. Counts are followed by
 /// their rate in the time of the report.
@@ -86,12 +134,17 @@ pub fn metrics_table(report: &MetricsReport, options: MetricsTable) -> String {
     for metric in report.metrics.iter().filter(|m| options.all || moved(m)) {
         found.add(metric, report.uptime_ns);
     }
+    let ratio_rows = ratios(report)
+        .into_iter()
+        .map(|(name, value)| row(name, [format!("{value:.3}")]))
+        .collect();
     let sections = [
         (LOCKS, lock_rows(&found.locks)),
         (QUEUES, queue_rows(&found.queues)),
         (DISTRIBUTIONS, found.distributions),
         (LEVELS, found.levels),
         (COUNTS, found.counts),
+        (RATIOS, ratio_rows),
     ];
     let mut out = format!("pool: {}\n", report.pool);
     for (titles, rows) in sections {
@@ -236,7 +289,11 @@ pub fn metrics_json(reports: &[MetricsReport]) -> String {
             metrics.insert(metric.name.clone(), reading_json(&metric.reading));
         }
         let seconds = report.uptime_ns as f64 / 1e9;
-        let pool = json!({ "seconds": seconds, "metrics": metrics });
+        let ratios: Map<String, Value> = ratios(report)
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), json!(value)))
+            .collect();
+        let pool = json!({ "seconds": seconds, "metrics": metrics, "ratios": ratios });
         pools.insert(report.pool.clone(), pool);
     }
     let whole = json!({

@@ -214,6 +214,23 @@ fn the_meta_object_set_starts_with_one_level_and_grows() {
     assert_eq!(all(&harness).len(), 200);
 }
 
+thread_local! {
+    /// The old fault, for the red twin: every change enters the object again.
+    pub(crate) static REQUEUES: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+#[test]
+fn red_twin_an_object_that_enters_again_is_seen() {
+    let harness = Harness::new(ObjectSetKind::Other);
+    let object = harness.set.allocate(&harness.tx(), &shape(1)).unwrap();
+    REQUEUES.set(true);
+    for change in 0..10u8 {
+        object.write(&harness.tx(), 0, &[change; 512]).unwrap();
+    }
+    REQUEUES.set(false);
+    assert!(harness.set.shared.dirty.len(harness.txg) > 1);
+}
+
 #[test]
 fn an_object_is_on_a_dirty_list_once_a_txg() {
     let mut harness = Harness::new(ObjectSetKind::Other);

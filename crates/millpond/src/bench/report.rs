@@ -1,9 +1,12 @@
 //! The results as a table or as JSON.
 
+mod html;
+
 use control::{Column, aligned};
 use serde_json::{Value, json};
 
 use super::measure::{Phase, Times};
+pub(super) use html::html;
 
 /// A scenario that ran.
 pub(super) struct Outcome {
@@ -205,6 +208,18 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("fsync: p50 1.5"), "{text}");
+    }
+
+    #[test]
+    fn the_html_stands_alone() {
+        let text = html(&outcome());
+        assert!(
+            text.contains("<polyline class=\"line\" points=\"60.0,"),
+            "{text}"
+        );
+        assert!(text.contains("varmail: threads 2"));
+        assert!(!text.contains("http"), "nothing from elsewhere");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     }
 
     #[test]

@@ -98,3 +98,33 @@ fn the_text_format_has_types_labels_and_seconds() {
         assert!(typed.insert(line.to_owned()), "{line} twice");
     }
 }
+
+#[test]
+fn ratios_follow_from_readings() {
+    let metric = |name: &str, reading| Metric {
+        name: name.to_owned(),
+        reading,
+    };
+    let fsync = Distribution {
+        buckets: vec![(20, 800)],
+        sum: 8_000_000_000,
+        max: 1 << 19,
+    };
+    let report = MetricsReport {
+        pool: "tank".to_owned(),
+        uptime_ns: 2_000_000_000,
+        metrics: vec![
+            metric("log.commits", Reading::Count(800)),
+            metric("log.flushes", Reading::Count(400)),
+            metric("log.fsync_ns", Reading::Distribution(fsync)),
+        ],
+    };
+    // Four at once, two with each flush: the best that two cohorts in turn can do.
+    assert_eq!(
+        ratios(&report),
+        [
+            ("fsyncs of a device flush", 2.0),
+            ("group factor: fsyncs of a flush, of those at once", 0.5)
+        ]
+    );
+}
