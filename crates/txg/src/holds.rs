@@ -24,6 +24,17 @@ struct Shard {
     counts: [AtomicU64; Txg::SLOTS],
 }
 
+/// What came of asking for a hold.
+enum Entered {
+    /// It is held: the shard and the txg.
+    Held(usize, Txg),
+    /// The txg is closing.
+    Closed,
+    /// It closed while the counter was raised. The quiescer may have seen that and now waits for
+    /// the counter to fall, so it must be woken as by any holder that leaves.
+    Withdrawn,
+}
+
 /// The counters of all open transactions.
 pub(crate) struct Holds {
     /// The txg, times two, plus one when it takes no more holds.
@@ -64,21 +75,21 @@ impl Holds {
         self.open.load(Ordering::SeqCst) & 1 == 1
     }
 
-    /// Holds the open txg: the shard and the txg. Nothing while it is closing.
-    fn enter(&self) -> Option<(usize, Txg)> {
+    /// Holds the open txg.
+    fn enter(&self) -> Entered {
         let shard = thread_index() % SHARDS;
         let word = self.open.load(Ordering::SeqCst);
         if word & 1 == 1 {
-            return None;
+            return Entered::Closed;
         }
         let txg = Txg(word >> 1);
         let count = &self.shards[shard].counts[txg.slot()];
         count.fetch_add(1, Ordering::SeqCst);
         if self.open.load(Ordering::SeqCst) == word {
-            return Some((shard, txg));
+            return Entered::Held(shard, txg);
         }
         count.fetch_sub(1, Ordering::SeqCst);
-        None
+        Entered::Withdrawn
     }
 
     /// Drops a hold; true when the quiescer may wait for it.
@@ -117,12 +128,18 @@ pub struct TxgHold {
 impl TxgHold {
     /// Nothing while the open txg is closing.
     pub(crate) fn try_new(engine: &Arc<Engine>) -> Option<Self> {
-        let (shard, txg) = engine.holds().enter()?;
-        Some(Self {
-            engine: Arc::clone(engine),
-            shard,
-            txg,
-        })
+        match engine.holds().enter() {
+            Entered::Held(shard, txg) => Some(Self {
+                engine: Arc::clone(engine),
+                shard,
+                txg,
+            }),
+            Entered::Closed => None,
+            Entered::Withdrawn => {
+                engine.wake_quiescer();
+                None
+            }
+        }
     }
 
     /// The txg that is held.

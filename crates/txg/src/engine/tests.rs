@@ -81,6 +81,35 @@ fn txgs_sync_in_order_and_never_with_holders() {
     }
 }
 
+/// A thread that raised its counter while the txg closed takes it back; if that was the last thing
+/// the quiescer waited for, it must hear of it.
+#[test]
+fn holders_that_come_too_late_leave_nobody_waiting() {
+    const CLOSES: u64 = 20_000;
+    let (engine, _recorder) = start(slow_timer());
+    let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    for _ in 0..2 {
+        let (engine, over) = (Arc::clone(&engine), Arc::clone(&over));
+        std::thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                drop(engine.hold());
+            }
+        });
+    }
+    let (done, closed) = std::sync::mpsc::sync_channel(1);
+    let closer = Arc::clone(&engine);
+    std::thread::spawn(move || {
+        for _ in 0..CLOSES {
+            closer.wait_synced(None).expect("it syncs");
+        }
+        done.send(()).expect("somebody waits");
+    });
+    let closed = closed.recv_timeout(Duration::from_secs(60));
+    over.store(true, Ordering::Relaxed);
+    engine.stop();
+    assert!(closed.is_ok(), "the txg {} never closed", engine.open_txg());
+}
+
 #[test]
 fn a_hold_keeps_its_txg_open_and_the_next_closed() {
     let (engine, _) = start(slow_timer());
