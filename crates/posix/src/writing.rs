@@ -174,8 +174,10 @@ impl Core {
         if size > SIZE_MAX {
             return Err(PosixError::FileTooLarge);
         }
-        // The block in which the new end lies is kept in part.
-        znode.object.prepare_write(size, 1)?;
+        // The block in which the new end lies is kept in part; of an empty file nothing is kept.
+        if size != 0 {
+            znode.object.prepare_write(size, 1)?;
+        }
         let shrinks = size < znode.state.read().size;
         let plan = Plan {
             write_bytes: u64::from(znode.object.block_size()),
