@@ -55,6 +55,20 @@ fn the_end_of_a_shortened_file_reads_as_zeros_when_it_grows_again() {
 }
 
 #[test]
+fn emptying_a_file_reads_nothing_of_it() {
+    let mut pool = MemoryPool::plain();
+    let file = pool.file("f");
+    file.write(0, &[7; 10_000], WriteOptions::default())
+        .unwrap();
+    let object = file.object();
+    drop(file);
+    pool.remount(true);
+    let before = pool.contents_read();
+    size(&pool, object, 0);
+    assert_eq!(pool.contents_read(), before);
+}
+
+#[test]
 fn holes_are_found_before_and_after_they_are_synced() {
     let pool = MemoryPool::plain();
     let file = pool.file("f");

@@ -25,12 +25,17 @@ const SET: ObjectSetId = ObjectSetId(7);
 struct Blocks {
     blocks: Mutex<HashMap<u64, Buffer>>,
     next: AtomicU64,
+    /// Blocks of files' contents that were read.
+    contents_read: AtomicU64,
 }
 
 impl BlockStore for Blocks {
     fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
         if pointer.is_hole() {
             return Ok(Buffer::zeroed(pointer.lsize() as usize));
+        }
+        if pointer.level() == 0 && pointer.object_type() == ObjectType::PLAIN_FILE {
+            self.contents_read.fetch_add(1, Ordering::Relaxed);
         }
         let offset = pointer.dva(0).unwrap().offset;
         let lost = || std::io::Error::other(format!("{place}: nothing at {offset}"));
@@ -220,6 +225,11 @@ impl MemoryPool {
             .unwrap()
             .root_pointer();
         ObjectSet::open(open(&self.target.blocks), &root).unwrap()
+    }
+
+    /// How many blocks of files' contents were read so far.
+    pub(crate) fn contents_read(&self) -> u64 {
+        self.target.blocks.contents_read.load(Ordering::Relaxed)
     }
 
     /// Forgets everything that is not synced, and mounts again. `clean`: unmounts first.
