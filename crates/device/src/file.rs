@@ -8,9 +8,14 @@ use base::lock::{LockClass, Mutex, rank};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use sys::{BufferMut, Create, Errno, File, FileKind, OpenMode};
 
 static FLUSH_CLASS: LockClass = LockClass::new("device.flush", rank::DEVICE);
+
+/// How long a device that another process has locked is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// What a device is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +132,7 @@ impl FileDevice {
             exclusive,
         };
         let cached = File::open(path, mode, Create::Never).map_err(fail)?;
-        if write && !cached.try_lock_exclusive().map_err(fail)? {
+        if write && !lock_in_time(&cached).map_err(fail)? {
             return Err(DeviceError::Busy { device: name });
         }
         let size = cached.size().map_err(fail)?;
@@ -294,6 +299,21 @@ impl FileDevice {
             }
         }
         self.cached.write_vectored_at(offset, pieces)
+    }
+}
+
+/// Takes the lock of a writer; false when another keeps it. One that has just answered "exported" keeps it
+/// until its process has ended, which on a busy machine takes a while: that is waited for.
+fn lock_in_time(file: &File) -> Result<bool, Errno> {
+    let begin = Instant::now();
+    loop {
+        if file.try_lock_exclusive()? {
+            return Ok(true);
+        }
+        if begin.elapsed() >= LOCK_WAIT {
+            return Ok(false);
+        }
+        std::thread::sleep(LOCK_PAUSE);
     }
 }
 

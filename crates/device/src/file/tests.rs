@@ -46,6 +46,19 @@ fn a_writer_excludes_writers_but_not_readers() {
 }
 
 #[test]
+fn a_device_whose_last_user_is_just_ending_opens() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image");
+    let ending = FileDevice::create(&path, 1 << 20).unwrap();
+    let end = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(ending);
+    });
+    FileDevice::open(&path, Access::ReadWrite).unwrap();
+    end.join().unwrap();
+}
+
+#[test]
 fn errors_name_the_device_and_the_next_step() {
     let missing = FileDevice::open(Path::new("/nonexistent/x"), Access::ReadOnly)
         .err()
