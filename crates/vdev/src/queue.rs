@@ -393,8 +393,10 @@ impl Queue {
         for failure in results.iter().filter_map(|result| result.as_ref().err()) {
             self.port.write_failed(failure);
         }
-        // Told before the range is free again: of two writes to one place, the group hears of the
+        // From now on the device answers, also to a reader who heard of this write's end. Told
+        // before the range is free again: of two writes to one place, the group hears of the
         // older one first.
+        self.landed(&run);
         for (result, tickets) in results.into_iter().zip(&run.tickets) {
             for ticket in tickets {
                 ticket.report(&self.port, result.clone());
@@ -414,6 +416,15 @@ impl Queue {
             .class(class)
             .queue_wait_ns
             .record(waited_ns);
+    }
+
+    /// Serves no more reads from a run.
+    fn landed(&self, run: &Run) {
+        let mut state = self.state.lock();
+        let mut busy = state.busy.iter_mut();
+        if let Some(busy) = busy.find(|busy| busy.range.start == run.range.start) {
+            busy.pieces = Vec::new();
+        }
     }
 
     /// Forgets a run that is on the device.
