@@ -19,6 +19,19 @@ static FLIGHT_CLASS: LockClass = LockClass::new("cache read in flight", rank::CA
 const SHARD_BYTES_MIN: usize = 32 << 20;
 const SHARDS_MAX: usize = 64;
 
+/// What blocks for a short stay may take of all shards together, and of the limit.
+const PASSING_BYTES_MAX: usize = 256 << 20;
+const PASSING_SHARE: usize = 4;
+
+/// How long a block is worth keeping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stay {
+    /// While it is used and there is room.
+    Long,
+    /// For a while: somebody else caches it as well.
+    Short,
+}
+
 /// Where a block is and when it was born: no two blocks ever share all three.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockKey {
@@ -101,7 +114,7 @@ impl<V: Clone> Cache<V> {
             locked: Mutex::new(
                 &SHARD_CLASS,
                 Locked {
-                    blocks: Shard::new(limit_bytes / count),
+                    blocks: Shard::new(limit_bytes / count, passing_bytes(limit_bytes) / count),
                     flights: HashMap::new(),
                 },
             ),
@@ -118,11 +131,12 @@ impl<V: Clone> Cache<V> {
     /// Changes the limit; evicts down to it at once.
     pub fn set_limit(&self, limit_bytes: usize) {
         self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
+        let count = self.slots.len();
         for slot in &self.slots {
             slot.locked
                 .lock()
                 .blocks
-                .set_limit(limit_bytes / self.slots.len());
+                .set_limit(limit_bytes / count, passing_bytes(limit_bytes) / count);
         }
     }
 
@@ -147,12 +161,12 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Holds `value`, which weighs `bytes`, replacing what was there.
-    pub fn insert(&self, key: BlockKey, value: V, bytes: usize) {
+    pub fn insert(&self, key: BlockKey, value: V, bytes: usize, stay: Stay) {
         self.slot(&key)
             .locked
             .lock()
             .blocks
-            .insert(key, value, bytes);
+            .insert(key, value, bytes, stay);
     }
 
     /// Forgets a block.
@@ -173,6 +187,7 @@ impl<V: Clone> Cache<V> {
     pub fn get_or_load<E>(
         &self,
         key: BlockKey,
+        stay: Stay,
         load: impl FnOnce() -> Result<(V, usize), E>,
     ) -> Result<V, E> {
         let slot = self.slot(&key);
@@ -199,7 +214,8 @@ impl<V: Clone> Cache<V> {
         };
         slot.misses.fetch_add(1, Ordering::Relaxed);
         let (value, bytes) = load()?;
-        slot.locked.lock().blocks.insert(key, value.clone(), bytes);
+        let held = value.clone();
+        slot.locked.lock().blocks.insert(key, held, bytes, stay);
         drop(landing);
         Ok(value)
     }
@@ -247,6 +263,10 @@ impl<V: Clone + Send + Sync> Source for Cache<V> {
         sink("blocks", level(found.blocks));
         sink("limit_bytes", level(found.limit_bytes));
     }
+}
+
+fn passing_bytes(limit_bytes: usize) -> usize {
+    (limit_bytes / PASSING_SHARE).min(PASSING_BYTES_MAX)
 }
 
 /// Wakes the waiters of a load however it ends, unwinding included.

@@ -9,5 +9,5 @@ mod cache;
 mod limit;
 mod shard;
 
-pub use cache::{BlockKey, Cache, CacheStatistics};
+pub use cache::{BlockKey, Cache, CacheStatistics, Stay};
 pub use limit::default_limit_bytes;

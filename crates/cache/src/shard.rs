@@ -4,13 +4,19 @@
 //! move to the main queue, the others leave and only their names stay for a while: a block that
 //! comes back while its name is remembered goes to the main queue at once. The main queue gives
 //! used entries another round. One pass over a large file so displaces only the small queue.
+//!
+//! Blocks for a short stay (contents of files, which the kernel caches as well) have a queue of
+//! their own with a limit of its own, also while there is room elsewhere: memory that was never
+//! touched costs more than a block that is read twice saves. Uses in that queue do not count, for
+//! the parts of one block are asked for one after the other; a block that comes back while its name
+//! is remembered goes to the main queue like any other.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::BlockKey;
+use crate::{BlockKey, Stay};
 
 const NONE: u32 = u32::MAX;
 /// What an entry costs beyond its bytes: slab, table and reference counts.
@@ -22,6 +28,7 @@ const GHOSTS_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Queue {
+    Passing,
     Small,
     Main,
 }
@@ -60,31 +67,35 @@ pub(crate) struct Shard<V> {
     table: HashMap<BlockKey, u32>,
     slab: Vec<Entry<V>>,
     free: Vec<u32>,
+    passing: Ends,
     small: Ends,
     main: Ends,
     ghosts: VecDeque<BlockKey>,
     ghost_set: HashSet<BlockKey>,
     limit_bytes: usize,
+    passing_bytes_max: usize,
     evictions: u64,
 }
 
 impl<V: Clone> Shard<V> {
-    pub(crate) fn new(limit_bytes: usize) -> Self {
+    pub(crate) fn new(limit_bytes: usize, passing_bytes_max: usize) -> Self {
         Self {
             table: HashMap::new(),
             slab: Vec::new(),
             free: Vec::new(),
+            passing: Ends::EMPTY,
             small: Ends::EMPTY,
             main: Ends::EMPTY,
             ghosts: VecDeque::new(),
             ghost_set: HashSet::new(),
             limit_bytes,
+            passing_bytes_max,
             evictions: 0,
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.small.bytes + self.main.bytes
+        self.passing.bytes + self.small.bytes + self.main.bytes
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -106,7 +117,7 @@ impl<V: Clone> Shard<V> {
         entry.value.clone()
     }
 
-    pub(crate) fn insert(&mut self, key: BlockKey, value: V, bytes: usize) {
+    pub(crate) fn insert(&mut self, key: BlockKey, value: V, bytes: usize, stay: Stay) {
         self.remove(&key);
         let bytes = bytes.saturating_add(ENTRY_BYTES);
         if bytes > self.limit_bytes / 2 {
@@ -115,11 +126,17 @@ impl<V: Clone> Shard<V> {
         while self.bytes() + bytes > self.limit_bytes {
             self.evict_one();
         }
-        let queue = if self.ghost_set.remove(&key) {
-            Queue::Main
-        } else {
-            Queue::Small
+        let queue = match stay {
+            _ if self.ghost_set.remove(&key) => Queue::Main,
+            Stay::Short => Queue::Passing,
+            Stay::Long => Queue::Small,
         };
+        if queue == Queue::Passing {
+            while self.passing.oldest != NONE && self.passing.bytes + bytes > self.passing_bytes_max
+            {
+                self.evict_from(Queue::Passing);
+            }
+        }
         let entry = Entry {
             key,
             value: Some(value),
@@ -151,45 +168,59 @@ impl<V: Clone> Shard<V> {
     pub(crate) fn clear(&mut self) {
         let limit_bytes = self.limit_bytes;
         let evictions = self.evictions;
-        *self = Self::new(limit_bytes);
+        *self = Self::new(limit_bytes, self.passing_bytes_max);
         self.evictions = evictions;
     }
 
-    pub(crate) fn set_limit(&mut self, limit_bytes: usize) {
+    pub(crate) fn set_limit(&mut self, limit_bytes: usize, passing_bytes_max: usize) {
         self.limit_bytes = limit_bytes;
+        self.passing_bytes_max = passing_bytes_max;
         while self.bytes() > limit_bytes {
             self.evict_one();
         }
     }
 
-    /// Drops one entry. Ends because every step either drops one, moves one from the small queue
-    /// to the main one, or lowers a use count.
+    /// Drops one entry. Ends because every step either drops one, moves one from the small queue to
+    /// the main one, or lowers a use count.
     fn evict_one(&mut self) {
-        loop {
-            let from_small = self.small.oldest != NONE
-                && (self.small.bytes > self.limit_bytes / 10 || self.main.oldest == NONE);
-            let index = if from_small {
-                self.small.oldest
+        let before = self.evictions;
+        while self.evictions == before && !self.table.is_empty() {
+            let queue = if self.main.oldest == NONE && self.small.oldest == NONE {
+                Queue::Passing
+            } else if self.small.oldest != NONE
+                && (self.small.bytes > self.limit_bytes / 10 || self.main.oldest == NONE)
+            {
+                Queue::Small
             } else {
-                self.main.oldest
+                Queue::Main
             };
-            if index == NONE {
-                return;
-            }
-            let entry = &mut self.slab[index as usize];
-            if entry.uses > 0 {
-                entry.uses = if from_small { 0 } else { entry.uses - 1 };
-                self.unlink(index);
-                self.link(index, Queue::Main);
-                continue;
-            }
-            let key = entry.key;
-            self.remove(&key);
-            self.evictions += 1;
-            if from_small {
-                self.remember(key);
-            }
+            self.evict_from(queue);
+        }
+    }
+
+    /// Takes the oldest entry out of a queue: one that was used in the small or main queue goes to
+    /// the main queue's newest end, any other is dropped.
+    fn evict_from(&mut self, queue: Queue) {
+        let index = self.ends(queue).oldest;
+        if index == NONE {
             return;
+        }
+        let entry = &mut self.slab[index as usize];
+        if entry.uses > 0 && queue != Queue::Passing {
+            entry.uses = if queue == Queue::Main {
+                entry.uses - 1
+            } else {
+                0
+            };
+            self.unlink(index);
+            self.link(index, Queue::Main);
+            return;
+        }
+        let key = entry.key;
+        self.remove(&key);
+        self.evictions += 1;
+        if queue != Queue::Main {
+            self.remember(key);
         }
     }
 
@@ -207,6 +238,7 @@ impl<V: Clone> Shard<V> {
 
     fn ends(&mut self, queue: Queue) -> &mut Ends {
         match queue {
+            Queue::Passing => &mut self.passing,
             Queue::Small => &mut self.small,
             Queue::Main => &mut self.main,
         }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::lock::{LockClass, RwLock, rank};
 use base::metrics::{Counter, Source, Value, registry};
-use cache::{BlockKey, Cache};
+use cache::{BlockKey, Cache, Stay};
 use codec::{Checksum, ChecksumValue, Salt};
+use format::ObjectType;
 use format::block_pointer::BlockPointer;
 use sys::Buffer;
 use vdev::VdevTree;
@@ -271,6 +272,15 @@ impl Pipeline {
             Salt::default()
         };
         codec::checksum(kind, data, order, &salt)
+    }
+}
+
+/// The kernel caches what is in files: they need not stay here long.
+pub(crate) fn stay_of(block: &BlockPointer) -> Stay {
+    if block.level() == 0 && block.object_type() == ObjectType::PLAIN_FILE {
+        Stay::Short
+    } else {
+        Stay::Long
     }
 }
 

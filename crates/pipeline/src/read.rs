@@ -17,7 +17,7 @@ use vdev::{BlockRange, IoClass, WriteGroup};
 
 pub(crate) use gang::GangBudget;
 
-use crate::pipeline::cache_key;
+use crate::pipeline::{cache_key, stay_of};
 use crate::{Attempt, AttemptFailure, Mismatch, Pipeline, ReadError, ReadRequest, Unreadable};
 
 impl Pipeline {
@@ -131,7 +131,7 @@ impl Pipeline {
         if !request.speculative {
             self.wishes.asked(key.hash());
         }
-        let found = self.cache.get_or_load(key, || {
+        let found = self.cache.get_or_load(key, stay_of(block), || {
             load().map(|data| {
                 let bytes = data.memory_size();
                 (data, bytes)

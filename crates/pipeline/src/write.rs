@@ -16,7 +16,7 @@ use format::block_pointer::{BLOCK_SIZE_MAX, BlockPointer, Dva};
 use sys::Buffer;
 use vdev::{IoClass, WriteGroup};
 
-use crate::pipeline::cache_key;
+use crate::pipeline::{cache_key, stay_of};
 use crate::{Allocation, AllocationError, AllocationRequest, Pipeline, WriteError, WriteRequest};
 use compress::Stored;
 
@@ -104,7 +104,8 @@ impl Pipeline {
         }
         self.counters.blocks_written.increment();
         if let Some(key) = cache_key(&block) {
-            self.cache.insert(key, data.clone(), data.memory_size());
+            self.cache
+                .insert(key, data.clone(), data.memory_size(), stay_of(&block));
         }
         Ok(block)
     }

@@ -18,7 +18,7 @@ fn concurrent_misses_load_once() {
         for _ in 0..8 {
             scope.spawn(|| {
                 barrier.wait();
-                let value = cache.get_or_load(KEY, || {
+                let value = cache.get_or_load(KEY, Stay::Long, || {
                     loads.fetch_add(1, Ordering::Relaxed);
                     std::thread::yield_now();
                     Ok::<_, ()>((42, 100))
@@ -35,19 +35,33 @@ fn concurrent_misses_load_once() {
 #[test]
 fn a_failed_load_is_tried_again_by_the_next() {
     let cache = Cache::new(1 << 20);
-    assert_eq!(cache.get_or_load(KEY, || Err("torn")), Err("torn"));
-    assert_eq!(cache.get_or_load(KEY, || Ok::<_, &str>((1, 1))), Ok(1));
-    assert_eq!(cache.get_or_load(KEY, || Err("not asked")), Ok(1));
+    assert_eq!(
+        cache.get_or_load(KEY, Stay::Long, || Err("torn")),
+        Err("torn")
+    );
+    assert_eq!(
+        cache.get_or_load(KEY, Stay::Long, || Ok::<_, &str>((1, 1))),
+        Ok(1)
+    );
+    assert_eq!(
+        cache.get_or_load(KEY, Stay::Long, || Err("not asked")),
+        Ok(1)
+    );
 }
 
 #[test]
 fn a_panicking_load_does_not_leave_waiters_behind() {
     let cache = Cache::<u32>::new(1 << 20);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _ = cache.get_or_load(KEY, || -> Result<_, ()> { panic!("a bug elsewhere") });
+        let _ = cache.get_or_load(KEY, Stay::Long, || -> Result<_, ()> {
+            panic!("a bug elsewhere")
+        });
     }));
     assert!(result.is_err());
-    assert_eq!(cache.get_or_load(KEY, || Ok::<_, ()>((3, 1))), Ok(3));
+    assert_eq!(
+        cache.get_or_load(KEY, Stay::Long, || Ok::<_, ()>((3, 1))),
+        Ok(3)
+    );
 }
 
 #[test]
@@ -61,6 +75,7 @@ fn the_limit_can_shrink_to_nothing() {
             },
             number,
             128 << 10,
+            Stay::Long,
         );
     }
     assert!(cache.statistics().bytes > 0);

@@ -13,13 +13,13 @@ fn key(number: u64) -> BlockKey {
 #[test]
 fn a_pass_over_many_blocks_leaves_the_used_ones() {
     let block = 1000;
-    let mut shard = Shard::new(100 * (block + ENTRY_BYTES));
+    let mut shard = Shard::new(100 * (block + ENTRY_BYTES), 0);
     for number in 0..40 {
-        shard.insert(key(number), number, block);
+        shard.insert(key(number), number, block, Stay::Long);
         assert_eq!(shard.get(&key(number)), Some(number));
     }
     for number in 1000..5000 {
-        shard.insert(key(number), number, block);
+        shard.insert(key(number), number, block, Stay::Long);
     }
     let kept = (0..40)
         .filter(|&number| shard.contains(&key(number)))
@@ -29,10 +29,34 @@ fn a_pass_over_many_blocks_leaves_the_used_ones() {
 }
 
 #[test]
+fn passing_blocks_leave_although_there_is_room() {
+    let block = 1000;
+    let mut shard = Shard::new(1000 * block, 10 * (block + ENTRY_BYTES));
+    shard.insert(key(1), 1, block, Stay::Long);
+    shard.insert(key(2), 2, block, Stay::Short);
+    assert_eq!(shard.get(&key(2)), Some(2));
+    for number in 1000..1010 {
+        shard.insert(key(number), number, block, Stay::Short);
+    }
+    assert!(shard.contains(&key(1)), "not one of them");
+    assert!(
+        !shard.contains(&key(2)),
+        "its parts were asked for, no more"
+    );
+    shard.insert(key(2), 2, block, Stay::Short);
+    for number in 1010..1500 {
+        shard.insert(key(number), number, block, Stay::Short);
+    }
+    assert!(shard.contains(&key(2)), "it came back");
+    assert_eq!(shard.len(), 12);
+    assert!(shard.contains(&key(1499)));
+}
+
+#[test]
 fn a_block_too_large_for_the_shard_is_not_held() {
-    let mut shard = Shard::new(10_000);
-    shard.insert(key(1), 1, 2000);
-    shard.insert(key(1), 2, 9000);
+    let mut shard = Shard::new(10_000, 0);
+    shard.insert(key(1), 1, 2000, Stay::Long);
+    shard.insert(key(1), 2, 9000, Stay::Long);
     assert_eq!(
         shard.get(&key(1)),
         None,
@@ -46,7 +70,7 @@ proptest! {
     fn what_it_holds_is_what_was_put_last_and_within_the_limit(
         steps in prop::collection::vec((0_u64..60, 0_u8..10, 0_usize..3000), 1..400),
     ) {
-        let mut shard = Shard::new(40_000);
+        let mut shard = Shard::new(40_000, 10_000);
         let mut model = HashMap::new();
         for (step, (number, action, bytes)) in steps.into_iter().enumerate() {
             match action {
@@ -54,14 +78,15 @@ proptest! {
                     shard.remove(&key(number));
                     model.remove(&number);
                 }
-                1 => shard.set_limit(30_000 + bytes),
+                1 => shard.set_limit(30_000 + bytes, 4 * bytes),
                 2..5 => {
                     if let Some(value) = shard.get(&key(number)) {
                         prop_assert_eq!(Some(&value), model.get(&number));
                     }
                 }
                 _ => {
-                    shard.insert(key(number), step, bytes);
+                    let stay = if action < 7 { Stay::Long } else { Stay::Short };
+                    shard.insert(key(number), step, bytes, stay);
                     model.insert(number, step);
                 }
             }
@@ -71,7 +96,7 @@ proptest! {
             prop_assert_eq!(live.count(), shard.len());
             prop_assert!(shard.ghosts.len() <= GHOSTS_MAX);
         }
-        shard.set_limit(0);
+        shard.set_limit(0, 0);
         prop_assert_eq!((shard.len(), shard.bytes()), (0, 0));
     }
 }

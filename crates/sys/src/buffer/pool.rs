@@ -9,8 +9,9 @@ use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{Counter, Gauge, Source, Value, registry};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 static CLASS: LockClass = LockClass::new("buffer_pool", rank::LAST + 10);
 
@@ -22,8 +23,14 @@ const SECTOR: usize = 512;
 const STEP_SHIFT: u32 = 2;
 /// Classes cover 4 KiB to 16 MiB; smaller and larger memory is not kept.
 const LARGEST: usize = 16 << 20;
-/// How many bytes of freed memory are kept for reuse unless told otherwise.
-const DEFAULT_LIMIT: usize = 64 << 20;
+/// Freed memory kept for reuse unless told otherwise: a sixteenth of the machine's, within these.
+/// Memory from the system has to be cleared, and on a virtual machine perhaps to be found first.
+const LIMIT_SHARE: u64 = 16;
+const LIMIT_MIN: u64 = 64 << 20;
+const LIMIT_MAX: u64 = 1 << 30;
+/// What is kept beyond this goes back to the system when it was not needed for a while.
+const KEPT_IDLE: usize = 64 << 20;
+const TRIM_PERIOD: Duration = Duration::from_secs(5);
 
 /// Memory of one buffer.
 pub(super) struct Allocation {
@@ -47,7 +54,9 @@ impl Allocation {
         if let Some(class) = class_index(capacity)
             && let Some(Free(pointer)) = pool.classes[class].lock().pop()
         {
-            pool.kept_bytes.fetch_sub(capacity, Ordering::Relaxed);
+            let kept = pool.kept_bytes.fetch_sub(capacity, Ordering::Relaxed);
+            pool.least_kept
+                .fetch_min(kept.saturating_sub(capacity), Ordering::Relaxed);
             pool.meters.reused.increment();
             return (Self { pointer, capacity }, false);
         }
@@ -78,6 +87,9 @@ impl Drop for Allocation {
             let kept = pool.kept_bytes.fetch_add(self.capacity, Ordering::Relaxed);
             if kept + self.capacity <= pool.limit.load(Ordering::Relaxed) {
                 pool.classes[class].lock().push(Free(self.pointer));
+                if kept > KEPT_IDLE && !pool.trims.load(Ordering::Relaxed) {
+                    start_trimming();
+                }
                 return;
             }
             pool.kept_bytes.fetch_sub(self.capacity, Ordering::Relaxed);
@@ -142,6 +154,10 @@ struct Pool {
     classes: Vec<Mutex<Vec<Free>>>,
     kept_bytes: AtomicUsize,
     limit: AtomicUsize,
+    /// The least that was kept since the last look: so much was not needed.
+    least_kept: AtomicUsize,
+    /// Whether a thread gives back what is not needed.
+    trims: AtomicBool,
     meters: Arc<Meters>,
 }
 
@@ -168,7 +184,9 @@ static POOL: LazyLock<Pool> = LazyLock::new(|| {
             .map(|_| Mutex::new(&CLASS, Vec::new()))
             .collect(),
         kept_bytes: AtomicUsize::new(0),
-        limit: AtomicUsize::new(DEFAULT_LIMIT),
+        limit: AtomicUsize::new(default_limit()),
+        least_kept: AtomicUsize::new(0),
+        trims: AtomicBool::new(false),
         meters,
     }
 });
@@ -200,8 +218,13 @@ pub fn buffer_pool_stats() -> BufferPoolStats {
 
 /// Sets how many bytes of freed memory are kept for reuse; what is kept beyond is released.
 pub fn set_buffer_pool_limit(bytes: usize) {
+    POOL.limit.store(bytes, Ordering::Relaxed);
+    shrink(bytes);
+}
+
+/// Releases free memory until no more than `bytes` are kept, the largest first.
+fn shrink(bytes: usize) {
     let pool = &*POOL;
-    pool.limit.store(bytes, Ordering::Relaxed);
     for (index, class) in pool.classes.iter().enumerate().rev() {
         while pool.kept_bytes.load(Ordering::Relaxed) > bytes {
             let Some(free) = class.lock().pop() else {
@@ -214,6 +237,41 @@ pub fn set_buffer_pool_limit(bytes: usize) {
     }
 }
 
+fn default_limit() -> usize {
+    let share = crate::system::memory_bytes() / LIMIT_SHARE;
+    usize::try_from(share.clamp(LIMIT_MIN, LIMIT_MAX)).unwrap_or(KEPT_IDLE)
+}
+
+/// Starts the thread that gives memory back, unless it runs. It lives while much is kept.
+fn start_trimming() {
+    if POOL.trims.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let started = std::thread::Builder::new()
+        .name("buffer-trim".into())
+        .stack_size(64 << 10)
+        .spawn(|| {
+            let pool = &*POOL;
+            while pool.kept_bytes.load(Ordering::Relaxed) > KEPT_IDLE {
+                let kept = pool.kept_bytes.load(Ordering::Relaxed);
+                pool.least_kept.store(kept, Ordering::Relaxed);
+                std::thread::sleep(TRIM_PERIOD);
+                trim();
+            }
+            pool.trims.store(false, Ordering::Release);
+        });
+    if started.is_err() {
+        POOL.trims.store(false, Ordering::Release);
+    }
+}
+
+/// Gives back what lay unused all the time since the last look.
+fn trim() {
+    let unused = POOL.least_kept.load(Ordering::Relaxed);
+    let kept = POOL.kept_bytes.load(Ordering::Relaxed);
+    shrink(kept.saturating_sub(unused).max(KEPT_IDLE));
+}
+
 /// The inverse of [`class_index`].
 fn class_capacity(index: usize) -> usize {
     let base = PAGE << (index >> STEP_SHIFT);
@@ -223,6 +281,17 @@ fn class_capacity(index: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_lies_unused_is_given_back() {
+        let buffers: Vec<_> = (0..160).map(|_| Allocation::take(1 << 20)).collect();
+        drop(buffers);
+        let kept = POOL.kept_bytes.load(Ordering::Relaxed);
+        POOL.least_kept.store(kept, Ordering::Relaxed);
+        trim();
+        let after = POOL.kept_bytes.load(Ordering::Relaxed);
+        assert!(after <= KEPT_IDLE + (16 << 20), "{after} of {kept} kept");
+    }
 
     #[test]
     fn classes_are_consistent_for_every_length() {
