@@ -154,6 +154,14 @@ impl Directory {
         Ok(found.into_iter().map(|(_, directory)| directory).collect())
     }
 
+    /// All children, hidden ones too, in no order.
+    pub(crate) fn all_children(&self) -> Result<Vec<Arc<Self>>> {
+        let entries = self.child_map()?.entries()?.into_iter();
+        entries
+            .map(|entry| self.dsl.directory_by_id(ObjectId(entry.value)))
+            .collect()
+    }
+
     /// Whether a directory hangs here, a hidden one too.
     pub(crate) fn has_children(&self) -> Result<bool> {
         Ok(!self.child_map()?.is_empty()?)

@@ -418,6 +418,7 @@ fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Res
         if !pool.resilver_if_needed()? {
             pool.resume_scrub()?;
         }
+        pool.dsl.clean_up()?;
     }
     Ok(pool)
 }

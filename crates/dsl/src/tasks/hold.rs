@@ -6,6 +6,7 @@ use format::ObjectType;
 use format::dsl::DatasetPhys;
 
 use super::destroy::destroy_snapshot;
+use super::leftovers::temporary_key;
 use super::new_zap;
 use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
@@ -105,20 +106,11 @@ impl Task for Release {
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        let (dsl, tx) = (context.dsl, context.tx);
         for (name, tag) in &self.holds {
             let snapshot = snapshot_of(context, name)?;
+            release(context, &snapshot, tag)?;
             let phys = snapshot.phys()?;
-            dsl.mos
-                .zap(phys.user_references)?
-                .remove(tx, tag.as_bytes())?;
             let left = snapshot.holds()?.len();
-            context.record(&HistoryEvent {
-                name: "release",
-                dataset: name,
-                dataset_id: snapshot.id(),
-                text: &format!("tag={tag} refs={left}"),
-            })?;
             let deferred = phys.has_flag(DatasetPhys::FLAG_DEFER_DESTROY);
             if left == 0 && deferred && phys.child_count == 1 {
                 destroy_snapshot(context, &snapshot)?;
@@ -126,4 +118,24 @@ impl Task for Release {
         }
         Ok(())
     }
+}
+
+/// Removes a hold that a snapshot has.
+pub(super) fn release(context: &TaskContext<'_>, snapshot: &Arc<Dataset>, tag: &str) -> Result<()> {
+    let (dsl, tx) = (context.dsl, context.tx);
+    let holds = snapshot.phys()?.user_references;
+    dsl.mos.zap(holds)?.remove(tx, tag.as_bytes())?;
+    if let Some(temporary) = dsl.temporary_holds()? {
+        let key = temporary_key(snapshot.id(), tag);
+        if temporary.lookup(key.as_bytes())?.is_some() {
+            temporary.remove(tx, key.as_bytes())?;
+        }
+    }
+    let left = snapshot.holds()?.len();
+    context.record(&HistoryEvent {
+        name: "release",
+        dataset: &snapshot.name()?,
+        dataset_id: snapshot.id(),
+        text: &format!("tag={tag} refs={left}"),
+    })
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use base::ObjectId;
 use base::clock::SystemClock;
 use dsl::tasks::{
-    Clone, CreateBookmark, CreateDataset, DestroyHead, DestroySnapshots, Hold, Populate, Promote,
-    Release, Rename, Rollback, Snapshot,
+    CleanedUp, Clone, CreateBookmark, CreateDataset, DestroyHead, DestroySnapshots, Hold, Populate,
+    Promote, Release, Rename, Rollback, Snapshot,
 };
-use dsl::{PropertyChange, PropertyValue, SetProperties};
+use dsl::{PropertyChange, PropertyValue, SetProperties, TaskContext};
 use format::ObjectSetKind;
+use format::config::directory;
+use format::dsl::{DatasetPhys, DirectoryPhys};
 use millpond_pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 use posix::{
     Credentials, DatasetProperties, FileSystem, FileType, MountOptions, NewFileSystem, NewNode,
@@ -298,6 +300,98 @@ fn properties_and_names() {
         .property("compression", true)
         .unwrap();
     assert_eq!(found, None);
+}
+
+/// Leaves the pool as a receive and a send do that were broken off.
+struct BreakOff {
+    inconsistent: Vec<&'static str>,
+    /// A child of this head's directory that gets a hidden name.
+    hidden: (&'static str, &'static str),
+    held: &'static str,
+}
+
+impl dsl::Task for BreakOff {
+    type Output = ();
+
+    fn check(&mut self, _context: &TaskContext<'_>) -> dsl::Result<()> {
+        Ok(())
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> dsl::Result<()> {
+        let (dsl, tx) = (context.dsl, context.tx);
+        for path in &self.inconsistent {
+            let object = dsl.mos().set.object(dsl.head(path)?.id())?;
+            object.modify_bonus(tx, |bytes| {
+                let mut phys = DatasetPhys::decode_padded(bytes, base::ByteOrder::NATIVE);
+                phys.flags |= DatasetPhys::FLAG_INCONSISTENT;
+                phys.encode(bytes, base::ByteOrder::NATIVE);
+            })?;
+        }
+        let set = &dsl.mos().set;
+        let parent = dsl.directory(self.hidden.0)?.id();
+        let child_map = set.object(parent)?.with_bonus(|bytes| {
+            DirectoryPhys::decode_padded(bytes, base::ByteOrder::NATIVE).child_map
+        });
+        let children = dmu::Zap::open(&set.object(child_map)?)?;
+        let name = self.hidden.1.as_bytes();
+        let child = children.lookup(name)?.unwrap();
+        children.remove(tx, name)?;
+        children.add(tx, &[b"%", name].concat(), child)?;
+        let options = dmu::CreateZap {
+            object_type: format::ObjectType::USER_REFERENCES,
+            ..dmu::CreateZap::default()
+        };
+        let list = dmu::Zap::create(set, tx, &options)?;
+        let snapshot = dsl.dataset(self.held)?.id();
+        list.add(tx, format!("{:x}-keep", snapshot.0).as_bytes(), 1)?;
+        list.add(tx, b"7777-gone", 1)?;
+        let directory = dmu::Zap::open(&set.object(directory::OBJECT)?)?;
+        directory.update(
+            tx,
+            directory::TEMPORARY_HOLDS.as_bytes(),
+            list.object().id().0,
+        )?;
+        Ok(())
+    }
+}
+
+#[test]
+fn an_import_removes_what_a_broken_session_left() {
+    let mut bench = Bench::new();
+    for path in ["tank/a", "tank/half", "tank/kept"] {
+        bench.run(create(path));
+        bench.write(path, &["x"], 300_000, 3);
+    }
+    bench.run(snapshot(&["tank/a@one"]));
+    bench.run(snapshot(&["tank/a@two"]));
+    bench.run(Clone {
+        origin: "tank/a@two".to_owned(),
+        path: "tank/a/recv".to_owned(),
+        properties: Vec::new(),
+    });
+    bench.write("tank/a/recv", &["y"], 200_000, 5);
+    bench.run(Hold {
+        holds: ["keep", "stays"]
+            .map(|tag| ("tank/a@one".to_owned(), tag.to_owned()))
+            .into(),
+    });
+    bench.run(BreakOff {
+        inconsistent: vec!["tank/half", "tank/a/recv"],
+        hidden: ("tank/a", "recv"),
+        held: "tank/a@one",
+    });
+    bench.check();
+    let dsl = bench.pool().dsl();
+    assert!(dsl.head("tank/half").is_err());
+    assert!(dsl.head("tank/a/%recv").is_err());
+    assert!(dsl.head("tank/kept").is_ok());
+    let holds = dsl.dataset("tank/a@one").unwrap().holds().unwrap();
+    let tags: Vec<_> = holds.into_iter().map(|hold| hold.tag).collect();
+    assert_eq!(tags, ["stays"]);
+    // Nothing is left to be done the next time.
+    assert_eq!(dsl.clean_up().unwrap(), CleanedUp::default());
+    bench.drain();
+    bench.check();
 }
 
 /// Imports a copy of a golden pool for writing.
