@@ -38,13 +38,18 @@ pub fn discover(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
 }
 
 fn candidate(found: &FoundPool) -> ImportCandidate {
+    let truncated = found.truncated();
     let vdevs = tree(
         &found.config.root,
         &class_in_label,
         &|leaf| match found.device(leaf.guid()) {
             Some(device) => LeafFacts {
                 path: Some(device.path.to_string_lossy().into_owned()),
-                ..LeafFacts::online()
+                ..if truncated.contains(&leaf.guid()) {
+                    LeafFacts::too_small()
+                } else {
+                    LeafFacts::online()
+                }
             },
             None => LeafFacts::missing(),
         },
@@ -196,6 +201,14 @@ pub fn features_text() -> String {
     }
     out += "\nLegacy pool versions 1 to 28 are read.\n";
     out
+}
+
+/// True if `zpool upgrade` enables a feature of this name.
+#[must_use]
+pub fn is_enabled_by_default(name: &str) -> bool {
+    pool::default_features()
+        .iter()
+        .any(|feature| feature.name == name)
 }
 
 /// True if a feature of this name is known.

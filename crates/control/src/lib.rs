@@ -20,7 +20,9 @@ mod wire;
 
 pub use date::{creation, history as history_time, hold as hold_time, moment, span};
 pub use failure::{Failure, FailureKind};
-pub use found::{Found, discover, explain_nothing, features_text, is_feature, labelclear};
+pub use found::{
+    Found, discover, explain_nothing, features_text, is_enabled_by_default, is_feature, labelclear,
+};
 pub use message::{
     Assignments, Caller, Change, CreateRequest, DatasetQuery, DatasetRow, DestroyTarget,
     ImportRequest, OpenRequest, Request, Response, ScrubAction, Selection, VdevSpec, VolumeSpec,
@@ -50,6 +52,6 @@ pub use report::{
     PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState, VdevCause, VdevClass,
     VdevReport, VdevState,
 };
-pub use service::{Opened, Service, Sink};
+pub use service::{Opened, Service, Sink, cached_devices};
 pub use table::{Column, aligned, scripted};
 pub use wire::{MESSAGE_LENGTH_MAX, WireError, receive, send};

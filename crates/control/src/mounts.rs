@@ -1,7 +1,9 @@
 //! What the service asks of whoever holds the mounts. The daemon supplies it; tests use a fake.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use posix::FileSystem;
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
@@ -68,6 +70,10 @@ pub trait Mounts: Send + Sync {
     fn unmount(&self, dataset: &str, force: bool) -> Result<(), Failure>;
     /// All that is mounted, in the order of mounting.
     fn mounted(&self) -> Vec<Mounted>;
+    /// The file system of a dataset that is mounted.
+    fn file_system(&self, _dataset: &str) -> Option<Arc<FileSystem>> {
+        None
+    }
     /// Has the kernel write back what programs wrote, before a snapshot, rollback, send or export.
     /// Called without any lock held.
     fn barrier(&self, dataset: &str);

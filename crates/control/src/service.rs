@@ -4,17 +4,20 @@
 //! nothing beyond what its text says. Front ends never reach below this.
 
 mod admin;
+mod cache_file;
 mod catalogue;
 mod change;
 mod contents;
 mod create;
 mod destroy;
+mod errors;
 mod history;
 mod inside;
 mod instruments;
 mod mounting;
 mod mountpoint;
 mod open;
+mod owners;
 mod plan;
 mod pool_facts;
 mod refusal;
@@ -48,11 +51,13 @@ use mounting::MountFlags;
 use refusal::{refused, unreadable};
 use voice::Voice;
 
+pub use cache_file::cached_devices;
 pub use open::Opened;
 
 /// Where the parts of an answer go.
 pub type Sink<'a> = &'a mut dyn FnMut(Response) -> io::Result<()>;
 
+static CACHE_FILE: LockClass = LockClass::new("control.cache_file", rank::FRONT_END + 1);
 static CHANGES: LockClass = LockClass::new("control.changes", rank::FRONT_END).watched();
 /// How many records of history or holds go into one part of an answer.
 const PAGE: usize = 256;
@@ -70,6 +75,8 @@ pub struct Service {
     mount_words: Vec<String>,
     /// Held by the change under way.
     changes: Mutex<()>,
+    /// The cache file that lists the pool, when it was told to be in one.
+    cache_file: Mutex<Option<PathBuf>>,
     finished: AtomicBool,
     opened_ns: u64,
     _recorder: Arc<instruments::Recorder>,
@@ -100,6 +107,7 @@ impl Service {
             mount_words: begin.mount_words.clone(),
             begin,
             changes: Mutex::new(&CHANGES, ()),
+            cache_file: Mutex::new(&CACHE_FILE, None),
             finished: AtomicBool::new(false),
             opened_ns: monotonic_ns(),
             _recorder: instruments::Recorder::start(),

@@ -35,6 +35,15 @@ impl LeafFacts {
         }
     }
 
+    /// A leaf whose device has less room than the pool keeps on it.
+    pub(crate) fn too_small() -> Self {
+        Self {
+            state: VdevState::Unavailable,
+            cause: Some(VdevCause::InvalidLabel),
+            ..Self::online()
+        }
+    }
+
     /// A leaf whose device was not found.
     pub(crate) fn missing() -> Self {
         Self {

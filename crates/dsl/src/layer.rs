@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use base::ObjectId;
-use base::lock::{LockClass, Mutex, rank};
+use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
 use dmu::ObjectSet;
 use format::config::directory as keys;
 use format::dsl::hidden;
@@ -29,6 +29,8 @@ use crate::task::TaskQueue;
 static DIRECTORIES: LockClass = LockClass::new("dsl.directories", rank::DSL + 20);
 static DATASETS: LockClass = LockClass::new("dsl.datasets", rank::DSL + 21);
 static HEADS: LockClass = LockClass::new("dsl.heads", rank::DSL + 26);
+/// Taken before all that a task takes: one that fills a new file system takes locks of that layer.
+static TREE: LockClass = LockClass::new("dsl.tree", rank::POSIX - 5);
 static ROOT_NAME: LockClass = LockClass::new("dsl.root_name", rank::DSL + 40);
 pub(crate) static MOS_CHARGE: LockClass = LockClass::new("dsl.mos_charge", rank::LAST + 1);
 
@@ -57,6 +59,8 @@ pub struct Dsl {
     /// Heads whose object sets are open: they may be dirty.
     pub(crate) heads: Mutex<BTreeMap<ObjectId, Arc<Dataset>>>,
     pub(crate) tasks: TaskQueue,
+    /// Held for writing while a task runs.
+    pub(crate) tree: RwLock<()>,
     /// Space of the pool's own object set that is not charged yet.
     pub(crate) mos_charge: Mutex<Sizes>,
     /// Blocks freed in the background a txg, at most.
@@ -66,7 +70,20 @@ pub struct Dsl {
     stamp: AtomicU64,
 }
 
+/// While it lives, no task changes the tree of datasets: syncing waits for it.
+pub struct QuietTree<'a> {
+    _held: RwLockReadGuard<'a, ()>,
+}
+
 impl Dsl {
+    /// Keeps tasks from changing the tree, for a short look at several datasets of one moment.
+    #[must_use]
+    pub fn quiet(&self) -> QuietTree<'_> {
+        QuietTree {
+            _held: self.tree.read(),
+        }
+    }
+
     /// Opens the dataset layer.
     ///
     /// # Errors
@@ -102,6 +119,7 @@ impl Dsl {
             datasets: Registry::new(&DATASETS),
             heads: Mutex::new(&HEADS, BTreeMap::new()),
             tasks: TaskQueue::new(),
+            tree: RwLock::new(&TREE, ()),
             mos_charge: Mutex::new(&MOS_CHARGE, Sizes::ZERO),
             slice_blocks: AtomicU64::new(crate::free::SLICE_BLOCKS),
             myself: Weak::clone(myself),

@@ -31,13 +31,13 @@ pub use dataset::{Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold};
 pub use deadlist::Deadlist;
 pub use directory::{Directory, DirectorySpace};
 pub use error::{DslError, Result};
-pub use layer::{Dsl, OpenDsl};
+pub use layer::{Dsl, OpenDsl, QuietTree};
 pub use mos::Mos;
 pub use new_pool::NewPool;
 pub use policy::StoragePolicy;
 pub use property::{
     Effective, PropertyChange, PropertyValue, SetProperties, Source, StoredProperty,
 };
-pub use services::{HistoryEvent, Services, SpaceClass, SyncPass, WriterSource};
+pub use services::{HistoryEvent, Services, SpaceClass, Succession, SyncPass, WriterSource};
 pub use sizes::Sizes;
 pub use task::{Task, TaskContext};

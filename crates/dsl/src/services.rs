@@ -60,11 +60,52 @@ pub trait Services: Send + Sync {
     fn end_intent_log(&self, txg: Txg, head: ObjectId, header: &LogHeader);
     /// Whether an intent log that nobody uses holds the head's object set open.
     fn keeps_intent_log(&self, head: ObjectId) -> bool;
+    /// A task put one dataset in the place of another; called in the task, after its change. Who
+    /// goes through the datasets one by one moves with it.
+    ///
+    /// # Errors
+    /// What the pool keeps on it cannot be written.
+    fn succeeded(&self, _tx: &Tx, _succession: Succession) -> dmu::Result<()> {
+        Ok(())
+    }
     /// Writes an internal event into the pool's history.
     ///
     /// # Errors
     /// The history cannot be written.
     fn record_history(&self, tx: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()>;
+}
+
+/// How the contents of a dataset came to be another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Succession {
+    /// A snapshot was taken: it has what the head had.
+    Taken {
+        /// The head.
+        head: ObjectId,
+        /// Its new snapshot.
+        snapshot: ObjectId,
+    },
+    /// A snapshot was destroyed: what remains of it is its successor's.
+    Merged {
+        /// The snapshot.
+        snapshot: ObjectId,
+        /// The txg in which it was taken.
+        taken: Txg,
+        /// The next snapshot, or the head.
+        next: ObjectId,
+    },
+    /// A head was destroyed.
+    Gone {
+        /// The head.
+        head: ObjectId,
+    },
+    /// Two heads exchanged their contents.
+    Exchanged {
+        /// The one.
+        one: ObjectId,
+        /// The other.
+        other: ObjectId,
+    },
 }
 
 /// An internal event of the pool's history.

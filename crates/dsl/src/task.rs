@@ -160,6 +160,7 @@ impl Dsl {
             pass,
         };
         for mut task in tasks {
+            let _tree = self.tree.write();
             task.run(&context)?;
         }
         Ok(any)

@@ -122,6 +122,30 @@ impl Churn {
         }
     }
 
+    /// A block of the volume that lies on a device, and the object it is of.
+    pub(crate) fn some_block(&self, pool: &Pool) -> (format::BlockPointer, ObjectId) {
+        let head = pool.dsl().head(&path(pool, "churn")).unwrap();
+        let object = head.object_set().unwrap().object(ObjectId(1)).unwrap();
+        let mut blocks = (0..BLOCKS as u64).map(|block| object.block_pointer(block).unwrap());
+        let found = blocks.find(|block| !block.is_hole() && !block.is_embedded());
+        (found.unwrap(), ObjectId(1))
+    }
+
+    /// Destroys the volume with its snapshots.
+    pub(crate) fn destroy_all(&self, pool: &Pool) {
+        let path = path(pool, "churn");
+        let snapshots = pool.dsl().head(&path).unwrap().snapshots().unwrap();
+        let names = snapshots.iter().map(|snapshot| snapshot.name().unwrap());
+        let names: Vec<_> = names.collect();
+        drop(snapshots);
+        let defer = false;
+        pool.dsl().run(DestroySnapshots { names, defer }).unwrap();
+        pool.dsl().run(DestroyHead { path }).unwrap();
+        while pool.dsl().has_background_frees().unwrap() {
+            pool.sync().unwrap();
+        }
+    }
+
     /// Whether the volume holds what was written.
     pub(crate) fn check(&self, pool: &Pool) {
         let head = pool.dsl().head(&path(pool, "churn")).unwrap();

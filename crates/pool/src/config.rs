@@ -142,6 +142,16 @@ impl VdevConfig {
         self.list.u64(keys::ASIZE).unwrap_or(0)
     }
 
+    /// Bytes of data that each side of a top-level mirror or disk must have room for: its whole
+    /// metaslabs.
+    #[must_use]
+    pub fn asize_min(&self) -> u64 {
+        let (asize, shift) = (self.asize(), self.metaslab_shift());
+        asize
+            .checked_shr(shift)
+            .map_or(asize, |count| count << shift)
+    }
+
     /// A top-level vdev's metaslab size as a power of two.
     #[must_use]
     pub fn metaslab_shift(&self) -> u32 {

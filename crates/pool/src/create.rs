@@ -27,6 +27,7 @@ use crate::config_state::ConfigState;
 use crate::devices::{Devices, open_tree};
 use crate::discover;
 use crate::error::{PoolError, Result};
+use crate::error_log::ErrorLog;
 use crate::features::Features;
 use crate::frees::Frees;
 use crate::history::History;
@@ -68,6 +69,8 @@ pub enum NewVdev {
 pub struct CreateOptions {
     /// Its name.
     pub name: String,
+    /// What it is called until it is exported (`-t`).
+    pub temporary_name: Option<String>,
     /// Its vdevs.
     pub vdevs: Vec<NewVdev>,
     /// Sector size as a power of two; `None`: what the devices ask for.
@@ -100,6 +103,7 @@ impl CreateOptions {
     pub fn new(name: &str, vdevs: Vec<NewVdev>) -> Self {
         Self {
             name: name.to_owned(),
+            temporary_name: None,
             vdevs,
             ashift: None,
             force: false,
@@ -350,6 +354,9 @@ impl Pool {
     /// The name, the devices or the options are not possible, or a device failed.
     pub fn create(options: CreateOptions) -> Result<Arc<Self>> {
         check_name(&options.name)?;
+        if let Some(name) = &options.temporary_name {
+            check_name(name)?;
+        }
         let prepared = prepare(&options)?;
         let vdevs = open_tree(&prepared.config.root, &prepared.devices).vdevs;
         initialise_labels(&prepared.config, &vdevs)?;
@@ -431,6 +438,8 @@ fn make_parts(
     let mut pipeline = PipelineConfig::new(Arc::clone(&vdevs), late.clone());
     pipeline.cache_bytes = options.cache_bytes;
     pipeline.heal = true;
+    let errors = Arc::new(ErrorLog::new());
+    pipeline.error_log = Some(errors.clone());
     pipeline.granularity = granularity(&config);
     pipeline.hole_birth = has(&features::HOLE_BIRTH);
     let mut salt = [0; 32];
@@ -485,6 +494,8 @@ fn make_parts(
         frees: Arc::new(Frees::new(Arc::clone(&pipeline), space.has_logs())),
         limits,
         logs: std::sync::OnceLock::new(),
+        scrub: std::sync::OnceLock::new(),
+        errors,
     });
     let engine = Engine::new(EngineConfig {
         first: txg.next(),
@@ -516,7 +527,11 @@ fn make_parts(
             mos: Arc::clone(&mos),
             services: Arc::clone(&services) as Arc<dyn Services>,
             engine: Some(Arc::clone(&engine)),
-            name: options.name.clone(),
+            name: options
+                .temporary_name
+                .as_ref()
+                .unwrap_or(&options.name)
+                .clone(),
             objects_max: OBJECTS_MAX,
         },
         &pass,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use base::{Guid, VdevId};
 use device::{Access, BlockDevice, DeviceError, FileDevice};
 use format::config::vdev_types;
+use format::label;
 use vdev::{
     Condition, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevAux, VdevState,
     VdevTree, examine,
@@ -23,6 +24,8 @@ const DEPTH_MAX: u32 = 8;
 #[derive(Default)]
 pub(crate) struct Devices {
     by_leaf: BTreeMap<Guid, OpenedDevice>,
+    /// Whether they are to be written.
+    writable: bool,
 }
 
 struct OpenedDevice {
@@ -34,7 +37,10 @@ impl Devices {
     /// Opens files or devices and reads their labels. What has no label of a pool is left out;
     /// what cannot be opened is an error.
     pub(crate) fn open(paths: &[PathBuf], access: Access) -> Result<Self> {
-        let mut devices = Self::default();
+        let mut devices = Self {
+            writable: access == Access::ReadWrite,
+            ..Self::default()
+        };
         for path in paths {
             let device = FileDevice::open(path, access).map_err(|error| locked(path, error))?;
             let device: Arc<dyn BlockDevice> = Arc::new(device);
@@ -57,6 +63,7 @@ impl Devices {
         let found = FoundDevice {
             path: path.to_owned(),
             guid: leaf,
+            size: device.size(),
             labels,
         };
         self.by_leaf.insert(leaf, OpenedDevice { device, found });
@@ -99,7 +106,14 @@ pub(crate) fn open_tree(root: &VdevConfig, devices: &Devices) -> OpenedTree {
     for (index, config) in root.children.iter().enumerate() {
         let id = VdevId(index as u64);
         let kind = config.kind();
-        let top = match build(config, config.ashift(), devices, 0) {
+        let mut truncated = None;
+        let mut site = Site {
+            devices,
+            ashift: config.ashift(),
+            asize_min: config.asize_min(),
+            truncated: &mut truncated,
+        };
+        let top = match build(config, &mut site, 0) {
             _ if config.is_hole() => None,
             _ if kind == vdev_types::MISSING => {
                 unusable.push((id, "not found".to_owned()));
@@ -114,7 +128,8 @@ pub(crate) fn open_tree(root: &VdevConfig, devices: &Devices) -> OpenedTree {
         if let Some(top) = &top {
             let condition = top.condition();
             if !condition.state.is_usable() {
-                unusable.push((id, condition.aux.to_string()));
+                let reason = truncated.unwrap_or_else(|| condition.aux.to_string());
+                unusable.push((id, reason));
             }
         }
         tops.push(top);
@@ -136,14 +151,24 @@ fn top_of(id: VdevId, config: &VdevConfig, node: Node) -> Arc<Top> {
     Top::new(top, node)
 }
 
+/// What a top-level vdev's leaves have in common.
+struct Site<'a> {
+    devices: &'a Devices,
+    ashift: u32,
+    /// Bytes of data that each leaf must have room for.
+    asize_min: u64,
+    /// Which device has less, and what to do about it.
+    truncated: &'a mut Option<String>,
+}
+
 /// The node of a configuration; `None` for kinds that are not read yet.
-fn build(config: &VdevConfig, ashift: u32, devices: &Devices, depth: u32) -> Option<Node> {
+fn build(config: &VdevConfig, site: &mut Site<'_>, depth: u32) -> Option<Node> {
     if depth > DEPTH_MAX {
         return None;
     }
     let kind = match config.kind() {
         vdev_types::DISK | vdev_types::FILE => {
-            return Some(Node::Leaf(open_leaf(config, ashift, devices)));
+            return Some(Node::Leaf(open_leaf(config, site)));
         }
         vdev_types::MIRROR => InteriorKind::Mirror,
         vdev_types::REPLACING => InteriorKind::Replacing,
@@ -152,7 +177,7 @@ fn build(config: &VdevConfig, ashift: u32, devices: &Devices, depth: u32) -> Opt
     };
     let children = config.children.iter();
     let children: Option<Vec<Node>> = children
-        .map(|child| build(child, ashift, devices, depth + 1))
+        .map(|child| build(child, site, depth + 1))
         .collect();
     Some(Node::Interior(Interior {
         guid: config.guid(),
@@ -161,7 +186,8 @@ fn build(config: &VdevConfig, ashift: u32, devices: &Devices, depth: u32) -> Opt
     }))
 }
 
-fn open_leaf(config: &VdevConfig, ashift: u32, devices: &Devices) -> Arc<Leaf> {
+fn open_leaf(config: &VdevConfig, site: &mut Site<'_>) -> Arc<Leaf> {
+    let (devices, ashift) = (site.devices, site.ashift);
     let opened = devices.get(config.guid());
     let path = match opened {
         Some(opened) => opened.found.path.display().to_string(),
@@ -179,10 +205,20 @@ fn open_leaf(config: &VdevConfig, ashift: u32, devices: &Devices) -> Arc<Leaf> {
         leaf.set_condition(Condition::new(state, aux));
         return leaf;
     };
+    // What is left of an image that was cut off can be read, but not written: its last labels
+    // would come where data was.
+    let size = opened.device.size();
+    let asize_min = if devices.writable { site.asize_min } else { 0 };
+    if label::leaf_asize(size) < asize_min {
+        *site.truncated = Some(format!(
+            "{}: has {size} bytes, too few for the {asize_min} bytes of data that the pool keeps \
+             there: truncated? Copy it again, or read what is left with '-o readonly=on'",
+            leaf_config.path
+        ));
+    }
     let condition = match stored {
         Some((state, aux)) => Condition::new(state, aux),
-        // The smallest size that the leaf must have is the vdev's own, checked by the caller.
-        None => examine(opened.device.as_ref(), 0, ashift),
+        None => examine(opened.device.as_ref(), asize_min, ashift),
     };
     let leaf = Leaf::new(leaf_config, Some(Arc::clone(&opened.device)));
     if condition != Condition::HEALTHY {

@@ -24,6 +24,8 @@ pub struct FoundDevice {
     pub path: PathBuf,
     /// The leaf that it is.
     pub guid: Guid,
+    /// Its size in bytes.
+    pub size: u64,
     /// What its labels say.
     pub labels: DeviceLabels,
 }
@@ -64,6 +66,22 @@ impl FoundPool {
             .filter_map(|device| device.labels.best_uberblock(None))
             .map(|candidate| &candidate.uberblock)
             .max_by(|a, b| a.compare_age(b))
+    }
+
+    /// Leaves whose device has less room than the pool's data needs: images that were cut off.
+    #[must_use]
+    pub fn truncated(&self) -> Vec<Guid> {
+        let mut found = Vec::new();
+        for top in &self.config.root.children {
+            let is_plain = top.is_leaf() || top.kind() == format::config::vdev_types::MIRROR;
+            let leaves = top.leaves();
+            let cut = leaves.iter().filter(|leaf| {
+                let size = self.device(leaf.guid()).map(|device| device.size);
+                size.is_some_and(|size| format::label::leaf_asize(size) < top.asize_min())
+            });
+            found.extend(cut.filter(|_| is_plain).map(|leaf| leaf.guid()));
+        }
+        found
     }
 
     /// The device of a leaf.
@@ -149,6 +167,7 @@ pub(crate) fn labelled(path: &Path, device: &dyn BlockDevice) -> Option<FoundDev
     Some(FoundDevice {
         path: path.to_owned(),
         guid,
+        size: device.size(),
         labels,
     })
 }

@@ -21,8 +21,8 @@ static PENDING: LockClass = LockClass::new("pool.duties", rank::LAST - 30);
 pub(crate) enum ScanChange {
     /// It begins.
     Start(ScanPhys),
-    /// It goes on, or is paused.
-    Update(ScanPhys),
+    /// It goes on, or is paused: its place is stored.
+    Update,
     /// It has finished or was cancelled.
     End(ScanPhys),
 }
@@ -77,6 +77,7 @@ impl Duties {
         for change in pending.scan {
             self.change_scan(&tx, change)?;
         }
+        self.services.store_errors(&tx)?;
         for (name, value) in pending.properties {
             self.services.set_property(&tx, &name, &value)?;
             let text = match &value {
@@ -122,16 +123,16 @@ impl Duties {
                     .history
                     .internal(tx, "scan setup", &text, None, now_s)?;
             }
-            ScanChange::Update(scan) => {
-                // One that ended meanwhile stays so.
-                if stored.is_running() {
-                    let queue = stored.queue;
-                    ScanPhys { queue, ..scan }.store(directory, tx)?;
-                }
-            }
+            ScanChange::Update => services.store_scan(tx)?,
             ScanChange::End(scan) => {
+                services.rotate_errors(tx)?;
                 self.free_queue(tx, &stored)?;
-                ScanPhys { queue: 0, ..scan }.store(directory, tx)?;
+                let ended = ScanPhys {
+                    queue: 0,
+                    bookmark: [0; 4],
+                    ..scan
+                };
+                ended.store(directory, tx)?;
                 let finished = scan.state == STATE_FINISHED;
                 let (name, text) = if finished {
                     ("scan done", format!("errors={}", scan.errors))

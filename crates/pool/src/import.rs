@@ -347,6 +347,8 @@ fn assemble(
         frees: Arc::new(Frees::new(Arc::clone(&loaded.pipeline), logged)),
         limits,
         logs: OnceLock::new(),
+        scrub: OnceLock::new(),
+        errors: loaded.errors,
     });
     note_kept(&services, &listed_frees(&services)?);
     let dsl = Dsl::open(OpenDsl {
@@ -418,6 +420,7 @@ fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Res
         if !pool.resilver_if_needed()? {
             pool.resume_scrub()?;
         }
+        // After the scrub: it may have one of those before it that go now.
         pool.dsl.clean_up()?;
     }
     Ok(pool)
@@ -448,6 +451,8 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
     let logs = Arc::new(IntentLogs::new(engine, &parts.loaded.pipeline, rng, rules));
     // There is one writer a pool: nobody was first.
     let _ = services.logs.set(Arc::clone(&logs));
+    let scrub = Scrub::new();
+    let _ = services.scrub.set(Arc::clone(&scrub));
     let syncer = Syncer {
         objects: Arc::clone(&services.mos),
         dsl: Arc::clone(&parts.dsl),
@@ -480,7 +485,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         logs,
         engine: Arc::clone(engine),
         syncer: Arc::new(syncer),
-        scrub: Scrub::new(),
+        scrub,
     }))
 }
 

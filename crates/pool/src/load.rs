@@ -22,6 +22,7 @@ use crate::devices::{Devices, OpenedTree, open_tree};
 use crate::discover::{self, FoundPool, unknown_label_features};
 use crate::dtl;
 use crate::error::{PoolError, Result};
+use crate::error_log::ErrorLog;
 use crate::features::Features;
 use crate::late_allocator::LateAllocator;
 
@@ -59,6 +60,8 @@ pub(crate) struct Loaded {
     pub(crate) mos: Arc<ObjectSet>,
     pub(crate) directory: Zap,
     pub(crate) features: Features,
+    /// Where blocks that cannot be read are noted.
+    pub(crate) errors: Arc<ErrorLog>,
 }
 
 /// Loads the newest state of a pool that is not newer than the options allow.
@@ -160,6 +163,7 @@ struct Stage {
     store: Arc<PipelineStore>,
     mos: Arc<ObjectSet>,
     directory: Zap,
+    errors: Arc<ErrorLog>,
 }
 
 impl Stage {
@@ -174,6 +178,8 @@ impl Stage {
         let mut pipeline = PipelineConfig::new(Arc::clone(&tree.vdevs), allocator.clone());
         pipeline.cache_bytes = options.cache_bytes;
         pipeline.heal = options.writable;
+        let errors = Arc::new(ErrorLog::new());
+        pipeline.error_log = Some(errors.clone());
         pipeline.granularity = granularity(config);
         let pipeline = Arc::new(Pipeline::new(pipeline));
         let deflates = uberblock.version >= VERSION_DEFLATE;
@@ -202,6 +208,7 @@ impl Stage {
             store,
             mos,
             directory,
+            errors,
         })
     }
 
@@ -251,6 +258,7 @@ impl Stage {
             mos: self.mos,
             directory: self.directory,
             features,
+            errors: self.errors,
         })
     }
 

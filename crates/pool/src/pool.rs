@@ -17,6 +17,7 @@ use txg::Engine;
 use vdev::VdevTree;
 
 use crate::config::PoolConfig;
+use crate::duties::ScanChange;
 use crate::error::{PoolError, Result};
 use crate::features::Features;
 use crate::history::Actor;
@@ -226,7 +227,7 @@ impl Pool {
             .and_then(|writer| writer.scrub.current());
         match running {
             Some(scan) => Ok(Some(scan)),
-            None => ScanPhys::load(&self.services.directory),
+            None => Ok(ScanPhys::load(&self.services.directory)?),
         }
     }
 
@@ -252,7 +253,8 @@ impl Pool {
                 Err(_) if suspended.is_some() => None,
                 scan => scan?,
             },
-            unreadable_blocks: self.pipeline.statistics().unreadable,
+            // A log that cannot be read says nothing.
+            errors: self.services.data_errors().unwrap_or_default(),
         })
     }
 
@@ -321,6 +323,7 @@ impl Pool {
     fn write_last(&self, writer: &Writer, state: PoolState) -> Result<()> {
         let engine = &writer.engine;
         writer.scrub.leave();
+        writer.syncer.duties.change_scan_next(ScanChange::Update);
         // What is dirty goes out first, under the old state; and logs end: who imports the pool
         // next has nothing to claim.
         writer.logs.wind_up();

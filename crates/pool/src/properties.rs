@@ -11,6 +11,9 @@ use crate::error::Result;
 use crate::pool::Pool;
 use crate::services::PoolServices;
 
+/// The property that names a dataset by its object.
+const BOOT_FILE_SYSTEM: &str = "bootfs";
+
 impl PoolServices {
     /// The ZAP of properties.
     fn property_table(&self) -> Result<Option<Zap>> {
@@ -48,11 +51,43 @@ impl PoolServices {
                 table
             }
         };
+        if (name, value) == (BOOT_FILE_SYSTEM, &PropertyValue::Number(0)) {
+            if table.lookup(name.as_bytes())?.is_some() {
+                table.remove(tx, name.as_bytes())?;
+            }
+            return Ok(());
+        }
         let stored = match value {
             PropertyValue::Number(number) => Value::word(*number),
             PropertyValue::Text(text) => Value::string(text),
         };
         table.update_value(tx, name.as_bytes(), &stored)?;
+        Ok(())
+    }
+}
+
+fn value_of(value: &Value) -> PropertyValue {
+    match value.as_word() {
+        Some(number) => PropertyValue::Number(number),
+        None => {
+            let text = String::from_utf8_lossy(value.stored()).into_owned();
+            PropertyValue::Text(text.trim_end_matches('\0').to_owned())
+        }
+    }
+}
+
+impl PoolServices {
+    /// A dataset was destroyed: nobody boots from it any more.
+    pub(crate) fn forget_boot_file_system(&self, tx: &Tx, id: ObjectId) -> dmu::Result<()> {
+        let object = self
+            .directory
+            .lookup(directory::POOL_PROPERTIES.as_bytes())?;
+        let Some(object) = object else { return Ok(()) };
+        let table = Zap::open(&self.mos.object(ObjectId(object))?)?;
+        let key = BOOT_FILE_SYSTEM.as_bytes();
+        if table.lookup(key)? == Some(id.0) {
+            table.remove(tx, key)?;
+        }
         Ok(())
     }
 }
@@ -71,16 +106,30 @@ impl Pool {
         let Some(table) = self.services.property_table()? else {
             return Ok(None);
         };
-        let Some(value) = table.lookup_value(name.as_bytes())? else {
-            return Ok(None);
+        let value = table.lookup_value(name.as_bytes())?;
+        Ok(value.as_ref().map(value_of))
+    }
+
+    /// The stored properties that users gave names, by name.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn user_properties(&self) -> Result<Vec<(String, PropertyValue)>> {
+        let Some(table) = self.services.property_table()? else {
+            return Ok(Vec::new());
         };
-        Ok(Some(match value.as_word() {
-            Some(number) => PropertyValue::Number(number),
-            None => {
-                let text = String::from_utf8_lossy(value.stored()).into_owned();
-                PropertyValue::Text(text.trim_end_matches('\0').to_owned())
-            }
-        }))
+        let mut found = Vec::new();
+        for entry in table.entries()? {
+            let name = String::from_utf8_lossy(&entry.name).into_owned();
+            let value = table.lookup_value(&entry.name)?;
+            found.extend(
+                value
+                    .filter(|_| name.contains(':'))
+                    .map(|value| (name, value_of(&value))),
+            );
+        }
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(found)
     }
 
     /// Sets properties of the pool, and waits until they are on disk.

@@ -4,8 +4,6 @@ use dmu::{Tx, Zap};
 use format::config::directory;
 use format::zap::Value;
 
-use crate::error::Result;
-
 /// Words of the entry.
 const WORDS: usize = 24;
 /// A function of [`ScanPhys`].
@@ -18,6 +16,9 @@ pub(crate) const STATE_SCANNING: u64 = 1;
 pub(crate) const STATE_FINISHED: u64 = 2;
 /// A state of [`ScanPhys`].
 pub(crate) const STATE_CANCELED: u64 = 3;
+/// A flag of [`ScanPhys`]: the dataset under way is looked at again, for what is younger than the
+/// current range.
+pub(crate) const FLAG_AGAIN: u64 = 1;
 /// A flag of [`ScanPhys`].
 pub(crate) const FLAG_PAUSED: u64 = 2;
 
@@ -34,6 +35,10 @@ pub struct ScanPhys {
     pub txg_min: u64,
     /// … and up to this one.
     pub txg_max: u64,
+    /// The same range for the dataset under way.
+    pub current_min: u64,
+    /// Its end.
+    pub current_max: u64,
     /// When it began, seconds since 1970.
     pub started: u64,
     /// When it ended.
@@ -48,14 +53,19 @@ pub struct ScanPhys {
     pub processed: u64,
     /// Blocks that could not be read.
     pub errors: u64,
-    /// Flags; 2 = paused.
+    /// How far it came in the dedup tables: the last class to be looked at; class, type, checksum and
+    /// cursor of the place.
+    pub dedup: [u64; 5],
+    /// Where it goes on: object set, object, level, block.
+    pub bookmark: [u64; 4],
+    /// Flags; 1 = the dataset once more, 2 = paused.
     pub flags: u64,
 }
 
 impl ScanPhys {
     /// Reads the entry; `None` when there never was a scan, or the entry is of a form that nothing
     /// writes any more.
-    pub(crate) fn load(directory: &Zap) -> Result<Option<Self>> {
+    pub(crate) fn load(directory: &Zap) -> dmu::Result<Option<Self>> {
         let value = directory.lookup_value(directory::SCAN.as_bytes())?;
         let Some(value) = value.filter(|value| value.count() == WORDS) else {
             return Ok(None);
@@ -69,6 +79,8 @@ impl ScanPhys {
             queue: word(2),
             txg_min: word(3),
             txg_max: word(4),
+            current_min: word(5),
+            current_max: word(6),
             started: word(7),
             ended: word(8),
             to_examine: word(9),
@@ -76,18 +88,22 @@ impl ScanPhys {
             skipped: word(11),
             processed: word(12),
             errors: word(13),
+            dedup: std::array::from_fn(|index| word(14 + index)),
+            bookmark: std::array::from_fn(|index| word(19 + index)),
             flags: word(23),
         }))
     }
 
     /// Writes the entry; in syncing context.
-    pub(crate) fn store(&self, directory: &Zap, tx: &Tx) -> Result<()> {
+    pub(crate) fn store(&self, directory: &Zap, tx: &Tx) -> dmu::Result<()> {
         let mut words = [0; WORDS];
         words[0] = self.function;
         words[1] = self.state;
         words[2] = self.queue;
         words[3] = self.txg_min;
         words[4] = self.txg_max;
+        words[5] = self.current_min;
+        words[6] = self.current_max;
         words[7] = self.started;
         words[8] = self.ended;
         words[9] = self.to_examine;
@@ -95,9 +111,10 @@ impl ScanPhys {
         words[11] = self.skipped;
         words[12] = self.processed;
         words[13] = self.errors;
+        words[14..19].copy_from_slice(&self.dedup);
+        words[19..23].copy_from_slice(&self.bookmark);
         words[23] = self.flags;
-        directory.update_value(tx, directory::SCAN.as_bytes(), &Value::words(&words))?;
-        Ok(())
+        directory.update_value(tx, directory::SCAN.as_bytes(), &Value::words(&words))
     }
 
     /// Whether it is under way (or paused).

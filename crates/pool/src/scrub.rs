@@ -1,17 +1,20 @@
 //! Scrub: every copy of every block is read and verified, and mended where it is wrong.
 //!
 //! A thread walks the object sets, oldest snapshots first, so that each block is seen with the
-//! first dataset that has it. It works in short slices, each under a hold of the reuse gate: what
-//! a slice finds cannot be overwritten while it is looked at. After a restart, or when OpenZFS
-//! goes on with it, a scrub begins anew.
+//! first dataset that has it ([`course`]). It works in short slices, each under a hold of the reuse
+//! gate: what a slice finds cannot be overwritten while it is looked at. Where it is is stored
+//! every few seconds, with every change of the datasets it has still to see, when it is paused and
+//! at export: after a restart it goes on from there, and so does OpenZFS.
 //!
 //! ```text
 //! none/finished/cancelled --start--> running <--start/pause--> paused --stop--> cancelled
 //!                                    running --all seen--> finished
 //! ```
 
+mod course;
 pub(crate) mod walk;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -19,10 +22,9 @@ use std::time::Duration;
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{ObjectId, ObjectSetId, Txg};
-use dsl::Dsl;
+use dsl::{Dataset, Dsl, Succession};
 use format::BlockPointer;
 use format::config::keys;
-use format::dsl::DatasetPhys;
 use pipeline::{Pipeline, Scrubbed};
 
 use crate::dtl;
@@ -33,6 +35,7 @@ use crate::scan::{
     FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_FINISHED, STATE_SCANNING,
     ScanPhys,
 };
+use course::{Course, Leg, Target};
 use walk::{Births, Found, Place, Walk};
 
 static CONTROL: LockClass = LockClass::new("pool.scrub", rank::POOL + 20);
@@ -43,7 +46,7 @@ const SLICE_BLOCKS: usize = 128;
 /// Threads that verify.
 const THREADS: usize = 4;
 /// How often the state is stored.
-const STORE_EVERY_NS: u64 = 10_000_000_000;
+const STORE_EVERY_NS: u64 = 5_000_000_000;
 
 /// What the thread is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +62,8 @@ struct Control {
     wish: Wish,
     /// The state of the scrub that runs or is paused.
     scan: Option<ScanPhys>,
+    /// Where that is.
+    course: Course,
 }
 
 /// The scrub of a pool that is open for writing.
@@ -73,6 +78,7 @@ impl Scrub {
         let control = Control {
             wish: Wish::Run,
             scan: None,
+            course: Course::begin(ScanPhys::default()),
         };
         Arc::new(Self {
             control: Mutex::new(&CONTROL, control),
@@ -107,8 +113,20 @@ impl Scrub {
         control.wish
     }
 
-    fn note(&self, scan: ScanPhys) {
-        self.control.lock().scan = Some(scan);
+    /// What is to be stored of the scrub that runs or is paused, with its queue.
+    pub(crate) fn stored(&self) -> Option<(ScanPhys, BTreeMap<ObjectId, Txg>)> {
+        let control = self.control.lock();
+        Some(control.course.stored(&control.scan?))
+    }
+
+    /// Follows a change of the datasets; whether there is a scrub to follow it.
+    pub(crate) fn follow(&self, succession: Succession) -> bool {
+        let mut control = self.control.lock();
+        let running = control.scan.is_some();
+        if running {
+            control.course.follow(succession);
+        }
+        running
     }
 }
 
@@ -132,13 +150,12 @@ impl Pool {
             }
             Some(mut scan) => {
                 scan.flags &= !FLAG_PAUSED;
-                self.store_scan(ScanChange::Update(scan))?;
                 let mut control = scrub.control.lock();
                 control.wish = Wish::Run;
                 control.scan = Some(scan);
                 drop(control);
                 scrub.changed.notify_all();
-                return Ok(());
+                return self.store_scan(ScanChange::Update);
             }
             None => {}
         }
@@ -152,10 +169,10 @@ impl Pool {
             ..ScanPhys::default()
         };
         self.store_scan(ScanChange::Start(scan))?;
-        self.run_scrub(scan)
+        self.run_scrub(scan, Course::begin(scan))
     }
 
-    /// Begins again with a scrub that was running when the pool was last open.
+    /// Goes on with a scrub that was running when the pool was last open.
     pub(crate) fn resume_scrub(self: &Arc<Self>) -> Result<()> {
         let Some(mut scan) = ScanPhys::load(&self.services.directory)? else {
             return Ok(());
@@ -169,8 +186,12 @@ impl Pool {
             (scan.state, scan.ended) = (STATE_CANCELED, ended);
             return self.store_scan(ScanChange::End(scan));
         }
-        (scan.examined, scan.processed, scan.errors, scan.skipped) = (0, 0, 0, 0);
-        self.run_scrub(scan)
+        if scan.bookmark == [0; 4] {
+            (scan.examined, scan.processed, scan.errors, scan.skipped) = (0, 0, 0, 0);
+        }
+        let queue = self.services.stored_queue(&scan)?;
+        let exists = |id: ObjectId| self.dsl.dataset_by_id(id).is_ok();
+        self.run_scrub(scan, Course::resume(scan, queue, &exists))
     }
 
     /// Starts a resilver if a device is there that missed txgs; whether one was.
@@ -195,7 +216,7 @@ impl Pool {
             ..ScanPhys::default()
         };
         self.store_scan(ScanChange::Start(scan))?;
-        self.run_scrub(scan)?;
+        self.run_scrub(scan, Course::begin(scan))?;
         Ok(true)
     }
 
@@ -216,12 +237,14 @@ impl Pool {
         }
     }
 
-    fn run_scrub(self: &Arc<Self>, scan: ScanPhys) -> Result<()> {
+    fn run_scrub(self: &Arc<Self>, scan: ScanPhys, course: Course) -> Result<()> {
         let writer = self.writer()?;
         let scrub = Arc::clone(&writer.scrub);
         {
             let mut control = scrub.control.lock();
             control.scan = Some(scan);
+            control.course = course;
+            self.services.errors.set_scanning(true);
             control.wish = if scan.is_paused() {
                 Wish::Pause
             } else {
@@ -232,7 +255,7 @@ impl Pool {
         let own = Arc::clone(&scrub);
         let thread = std::thread::Builder::new()
             .name("pool-scrub".to_owned())
-            .spawn(move || run(&pool, &own, scan));
+            .spawn(move || run(&pool, &own));
         match thread {
             Ok(thread) => {
                 *scrub.thread.lock() = Some(thread);
@@ -267,6 +290,7 @@ impl Pool {
             flags: 0,
             ..scan
         };
+        self.services.errors.set_scanning(false);
         self.store_scan(ScanChange::End(ended))
     }
 
@@ -294,7 +318,7 @@ impl Pool {
             control.wish = Wish::Pause;
             control.scan = Some(paused);
         }
-        self.store_scan(ScanChange::Update(paused))
+        self.store_scan(ScanChange::Update)
     }
 
     fn store_scan(&self, change: ScanChange) -> Result<()> {
@@ -304,71 +328,123 @@ impl Pool {
     }
 }
 
-/// An object set to be walked.
-#[derive(Clone, Copy)]
-enum Target {
-    Meta,
-    /// A dataset, and the snapshot before it when the scrub began: one taken since is not walked.
-    Dataset(ObjectId, Txg),
-}
-
-fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>, mut scan: ScanPhys) {
-    let Some(first) = pool.upgrade() else { return };
-    let targets = targets(&first.dsl);
-    drop(first);
+fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {
     let mut stored_at = base::clock::monotonic_ns();
-    for target in targets {
-        let mut place = Place::default();
-        loop {
-            match scrub.wait() {
-                Wish::Run | Wish::Pause => {}
-                Wish::Stop | Wish::Leave => return,
-            }
-            // The pool is not kept open between slices.
-            let Some(pool) = pool.upgrade() else { return };
-            let (done, result) = slice(&pool, target, &mut place, &scan);
-            scan.examined += result.examined_bytes;
-            scan.processed += result.repaired_bytes;
-            scan.errors += result.unreadable;
-            if scan.function == FUNCTION_RESILVER {
-                scan.errors += result.unrepaired;
-            }
-            if scrub.control.lock().wish == Wish::Run {
-                scrub.note(scan);
-            }
-            let now = base::clock::monotonic_ns();
-            if now.saturating_sub(stored_at) > STORE_EVERY_NS {
-                stored_at = now;
-                if let Some(writer) = &pool.writer {
-                    writer
-                        .syncer
-                        .duties
-                        .change_scan_next(ScanChange::Update(scan));
-                }
-            }
-            if done {
-                break;
-            }
+    loop {
+        match scrub.wait() {
+            Wish::Run | Wish::Pause => {}
+            Wish::Stop | Wish::Leave => return,
+        }
+        // The pool is not kept open between slices.
+        let Some(pool) = pool.upgrade() else { return };
+        let leg = scrub.control.lock().course.leg();
+        let Some((epoch, leg)) = leg else {
+            return finish(&pool, scrub);
+        };
+        if leg.until.is_none() {
+            look_up(&pool, scrub, epoch);
+            continue;
+        }
+        step(&pool, scrub, epoch, leg);
+        let now = base::clock::monotonic_ns();
+        if now.saturating_sub(stored_at) > STORE_EVERY_NS
+            && let Some(writer) = &pool.writer
+        {
+            stored_at = now;
+            writer.syncer.duties.change_scan_next(ScanChange::Update);
         }
     }
-    finish(pool, scrub, scan);
 }
 
-fn finish(pool: &Weak<Pool>, scrub: &Scrub, scan: ScanPhys) {
-    let Some(pool) = pool.upgrade() else { return };
+/// Finds out up to when the dataset that comes next has its own blocks.
+fn look_up(pool: &Pool, scrub: &Scrub, epoch: u64) {
+    let _tree = pool.dsl.quiet();
+    let mut control = scrub.control.lock();
+    let (Some(scan), Some((now, leg))) = (control.scan, control.course.leg()) else {
+        return;
+    };
+    let last = Txg(scan.txg_max);
+    let until = match leg.target {
+        Target::Dataset(id) if now == epoch => {
+            taken_in(&pool.dsl, id).map_or(last, |txg| txg.min(last))
+        }
+        _ => last,
+    };
+    control.course.set_until(epoch, until);
+}
+
+/// The txg in which a snapshot was taken; none for a head.
+fn taken_in(dsl: &Dsl, id: ObjectId) -> Option<Txg> {
+    let dataset = dsl.dataset_by_id(id).ok()?;
+    let phys = dataset.phys().ok()?;
+    dataset.is_snapshot().then_some(phys.creation_txg)
+}
+
+/// One slice, and what follows from it.
+fn step(pool: &Pool, scrub: &Scrub, epoch: u64, leg: Leg) {
+    let Some(scan) = scrub.current() else { return };
+    let (place, result) = slice(pool, leg, &scan);
+    {
+        let mut control = scrub.control.lock();
+        let Some(scan) = &mut control.scan else {
+            return;
+        };
+        scan.examined += result.examined_bytes;
+        scan.processed += result.repaired_bytes;
+        scan.errors += result.unreadable;
+        if scan.function == FUNCTION_RESILVER {
+            scan.errors += result.unrepaired;
+        }
+        let counts = *scan;
+        if let Some(place) = place {
+            return control.course.came_to(epoch, place, &counts);
+        }
+    }
+    // The object set is done. What comes after it must be of the same moment as the queue.
+    let _tree = pool.dsl.quiet();
+    let leg = scrub.control.lock().course.leg();
+    let Some((_, leg)) = leg.filter(|(now, _)| *now == epoch) else {
+        return;
+    };
+    let successors = successors(&pool.dsl, leg.target, leg.after);
+    let mut control = scrub.control.lock();
+    let control = &mut *control;
+    if let Some(scan) = &mut control.scan {
+        // What cannot be found is not looked at.
+        scan.errors += u64::from(successors.is_err());
+        let successors = successors.unwrap_or_default();
+        control.course.finished(epoch, &successors, scan);
+    }
+}
+
+/// The object sets that come after one, each with the txg after which its blocks are its own.
+fn successors(dsl: &Dsl, target: Target, after: Txg) -> dsl::Result<Vec<(ObjectId, Txg)>> {
+    let Target::Dataset(id) = target else {
+        let origin = dsl.origin_snapshot()?;
+        return Ok(origin.into_iter().map(|id| (id, after)).collect());
+    };
+    let dataset = dsl.dataset_by_id(id)?;
+    let taken = dataset.phys()?.creation_txg;
+    let successors = dataset.successors()?.into_iter();
+    Ok(successors.map(|id| (id, taken)).collect())
+}
+
+fn finish(pool: &Arc<Pool>, scrub: &Scrub) {
     let Some(writer) = &pool.writer else { return };
+    let scan = {
+        let mut control = scrub.control.lock();
+        if control.wish != Wish::Run {
+            return;
+        }
+        control.scan.take()
+    };
+    let Some(scan) = scan else { return };
+    pool.services.errors.set_scanning(false);
     let ended = ScanPhys {
         state: STATE_FINISHED,
         ended: pool.clock().now_s(),
         ..scan
     };
-    {
-        let mut control = scrub.control.lock();
-        if control.wish != Wish::Run {
-            return;
-        }
-        control.scan = None;
-    }
     if scan.function == FUNCTION_RESILVER && scan.errors == 0 {
         pool.note_resilvered(Txg(scan.txg_max));
     }
@@ -376,78 +452,52 @@ fn finish(pool: &Weak<Pool>, scrub: &Scrub, scan: ScanPhys) {
         .syncer
         .duties
         .change_scan_next(ScanChange::End(ended));
-    // An engine that ended has not stored the end: the next import begins the scrub anew.
+    // An engine that ended has not stored the end: the next import goes on with the last part.
     let _ = writer.engine.wait_synced(None);
 }
 
-/// The object sets, each dataset after those that it shares older blocks with.
-fn targets(dsl: &Arc<Dsl>) -> Vec<Target> {
-    let mut targets = vec![Target::Meta];
-    let Ok(root) = dsl.root_directory() else {
-        return targets;
-    };
-    let mut datasets = Vec::new();
-    for head in dsl.heads_under(&root).unwrap_or_default() {
-        let after =
-            |phys: dsl::Result<DatasetPhys>| phys.map_or(Txg(0), |phys| phys.previous_snapshot_txg);
-        for snapshot in head.snapshots().unwrap_or_default() {
-            let created = snapshot.phys().map_or(Txg(0), |phys| phys.creation_txg);
-            datasets.push((created, snapshot.id(), after(snapshot.phys())));
-        }
-        datasets.push((Txg(u64::MAX), head.id(), after(head.phys())));
-    }
-    datasets.sort_unstable();
-    let datasets = datasets.into_iter();
-    targets.extend(datasets.map(|(_, id, after)| Target::Dataset(id, after)));
-    targets
-}
-
-/// One slice: collects blocks and looks at them; true when the object set is done.
-fn slice(pool: &Pool, target: Target, place: &mut Place, scan: &ScanPhys) -> (bool, Scrubbed) {
+/// One slice: collects blocks and looks at them; where to go on, none when the object set is done.
+fn slice(pool: &Pool, leg: Leg, scan: &ScanPhys) -> (Option<Place>, Scrubbed) {
     let mut result = Scrubbed::default();
     let Some(writer) = &pool.writer else {
-        return (true, result);
+        return (None, result);
     };
     let last = || writer.syncer.last.get().txg;
     let _hold = writer.syncer.gate.hold(last);
-    let Some((set, root, tree_after)) = root_of(pool, target) else {
-        return (true, result);
+    let Some((set, root)) = root_of(pool, leg.target) else {
+        return (None, result);
     };
+    let until = Txg(scan.txg_max);
     let mut walk = Walk {
         pipeline: &pool.pipeline,
         set,
         births: Births {
             // What is older than the range has nothing younger below it.
-            tree_after: tree_after.max(Txg(scan.txg_min)),
+            tree_after: leg.after.max(Txg(scan.txg_min)),
             after: Txg(scan.txg_min),
-            until: Txg(scan.txg_max),
+            until: leg.until.unwrap_or(until).min(until),
         },
-        place: *place,
+        place: leg.place,
         found: Vec::with_capacity(SLICE_BLOCKS),
         found_max: SLICE_BLOCKS,
         unreadable: 0,
     };
     let done = walk.run(&root);
-    *place = walk.place;
     // Blocks that the walk could not read are among those found, and are counted there.
     result += verify(&pool.pipeline, &walk.found);
-    (done, result)
+    ((!done).then_some(walk.place), result)
 }
 
-/// The root of an object set as of now, and the txg up to which its blocks were seen before.
-fn root_of(pool: &Pool, target: Target) -> Option<(ObjectSetId, BlockPointer, Txg)> {
+/// The root of an object set as of now.
+fn root_of(pool: &Pool, target: Target) -> Option<(ObjectSetId, BlockPointer)> {
     match target {
         Target::Meta => {
             let uberblock = pool.writer.as_ref()?.syncer.last.get();
-            Some((ObjectSetId::MOS, uberblock.root, Txg(0)))
+            Some((ObjectSetId::MOS, uberblock.root))
         }
-        Target::Dataset(id, after) => {
-            // A dataset that was destroyed meanwhile has nothing left of its own.
-            let dataset = pool.dsl.dataset_by_id(id).ok()?;
-            let phys = dataset.phys().ok()?;
-            // The snapshot before it may have been destroyed since: its blocks are this one's now.
-            let after = after.min(phys.previous_snapshot_txg);
-            Some((ObjectSetId(id.0), phys.block_pointer, after))
+        Target::Dataset(id) => {
+            let dataset: Arc<Dataset> = pool.dsl.dataset_by_id(id).ok()?;
+            Some((ObjectSetId(id.0), dataset.phys().ok()?.block_pointer))
         }
     }
 }

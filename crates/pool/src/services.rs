@@ -1,5 +1,6 @@
 //! What the pool does for the layers below: clock, features, space limits, frees, history.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -7,9 +8,10 @@ use base::clock::Clock;
 use base::random::Rng;
 use base::{ObjectId, Txg};
 use dmu::{BlockStore, ObjectSet, Tx, Zap};
-use dsl::{HistoryEvent, Services, SpaceClass};
+use dsl::{HistoryEvent, Services, SpaceClass, Succession};
 use format::BlockPointer;
 use format::config::keys;
+use format::deadlist::parse_integer_key;
 use format::features::Feature;
 use format::intent_log::LogHeader;
 use format::nvlist::{NvList, Value};
@@ -17,11 +19,14 @@ use format::nvlist::{NvList, Value};
 use crate::blocks::PipelineStore;
 use crate::config_state::ConfigState;
 use crate::error::Result;
+use crate::error_log::ErrorLog;
 use crate::features::Features;
 use crate::frees::Frees;
 use crate::history::History;
 use crate::intent_logs::IntentLogs;
 use crate::limits::{Limits, SpaceFigures};
+use crate::scan::ScanPhys;
+use crate::scrub::Scrub;
 
 /// The pool, as the dataset layer sees it.
 pub(crate) struct PoolServices {
@@ -39,6 +44,10 @@ pub(crate) struct PoolServices {
     pub(crate) limits: Arc<Limits>,
     /// Of a pool that is open for writing, from the time that it is.
     pub(crate) logs: OnceLock<Arc<IntentLogs>>,
+    /// Of a pool that is open for writing.
+    pub(crate) scrub: OnceLock<Arc<Scrub>>,
+    /// Where blocks that cannot be read are noted.
+    pub(crate) errors: Arc<ErrorLog>,
 }
 
 impl PoolServices {
@@ -80,6 +89,45 @@ impl PoolServices {
         self.history
             .internal(tx, "set", &text, None, self.clock.now_s())?;
         Ok(())
+    }
+
+    /// The datasets that a stored scan has still to see.
+    pub(crate) fn stored_queue(&self, scan: &ScanPhys) -> dmu::Result<BTreeMap<ObjectId, Txg>> {
+        if scan.queue == 0 {
+            return Ok(BTreeMap::new());
+        }
+        let queue = Zap::open(&self.mos.object(ObjectId(scan.queue))?)?;
+        let entries = queue.entries()?.into_iter();
+        let known = entries.filter_map(|entry| {
+            Some((ObjectId(parse_integer_key(&entry.name)?), Txg(entry.value)))
+        });
+        Ok(known.collect())
+    }
+
+    /// Stores where the scan is, if one runs or is paused; in syncing context.
+    pub(crate) fn store_scan(&self, tx: &Tx) -> dmu::Result<()> {
+        let Some((scan, wanted)) = self.scrub.get().and_then(|scrub| scrub.stored()) else {
+            return Ok(());
+        };
+        // One that ended meanwhile stays so.
+        let Some(before) = ScanPhys::load(&self.directory)?.filter(ScanPhys::is_running) else {
+            return Ok(());
+        };
+        if before.queue != 0 {
+            let stored = self.stored_queue(&before)?;
+            let queue = Zap::open(&self.mos.object(ObjectId(before.queue))?)?;
+            for id in stored.keys().filter(|id| !wanted.contains_key(id)) {
+                queue.remove_int(tx, id.0)?;
+            }
+            for (id, after) in wanted
+                .iter()
+                .filter(|(id, txg)| stored.get(id) != Some(txg))
+            {
+                queue.update_int(tx, id.0, after.0)?;
+            }
+        }
+        let queue = before.queue;
+        ScanPhys { queue, ..scan }.store(&self.directory, tx)
     }
 
     /// The pool's space as of now.
@@ -146,6 +194,25 @@ impl Services for PoolServices {
 
     fn keeps_intent_log(&self, head: ObjectId) -> bool {
         self.logs.get().is_some_and(|logs| logs.keeps(head))
+    }
+
+    fn succeeded(&self, tx: &Tx, succession: Succession) -> dmu::Result<()> {
+        match succession {
+            Succession::Gone { head } => {
+                self.forget_errors(tx, head)?;
+                self.forget_boot_file_system(tx, head)?;
+            }
+            Succession::Merged { snapshot, .. } => self.forget_boot_file_system(tx, snapshot)?,
+            Succession::Taken { .. } | Succession::Exchanged { .. } => {}
+        }
+        if self
+            .scrub
+            .get()
+            .is_some_and(|scrub| scrub.follow(succession))
+        {
+            self.store_scan(tx)?;
+        }
+        Ok(())
     }
 
     fn record_history(&self, tx: &Tx, event: &HistoryEvent<'_>) -> dmu::Result<()> {

@@ -9,6 +9,7 @@ use space::{ClassKind, PoolSpace};
 use vdev::{Condition, ErrorCounts, Leaf, LeafStatistics, VdevAux, VdevState, VdevTree};
 
 use crate::config::VdevConfig;
+use crate::error_log::DataError;
 use crate::limits::SpaceFigures;
 use crate::scan::ScanPhys;
 
@@ -75,8 +76,8 @@ pub struct PoolStatus {
     pub space: SpaceFigures,
     /// The last scan.
     pub scan: Option<ScanPhys>,
-    /// Blocks that could not be read since it was opened.
-    pub unreadable_blocks: u64,
+    /// Blocks that cannot be read, as the error log has them.
+    pub errors: Vec<DataError>,
 }
 
 pub(crate) fn vdevs(

@@ -118,6 +118,11 @@ impl FileSystem {
         Ok(self.core.show(&znode, znode.alive(&state)?))
     }
 
+    /// A path of an object from the root, which is empty; none when no name leads to it.
+    pub fn path_of(&self, object: ObjectId) -> Result<Option<Vec<u8>>> {
+        self.core.path_of(object)
+    }
+
     /// Attributes of an object.
     pub fn getattr(&self, object: ObjectId) -> Result<Attributes> {
         let znode = self.core.znode(object)?;

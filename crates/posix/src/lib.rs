@@ -45,7 +45,7 @@ pub use error::{Corruption, Errno, PosixError, Result};
 pub use file::{AllocateMode, OpenFile, OpenOptions, WriteOptions};
 pub use file_system::{FileSystem, NewNode, Source};
 pub use log::{IntentLog, LoggedWrite, NoLog, OperationLog, Scope};
-pub use new_file_system::{NewFileSystem, create_file_system};
+pub use new_file_system::{NewFileSystem, create_file_system, raise_version};
 pub use options::{
     AccessTime, AclKind, CaseSensitivity, DatasetProperties, MountOptions, OwnerMap, SetIdPolicy,
     XattrStore,

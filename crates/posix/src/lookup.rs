@@ -7,8 +7,9 @@ use dmu::ZapMatch;
 
 use crate::core::Core;
 use crate::names::{is_dot, unpack_entry};
+use crate::readdir::AFTER_DOT_DOT;
 use crate::znode::Znode;
-use crate::{Access, Credentials, FileType, OpenFile, OpenOptions, PosixError, Result};
+use crate::{Access, Credentials, FileType, OpenFile, OpenOptions, PosixError, Result, Visit};
 
 /// An entry as found: the stored spelling, when it may differ from the one asked for.
 #[derive(Clone, Debug)]
@@ -77,6 +78,37 @@ impl Core {
             PosixError::Stale => PosixError::NotFound,
             error => error,
         })
+    }
+
+    /// A path of an object below the root, by way of the parents that objects remember; none when
+    /// no name leads to it any more.
+    pub(crate) fn path_of(&self, object: ObjectId) -> Result<Option<Vec<u8>>> {
+        /// Deeper than any path that can be given to a system call.
+        const DEPTH_MAX: usize = 4096;
+        let mut names = Vec::new();
+        let mut object = object;
+        while object != self.master.root {
+            let parent = self.znode(object)?.state.read().parent;
+            let mut found = None;
+            self.read_directory(parent, AFTER_DOT_DOT, &mut |entry| {
+                if entry.object == object {
+                    found = Some(entry.name.to_vec());
+                    return Visit::Full;
+                }
+                Visit::Continue
+            })?;
+            match found {
+                Some(name) if names.len() < DEPTH_MAX => names.push(name),
+                _ => return Ok(None),
+            }
+            object = parent;
+        }
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        Ok(Some(path))
     }
 
     pub(crate) fn open(

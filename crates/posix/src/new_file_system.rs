@@ -115,6 +115,24 @@ pub fn create_file_system(
     Ok(root.id())
 }
 
+/// Raises the version of a file system that nobody has open. Files that are there keep their form.
+pub fn raise_version(tx: &Tx, objects: &Arc<ObjectSet>, version: u64) -> Result<()> {
+    let master = Zap::open(&objects.object(MASTER_NODE)?)?;
+    let now = master.lookup(b"VERSION")?.unwrap_or(VERSION);
+    if version < now || version > VERSION {
+        return Err(PosixError::NotSupported("file system of this version"));
+    }
+    if version >= VERSION_SYSTEM_ATTRIBUTES && master.lookup(b"SA_ATTRS")?.is_none() {
+        let options = CreateZap {
+            object_type: ObjectType::SA_MASTER_NODE,
+            ..CreateZap::default()
+        };
+        let zap = Zap::create(objects, tx, &options)?;
+        master.add(tx, b"SA_ATTRS", zap.object().id().0)?;
+    }
+    Ok(master.update(tx, b"VERSION", version)?)
+}
+
 fn case_number(case: CaseSensitivity) -> u64 {
     match case {
         CaseSensitivity::Sensitive => 0,

@@ -11,7 +11,7 @@ use crate::names::unpack_entry;
 use crate::{DirectoryEntry, FileType, Result, Visit};
 
 const AFTER_DOT: u64 = 1;
-const AFTER_DOT_DOT: u64 = 2;
+pub(crate) const AFTER_DOT_DOT: u64 = 2;
 const FIRST_ENTRY: u64 = 4;
 /// Cookies stay below 2^63: the kernel's offsets are signed.
 const LAST: u64 = i64::MAX as u64;

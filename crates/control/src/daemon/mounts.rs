@@ -474,6 +474,10 @@ impl Mounts for DaemonMounts {
         Ok(())
     }
 
+    fn file_system(&self, dataset: &str) -> Option<Arc<FileSystem>> {
+        self.find(dataset)?.tree.file_system()
+    }
+
     fn mounted(&self) -> Vec<Mounted> {
         let entries = self.entries();
         let shown = entries.iter().map(|entry| Mounted {

@@ -152,6 +152,9 @@ impl PropertyName {
             (Self::Native(property), value) => property.format(value, exact),
             (_, Value::Absent) => "-".to_owned(),
             (_, Value::Text(text)) => text.clone(),
+            (Self::Computed(name), Value::Number(0)) if name.contains("quota@") && !exact => {
+                "none".to_owned()
+            }
             (Self::Computed(name), Value::Number(number)) if !exact => {
                 if name.contains("obj") {
                     human(*number)

@@ -1,13 +1,16 @@
 //! Changes of the pool as a whole.
 
+use std::path::PathBuf;
+
 use format::features::{self, Support};
 use pool::Actor;
 
 use super::Service;
+use super::cache_file;
 use super::open::kind_of;
 use super::voice::Voice;
 use crate::message::{Assignments, Caller, Change, ScrubAction};
-use crate::property::{Access, PropertyName, Value, find_pool_property};
+use crate::property::{Access, PropertyName, Types, Value, find_pool_property};
 use crate::{Failure, FailureKind};
 
 impl Service {
@@ -76,7 +79,15 @@ impl Service {
                         &format!("property '{property}' can only be set at import time"),
                     );
                 }
-                Some(PropertyName::Native(row)) if matches!(row.name, "altroot" | "cachefile") => {}
+                Some(PropertyName::Native(row)) if row.name == "altroot" => {
+                    return refuse(
+                        FailureKind::Invalid,
+                        "property 'altroot' can only be set during pool creation or import",
+                    );
+                }
+                Some(PropertyName::Native(row)) if row.name == "cachefile" => {
+                    self.set_cache_file(value)?;
+                }
                 Some(PropertyName::Native(row)) if row.name == "version" => {
                     return refuse(
                         FailureKind::Unsupported,
@@ -84,7 +95,7 @@ impl Service {
                     );
                 }
                 Some(PropertyName::Native(row)) if row.name == "bootfs" => {
-                    return refuse(FailureKind::Unsupported, "'bootfs' cannot be set yet");
+                    self.set_boot_file_system(value)?;
                 }
                 Some(_) => {
                     let value = match value {
@@ -105,6 +116,66 @@ impl Service {
             }
         }
         Ok(())
+    }
+
+    /// The dataset that a boot loader takes; an empty name for none.
+    fn set_boot_file_system(&self, value: &Value) -> Result<(), Failure> {
+        const VERB: &str = "set property for";
+        let pool = self.pool.name();
+        let Value::Text(name) = value else {
+            return Ok(());
+        };
+        let mut id = 0;
+        if !name.is_empty() {
+            let kind = FailureKind::Invalid;
+            let refuse = |reason: String| Failure::cannot(kind, VERB, &pool, reason);
+            if crate::name::pool_of(name) != pool {
+                return Err(refuse(format!("'{name}' is an invalid name")));
+            }
+            let found = self.dsl.dataset(name);
+            let dataset = found.map_err(|_| refuse(format!("no such dataset '{name}'")))?;
+            if self.catalogue().kind_of(&dataset)? == Types::VOLUME {
+                return Err(refuse(format!("'{name}' is not a file system")));
+            }
+            id = dataset.id().0;
+        }
+        let properties = vec![("bootfs".to_owned(), dsl::PropertyValue::Number(id))];
+        self.pool
+            .set_properties(properties)
+            .map_err(|error| self.pool_refused(VERB, &error))
+    }
+
+    /// Keeps the pool in another cache file from now on, or in none.
+    fn set_cache_file(&self, value: &Value) -> Result<(), Failure> {
+        let Value::Text(path) = value else {
+            return Ok(());
+        };
+        self.leave_cache_file();
+        let place = PathBuf::from(path);
+        if place.is_absolute() {
+            let name = self.pool.name();
+            let list = self.pool.config().to_mos();
+            cache_file::change(&place, &name, Some(list)).map_err(|error| {
+                let text = format!("{path}: {error}");
+                Failure::cannot(FailureKind::Medium, "set property for", &name, text)
+            })?;
+        }
+        *self.cache_file.lock() = (!path.is_empty()).then_some(place);
+        Ok(())
+    }
+
+    /// Takes the pool out of its cache file. That it cannot be written changes nothing for the
+    /// pool: an entry that is out of date is only a hint where to look.
+    fn leave_cache_file(&self) {
+        let path = self.cache_file.lock().take();
+        if let Some(path) = path.filter(|path| path.is_absolute()) {
+            let _ = cache_file::change(&path, &self.pool.name(), None);
+        }
+    }
+
+    pub(super) fn cache_file_text(&self) -> Option<String> {
+        let path = self.cache_file.lock().clone();
+        path.map(|path| path.to_string_lossy().into_owned())
     }
 
     fn set_feature(&self, feature: &str, value: &Value) -> Result<(), Failure> {
@@ -233,6 +304,7 @@ impl Service {
             self.mount_again(&unmounted);
             return Err(self.pool_refused(verb, &error));
         }
+        self.leave_cache_file();
         for mount in unmounted {
             // An empty directory that was made for the mount goes with it.
             let _gone = std::fs::remove_dir(&mount.path);
@@ -252,7 +324,10 @@ impl Service {
             ScrubAction::Stop => self.pool.stop_scrub(),
             ScrubAction::Pause => self.pool.pause_scrub(),
         };
-        outcome.map_err(|error| self.pool_refused(verb, &error))
+        let name = self.pool.name();
+        outcome.map_err(|error| {
+            Failure::new(kind_of(&error), format!("cannot {verb} {name}: {error}"))
+        })
     }
 
     /// Waits until no scrub runs.

@@ -15,6 +15,7 @@ use format::dsl::{DatasetPhys, key};
 use format::{ObjectSetKind, ObjectSetPhys};
 
 use super::mountpoint::Mountpoint;
+use super::owners::OwnerProperty;
 use super::refusal::unreadable;
 use super::subject::Subject;
 use super::walk::{Catalogue, Stop};
@@ -421,6 +422,12 @@ impl Subject for DatasetSubject<'_> {
         }
         if let Some(snapshot) = name.strip_prefix("written@") {
             return self.written_since(snapshot);
+        }
+        if let Some(property) = OwnerProperty::parse(name) {
+            let known = self.head_kind == Types::FILESYSTEM;
+            let objects = self.contents().filter(|_| known);
+            let value = objects.and_then(|objects| property.value(&objects));
+            return Ok(value.map(Value::Number));
         }
         let own = if self.dataset.is_snapshot() {
             self.snapshot_figure(name)?

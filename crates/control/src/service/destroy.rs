@@ -1,5 +1,7 @@
 //! Destroying datasets, snapshots and bookmarks; going back to a snapshot.
 
+use std::time::Duration;
+
 use dsl::DslError;
 use dsl::tasks::{DestroyBookmark, DestroyHead, DestroySnapshots, Rollback};
 
@@ -251,6 +253,12 @@ impl Service {
     fn step(&self, step: &Step, flags: DestroyFlags) -> Result<(), Failure> {
         match step {
             Step::Snapshots(names) => {
+                // One that waited for its last clone has gone with it.
+                let mut names = names.clone();
+                names.retain(|name| {
+                    let found = self.dsl.dataset(name);
+                    !matches!(found, Err(DslError::NotFound { .. }))
+                });
                 let task = DestroySnapshots {
                     names: names.clone(),
                     defer: flags.deferred,
@@ -270,10 +278,7 @@ impl Service {
             }
             Step::Head(dataset) => {
                 let unmounted = self.unmount_below(dataset, flags.force)?;
-                let task = DestroyHead {
-                    path: dataset.clone(),
-                };
-                match self.dsl.run(task) {
+                match self.destroy_head(dataset) {
                     Ok(()) => {
                         self.kinds.forget_all();
                         for mount in unmounted {
@@ -287,6 +292,23 @@ impl Service {
                         Err(refused("destroy", dataset, &error))
                     }
                 }
+            }
+        }
+    }
+
+    /// Destroys a head. Right after a mount, its last use may be somebody who is just ending.
+    fn destroy_head(&self, path: &str) -> dsl::Result<()> {
+        const ATTEMPTS: u32 = 100;
+        const PAUSE: Duration = Duration::from_millis(20);
+        let mut attempt = 1;
+        loop {
+            let path = path.to_owned();
+            match self.dsl.run(DestroyHead { path }) {
+                Err(DslError::Busy { .. }) if attempt < ATTEMPTS => {
+                    attempt += 1;
+                    std::thread::sleep(PAUSE);
+                }
+                result => return result,
             }
         }
     }

@@ -8,8 +8,10 @@ use dsl::Dataset;
 
 use super::Service;
 use super::contents::{VOLUME_DATA, VOLUME_TABLE};
+use super::owners::OwnerProperty;
 use super::refusal::unreadable;
 use super::rules::volume_reservation;
+use super::source::PoolSource;
 use super::subject::Subject;
 use crate::message::Assignments;
 use crate::number;
@@ -17,6 +19,8 @@ use crate::property::Value;
 use crate::{Failure, FailureKind};
 
 const VERB: &str = "set property for";
+/// File systems count what users, groups and projects use from this version on.
+const VERSION_ACCOUNTING: u64 = 4;
 
 impl Service {
     /// Changes what is kept inside the dataset, and answers what is to be set outside instead.
@@ -33,7 +37,10 @@ impl Service {
                     outside.extend(self.resize(name, dataset, *size)?);
                 }
                 ("version", Value::Number(version)) => {
-                    self.keep_version(name, dataset, *version)?
+                    self.raise_version(name, dataset, *version)?
+                }
+                (limit, Value::Number(value)) if OwnerProperty::parse(limit).is_some() => {
+                    self.set_limit(name, dataset, limit, *value)?;
                 }
                 _ => outside.push((property.clone(), value.clone())),
             }
@@ -112,8 +119,50 @@ impl Service {
             .map_err(|error| text(&error))
     }
 
-    /// A file system's version only goes up, and is the newest for all but very old ones.
-    fn keep_version(
+    /// Limits what a user, group or project may use; 0 lifts the limit.
+    fn set_limit(
+        &self,
+        name: &str,
+        dataset: &Arc<Dataset>,
+        property: &str,
+        limit: u64,
+    ) -> Result<(), Failure> {
+        let refuse = |kind, text: String| Failure::cannot(kind, VERB, name, text);
+        let Some(property) = OwnerProperty::parse(property) else {
+            return Ok(());
+        };
+        let id = property
+            .id()
+            .ok_or_else(|| refuse(FailureKind::Invalid, property.unknown_owner()))?;
+        if self.figure(dataset, "version")? < VERSION_ACCOUNTING {
+            let text = "the file system must be upgraded to version 4 or later";
+            return Err(refuse(FailureKind::Unsupported, text.to_owned()));
+        }
+        // A mounted file system knows its limits: it must be the one that changes them.
+        let mounted = self.mounts().file_system(name);
+        let files = match &mounted {
+            Some(files) => Arc::clone(files),
+            None => {
+                let source = PoolSource {
+                    pool: Arc::clone(&self.pool),
+                };
+                source.open(dataset, &posix::MountOptions::default())?
+            }
+        };
+        let set = files.set_quota(property.kind, property.unit, id, limit);
+        let ended = match mounted {
+            Some(_) => Ok(()),
+            None => files.unmount(),
+        };
+        set.and(ended)
+            .map_err(|error| refuse(FailureKind::Medium, error.to_string()))?;
+        self.pool
+            .sync()
+            .map_err(|error| refuse(FailureKind::Medium, error.to_string()))
+    }
+
+    /// A file system's version only goes up, from one to the next or further.
+    fn raise_version(
         &self,
         name: &str,
         dataset: &Arc<Dataset>,
@@ -123,12 +172,43 @@ impl Service {
         if version == now {
             return Ok(());
         }
-        let text = if version < now {
-            format!("its version is {now} and cannot be lowered")
-        } else {
-            format!("its version is {now}; this version of Millpond does not upgrade file systems")
+        let refuse = |kind, text: String| Err(Failure::cannot(kind, VERB, name, text));
+        if version < now {
+            return refuse(
+                FailureKind::Invalid,
+                "cannot downgrade; new version must be greater than current version".to_owned(),
+            );
+        }
+        let mounted = self
+            .mounts()
+            .mounted()
+            .iter()
+            .any(|mount| mount.dataset == name);
+        // A file system that is open goes by the version that it had when it was opened.
+        if mounted {
+            self.mounts().barrier(name);
+            self.mounts().suspend(name)?;
+        }
+        let raised = self.store_version(dataset, version);
+        if mounted {
+            self.mounts().content_changed(name);
+        }
+        raised.map_err(|error| Failure::cannot(FailureKind::Medium, VERB, name, error))
+    }
+
+    fn store_version(&self, dataset: &Arc<Dataset>, version: u64) -> Result<(), String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let set = dataset.object_set().map_err(|error| text(&error))?;
+        let engine = self.pool.engine().ok_or("the pool is read-only")?;
+        let reservation = Reservation {
+            names: 2,
+            objects: 2,
+            ..Reservation::default()
         };
-        let kind = FailureKind::Unsupported;
-        Err(Failure::cannot(kind, VERB, name, text))
+        {
+            let tx = Tx::assign(engine, &reservation).map_err(|error| text(&error))?;
+            posix::raise_version(&tx, &set, version).map_err(|error| text(&error))?;
+        }
+        self.pool.sync().map_err(|error| text(&error))
     }
 }

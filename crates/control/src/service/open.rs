@@ -70,11 +70,6 @@ pub(super) fn open(request: &OpenRequest) -> Result<Opened, Failure> {
 }
 
 fn create(request: &CreateRequest) -> Result<Opened, Failure> {
-    if request.temporary_name.is_some() {
-        let reason = "temporary names are only supported by 'zpool import -t'";
-        let kind = FailureKind::Unsupported;
-        return Err(Failure::cannot(kind, "create", &request.name, reason));
-    }
     let made = make_files(request)?;
     let outcome = create_options(request)
         .and_then(|options| Pool::create(options).map_err(|e| create_refused(&request.name, &e)));
@@ -89,9 +84,17 @@ fn create(request: &CreateRequest) -> Result<Opened, Failure> {
         altroot: request.altroot.clone(),
         begin: Begin {
             command: request.command.clone(),
+            properties: late_properties(request),
             ..Begin::default()
         },
     })
+}
+
+/// Properties of a new pool that are not stored with it, or name what is in it.
+fn late_properties(request: &CreateRequest) -> Assignments {
+    let late = |name: &str| matches!(name, "cachefile" | "bootfs");
+    let properties = request.properties.iter();
+    properties.filter(|(name, _)| late(name)).cloned().collect()
 }
 
 /// Makes the files that do not exist yet.
@@ -131,6 +134,7 @@ fn create_options(request: &CreateRequest) -> Result<CreateOptions, Failure> {
         .collect();
     let mut options = CreateOptions::new(&request.name, vdevs);
     options.altroot.clone_from(&request.altroot);
+    options.temporary_name.clone_from(&request.temporary_name);
     options.force = request.force;
     options.features = Some(features(request)?);
     options.root = root_file_system(request)?;
@@ -139,7 +143,8 @@ fn create_options(request: &CreateRequest) -> Result<CreateOptions, Failure> {
             ("ashift", Value::Number(ashift)) => {
                 options.ashift = u32::try_from(*ashift).ok().filter(|ashift| *ashift != 0);
             }
-            ("altroot" | "cachefile", _) => {}
+            // Set once the pool is there.
+            ("altroot" | "cachefile" | "bootfs", _) => {}
             (name, Value::Number(number)) => {
                 options
                     .properties

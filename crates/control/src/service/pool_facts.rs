@@ -19,6 +19,8 @@ pub(crate) struct PoolFacts {
     pub(crate) version: u64,
     pub(crate) state: VdevState,
     pub(crate) readonly: bool,
+    /// The cache file that lists it.
+    pub(crate) cache_file: Option<String>,
     pub(crate) altroot: Option<String>,
     pub(crate) comment: Option<String>,
     pub(crate) compatibility: Option<String>,
@@ -146,7 +148,8 @@ impl PoolFacts {
         let text = |text: &Option<String>| text.clone().map(Value::Text);
         match name {
             "altroot" => text(&self.altroot),
-            // Pools below another root are never in a cache file.
+            "cachefile" if self.cache_file.is_some() => text(&self.cache_file),
+            // Pools below another root are never in a cache file by themselves.
             "cachefile" if self.altroot.is_some() => Some(Value::Text("none".to_owned())),
             "comment" => text(&self.comment),
             "compatibility" => text(&self.compatibility),

@@ -2,6 +2,7 @@
 
 use format::features::{self, Feature};
 
+use super::owners::OwnerProperty;
 use crate::message::Assignments;
 use crate::property::{Access, PropertyError, PropertyName, Types, Value, find_dataset_property};
 
@@ -23,6 +24,9 @@ pub(crate) enum RuleError {
     /// Snapshots have few properties of their own.
     #[error("this property can not be modified for snapshots")]
     OnSnapshot,
+    /// Neither a number nor a name of this machine.
+    #[error("{0}")]
+    UnknownOwner(String),
     /// dedup without a strong checksum that may be trusted.
     #[error("'{0}' cannot be changed by this version")]
     NotYet(&'static str),
@@ -46,7 +50,7 @@ pub(crate) fn check(
             find_dataset_property(name).ok_or_else(|| PropertyError::Unknown(name.clone()))?;
         let PropertyName::Native(property) = found else {
             if matches!(found, PropertyName::Computed(_)) {
-                return Err(RuleError::NotYet("user, group and project quotas"));
+                check_limit(target, name)?;
             }
             continue;
         };
@@ -80,6 +84,24 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// Users', groups' and projects' limits are properties of file systems that are there.
+fn check_limit(target: Target, name: &str) -> Result<(), RuleError> {
+    let found = OwnerProperty::parse(name).filter(|found| found.is_limit);
+    let Some(found) = found else {
+        return Err(PropertyError::ReadOnly(name.to_owned()).into());
+    };
+    if target.kind == Types::SNAPSHOT {
+        return Err(RuleError::OnSnapshot);
+    }
+    if target.kind != Types::FILESYSTEM || target.creating {
+        return Err(PropertyError::OtherType(name.to_owned()).into());
+    }
+    match found.id() {
+        Some(_) => Ok(()),
+        None => Err(RuleError::UnknownOwner(found.unknown_owner())),
+    }
 }
 
 /// The feature that a value needs.

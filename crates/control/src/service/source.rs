@@ -70,6 +70,11 @@ impl PoolSource {
         })
     }
 
+    /// A dataset as it is, to look at without writing.
+    pub(super) fn look(&self, dataset: &Arc<Dataset>) -> Result<Source, Failure> {
+        self.source(dataset, None)
+    }
+
     /// Applies what the log owes, before anything is served: also for a mount that is read-only.
     /// False: it could not be applied as a whole, so that nothing may be written.
     fn replay(&self, dataset: &Arc<Dataset>, log: &Arc<Log>) -> Result<bool, Failure> {
@@ -89,7 +94,7 @@ impl PoolSource {
         Ok(false)
     }
 
-    fn open(
+    pub(super) fn open(
         &self,
         dataset: &Arc<Dataset>,
         options: &MountOptions,

@@ -73,6 +73,7 @@ impl Service {
                 .altroot
                 .as_ref()
                 .map(|root| root.to_string_lossy().into_owned()),
+            cache_file: self.cache_file_text(),
             comment: text("comment"),
             compatibility: text("compatibility"),
             size: status.space.size,
@@ -118,9 +119,23 @@ impl Service {
             .filter(|row| row.access == Access::Settable);
         let found = settable.filter_map(|row| {
             let value = self.pool.property(row.name).ok()??;
-            Some((row.name.to_owned(), super::catalogue::value_of(value)))
+            let value = super::catalogue::value_of(value);
+            let value = match (row.name, value) {
+                ("bootfs", Value::Number(id)) => Value::Text(self.dataset_name(id)?),
+                (_, value) => value,
+            };
+            Some((row.name.to_owned(), value))
         });
-        found.collect()
+        let users = self.pool.user_properties().unwrap_or_default().into_iter();
+        let users = users.map(|(name, value)| (name, super::catalogue::value_of(value)));
+        found.chain(users).collect()
+    }
+
+    /// The name of a dataset that is still there.
+    fn dataset_name(&self, id: u64) -> Option<String> {
+        let id = base::ObjectId(id);
+        let dataset = self.dsl.dataset_by_id(id).ok().filter(|_| id.0 != 0)?;
+        dataset.name().ok()
     }
 
     /// What a hidden directory is charged with.
@@ -135,6 +150,7 @@ impl Service {
         let status = self.pool.status().map_err(unreadable)?;
         let scan = status.scan.as_ref().and_then(scan_report);
         let kept = Stored::new(&self.pool);
+        let errors = self.data_errors(&status.errors);
         Ok(PoolStatus {
             name: status.name.clone(),
             guid: status.guid.0,
@@ -149,8 +165,8 @@ impl Service {
             expansion: None,
             checkpoint: kept.checkpoint(),
             vdevs: self.vdev_reports(&status),
-            error_count: status.unreadable_blocks,
-            error_files: Vec::new(),
+            error_count: errors.count,
+            error_files: errors.files,
         })
     }
 

@@ -1,5 +1,6 @@
 //! One dataset as properties see it, and the rule that makes a shown property of what is stored.
 
+use super::owners::OwnerProperty;
 use crate::Failure;
 use crate::property::{
     Access, DATASET_PROPERTIES, Default, Property, PropertyName, Setting, Source, Types, Value,
@@ -52,7 +53,15 @@ pub(crate) fn named(
         let setting = match find_dataset_property(name) {
             Some(PropertyName::Native(property)) => native(subject, property)?,
             Some(PropertyName::User(name)) => user(subject, &name)?,
-            Some(PropertyName::Computed(name)) => subject.measured(&name)?.map(Setting::measured),
+            Some(PropertyName::Computed(name)) => {
+                // Users' limits, and what they use, are the dataset's own.
+                let source = match OwnerProperty::parse(&name) {
+                    Some(_) => Source::Local,
+                    None => Source::None,
+                };
+                let value = subject.measured(&name)?;
+                value.map(|value| Setting::from(value, source))
+            }
             None => None,
         };
         found.extend(setting.map(|setting| (name.clone(), setting)));

@@ -134,6 +134,35 @@ impl Dataset {
             .collect()
     }
 
+    /// The heads of the clones of this snapshot, in no order.
+    ///
+    /// # Errors
+    /// A clone cannot be read.
+    pub fn clones(&self) -> Result<Vec<Arc<Self>>> {
+        let mut heads = Vec::new();
+        for clone in self.next_clones()? {
+            heads.extend(clone.directory().head()?);
+        }
+        Ok(heads)
+    }
+
+    /// What comes after this snapshot: the dataset after it in its own chain, and the oldest one of
+    /// each clone. A head has none.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn successors(&self) -> Result<Vec<ObjectId>> {
+        if !self.is_snapshot() {
+            return Ok(Vec::new());
+        }
+        let mut found: Vec<_> = self.next_clones()?.iter().map(|clone| clone.id()).collect();
+        let next = self.phys()?.next_snapshot;
+        if next.0 != 0 {
+            found.push(next);
+        }
+        Ok(found)
+    }
+
     /// The names of the clones of this snapshot, in order.
     ///
     /// # Errors

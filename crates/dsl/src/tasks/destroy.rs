@@ -14,7 +14,7 @@ use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::livelist;
-use crate::services::{HistoryEvent, SpaceClass};
+use crate::services::{HistoryEvent, SpaceClass, Succession};
 use crate::sizes::{Sizes, change};
 use crate::task::{Task, TaskContext};
 
@@ -126,6 +126,12 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
             dsl.mos.free(tx, zap)?;
         }
     }
+    let merged = Succession::Merged {
+        snapshot: snapshot.id(),
+        taken: phys.creation_txg,
+        next: next.id(),
+    };
+    dsl.services().succeeded(tx, merged)?;
     snapshot.close_object_set();
     dsl.datasets.forget(snapshot.id());
     dsl.mos.free_zapified(tx, &snapshot.object)
@@ -367,6 +373,8 @@ pub(super) fn destroy_head(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Re
             dsl.mos.zap(clones)?.remove_int(tx, head.id().0)?;
         }
     }
+    let gone = Succession::Gone { head: head.id() };
+    dsl.services().succeeded(tx, gone)?;
     dsl.datasets.forget(head.id());
     dsl.mos.free_zapified(tx, &head.object)?;
     destroy_directory(context, &directory)?;

@@ -13,7 +13,7 @@ use super::snapshot::check_txg;
 use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
 use crate::livelist;
-use crate::services::SpaceClass;
+use crate::services::{SpaceClass, Succession};
 use crate::sizes::{Sizes, change};
 use crate::task::{Task, TaskContext};
 
@@ -125,6 +125,11 @@ pub(crate) fn swap(
         - reservation.min(theirs.unique_bytes).cast_signed();
     charge_reservation(tx, head, released)?;
     exchange(tx, clone, head)?;
+    let exchanged = Succession::Exchanged {
+        one: clone.id(),
+        other: head.id(),
+    };
+    dsl.services().succeeded(tx, exchanged)?;
     livelist::remove(&clone.directory(), tx)?;
     livelist::remove(&head.directory(), tx)?;
     recount_bookmarks(context, head, origin.phys()?.creation_txg)?;

@@ -15,7 +15,7 @@ use crate::layer::parse;
 use crate::mos::change_record;
 use crate::name::{Target, is_hidden};
 use crate::property::{PropertyValue, set_snapshot_local};
-use crate::services::{HistoryEvent, SpaceClass};
+use crate::services::{HistoryEvent, SpaceClass, Succession};
 use crate::task::{Task, TaskContext};
 
 /// Takes snapshots, all of one moment.
@@ -160,6 +160,11 @@ pub(crate) fn take(
     for feature in head.features()? {
         snapshot.activate(tx, feature)?;
     }
+    let taken = Succession::Taken {
+        head: head.id(),
+        snapshot: id,
+    };
+    services.succeeded(tx, taken)?;
     if is_hidden(name) {
         return Ok(snapshot);
     }

@@ -34,6 +34,9 @@ pub(crate) fn create(call: &Invocation) -> Outcome {
         });
     }
     let request = request(call, name, vdevs(words)?)?;
+    if let Some(temporary) = &request.temporary_name {
+        control::check_pool(temporary).map_err(|error| refused(&error))?;
+    }
     check_mountpoint(&request)?;
     let taken = request.temporary_name.as_ref().unwrap_or(name);
     if client::connect(taken)?.is_some() {
@@ -95,6 +98,7 @@ fn request(call: &Invocation, name: &str, vdevs: Vec<VdevSpec>) -> Result<Create
     {
         return Err(refused(PropertyError::NotAbsolute("altroot")));
     }
+    let altroot = super::import::altroot(call, &mut properties);
     Ok(CreateRequest {
         name: name.to_owned(),
         temporary_name,
@@ -103,7 +107,7 @@ fn request(call: &Invocation, name: &str, vdevs: Vec<VdevSpec>) -> Result<Create
         features,
         without_features: call.has("d"),
         dataset_properties,
-        altroot: call.value("R").map(PathBuf::from),
+        altroot,
         force: call.has("f"),
         file_size,
         command: call.line.clone(),
@@ -220,7 +224,10 @@ fn check_mountpoint(request: &CreateRequest) -> Result<(), Failure> {
     let place = match given {
         Some((_, Value::Text(text))) if matches!(text.as_str(), "none" | "legacy") => return Ok(()),
         Some((_, Value::Text(text))) => text.clone(),
-        _ => format!("/{}", request.name),
+        _ => {
+            let name = request.temporary_name.as_ref().unwrap_or(&request.name);
+            format!("/{name}")
+        }
     };
     let path = match &request.altroot {
         Some(root) => root.join(place.trim_start_matches('/')),

@@ -29,8 +29,8 @@ const MOUNT_OPTIONS: [&str; 12] = [
 ];
 
 pub(crate) fn import(call: &Invocation) -> Outcome {
-    if call.has("c") {
-        return Err(usage("cache files are not read by this version; use '-d'"));
+    if call.has("c") && call.has("d") {
+        return Err(usage("-c is incompatible with -d"));
     }
     if call.has("n") && !call.has("F") {
         return Err(usage("-n or -X only meaningful with -F"));
@@ -38,7 +38,10 @@ pub(crate) fn import(call: &Invocation) -> Outcome {
     if call.has("a") && !call.operands().is_empty() {
         return Err(usage("too many arguments"));
     }
-    let search = search(call);
+    let search = match call.value("c") {
+        Some(path) => cached(path)?,
+        None => search(call),
+    };
     let found: Vec<Found> = control::discover(&search)?
         .into_iter()
         .filter(|found| found.candidate.destroyed == call.has("D"))
@@ -64,6 +67,20 @@ pub(crate) fn import(call: &Invocation) -> Outcome {
         call.operands().get(1).map(String::as_str),
         &search,
     )
+}
+
+/// The devices that a cache file names, as far as they are there.
+fn cached(path: &str) -> Result<Vec<PathBuf>, Failure> {
+    let devices = control::cached_devices(std::path::Path::new(path)).map_err(|error| {
+        let text = format!("failed to open cache file '{path}': {error}");
+        Failure::new(FailureKind::Missing, text)
+    })?;
+    let mut there: Vec<_> = devices.into_iter().filter(|path| path.exists()).collect();
+    if there.is_empty() {
+        // No place at all would mean everywhere.
+        there.push(PathBuf::from(path));
+    }
+    Ok(there)
 }
 
 fn taken(name: &str) -> Failure {
@@ -176,7 +193,14 @@ fn import_one(
         );
     }
     let request = request(call, found, new_name, search)?;
-    crate::daemons::start(&OpenRequest::Import(request))
+    match crate::daemons::start(&OpenRequest::Import(request)) {
+        // The pool is there all the same.
+        Err(Stop::Quiet(_)) => {
+            complain(&"Import was successful, but unable to mount some datasets");
+            Ok(())
+        }
+        started => started,
+    }
 }
 
 /// `millpond serve`: imports one pool and serves it in this process.
@@ -186,6 +210,16 @@ pub(crate) fn serve(call: &Invocation) -> Outcome {
     let chosen = choose(&found, call.operand(0), &search)?;
     let request = request(call, chosen, None, &search)?;
     crate::daemons::serve(&OpenRequest::Import(request), call.value("metrics"))
+}
+
+/// `-R`, or the property of this name, which is of this import only.
+pub(super) fn altroot(call: &Invocation, properties: &mut Assignments) -> Option<PathBuf> {
+    let named = properties.iter().position(|(name, _)| name == "altroot");
+    let named = match named.map(|at| properties.remove(at).1) {
+        Some(control::Value::Text(text)) => Some(PathBuf::from(text)),
+        _ => None,
+    };
+    call.value("R").map(PathBuf::from).or(named)
 }
 
 fn request(
@@ -216,7 +250,7 @@ fn request(
         .iter()
         .position(|(property, _)| property == "readonly")
         .map(|at| properties.remove(at).1 == control::Value::Number(1));
-    let altroot = call.value("R").map(PathBuf::from);
+    let altroot = altroot(call, &mut properties);
     if altroot.as_ref().is_some_and(|root| root.is_relative()) {
         let error = PropertyError::NotAbsolute("altroot");
         return Err(Failure::cannot(FailureKind::Invalid, "import", name, error).into());

@@ -56,6 +56,8 @@ fn overview() -> Outcome {
                 PropertyName::Computed(name) => name.strip_prefix("feature@").map(str::to_owned),
                 _ => None,
             })
+            // Others would stay disabled: they cannot be maintained.
+            .filter(|name| control::is_enabled_by_default(name))
             .collect();
         if !disabled.is_empty() {
             lacking += &format!("{}\n", report.name);

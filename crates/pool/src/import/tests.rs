@@ -187,3 +187,52 @@ fn a_log_that_openzfs_left_is_claimed_shown_and_freed() {
     assert_eq!(seen.kinds, listed);
     assert_eq!(seen.data[&128], 0x40000 + 0x93e0);
 }
+
+/// An image that was cut off is refused for writing, with its path and what to do, and left alone;
+/// what is left of it can still be read.
+#[test]
+fn a_truncated_image_is_refused() {
+    const MIB: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = ["a.img", "b.img"]
+        .map(|name| folder.path().join(name))
+        .into();
+    for path in &paths {
+        device::FileDevice::create(path, 200 * MIB).unwrap();
+    }
+    let devices = paths.iter().cloned().map(crate::NewDevice::Path).collect();
+    let vdev = crate::NewVdev::Mirror(devices);
+    let pool = Pool::create(crate::CreateOptions::new("tank", vec![vdev])).unwrap();
+    let mut churn = Churn::new(&pool, 3);
+    churn.run(&pool, 2);
+    pool.export().unwrap();
+    drop(pool);
+    let cut = |path: &PathBuf| {
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(120 * MIB).unwrap();
+    };
+    // One side is enough.
+    cut(&paths[0]);
+    let pool = Pool::import(&options(&paths)).unwrap();
+    assert_eq!(
+        pool.status().unwrap().condition.state,
+        vdev::VdevState::Degraded
+    );
+    churn.check(&pool);
+    pool.export().unwrap();
+    drop(pool);
+    cut(&paths[1]);
+    let before = contents(&paths);
+    let refused = Pool::import(&options(&paths)).map(|_| ()).unwrap_err();
+    let PoolError::MissingDevices { reason, .. } = &refused else {
+        panic!("{refused}");
+    };
+    assert!(
+        reason.contains("b.img") && reason.contains("truncated"),
+        "{reason}"
+    );
+    assert!(contents(&paths) == before);
+    let found = discover(&paths).unwrap();
+    assert_eq!(found[0].truncated().len(), 2);
+    assert!(Pool::import(&options(&paths).read_only()).is_ok());
+}

@@ -14,6 +14,8 @@ use vdev::IoClass;
 const LEVEL_MAX: u8 = 31;
 /// The dnode blocks of the accounting objects come after all others.
 const ACCOUNTING: u64 = u64::MAX;
+/// The accounting objects' numbers in places, in the order of the walk.
+const FIRST_ACCOUNTING: u64 = u64::MAX - 2;
 
 /// A place in the walk of one object set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -27,6 +29,54 @@ pub(crate) struct Place {
     start: u64,
     /// How far below the top: a block comes before those below it.
     depth: u8,
+}
+
+impl Place {
+    /// Object, level and block, as the pool stores them; none where only a block above others or
+    /// one of the accounting objects is next: such places are not stored.
+    pub(crate) fn bookmark(&self) -> Option<[u64; 3]> {
+        if *self == Self::default() {
+            return Some([0; 3]);
+        }
+        match self.inside {
+            _ if self.depth != LEVEL_MAX || self.dnodes == ACCOUNTING => None,
+            // Told as the beginning.
+            0 if self.dnodes == 0 => None,
+            0 => Some([0, 0, self.dnodes]),
+            _ if self.start == u64::MAX => None,
+            _ => Some([self.object, 0, self.start]),
+        }
+    }
+
+    /// The place of a stored bookmark. One that is no place of a block of data begins with the
+    /// object it is in, or with the object set.
+    pub(crate) fn of_bookmark(object: u64, level: i64, block: u64) -> Self {
+        if level < 0 || object.cast_signed() < 0 || (object, level, block) == (0, 0, 0) {
+            return Self::default();
+        }
+        if object == 0 {
+            return match level {
+                0 => Self {
+                    dnodes: block,
+                    depth: LEVEL_MAX,
+                    ..Self::default()
+                },
+                _ => Self::default(),
+            };
+        }
+        let (start, depth) = if level == 0 {
+            (block, LEVEL_MAX)
+        } else {
+            (0, 0)
+        };
+        Self {
+            dnodes: object / SLOTS_PER_BLOCK as u64,
+            inside: 1,
+            object,
+            start,
+            depth,
+        }
+    }
 }
 
 /// A block that is to be looked at.
@@ -84,9 +134,14 @@ impl Walk<'_> {
     }
 
     fn bookmark(&self, object: u64, level: i8, block: u64) -> Bookmark {
+        // Users', groups' and projects' objects are -1, -2 and -3, and are met in this order.
+        let number = match object.checked_sub(FIRST_ACCOUNTING) {
+            Some(index) => u64::MAX - index,
+            None => object,
+        };
         Bookmark {
             object_set: self.set,
-            object: ObjectId(object),
+            object: ObjectId(number),
             level,
             block,
         }
@@ -147,7 +202,7 @@ impl Walk<'_> {
         let accounting = [&phys.user_used, &phys.group_used, &phys.project_used];
         for (index, dnode) in accounting.into_iter().enumerate() {
             let Some(dnode) = dnode else { continue };
-            let object = u64::MAX - 2 + index as u64;
+            let object = FIRST_ACCOUNTING + index as u64;
             if self.walk_object(dnode, ACCOUNTING, object) == Step::Enough {
                 return Step::Enough;
             }

@@ -8,6 +8,7 @@ pub(crate) fn plain(name: &str) -> PoolFacts {
         version: 5000,
         state: VdevState::Online,
         readonly: false,
+        cache_file: None,
         altroot: None,
         comment: None,
         compatibility: None,
