@@ -1,6 +1,7 @@
 //! The typed admin service that the daemon offers and the commands use.
 
 pub mod client;
+mod compatibility;
 pub mod daemon;
 mod date;
 mod failure;

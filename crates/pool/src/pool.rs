@@ -216,15 +216,12 @@ impl Pool {
         }
     }
 
-    /// The last scan.
+    /// The last scan. One that is paused ended, for now, when it was paused or the pool imported.
     ///
     /// # Errors
     /// The entry cannot be read.
     pub fn scan(&self) -> Result<Option<ScanPhys>> {
-        let running = self
-            .writer
-            .as_ref()
-            .and_then(|writer| writer.scrub.current());
+        let running = self.writer.as_ref().and_then(|writer| writer.scrub.shown());
         match running {
             Some(scan) => Ok(Some(scan)),
             None => Ok(ScanPhys::load(&self.services.directory)?),

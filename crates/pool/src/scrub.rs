@@ -13,30 +13,26 @@
 
 mod course;
 pub(crate) mod walk;
+mod work;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
-use base::{ObjectId, ObjectSetId, Txg};
-use dsl::{Dataset, Dsl, Succession};
-use format::BlockPointer;
+use base::{ObjectId, Txg};
+use dsl::Succession;
 use format::config::keys;
-use pipeline::{Pipeline, Scrubbed};
 
 use crate::dtl;
 use crate::duties::ScanChange;
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 use crate::scan::{
-    FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_FINISHED, STATE_SCANNING,
-    ScanPhys,
+    FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_SCANNING, ScanPhys,
 };
-use course::{Course, Leg, Target};
-use walk::{Births, Found, Place, Walk};
+use course::Course;
 
 static CONTROL: LockClass = LockClass::new("pool.scrub", rank::POOL + 20);
 static THREAD: LockClass = LockClass::new("pool.scrub_thread", rank::POOL + 15);
@@ -64,6 +60,8 @@ struct Control {
     scan: Option<ScanPhys>,
     /// Where that is.
     course: Course,
+    /// When it was paused, or found so at import: seconds since 1970.
+    paused_at_s: u64,
 }
 
 /// The scrub of a pool that is open for writing.
@@ -79,6 +77,7 @@ impl Scrub {
             wish: Wish::Run,
             scan: None,
             course: Course::begin(ScanPhys::default()),
+            paused_at_s: 0,
         };
         Arc::new(Self {
             control: Mutex::new(&CONTROL, control),
@@ -90,6 +89,18 @@ impl Scrub {
     /// The state of the scrub that runs or is paused.
     pub(crate) fn current(&self) -> Option<ScanPhys> {
         self.control.lock().scan
+    }
+
+    /// The same as it is shown: the end of one that is paused is when it was paused.
+    pub(crate) fn shown(&self) -> Option<ScanPhys> {
+        let control = self.control.lock();
+        let scan = control.scan?;
+        let ended = if scan.is_paused() {
+            control.paused_at_s
+        } else {
+            scan.ended
+        };
+        Some(ScanPhys { ended, ..scan })
     }
 
     /// Ends the thread; what is stored stays.
@@ -148,11 +159,12 @@ impl Pool {
                     "currently scrubbing; use 'zpool scrub -s' to cancel scrub",
                 ));
             }
-            Some(mut scan) => {
-                scan.flags &= !FLAG_PAUSED;
+            Some(_) => {
                 let mut control = scrub.control.lock();
+                if let Some(scan) = &mut control.scan {
+                    scan.flags &= !FLAG_PAUSED;
+                }
                 control.wish = Wish::Run;
-                control.scan = Some(scan);
                 drop(control);
                 scrub.changed.notify_all();
                 return self.store_scan(ScanChange::Update);
@@ -244,6 +256,7 @@ impl Pool {
             let mut control = scrub.control.lock();
             control.scan = Some(scan);
             control.course = course;
+            control.paused_at_s = self.clock().now_s();
             self.services.errors.set_scanning(true);
             control.wish = if scan.is_paused() {
                 Wish::Pause
@@ -255,7 +268,7 @@ impl Pool {
         let own = Arc::clone(&scrub);
         let thread = std::thread::Builder::new()
             .name("pool-scrub".to_owned())
-            .spawn(move || run(&pool, &own));
+            .spawn(move || work::run(&pool, &own));
         match thread {
             Ok(thread) => {
                 *scrub.thread.lock() = Some(thread);
@@ -300,23 +313,18 @@ impl Pool {
     /// None is running, it is paused already, or the pool is read-only or stopped.
     pub fn pause_scrub(&self) -> Result<()> {
         let writer = self.writer()?;
-        let scan = writer
-            .scrub
-            .current()
-            .ok_or(PoolError::Scan("there is no active scrub"))?;
-        if scan.is_paused() {
-            return Err(PoolError::Scan(
-                "scrub is paused; use 'zpool scrub' to resume scrub",
-            ));
-        }
-        let paused = ScanPhys {
-            flags: scan.flags | FLAG_PAUSED,
-            ..scan
-        };
         {
             let mut control = writer.scrub.control.lock();
+            let scan = control.scan.as_mut();
+            let scan = scan.ok_or(PoolError::Scan("there is no active scrub"))?;
+            if scan.is_paused() {
+                return Err(PoolError::Scan(
+                    "scrub is paused; use 'zpool scrub' to resume scrub",
+                ));
+            }
+            scan.flags |= FLAG_PAUSED;
             control.wish = Wish::Pause;
-            control.scan = Some(paused);
+            control.paused_at_s = self.clock().now_s();
         }
         self.store_scan(ScanChange::Update)
     }
@@ -326,204 +334,6 @@ impl Pool {
         writer.syncer.duties.change_scan_next(change);
         Ok(writer.engine.wait_synced(None)?)
     }
-}
-
-fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {
-    let mut stored_at = base::clock::monotonic_ns();
-    loop {
-        match scrub.wait() {
-            Wish::Run | Wish::Pause => {}
-            Wish::Stop | Wish::Leave => return,
-        }
-        // The pool is not kept open between slices.
-        let Some(pool) = pool.upgrade() else { return };
-        let leg = scrub.control.lock().course.leg();
-        let Some((epoch, leg)) = leg else {
-            return finish(&pool, scrub);
-        };
-        if leg.until.is_none() {
-            look_up(&pool, scrub, epoch);
-            continue;
-        }
-        step(&pool, scrub, epoch, leg);
-        let now = base::clock::monotonic_ns();
-        if now.saturating_sub(stored_at) > STORE_EVERY_NS
-            && let Some(writer) = &pool.writer
-        {
-            stored_at = now;
-            writer.syncer.duties.change_scan_next(ScanChange::Update);
-        }
-    }
-}
-
-/// Finds out up to when the dataset that comes next has its own blocks.
-fn look_up(pool: &Pool, scrub: &Scrub, epoch: u64) {
-    let _tree = pool.dsl.quiet();
-    let mut control = scrub.control.lock();
-    let (Some(scan), Some((now, leg))) = (control.scan, control.course.leg()) else {
-        return;
-    };
-    let last = Txg(scan.txg_max);
-    let until = match leg.target {
-        Target::Dataset(id) if now == epoch => {
-            taken_in(&pool.dsl, id).map_or(last, |txg| txg.min(last))
-        }
-        _ => last,
-    };
-    control.course.set_until(epoch, until);
-}
-
-/// The txg in which a snapshot was taken; none for a head.
-fn taken_in(dsl: &Dsl, id: ObjectId) -> Option<Txg> {
-    let dataset = dsl.dataset_by_id(id).ok()?;
-    let phys = dataset.phys().ok()?;
-    dataset.is_snapshot().then_some(phys.creation_txg)
-}
-
-/// One slice, and what follows from it.
-fn step(pool: &Pool, scrub: &Scrub, epoch: u64, leg: Leg) {
-    let Some(scan) = scrub.current() else { return };
-    let (place, result) = slice(pool, leg, &scan);
-    {
-        let mut control = scrub.control.lock();
-        let Some(scan) = &mut control.scan else {
-            return;
-        };
-        scan.examined += result.examined_bytes;
-        scan.processed += result.repaired_bytes;
-        scan.errors += result.unreadable;
-        if scan.function == FUNCTION_RESILVER {
-            scan.errors += result.unrepaired;
-        }
-        let counts = *scan;
-        if let Some(place) = place {
-            return control.course.came_to(epoch, place, &counts);
-        }
-    }
-    // The object set is done. What comes after it must be of the same moment as the queue.
-    let _tree = pool.dsl.quiet();
-    let leg = scrub.control.lock().course.leg();
-    let Some((_, leg)) = leg.filter(|(now, _)| *now == epoch) else {
-        return;
-    };
-    let successors = successors(&pool.dsl, leg.target, leg.after);
-    let mut control = scrub.control.lock();
-    let control = &mut *control;
-    if let Some(scan) = &mut control.scan {
-        // What cannot be found is not looked at.
-        scan.errors += u64::from(successors.is_err());
-        let successors = successors.unwrap_or_default();
-        control.course.finished(epoch, &successors, scan);
-    }
-}
-
-/// The object sets that come after one, each with the txg after which its blocks are its own.
-fn successors(dsl: &Dsl, target: Target, after: Txg) -> dsl::Result<Vec<(ObjectId, Txg)>> {
-    let Target::Dataset(id) = target else {
-        let origin = dsl.origin_snapshot()?;
-        return Ok(origin.into_iter().map(|id| (id, after)).collect());
-    };
-    let dataset = dsl.dataset_by_id(id)?;
-    let taken = dataset.phys()?.creation_txg;
-    let successors = dataset.successors()?.into_iter();
-    Ok(successors.map(|id| (id, taken)).collect())
-}
-
-fn finish(pool: &Arc<Pool>, scrub: &Scrub) {
-    let Some(writer) = &pool.writer else { return };
-    let scan = {
-        let mut control = scrub.control.lock();
-        if control.wish != Wish::Run {
-            return;
-        }
-        control.scan.take()
-    };
-    let Some(scan) = scan else { return };
-    pool.services.errors.set_scanning(false);
-    let ended = ScanPhys {
-        state: STATE_FINISHED,
-        ended: pool.clock().now_s(),
-        ..scan
-    };
-    if scan.function == FUNCTION_RESILVER && scan.errors == 0 {
-        pool.note_resilvered(Txg(scan.txg_max));
-    }
-    writer
-        .syncer
-        .duties
-        .change_scan_next(ScanChange::End(ended));
-    // An engine that ended has not stored the end: the next import goes on with the last part.
-    let _ = writer.engine.wait_synced(None);
-}
-
-/// One slice: collects blocks and looks at them; where to go on, none when the object set is done.
-fn slice(pool: &Pool, leg: Leg, scan: &ScanPhys) -> (Option<Place>, Scrubbed) {
-    let mut result = Scrubbed::default();
-    let Some(writer) = &pool.writer else {
-        return (None, result);
-    };
-    let last = || writer.syncer.last.get().txg;
-    let _hold = writer.syncer.gate.hold(last);
-    let Some((set, root)) = root_of(pool, leg.target) else {
-        return (None, result);
-    };
-    let until = Txg(scan.txg_max);
-    let mut walk = Walk {
-        pipeline: &pool.pipeline,
-        set,
-        births: Births {
-            // What is older than the range has nothing younger below it.
-            tree_after: leg.after.max(Txg(scan.txg_min)),
-            after: Txg(scan.txg_min),
-            until: leg.until.unwrap_or(until).min(until),
-        },
-        place: leg.place,
-        found: Vec::with_capacity(SLICE_BLOCKS),
-        found_max: SLICE_BLOCKS,
-        unreadable: 0,
-    };
-    let done = walk.run(&root);
-    // Blocks that the walk could not read are among those found, and are counted there.
-    result += verify(&pool.pipeline, &walk.found);
-    ((!done).then_some(walk.place), result)
-}
-
-/// The root of an object set as of now.
-fn root_of(pool: &Pool, target: Target) -> Option<(ObjectSetId, BlockPointer)> {
-    match target {
-        Target::Meta => {
-            let uberblock = pool.writer.as_ref()?.syncer.last.get();
-            Some((ObjectSetId::MOS, uberblock.root))
-        }
-        Target::Dataset(id) => {
-            let dataset: Arc<Dataset> = pool.dsl.dataset_by_id(id).ok()?;
-            Some((ObjectSetId(id.0), dataset.phys().ok()?.block_pointer))
-        }
-    }
-}
-
-/// Looks at all copies of all blocks, on several threads.
-fn verify(pipeline: &Arc<Pipeline>, found: &[Found]) -> Scrubbed {
-    static SUM: LockClass = LockClass::new("pool.scrub_sum", rank::LAST - 50);
-    let sum = Mutex::new(&SUM, Scrubbed::default());
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut own = Scrubbed::default();
-        while let Some(found) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
-            own += pipeline.scrub(&found.block, found.bookmark);
-        }
-        *sum.lock() += own;
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..THREADS.min(found.len()) {
-            // A thread that cannot be started is work that the others do.
-            let _ = std::thread::Builder::new()
-                .name("pool-scrub-read".to_owned())
-                .spawn_scoped(scope, work);
-        }
-        work();
-    });
-    sum.into_inner()
 }
 
 /// How long a waiting caller sleeps between looks.

@@ -427,9 +427,15 @@ impl Mounts for DaemonMounts {
                 "filesystem already mounted",
             ));
         }
+        let is_new = !request.path.exists();
         prepare_mount_point(&request.path, request.options.overlay)?;
-        let entry = Arc::new(self.start(request)?);
-        self.table.lock().push(entry);
+        let entry = self.start(request).inspect_err(|_| {
+            if is_new {
+                // It was made for the mount.
+                let _gone = std::fs::remove_dir(&request.path);
+            }
+        })?;
+        self.table.lock().push(Arc::new(entry));
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use super::Service;
 use super::cache_file;
 use super::open::kind_of;
 use super::voice::Voice;
+use crate::compatibility::Compatibility;
 use crate::message::{Assignments, Caller, Change, ScrubAction};
 use crate::property::{Access, PropertyName, Types, Value, find_pool_property};
 use crate::{Failure, FailureKind};
@@ -98,6 +99,11 @@ impl Service {
                     self.set_boot_file_system(value)?;
                 }
                 Some(_) => {
+                    if let (Value::Text(limit), "compatibility") = (value, property.as_str())
+                        && let Err(reason) = Compatibility::read(limit)
+                    {
+                        return refuse(FailureKind::Invalid, &reason);
+                    }
                     let value = match value {
                         Value::Number(number) => dsl::PropertyValue::Number(*number),
                         Value::Text(text) => dsl::PropertyValue::Text(text.clone()),
@@ -205,6 +211,12 @@ impl Service {
             .map_err(|error| self.pool_refused("set property for", &error))
     }
 
+    /// The features that the pool is to be limited to.
+    pub(super) fn compatibility(&self) -> Result<Compatibility, String> {
+        let config = self.pool.config();
+        Compatibility::read(config.list.str("compatibility").unwrap_or("off"))
+    }
+
     fn upgrade(&self, voice: &mut Voice<'_>) -> Result<(), Failure> {
         let name = self.pool.name();
         if self.pool.version() < 5000 {
@@ -216,9 +228,14 @@ impl Service {
                 reason,
             ));
         }
+        let limit = self
+            .compatibility()
+            .map_err(|reason| Failure::cannot(FailureKind::Invalid, "upgrade", &name, reason))?;
+        let mut wanted = pool::default_features();
+        wanted.retain(|feature| limit.allows(feature.name));
         let enabled = self
             .pool
-            .enable_features(&pool::default_features())
+            .enable_features(&wanted)
             .map_err(|error| self.pool_refused("upgrade", &error))?;
         if enabled.is_empty() {
             voice.line(format!(

@@ -14,6 +14,7 @@ use format::features::Feature;
 
 use super::create::{InsideValues, split_inside, stored};
 use super::rules::{self, Target};
+use crate::compatibility::Compatibility;
 use crate::date::moment;
 use crate::message::{Assignments, CreateRequest, ImportRequest, OpenRequest, VdevSpec};
 use crate::property::{Types, Value};
@@ -183,11 +184,22 @@ fn root_file_system(request: &CreateRequest) -> Result<dsl::NewPool, Failure> {
 
 /// The features of a new pool: the default ones, or none, and those named.
 fn features(request: &CreateRequest) -> Result<Vec<&'static format::features::Feature>, Failure> {
+    let limit = request.properties.iter().find_map(|(name, value)| {
+        let is_limit = name == "compatibility";
+        match value {
+            Value::Text(text) if is_limit => Some(Compatibility::read(text)),
+            _ => None,
+        }
+    });
+    let limit = limit
+        .unwrap_or(Ok(Compatibility::Off))
+        .map_err(|reason| Failure::cannot(FailureKind::Invalid, "create", &request.name, reason))?;
     let mut chosen = if request.without_features {
         Vec::new()
     } else {
         pool::default_features()
     };
+    chosen.retain(|feature| limit.allows(feature.name));
     for (name, wanted) in &request.features {
         let feature = format::features::by_name(name).ok_or_else(|| {
             let reason = format!("invalid property 'feature@{name}'");

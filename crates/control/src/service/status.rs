@@ -174,17 +174,12 @@ impl Service {
         if self.pool.version() < 5000 {
             return Some(PoolNote::LegacyVersion);
         }
-        // A pool that says which features it is to be compatible with lacks none.
-        let limited = self
-            .pool
-            .config()
-            .list
-            .str("compatibility")
-            .is_some_and(|set| set != "off");
+        // Lists of features that cannot be read here say nothing of what is lacking.
+        let limit = self.compatibility().ok()?;
         let lacking = pool::default_features()
             .into_iter()
-            .any(|feature| !self.pool.features().is_enabled(feature));
-        (lacking && !limited).then_some(PoolNote::FeaturesDisabled)
+            .any(|feature| limit.allows(feature.name) && !self.pool.features().is_enabled(feature));
+        lacking.then_some(PoolNote::FeaturesDisabled)
     }
 
     pub(super) fn vdev_reports(&self, status: &pool::PoolStatus) -> Vec<VdevReport> {

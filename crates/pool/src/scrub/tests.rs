@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::course::Course;
-use super::{look_up, step};
+use super::work::{look_up, step};
 use crate::churn::Churn;
 use crate::duties::ScanChange;
 use crate::scan::{
