@@ -22,6 +22,8 @@ pub(crate) struct BlockPlan {
     pub(crate) pieces: Vec<Piece>,
     /// The sequence number of its first record.
     pub(crate) first_record: u64,
+    /// How many blocks of the batch come after it.
+    pub(crate) following: u64,
 }
 
 /// Blocks that are written and waited for together.
@@ -139,7 +141,7 @@ impl Log {
             used += length;
         }
         block.truncate(used.next_multiple_of(UNIT as usize));
-        let element = ChainElement::slim(plan.next, used as u64);
+        let element = ChainElement::slim(plan.next, used as u64, plan.following);
         element.encode(&mut block, ByteOrder::NATIVE);
         let identity = Identity::of(&plan.pointer);
         // The block has room for its chain structure: it cannot be refused.

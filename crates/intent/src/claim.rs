@@ -34,7 +34,7 @@ pub fn claim(
     if header.log.is_hole() || header.claim_txg != Txg(0) {
         return Ok(None);
     }
-    let mut data: Vec<BlockPointer> = Vec::new();
+    let mut data: Vec<(u64, BlockPointer)> = Vec::new();
     let mut unsupported = None;
     let chain = walk(pipeline, set, header, &mut |record| {
         if matches!(record.body, Body::CloneRange(_)) {
@@ -44,7 +44,7 @@ pub fn claim(
         let Some(pointer) = data_block(record).filter(|pointer| pointer.birth() >= newer) else {
             return true;
         };
-        // A block that cannot be read was not written whole: the record was never acknowledged.
+        // A block that cannot be read was not written whole: its commit was never acknowledged.
         let request = ReadRequest::new(Bookmark {
             level: -2,
             ..Bookmark::root(set)
@@ -52,8 +52,8 @@ pub fn claim(
         let readable = pipeline
             .read_stored(&pointer, &request.uncached().speculative())
             .is_ok();
-        if readable && !data.iter().any(|known| known.same_block(&pointer)) {
-            data.push(pointer);
+        if readable && !data.iter().any(|(_, known)| known.same_block(&pointer)) {
+            data.push((record.header.sequence, pointer));
         }
         readable
     });
@@ -74,6 +74,8 @@ pub fn claim(
     };
     let mut blocks: Vec<BlockPointer> = chain.blocks;
     blocks.retain(|pointer| pointer.birth() >= newer);
-    blocks.append(&mut data);
+    // What belongs to a commit that is not whole is left to the free space.
+    data.retain(|(sequence, _)| *sequence <= chain.record_sequence);
+    blocks.extend(data.into_iter().map(|(_, pointer)| pointer));
     Ok(Some(Claim { header, blocks }))
 }

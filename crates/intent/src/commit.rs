@@ -227,6 +227,7 @@ impl Log {
         }
         let mut plans = Vec::with_capacity(planned.len());
         let mut burst = 0;
+        let mut following = planned.len() as u64;
         for (block, pair) in planned.into_iter().zip(pointers.windows(2)) {
             let newest = block
                 .pieces
@@ -239,11 +240,13 @@ impl Log {
             chain.links.push_back(Link::unwritten(pair[1]));
             let first_record = chain.next_record;
             chain.next_record += block.pieces.len() as u64;
+            following -= 1;
             let plan = BlockPlan {
                 pointer: pair[0],
                 next: pair[1],
                 pieces: block.pieces,
                 first_record,
+                following,
             };
             burst += plan.bytes(items);
             plans.push(plan);

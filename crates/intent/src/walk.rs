@@ -20,10 +20,12 @@ pub struct Chain {
     pub records: u64,
     /// The highest block sequence number, the last block's included.
     pub block_sequence: u64,
-    /// The highest record sequence number.
+    /// The sequence number of the last record of the last whole commit.
     pub record_sequence: u64,
     /// Whether the walk was ended by the visitor.
     pub stopped: bool,
+    /// The highest sequence number in the blocks that were shown.
+    last_shown: u64,
 }
 
 /// The content of one block.
@@ -55,7 +57,8 @@ fn read(pipeline: &Pipeline, set: ObjectSetId, pointer: &BlockPointer) -> Option
 }
 
 /// Walks the chain of a header. Each record is shown to `visit`; false ends the walk before it.
-/// Of a claimed chain nothing past what was claimed is shown.
+/// Of a claimed chain nothing past what was claimed is shown, and nothing of a commit whose last block is not there:
+/// data are looked up when a commit is written, so that its first records may show what only its last ones explain.
 pub fn walk(
     pipeline: &Pipeline,
     set: ObjectSetId,
@@ -77,6 +80,9 @@ pub fn walk(
     };
     let mut places = HashSet::new();
     let mut pointer = header.log;
+    // Blocks before this sequence number are known to be of whole commits.
+    let mut whole_until = 0;
+    let mut is_cut = false;
     while !pointer.is_hole() && chain.blocks.len() < BLOCKS_MAX {
         let sequence = Identity::of(&pointer).sequence();
         let place = pointer.dva(0).map(|dva| (dva.vdev, dva.offset));
@@ -88,12 +94,37 @@ pub fn walk(
         let Some(content) = read(pipeline, set, &pointer) else {
             break;
         };
-        if !show(&content, record_max, &mut chain, visit) {
+        if sequence >= whole_until && !is_cut {
+            match commit_end(pipeline, set, &content.element, sequence, block_max) {
+                Some(end) => whole_until = end,
+                None => is_cut = true,
+            }
+        }
+        if !is_cut && !show(&content, record_max, &mut chain, visit) {
             break;
         }
         pointer = content.element.next;
     }
     chain
+}
+
+/// The sequence number behind the commit that begins with a block; none: not all of its blocks are there.
+fn commit_end(
+    pipeline: &Pipeline,
+    set: ObjectSetId,
+    first: &ChainElement,
+    sequence: u64,
+    block_max: u64,
+) -> Option<u64> {
+    let last = sequence.checked_add(first.following)?;
+    if last > block_max {
+        return None;
+    }
+    let mut next = first.next;
+    for _ in 0..first.following {
+        next = read(pipeline, set, &next)?.element.next;
+    }
+    last.checked_add(1)
 }
 
 /// Shows the records of one block; whether the walk goes on.
@@ -107,6 +138,7 @@ fn show(
         return false;
     };
     let bytes = content.bytes.get(range).unwrap_or(&[]);
+    let mut last = chain.last_shown;
     for record in Records::new(bytes, content.order) {
         let Ok(record) = record else {
             // The block passed its checksum: its writer knows a kind that we do not.
@@ -121,7 +153,11 @@ fn show(
             return false;
         }
         chain.records += 1;
-        chain.record_sequence = chain.record_sequence.max(record.header.sequence);
+        last = last.max(record.header.sequence);
+    }
+    chain.last_shown = last;
+    if content.element.following == 0 {
+        chain.record_sequence = last;
     }
     true
 }

@@ -267,13 +267,21 @@ impl State<'_> {
             pairs.any(|pair| found.is_partly(&pair[0].node, pair[1].written.as_ref()))
         };
         if !is_whole && !is_between() {
-            let last = allowed
-                .last()
-                .map(|version| found.difference(&version.node));
+            let states: Vec<_> = allowed
+                .iter()
+                .map(|version| {
+                    let written = version.written.as_ref();
+                    let written = written.map_or(String::new(), |(offset, bytes)| {
+                        format!(" ({} bytes written at {offset})", bytes.len())
+                    });
+                    let difference = found.difference(&version.node);
+                    format!("{}{written}: {difference}", version.operation)
+                })
+                .collect();
             lines.push(format!(
-                "{path}: none of its {} states since operation {floor}; from the last it differs in {}",
+                "{path}: none of its {} states since operation {floor}; it differs from that after operation {}",
                 allowed.len(),
-                last.unwrap_or_default()
+                states.join("; from that after ")
             ));
         }
         let links = self.names.link_count(node) as u64;

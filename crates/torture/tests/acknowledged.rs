@@ -200,7 +200,12 @@ impl Run {
             }
             let (offset, data) = &writes[rng.below(writes.len() as u64) as usize];
             let mut bytes = data.to_vec();
-            match rng.below(3) {
+            let kind = rng.below(3);
+            println!(
+                "damage {kind} (rot, lost, misdirected) of {} bytes at {offset}",
+                data.len()
+            );
+            match kind {
                 0 => {
                     let at = rng.below(bytes.len() as u64) as usize;
                     bytes[at] ^= 1 + rng.below(255) as u8;
@@ -220,9 +225,12 @@ impl Run {
     }
 }
 
-fn explore(seed: u64, threads: usize, steps: usize, points: usize) {
+/// A history and crash points of it. Threads, steps and points are those of a test; the name is the test's, so that the
+/// line printed repeats it.
+fn explore(test: &str, seed: u64, (threads, steps, points): (usize, usize, usize)) {
     println!(
-        "repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test acknowledged"
+        "repeat with: MILLPOND_SEED={seed} cargo test --profile fast -p millpond-torture --test acknowledged -- \
+         --include-ignored --exact {test}"
     );
     let run = Run::new(seed, threads, steps);
     let last = run.disk.log_len();
@@ -242,39 +250,137 @@ fn explore(seed: u64, threads: usize, steps: usize, points: usize) {
     }
 }
 
-fn seed(default: u64) -> u64 {
-    let text = std::env::var("MILLPOND_SEED").ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(default)
+/// The seed asked for, or those of a test.
+fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let asked = std::env::var("MILLPOND_SEED").ok();
+    match asked.and_then(|text| text.parse().ok()) {
+        Some(seed) => seed..seed + 1,
+        None => default,
+    }
+}
+
+/// Data are looked up when a commit is written: the first of its records may have the bytes of the last write. What a
+/// crash leaves of its blocks is used only if all are there.
+#[test]
+fn a_commit_of_several_blocks_survives_whole_or_not_at_all() {
+    const PIECE: usize = 8000;
+    const PIECES: usize = 40;
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 7));
+    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+    let laboratory = Laboratory::create(vec![device]).unwrap();
+    let system = laboratory.root();
+    let place = Place {
+        directory: Vec::new(),
+        name: "file".to_owned(),
+    };
+    let record = Record::new(Vec::new());
+    let write = |at: usize, bytes: Vec<u8>| {
+        real::apply(&system, &Operation::Write(place.clone(), at, bytes)).unwrap();
+    };
+    real::apply(&system, &Operation::Create(place.clone(), 0o644)).unwrap();
+    write(0, vec![b'-'; PIECE * PIECES]);
+    fsync(&system, &record, &place);
+    laboratory.pool.sync().unwrap();
+    fsync(&system, &record, &place);
+    let mut random = Random::new(7);
+    for piece in 0..PIECES {
+        let bytes = (0..PIECE).map(|_| random.draw() as u8 | 0x80).collect();
+        write(piece * PIECE, bytes);
+    }
+    write(0, b"written last".to_vec());
+    fsync(&system, &record, &place);
+    let after = disk.log_len();
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "crashed");
+    let mut whole = 0;
+    // All is written, and nothing flushed: any part of it may be there.
+    for (event, survivors) in (0..60)
+        .map(|survivors| (after - 1, survivors))
+        .chain([(after, 0)])
+    {
+        let _ = std::fs::remove_file(&path);
+        disk.crash_at(event, survivors)
+            .write_to_file(&path)
+            .unwrap();
+        let crashed = Laboratory::import(folder.path(), false).unwrap();
+        let system = crashed.root();
+        let root = Credentials::root();
+        let object = system.lookup(&root, system.root(), b"file").unwrap().object;
+        let options = OpenOptions {
+            read: true,
+            ..OpenOptions::default()
+        };
+        let mut bytes = vec![0; PIECE * PIECES];
+        system
+            .open(&root, object, options)
+            .unwrap()
+            .read(0, &mut bytes)
+            .unwrap();
+        let is_new = bytes.starts_with(b"written last");
+        let old = (0..PIECES)
+            .filter(|piece| bytes[(piece + 1) * PIECE - 1] == b'-')
+            .count();
+        assert_eq!(
+            old,
+            if is_new { 0 } else { PIECES },
+            "event {event}, survivors {survivors}: pieces of {PIECES} as before"
+        );
+        whole += usize::from(is_new);
+        drop(system);
+        crashed.export().unwrap();
+    }
+    assert!(whole > 0, "the commit was never seen");
 }
 
 #[test]
 fn one_thread() {
-    explore(seed(1), 1, 150, 40);
+    for seed in seeds(1..2) {
+        explore("one_thread", seed, (1, 150, 40));
+    }
 }
 
 #[test]
 fn many_threads() {
-    explore(seed(2), 6, 60, 40);
+    for seed in seeds(2..3) {
+        explore("many_threads", seed, (6, 60, 40));
+    }
 }
 
 mod sim_runs {
     /// Modules of long tests are named after their level.
     mod sim {
-        use super::super::{explore, seed};
+        use super::super::{explore, seeds};
 
         #[test]
         #[ignore = "sim: 600 crash points of one thread"]
         fn six_hundred_points_of_one_thread() {
-            for run in 0..10 {
-                explore(seed(1000) + run, 1, 200, 60);
+            for seed in seeds(1000..1010) {
+                let test = "sim_runs::sim::six_hundred_points_of_one_thread";
+                explore(test, seed, (1, 200, 60));
             }
         }
 
         #[test]
         #[ignore = "sim: 600 crash points of many threads"]
         fn six_hundred_points_of_many_threads() {
-            for run in 0..10 {
-                explore(seed(2000) + run, 2 + run as usize, 80, 60);
+            for seed in seeds(2000..2010) {
+                let test = "sim_runs::sim::six_hundred_points_of_many_threads";
+                explore(test, seed, (2 + seed as usize % 10, 80, 60));
+            }
+        }
+    }
+
+    /// Runs that go on for as long as they are let.
+    mod torture {
+        use super::super::{explore, seeds};
+
+        #[test]
+        #[ignore = "torture: 10,000 crash points of one and of many threads"]
+        fn ten_thousand_points() {
+            for seed in seeds(10_000..10_125) {
+                let test = "sim_runs::torture::ten_thousand_points";
+                explore(test, seed, (1 + seed as usize % 12, 80, 80));
             }
         }
     }

@@ -12,6 +12,10 @@ record! {
     /// The chain structure of a log block: at its head (slim form) or tail (old form).
     #[doc(alias = "zil_chain_t")]
     pub struct ChainElement [184] {
+        #[doc(alias = "zc_pad")]
+        /// How many more blocks belong to the same commit: its records count only if all of them are there. Padding,
+        /// 0 and not looked at, in OpenZFS, where each block counts by itself.
+        following: u64 = 0,
         #[doc(alias = "zc_next_blk")]
         /// The next block, allocated but perhaps never written.
         next: BlockPointer = 8,
@@ -141,11 +145,12 @@ impl ChainElement {
         })
     }
 
-    /// The structure of a block in the slim form that holds `used_bytes` in all; the checksum is
-    /// sealed when the block is whole.
+    /// The structure of a block in the slim form that holds `used_bytes` in all, and with which
+    /// `following` more make a commit; the checksum is sealed when the block is whole.
     #[must_use]
-    pub fn slim(next: BlockPointer, used_bytes: u64) -> Self {
+    pub fn slim(next: BlockPointer, used_bytes: u64, following: u64) -> Self {
         Self {
+            following,
             next,
             used_bytes,
             magic: MAGIC,

@@ -136,10 +136,15 @@ impl Found {
         match (&own.kind, &version.kind) {
             (Kind::Directory(_), Kind::Directory(_)) => {}
             (Kind::File(left), Kind::File(right)) if left != right => {
+                let equal = left
+                    .iter()
+                    .zip(right)
+                    .take_while(|(left, right)| left == right);
                 words.push(format!(
-                    "contents ({} bytes, not {})",
+                    "contents ({} bytes, not {}; {} equal)",
                     left.len(),
-                    right.len()
+                    right.len(),
+                    equal.count()
                 ));
             }
             (left, right) if left != right => words.push("kind or target".to_owned()),
