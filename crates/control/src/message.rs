@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::{IoReport, MetricsReport};
-use crate::report::{HistoryRecord, HoldRecord, PoolReport, PoolStatus};
+use crate::report::{HistoryRecord, HoldRecord, PoolReport, PoolStatus, VdevClass};
 use crate::{Failure, Mounted, Setting, Types, Value};
 
 /// Who asks, as the socket's peer credentials say.
@@ -276,6 +276,22 @@ pub enum Change {
         /// One device; none: all.
         device: Option<String>,
     },
+    /// Add top-level vdevs.
+    AddVdevs {
+        /// Which.
+        vdevs: Vec<VdevSpec>,
+        /// Sector size as a power of two; none: what the devices ask for.
+        ashift: Option<u32>,
+        /// Use devices that look used, and mixed redundancy.
+        force: bool,
+        /// Make files of this size where the paths do not exist.
+        file_size: Option<u64>,
+    },
+    /// Remove top-level vdevs.
+    RemoveVdevs {
+        /// Their names, paths or guids.
+        devices: Vec<String>,
+    },
     /// Unmount all, write everything out and let the pool go.
     Export {
         /// Unmount by force.
@@ -410,7 +426,16 @@ pub struct CreateRequest {
 
 /// A top-level vdev.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum VdevSpec {
+pub struct VdevSpec {
+    /// What it is for.
+    pub class: VdevClass,
+    /// What it is made of.
+    pub shape: VdevShape,
+}
+
+/// What a top-level vdev is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VdevShape {
     /// One file or disk.
     Leaf(PathBuf),
     /// Copies.
@@ -421,9 +446,9 @@ impl VdevSpec {
     /// The files and disks of it.
     #[must_use]
     pub fn leaves(&self) -> &[PathBuf] {
-        match self {
-            Self::Leaf(path) => std::slice::from_ref(path),
-            Self::Mirror(paths) => paths,
+        match &self.shape {
+            VdevShape::Leaf(path) => std::slice::from_ref(path),
+            VdevShape::Mirror(paths) => paths,
         }
     }
 }

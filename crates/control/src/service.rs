@@ -10,6 +10,7 @@ mod change;
 mod contents;
 mod create;
 mod destroy;
+mod devices;
 mod errors;
 mod history;
 mod inside;

@@ -74,17 +74,20 @@ impl Log {
             self.meters.bytes.add(sealed.len() as u64);
             flow().log.add(sealed.len() as u64);
             let pointer = &block.pointer;
-            good &= self
-                .pipeline
-                .write_log_block(pointer, &sealed, &group)
-                .is_ok();
+            let queued = self.pipeline.write_log_block(pointer, &sealed, &group);
+            good &= queued.is_ok();
             vdevs.extend(pointer.dvas().map(|dva| dva.vdev));
         }
         vdevs.extend(batch.items.iter().flat_map(|item| &item.vdevs));
         vdevs.sort_unstable();
         vdevs.dedup();
         // Waited for in any case: no write may be under way when its block is given up.
-        good &= group.wait().is_ok();
+        if group.wait().is_err() {
+            good = false;
+            for write in group.take_failed() {
+                (self.failed)(write.vdev);
+            }
+        }
         good && vdevs.into_iter().all(|vdev| self.flush(vdev))
     }
 
@@ -94,7 +97,10 @@ impl Log {
                 self.meters.flushes.add(u64::from(own));
                 true
             }
-            Err(_) => false,
+            Err(_) => {
+                (self.failed)(vdev);
+                false
+            }
         }
     }
 

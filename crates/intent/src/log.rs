@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
-use base::{ObjectId, Txg};
+use base::{ObjectId, Txg, VdevId};
 use dmu::{ObjectSet, Tx};
 use format::intent_log::LogHeader;
 use pipeline::Pipeline;
@@ -41,6 +41,8 @@ pub struct OpenLog {
     pub rng: Arc<dyn Rng>,
     /// Called when a chain begins, before the txg that stores its first pointer ends.
     pub begins: Box<dyn Fn() + Send + Sync>,
+    /// Called with each vdev that did not take a log block, or could not flush it.
+    pub failed: Box<dyn Fn(VdevId) + Send + Sync>,
     /// How data blocks are written before their txg; without it all data go into the log.
     pub data_writer: Option<Box<dyn DataWriter>>,
     /// Whether records of extended attributes among the system attributes are allowed (feature
@@ -56,6 +58,7 @@ pub struct Log {
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) begins: Box<dyn Fn() + Send + Sync>,
+    pub(crate) failed: Box<dyn Fn(VdevId) + Send + Sync>,
     logs_xattrs: bool,
     pub(crate) data_writer: Option<Box<dyn DataWriter>>,
     pub(crate) early: EarlyBlocks,
@@ -92,6 +95,7 @@ impl Log {
             flusher: options.flusher,
             rng: options.rng,
             begins: options.begins,
+            failed: options.failed,
             logs_xattrs: options.logs_xattrs,
             data_writer: options.data_writer,
             early: EarlyBlocks::new(),

@@ -72,6 +72,11 @@ impl Log {
         self.chain.lock().winds_up = true;
     }
 
+    /// Chains begin again after [`Log::wind_up`].
+    pub fn go_on(&self) {
+        self.chain.lock().winds_up = false;
+    }
+
     /// The object set is replaced or destroyed in `txg`, which is being synced: the blocks that
     /// are to be freed now. Others, of later txgs, come with later calls of [`Log::sync`].
     pub fn retire(&self, txg: Txg) -> Vec<BlockPointer> {

@@ -2,6 +2,7 @@
 
 mod admin;
 mod create;
+mod devices;
 mod history;
 mod import;
 mod iostat;
@@ -67,6 +68,33 @@ static COMMANDS: &[Command] = &[
         ],
         operands: Operands::at_least(1, "missing pool name argument"),
         run: create::create,
+    },
+    Command {
+        name: "add",
+        aliases: &[],
+        summary: "Add devices to a pool.",
+        forms: &["pool vdev ..."],
+        flags: &[
+            switch("f", "use devices that look used, and mixed redundancy"),
+            switch("n", "only say what would be added"),
+            option("o", "ashift=number", "the sector size as a power of two"),
+            option(
+                "size",
+                "SIZE",
+                "make files of this size where there are none",
+            ),
+        ],
+        operands: Operands::at_least(1, "missing pool name argument"),
+        run: devices::add,
+    },
+    Command {
+        name: "remove",
+        aliases: &[],
+        summary: "Remove log devices from a pool.",
+        forms: &["pool device ..."],
+        flags: &[switch("w", "wait until it is done, as it does anyway")],
+        operands: Operands::at_least(2, "missing pool or device argument"),
+        run: devices::remove,
     },
     Command {
         name: "destroy",

@@ -170,6 +170,7 @@ impl Rig {
                 guid: Guid(3),
                 ashift: 9,
                 asize,
+                is_log: false,
             },
             node,
         );

@@ -1,22 +1,21 @@
 //! Making a pool.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use base::clock::{Clock, SystemClock};
 use base::random::Rng;
-use base::{Guid, ObjectId, ObjectSetId, Txg, VdevId};
-use device::{Access, BlockDevice, DeviceKind, FileDevice};
+use base::{Guid, ObjectId, ObjectSetId, Txg};
 use dmu::{ObjectSet, OpenObjectSet, SyncWorkers, Tx, Zap};
 use dsl::{Dsl, OpenDsl, PropertyValue, Services, SyncPass};
 use format::config::{directory, keys, vdev_types, vdev_zap};
 use format::features::{self, Feature, Support};
-use format::label::{self, PoolState};
+use format::label::PoolState;
 use format::nvlist::Value;
 use format::{BlockPointer, NvList, ObjectSetKind, Uberblock};
 use pipeline::{Pipeline, PipelineConfig};
-use space::{ClassKind, PoolSpace, VdevGeometry, VdevSpace};
+use space::{ClassKind, PoolSpace, VdevSpace};
 use txg::{Engine, EngineConfig};
 use vdev::{VdevTree, WriteGroup};
 
@@ -25,7 +24,6 @@ use crate::blocks::{PassWriters, PipelineStore, WriteRules};
 use crate::config::{PoolConfig, VdevConfig};
 use crate::config_state::ConfigState;
 use crate::devices::{Devices, open_tree};
-use crate::discover;
 use crate::error::{PoolError, Result};
 use crate::error_log::ErrorLog;
 use crate::features::Features;
@@ -37,33 +35,17 @@ use crate::late_allocator::LateAllocator;
 use crate::limits::Limits;
 use crate::load::granularity;
 use crate::new_objects::{NewPool, VERSION_FEATURES, in_dependency_order};
+use crate::new_vdev::{NewVdev, Preparation, prepare_top};
 use crate::open_space::{OpenedSpace, geometry};
 use crate::pool::Pool;
 use crate::services::PoolServices;
 use crate::space_store::{MapForms, MosSpaceStore, VdevMaps};
+use crate::status::VdevRole;
 
 /// Clean objects of a dataset that stay in core.
 const OBJECTS_MAX: usize = 65_536;
 /// The longest name of a pool.
 const NAME_MAX: usize = 255;
-
-/// A device of a new pool.
-#[derive(Clone)]
-pub enum NewDevice {
-    /// A file or disk, which must be there and large enough.
-    Path(PathBuf),
-    /// A device that is open already, and what to call it.
-    Open(PathBuf, Arc<dyn BlockDevice>),
-}
-
-/// A top-level vdev of a new pool.
-#[derive(Clone)]
-pub enum NewVdev {
-    /// One device.
-    Single(NewDevice),
-    /// Devices that hold the same bytes.
-    Mirror(Vec<NewDevice>),
-}
 
 /// How to make a pool.
 pub struct CreateOptions {
@@ -71,8 +53,10 @@ pub struct CreateOptions {
     pub name: String,
     /// What it is called until it is exported (`-t`).
     pub temporary_name: Option<String>,
-    /// Its vdevs.
+    /// Its vdevs for data.
     pub vdevs: Vec<NewVdev>,
+    /// Its other vdevs: for intent logs, metadata or dedup tables.
+    pub others: Vec<(VdevRole, NewVdev)>,
     /// Sector size as a power of two; `None`: what the devices ask for.
     pub ashift: Option<u32>,
     /// Whether devices may belong to another pool (`-f`).
@@ -105,6 +89,7 @@ impl CreateOptions {
             name: name.to_owned(),
             temporary_name: None,
             vdevs,
+            others: Vec::new(),
             ashift: None,
             force: false,
             features: None,
@@ -117,6 +102,18 @@ impl CreateOptions {
             clock: Arc::new(SystemClock),
             rng: Arc::new(sys::SystemRng),
         }
+    }
+
+    /// Every vdev, in the order of their ids.
+    fn all_vdevs(&self) -> impl Iterator<Item = (VdevRole, &NewVdev)> {
+        let data = self.vdevs.iter().map(|vdev| (VdevRole::Data, vdev));
+        let others = self.others.iter().map(|(role, vdev)| (*role, vdev));
+        data.chain(others)
+    }
+
+    /// What each vdev is for, by id.
+    fn roles(&self) -> Vec<VdevRole> {
+        self.all_vdevs().map(|(role, _)| role).collect()
     }
 }
 
@@ -157,56 +154,6 @@ struct Prepared {
     devices: Devices,
 }
 
-fn open_device(new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<dyn BlockDevice>)> {
-    let (path, device) = match new {
-        NewDevice::Open(path, device) => (path.clone(), Arc::clone(device)),
-        NewDevice::Path(path) => {
-            let opened = FileDevice::open(path, Access::ReadWrite);
-            let device: Arc<dyn BlockDevice> = Arc::new(opened?);
-            (absolute(path), device)
-        }
-    };
-    if device.size() < label::DEVICE_SIZE_MIN {
-        return Err(PoolError::TooSmall {
-            path: path.display().to_string(),
-        });
-    }
-    if !force {
-        check_unused(&path, device.as_ref())?;
-    }
-    Ok((path, device))
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// Refuses a device that carries the label of a pool that was not destroyed.
-fn check_unused(path: &Path, device: &dyn BlockDevice) -> Result<()> {
-    let Some(found) = discover::labelled(path, device) else {
-        return Ok(());
-    };
-    let Some(config) = discover::newest(&found.labels) else {
-        return Ok(());
-    };
-    let state = match config.u64(keys::STATE).and_then(PoolState::from_number) {
-        Some(PoolState::Destroyed) => return Ok(()),
-        Some(PoolState::Exported) => "exported",
-        Some(PoolState::Spare | PoolState::Cache) => "another",
-        Some(PoolState::Active) => "active",
-        None => "unknown",
-    };
-    // A label of txg 0 is left of a creation that was not finished.
-    if config.u64(keys::TXG) == Some(0) {
-        return Ok(());
-    }
-    Err(PoolError::DeviceInUse {
-        path: path.display().to_string(),
-        pool: config.str(keys::NAME).unwrap_or_default().to_owned(),
-        state,
-    })
-}
-
 fn prepare(options: &CreateOptions) -> Result<Prepared> {
     if options.vdevs.is_empty() {
         return Err(PoolError::Invalid {
@@ -219,8 +166,15 @@ fn prepare(options: &CreateOptions) -> Result<Prepared> {
         .unwrap_or_else(|| Guid(options.rng.nonzero_u64()));
     let mut devices = Devices::default();
     let mut tops = Vec::new();
-    for (id, vdev) in options.vdevs.iter().enumerate() {
-        tops.push(prepare_top(id, vdev, options, &mut devices)?);
+    let preparation = Preparation {
+        ashift: options.ashift,
+        force: options.force,
+        txg: Txg::INITIAL,
+        rng: options.rng.as_ref(),
+    };
+    for (role, vdev) in options.all_vdevs() {
+        let id = tops.len();
+        tops.push(prepare_top(id, role, vdev, &preparation, &mut devices)?);
     }
     let mut root = NvList::new();
     root.set(keys::TYPE, vdev_types::ROOT)
@@ -248,103 +202,6 @@ fn prepare(options: &CreateOptions) -> Result<Prepared> {
         },
     };
     Ok(Prepared { config, devices })
-}
-
-fn prepare_top(
-    id: usize,
-    vdev: &NewVdev,
-    options: &CreateOptions,
-    devices: &mut Devices,
-) -> Result<VdevConfig> {
-    let (single, members) = match vdev {
-        NewVdev::Single(device) => (true, std::slice::from_ref(device)),
-        NewVdev::Mirror(members) => (false, members.as_slice()),
-    };
-    if !single && members.len() < 2 {
-        return Err(PoolError::Invalid {
-            reason: "invalid vdev specification: mirror requires at least 2 devices".to_owned(),
-        });
-    }
-    let mut leaves = Vec::new();
-    let (mut asize, mut ashift) = (u64::MAX, options.ashift.unwrap_or(0));
-    for (index, member) in members.iter().enumerate() {
-        let (path, device) = open_device(member, options.force)?;
-        asize = asize.min(label::leaf_asize(device.size()));
-        ashift = ashift.max(least_ashift(device.as_ref(), options.ashift));
-        let guid = Guid(options.rng.nonzero_u64());
-        leaves.push(leaf_config(index, guid, &path, device.kind()));
-        devices.insert(guid, &path, device);
-    }
-    if !label::ASHIFT_RANGE.contains(&ashift) {
-        return Err(PoolError::Invalid {
-            reason: format!("invalid ashift: {ashift}; it must be 9 to 16"),
-        });
-    }
-    let mut top = if single {
-        let mut leaf = leaves.remove(0);
-        leaf.list.set(keys::ID, id as u64);
-        leaf
-    } else {
-        let mut list = NvList::new();
-        list.set(keys::TYPE, vdev_types::MIRROR)
-            .set(keys::ID, id as u64)
-            .set(keys::GUID, options.rng.nonzero_u64());
-        VdevConfig {
-            list,
-            children: leaves,
-        }
-    };
-    top.list.remove(keys::CREATE_TXG);
-    top.list
-        .set(keys::METASLAB_ARRAY, 0_u64)
-        .set(
-            keys::METASLAB_SHIFT,
-            u64::from(VdevGeometry::metaslab_shift_for(asize)),
-        )
-        .set(keys::ASHIFT, u64::from(ashift))
-        .set(keys::ASIZE, asize)
-        .set(keys::MIN_ALLOC, 1_u64 << ashift)
-        .set(keys::IS_LOG, 0_u64)
-        .set(keys::CREATE_TXG, Txg::INITIAL.0);
-    Ok(top)
-}
-
-/// The sector size that a device asks for; one that was asked for wins if the device can do it.
-fn least_ashift(device: &dyn BlockDevice, wanted: Option<u32>) -> u32 {
-    /// Larger physical sectors are not chosen by themselves.
-    const AUTOMATIC_MAX: u32 = 14;
-    let logical = device.sector_size().max(512).ilog2();
-    if wanted.is_some() {
-        return logical;
-    }
-    let physical = device.physical_sector_size().max(512).ilog2();
-    match device.kind() {
-        // A file's sectors are whatever we make of them.
-        DeviceKind::File | DeviceKind::Memory => logical,
-        DeviceKind::Disk => logical.max(physical.min(AUTOMATIC_MAX)),
-    }
-}
-
-fn leaf_config(index: usize, guid: Guid, path: &Path, kind: DeviceKind) -> VdevConfig {
-    let disk = kind == DeviceKind::Disk;
-    let mut list = NvList::new();
-    let name = if disk {
-        vdev_types::DISK
-    } else {
-        vdev_types::FILE
-    };
-    list.set(keys::TYPE, name)
-        .set(keys::ID, index as u64)
-        .set(keys::GUID, guid.0)
-        .set(keys::PATH, path.display().to_string());
-    if disk {
-        list.set(keys::WHOLE_DISK, 0_u64);
-    }
-    list.set(keys::CREATE_TXG, Txg::INITIAL.0);
-    VdevConfig {
-        list,
-        children: Vec::new(),
-    }
 }
 
 impl Pool {
@@ -402,11 +259,15 @@ fn initialise_labels(config: &PoolConfig, vdevs: &VdevTree) -> Result<()> {
 }
 
 /// The space of a new pool: all free.
-fn fresh_space(config: &PoolConfig, enabled: &[&'static Feature]) -> Result<PoolSpace> {
+fn fresh_space(
+    config: &PoolConfig,
+    roles: &[VdevRole],
+    enabled: &[&'static Feature],
+) -> Result<PoolSpace> {
     let has = |feature: &Feature| enabled.iter().any(|known| known.guid == feature.guid);
     let mut vdevs = Vec::new();
-    for top in &config.root.children {
-        let geometry = geometry(top, ClassKind::Normal)?;
+    for (top, role) in config.root.children.iter().zip(roles) {
+        let geometry = geometry(top, role.class())?;
         vdevs.push(Some(VdevSpace::new(geometry, &[])));
     }
     let allocators = std::thread::available_parallelism().map_or(1, usize::from);
@@ -431,9 +292,16 @@ fn make_parts(
     let wanted = options.features.clone().unwrap_or_else(default_features);
     let enabled = in_dependency_order(&wanted);
     let has = |feature: &Feature| enabled.iter().any(|known| known.guid == feature.guid);
+    let roles = options.roles();
+    let classed = roles.iter().filter(|role| role.has_feature()).count();
+    if classed > 0 && !has(&features::ALLOCATION_CLASSES) {
+        return Err(PoolError::Invalid {
+            reason: "special and dedup vdevs need feature@allocation_classes".to_owned(),
+        });
+    }
     let txg = Txg::INITIAL;
     let tx = Tx::syncing(txg);
-    let space = Arc::new(fresh_space(&config, &enabled)?);
+    let space = Arc::new(fresh_space(&config, &roles, &enabled)?);
     let late = Arc::new(LateAllocator::default());
     let mut pipeline = PipelineConfig::new(Arc::clone(&vdevs), late.clone());
     pipeline.cache_bytes = options.cache_bytes;
@@ -536,7 +404,7 @@ fn make_parts(
         },
         &pass,
     )?;
-    new.fill(&directory, &mut root)?;
+    new.fill(&directory, &mut root, &roles)?;
     adopt(&services, &maps, &root)?;
     store_properties(&services, &tx, &options.properties)?;
     services.config.change(|config| config.root = root);
@@ -593,7 +461,15 @@ fn adopt(services: &PoolServices, maps: &MosSpaceStore, root: &VdevConfig) -> Re
         let unflushed = zap.lookup(vdev_zap::UNFLUSHED_TXGS.as_bytes())?;
         let unflushed = unflushed.map(|id| mos.object(ObjectId(id))).transpose()?;
         let array = mos.object(array)?;
-        maps.set_vdev(VdevId(top.id().0), VdevMaps { array, unflushed });
+        let zap = Some(zap);
+        maps.set_vdev(
+            top.id(),
+            VdevMaps {
+                array,
+                unflushed,
+                zap,
+            },
+        );
     }
     let logs = services
         .directory

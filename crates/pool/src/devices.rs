@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Guid, VdevId};
 use device::{Access, BlockDevice, DeviceError, FileDevice};
-use format::config::vdev_types;
+use format::config::{keys, vdev_types};
 use format::label;
 use vdev::{
     Condition, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevAux, VdevState,
@@ -141,12 +141,26 @@ pub(crate) fn open_tree(root: &VdevConfig, devices: &Devices) -> OpenedTree {
     }
 }
 
+/// One top-level vdev of known kinds.
+pub(crate) fn open_top(id: VdevId, config: &VdevConfig, devices: &Devices) -> Option<Arc<Top>> {
+    let mut site = Site {
+        devices,
+        ashift: config.ashift(),
+        asize_min: config.asize_min(),
+        // A device that was just measured is large enough.
+        truncated: &mut None,
+    };
+    let node = build(config, &mut site, 0)?;
+    Some(top_of(id, config, node))
+}
+
 fn top_of(id: VdevId, config: &VdevConfig, node: Node) -> Arc<Top> {
     let top = TopConfig {
         id,
         guid: config.guid(),
         ashift: config.ashift(),
         asize: config.asize(),
+        is_log: config.flag(keys::IS_LOG),
     };
     Top::new(top, node)
 }

@@ -49,6 +49,11 @@ impl Duties {
         }
     }
 
+    /// What it works on.
+    pub(crate) const fn services(&self) -> &Arc<PoolServices> {
+        &self.services
+    }
+
     /// Enables features in the next txg.
     pub(crate) fn enable_next(&self, wanted: &[&'static Feature]) {
         self.pending.lock().enable.extend_from_slice(wanted);

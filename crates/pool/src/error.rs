@@ -47,12 +47,6 @@ pub enum WriteObstacle {
         /// The kind.
         kind: &'static str,
     },
-    /// A vdev of a class that is read only.
-    #[error("it has a {class} vdev")]
-    VdevClass {
-        /// The class.
-        class: &'static str,
-    },
     /// Blocks are cloned.
     #[error("it has cloned blocks (block_cloning is active)")]
     BlockCloning,
@@ -149,6 +143,12 @@ pub enum PoolError {
         vdevs: Vec<u64>,
         /// What is known of why.
         reason: String,
+    },
+    /// Log vdevs are missing, and nothing else.
+    #[error("log devices are missing ({})", .paths.join(", "))]
+    MissingLogs {
+        /// Where their devices were.
+        paths: Vec<String>,
     },
     /// Readable, but not writable.
     #[error(

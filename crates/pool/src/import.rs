@@ -31,6 +31,7 @@ use crate::host::{Host, kernel_module_present};
 use crate::intent_logs::{Claiming, IntentLogs};
 use crate::limits::Limits;
 use crate::load::Loaded;
+use crate::log_devices::LogDevices;
 use crate::obstacles::Inspection;
 use crate::open_space::{self, OpenedSpace};
 use crate::pool::{Pool, Rewound, Writer};
@@ -39,6 +40,7 @@ use crate::savings;
 use crate::scrub::Scrub;
 use crate::services::PoolServices;
 use crate::sync::{LastSynced, Syncer};
+use crate::vdev_changes::VdevChanges;
 
 /// Clean objects of a dataset that stay in core.
 const OBJECTS_MAX: usize = 65_536;
@@ -226,7 +228,6 @@ fn open(
                 uberblock: &loaded.uberblock,
                 config: &loaded.config,
                 vdevs: &loaded.vdevs,
-                mos: &loaded.mos,
                 directory: &loaded.directory,
                 features: &loaded.features,
             }
@@ -275,6 +276,7 @@ fn claim_logs(parts: &Parts, first: Txg) -> Result<()> {
         pipeline: &parts.loaded.pipeline,
         space: &space.space,
         maps: &*space.maps,
+        vdevs: &parts.loaded.vdevs,
         loaded: parts.loaded.uberblock.txg,
         first,
     };
@@ -448,7 +450,9 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         },
     );
     let rng = Arc::clone(&services.rng);
-    let logs = Arc::new(IntentLogs::new(engine, &parts.loaded.pipeline, rng, rules));
+    let devices = LogDevices::new(&parts.loaded.vdevs, &space.space);
+    let pipeline = &parts.loaded.pipeline;
+    let logs = Arc::new(IntentLogs::new(engine, pipeline, rng, rules, &devices));
     // There is one writer a pool: nobody was first.
     let _ = services.logs.set(Arc::clone(&logs));
     let scrub = Scrub::new();
@@ -479,6 +483,8 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         duties: Duties::new(Arc::clone(services)),
         last: LastSynced::new(parts.loaded.uberblock),
         flush_all: AtomicBool::new(false),
+        log_devices: devices,
+        vdev_changes: VdevChanges::new(),
         gate: ReuseGate::new(),
     };
     Ok(Some(Writer {

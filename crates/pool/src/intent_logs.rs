@@ -15,10 +15,11 @@ use intent::{DataWriter, Flusher, IntentError, Log, OpenLog};
 use pipeline::Pipeline;
 use space::{Extent, PoolSpace, SpaceStore};
 use txg::Engine;
-use vdev::WriteGroup;
+use vdev::{VdevTree, WriteGroup};
 
 use crate::blocks::{PassWriters, WriteRules};
 use crate::error::{PoolError, Result, WriteObstacle};
+use crate::log_devices::LogDevices;
 
 static LOGS: LockClass = LockClass::new("pool.intent_logs", rank::INTENT);
 
@@ -27,8 +28,8 @@ struct State {
     open: BTreeMap<ObjectId, Arc<Log>>,
     /// Of object sets that were replaced or destroyed: they still have blocks to free.
     retired: Vec<Arc<Log>>,
-    /// The pool is being closed: no more logs.
-    closing: bool,
+    /// The pool is being closed, or a log device removed: no chains.
+    paused: bool,
 }
 
 /// The logs of a pool that is open for writing.
@@ -38,6 +39,7 @@ pub(crate) struct IntentLogs {
     flusher: Arc<Flusher>,
     rng: Arc<dyn Rng>,
     rules: WriteRules,
+    devices: Arc<LogDevices>,
     state: Mutex<State>,
 }
 
@@ -77,6 +79,7 @@ impl IntentLogs {
         pipeline: &Arc<Pipeline>,
         rng: Arc<dyn Rng>,
         rules: WriteRules,
+        devices: &Arc<LogDevices>,
     ) -> Self {
         Self {
             engine: Arc::clone(engine),
@@ -84,6 +87,7 @@ impl IntentLogs {
             flusher: Flusher::new(Arc::clone(pipeline.vdevs())),
             rng,
             rules,
+            devices: Arc::clone(devices),
             state: Mutex::new(&LOGS, State::default()),
         }
     }
@@ -98,6 +102,7 @@ impl IntentLogs {
             return Ok(Arc::clone(log));
         }
         let noted = Arc::downgrade(head);
+        let devices = Arc::clone(&self.devices);
         let log = Log::open(OpenLog {
             objects,
             engine: Arc::clone(&self.engine),
@@ -109,6 +114,7 @@ impl IntentLogs {
                     head.note_feature(DatasetFeature::ZilSaXattr);
                 }
             }),
+            failed: Box::new(move |vdev| devices.failed(vdev)),
             logs_xattrs: xattrs,
             data_writer: Some(Box::new(HeadWriter {
                 head: Arc::downgrade(head),
@@ -116,7 +122,7 @@ impl IntentLogs {
                 rules: self.rules,
             })),
         });
-        if state.closing {
+        if state.paused {
             log.wind_up();
         }
         state.open.insert(head.id(), Arc::clone(&log));
@@ -174,9 +180,17 @@ impl IntentLogs {
 
     /// Has every chain end with the txgs to come.
     pub(crate) fn wind_up(&self) {
-        self.state.lock().closing = true;
+        self.state.lock().paused = true;
         for log in self.all() {
             log.wind_up();
+        }
+    }
+
+    /// Has chains begin again after [`IntentLogs::wind_up`].
+    pub(crate) fn go_on(&self) {
+        self.state.lock().paused = false;
+        for log in self.all() {
+            log.go_on();
         }
     }
 }
@@ -188,6 +202,7 @@ pub(crate) struct Claiming<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) space: &'a PoolSpace,
     pub(crate) maps: &'a dyn SpaceStore,
+    pub(crate) vdevs: &'a VdevTree,
     /// The newest state that the pool is opened in.
     pub(crate) loaded: Txg,
     /// The txg in which everything is claimed.
@@ -211,6 +226,9 @@ impl Claiming<'_> {
         let objects = head.object_set()?;
         let header = objects.intent_log_header();
         let set = ObjectSetId(head.id().0);
+        if self.is_lost(&header) {
+            return self.forget(&objects, &header);
+        }
         if self.first != self.loaded.next() {
             return self.discard(&objects, &header);
         }
@@ -235,6 +253,26 @@ impl Claiming<'_> {
             self.space.claim(&extent, self.first, self.maps)?;
         }
         objects.set_intent_log_header(&Tx::syncing(self.first), claim.header);
+        Ok(())
+    }
+
+    /// Whether a log begins on a log vdev that is not there: the import was asked to do without.
+    fn is_lost(&self, header: &LogHeader) -> bool {
+        let Some(dva) = header.log.dva(0).filter(|_| !header.log.is_hole()) else {
+            return false;
+        };
+        let top = self.vdevs.top(dva.vdev);
+        top.is_ok_and(|top| top.config().is_log && !top.condition().state.is_usable())
+    }
+
+    /// Gives up a log that cannot be read. What of it lies on other vdevs is not known, nor freed.
+    fn forget(&self, objects: &ObjectSet, header: &LogHeader) -> Result<()> {
+        if header.log.birth() <= self.loaded {
+            self.pipeline
+                .free(&header.log, self.first)
+                .map_err(|error| PoolError::Free(error.to_string()))?;
+        }
+        objects.set_intent_log_header(&Tx::syncing(self.first), LogHeader::EMPTY);
         Ok(())
     }
 

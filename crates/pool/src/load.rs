@@ -139,6 +139,15 @@ fn check_complete(
     };
     let forgiven = |id: u64| options.without_logs && is_log(id);
     let unusable = tree.unusable.iter().filter(|(id, _)| !forgiven(id.0));
+    if unusable.clone().count() > 0 && unusable.clone().all(|(id, _)| is_log(id.0)) {
+        let tops = config.root.children.iter().zip(0_u64..);
+        let lost = tops.filter(|(_, id)| unusable.clone().any(|(lost, _)| lost.0 == *id));
+        let leaves = lost.flat_map(|(top, _)| top.leaves());
+        let paths = leaves.filter_map(|leaf| leaf.path().map(ToOwned::to_owned));
+        return Err(PoolError::MissingLogs {
+            paths: paths.collect(),
+        });
+    }
     let missing: Vec<u64> = unusable.clone().map(|(id, _)| id.0).collect();
     if let Some((_, reason)) = unusable.clone().next() {
         return Err(PoolError::MissingDevices {

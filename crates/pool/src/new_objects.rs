@@ -5,11 +5,13 @@
 
 use crate::config::VdevConfig;
 use crate::error::Result;
+use crate::status::VdevRole;
+use crate::vdev_objects::VdevObjects;
 use base::ByteOrder;
 use dmu::{AllocateObject, CreateZap, Object, ObjectSet, Tx, Zap};
 use format::ObjectType;
 use format::bpobj::BpobjPhys;
-use format::config::{directory, keys, vdev_zap};
+use format::config::{directory, keys};
 use format::features::{self, Feature};
 use format::history::HistoryPhys;
 use format::zap::Value;
@@ -22,7 +24,6 @@ const HISTORY_RING_MIN: u64 = 128 << 10;
 const HISTORY_RING_MAX: u64 = 1 << 30;
 const CONFIG_BLOCK_SIZE: u32 = 16 << 10;
 const DEFERRED_BLOCK_SIZE: u32 = 16 << 10;
-const UNFLUSHED_BLOCK_SIZE: u32 = 128 << 10;
 /// The value of a dnode's compression override that says "off".
 const COMPRESSION_OFF: u8 = 2;
 
@@ -52,8 +53,9 @@ impl NewPool<'_> {
     }
 
     /// Makes everything else, and notes in `root` the objects of each vdev.
-    pub(crate) fn fill(&self, pool: &Zap, root: &mut VdevConfig) -> Result<()> {
-        self.feature_tables(pool)?;
+    pub(crate) fn fill(&self, pool: &Zap, root: &mut VdevConfig, roles: &[VdevRole]) -> Result<()> {
+        let classed = roles.iter().filter(|role| role.has_feature()).count();
+        self.feature_tables(pool, classed as u64)?;
         let history = self.history()?;
         pool.add(self.tx, directory::HISTORY.as_bytes(), history.id().0)?;
         let config = self.packed_list()?;
@@ -68,7 +70,7 @@ impl NewPool<'_> {
         pool.add(self.tx, directory::SYNC_BPLIST.as_bytes(), deferred.id().0)?;
         let salt = Value::bytes(&self.salt);
         pool.add_value(self.tx, directory::CHECKSUM_SALT.as_bytes(), &salt)?;
-        self.vdev_zaps(pool, root)?;
+        self.vdev_zaps(pool, root, roles)?;
         if self.has(&features::LOG_SPACEMAP) {
             let logs = self.metadata_zap()?;
             pool.add(
@@ -92,7 +94,7 @@ impl NewPool<'_> {
         Ok(Zap::create(self.objects, self.tx, &shape)?)
     }
 
-    fn feature_tables(&self, pool: &Zap) -> Result<()> {
+    fn feature_tables(&self, pool: &Zap, classed: u64) -> Result<()> {
         let for_read = self.metadata_zap()?;
         let for_write = self.metadata_zap()?;
         let descriptions = self.metadata_zap()?;
@@ -125,7 +127,12 @@ impl NewPool<'_> {
             } else {
                 &for_read
             };
-            table.add(self.tx, guid, self.first_count(feature, dated))?;
+            let count = if feature.guid == features::ALLOCATION_CLASSES.guid {
+                classed
+            } else {
+                self.first_count(feature, dated)
+            };
+            table.add(self.tx, guid, count)?;
             let mut text = feature.description.as_bytes().to_vec();
             text.push(0);
             descriptions.add_value(self.tx, guid, &Value::bytes(&text))?;
@@ -199,65 +206,24 @@ impl NewPool<'_> {
         Ok(object)
     }
 
-    fn vdev_zaps(&self, pool: &Zap, root: &mut VdevConfig) -> Result<()> {
+    fn vdev_zaps(&self, pool: &Zap, root: &mut VdevConfig, roles: &[VdevRole]) -> Result<()> {
         let map = self.metadata_zap()?;
+        let vdevs = VdevObjects {
+            objects: self.objects,
+            tx: self.tx,
+            logged: self.has(&features::LOG_SPACEMAP),
+        };
         pool.add(
             self.tx,
             directory::VDEV_ZAP_MAP.as_bytes(),
             map.object().id().0,
         )?;
         if self.has(&features::VDEV_ZAPS_V2) {
-            self.vdev_zap(&map, root, keys::VDEV_ZAP_ROOT)?;
+            vdevs.zap(&map, root, keys::VDEV_ZAP_ROOT)?;
         }
-        for top in &mut root.children {
-            for leaf in &mut top.children {
-                self.vdev_zap(&map, leaf, keys::VDEV_ZAP_LEAF)?;
-            }
-            if top.is_leaf() {
-                self.vdev_zap(&map, top, keys::VDEV_ZAP_LEAF)?;
-            }
-            let zap = self.vdev_zap(&map, top, keys::VDEV_ZAP_TOP)?;
-            self.metaslab_arrays(top, &zap)?;
+        for (top, role) in root.children.iter_mut().zip(roles) {
+            vdevs.top(&map, top, *role)?;
         }
-        Ok(())
-    }
-
-    fn vdev_zap(&self, map: &Zap, node: &mut VdevConfig, key: &str) -> Result<Zap> {
-        let zap = self.metadata_zap()?;
-        let id = zap.object().id().0;
-        map.add_int(self.tx, id, id)?;
-        node.list.set(key, id);
-        Ok(zap)
-    }
-
-    fn metaslab_arrays(&self, top: &mut VdevConfig, zap: &Zap) -> Result<()> {
-        let array = self.objects.allocate(
-            self.tx,
-            &AllocateObject {
-                object_type: ObjectType::OBJECT_ARRAY,
-                ..AllocateObject::default()
-            },
-        )?;
-        top.list.set(keys::METASLAB_ARRAY, array.id().0);
-        if self.has(&features::LOG_SPACEMAP) {
-            let unflushed = self.objects.allocate(
-                self.tx,
-                &AllocateObject {
-                    object_type: ObjectType::OTN_U64_METADATA,
-                    block_size: UNFLUSHED_BLOCK_SIZE,
-                    ..AllocateObject::default()
-                },
-            )?;
-            zap.add(
-                self.tx,
-                vdev_zap::UNFLUSHED_TXGS.as_bytes(),
-                unflushed.id().0,
-            )?;
-        }
-        // The array is as long as there are metaslabs, whatever was used of them.
-        let count = top.asize().checked_shr(top.metaslab_shift()).unwrap_or(0);
-        let last = count.saturating_sub(1);
-        array.write(self.tx, last * 8, &0_u64.to_ne_bytes())?;
         Ok(())
     }
 }

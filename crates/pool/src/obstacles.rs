@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use dmu::{ObjectSet, Zap};
+use dmu::Zap;
 use format::Uberblock;
 use format::config::{directory, keys, vdev_types};
 use format::uberblock::VERSION_FEATURES;
-use space::ClassKind;
 use vdev::VdevTree;
 
 use crate::config::PoolConfig;
 use crate::error::{Result, WriteObstacle};
 use crate::features::Features;
-use crate::open_space;
 use crate::scan::{FUNCTION_RESILVER, FUNCTION_SCRUB, ScanPhys};
 
 /// What is looked at before a pool is opened for writing.
@@ -20,7 +18,6 @@ pub(crate) struct Inspection<'a> {
     pub(crate) uberblock: &'a Uberblock,
     pub(crate) config: &'a PoolConfig,
     pub(crate) vdevs: &'a VdevTree,
-    pub(crate) mos: &'a ObjectSet,
     pub(crate) directory: &'a Zap,
     pub(crate) features: &'a Features,
 }
@@ -35,7 +32,7 @@ impl Inspection<'_> {
         if self.uberblock.multihost_active() {
             return Ok(Some(WriteObstacle::Multihost));
         }
-        if let Some(obstacle) = self.vdev_obstacle()? {
+        if let Some(obstacle) = self.vdev_obstacle() {
             return Ok(Some(obstacle));
         }
         if let Some(obstacle) = self.directory_obstacle()? {
@@ -44,28 +41,17 @@ impl Inspection<'_> {
         Ok(self.features.write_obstacle())
     }
 
-    fn vdev_obstacle(&self) -> Result<Option<WriteObstacle>> {
+    fn vdev_obstacle(&self) -> Option<WriteObstacle> {
         for top in &self.config.root.children {
             if top.is_hole() {
                 continue;
             }
             if top.object(keys::INDIRECT_OBJECT).is_some() || top.flag(keys::REMOVING) {
                 let kind = "removed";
-                return Ok(Some(WriteObstacle::VdevKind { kind }));
+                return Some(WriteObstacle::VdevKind { kind });
             }
-            let zap = top.object(keys::VDEV_ZAP_TOP);
-            let zap = zap
-                .map(|id| self.mos.object(id).and_then(|object| Zap::open(&object)))
-                .transpose()?;
-            let class = match open_space::class_of(top, zap.as_ref())? {
-                ClassKind::Normal => continue,
-                ClassKind::Log => "log",
-                ClassKind::Special => "special",
-                ClassKind::Dedup => "dedup",
-            };
-            return Ok(Some(WriteObstacle::VdevClass { class }));
         }
-        Ok(self.replacement().or_else(|| self.outage()))
+        self.replacement().or_else(|| self.outage())
     }
 
     /// A device that is being replaced or rebuilt: only OpenZFS ends that.
@@ -88,11 +74,12 @@ impl Inspection<'_> {
         })
     }
 
-    /// A vdev of which no device has everything.
+    /// A vdev of which no device has everything. Log vdevs may fail.
     fn outage(&self) -> Option<WriteObstacle> {
         let whole = |leaf: &Arc<vdev::Leaf>| leaf.is_writable() && leaf.missing().is_empty();
         let tops = self.vdevs.tops();
-        let top = tops.iter().find(|top| !top.leaves().iter().any(whole))?;
+        let mut needed = tops.iter().filter(|top| !top.config().is_log);
+        let top = needed.find(|top| !top.leaves().iter().any(whole))?;
         Some(WriteObstacle::Resilver {
             path: top.leaves().first()?.path().to_string(),
         })

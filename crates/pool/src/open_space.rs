@@ -118,7 +118,14 @@ fn open_vdev(mos: &ObjectSet, top: &VdevConfig, maps: &MosSpaceStore) -> Result<
     for (object, txg) in objects.into_iter().zip(txgs) {
         known.push(info(mos, ObjectId(object), Txg(txg))?);
     }
-    maps.set_vdev(top.id(), VdevMaps { array, unflushed });
+    maps.set_vdev(
+        top.id(),
+        VdevMaps {
+            array,
+            unflushed,
+            zap,
+        },
+    );
     Ok(VdevSpace::new(geometry, &known))
 }
 

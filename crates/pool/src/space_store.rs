@@ -3,6 +3,7 @@
 //! The set of maps of a vdev is its metaslab array; with log space maps there is besides an array of the txgs from
 //! which on each metaslab's changes are in the logs, and a ZAP of the logs themselves by txg.
 
+use crate::vdev_objects::new_unflushed;
 use base::lock::{LockClass, Mutex, rank};
 use base::{ByteOrder, ObjectId, Txg, VdevId};
 use dmu::{AllocateObject, DmuError, Object, ObjectSet, Tx, Zap};
@@ -27,8 +28,10 @@ const MAP_BYTES_MAX: u64 = 4 << 30;
 pub(crate) struct VdevMaps {
     /// A space map object for each metaslab.
     pub(crate) array: Arc<Object>,
-    /// For each metaslab the txg from which on its changes are in the logs.
+    /// For each metaslab the txg from which on its changes are in the logs; made when it is first needed.
     pub(crate) unflushed: Option<Arc<Object>>,
+    /// The vdev's ZAP.
+    pub(crate) zap: Option<Zap>,
 }
 
 /// Which forms the pool's features allow.
@@ -89,6 +92,11 @@ impl MosSpaceStore {
     /// Makes a vdev's arrays known.
     pub(crate) fn set_vdev(&self, vdev: VdevId, maps: VdevMaps) {
         self.state.lock().vdevs.insert(vdev, maps);
+    }
+
+    /// Forgets a vdev that is no more.
+    pub(crate) fn remove_vdev(&self, vdev: VdevId) {
+        self.state.lock().vdevs.remove(&vdev);
     }
 
     /// Makes the logs known: the ZAP, and the logs that are in it, ascending by txg.
@@ -196,7 +204,8 @@ impl MosSpaceStore {
         Ok(object)
     }
 
-    fn destroy_map(&self, tx: &Tx, object: ObjectId) -> Result<(), DmuError> {
+    /// Frees a space map.
+    pub(crate) fn destroy_map(&self, tx: &Tx, object: ObjectId) -> Result<(), DmuError> {
         let with_histogram = self.objects.object(object)?.bonus().len() >= SpaceMapPhys::SIZE;
         self.objects.free(tx, object)?;
         if with_histogram {
@@ -278,13 +287,22 @@ impl SpaceStore for MosSpaceStore {
     }
 
     fn set_unflushed(&self, vdev: VdevId, metaslab: usize, txg: Txg) -> Result<(), StoreError> {
-        match self.maps(vdev)?.unflushed {
-            Some(array) => Ok(put(&array, &self.tx(), metaslab, txg.0)?),
-            None => Err(Box::new(MissingMaps {
-                vdev,
-                what: "array of unflushed txgs",
-            })),
-        }
+        let mut maps = self.maps(vdev)?;
+        let array = match (maps.unflushed.take(), &maps.zap) {
+            (Some(array), _) => array,
+            // OpenZFS makes it with the first use of the vdev.
+            (None, Some(zap)) => {
+                let array = new_unflushed(&self.objects, &self.tx(), zap)?;
+                maps.unflushed = Some(Arc::clone(&array));
+                self.set_vdev(vdev, maps);
+                array
+            }
+            (None, None) => {
+                let what = "array of unflushed txgs";
+                return Err(Box::new(MissingMaps { vdev, what }));
+            }
+        };
+        Ok(put(&array, &self.tx(), metaslab, txg.0)?)
     }
 
     fn log(&self, txg: Txg) -> Result<ObjectId, StoreError> {

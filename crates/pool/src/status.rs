@@ -26,6 +26,33 @@ pub enum VdevRole {
     Dedup,
 }
 
+impl VdevRole {
+    /// The class of its space.
+    pub(crate) const fn class(self) -> ClassKind {
+        match self {
+            Self::Data => ClassKind::Normal,
+            Self::Log => ClassKind::Log,
+            Self::Special => ClassKind::Special,
+            Self::Dedup => ClassKind::Dedup,
+        }
+    }
+
+    /// What the ZAP of such a vdev says of it.
+    pub(crate) const fn bias(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Data => None,
+            Self::Log => Some(b"log\0"),
+            Self::Special => Some(b"special\0"),
+            Self::Dedup => Some(b"dedup\0"),
+        }
+    }
+
+    /// Whether it counts as a use of the feature `allocation_classes`: log vdevs are older.
+    pub(crate) const fn has_feature(self) -> bool {
+        matches!(self, Self::Special | Self::Dedup)
+    }
+}
+
 /// How a vdev is.
 #[derive(Clone, Debug)]
 pub struct VdevStatus {

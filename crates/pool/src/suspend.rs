@@ -42,14 +42,18 @@ impl Pool {
     /// # Errors
     /// The devices still fail: the pool is suspended as before.
     pub fn clear(self: &Arc<Self>, named: &dyn Fn(&Leaf) -> bool) -> Result<usize> {
-        let tops = self.vdevs.tops();
-        let leaves = tops.iter().flat_map(|top| top.leaves());
         let mut picked = 0;
         let mut failed = None;
-        for leaf in leaves.filter(|leaf: &&Arc<Leaf>| named(leaf)) {
-            picked += 1;
-            if let Err(error) = leaf.clear() {
-                failed.get_or_insert(error);
+        for top in self.vdevs.tops() {
+            for leaf in top.leaves().iter().filter(|leaf| named(leaf)) {
+                picked += 1;
+                match leaf.clear() {
+                    Ok(()) => {}
+                    Err(_) if top.config().is_log => top.give_up(),
+                    Err(error) => {
+                        failed.get_or_insert(error);
+                    }
+                }
             }
         }
         if let Some(error) = failed {
@@ -60,6 +64,9 @@ impl Pool {
             && let Some(stopped) = writer.engine.resume()
         {
             writer.engine.wait_synced(Some(stopped))?;
+        }
+        if let Some(writer) = &self.writer {
+            writer.syncer.log_devices.follow();
         }
         if self.writer.is_some() {
             self.resilver_if_needed()?;

@@ -14,8 +14,10 @@ use crate::frees::Frees;
 use crate::gate::ReuseGate;
 use crate::intent_logs::IntentLogs;
 use crate::limits::Limits;
+use crate::log_devices::LogDevices;
 use crate::space_store::MosSpaceStore;
 use crate::uberblock::Commit;
+use crate::vdev_changes::VdevChanges;
 use base::Txg;
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, rank};
@@ -61,6 +63,10 @@ pub(crate) struct Syncer {
     pub(crate) last: LastSynced,
     /// Whether the next txg moves all logged changes to the metaslabs' own maps: at export.
     pub(crate) flush_all: AtomicBool,
+    /// Which log vdevs take blocks.
+    pub(crate) log_devices: Arc<LogDevices>,
+    /// Vdevs that come and go.
+    pub(crate) vdev_changes: VdevChanges,
     /// Who still looks at old blocks.
     pub(crate) gate: Arc<ReuseGate>,
 }
@@ -116,6 +122,8 @@ impl Syncer {
             }
         }
         self.space.finish(txg)?;
+        self.vdev_changes.finish(&self.space);
+        self.log_devices.follow();
         self.logs.synced(txg);
         self.dsl.finish(txg);
         let listed = self.deferred.sizes()?.used;
@@ -172,6 +180,9 @@ impl Syncer {
             writers: &writers,
         };
         self.frees.begin(pass);
+        if pass == 1 {
+            self.change_vdevs(txg)?;
+        }
         self.duties.before(txg, pass)?;
         self.missed.sync()?;
         self.config.store(&self.objects, txg)?;

@@ -39,22 +39,28 @@ impl Commit<'_> {
     }
 
     fn chosen(&self, tops: &[Arc<Top>]) -> Vec<Arc<Top>> {
-        if self.labels.is_some() || tops.len() <= TOPS_PER_TXG {
+        if self.labels.is_some() {
             return tops.to_vec();
         }
-        tops.iter()
-            .cycle()
-            .skip(self.rotor % tops.len())
-            .take(TOPS_PER_TXG)
+        // Log vdevs have none of their own: the pool must not depend on them.
+        let data = tops.iter().filter(|top| !top.config().is_log);
+        let count = data.clone().count();
+        if count == 0 {
+            return tops.to_vec();
+        }
+        data.cycle()
+            .skip(self.rotor % count)
+            .take(TOPS_PER_TXG.min(count))
             .cloned()
             .collect()
     }
 
     fn write_uberblock(&self, tops: &[Arc<Top>]) -> Result<()> {
         let mut written = 0;
-        for leaf in tops.iter().flat_map(|top| top.leaves()) {
-            if leaf.is_writable() && leaf.write_uberblock(self.uberblock, false).is_ok() {
-                written += 1;
+        for top in tops {
+            for leaf in top.leaves().iter().filter(|leaf| leaf.is_writable()) {
+                let done = leaf.write_uberblock(self.uberblock, false).is_ok();
+                written += usize::from(done && !top.config().is_log);
             }
         }
         if written == 0 {
@@ -63,7 +69,7 @@ impl Commit<'_> {
             });
         }
         tops.iter()
-            .try_for_each(|top| top.flush().map_err(PoolError::Commit))
+            .try_for_each(|top| top.flush_for_txg().map_err(PoolError::Commit))
     }
 
     fn write_labels(&self, tops: &[Arc<Top>], pair: LabelPair) -> Result<()> {
@@ -84,7 +90,7 @@ impl Commit<'_> {
             }
         }
         tops.iter()
-            .try_for_each(|top| top.flush().map_err(PoolError::Commit))
+            .try_for_each(|top| top.flush_for_txg().map_err(PoolError::Commit))
     }
 }
 

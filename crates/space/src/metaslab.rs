@@ -110,6 +110,11 @@ impl Metaslab {
         self.state.lock().object != ObjectId(0)
     }
 
+    /// Its space map; 0 if it was never used.
+    pub(crate) fn object(&self) -> ObjectId {
+        self.state.lock().object
+    }
+
     /// From which txg on its changes are in the logs.
     pub(crate) fn unflushed_txg(&self) -> Txg {
         self.state.lock().unflushed_txg

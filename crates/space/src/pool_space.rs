@@ -131,6 +131,22 @@ impl PoolSpace {
         vdevs[index] = Some(Arc::new(space));
     }
 
+    /// Forgets a vdev that is removed: nothing uses its space any more.
+    pub fn remove_vdev(&self, vdev: VdevId) {
+        let index = usize::try_from(vdev.0).unwrap_or(usize::MAX);
+        if let Some(slot) = self.vdevs.write().get_mut(index) {
+            *slot = None;
+        }
+        let gone = |metaslab: &Arc<Metaslab>| metaslab.place().vdev == vdev;
+        for active in &self.active {
+            let mut active = active.lock();
+            if active.metaslab.as_ref().is_some_and(gone) {
+                active.metaslab = None;
+            }
+        }
+        self.dirty.lock().retain(|metaslab| !gone(metaslab));
+    }
+
     fn vdev(&self, vdev: VdevId, range: &Range<u64>) -> Result<Arc<VdevSpace>, SpaceError> {
         let index = usize::try_from(vdev.0).unwrap_or(usize::MAX);
         let found = self.vdevs.read().get(index).cloned().flatten();

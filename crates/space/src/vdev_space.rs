@@ -133,6 +133,13 @@ impl VdevSpace {
         self.allocatable.load(Ordering::Relaxed)
     }
 
+    /// The objects of the space maps that there are.
+    #[must_use]
+    pub fn map_objects(&self) -> Vec<ObjectId> {
+        let objects = self.metaslabs.iter().map(|metaslab| metaslab.object());
+        objects.filter(|object| *object != ObjectId(0)).collect()
+    }
+
     pub(crate) fn metaslabs(&self) -> &[Arc<Metaslab>] {
         &self.metaslabs
     }

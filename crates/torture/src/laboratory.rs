@@ -5,7 +5,9 @@ use crate::forest::choose::ChangeChooser;
 use crate::model::Tree;
 use crate::operation::{Chooser, Operation};
 use crate::real;
-use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection};
+use pool::{
+    CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection, VdevRole,
+};
 use posix::{FileSystem, IntentLog, MountOptions, PosixError, Source};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -30,11 +32,21 @@ impl Laboratory {
     /// # Errors
     /// The pool cannot be made.
     pub fn create(devices: Vec<NewDevice>) -> Result<Self, PoolError> {
-        let vdev = match <[NewDevice; 1]>::try_from(devices) {
-            Ok([single]) => NewVdev::Single(single),
-            Err(several) => NewVdev::Mirror(several),
-        };
-        let mut options = CreateOptions::new(POOL, vec![vdev]);
+        Self::create_with_logs(devices, Vec::new())
+    }
+
+    /// The same, with devices for its intent logs: several are sides of one mirror.
+    ///
+    /// # Errors
+    /// The pool cannot be made.
+    pub fn create_with_logs(
+        devices: Vec<NewDevice>,
+        logs: Vec<NewDevice>,
+    ) -> Result<Self, PoolError> {
+        let mut options = CreateOptions::new(POOL, vec![vdev(devices)]);
+        if !logs.is_empty() {
+            options.others.push((VdevRole::Log, vdev(logs)));
+        }
         options.root.populate = Some(crate::forest::real::populate());
         Ok(Self::open(Pool::create(options)?, false))
     }
@@ -237,6 +249,13 @@ fn short(operation: &Operation) -> String {
     let mut text = format!("{operation:?}");
     text.truncate(300);
     text
+}
+
+fn vdev(devices: Vec<NewDevice>) -> NewVdev {
+    match <[NewDevice; 1]>::try_from(devices) {
+        Ok([single]) => NewVdev::Single(single),
+        Err(several) => NewVdev::Mirror(several),
+    }
 }
 
 /// The images in a folder.

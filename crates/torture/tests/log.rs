@@ -13,7 +13,8 @@ use intent::{Data, Entry, Log, Replay, Scope, WriteEntry};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
 use pool::{NewDevice, Pool};
-use sim::SimulatedDisk;
+use sim::{Fault, FaultKind, SimulatedDisk, Timeline, Times};
+use vdev::VdevState;
 
 const SIZE: u64 = 96 << 20;
 /// Bytes of an object; each write fills the whole object with its version.
@@ -21,12 +22,13 @@ const LENGTHS: [usize; 4] = [600, 4096, 9000, 200_000];
 
 /// A pool whose objects are changed through the log.
 struct Bench {
-    disk: Arc<SimulatedDisk>,
+    timeline: Timeline,
+    disks: Vec<Arc<SimulatedDisk>>,
     pool: Arc<Pool>,
     _laboratory: Mutex<Laboratory>,
     log: Arc<Log>,
-    /// What commits acknowledged: the disk's events then, the object, its version.
-    acknowledged: Mutex<Vec<(usize, ObjectId, u64)>>,
+    /// What commits acknowledged: the moment, the object, its version.
+    acknowledged: Mutex<Vec<(u64, ObjectId, u64)>>,
 }
 
 /// The version, and bytes that follow from it and do not compress.
@@ -46,21 +48,48 @@ fn open_log(laboratory: &Laboratory) -> Arc<Log> {
 }
 
 impl Bench {
-    fn new(seed: u64) -> Self {
-        let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
-        let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-        Self::on(device, disk)
+    /// A pool of one disk for data and so many for its logs.
+    fn new(seed: u64, logs: usize) -> Self {
+        let timeline = Timeline::new();
+        let disk = |index: usize| {
+            let disk = SimulatedDisk::on_timeline(SIZE, seed * 10 + index as u64, &timeline);
+            Arc::new(disk)
+        };
+        let disks: Vec<_> = (0..=logs).map(disk).collect();
+        let device = |(index, disk): (usize, &Arc<SimulatedDisk>)| {
+            let path = format!("/simulated/disk{index}");
+            NewDevice::Open(path.into(), Arc::clone(disk) as _)
+        };
+        let mut devices: Vec<_> = disks.iter().enumerate().map(device).collect();
+        let logs = devices.split_off(1);
+        Self::on(devices, logs, disks, timeline)
     }
 
-    fn on(device: NewDevice, disk: Arc<SimulatedDisk>) -> Self {
-        let laboratory = Laboratory::create(vec![device]).unwrap();
+    fn on(
+        devices: Vec<NewDevice>,
+        logs: Vec<NewDevice>,
+        disks: Vec<Arc<SimulatedDisk>>,
+        timeline: Timeline,
+    ) -> Self {
+        let laboratory = Laboratory::create_with_logs(devices, logs).unwrap();
         let log = open_log(&laboratory);
         Self {
-            disk,
+            timeline,
+            disks,
             log,
             pool: Arc::clone(&laboratory.pool),
             _laboratory: Mutex::new(laboratory),
             acknowledged: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Leaves the disks as a power loss at that moment does.
+    fn crash(&self, moment: u64, survivors: u64, folder: &Path) {
+        for (index, disk) in self.disks.iter().enumerate() {
+            let path = image(folder, &format!("crashed{index}"));
+            let _ = std::fs::remove_file(&path);
+            let crashed = disk.crash_at_moment(moment, survivors + index as u64);
+            crashed.write_to_file(&path).unwrap();
         }
     }
 
@@ -120,7 +149,7 @@ impl Bench {
 
     fn commit(&self, object: ObjectId, version: u64) {
         self.log.commit(object).unwrap();
-        let events = self.disk.log_len();
+        let events = self.timeline.now();
         self.acknowledged
             .lock()
             .unwrap()
@@ -145,8 +174,8 @@ impl Bench {
         }
     }
 
-    /// What must be there when the disk stops after `events` events.
-    fn floor(&self, events: usize) -> BTreeMap<ObjectId, u64> {
+    /// What must be there when the disks stop at that moment.
+    fn floor(&self, events: u64) -> BTreeMap<ObjectId, u64> {
         let mut floor = BTreeMap::new();
         for (at, object, version) in self.acknowledged.lock().unwrap().iter() {
             if *at <= events {
@@ -206,12 +235,9 @@ impl Replay for Objects<'_> {
     }
 }
 
-/// Leaves the disk after `events` events and looks what an import makes of it.
-fn check(bench: &Bench, events: usize, survivors: u64, folder: &Path, zdb: bool) -> usize {
-    let path = image(folder, "crashed");
-    let _ = std::fs::remove_file(&path);
-    let crashed = bench.disk.crash_at(events, survivors);
-    crashed.write_to_file(&path).unwrap();
+/// Leaves the disks at a moment and looks what an import makes of it.
+fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, zdb: bool) -> usize {
+    bench.crash(events, survivors, folder);
     let zdb = golden::Zdb::from_environment().filter(|_| zdb);
     if let Some(zdb) = &zdb {
         zdb.assert_clean(folder, POOL);
@@ -256,21 +282,29 @@ fn check(bench: &Bench, events: usize, survivors: u64, folder: &Path, zdb: bool)
 }
 
 fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
+    // The seed says how many log devices the pool has; two are a mirror.
+    let logs = seed as usize % 3;
     println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test log");
-    let bench = Bench::new(seed);
+    let bench = Bench::new(seed, logs);
     bench.log.commit_all().unwrap();
-    let first = bench.disk.log_len();
+    let first = bench.timeline.now();
+    let written = || bench.disks.get(1).map(|log| log.log_len());
+    let before = written();
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let bench = &bench;
             scope.spawn(move || bench.work(seed * 100 + thread, steps));
         }
     });
-    let last = bench.disk.log_len();
+    let last = bench.timeline.now();
+    assert!(
+        written() > before || logs == 0,
+        "the log device was not used"
+    );
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(seed);
     let mut pointers = 0;
-    let moments: Vec<usize> = {
+    let moments: Vec<u64> = {
         let acknowledged = bench.acknowledged.lock().unwrap();
         acknowledged.iter().map(|(events, ..)| *events).collect()
     };
@@ -279,7 +313,7 @@ fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
         let events = if point % 2 == 0 && !moments.is_empty() {
             moments[random.below(moments.len())]
         } else {
-            first + random.below(last - first + 1)
+            first + random.draw() % (last - first + 1)
         };
         let survivors = random.draw();
         println!("crash point {point}: event {events} of {last}, survivors {survivors}");
@@ -309,14 +343,13 @@ fn what_many_threads_committed_survives() {
 /// A log whose dataset is destroyed, or rolled back, before anybody replayed it, leaks nothing.
 #[test]
 fn a_log_that_is_never_replayed_is_freed() {
-    let bench = Bench::new(7);
+    let bench = Bench::new(7, 0);
     bench.log.commit_all().unwrap();
     let object = bench.create();
     bench.write(&object, 1, false);
     bench.commit(object.id(), 1);
     let folder = tempfile::tempdir().unwrap();
-    let path = image(folder.path(), "crashed");
-    bench.disk.crash(3).write_to_file(&path).unwrap();
+    bench.crash(u64::MAX, 3, folder.path());
     // Imported and exported without a replay: it stays owed.
     for _ in 0..2 {
         let laboratory = Laboratory::import(folder.path(), false).unwrap();
@@ -332,6 +365,106 @@ fn a_log_that_is_never_replayed_is_freed() {
     }
 }
 
+/// Commits until the log takes them again after a failure: a chain that broke ends with a txg, and the next begins
+/// with another.
+fn until_logged(bench: &Bench, object: &Arc<Object>, version: &mut u64) {
+    for _ in 0..8 {
+        let before = bench.log.statistics();
+        *version += 1;
+        bench.write(object, *version, true);
+        bench.commit(object.id(), *version);
+        let after = bench.log.statistics();
+        if after.fallbacks == before.fallbacks {
+            assert!(after.batches > before.batches);
+            return;
+        }
+        bench.pool.sync().unwrap();
+    }
+    panic!("commits do not use the log any more");
+}
+
+/// A log device that fails: the commit under way waits for its txg, later ones use the other devices, the pool goes
+/// on. Cleared, the device is used again. A crash at any of these moments loses nothing.
+fn lose_log_device(seed: u64, kind: FaultKind) {
+    let bench = Bench::new(seed, 1);
+    let (data, log) = (&bench.disks[0], &bench.disks[1]);
+    bench.log.commit_all().unwrap();
+    let object = bench.create();
+    let mut version = 0;
+    until_logged(&bench, &object, &mut version);
+    let commits = |version: &mut u64, used: &SimulatedDisk| {
+        let before = (used.log_len(), log.log_len());
+        let fallbacks = bench.log.statistics().fallbacks;
+        for _ in 0..5 {
+            *version += 1;
+            bench.write(&object, *version, true);
+            bench.commit(object.id(), *version);
+        }
+        assert_eq!(bench.log.statistics().fallbacks, fallbacks);
+        assert!(used.log_len() > before.0);
+        assert_eq!(log.log_len() > before.1, std::ptr::eq(used, &**log));
+    };
+    commits(&mut version, log);
+    log.inject(Fault::everywhere(kind, Times::Always));
+    let before = bench.log.statistics().fallbacks;
+    version += 1;
+    bench.write(&object, version, true);
+    bench.commit(object.id(), version);
+    assert!(bench.log.statistics().fallbacks > before);
+    until_logged(&bench, &object, &mut version);
+    commits(&mut version, data);
+    let status = bench.pool.status().unwrap();
+    assert_eq!(status.suspended, None);
+    assert_eq!(status.condition.state, VdevState::Degraded);
+    assert!(!status.root.children[1].condition.state.is_usable());
+    let failed = bench.timeline.now();
+    log.heal();
+    bench.pool.clear(&|_| true).unwrap();
+    bench.pool.sync().unwrap();
+    let status = bench.pool.status().unwrap();
+    assert_eq!(status.condition.state, VdevState::Healthy);
+    for _ in 0..3 {
+        // The tail of the chain is still where it was.
+        until_logged(&bench, &object, &mut version);
+        bench.pool.sync().unwrap();
+    }
+    commits(&mut version, log);
+    let folder = tempfile::tempdir().unwrap();
+    for (moment, survivors) in [(failed, seed), (u64::MAX, seed)] {
+        check(&bench, moment, survivors, folder.path(), true);
+    }
+}
+
+#[test]
+fn a_log_device_that_refuses_writes_is_done_without() {
+    lose_log_device(11, FaultKind::WriteError);
+}
+
+#[test]
+fn a_log_device_that_fails_its_flush_is_done_without() {
+    lose_log_device(12, FaultKind::FlushError);
+}
+
+/// One side of a mirrored log fails: nobody notices.
+#[test]
+fn a_side_of_a_mirrored_log_may_fail() {
+    let bench = Bench::new(13, 2);
+    bench.log.commit_all().unwrap();
+    let object = bench.create();
+    let mut version = 0;
+    until_logged(&bench, &object, &mut version);
+    bench.disks[2].inject(Fault::everywhere(FaultKind::WriteError, Times::Always));
+    let before = bench.log.statistics().fallbacks;
+    for _ in 0..10 {
+        version += 1;
+        bench.write(&object, version, true);
+        bench.commit(object.id(), version);
+    }
+    assert_eq!(bench.log.statistics().fallbacks, before);
+    let folder = tempfile::tempdir().unwrap();
+    check(&bench, u64::MAX, 13, folder.path(), true);
+}
+
 /// Commits of many threads share batches, and so flushes.
 #[test]
 fn commits_that_meet_share_flushes() {
@@ -341,7 +474,7 @@ fn commits_that_meet_share_flushes() {
     let path = image(folder.path(), "shared");
     std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
     let device = NewDevice::Path(path.clone());
-    let bench = Bench::on(device, Arc::new(SimulatedDisk::new(SIZE, 1)));
+    let bench = Bench::on(vec![device], Vec::new(), Vec::new(), Timeline::new());
     bench.log.commit_all().unwrap();
     let objects: Vec<_> = (0..THREADS).map(|_| bench.create()).collect();
     let before = bench.log.statistics();

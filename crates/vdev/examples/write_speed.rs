@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         guid: Guid(1),
         ashift: 12,
         asize: leaf.asize(),
+        is_log: false,
     };
     let top = Top::new(config, Node::Leaf(Arc::clone(&leaf)));
     for round in ["fresh", "again"] {

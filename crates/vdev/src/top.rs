@@ -22,6 +22,8 @@ pub struct TopConfig {
     pub ashift: u32,
     /// Size of the allocatable area in bytes.
     pub asize: u64,
+    /// Whether it holds only intent logs: the pool goes on without it when it fails.
+    pub is_log: bool,
 }
 
 /// What a scrub of one place found.
@@ -363,6 +365,27 @@ impl Top {
             vdev: self.id(),
             failures,
         })
+    }
+
+    /// Puts every leaf out of use until it is cleared: a log vdev that failed, which the pool can do without.
+    pub fn give_up(&self) {
+        for leaf in self.leaves.iter().filter(|leaf| leaf.is_readable()) {
+            leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::IoFailure));
+        }
+    }
+
+    /// [`Top::flush`] for a txg, which needs nothing of a log vdev: one that fails is given up.
+    ///
+    /// # Errors
+    /// As [`Top::flush`], unless it is a log vdev.
+    pub fn flush_for_txg(&self) -> Result<(), VdevError> {
+        match self.flush() {
+            Err(_) if self.config.is_log => {
+                self.give_up();
+                Ok(())
+            }
+            result => result,
+        }
     }
 
     /// Gives space back to the devices, as far as they can.

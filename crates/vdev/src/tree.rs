@@ -68,11 +68,11 @@ impl VdevTree {
         }
     }
 
-    /// Makes every write that is done durable, on every vdev.
+    /// Makes every write that is done durable, on every vdev. Log vdevs that fail are given up.
     ///
     /// # Errors
     /// The first vdev that could not.
     pub fn flush(&self) -> Result<(), VdevError> {
-        self.tops().iter().try_for_each(|top| top.flush())
+        self.tops().iter().try_for_each(|top| top.flush_for_txg())
     }
 }

@@ -38,6 +38,7 @@ fn top(disks: &[SimulatedDisk]) -> Arc<Top> {
         guid: Guid(9),
         ashift: 12,
         asize: SIZE - 4_718_592,
+        is_log: false,
     };
     Top::new(config, node)
 }

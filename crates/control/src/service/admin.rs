@@ -41,6 +41,13 @@ impl Service {
             Change::SetPool { properties } => self.set_pool(properties),
             Change::Upgrade => self.upgrade(voice),
             Change::Clear { device } => self.clear(device.as_deref()),
+            Change::AddVdevs {
+                vdevs,
+                ashift,
+                force,
+                file_size,
+            } => self.add_vdevs(vdevs, *ashift, *force, *file_size),
+            Change::RemoveVdevs { devices } => self.remove_vdevs(devices),
             Change::Export { force: true } if self.pool.suspended().is_some() => {
                 self.give_up(voice)
             }

@@ -53,6 +53,8 @@ impl Service {
             Change::DestroyPool { .. } => ("destroy", &pool),
             Change::Sync => ("sync", &pool),
             Change::Scrub(_) => ("scrub", &pool),
+            Change::AddVdevs { .. } => ("add to", &pool),
+            Change::RemoveVdevs { .. } => ("remove from", &pool),
             Change::Unmount { name, .. } => ("unmount", name.as_ref().unwrap_or(&pool)),
             _ => ("change", &pool),
         };

@@ -8,6 +8,7 @@ use device::FileDevice;
 use dsl::PropertyValue;
 use pool::{
     CreateOptions, ImportOptions, LastUser, NewDevice, NewVdev, Pool, PoolError, Rewind, Selection,
+    VdevRole,
 };
 
 use format::features::Feature;
@@ -16,8 +17,9 @@ use super::create::{InsideValues, split_inside, stored};
 use super::rules::{self, Target};
 use crate::compatibility::Compatibility;
 use crate::date::moment;
-use crate::message::{Assignments, CreateRequest, ImportRequest, OpenRequest, VdevSpec};
+use crate::message::{Assignments, CreateRequest, ImportRequest, OpenRequest, VdevShape, VdevSpec};
 use crate::property::{Types, Value};
+use crate::report::VdevClass;
 use crate::{Failure, FailureKind};
 
 /// A pool that was just created or imported, before anything is mounted.
@@ -71,15 +73,11 @@ pub(super) fn open(request: &OpenRequest) -> Result<Opened, Failure> {
 }
 
 fn create(request: &CreateRequest) -> Result<Opened, Failure> {
-    let made = make_files(request)?;
+    let made = make_files("create", &request.name, &request.vdevs, request.file_size)?;
     let outcome = create_options(request)
         .and_then(|options| Pool::create(options).map_err(|e| create_refused(&request.name, &e)));
-    let pool = outcome.inspect_err(|_| {
-        // Nothing is left of what did not become a pool.
-        for path in &made {
-            let _gone = std::fs::remove_file(path);
-        }
-    })?;
+    // Nothing is left of what did not become a pool.
+    let pool = outcome.inspect_err(|_| remove_files(&made))?;
     Ok(Opened {
         pool,
         altroot: request.altroot.clone(),
@@ -98,42 +96,65 @@ fn late_properties(request: &CreateRequest) -> Assignments {
     properties.filter(|(name, _)| late(name)).cloned().collect()
 }
 
-/// Makes the files that do not exist yet.
-fn make_files(request: &CreateRequest) -> Result<Vec<PathBuf>, Failure> {
-    let Some(size) = request.file_size else {
+/// Makes the files of vdevs that do not exist yet.
+pub(super) fn make_files(
+    verb: &str,
+    pool: &str,
+    vdevs: &[VdevSpec],
+    size: Option<u64>,
+) -> Result<Vec<PathBuf>, Failure> {
+    let Some(size) = size else {
         return Ok(Vec::new());
     };
     let mut made: Vec<PathBuf> = Vec::new();
-    for path in request.vdevs.iter().flat_map(VdevSpec::leaves) {
+    for path in vdevs.iter().flat_map(VdevSpec::leaves) {
         if path.exists() {
             continue;
         }
         match FileDevice::create(path, size) {
             Ok(_) => made.push(path.clone()),
             Err(error) => {
-                for path in made {
-                    let _gone = std::fs::remove_file(path);
-                }
-                let kind = FailureKind::Medium;
-                return Err(Failure::cannot(kind, "create", &request.name, error));
+                remove_files(&made);
+                return Err(Failure::cannot(FailureKind::Medium, verb, pool, error));
             }
         }
     }
     Ok(made)
 }
 
+/// Removes files that were made for nothing.
+pub(super) fn remove_files(made: &[PathBuf]) {
+    for path in made {
+        let _gone = std::fs::remove_file(path);
+    }
+}
+
+/// Vdevs with what they are for.
+pub(super) fn new_vdevs(vdevs: &[VdevSpec]) -> Vec<(VdevRole, NewVdev)> {
+    let device = |path: &PathBuf| NewDevice::Path(path.clone());
+    let vdev = |spec: &VdevSpec| {
+        let role = match spec.class {
+            VdevClass::Log => VdevRole::Log,
+            VdevClass::Special => VdevRole::Special,
+            VdevClass::Dedup => VdevRole::Dedup,
+            VdevClass::Normal | VdevClass::Cache | VdevClass::Spare => VdevRole::Data,
+        };
+        let vdev = match &spec.shape {
+            VdevShape::Leaf(path) => NewVdev::Single(device(path)),
+            VdevShape::Mirror(paths) => NewVdev::Mirror(paths.iter().map(device).collect()),
+        };
+        (role, vdev)
+    };
+    vdevs.iter().map(vdev).collect()
+}
+
 fn create_options(request: &CreateRequest) -> Result<CreateOptions, Failure> {
-    let vdevs = request
-        .vdevs
-        .iter()
-        .map(|vdev| match vdev {
-            VdevSpec::Leaf(path) => NewVdev::Single(NewDevice::Path(path.clone())),
-            VdevSpec::Mirror(paths) => {
-                NewVdev::Mirror(paths.iter().cloned().map(NewDevice::Path).collect())
-            }
-        })
-        .collect();
-    let mut options = CreateOptions::new(&request.name, vdevs);
+    let (data, others): (Vec<_>, Vec<_>) = new_vdevs(&request.vdevs)
+        .into_iter()
+        .partition(|(role, _)| *role == VdevRole::Data);
+    let data = data.into_iter().map(|(_, vdev)| vdev).collect();
+    let mut options = CreateOptions::new(&request.name, data);
+    options.others = others;
     options.altroot.clone_from(&request.altroot);
     options.temporary_name.clone_from(&request.temporary_name);
     options.force = request.force;
@@ -347,6 +368,17 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
             } else {
                 failure.advise(reason.clone())
             }
+        }
+        PoolError::MissingLogs { paths } => {
+            let failure = cannot(
+                FailureKind::Medium,
+                "one or more devices is currently unavailable",
+            )
+            .advise(
+                "The devices below are missing or corrupted, use '-m' to import the pool anyway:",
+            );
+            let lines = paths.iter().map(|path| format!("\t    {path}"));
+            lines.fold(failure, Failure::advise)
         }
         PoolError::NoUberblock { reason } => cannot(FailureKind::Medium, "I/O error")
             .advise(reason.clone())

@@ -64,6 +64,7 @@ pub fn pipeline(path: &Path, access: Access, ashift: u32) -> Arc<Pipeline> {
             guid: Guid(2),
             ashift,
             asize,
+            is_log: false,
         },
         leaf,
     );

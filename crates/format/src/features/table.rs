@@ -538,7 +538,7 @@ pub const ALLOCATION_CLASSES: Feature = Feature {
         per_dataset: false,
     },
     depends_on: &[],
-    support: Support::ReadOnly,
+    support: Support::Write,
     description: "Support for separate allocation classes.",
 };
 

@@ -107,6 +107,7 @@ fn top(id: u64, tree: &NvList, devices: &[&Found]) -> Result<Arc<Top>> {
         guid: Guid(tree.u64(keys::GUID).unwrap_or(0)),
         ashift,
         asize: tree.u64(keys::ASIZE).unwrap_or(0),
+        is_log: false,
     };
     Ok(Top::new(config, node(id, tree, devices, ashift, 0)?))
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use control::client;
 use control::{
-    Assignments, CreateRequest, Failure, FailureKind, OpenRequest, PropertyError, Value, VdevSpec,
+    Assignments, CreateRequest, Failure, FailureKind, OpenRequest, PropertyError, Value, VdevClass,
+    VdevShape, VdevSpec,
 };
 
 use crate::Outcome;
@@ -33,7 +34,12 @@ pub(crate) fn create(call: &Invocation) -> Outcome {
             failure.into()
         });
     }
-    let request = request(call, name, vdevs(words)?)?;
+    let specs = vdevs(words)?;
+    if !specs.iter().any(|vdev| vdev.class == VdevClass::Normal) {
+        let text = "invalid vdev specification: at least one toplevel vdev must be specified";
+        return Err(Failure::new(FailureKind::Invalid, text).into());
+    }
+    let request = request(call, name, specs)?;
     if let Some(temporary) = &request.temporary_name {
         control::check_pool(temporary).map_err(|error| refused(&error))?;
     }
@@ -44,7 +50,7 @@ pub(crate) fn create(call: &Invocation) -> Outcome {
             Failure::cannot(FailureKind::Exists, "create", taken, "pool already exists").into(),
         );
     }
-    check_files(&request)?;
+    check_files(&request.vdevs, request.file_size)?;
     if call.has("n") {
         return print(&layout(&request));
     }
@@ -86,13 +92,7 @@ fn request(call: &Invocation, name: &str, vdevs: Vec<VdevSpec>) -> Result<Create
         assign_dataset(&mut dataset_properties, &format!("mountpoint={path}"), true)
             .map_err(refused)?;
     }
-    let file_size = match call.value("size") {
-        None => None,
-        Some(text) => Some(
-            control::parse_size(text)
-                .map_err(|error| usage(format!("bad size '{text}': {error}")))?,
-        ),
-    };
+    let file_size = file_size(call)?;
     if let Some(path) = call.value("R")
         && !path.starts_with('/')
     {
@@ -114,7 +114,8 @@ fn request(call: &Invocation, name: &str, vdevs: Vec<VdevSpec>) -> Result<Create
     })
 }
 
-/// The vdev grammar: single files and disks, and `mirror A B …`.
+/// The vdev grammar: single files and disks and `mirror A B …`, for data; after `log`, `special` or
+/// `dedup` for that.
 pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
     let invalid = |reason: &str| {
         Failure::new(
@@ -123,30 +124,41 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
         )
     };
     let mut found = Vec::new();
+    let mut class = VdevClass::Normal;
     let mut mirror: Option<Vec<PathBuf>> = None;
-    let close = |mirror: Option<Vec<PathBuf>>, found: &mut Vec<VdevSpec>| match mirror {
+    let close = |class, mirror: Option<Vec<PathBuf>>, found: &mut Vec<VdevSpec>| match mirror {
         Some(paths) if paths.len() < 2 => Err(invalid("mirror requires at least 2 devices")),
         Some(paths) => {
-            found.push(VdevSpec::Mirror(paths));
+            let shape = VdevShape::Mirror(paths);
+            found.push(VdevSpec { class, shape });
             Ok(())
         }
         None => Ok(()),
     };
     for word in words {
         if word == "mirror" {
-            close(mirror.take(), &mut found)?;
+            close(class, mirror.take(), &mut found)?;
             mirror = Some(Vec::new());
+        } else if let Some(next) = class_word(word) {
+            close(class, mirror.take(), &mut found)?;
+            if next == VdevClass::Log && found.iter().any(|vdev| vdev.class == next) {
+                return Err(invalid("'log' can be specified only once"));
+            }
+            class = next;
         } else if let Some(reason) = not_yet(word) {
             return Err(invalid(&reason));
         } else {
             let path = device_path(word);
             match &mut mirror {
                 Some(paths) => paths.push(path),
-                None => found.push(VdevSpec::Leaf(path)),
+                None => {
+                    let shape = VdevShape::Leaf(path);
+                    found.push(VdevSpec { class, shape });
+                }
             }
         }
     }
-    close(mirror.take(), &mut found)?;
+    close(class, mirror.take(), &mut found)?;
     let mut all: Vec<&PathBuf> = found.iter().flat_map(VdevSpec::leaves).collect();
     all.sort();
     if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -156,6 +168,16 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
         )));
     }
     Ok(found)
+}
+
+/// What the vdevs after a word are for.
+fn class_word(word: &str) -> Option<VdevClass> {
+    match word {
+        "log" => Some(VdevClass::Log),
+        "special" => Some(VdevClass::Special),
+        "dedup" => Some(VdevClass::Dedup),
+        _ => None,
+    }
 }
 
 /// Kinds of vdev that are read but not yet made.
@@ -168,9 +190,7 @@ fn not_yet(word: &str) -> Option<String> {
     if word.contains('/') || Path::new(word).exists() {
         return None;
     }
-    let known = numbered("raidz")
-        || numbered("draid")
-        || matches!(word, "log" | "cache" | "spare" | "special" | "dedup");
+    let known = numbered("raidz") || numbered("draid") || matches!(word, "cache" | "spare");
     known.then(|| {
         format!("'{word}' vdevs cannot be made by this version; use files, disks or 'mirror'")
     })
@@ -190,8 +210,8 @@ fn device_path(word: &str) -> PathBuf {
 }
 
 /// Refuses files that are neither there nor to be made.
-fn check_files(request: &CreateRequest) -> Result<(), Failure> {
-    for path in request.vdevs.iter().flat_map(VdevSpec::leaves) {
+pub(super) fn check_files(vdevs: &[VdevSpec], file_size: Option<u64>) -> Result<(), Failure> {
+    for path in vdevs.iter().flat_map(VdevSpec::leaves) {
         let shown = path.display();
         match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => {
@@ -200,7 +220,7 @@ fn check_files(request: &CreateRequest) -> Result<(), Failure> {
             }
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if request.file_size.is_none() {
+                if file_size.is_none() {
                     let text = format!("cannot open '{shown}': no such file or device");
                     return Err(Failure::new(FailureKind::Missing, text)
                         .advise("use '--size SIZE' to have a file made"));
@@ -253,17 +273,43 @@ fn check_mountpoint(request: &CreateRequest) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The size of files that are to be made.
+pub(super) fn file_size(call: &Invocation) -> Result<Option<u64>, Stop> {
+    let parse = |text: &str| {
+        control::parse_size(text).map_err(|error| usage(format!("bad size '{text}': {error}")))
+    };
+    call.value("size").map(parse).transpose()
+}
+
 /// What `-n` prints.
 fn layout(request: &CreateRequest) -> String {
     let name = &request.name;
-    let mut out = format!("would create '{name}' with the following layout:\n\n\t{name}\n");
-    for vdev in &request.vdevs {
-        match vdev {
-            VdevSpec::Leaf(path) => out += &format!("\t  {}\n", path.display()),
-            VdevSpec::Mirror(paths) => {
-                out += "\t  mirror\n";
-                for path in paths {
-                    out += &format!("\t    {}\n", path.display());
+    let out = format!("would create '{name}' with the following layout:\n\n\t{name}\n");
+    out + &tree(&request.vdevs)
+}
+
+/// Vdevs as a tree, those of other classes under a heading.
+pub(super) fn tree(vdevs: &[VdevSpec]) -> String {
+    const HEADS: [(VdevClass, &str); 4] = [
+        (VdevClass::Normal, ""),
+        (VdevClass::Dedup, "\tdedup\n"),
+        (VdevClass::Special, "\tspecial\n"),
+        (VdevClass::Log, "\tlogs\n"),
+    ];
+    let mut out = String::new();
+    for (class, head) in HEADS {
+        let mut group = vdevs.iter().filter(|vdev| vdev.class == class).peekable();
+        if group.peek().is_some() {
+            out += head;
+        }
+        for vdev in group {
+            match &vdev.shape {
+                VdevShape::Leaf(path) => out += &format!("\t  {}\n", path.display()),
+                VdevShape::Mirror(paths) => {
+                    out += "\t  mirror\n";
+                    for path in paths {
+                        out += &format!("\t    {}\n", path.display());
+                    }
                 }
             }
         }

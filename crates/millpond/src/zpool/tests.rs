@@ -1,6 +1,6 @@
 use super::*;
 use crate::grammar::Parsed;
-use control::VdevSpec;
+use control::{VdevClass, VdevShape, VdevSpec};
 
 fn parse(line: &str) -> Result<&'static str, String> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -53,13 +53,34 @@ fn vdev_grammar() {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         create::vdevs(&words).map_err(|failure| failure.message)
     };
+    let leaf = |class, path: &str| {
+        let shape = VdevShape::Leaf(path.into());
+        VdevSpec { class, shape }
+    };
+    let mirror = |class, paths: [&str; 2]| {
+        let shape = VdevShape::Mirror(paths.map(Into::into).to_vec());
+        VdevSpec { class, shape }
+    };
     assert_eq!(
         vdevs("/d/a mirror /d/b /d/c mirror /d/e /d/f"),
         Ok(vec![
-            VdevSpec::Leaf("/d/a".into()),
-            VdevSpec::Mirror(vec!["/d/b".into(), "/d/c".into()]),
-            VdevSpec::Mirror(vec!["/d/e".into(), "/d/f".into()]),
+            leaf(VdevClass::Normal, "/d/a"),
+            mirror(VdevClass::Normal, ["/d/b", "/d/c"]),
+            mirror(VdevClass::Normal, ["/d/e", "/d/f"]),
         ])
+    );
+    assert_eq!(
+        vdevs("/d/a log mirror /d/b /d/c special /d/e dedup /d/f"),
+        Ok(vec![
+            leaf(VdevClass::Normal, "/d/a"),
+            mirror(VdevClass::Log, ["/d/b", "/d/c"]),
+            leaf(VdevClass::Special, "/d/e"),
+            leaf(VdevClass::Dedup, "/d/f"),
+        ])
+    );
+    assert_eq!(
+        vdevs("/d/a log /d/b log /d/c"),
+        Err("invalid vdev specification: 'log' can be specified only once".into())
     );
     assert_eq!(
         vdevs("mirror /d/a"),

@@ -90,7 +90,12 @@ impl WriteRules {
             embed: self.may_embed && (kind.level == 0) && kind.object_type.may_embed(),
             zero_detect: compression != Compression::Off,
             nopwrite: !metadata && checksum.is_nopwrite_safe() && compression != Compression::Off,
-            class: AllocationClass::Normal,
+            // Where there are no special vdevs, or they are full, the normal ones serve.
+            class: if metadata || self.is_meta {
+                AllocationClass::Special
+            } else {
+                AllocationClass::Normal
+            },
         }
     }
 

@@ -3,6 +3,9 @@
 use super::*;
 use crate::churn::Churn;
 use crate::import::{ImportOptions, Selection};
+use crate::new_vdev::NewDevice;
+use device::FileDevice;
+use std::path::Path;
 
 const SIZE: u64 = 96 << 20;
 

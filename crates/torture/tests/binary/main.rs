@@ -4,5 +4,6 @@
 mod golden_pools;
 mod killed;
 mod lifecycle;
+mod log_devices;
 mod session;
 mod suspension;

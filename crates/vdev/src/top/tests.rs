@@ -29,6 +29,7 @@ fn top(devices: &[Arc<MemoryDevice>]) -> Arc<Top> {
             guid: Guid(99),
             ashift: 12,
             asize,
+            is_log: false,
         },
         node,
     )

@@ -1,0 +1,81 @@
+//! Log devices as a user has them: made, shown, added, removed, lost.
+
+use crate::session::{Session, path};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+fn write_durably(session: &Session, name: &str) {
+    let file = session.mount("tank").join(name);
+    fs::write(&file, name).expect("written");
+    fs::File::open(&file)
+        .and_then(|file| file.sync_all())
+        .expect("fsync");
+}
+
+#[test]
+fn log_devices_come_and_go() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let image = |name: &str| session.images().join(name);
+    let [log, more, data] = ["log.img", "more.img", "data.img"].map(image);
+    for (file, size) in [(&log, 96_u64), (&more, 96), (&data, 128)] {
+        let file = fs::File::create(file).expect("an image");
+        file.set_len(size << 20).expect("its size");
+    }
+    session.create("tank", 128, &[]);
+    session.ok(&["zpool", "add", "tank", "log", path(&log)]);
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(
+        status.contains(&format!("\tlogs\t\n\t  {} ", path(&log))),
+        "{status}"
+    );
+    let written = || fs::metadata(&log).expect("the log").blocks();
+    let before = written();
+    for name in ["a", "b", "c"] {
+        write_durably(&session, name);
+    }
+    assert!(written() > before, "log blocks go to the log device");
+    session.ok(&["zpool", "add", "tank", path(&data)]);
+    let refused = session.refused(&["zpool", "add", "tank", "mirror", path(&more), "/nowhere"]);
+    assert!(refused.contains("cannot open '/nowhere'"), "{refused}");
+    session.export_clean("tank");
+
+    // Without its log device the pool says what is missing, and what helps.
+    let away = session.images().join("../away.img");
+    fs::rename(&log, &away).expect("moved");
+    let images = session.images();
+    let refused = session.refused(&["zpool", "import", "-d", path(&images), "tank"]);
+    assert!(
+        refused.contains("one or more devices is currently unavailable")
+            && refused.contains("use '-m' to import")
+            && refused.contains("log.img"),
+        "{refused}"
+    );
+    session.import("tank", &["-m"]);
+    write_durably(&session, "d");
+    session.ok(&["zpool", "add", "tank", "log", path(&more)]);
+    let status = session.ok(&["zpool", "status", "-g", "tank"]);
+    assert!(status.contains("state: DEGRADED"), "{status}");
+    let lines: Vec<&str> = status.lines().collect();
+    let head = lines.iter().position(|line| line.starts_with("\tlogs"));
+    let lost = lines[head.expect("logs") + 1];
+    let guid = lost.split_whitespace().next().expect("a guid");
+    session.ok(&["zpool", "remove", "tank", guid]);
+    session.ok(&["zpool", "remove", "tank", path(&more)]);
+    let refused = session.refused(&["zpool", "remove", "tank", path(&more)]);
+    assert!(refused.contains("no such device in pool"), "{refused}");
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(
+        !status.contains("logs") && status.contains("state: ONLINE"),
+        "{status}"
+    );
+    write_durably(&session, "e");
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    for name in ["a", "b", "c", "d", "e"] {
+        let found = fs::read_to_string(session.mount("tank").join(name));
+        assert_eq!(found.expect("it is there"), name);
+    }
+    session.export_clean("tank");
+}
