@@ -3,6 +3,7 @@
 //! The bottom of the house: no I/O, no policy, nothing that knows what a pool is.
 
 pub mod clock;
+pub mod crew;
 mod ids;
 pub mod lock;
 pub mod metrics;

@@ -1,0 +1,51 @@
+use super::*;
+use std::sync::mpsc::channel;
+
+const SOON: Duration = Duration::from_secs(10);
+
+#[test]
+fn jobs_that_wait_for_each_other_have_a_thread_each() {
+    let crew = Crew::new("test-crew", 2, Bounded::new("test.crew", 8));
+    let (first, first_came) = channel();
+    let (second, second_came) = channel();
+    let (both, ended) = channel();
+    let done = both.clone();
+    crew.run(Box::new(move || {
+        first.send(()).unwrap();
+        second_came.recv_timeout(SOON).unwrap();
+        done.send(()).unwrap();
+    }))
+    .unwrap_or_else(|_| panic!("there is room"));
+    crew.run(Box::new(move || {
+        second.send(()).unwrap();
+        first_came.recv_timeout(SOON).unwrap();
+        both.send(()).unwrap();
+    }))
+    .unwrap_or_else(|_| panic!("there is room"));
+    for _ in 0..2 {
+        ended.recv_timeout(SOON).unwrap();
+    }
+}
+
+#[test]
+fn who_finds_no_room_has_the_job_back() {
+    let crew = Crew::new("test-full", 1, Bounded::new("test.full", 1));
+    let (go, gone) = channel::<()>();
+    let (began, has_begun) = channel();
+    crew.run(Box::new(move || {
+        began.send(()).unwrap();
+        gone.recv_timeout(SOON).unwrap();
+    }))
+    .unwrap_or_else(|_| panic!("there is room"));
+    has_begun.recv_timeout(SOON).unwrap();
+    let (told, was_told) = channel();
+    let job = move || told.send(()).unwrap();
+    crew.run(Box::new(job))
+        .unwrap_or_else(|_| panic!("there is room"));
+    assert!(crew.run(Box::new(|| {})).is_err());
+    assert_eq!(crew.threads.load(Ordering::SeqCst), 1);
+    go.send(()).unwrap();
+    was_told.recv_timeout(SOON).unwrap();
+    crew.dismiss();
+    assert!(crew.run(Box::new(|| {})).is_err());
+}
