@@ -11,9 +11,11 @@ mod disk;
 mod fault;
 mod image;
 mod model;
+mod paced;
 
 pub use crash::{Fate, Survival};
 pub use disk::{Event, SimulatedDisk, Timeline};
 pub use fault::{Fault, FaultKind, Times};
 pub use image::SparseImage;
 pub use model::{DeviceModel, VirtualDevice, VirtualOperation};
+pub use paced::{PacedDisk, VirtualClock};
