@@ -54,8 +54,8 @@ impl BlockPlan {
 }
 
 impl Log {
-    /// Writes and flushes a batch; whether it is on the medium.
-    pub(crate) fn write(&self, batch: &Batch) -> bool {
+    /// Writes a batch; the vdevs to be flushed, or nothing when it failed.
+    pub(crate) fn write(&self, batch: &Batch) -> Option<Vec<VdevId>> {
         let supplied = self.contents.lock().clone();
         let contents: &dyn Contents = match &supplied {
             Some(supplied) => supplied.as_ref(),
@@ -88,10 +88,10 @@ impl Log {
                 (self.failed)(write.vdev);
             }
         }
-        good && vdevs.into_iter().all(|vdev| self.flush(vdev))
+        good.then_some(vdevs)
     }
 
-    fn flush(&self, vdev: VdevId) -> bool {
+    pub(crate) fn flush(&self, vdev: VdevId) -> bool {
         match self.flusher.flush(vdev) {
             Ok(own) => {
                 self.meters.flushes.add(u64::from(own));

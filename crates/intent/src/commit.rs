@@ -16,7 +16,7 @@ use crate::error::IntentError;
 use crate::layout::{Planned, UNIT, place};
 use crate::lists::Item;
 use crate::log::Log;
-use crate::waiter::{Notice, Waiter, Want};
+use crate::waiter::{Absent, Asker, Notice, Waiter, Want};
 
 impl Log {
     /// Makes everything durable that was recorded of `object`, and all changes of names so far.
@@ -36,6 +36,29 @@ impl Log {
         self.commit_want(Want::Everything)
     }
 
+    /// As [`Log::commit`] for callers that have no thread to wait with: `asker` is told when the
+    /// commit has ended. False, and `asker` is forgotten: this commit may have to wait for more
+    /// than the log, so it is for a thread.
+    pub fn commit_absent(self: &Arc<Self>, object: ObjectId, asker: Arc<dyn Asker>) -> bool {
+        if self.sync_policy() == SyncPolicy::Disabled {
+            asker.committed(true);
+            return true;
+        }
+        if Txg(self.unlogged.load(Ordering::Acquire)) > self.synced_txg()
+            || self.has_large_writes(object)
+        {
+            return false;
+        }
+        self.meters.commits.increment();
+        self.meters.outstanding.add(1);
+        let waiter = Waiter::absent_for(Want::Object(object), Absent::new(self, asker));
+        let role = self.desk.lock().arrive(Arc::clone(&waiter));
+        if role == Role::Lead && !self.appoint(&waiter) {
+            self.lead();
+        }
+        true
+    }
+
     fn commit_want(&self, want: Want) -> Result<(), IntentError> {
         if self.sync_policy() == SyncPolicy::Disabled {
             return Ok(());
@@ -44,9 +67,7 @@ impl Log {
         self.meters.commits.increment();
         self.meters.outstanding.add(1);
         let result = self.commit_in_time(want);
-        self.meters.outstanding.add(-1);
-        let taken_ns = monotonic_ns().saturating_sub(start_ns);
-        self.meters.fsync_ns.record(taken_ns);
+        self.meters.ended(start_ns);
         result
     }
 
@@ -58,6 +79,7 @@ impl Log {
             self.engine.wait_synced(Some(unlogged))?;
         }
         if let Want::Object(object) = want
+            && self.has_large_writes(object)
             && self.is_live()
         {
             self.write_out(object);
@@ -70,47 +92,62 @@ impl Log {
         Ok(())
     }
 
-    /// Waits for the batch with what is wanted, leading one when there is a place; whether it is
-    /// durable.
+    /// Waits for the batch with what is wanted, leading one when it is due; whether it is durable.
     fn wait_for_batch(&self, want: Want) -> bool {
-        let waiter = Waiter::new(want);
+        let waiter = Waiter::parked(want);
         let role = self.desk.lock().arrive(Arc::clone(&waiter));
-        let mut landed_ns = None;
         if role == Role::Lead {
-            landed_ns = self.lead();
+            self.lead();
         }
         loop {
             match waiter.wait() {
-                Notice::Lead => landed_ns = self.lead(),
-                Notice::Done(durable) => {
-                    if let Some(landed_ns) = landed_ns {
-                        let waited_ns = monotonic_ns().saturating_sub(landed_ns);
-                        self.meters.wait_prefix_ns.record(waited_ns);
-                    }
-                    return durable;
-                }
+                Notice::Lead => self.lead(),
+                Notice::Done(durable) => return durable,
             }
         }
     }
 
-    /// Plans a batch for all who wait, and sees it to the medium; when it was there.
-    fn lead(&self) -> Option<u64> {
+    /// Leads a batch: plans it for those who wait, and sees it to the medium.
+    pub(crate) fn lead(&self) {
+        // Again only where the crew that leads for absent callers has no room.
+        while self.lead_batch() {}
+    }
+
+    /// True: the caller is to lead the next batch as well.
+    fn lead_batch(&self) -> bool {
         self.meters.led.increment();
-        let batch = {
-            let _builder = self.builder.lock();
-            let requests = self.desk.lock().take();
-            if requests.is_empty() {
-                None
-            } else {
-                self.plan(requests)
-            }
+        // Until it has written there is no other leader who plans: batches are numbered in the
+        // order of their records.
+        let requests = self.desk.lock().take();
+        let Some(batch) = self.plan(requests) else {
+            let heir = self.desk.lock().leave(true);
+            return heir.is_some_and(|heir| !self.appoint(&heir));
         };
-        let landed_ns = batch.map(|batch| self.fly(&batch));
-        let heir = self.desk.lock().leave();
-        if let Some(heir) = heir {
-            heir.tell(Notice::Lead);
+        let durable = self.fly(&batch);
+        let now_ns = monotonic_ns();
+        let ((released, waits_ns), heir) = {
+            let mut desk = self.desk.lock();
+            let landed = desk.land(batch.number, durable, now_ns);
+            (landed, desk.leave(false))
+        };
+        // The next batch first: the device is idle.
+        let again = heir.is_some_and(|heir| !self.appoint(&heir));
+        release(released);
+        for wait_ns in waits_ns {
+            self.meters.wait_prefix_ns.record(wait_ns);
         }
-        landed_ns
+        again
+    }
+
+    /// Has somebody lead; false: nobody can.
+    fn appoint(&self, heir: &Arc<Waiter>) -> bool {
+        match heir.absent() {
+            None => {
+                heir.tell(Notice::Lead);
+                true
+            }
+            Some(absent) => self.flusher.crew().run(absent.lead()).is_ok(),
+        }
     }
 
     /// Takes the records that these callers want and finds places for them. No batch: the callers
@@ -137,6 +174,11 @@ impl Log {
         self.meters.bytes_dirtied.add(changed_bytes);
         self.meters.batches.increment();
         self.meters.batch_waiters.record(requests.len() as u64);
+        let now_ns = monotonic_ns();
+        for request in &requests {
+            let waited_ns = now_ns.saturating_sub(request.arrived_ns);
+            self.meters.wait_turn_ns.record(waited_ns);
+        }
         let number = self.desk.lock().depart(requests);
         Some(Batch {
             number,
@@ -281,33 +323,35 @@ impl Log {
         (self.begins)();
     }
 
-    /// Writes a batch, flushes, and releases whoever that makes free; when it had landed.
-    fn fly(&self, batch: &Batch) -> u64 {
+    /// Writes a batch and flushes; whether it is on the medium.
+    fn fly(&self, batch: &Batch) -> bool {
         let start_ns = monotonic_ns();
         let count = i64::try_from(batch.blocks.len()).unwrap_or(0);
         self.meters.blocks_in_flight.add(count);
-        let durable = self.write(batch);
-        self.meters.blocks_in_flight.add(-count);
-        let landed_ns = monotonic_ns();
-        let device_ns = landed_ns.saturating_sub(start_ns);
-        self.meters.wait_device_ns.record(device_ns);
+        let written = self.write(batch);
+        let heir = self.desk.lock().written();
+        if let Some(heir) = heir
+            && !self.appoint(&heir)
         {
-            let mut chain = self.chain.lock();
-            if durable {
-                for block in &batch.blocks {
-                    chain.made_durable(&block.pointer);
-                }
-            } else {
-                // Before anyone is released: who comes next must not build on these records.
-                self.lose_records();
-                if matches!(chain.stage, Stage::Live | Stage::Starting(_)) {
-                    chain.stage = Stage::Broken;
-                }
+            self.lead();
+        }
+        let durable = written.is_some_and(|vdevs| vdevs.into_iter().all(|vdev| self.flush(vdev)));
+        self.meters.blocks_in_flight.add(-count);
+        let device_ns = monotonic_ns().saturating_sub(start_ns);
+        self.meters.wait_device_ns.record(device_ns);
+        let mut chain = self.chain.lock();
+        if durable {
+            for block in &batch.blocks {
+                chain.made_durable(&block.pointer);
+            }
+        } else {
+            // Before anyone is released: who comes next must not build on these records.
+            self.lose_records();
+            if matches!(chain.stage, Stage::Live | Stage::Starting(_)) {
+                chain.stage = Stage::Broken;
             }
         }
-        let released = self.desk.lock().land(batch.number, durable);
-        release(released);
-        landed_ns
+        durable
     }
 }
 

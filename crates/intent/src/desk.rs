@@ -1,19 +1,26 @@
 //! Who leads, who waits, and when a batch counts as durable. Pure: no locks, no I/O.
 //!
 //! ```text
-//!   request --a place is free--> its caller leads: takes all requests, plans a batch, writes it
-//!   request --no place is free--> its caller waits for its batch, or for a place
-//!   batch --written and flushed, and all before it--> durable: its callers are released
+//!   request --a batch is due--> somebody who waits leads: takes requests, plans a batch, writes it
+//!   batch --written--> its leader flushes; the next batch may be planned
+//!   batch --flushed, and all before it--> durable: its callers are released
 //!   batch --failed, or one before it--> failed: its callers wait for the txg
 //! ```
 //!
-//! With [`BATCHES_MAX`] places, a batch is sealed when the device has room for it, and what comes
-//! meanwhile makes up the next: the fuller the device, the larger the batches. There is no timer.
+//! A batch is due when nothing is on its way to the medium; or when one batch is being flushed, and
+//! at least as many wait as that one serves. So whoever comes while a batch is under way makes up
+//! the next one, a flush always serves at least half of those who wait for flushes, and under
+//! steady load the callers fall into two cohorts, of which one is being flushed while the other
+//! gathers. There is no timer.
 
 use std::collections::VecDeque;
 
-/// Batches under way at once: while one is being flushed, the next is filled and written.
+/// Batches under way at once: while one is being flushed, the next is planned and written.
 pub(crate) const BATCHES_MAX: usize = 2;
+
+/// From so many callers on, a batch that departs beside another one takes but half of all: the
+/// cohorts become equal at once, instead of one of them being always late.
+const HALVED_MIN: usize = if cfg!(test) { 3 } else { 8 };
 
 /// What the caller of a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +32,19 @@ pub(crate) enum Role {
 /// A batch that was planned.
 struct Flight<W> {
     number: u64,
-    outcome: Option<bool>,
+    /// Whether it is durable, and since when that is known.
+    outcome: Option<(bool, u64)>,
     waiters: Vec<W>,
 }
 
 /// The requests and batches of one log.
 pub(crate) struct Desk<W> {
-    /// Requests that no leader has taken; true: their callers lead, or were asked to.
-    waiting: Vec<(W, bool)>,
+    /// Requests that no leader has taken. While one leads that has taken none yet, its own is the
+    /// first.
+    waiting: VecDeque<W>,
     leaders: usize,
+    /// A leader has not written its batch yet.
+    writing: bool,
     /// Planned, oldest first, until they and all before them are done.
     flights: VecDeque<Flight<W>>,
     next: u64,
@@ -47,8 +58,9 @@ pub(crate) type Released<W> = Vec<(W, bool)>;
 impl<W: Clone> Desk<W> {
     pub(crate) const fn new() -> Self {
         Self {
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             leaders: 0,
+            writing: false,
             flights: VecDeque::new(),
             next: 0,
             broken: false,
@@ -57,20 +69,51 @@ impl<W: Clone> Desk<W> {
 
     /// A request comes in.
     pub(crate) fn arrive(&mut self, waiter: W) -> Role {
-        let leads = self.leaders < BATCHES_MAX;
-        self.waiting.push((waiter, leads));
-        if leads {
-            self.leaders += 1;
-            Role::Lead
-        } else {
-            Role::Wait
+        self.waiting.push_back(waiter.clone());
+        if !self.is_due() {
+            return Role::Wait;
         }
+        // Whoever is awake leads, and a leader's own request is in its batch.
+        self.waiting.pop_back();
+        self.waiting.push_front(waiter);
+        self.begin();
+        Role::Lead
     }
 
-    /// A leader takes all requests that wait.
+    fn is_due(&self) -> bool {
+        let waiting = self.waiting.len();
+        waiting > 0
+            && !self.writing
+            && self.leaders < BATCHES_MAX
+            && waiting >= self.callers_flying()
+    }
+
+    fn callers_flying(&self) -> usize {
+        self.flights.iter().map(|flight| flight.waiters.len()).sum()
+    }
+
+    fn begin(&mut self) {
+        self.leaders += 1;
+        self.writing = true;
+    }
+
+    /// Who is to lead now.
+    fn heir(&mut self) -> Option<W> {
+        let heir = self.waiting.front().filter(|_| self.is_due()).cloned();
+        if heir.is_some() {
+            self.begin();
+        }
+        heir
+    }
+
+    /// A leader takes the requests of its batch.
     pub(crate) fn take(&mut self) -> Vec<W> {
-        let taken = std::mem::take(&mut self.waiting).into_iter();
-        taken.map(|(waiter, _)| waiter).collect()
+        let (flying, waiting) = (self.callers_flying(), self.waiting.len());
+        let mut count = waiting;
+        if flying > 0 && flying + waiting >= HALVED_MIN {
+            count = (flying + waiting).div_ceil(2).min(waiting);
+        }
+        self.waiting.drain(..count).collect()
     }
 
     /// A leader has planned a batch for these.
@@ -103,39 +146,46 @@ impl<W: Clone> Desk<W> {
         }
     }
 
-    /// A batch is on the medium, or failed: who is released, in order.
-    pub(crate) fn land(&mut self, number: u64, durable: bool) -> Released<W> {
+    /// A leader has written its batch and is about to flush it; who leads the next.
+    pub(crate) fn written(&mut self) -> Option<W> {
+        self.writing = false;
+        self.heir()
+    }
+
+    /// A batch is on the medium, or failed, at `now_ns`: who is released, in order, and how long
+    /// each batch that is done waited for those before it.
+    pub(crate) fn land(
+        &mut self,
+        number: u64,
+        durable: bool,
+        now_ns: u64,
+    ) -> (Released<W>, Vec<u64>) {
         let flight = self
             .flights
             .iter_mut()
             .find(|flight| flight.number == number);
         if let Some(flight) = flight {
-            flight.outcome = Some(durable);
+            flight.outcome = Some((durable, now_ns));
         }
-        let mut released = Vec::new();
-        while let Some(outcome) = self.flights.front().and_then(|first| first.outcome) {
-            self.broken |= !outcome;
+        let (mut released, mut waits_ns) = (Vec::new(), Vec::new());
+        while let Some((durable, since_ns)) = self.flights.front().and_then(|first| first.outcome) {
+            self.broken |= !durable;
             let durable = !self.broken;
             let first = self.flights.pop_front();
             let waiters = first.into_iter().flat_map(|first| first.waiters);
             released.extend(waiters.map(|waiter| (waiter, durable)));
+            waits_ns.push(now_ns.saturating_sub(since_ns));
         }
-        released
+        (released, waits_ns)
     }
 
-    /// A leader is done; who leads next, if anyone waits to be served.
-    pub(crate) fn leave(&mut self) -> Option<W> {
-        // One that leads already has a place of its own: to name it again would lose this one.
-        match self.waiting.iter_mut().find(|(_, leads)| !leads) {
-            Some((next, leads)) => {
-                *leads = true;
-                Some(next.clone())
-            }
-            None => {
-                self.leaders -= 1;
-                None
-            }
+    /// A leader is done, or found nothing to write (`in_vain`); who leads the next.
+    pub(crate) fn leave(&mut self, in_vain: bool) -> Option<W> {
+        self.leaders -= 1;
+        if in_vain {
+            self.writing = false;
         }
+        self.heir()
     }
 
     /// Whether a batch failed since the last call of [`Desk::mend`].

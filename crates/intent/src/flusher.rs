@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::VdevId;
+use base::crew::Crew;
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::queue::Bounded;
 use vdev::{VdevError, VdevTree};
 
 static FLUSHES: LockClass = LockClass::new("intent.flushes", rank::INTENT + 40);
@@ -12,6 +14,11 @@ static FLUSHES: LockClass = LockClass::new("intent.flushes", rank::INTENT + 40);
 /// Flushes of one vdev under way at once. Two, as with batches: the second does not wait out the
 /// first.
 const RUNNING_MAX: usize = 2;
+
+/// Threads that lead batches for callers who have none.
+const LEADERS_MAX: usize = 32;
+/// Leads that may wait for a thread: there is at most one a log.
+const LEADS_MAX: usize = 1024;
 
 #[derive(Default)]
 struct Line {
@@ -29,6 +36,13 @@ pub struct Flusher {
     vdevs: Arc<VdevTree>,
     lines: Mutex<BTreeMap<VdevId, Line>>,
     ended: Condvar,
+    crew: Arc<Crew>,
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        self.crew.dismiss();
+    }
 }
 
 impl Flusher {
@@ -39,7 +53,17 @@ impl Flusher {
             vdevs,
             lines: Mutex::new(&FLUSHES, BTreeMap::new()),
             ended: Condvar::new(),
+            crew: Crew::new(
+                "intent-leader",
+                LEADERS_MAX,
+                Bounded::new("intent.leads", LEADS_MAX),
+            ),
         })
+    }
+
+    /// Who leads batches for callers without a thread.
+    pub(crate) const fn crew(&self) -> &Arc<Crew> {
+        &self.crew
     }
 
     /// Returns when a flush of the vdev that began after this call has ended; whether the caller

@@ -34,5 +34,6 @@ pub use log::{Log, OpenLog};
 pub use meters::LogStatistics;
 pub use replay::{Replay, Replayed};
 pub use sync::LogSync;
+pub use waiter::Asker;
 pub use walk::{Chain, owned_blocks, walk};
 pub use write_out::DataWriter;

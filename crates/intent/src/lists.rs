@@ -39,6 +39,23 @@ pub(crate) struct LargeWrite {
     pub(crate) length: u64,
 }
 
+impl Item {
+    /// Its write, if that is of at least `least` bytes whose data are in the object.
+    fn large_write(&self, least: u64) -> Option<LargeWrite> {
+        match &self.entry {
+            Entry::Write(write) if matches!(write.data, Data::Later) && write.length >= least => {
+                Some(LargeWrite {
+                    stamp: self.stamp,
+                    txg: self.txg,
+                    offset: write.offset,
+                    length: write.length,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Slot<T> {
     txg: Txg,
@@ -132,28 +149,24 @@ impl Lists {
         taken
     }
 
+    /// Whether [`Lists::large_writes`] would find any.
+    pub(crate) fn has_large_write(&self, object: ObjectId, least: u64) -> bool {
+        let shard = self.shard(object).lock();
+        let mut items = shard
+            .iter()
+            .filter_map(|slot| slot.list.get(&object))
+            .flatten();
+        items.any(|item| item.large_write(least).is_some())
+    }
+
     /// The object's writes of at least `least` bytes whose data are in the object.
     pub(crate) fn large_writes(&self, object: ObjectId, least: u64) -> Vec<LargeWrite> {
         let shard = self.shard(object).lock();
-        let mut found = Vec::new();
-        for item in shard
+        let items = shard
             .iter()
             .filter_map(|slot| slot.list.get(&object))
-            .flatten()
-        {
-            if let Entry::Write(write) = &item.entry
-                && matches!(write.data, Data::Later)
-                && write.length >= least
-            {
-                found.push(LargeWrite {
-                    stamp: item.stamp,
-                    txg: item.txg,
-                    offset: write.offset,
-                    length: write.length,
-                });
-            }
-        }
-        found
+            .flatten();
+        items.filter_map(|item| item.large_write(least)).collect()
     }
 
     /// Puts other records in the place of those with these stamps, as far as they are still there.

@@ -23,7 +23,6 @@ use crate::waiter::Waiter;
 use crate::walk::owned_blocks;
 use crate::write_out::{DataWriter, EarlyBlocks};
 
-static BUILDER: LockClass = LockClass::new("intent.builder", rank::INTENT + 1);
 static DESK: LockClass = LockClass::new("intent.desk", rank::INTENT + 25);
 static CHAIN: LockClass = LockClass::new("intent.chain", rank::INTENT + 20);
 
@@ -70,8 +69,6 @@ pub struct Log {
     pub(crate) unlogged: AtomicU64,
     /// The newest txg on disk.
     pub(crate) synced: AtomicU64,
-    /// Held by the leader that plans: batches are numbered in the order of their records.
-    pub(crate) builder: Mutex<()>,
     pub(crate) desk: Mutex<Desk<Arc<Waiter>>>,
     pub(crate) chain: Mutex<Chain>,
     pub(crate) replaying: AtomicBool,
@@ -104,7 +101,6 @@ impl Log {
             log_bias: AtomicU8::new(LogBias::Latency as u8),
             lists: Lists::new(),
             unlogged: AtomicU64::new(0),
-            builder: Mutex::new(&BUILDER, ()),
             desk: Mutex::new(&DESK, Desk::new()),
             chain: Mutex::new(&CHAIN, chain),
             replaying: AtomicBool::new(false),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::clock::monotonic_ns;
 use base::metrics::{Counter, Gauge, Histogram, Source, Value, registry};
 
 /// The meters of one log, in the registry under `log.`.
@@ -35,6 +36,8 @@ pub(crate) struct Meters {
     pub(crate) blocks_in_flight: Gauge,
     /// The whole commit.
     pub(crate) fsync_ns: Histogram,
+    /// From the arrival of a commit to the departure of its batch: those before it.
+    pub(crate) wait_turn_ns: Histogram,
     /// From the planning of a batch to the end of its flush: the devices.
     pub(crate) wait_device_ns: Histogram,
     /// From then to the release of its waiters: batches before it.
@@ -72,6 +75,13 @@ impl Meters {
         }
     }
 
+    /// A commit that began then has ended.
+    pub(crate) fn ended(&self, start_ns: u64) {
+        self.outstanding.add(-1);
+        self.fsync_ns
+            .record(monotonic_ns().saturating_sub(start_ns));
+    }
+
     /// New meters, in the registry for as long as they live.
     pub(crate) fn listed() -> Arc<Self> {
         let meters = Arc::new(Self::default());
@@ -104,6 +114,7 @@ impl Source for Meters {
         sink("blocks_in_flight", Value::from(&self.blocks_in_flight));
         for (name, histogram) in [
             ("fsync_ns", &self.fsync_ns),
+            ("wait_turn_ns", &self.wait_turn_ns),
             ("wait_device_ns", &self.wait_device_ns),
             ("wait_prefix_ns", &self.wait_prefix_ns),
             ("batch_waiters", &self.batch_waiters),

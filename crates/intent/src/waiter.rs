@@ -1,11 +1,24 @@
-//! One caller of a commit, parked on what it waits for and nothing else.
+//! One caller of a commit: a thread parked on what it waits for and nothing else, or somebody who
+//! is told when it ends.
 
 use std::sync::Arc;
 
 use base::ObjectId;
+use base::clock::monotonic_ns;
+use base::crew::Job;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 
+use crate::log::Log;
+
 static WAITER: LockClass = LockClass::new("intent.waiter", rank::INTENT + 45);
+
+/// Who is told that a commit has ended, instead of a thread that waits for it.
+pub trait Asker: Send + Sync {
+    /// `durable`: the log has made everything durable. If not, it could not, and a thread is to
+    /// call [`Log::commit`], which waits for the txg then. Must not wait for anything: others are
+    /// told after it.
+    fn committed(&self, durable: bool);
+}
 
 /// What a commit shall make durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,35 +38,98 @@ pub(crate) enum Notice {
     Done(bool),
 }
 
+/// A caller without a thread.
+pub(crate) struct Absent {
+    log: Arc<Log>,
+    asker: Arc<dyn Asker>,
+}
+
+impl Absent {
+    pub(crate) fn new(log: &Arc<Log>, asker: Arc<dyn Asker>) -> Self {
+        Self {
+            log: Arc::clone(log),
+            asker,
+        }
+    }
+
+    /// To lead in its place.
+    pub(crate) fn lead(&self) -> Job {
+        let log = Arc::clone(&self.log);
+        Box::new(move || log.lead())
+    }
+}
+
+enum Caller {
+    Parked {
+        notices: Mutex<(bool, Option<bool>)>,
+        told: Condvar,
+    },
+    Absent(Absent),
+}
+
 /// See the module.
 pub(crate) struct Waiter {
     pub(crate) want: Want,
-    notices: Mutex<(bool, Option<bool>)>,
-    told: Condvar,
+    pub(crate) arrived_ns: u64,
+    caller: Caller,
 }
 
 impl Waiter {
-    pub(crate) fn new(want: Want) -> Arc<Self> {
+    pub(crate) fn parked(want: Want) -> Arc<Self> {
+        Self::new(
+            want,
+            Caller::Parked {
+                notices: Mutex::new(&WAITER, (false, None)),
+                told: Condvar::new(),
+            },
+        )
+    }
+
+    pub(crate) fn absent_for(want: Want, absent: Absent) -> Arc<Self> {
+        Self::new(want, Caller::Absent(absent))
+    }
+
+    fn new(want: Want, caller: Caller) -> Arc<Self> {
         Arc::new(Self {
             want,
-            notices: Mutex::new(&WAITER, (false, None)),
-            told: Condvar::new(),
+            arrived_ns: monotonic_ns(),
+            caller,
         })
     }
 
-    pub(crate) fn tell(&self, notice: Notice) {
-        let mut notices = self.notices.lock();
-        match notice {
-            Notice::Lead => notices.0 = true,
-            Notice::Done(durable) => notices.1 = Some(durable),
+    pub(crate) fn absent(&self) -> Option<&Absent> {
+        match &self.caller {
+            Caller::Parked { .. } => None,
+            Caller::Absent(absent) => Some(absent),
         }
-        drop(notices);
-        self.told.notify_one();
+    }
+
+    pub(crate) fn tell(&self, notice: Notice) {
+        match (&self.caller, notice) {
+            (Caller::Parked { notices, told }, notice) => {
+                let mut notices = notices.lock();
+                match notice {
+                    Notice::Lead => notices.0 = true,
+                    Notice::Done(durable) => notices.1 = Some(durable),
+                }
+                drop(notices);
+                told.notify_one();
+            }
+            (Caller::Absent(absent), Notice::Done(durable)) => {
+                absent.log.meters.ended(self.arrived_ns);
+                absent.asker.committed(durable);
+            }
+            // It is led for by the crew: see `Log::appoint`.
+            (Caller::Absent(_), Notice::Lead) => {}
+        }
     }
 
     /// The next notice; that one leads comes first, for others wait for the place.
     pub(crate) fn wait(&self) -> Notice {
-        let mut notices = self.notices.lock();
+        let Caller::Parked { notices, told } = &self.caller else {
+            return Notice::Done(false);
+        };
+        let mut notices = notices.lock();
         loop {
             if std::mem::take(&mut notices.0) {
                 return Notice::Lead;
@@ -61,7 +137,7 @@ impl Waiter {
             if let Some(durable) = notices.1 {
                 return Notice::Done(durable);
             }
-            self.told.wait(&mut notices);
+            told.wait(&mut notices);
         }
     }
 }

@@ -103,16 +103,26 @@ struct Part {
 }
 
 impl Log {
+    /// Whether [`Log::write_out`] would write anything of the object.
+    pub(crate) fn has_large_writes(&self, id: ObjectId) -> bool {
+        self.data_writer.is_some() && self.lists.has_large_write(id, self.least_direct())
+    }
+
+    /// The shortest write whose blocks are written in place.
+    fn least_direct(&self) -> u64 {
+        match self.log_bias() {
+            LogBias::Throughput => 1,
+            LogBias::Latency => DIRECT_MIN,
+        }
+    }
+
     /// Writes the blocks of the object's large writes, and puts pointers into their records.
     /// What fails stays as it was: its data go into the log.
     pub(crate) fn write_out(&self, id: ObjectId) {
         let Some(writer) = &self.data_writer else {
             return;
         };
-        let least = match self.log_bias() {
-            LogBias::Throughput => 1,
-            LogBias::Latency => DIRECT_MIN,
-        };
+        let least = self.least_direct();
         let mut writes = self.lists.large_writes(id, least);
         if writes.is_empty() {
             return;

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use base::{ByteOrder, ObjectId, Txg};
 use dmu::{AllocateObject, Object, ObjectSet, Reservation, Tx};
 use format::intent_log::{Body, CreateFields, Record, encode_record, kind};
 use format::{BlockPointer, ObjectType};
-use intent::{Data, Entry, Log, Replay, Scope, WriteEntry};
+use intent::{Asker, Data, Entry, Log, Replay, Scope, WriteEntry};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
 use pool::{NewDevice, Pool};
@@ -494,6 +496,74 @@ fn commits_that_meet_share_flushes() {
     let flushes = after.flushes - before.flushes;
     assert!(flushes < THREADS * COMMITS / 2, "{flushes} flushes");
     assert_eq!(after.fallbacks, before.fallbacks);
+}
+
+/// Counts what it is told.
+#[derive(Default)]
+struct Told {
+    durable: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Asker for Told {
+    fn committed(&self, durable: bool) {
+        let count = if durable {
+            &self.durable
+        } else {
+            &self.refused
+        };
+        count.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Told {
+    /// Waits until so many were told either.
+    fn wait(&self, count: u64) {
+        let start = Instant::now();
+        let told = || self.durable.load(Ordering::SeqCst) + self.refused.load(Ordering::SeqCst);
+        while told() < count {
+            assert!(
+                start.elapsed() < Duration::from_secs(30),
+                "callers are forgotten"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Commits of callers without threads are led, share batches, and are durable when that is said.
+#[test]
+fn commits_without_threads_survive() {
+    const OBJECTS: u64 = 40;
+    let bench = Bench::new(11, 0);
+    let told = Arc::new(Told::default());
+    let asker = || Arc::clone(&told) as Arc<dyn Asker>;
+    // There is no chain yet: they are told to wait for the txg.
+    let first = bench.create();
+    assert!(bench.log.commit_absent(first.id(), asker()));
+    told.wait(1);
+    assert_eq!(told.refused.load(Ordering::SeqCst), 1);
+    bench.log.commit_all().unwrap();
+    // A large write may be written where it belongs first: that takes a thread.
+    let objects: Vec<_> = (0..OBJECTS).map(|_| bench.create()).collect();
+    let large = objects.iter().find(|object| object.id().0 % 4 == 3);
+    bench.write(large.unwrap(), 1, false);
+    assert!(!bench.log.commit_absent(large.unwrap().id(), asker()));
+    bench.commit(large.unwrap().id(), 1);
+    let before = bench.log.statistics();
+    for object in &objects {
+        bench.write(object, 2, true);
+        assert!(bench.log.commit_absent(object.id(), asker()));
+    }
+    told.wait(1 + OBJECTS);
+    assert_eq!(told.durable.load(Ordering::SeqCst), OBJECTS);
+    let after = bench.log.statistics();
+    assert_eq!(after.commits - before.commits, OBJECTS);
+    let events = bench.timeline.now();
+    let acknowledged = objects.iter().map(|object| (events, object.id(), 2));
+    bench.acknowledged.lock().unwrap().extend(acknowledged);
+    let folder = tempfile::tempdir().unwrap();
+    check(&bench, events, 5, folder.path(), true);
 }
 
 mod sim_runs {
