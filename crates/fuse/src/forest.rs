@@ -6,13 +6,13 @@
 //! covers leads to its root. The first tree has tag 0 and the mount's root.
 
 use crate::session::Session;
-use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree};
+use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree, Written};
 use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FsyncFlags, ROOT_NODE, RenameFlags,
     SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
 };
 use base::lock::{LockClass, RwLock, rank};
-use posix::Errno;
+use posix::{Asker, Errno};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -405,7 +405,7 @@ impl Tree for Forest {
         tree.read(handle, offset, size, reply)
     }
 
-    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<usize> {
+    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<Written> {
         let (tree, _, handle) = self.inner(handle)?;
         tree.write(handle, offset, data, flags)
     }
@@ -419,6 +419,11 @@ impl Tree for Forest {
     fn fsync(&self, handle: u64, flags: FsyncFlags) -> Reply<()> {
         let (tree, _, handle) = self.inner(handle)?;
         tree.fsync(handle, flags)
+    }
+
+    fn fsync_absent(&self, handle: u64, asker: &Arc<dyn Asker>) -> bool {
+        self.inner(handle)
+            .is_ok_and(|(tree, _, handle)| tree.fsync_absent(handle, asker))
     }
 
     fn fsync_directory(&self, node: u64) -> Reply<()> {

@@ -18,4 +18,4 @@ pub use dataset::{DatasetTree, SUSPEND_WAIT, SnapshotDirectory, SnapshotEntry, S
 pub use forest::{Forest, TreeTag};
 pub use mount::{Mount, MountFailure, MountOptions, MountState, remove_dead_mounts};
 pub use session::{Session, SessionError, SessionOptions};
-pub use tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree};
+pub use tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Written};

@@ -5,8 +5,9 @@ use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FsyncFlags, OpenReplyFlags,
     RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
 };
-use posix::Errno;
+use posix::{Asker, Errno};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The result of an operation of a tree.
@@ -24,6 +25,15 @@ pub struct Caller {
     pub pid: u32,
     /// The supplementary group that matters for a creation, when there is one.
     pub group_of_directory: Option<u32>,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes taken.
+    pub count: usize,
+    /// The caller wants them durable before it goes on: the answer waits for a commit.
+    pub owes_commit: bool,
 }
 
 /// What a creation asks for.
@@ -222,14 +232,20 @@ pub trait Tree: Send + Sync {
     /// Reads; short only at the end of the file.
     fn read(&self, handle: u64, offset: u64, size: u32, reply: &mut ReadReply) -> Reply<()>;
 
-    /// Writes; returns the bytes taken.
-    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<usize>;
+    /// Writes.
+    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<Written>;
 
     /// Ends an open.
     fn release(&self, handle: u64);
 
     /// Makes a file durable. Called from threads that may wait.
     fn fsync(&self, handle: u64, flags: FsyncFlags) -> Reply<()>;
+
+    /// The same from a thread that may not wait: `asker` is told when the file is durable, or that
+    /// [`Tree::fsync`] is to be called. False, and `asker` is forgotten: it is to be called at once.
+    fn fsync_absent(&self, _handle: u64, _asker: &Arc<dyn Asker>) -> bool {
+        false
+    }
 
     /// Makes a directory durable. Called from threads that may wait.
     fn fsync_directory(&self, node: u64) -> Reply<()>;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::ObjectId;
+use intent::Asker;
 
 use crate::core::Core;
 use crate::reading::ReadAhead;
@@ -38,6 +39,9 @@ pub struct WriteOptions {
     pub append: bool,
     /// Durable before it returns.
     pub sync: bool,
+    /// Whatever wants it durable: it returns before it is. The caller asks
+    /// [`OpenFile::is_synchronous`] and commits.
+    pub uncommitted: bool,
 }
 
 /// What `fallocate` does to a range.
@@ -175,7 +179,7 @@ impl OpenFile {
     /// With what the open mode and the dataset say about durability.
     fn durably(&self, options: WriteOptions) -> WriteOptions {
         WriteOptions {
-            sync: options.sync || self.options.sync || self.core.properties().sync_always,
+            sync: options.sync || self.is_synchronous(),
             ..options
         }
     }
@@ -196,9 +200,23 @@ impl OpenFile {
             .copy_range((&source.znode, from), (&self.znode, offset), options)
     }
 
+    /// Whether each write is to be durable before the writer goes on.
+    #[must_use]
+    pub fn is_synchronous(&self) -> bool {
+        self.options.sync || self.core.properties().sync_always
+    }
+
     /// Waits until everything written to this file is durable.
     pub fn fsync(&self) -> Result<()> {
         self.core.fsync(&self.znode)
+    }
+
+    /// The same without waiting: `asker` is told when the commit has ended, and calls
+    /// [`OpenFile::fsync`] from a thread if the log could not help. False, and `asker` is
+    /// forgotten: it takes a thread from the beginning.
+    #[must_use]
+    pub fn fsync_absent(&self, asker: &Arc<dyn Asker>) -> bool {
+        self.core.fsync_absent(&self.znode, asker)
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use base::{ObjectId, Txg};
 use dmu::{DmuError, Tx, Zap};
 use format::sa::Attribute;
+use intent::Asker;
 
 use crate::core::{Core, Plan};
 use crate::names::unpack_entry;
@@ -199,6 +200,16 @@ impl Core {
             Some(log) => log.commit(znode.id(), Some(changed)),
             None => Ok(()),
         }
+    }
+
+    /// The same for a caller without a thread; false: it takes one.
+    pub(crate) fn fsync_absent(&self, znode: &Znode, asker: &Arc<dyn Asker>) -> bool {
+        if self.properties().sync_disabled {
+            asker.committed(true);
+            return true;
+        }
+        self.log()
+            .is_some_and(|log| log.commit_absent(znode.id(), asker))
     }
 
     /// Stores the access times that were kept in core.

@@ -7,9 +7,12 @@
 mod describe;
 mod journal;
 
+use std::sync::Arc;
+
 use base::{ObjectId, Txg};
 use dmu::Tx;
 use format::intent_log::Change;
+use intent::Asker;
 
 pub(crate) use describe::{FLAG_BITS, new_object};
 pub use journal::IntentLog;
@@ -61,6 +64,12 @@ pub trait OperationLog: Send + Sync {
     /// # Errors
     /// The pool cannot write.
     fn commit(&self, object: ObjectId, changed: Option<Txg>) -> Result<()>;
+
+    /// The same for callers without a thread, who are told when it has ended. False, and `asker` is
+    /// forgotten: this takes a thread.
+    fn commit_absent(&self, _object: ObjectId, _asker: &Arc<dyn Asker>) -> bool {
+        false
+    }
 }
 
 /// No log: durable is what has synced.

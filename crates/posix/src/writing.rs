@@ -43,7 +43,7 @@ impl Core {
             }
             written += chunk.len();
         }
-        if options.sync && written > 0 {
+        if options.sync && !options.uncommitted && written > 0 {
             self.fsync(znode)?;
         }
         Ok(written)

@@ -7,13 +7,13 @@ use super::convert::{
 use super::{DatasetTree, Place, SnapshotDirectory, View};
 use crate::handle::Handle;
 use crate::node::ControlNode;
-use crate::tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree};
+use crate::tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Written};
 use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FileKind, FsyncFlags, OpenReplyFlags,
     RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
 };
 use posix::{
-    AllocateMode, Errno, OpenFile, PosixError, SetAttributes, Visit, WriteOptions, XattrMode,
+    AllocateMode, Asker, Errno, OpenFile, PosixError, SetAttributes, Visit, WriteOptions, XattrMode,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -339,15 +339,20 @@ impl Tree for DatasetTree {
             .map_err(errno)
     }
 
-    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<usize> {
+    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<Written> {
         let handle = self.handle(handle)?;
         let kill_set_id = flags.has(WriteFlags::KILL_SUIDGID);
         // What the page cache writes back has its place already.
         let options = WriteOptions {
             kill_set_id,
+            uncommitted: true,
             ..WriteOptions::default()
         };
-        handle.file.write(offset, data, options).map_err(errno)
+        let written = handle.file.write(offset, data, options);
+        Ok(Written {
+            count: written.map_err(errno)?,
+            owes_commit: handle.file.is_synchronous(),
+        })
     }
 
     fn release(&self, handle: u64) {
@@ -356,6 +361,11 @@ impl Tree for DatasetTree {
 
     fn fsync(&self, handle: u64, _flags: FsyncFlags) -> Reply<()> {
         self.handle(handle)?.file.fsync().map_err(errno)
+    }
+
+    fn fsync_absent(&self, handle: u64, asker: &Arc<dyn Asker>) -> bool {
+        self.handle(handle)
+            .is_ok_and(|handle| handle.file.fsync_absent(asker))
     }
 
     fn fsync_directory(&self, node: u64) -> Reply<()> {

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::counters::counters;
-use super::durable::DurableJob;
+use super::durable::{Durable, DurableJob};
 use crate::errno;
 use crate::tree::{Caller, Creation, Opening, ReadReply, Tree};
 use crate::wire::{
@@ -53,11 +53,14 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Serves the request in `message`.
-    pub(super) fn serve(&mut self, message: &[u8]) {
+    /// Serves the request in `message`; whether it is done with (others are answered later).
+    pub(super) fn serve(&mut self, message: &[u8]) -> bool {
         let request = match decode_request(message, self.shared.settled.dialect) {
             Ok(request) => request,
-            Err(error) => return self.refuse(message, error),
+            Err(error) => {
+                self.refuse(message, error);
+                return true;
+            }
         };
         self.data.clear();
         let unique = request.header.unique;
@@ -67,7 +70,8 @@ impl Worker {
             self.answer_or_fail(&request)
         };
         match answer {
-            Ok(Answer::None | Answer::Later) => {}
+            Ok(Answer::None) => {}
+            Ok(Answer::Later) => return false,
             Ok(Answer::Done) => send(&self.device, unique, &[]),
             Ok(Answer::Body(body)) => send(&self.device, unique, &[body.as_bytes()]),
             Ok(Answer::Bytes(bytes)) => send(&self.device, unique, &[&bytes]),
@@ -81,6 +85,7 @@ impl Worker {
             }
             Err(error) => send_error(&self.device, unique, error),
         }
+        true
     }
 
     /// An operation that panics fails the mount: what it left behind is unknown.
@@ -180,9 +185,14 @@ impl Worker {
                 write_flags,
                 ..
             } => {
-                let count = tree.write(handle, offset, data, write_flags)?;
-                flow().user_written.add(count as u64);
-                Ok(Body::written(u32::try_from(count).unwrap_or(u32::MAX)).into())
+                let written = tree.write(handle, offset, data, write_flags)?;
+                flow().user_written.add(written.count as u64);
+                let count = u32::try_from(written.count).unwrap_or(u32::MAX);
+                if written.owes_commit && count > 0 {
+                    let job = DurableJob::Written { handle, count };
+                    return Ok(self.durable(&request.header, job));
+                }
+                Ok(Body::written(count).into())
             }
             _ => Err(errno::ENOSYS),
         }
@@ -191,9 +201,7 @@ impl Worker {
     /// Hands a request that waits for the disk to the threads that may; does it here when they
     /// have more than enough already.
     fn durable(&self, header: &RequestHeader, job: DurableJob) -> Answer {
-        self.shared
-            .durable
-            .submit(&self.shared, &self.device, header, job);
+        Durable::submit(&self.shared, &self.device, header, job);
         Answer::Later
     }
 }

@@ -3,10 +3,10 @@
 //! As many *residents* as there are cores read and serve; what the cache holds is served right on
 //! the thread that took the request. A thread that waits (for a disk, for the write throttle) is
 //! not runnable, so another may take its place: a monitor sees that no reader is free, counts
-//! those that have been in one request for longer than [`STUCK_NS`], and starts a *helper* for
-//! each of them, up to [`READERS_MAX`] threads. A helper ends when enough others wait for
-//! requests again. So runnable threads stay at the number of cores, and a cached stat does not
-//! queue behind somebody's disk.
+//! those that have been in one request for longer than [`STUCK_NS`] and sleep, and starts a
+//! *helper* for each of them, up to [`READERS_MAX`] threads. A helper ends when enough others wait
+//! for requests again and have for [`LINGER_NS`]. So runnable threads stay at the number of cores,
+//! and a cached stat does not queue behind somebody's disk.
 //!
 //! Each thread has its own descriptor of the connection: replies do not meet on one lock.
 
@@ -17,7 +17,7 @@ use super::negotiate::TRANSFER_LEN_MAX;
 use super::spin::{Looker, Pace};
 use crate::tree::ReadReply;
 use base::clock::monotonic_ns;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
@@ -27,6 +27,8 @@ use sys::{Errno, FuseDevice};
 pub(super) const READERS_MAX: usize = 32;
 /// A request that takes longer is taken to wait for something.
 const STUCK_NS: u64 = 1_000_000;
+/// A helper that nobody has needed for so long ends.
+const LINGER_NS: u64 = 1_000_000_000;
 /// How often the monitor looks while the readers are busy.
 const TICK: Duration = Duration::from_millis(1);
 /// So many quiet looks, and the monitor sleeps until it is called.
@@ -40,6 +42,8 @@ const BUFFER_LEN: usize = TRANSFER_LEN_MAX as usize + 4096;
 struct Slot {
     /// Since when its reader serves the present request; 0 while it waits for one.
     busy_since_ns: AtomicU64,
+    /// The reader's thread, as the kernel calls it; 0 if that is not known.
+    thread: AtomicU32,
     taken: AtomicBool,
 }
 
@@ -51,6 +55,8 @@ pub(super) struct Readers {
     alive: AtomicUsize,
     /// Readers that wait for a request.
     waiting: AtomicUsize,
+    /// When a helper was last missed.
+    missed_ns: AtomicU64,
     pace: Pace,
     monitor: OnceLock<Thread>,
     monitor_sleeps: AtomicBool,
@@ -63,6 +69,7 @@ impl Readers {
             slots: std::array::from_fn(|_| Slot::default()),
             alive: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            missed_ns: AtomicU64::new(0),
             pace: Pace::default(),
             monitor: OnceLock::new(),
             monitor_sleeps: AtomicBool::new(false),
@@ -75,14 +82,24 @@ impl Readers {
             .position(|slot| !slot.taken.swap(true, Ordering::AcqRel))
     }
 
-    /// Readers in one request for longer than [`STUCK_NS`].
+    /// Readers in one request for longer than [`STUCK_NS`] that sleep. One that could run and only
+    /// has no processor is no reason for another that would have none either.
     fn stuck(&self) -> usize {
         let now = monotonic_ns();
         let is_stuck = |slot: &&Slot| {
             let since = slot.busy_since_ns.load(Ordering::Relaxed);
-            since != 0 && now.saturating_sub(since) > STUCK_NS
+            since != 0
+                && now.saturating_sub(since) > STUCK_NS
+                && sleeps(slot.thread.load(Ordering::Relaxed))
         };
         self.slots.iter().filter(is_stuck).count()
+    }
+
+    /// Whether a helper may end.
+    fn are_enough(&self) -> bool {
+        let missed_ns = self.missed_ns.load(Ordering::Relaxed);
+        self.waiting.load(Ordering::Relaxed) >= self.residents
+            && monotonic_ns().saturating_sub(missed_ns) > LINGER_NS
     }
 
     fn call_monitor(&self) {
@@ -93,6 +110,25 @@ impl Readers {
             monitor.unpark();
         }
     }
+}
+
+/// Whether a thread of this process waits for something; true if that cannot be known.
+fn sleeps(thread: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    // The state follows the name, which is in parentheses and may hold anything.
+    let state = status.as_deref().ok().and_then(|status| {
+        let (_, rest) = status.rsplit_once(") ")?;
+        rest.chars().next()
+    });
+    state != Some('R')
+}
+
+/// The calling thread, as the kernel calls it; 0 if that cannot be known.
+fn own_number() -> u32 {
+    let link = std::fs::read_link("/proc/thread-self");
+    let name = link.as_deref().ok().and_then(std::path::Path::file_name);
+    let number = name.and_then(|name| name.to_str()?.parse().ok());
+    number.unwrap_or(0)
 }
 
 /// Starts the residents and the monitor.
@@ -162,6 +198,9 @@ fn run_reader(shared: &Arc<Shared>, device: Arc<FuseDevice>, slot: usize, helper
     let mut buffer = vec![0; BUFFER_LEN];
     let mut looker = Looker::default();
     let readers = &shared.readers;
+    if let Some(slot) = readers.slots.get(slot) {
+        slot.thread.store(own_number(), Ordering::Relaxed);
+    }
     loop {
         readers.waiting.fetch_add(1, Ordering::SeqCst);
         let read = looker.next_request(&worker.device, &readers.pace, &mut buffer);
@@ -179,7 +218,7 @@ fn run_reader(shared: &Arc<Shared>, device: Arc<FuseDevice>, slot: usize, helper
             // ENODEV: unmounted. ECONNABORTED: aborted by the administrator. Others cannot pass.
             Err(_) => break,
         }
-        if helper && readers.waiting.load(Ordering::Relaxed) >= readers.residents {
+        if helper && readers.are_enough() {
             break;
         }
     }
@@ -203,16 +242,16 @@ fn serve(worker: &mut Worker, message: &[u8], slot: usize, others_waiting: usize
     if others_waiting == 0 {
         readers.call_monitor();
     }
-    worker.serve(message);
+    let is_done = worker.serve(message);
     let ended_ns = monotonic_ns();
     readers.pace.answered(ended_ns);
     if let Some(busy) = busy {
         busy.store(0, Ordering::Relaxed);
     }
-    counters().record(
-        word(message, OPCODE_AT),
-        ended_ns.saturating_sub(started_ns),
-    );
+    if is_done {
+        let elapsed_ns = ended_ns.saturating_sub(started_ns);
+        counters().record(word(message, OPCODE_AT), elapsed_ns);
+    }
 }
 
 /// Where a request's header has its operation, and the thread of its caller.
@@ -250,6 +289,7 @@ fn run_monitor(shared: &Arc<Shared>) {
             .load(Ordering::Relaxed)
             .saturating_sub(readers.stuck());
         if running < readers.residents {
+            readers.missed_ns.store(monotonic_ns(), Ordering::Relaxed);
             counters().helpers_started.increment();
             // Without a thread to be had, callers wait for those that there are.
             drop(start_reader(shared, true));

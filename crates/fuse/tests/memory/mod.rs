@@ -7,7 +7,7 @@ use fuse::wire::{
     ROOT_NODE, RenameFlags, SetattrFields, SetattrRequest, StatfsReply, Timeouts, Timestamp,
     WriteFlags, XattrFlags,
 };
-use fuse::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree};
+use fuse::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree, Written};
 use posix::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -324,7 +324,7 @@ impl Tree for Memory {
         Ok(())
     }
 
-    fn write(&self, handle: u64, offset: u64, data: &[u8], _: WriteFlags) -> Reply<usize> {
+    fn write(&self, handle: u64, offset: u64, data: &[u8], _: WriteFlags) -> Reply<Written> {
         let node = self.node(handle)?;
         let mut content = node.lock().unwrap();
         let start = usize::try_from(offset).unwrap();
@@ -337,7 +337,10 @@ impl Tree for Memory {
         content.attributes.mtime = now();
         self.bytes_written
             .fetch_add(data.len() as u64, Ordering::Relaxed);
-        Ok(data.len())
+        Ok(Written {
+            count: data.len(),
+            owes_commit: false,
+        })
     }
 
     fn release(&self, handle: u64) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{ByteOrder, ObjectId, Txg};
 use dmu::Tx;
 use format::intent_log::Change;
-use intent::{Data, Entry, Log, WriteEntry};
+use intent::{Asker, Data, Entry, Log, WriteEntry};
 
 use super::{LoggedWrite, OperationLog, Scope};
 use crate::{PosixError, Result};
@@ -81,5 +81,9 @@ impl OperationLog for IntentLog {
 
     fn commit(&self, object: ObjectId, _: Option<Txg>) -> Result<()> {
         self.log.commit(object).map_err(PosixError::from)
+    }
+
+    fn commit_absent(&self, object: ObjectId, asker: &Arc<dyn Asker>) -> bool {
+        self.log.commit_absent(object, Arc::clone(asker))
     }
 }
