@@ -31,21 +31,21 @@ pub(crate) const COMMAND: Command = Command {
     aliases: &[],
     summary: "Run a workload in a directory of any file system, and the device below it alone.",
     forms: &[
-        "meta|readdir|write-data|varmail|untar directory",
+        "meta|readdir|write-data|varmail|fsync|untar directory",
         "mkbig|rdbig|fanread directory",
     ],
     flags: &[
         option(
             "t",
             "threads",
-            "threads of readdir, write-data, varmail, fanread",
+            "threads of readdir, write-data, varmail, fsync, fanread",
         ),
         option(
             "n",
             "files",
             "files of meta, readdir, write-data, varmail, untar",
         ),
-        option("s", "seconds", "how long varmail runs"),
+        option("s", "seconds", "how long varmail and fsync run"),
         option(
             "b",
             "megabytes",
@@ -74,7 +74,7 @@ struct Scenario {
     parameters: &'static [(&'static str, u64)],
 }
 
-const SCENARIOS: [Scenario; 8] = [
+const SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: "meta",
         run: files::meta,
@@ -94,6 +94,11 @@ const SCENARIOS: [Scenario; 8] = [
         name: "varmail",
         run: files::varmail,
         parameters: &[("threads", 64), ("files", 10_000), ("seconds", 20)],
+    },
+    Scenario {
+        name: "fsync",
+        run: files::fsync,
+        parameters: &[("threads", 1), ("seconds", 10)],
     },
     Scenario {
         name: "untar",

@@ -1,7 +1,9 @@
-//! The scenarios that work on many files: `meta`, `readdir`, `write-data`, `varmail`.
+//! The scenarios that work on many files: `meta`, `readdir`, `write-data`,
+//! `varmail`, `fsync`.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -166,6 +168,38 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
         Phase::took("operation", took, operations),
         Phase::took("fsync", took, fsyncs),
     ])
+}
+
+/// Each thread writes 4 KiB somewhere into a file of its own, again and again. An operation is the
+/// fsync after each.
+pub(super) fn fsync(run: &Run) -> io::Result<Vec<Phase>> {
+    const BLOCK_BYTES: u64 = 4 << 10;
+    const BLOCKS: u64 = 1024;
+    let open = |thread: u64| {
+        let path = run.directory.join(format!("fsync-{thread}"));
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true).open(path)
+    };
+    for thread in 0..run.threads {
+        let random = SeededRng::new(thread);
+        let content = run.contents.piece(&random, BLOCKS * BLOCK_BYTES);
+        open(thread)?.write_all(content)?;
+    }
+    run.make_durable()?;
+    let start = Instant::now();
+    let end = start + run.time;
+    let tally = threads(run.threads, start, |thread, tally| {
+        let random = SeededRng::new(7 + thread);
+        let file = open(thread)?;
+        while Instant::now() < end {
+            let data = run.contents.piece(&random, BLOCK_BYTES);
+            file.write_all_at(data, random.below(BLOCKS) * BLOCK_BYTES)?;
+            tally.time(|| file.sync_all())?;
+            tally.bytes += BLOCK_BYTES;
+        }
+        Ok(())
+    })?;
+    Ok(vec![Phase::ended("fsync", tally)])
 }
 
 fn mail_path(directory: &Path, mail: u64) -> PathBuf {
