@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::metrics::{Source, Value};
 
+use crate::index::Index;
 use crate::shard::Shard;
 
 static SHARD_CLASS: LockClass = LockClass::new("cache shard", rank::CACHE + 2);
@@ -100,6 +101,8 @@ struct Slot<V> {
 /// A byte-limited map from blocks to values, which are cheap to clone (reference counted).
 #[derive(Debug)]
 pub struct Cache<V> {
+    /// What all shards hold, for readers.
+    index: Arc<Index<V>>,
     slots: Box<[Slot<V>]>,
     limit_bytes: AtomicUsize,
 }
@@ -110,11 +113,16 @@ impl<V: Clone> Cache<V> {
     pub fn new(limit_bytes: usize) -> Self {
         let count = (limit_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
         let count = 1 << count.ilog2();
+        let index = Arc::new(Index::new());
         let slot = || Slot {
             locked: Mutex::new(
                 &SHARD_CLASS,
                 Locked {
-                    blocks: Shard::new(limit_bytes / count, passing_bytes(limit_bytes) / count),
+                    blocks: Shard::new(
+                        limit_bytes / count,
+                        passing_bytes(limit_bytes) / count,
+                        Arc::clone(&index),
+                    ),
                     flights: HashMap::new(),
                 },
             ),
@@ -124,6 +132,7 @@ impl<V: Clone> Cache<V> {
         };
         Self {
             slots: (0..count).map(|_| slot()).collect(),
+            index,
             limit_bytes: AtomicUsize::new(limit_bytes),
         }
     }
@@ -144,7 +153,7 @@ impl<V: Clone> Cache<V> {
     #[must_use]
     pub fn get(&self, key: &BlockKey) -> Option<V> {
         let slot = self.slot(key);
-        let found = slot.locked.lock().blocks.get(key);
+        let found = self.index.get(key);
         let counter = if found.is_some() {
             &slot.hits
         } else {
@@ -157,7 +166,7 @@ impl<V: Clone> Cache<V> {
     /// Whether the block is here, without making it look used.
     #[must_use]
     pub fn contains(&self, key: &BlockKey) -> bool {
-        self.slot(key).locked.lock().blocks.contains(key)
+        self.index.contains(key)
     }
 
     /// Holds `value`, which weighs `bytes`, replacing what was there.
@@ -192,8 +201,13 @@ impl<V: Clone> Cache<V> {
     ) -> Result<V, E> {
         let slot = self.slot(&key);
         let landing = loop {
+            if let Some(value) = self.index.get(&key) {
+                slot.hits.fetch_add(1, Ordering::Relaxed);
+                return Ok(value);
+            }
             let mut locked = slot.locked.lock();
-            if let Some(value) = locked.blocks.get(&key) {
+            // Again, for who loaded it has removed its flight under this lock.
+            if let Some(value) = self.index.get(&key) {
                 slot.hits.fetch_add(1, Ordering::Relaxed);
                 return Ok(value);
             }

@@ -15,13 +15,14 @@
 mod tests;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
+use crate::index::{Held, Index};
 use crate::{BlockKey, Stay};
 
 const NONE: u32 = u32::MAX;
 /// What an entry costs beyond its bytes: slab, table and reference counts.
 const ENTRY_BYTES: usize = 160;
-const USES_MAX: u8 = 3;
 /// Names of evicted blocks to remember: as many as blocks present, within these.
 const GHOSTS_MIN: usize = 64;
 const GHOSTS_MAX: usize = 1 << 16;
@@ -37,10 +38,9 @@ enum Queue {
 struct Entry<V> {
     key: BlockKey,
     /// None in a slab slot that is free.
-    value: Option<V>,
+    held: Option<Arc<Held<V>>>,
     bytes: usize,
     queue: Queue,
-    uses: u8,
     newer: u32,
     older: u32,
 }
@@ -64,6 +64,8 @@ impl Ends {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Shard<V> {
+    /// Where hits look, of all shards.
+    index: Arc<Index<V>>,
     table: HashMap<BlockKey, u32>,
     slab: Vec<Entry<V>>,
     free: Vec<u32>,
@@ -78,8 +80,9 @@ pub(crate) struct Shard<V> {
 }
 
 impl<V: Clone> Shard<V> {
-    pub(crate) fn new(limit_bytes: usize, passing_bytes_max: usize) -> Self {
+    pub(crate) fn new(limit_bytes: usize, passing_bytes_max: usize, index: Arc<Index<V>>) -> Self {
         Self {
+            index,
             table: HashMap::new(),
             slab: Vec::new(),
             free: Vec::new(),
@@ -106,17 +109,6 @@ impl<V: Clone> Shard<V> {
         self.evictions
     }
 
-    pub(crate) fn contains(&self, key: &BlockKey) -> bool {
-        self.table.contains_key(key)
-    }
-
-    pub(crate) fn get(&mut self, key: &BlockKey) -> Option<V> {
-        let &index = self.table.get(key)?;
-        let entry = self.slab.get_mut(index as usize)?;
-        entry.uses = (entry.uses + 1).min(USES_MAX);
-        entry.value.clone()
-    }
-
     pub(crate) fn insert(&mut self, key: BlockKey, value: V, bytes: usize, stay: Stay) {
         self.remove(&key);
         let bytes = bytes.saturating_add(ENTRY_BYTES);
@@ -137,12 +129,12 @@ impl<V: Clone> Shard<V> {
                 self.evict_from(Queue::Passing);
             }
         }
+        let held = Arc::new(Held::new(value));
         let entry = Entry {
             key,
-            value: Some(value),
+            held: Some(Arc::clone(&held)),
             bytes,
             queue,
-            uses: 0,
             newer: NONE,
             older: NONE,
         };
@@ -155,20 +147,24 @@ impl<V: Clone> Shard<V> {
         };
         self.table.insert(key, index);
         self.link(index, queue);
+        self.index.insert(key, held);
     }
 
     pub(crate) fn remove(&mut self, key: &BlockKey) {
         if let Some(index) = self.table.remove(key) {
             self.unlink(index);
-            self.slab[index as usize].value = None;
+            if let Some(held) = self.slab[index as usize].held.take() {
+                self.index.remove(key, &held);
+            }
             self.free.push(index);
         }
     }
 
     pub(crate) fn clear(&mut self) {
-        let limit_bytes = self.limit_bytes;
-        let evictions = self.evictions;
-        *self = Self::new(limit_bytes, self.passing_bytes_max);
+        let (limit_bytes, evictions) = (self.limit_bytes, self.evictions);
+        let held: Vec<BlockKey> = self.table.keys().copied().collect();
+        held.iter().for_each(|key| self.remove(key));
+        *self = Self::new(limit_bytes, self.passing_bytes_max, Arc::clone(&self.index));
         self.evictions = evictions;
     }
 
@@ -205,13 +201,16 @@ impl<V: Clone> Shard<V> {
         if index == NONE {
             return;
         }
-        let entry = &mut self.slab[index as usize];
-        if entry.uses > 0 && queue != Queue::Passing {
-            entry.uses = if queue == Queue::Main {
-                entry.uses - 1
+        let entry = &self.slab[index as usize];
+        if let Some(held) = &entry.held
+            && held.uses() > 0
+            && queue != Queue::Passing
+        {
+            held.set_uses(if queue == Queue::Main {
+                held.uses().saturating_sub(1)
             } else {
                 0
-            };
+            });
             self.unlink(index);
             self.link(index, Queue::Main);
             return;

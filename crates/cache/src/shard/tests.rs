@@ -10,19 +10,23 @@ fn key(number: u64) -> BlockKey {
     }
 }
 
+fn shard<V: Clone>(limit_bytes: usize, passing_bytes_max: usize) -> Shard<V> {
+    Shard::new(limit_bytes, passing_bytes_max, Arc::new(Index::new()))
+}
+
 #[test]
 fn a_pass_over_many_blocks_leaves_the_used_ones() {
     let block = 1000;
-    let mut shard = Shard::new(100 * (block + ENTRY_BYTES), 0);
+    let mut shard = shard(100 * (block + ENTRY_BYTES), 0);
     for number in 0..40 {
         shard.insert(key(number), number, block, Stay::Long);
-        assert_eq!(shard.get(&key(number)), Some(number));
+        assert_eq!(shard.index.get(&key(number)), Some(number));
     }
     for number in 1000..5000 {
         shard.insert(key(number), number, block, Stay::Long);
     }
     let kept = (0..40)
-        .filter(|&number| shard.contains(&key(number)))
+        .filter(|&number| shard.index.contains(&key(number)))
         .count();
     assert_eq!(kept, 40);
     assert!(shard.evictions() > 3000);
@@ -31,34 +35,34 @@ fn a_pass_over_many_blocks_leaves_the_used_ones() {
 #[test]
 fn passing_blocks_leave_although_there_is_room() {
     let block = 1000;
-    let mut shard = Shard::new(1000 * block, 10 * (block + ENTRY_BYTES));
+    let mut shard = shard(1000 * block, 10 * (block + ENTRY_BYTES));
     shard.insert(key(1), 1, block, Stay::Long);
     shard.insert(key(2), 2, block, Stay::Short);
-    assert_eq!(shard.get(&key(2)), Some(2));
+    assert_eq!(shard.index.get(&key(2)), Some(2));
     for number in 1000..1010 {
         shard.insert(key(number), number, block, Stay::Short);
     }
-    assert!(shard.contains(&key(1)), "not one of them");
+    assert!(shard.index.contains(&key(1)), "not one of them");
     assert!(
-        !shard.contains(&key(2)),
+        !shard.index.contains(&key(2)),
         "its parts were asked for, no more"
     );
     shard.insert(key(2), 2, block, Stay::Short);
     for number in 1010..1500 {
         shard.insert(key(number), number, block, Stay::Short);
     }
-    assert!(shard.contains(&key(2)), "it came back");
+    assert!(shard.index.contains(&key(2)), "it came back");
     assert_eq!(shard.len(), 12);
-    assert!(shard.contains(&key(1499)));
+    assert!(shard.index.contains(&key(1499)));
 }
 
 #[test]
 fn a_block_too_large_for_the_shard_is_not_held() {
-    let mut shard = Shard::new(10_000, 0);
+    let mut shard = shard(10_000, 0);
     shard.insert(key(1), 1, 2000, Stay::Long);
     shard.insert(key(1), 2, 9000, Stay::Long);
     assert_eq!(
-        shard.get(&key(1)),
+        shard.index.get(&key(1)),
         None,
         "the value that it replaces must go too"
     );
@@ -70,7 +74,7 @@ proptest! {
     fn what_it_holds_is_what_was_put_last_and_within_the_limit(
         steps in prop::collection::vec((0_u64..60, 0_u8..10, 0_usize..3000), 1..400),
     ) {
-        let mut shard = Shard::new(40_000, 10_000);
+        let mut shard = shard(40_000, 10_000);
         let mut model = HashMap::new();
         for (step, (number, action, bytes)) in steps.into_iter().enumerate() {
             match action {
@@ -80,7 +84,7 @@ proptest! {
                 }
                 1 => shard.set_limit(30_000 + bytes, 4 * bytes),
                 2..5 => {
-                    if let Some(value) = shard.get(&key(number)) {
+                    if let Some(value) = shard.index.get(&key(number)) {
                         prop_assert_eq!(Some(&value), model.get(&number));
                     }
                 }
@@ -91,7 +95,7 @@ proptest! {
                 }
             }
             prop_assert!(shard.bytes() <= shard.limit_bytes);
-            let live = shard.slab.iter().filter(|entry| entry.value.is_some());
+            let live = shard.slab.iter().filter(|entry| entry.held.is_some());
             prop_assert_eq!(live.clone().map(|entry| entry.bytes).sum::<usize>(), shard.bytes());
             prop_assert_eq!(live.count(), shard.len());
             prop_assert!(shard.ghosts.len() <= GHOSTS_MAX);
