@@ -10,6 +10,7 @@ mod crash;
 mod disk;
 mod fault;
 mod image;
+mod memory;
 mod model;
 mod paced;
 
@@ -17,5 +18,6 @@ pub use crash::{Fate, Survival};
 pub use disk::{Event, SimulatedDisk, Timeline};
 pub use fault::{Fault, FaultKind, Times};
 pub use image::SparseImage;
+pub use memory::MemoryDisk;
 pub use model::{DeviceModel, VirtualDevice, VirtualOperation};
 pub use paced::{PacedDisk, VirtualClock};

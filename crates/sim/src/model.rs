@@ -33,6 +33,35 @@ impl DeviceModel {
         latency_ns: 80_000,
         bytes_per_second: 550_000_000,
     };
+
+    /// How many operations go on at once.
+    #[must_use]
+    pub const fn at_once(self) -> usize {
+        match self {
+            Self::HardDisk { .. } => 1,
+            Self::SolidState { channels, .. } => channels,
+        }
+    }
+
+    /// How long an operation takes when the last one ended at `head`, nanoseconds.
+    #[must_use]
+    pub fn cost_ns(self, head: u64, offset: u64, len: u64) -> u64 {
+        let transfer = |rate: u64| len.saturating_mul(1_000_000_000) / rate.max(1);
+        match self {
+            Self::HardDisk {
+                seek_ns,
+                bytes_per_second,
+            } => {
+                let seek = if offset == head { 0 } else { seek_ns };
+                seek + transfer(bytes_per_second)
+            }
+            Self::SolidState {
+                channels,
+                latency_ns,
+                bytes_per_second,
+            } => latency_ns + transfer(bytes_per_second / channels.max(1) as u64),
+        }
+    }
 }
 
 /// An operation on a [`VirtualDevice`].
@@ -91,13 +120,10 @@ impl VirtualDevice {
     }
 
     fn start(&mut self, now_ns: u64) {
-        let at_once = match self.model {
-            DeviceModel::HardDisk { .. } => 1,
-            DeviceModel::SolidState { channels, .. } => channels,
-        };
-        while self.running.len() < at_once && !self.waiting.is_empty() {
+        while self.running.len() < self.model.at_once() && !self.waiting.is_empty() {
             let (_, operation) = self.waiting.remove(self.choose(now_ns));
-            let end = now_ns + self.cost_ns(operation);
+            let VirtualOperation { offset, len, .. } = operation;
+            let end = now_ns + self.model.cost_ns(self.head, offset, len);
             self.head = operation.offset + operation.len;
             self.running.push((end, operation));
         }
@@ -116,27 +142,5 @@ impl VirtualDevice {
         }
         let goes_on = |waiting: &(u64, VirtualOperation)| waiting.1.offset == self.head;
         self.waiting.iter().position(goes_on).unwrap_or(0)
-    }
-
-    fn cost_ns(&self, operation: VirtualOperation) -> u64 {
-        let transfer = |rate: u64| operation.len.saturating_mul(1_000_000_000) / rate.max(1);
-        match self.model {
-            DeviceModel::HardDisk {
-                seek_ns,
-                bytes_per_second,
-            } => {
-                let seek = if operation.offset == self.head {
-                    0
-                } else {
-                    seek_ns
-                };
-                seek + transfer(bytes_per_second)
-            }
-            DeviceModel::SolidState {
-                channels,
-                latency_ns,
-                bytes_per_second,
-            } => latency_ns + transfer(bytes_per_second / channels.max(1) as u64),
-        }
     }
 }
