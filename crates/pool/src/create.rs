@@ -326,7 +326,6 @@ fn make_parts(
         Arc::clone(&mos),
         MapForms {
             histogram: has(&features::SPACEMAP_HISTOGRAM),
-            large_blocks: has(&features::LOG_SPACEMAP),
         },
     ));
     maps.begin(txg);

@@ -27,7 +27,6 @@ pub(crate) struct OpenedSpace {
 pub(crate) fn forms(features: &Features) -> MapForms {
     MapForms {
         histogram: features.is_enabled(&features::SPACEMAP_HISTOGRAM),
-        large_blocks: features.is_enabled(&features::LOG_SPACEMAP),
     }
 }
 

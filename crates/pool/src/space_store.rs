@@ -18,8 +18,11 @@ static MAPS: LockClass = LockClass::new("pool.space_maps", rank::DMU - 5);
 
 /// Space map objects have small indirect blocks.
 const INDIRECT_SHIFT: u8 = 14;
-const BLOCK_SIZE_LOGGED: u32 = 128 << 10;
-const BLOCK_SIZE_PLAIN: u32 = 16 << 10;
+/// A log is written in one txg and read whole.
+const BLOCK_SIZE_LOG: u32 = 128 << 10;
+/// Each time a metaslab is flushed, a few entries are added and the last block of its map is written again, three
+/// times over: so these blocks are small, with log space maps as without.
+const BLOCK_SIZE_MAP: u32 = 16 << 10;
 /// No map that we could write is longer; a header that says so is damaged.
 const MAP_BYTES_MAX: u64 = 4 << 30;
 
@@ -39,8 +42,6 @@ pub(crate) struct VdevMaps {
 pub(crate) struct MapForms {
     /// Maps carry a histogram.
     pub(crate) histogram: bool,
-    /// Maps have large blocks, as those of pools with log space maps.
-    pub(crate) large_blocks: bool,
 }
 
 /// A space map's header does not fit its object.
@@ -155,7 +156,7 @@ impl MosSpaceStore {
         let tx = self.tx();
         let object = match known {
             Some(id) => self.objects.object(id)?,
-            None => self.new_map_of(&tx, crate::dtl::BLOCK_SIZE)?,
+            None => self.new_map(&tx, crate::dtl::BLOCK_SIZE)?,
         };
         object.free_range(&tx, 0, u64::MAX)?;
         if !bytes.is_empty() {
@@ -168,11 +169,7 @@ impl MosSpaceStore {
         Ok(object.id())
     }
 
-    fn new_map(&self, tx: &Tx) -> Result<Arc<Object>, DmuError> {
-        self.new_map_of(tx, self.block_size_u32())
-    }
-
-    fn new_map_of(&self, tx: &Tx, block_size: u32) -> Result<Arc<Object>, DmuError> {
+    fn new_map(&self, tx: &Tx, block_size: u32) -> Result<Arc<Object>, DmuError> {
         let histogram = self.forms.histogram;
         let bonus_len = if histogram {
             SpaceMapPhys::SIZE
@@ -223,14 +220,6 @@ impl MosSpaceStore {
             }) as StoreError
         })
     }
-
-    fn block_size_u32(&self) -> u32 {
-        if self.forms.large_blocks {
-            BLOCK_SIZE_LOGGED
-        } else {
-            BLOCK_SIZE_PLAIN
-        }
-    }
 }
 
 /// Writes one number of an array object.
@@ -257,7 +246,7 @@ impl SpaceStore for MosSpaceStore {
     fn create(&self, vdev: VdevId, metaslab: usize) -> Result<ObjectId, StoreError> {
         let maps = self.maps(vdev)?;
         let tx = self.tx();
-        let object = self.new_map(&tx)?.id();
+        let object = self.new_map(&tx, BLOCK_SIZE_MAP)?.id();
         put(&maps.array, &tx, metaslab, object.0)?;
         Ok(object)
     }
@@ -321,7 +310,7 @@ impl SpaceStore for MosSpaceStore {
         };
         let zap = zap.ok_or_else(missing)?;
         let tx = self.tx();
-        let log = self.new_map(&tx)?.id();
+        let log = self.new_map(&tx, BLOCK_SIZE_LOG)?.id();
         zap.add_int(&tx, txg.0, log.0)?;
         self.state.lock().logs.insert(txg, log);
         Ok(log)
@@ -347,7 +336,7 @@ impl SpaceStore for MosSpaceStore {
         Ok(())
     }
 
-    fn block_size(&self) -> usize {
-        self.block_size_u32() as usize
+    fn block_size(&self, object: ObjectId) -> Result<usize, StoreError> {
+        Ok(self.objects.object(object)?.block_size() as usize)
     }
 }

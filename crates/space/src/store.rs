@@ -75,6 +75,10 @@ pub trait SpaceStore {
     /// The objects cannot be written.
     fn trim_logs(&self, before: Txg) -> Result<(), StoreError>;
 
-    /// The block size of space map objects, bytes.
-    fn block_size(&self) -> usize;
+    /// The block size of a map or log, bytes: entries of two words may not straddle its blocks. Maps of one
+    /// pool differ: they keep the size with which they were made.
+    ///
+    /// # Errors
+    /// The object cannot be read.
+    fn block_size(&self, object: ObjectId) -> Result<usize, StoreError>;
 }

@@ -88,7 +88,7 @@ impl Metaslab {
     pub(crate) fn write_own(&self, pass: Pass, store: &dyn SpaceStore) -> Result<(), SpaceError> {
         let _map = self.map.lock();
         if pass.pass == 1
-            && let Some(shortest) = self.shorter_map(store)
+            && let Some(shortest) = self.shorter_map(pass.txg, store)?
         {
             self.rewrite(&shortest, pass, store)?;
         }
@@ -106,7 +106,7 @@ impl Metaslab {
             return self.set_unflushed(pass.txg, store);
         }
         self.load_locked(store)?;
-        let shortest = self.shorter_map(store);
+        let shortest = self.shorter_map(pass.txg, store)?;
         let pending = std::mem::take(&mut self.state.lock().unflushed);
         match shortest {
             Some(shortest) => self.rewrite(&shortest, pass, store)?,
@@ -223,7 +223,8 @@ impl Metaslab {
             source,
         };
         let position = store.length(object).map_err(failed)?;
-        let bytes = self.encode(changes, pass, position, store.block_size());
+        let block_size = store.block_size(object).map_err(failed)?;
+        let bytes = self.encode(changes, pass, position, block_size);
         let allocated_change = changes.growth();
         let append = MapAppend {
             bytes: &bytes,
@@ -269,14 +270,31 @@ impl Metaslab {
     }
 
     /// The allocations of the map as of the txg before, when it has grown so long that it is to be rewritten.
-    fn shorter_map(&self, store: &dyn SpaceStore) -> Option<RangeSet> {
+    fn shorter_map(
+        &self,
+        txg: Txg,
+        store: &dyn SpaceStore,
+    ) -> Result<Option<RangeSet>, SpaceError> {
+        let object = self.state.lock().object;
+        if object == ObjectId(0) {
+            return Ok(None);
+        }
+        let block_size = store
+            .block_size(object)
+            .map_err(|source| SpaceError::Store {
+                object,
+                txg,
+                source,
+            })?;
         let state = self.state.lock();
-        let free = state.free.as_ref()?;
+        let Some(free) = state.free.as_ref() else {
+            return Ok(None);
+        };
         let shortest = (free.segments().count() as u64 + 1) * 16;
         let long = state.map_length > CONDENSE_FACTOR * shortest
-            && state.map_length > CONDENSE_BLOCKS * store.block_size() as u64;
-        if state.object == ObjectId(0) || !long {
-            return None;
+            && state.map_length > CONDENSE_BLOCKS * block_size as u64;
+        if !long {
+            return Ok(None);
         }
         // Free on disk: the free segments, what rests, and what this and later txgs took but did not write yet.
         let mut free_on_disk = free.segments().clone();
@@ -285,7 +303,7 @@ impl Metaslab {
             .chain(&state.deferred)
             .chain(&state.allocating);
         free_on_disk.extend(resting.flat_map(RangeSet::iter).collect::<Vec<_>>());
-        Some(free_on_disk.gaps(self.place.range.clone()))
+        Ok(Some(free_on_disk.gaps(self.place.range.clone())))
     }
 
     /// The histogram of a map's header: segments of 2^(i + shift) bytes in bucket i.

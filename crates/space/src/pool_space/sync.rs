@@ -162,7 +162,7 @@ impl PoolSpace {
             source,
         };
         let position = store.length(log).map_err(failed)?;
-        let block_size = store.block_size();
+        let block_size = store.block_size(log).map_err(failed)?;
         let position = usize::try_from(position % block_size as u64).unwrap_or(0);
         let mut encoder = Encoder::new(LOG_SHIFT, Form::WithVdev, block_size, position);
         let allocated_change = changes

@@ -84,8 +84,8 @@ impl SpaceStore for MemoryStore {
             .retain(|txg, _| *txg >= before.0);
         Ok(())
     }
-    fn block_size(&self) -> usize {
-        512
+    fn block_size(&self, _: ObjectId) -> Result<usize, StoreError> {
+        Ok(512)
     }
 }
 
