@@ -24,8 +24,11 @@ const RUN_NUMBERS: u64 = 128;
 const BLOCKS_PER_RUN: u64 = RUN_NUMBERS / SLOTS_PER_BLOCK as u64;
 /// Where a new object set's numbers begin: block 0 of its dnodes is left to claimed ones.
 const FIRST_OF_NEW: u64 = 32;
-/// Freed objects after which the search begins again at the start.
-const FREED_FOR_RESTART: u64 = 131_072;
+/// Freed objects after which the search may begin again at the start, and which part of the numbers passed
+/// they must be: then the runs on the way have room enough to pay for the look, and an object set in which
+/// objects come and go stays as large as what it holds at once.
+const FREED_FOR_RESTART: u64 = 1024;
+const FREED_SHARE: u64 = 4;
 /// Object numbers end here.
 const NUMBERS_END: u64 = 1 << 48;
 
@@ -324,12 +327,12 @@ impl ObjectSet {
         let shift = self.meta.entries_shift();
         let runs_per_indirect = (1u64 << shift) / BLOCKS_PER_RUN;
         let numbers = runs_per_indirect.max(1) * RUN_NUMBERS;
-        if search.next != 0 && search.next.is_multiple_of(runs_per_indirect.max(1)) {
-            let freed = self.numbers.freed.load(Ordering::Relaxed);
-            if freed >= FREED_FOR_RESTART {
-                self.numbers.freed.store(0, Ordering::Relaxed);
-                search.next = 0;
-            }
+        let freed = self.numbers.freed.load(Ordering::Relaxed);
+        if freed >= FREED_FOR_RESTART.max(search.next * RUN_NUMBERS / FREED_SHARE) {
+            self.numbers.freed.store(0, Ordering::Relaxed);
+            search.next = 0;
+        }
+        if search.next.is_multiple_of(runs_per_indirect.max(1)) {
             loop {
                 let indirect = search.next / runs_per_indirect.max(1);
                 let pointer = self.meta.pointer(&self.shared, 1, indirect)?;

@@ -277,3 +277,23 @@ fn a_read_only_object_set_refuses_changes() {
     ));
     assert!(!set.is_dirty(Txg(100)));
 }
+
+#[test]
+fn an_object_set_where_objects_come_and_go_stays_small() {
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let (mut living, mut highest) = (std::collections::VecDeque::new(), 0);
+    for _ in 0..200 {
+        for _ in 0..40 {
+            let object = harness.set.allocate(&harness.tx(), &shape(1)).unwrap();
+            highest = highest.max(object.id().0);
+            living.push_back(object.id());
+        }
+        while living.len() > 300 {
+            let oldest = living.pop_front().unwrap();
+            harness.set.free(&harness.tx(), oldest).unwrap();
+        }
+        harness.sync();
+    }
+    assert!(highest < 4000, "number {highest} for 340 objects at once");
+    assert_eq!(all(&harness).len(), 300);
+}

@@ -99,7 +99,7 @@ fn look(harness: &Harness) -> Result<u64> {
         let mut cursor = zap.cursor(0);
         for _ in 0..5000 {
             match cursor.next_entry() {
-                Ok(Some(entry)) => sum += entry.value,
+                Ok(Some(entry)) => sum = sum.wrapping_add(entry.value),
                 Ok(None) | Err(_) => break,
             }
         }
