@@ -7,9 +7,9 @@ use dsl::tasks::{CreateDataset, Rollback, Snapshot};
 use format::ObjectSetKind;
 use millpond_torture::forest::real::populate;
 use millpond_torture::laboratory::{Laboratory, POOL, mount};
-use pool::{NewDevice, Pool};
+use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::{Credentials, FileType, NewNode, OpenOptions, WriteOptions};
-use sim::SimulatedDisk;
+use sim::MemoryDisk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -17,17 +17,16 @@ use std::time::Instant;
 /// The registry is the process's: these tests must not run beside each other.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-struct Pond {
-    disk: Arc<SimulatedDisk>,
-    laboratory: Laboratory,
-}
+/// Small, so that it is full soon and memory that grows afterwards is something else.
+const CACHE_BYTES: usize = 32 << 20;
 
-fn pond(bytes: u64) -> Pond {
-    let disk = Arc::new(SimulatedDisk::new(bytes, 1));
-    let device = Arc::clone(&disk) as Arc<dyn BlockDevice>;
+fn pond(bytes: u64) -> Laboratory {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDisk::new(bytes));
     let device = NewDevice::Open("/simulated/disk".into(), device);
-    let laboratory = Laboratory::create(vec![device]).unwrap();
-    Pond { disk, laboratory }
+    let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
+    options.root.populate = Some(populate());
+    options.cache_bytes = CACHE_BYTES;
+    Laboratory::open(Pool::create(options).unwrap(), false)
 }
 
 /// Heads, each with a snapshot `@start`.
@@ -142,20 +141,28 @@ fn resident_pages() -> u64 {
     word.unwrap_or(0)
 }
 
-/// One tenth of a storm.
+/// One part of a storm.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tenth {
+struct Part {
     seconds: f64,
     txg_bytes: u64,
     resident_pages: u64,
 }
 
+/// A storm: so many heads, rolled back in turn, in parts of so many rollbacks.
+#[derive(Clone, Copy)]
+struct Storm {
+    heads: usize,
+    part: usize,
+    parts: usize,
+}
+
 /// Rolls heads back, one after the other, while another thread lists all of them without end.
-fn storm(pond: &Pond, paths: &[String], rollbacks: usize) -> (Vec<Tenth>, usize) {
-    let pool = &pond.laboratory.pool;
+fn storm(pond: &Laboratory, paths: &[String], plan: Storm) -> (Vec<Part>, usize) {
+    let pool = &pond.pool;
     let over = AtomicBool::new(false);
     let listings = AtomicU64::new(0);
-    let mut tenths = Vec::new();
+    let mut parts = Vec::new();
     let mut most = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -164,19 +171,19 @@ fn storm(pond: &Pond, paths: &[String], rollbacks: usize) -> (Vec<Tenth>, usize)
                 listings.fetch_add(1, Ordering::Relaxed);
             }
         });
-        for tenth in 0..10 {
+        for part in 0..plan.parts {
             let (start, bytes) = (Instant::now(), flow().txg.get());
-            for at in 0..rollbacks / 10 {
-                let number = tenth * (rollbacks / 10) + at;
-                roll_back(pool, &paths[number % paths.len()]);
+            for at in 0..plan.part {
+                roll_back(pool, &paths[(part * plan.part + at) % paths.len()]);
                 most = most.max(pool.dsl().datasets_in_core());
             }
-            pond.disk.forget_log();
-            tenths.push(Tenth {
+            let found = Part {
                 seconds: start.elapsed().as_secs_f64(),
                 txg_bytes: flow().txg.get() - bytes,
                 resident_pages: resident_pages(),
-            });
+            };
+            println!("{found:?}");
+            parts.push(found);
         }
         over.store(true, Ordering::Relaxed);
     });
@@ -184,24 +191,17 @@ fn storm(pond: &Pond, paths: &[String], rollbacks: usize) -> (Vec<Tenth>, usize)
         "{} listings, at most {most} datasets in the core",
         listings.into_inner()
     );
-    (tenths, most)
+    (parts, most)
 }
 
-fn storm_holds_its_bars(heads_count: usize, rollbacks: usize) {
+/// Answers the parts.
+fn storm_holds_its_bars(plan: Storm) -> Vec<Part> {
     let _alone = ALONE.lock();
-    let pond = pond(1 << 30);
-    let pool = &pond.laboratory.pool;
-    let paths = heads(pool, heads_count);
+    let pond = pond(256 << 20);
+    let pool = &pond.pool;
+    let paths = heads(pool, plan.heads);
     let before = queues().1;
-    let (tenths, most) = storm(&pond, &paths, rollbacks);
-    for Tenth {
-        seconds,
-        txg_bytes,
-        resident_pages,
-    } in &tenths
-    {
-        println!("{seconds:.3} s, {txg_bytes} bytes in txgs, {resident_pages} resident pages");
-    }
+    let (parts, most) = storm(&pond, &paths, plan);
     // E1: no queue was ever deeper than it says.
     for (queue, capacity, depth) in queues().0 {
         assert!(depth <= capacity, "{queue}: {depth} of {capacity}");
@@ -209,41 +209,50 @@ fn storm_holds_its_bars(heads_count: usize, rollbacks: usize) {
     println!("{} entries were queued", queues().1 - before);
     // E3: one live copy of each head and snapshot; the pool's own; and as many again that a reader
     // or the txg in flight may still hold.
-    let identities = 2 * heads_count + 8;
+    let identities = 2 * plan.heads + 8;
     assert!(
         most <= 2 * identities,
         "{most} datasets for {identities} identities"
     );
-    // E4 wants the last rollbacks to cost what the first did. Logs of space maps grow until they are
-    // flushed, so the bytes swing; what must not be is growth without end.
-    let (early, late) = (tenths[1], tenths[9]);
-    let ratio = late.txg_bytes as f64 / early.txg_bytes as f64;
-    assert!(
-        ratio <= 3.0,
-        "bytes of late rollbacks: {ratio:.2} of early ones"
-    );
     // E7: listing leaves nothing behind.
     pool.engine().unwrap().wait_synced(None).unwrap();
-    let before = (
-        queues().1,
-        count("dmu.dirty_entries"),
-        pool.dsl().datasets_in_core(),
-    );
+    let left = || {
+        (
+            queues().1,
+            count("dmu.dirty_entries"),
+            pool.dsl().datasets_in_core(),
+        )
+    };
+    let before = left();
     for _ in 0..50 {
         list(pool, &paths);
     }
-    let after = (
-        queues().1,
-        count("dmu.dirty_entries"),
-        pool.dsl().datasets_in_core(),
-    );
-    assert_eq!(before, after, "what listing left behind");
-    pond.laboratory.export().unwrap();
+    assert_eq!(before, left(), "what listing left behind");
+    pond.export().unwrap();
+    parts
+}
+
+/// By how much `late` exceeds `early`, of what `what` says.
+fn ratio(early: &[Part], late: &[Part], what: impl Fn(&Part) -> f64) -> f64 {
+    let mean = |parts: &[Part]| parts.iter().map(&what).sum::<f64>() / parts.len() as f64;
+    mean(late) / mean(early)
 }
 
 #[test]
 fn rolling_back_under_listings_holds_its_bars() {
-    storm_holds_its_bars(8, 200);
+    let plan = Storm {
+        heads: 8,
+        part: 100,
+        parts: 8,
+    };
+    let parts = storm_holds_its_bars(plan);
+    // E4 by bytes: its times mean something on an idle machine only. The first part fills the tables.
+    let bytes = |part: &Part| part.txg_bytes as f64;
+    let found = ratio(&parts[1..4], &parts[5..], bytes);
+    assert!(
+        found <= 1.10,
+        "bytes of late rollbacks: {found:.2} of early ones"
+    );
 }
 
 /// Waits of all lock classes for which threads stood in line, by class.
@@ -264,7 +273,7 @@ fn readers_of_one_file(threads: u64, reads: u64) -> Vec<(String, f64)> {
     const BYTES: u64 = 8 << 20;
     let _alone = ALONE.lock();
     let pond = pond(512 << 20);
-    let system = mount(&pond.laboratory.pool, POOL, false);
+    let system = mount(&pond.pool, POOL, false);
     let (node, options, name) = file("shared");
     let root = system.root();
     let (opened, _) = system
@@ -276,12 +285,7 @@ fn readers_of_one_file(threads: u64, reads: u64) -> Vec<(String, f64)> {
             .write(offset, &piece, WriteOptions::default())
             .unwrap();
     }
-    pond.laboratory
-        .pool
-        .engine()
-        .unwrap()
-        .wait_synced(None)
-        .unwrap();
+    pond.pool.engine().unwrap().wait_synced(None).unwrap();
     let mut warm = vec![0; BYTES as usize];
     assert_eq!(opened.read(0, &mut warm).unwrap() as u64, BYTES);
     let before = waits();
@@ -306,30 +310,45 @@ fn readers_of_one_file(threads: u64, reads: u64) -> Vec<(String, f64)> {
     let found: Vec<_> = change.filter(|(_, rate)| *rate > 0.0).collect();
     drop(opened);
     system.unmount().unwrap();
-    pond.laboratory.export().unwrap();
+    pond.export().unwrap();
     found
 }
 
-/// No lock that belongs to the file, its dataset or the pool may make a reader wait, ever. The cache
-/// still takes a lock a lookup, one of several by block, and a thread that loses the processor
-/// while it holds one makes others wait: how often is printed, for it depends on the machine.
+/// P1: a read that hits the cache waits for no lock at all.
 #[test]
-fn readers_of_one_file_wait_for_no_lock_of_the_file() {
-    let mut found = readers_of_one_file(64, 2_000);
-    println!("waits a read: {found:?}");
-    found.retain(|(class, _)| class != "lock.cache shard");
-    assert_eq!(found, []);
+fn readers_of_one_file_wait_for_nothing() {
+    let found = readers_of_one_file(64, 2_000);
+    assert_eq!(found, [], "waits a read");
 }
 
 mod torture_runs {
     /// Modules of long tests are named after their level.
     mod torture {
+        use super::super::{Part, Storm, ratio, storm_holds_its_bars};
+
         #[test]
         #[ignore = "torture: 100,000 rollbacks"]
         fn a_hundred_thousand_rollbacks() {
             let count = std::env::var("MILLPOND_ROLLBACKS").ok();
-            let count = count.and_then(|text| text.parse().ok());
-            super::super::storm_holds_its_bars(128, count.unwrap_or(100_000));
+            let count: usize = count.and_then(|text| text.parse().ok()).unwrap_or(100_000);
+            let plan = Storm {
+                heads: 128,
+                part: 1000,
+                parts: (count / 1000).max(4),
+            };
+            let parts = storm_holds_its_bars(plan);
+            let (first, last) = (&parts[..1], &parts[parts.len() - 1..]);
+            let bytes = ratio(first, last, |part| part.txg_bytes as f64);
+            let seconds = ratio(first, last, |part| part.seconds);
+            // After a tenth of them caches and the image are as full as they get.
+            let warm = parts.len() / 10;
+            let pages = |part: &Part| part.resident_pages as f64;
+            let growth = ratio(&parts[warm..=warm], last, pages) - 1.0;
+            let slope = growth / ((parts.len() - 1 - warm) as f64 / 10.0);
+            println!(
+                "last to first: {bytes:.3} of the bytes, {seconds:.3} of the time; memory grows {slope:.4} per 10,000"
+            );
+            assert!(bytes <= 1.10 && seconds <= 1.10 && slope <= 0.01);
         }
     }
 }
