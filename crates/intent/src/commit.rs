@@ -174,6 +174,8 @@ impl Log {
         self.meters.bytes_dirtied.add(changed_bytes);
         self.meters.batches.increment();
         self.meters.batch_waiters.record(requests.len() as u64);
+        let outstanding = u64::try_from(self.meters.outstanding.get()).unwrap_or(0);
+        self.meters.outstanding_then.record(outstanding);
         let now_ns = monotonic_ns();
         for request in &requests {
             let waited_ns = now_ns.saturating_sub(request.arrived_ns);

@@ -42,8 +42,10 @@ pub(crate) struct Meters {
     pub(crate) wait_device_ns: Histogram,
     /// From then to the release of its waiters: batches before it.
     pub(crate) wait_prefix_ns: Histogram,
-    /// Commits that a batch serves: the group factor.
+    /// Commits that a batch serves.
     pub(crate) batch_waiters: Histogram,
+    /// Commits under way when a batch departs, its own included.
+    pub(crate) outstanding_then: Histogram,
 }
 
 /// What one log did so far.
@@ -118,6 +120,7 @@ impl Source for Meters {
             ("wait_device_ns", &self.wait_device_ns),
             ("wait_prefix_ns", &self.wait_prefix_ns),
             ("batch_waiters", &self.batch_waiters),
+            ("outstanding_then", &self.outstanding_then),
         ] {
             sink(name, Value::Histogram(Box::new(histogram.snapshot())));
         }
