@@ -8,6 +8,7 @@ use format::features::{self, Support};
 use format::label::{self, PoolState};
 use pool::{FoundPool, MissingFeature, PoolError};
 
+use crate::compatibility::Compatibility;
 use crate::number::human_bytes;
 use crate::report::VdevState;
 use crate::vdevs::{LeafFacts, class_in_label, pool_state, tree};
@@ -203,12 +204,17 @@ pub fn features_text() -> String {
     out
 }
 
-/// True if `zpool upgrade` enables a feature of this name.
+/// The features that `zpool upgrade` enables in a pool with this value of `compatibility`.
 #[must_use]
-pub fn is_enabled_by_default(name: &str) -> bool {
-    pool::default_features()
-        .iter()
-        .any(|feature| feature.name == name)
+pub fn upgraded_features(compatibility: &str) -> Vec<&'static str> {
+    let Ok(limit) = Compatibility::read(compatibility) else {
+        return Vec::new();
+    };
+    let names = pool::default_features().into_iter();
+    names
+        .map(|feature| feature.name)
+        .filter(|name| limit.allows(name))
+        .collect()
 }
 
 /// True if a feature of this name is known.

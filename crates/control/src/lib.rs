@@ -22,7 +22,7 @@ mod wire;
 pub use date::{creation, history as history_time, hold as hold_time, moment, span};
 pub use failure::{Failure, FailureKind};
 pub use found::{
-    Found, discover, explain_nothing, features_text, is_enabled_by_default, is_feature, labelclear,
+    Found, discover, explain_nothing, features_text, is_feature, labelclear, upgraded_features,
 };
 pub use message::{
     Assignments, Caller, Change, CreateRequest, DatasetQuery, DatasetRow, DestroyTarget,

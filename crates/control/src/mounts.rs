@@ -70,6 +70,10 @@ pub trait Mounts: Send + Sync {
     fn unmount(&self, dataset: &str, force: bool) -> Result<(), Failure>;
     /// All that is mounted, in the order of mounting.
     fn mounted(&self) -> Vec<Mounted>;
+    /// How a dataset is mounted now: properties, and `-o` over them.
+    fn options(&self, _dataset: &str) -> Option<MountOptions> {
+        None
+    }
     /// The file system of a dataset that is mounted.
     fn file_system(&self, _dataset: &str) -> Option<Arc<FileSystem>> {
         None

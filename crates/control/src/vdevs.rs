@@ -107,7 +107,9 @@ fn report(
     };
     if config.is_leaf() {
         let facts = leaf(config);
-        found.absent = facts.state == VdevState::Unavailable;
+        // Only what was not found has no name of its own.
+        found.absent =
+            facts.state == VdevState::Unavailable && facts.cause == Some(VdevCause::CannotOpen);
         found.state = facts.state;
         found.cause = facts.cause;
         found.path = facts.path.or(found.path);

@@ -480,6 +480,10 @@ impl Mounts for DaemonMounts {
         Ok(())
     }
 
+    fn options(&self, dataset: &str) -> Option<MountOptions> {
+        Some(self.find(dataset)?.present.lock().clone())
+    }
+
     fn file_system(&self, dataset: &str) -> Option<Arc<FileSystem>> {
         self.find(dataset)?.tree.file_system()
     }

@@ -19,7 +19,7 @@ use super::owners::OwnerProperty;
 use super::refusal::unreadable;
 use super::subject::Subject;
 use super::walk::{Catalogue, Stop};
-use crate::mounts::Mounts;
+use crate::mounts::{MountOptions, Mounts};
 use crate::property::{Setting, Source, Types, Value};
 use crate::{Failure, name};
 
@@ -366,6 +366,27 @@ impl DatasetSubject<'_> {
         Ok(self.dataset.written_since(&older).ok().map(Value::Number))
     }
 
+    /// What a mount option says instead of the property, until the next mount.
+    fn temporary(&self, name: &str, setting: Option<&Setting>) -> Option<Setting> {
+        let option: fn(&MountOptions) -> bool = match name {
+            "readonly" => |options| options.readonly,
+            "atime" => |options| options.atime,
+            "devices" => |options| options.devices,
+            "exec" => |options| options.exec,
+            "setuid" => |options| options.setuid,
+            _ => return None,
+        };
+        if self.dataset.is_snapshot() {
+            return None;
+        }
+        let now = option(&self.catalogue.mounts.options(&self.name)?);
+        let usual = match setting.map(|setting| &setting.value) {
+            Some(Value::Number(number)) => *number != 0,
+            _ => option(&MountOptions::default()),
+        };
+        (now != usual).then(|| Setting::from(Value::Number(now.into()), Source::Temporary))
+    }
+
     fn mountpoint(&self) -> Result<Setting, Failure> {
         let stored = self
             .dataset
@@ -449,7 +470,8 @@ impl Subject for DatasetSubject<'_> {
             return self.mountpoint().map(Some);
         }
         let effective = self.dataset.property(name, inherits).map_err(unreadable)?;
-        Ok(effective.map(setting_of))
+        let setting = effective.map(setting_of);
+        Ok(self.temporary(name, setting.as_ref()).or(setting))
     }
 
     fn user_properties(&self) -> Result<Vec<(String, Setting)>, Failure> {

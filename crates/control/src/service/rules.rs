@@ -28,7 +28,7 @@ pub(crate) enum RuleError {
     #[error("{0}")]
     UnknownOwner(String),
     /// dedup without a strong checksum that may be trusted.
-    #[error("'{0}' cannot be changed by this version")]
+    #[error("'{0}' is not supported by this version")]
     NotYet(&'static str),
 }
 

@@ -47,6 +47,10 @@ fn overview() -> Outcome {
             }
             _ => {}
         }
+        let limit = match report.get("compatibility").map(|setting| &setting.value) {
+            Some(Value::Text(limit)) => control::upgraded_features(limit),
+            _ => control::upgraded_features("off"),
+        };
         let disabled: Vec<String> = report
             .properties
             .iter()
@@ -57,7 +61,7 @@ fn overview() -> Outcome {
                 _ => None,
             })
             // Others would stay disabled: they cannot be maintained.
-            .filter(|name| control::is_enabled_by_default(name))
+            .filter(|name| limit.contains(&name.as_str()))
             .collect();
         if !disabled.is_empty() {
             lacking += &format!("{}\n", report.name);
