@@ -225,9 +225,10 @@ fn open_leaf(config: &VdevConfig, site: &mut Site<'_>) -> Arc<Leaf> {
     let asize_min = if devices.writable { site.asize_min } else { 0 };
     if label::leaf_asize(size) < asize_min {
         *site.truncated = Some(format!(
-            "{}: has {size} bytes, too few for the {asize_min} bytes of data that the pool keeps \
-             there: truncated? Copy it again, or read what is left with '-o readonly=on'",
-            leaf_config.path
+            "{}: has {size} bytes, and the pool needs {} there: truncated? Copy it again, or read \
+             what is left with '-o readonly=on'",
+            leaf_config.path,
+            asize_min.saturating_add(label::RESERVED)
         ));
     }
     let condition = match stored {
