@@ -45,14 +45,18 @@ impl EngineConfig {
             .max(1)
     }
 
-    /// How long a reservation waits when `dirty` bytes are dirty: nothing below the minimum, then
-    /// smoothly more, without a step, up to the cap.
-    pub(crate) fn delay_ns(&self, dirty: u64) -> u64 {
-        let least = (self.dirty_bytes_max / 100).saturating_mul(self.delay_min_percent);
+    /// How long a reservation waits when `dirty` bytes of `limit` are dirty: nothing below the minimum,
+    /// then smoothly more, without a step, up to the cap.
+    pub(crate) fn delay_ns(&self, dirty: u64, limit: u64) -> u64 {
+        #[cfg(test)]
+        if crate::engine::NO_DELAY.get() {
+            return 0;
+        }
+        let least = (limit / 100).saturating_mul(self.delay_min_percent);
         if dirty <= least {
             return 0;
         }
-        let room = self.dirty_bytes_max.saturating_sub(dirty).max(1);
+        let room = limit.saturating_sub(dirty).max(1);
         let delay = u128::from(self.delay_scale_ns) * u128::from(dirty - least) / u128::from(room);
         u64::try_from(delay)
             .unwrap_or(u64::MAX)

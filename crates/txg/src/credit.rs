@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Txg;
+use base::metrics::{Source, Value};
 
 use crate::engine::Engine;
+use crate::meters::DirtyMeters;
 
 /// How many bytes are dirty or reserved, in all and per txg.
 #[derive(Default)]
@@ -21,6 +23,9 @@ pub(crate) struct Dirty {
     high_water: AtomicU64,
     /// Bytes that were dirtied without having been reserved.
     overrun: AtomicU64,
+    /// What `total` is measured against; follows the engine's limit.
+    limit: AtomicU64,
+    pub(crate) meters: DirtyMeters,
 }
 
 /// A snapshot of the dirty counters.
@@ -40,6 +45,22 @@ pub struct DirtyCounts {
 }
 
 impl Dirty {
+    pub(crate) fn with_limit(limit: u64) -> Self {
+        Self {
+            limit: AtomicU64::new(limit),
+            ..Self::default()
+        }
+    }
+
+    /// Dirty bytes at which reservations park.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
@@ -61,8 +82,9 @@ impl Dirty {
         self.high_water.load(Ordering::Relaxed)
     }
 
-    /// Adds `bytes` unless that would pass `limit`; one reservation always fits an idle engine.
-    pub(crate) fn try_add(&self, bytes: u64, limit: u64) -> Option<u64> {
+    /// Adds `bytes` unless that would pass the limit; one reservation always fits an idle engine.
+    pub(crate) fn try_add(&self, bytes: u64) -> Option<u64> {
+        let limit = self.limit();
         let before = self.total.fetch_add(bytes, Ordering::Relaxed);
         let after = before.saturating_add(bytes);
         if before != 0 && after > limit {
@@ -72,6 +94,7 @@ impl Dirty {
         if after > self.high_water.load(Ordering::Relaxed) {
             self.high_water.fetch_max(after, Ordering::Relaxed);
         }
+        self.meters.reserved.add(bytes);
         Some(after)
     }
 
@@ -110,6 +133,32 @@ impl Dirty {
     }
 }
 
+impl Source for Dirty {
+    fn collect(&self, sink: &mut dyn FnMut(&str, Value)) {
+        let level = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let dirtied = self.meters.spent.get() + self.overrun();
+        for (name, bytes) in [
+            ("reserved_bytes", self.meters.reserved.get()),
+            ("dirtied_bytes", dirtied),
+            ("returned_bytes", self.meters.returned.get()),
+            ("overrun_bytes", self.overrun()),
+        ] {
+            sink(name, Value::Counter(bytes));
+        }
+        let total = Value::Gauge {
+            level: level(self.total()),
+            high_water: level(self.high_water()),
+        };
+        sink("bytes", total);
+        let limit = level(self.limit());
+        let limit = Value::Gauge {
+            level: limit,
+            high_water: limit,
+        };
+        sink("limit_bytes", limit);
+    }
+}
+
 /// Bytes that the holder may dirty. What is left unused goes back when it is dropped.
 #[must_use]
 pub struct Credit {
@@ -139,6 +188,7 @@ impl Credit {
             self.engine.dirty().add_overrun(overrun);
         }
         self.bytes -= bytes - overrun;
+        self.engine.dirty().meters.spent.add(bytes - overrun);
         if bytes != 0 {
             self.engine.book_dirty(txg, bytes);
         }
@@ -148,7 +198,9 @@ impl Credit {
 impl Drop for Credit {
     fn drop(&mut self) {
         if self.bytes != 0 {
-            self.engine.dirty().subtract_total(self.bytes);
+            let dirty = self.engine.dirty();
+            dirty.subtract_total(self.bytes);
+            dirty.meters.returned.add(self.bytes);
             self.engine.wake_reservers();
         }
     }

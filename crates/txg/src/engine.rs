@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use base::Txg;
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::metrics::registry;
 
 use crate::config::EngineConfig;
 use crate::credit::{Credit, Dirty, DirtyCounts};
@@ -39,8 +40,7 @@ pub trait SyncTarget: Send + Sync {
 pub struct Engine {
     config: EngineConfig,
     holds: Holds,
-    dirty: Dirty,
-    dirty_bytes_max: AtomicU64,
+    dirty: Arc<Dirty>,
     state: Mutex<State>,
     /// The quiescer sleeps here: a request, a dropped hold, a free place for a quiesced txg.
     quiesce_wake: Condvar,
@@ -70,10 +70,11 @@ impl Engine {
     #[must_use]
     pub fn new(config: EngineConfig) -> Arc<Self> {
         let first = config.first;
+        let dirty = Arc::new(Dirty::with_limit(config.dirty_bytes_max));
+        registry().add_source("dirty", &dirty);
         Arc::new(Self {
             holds: Holds::new(first),
-            dirty: Dirty::default(),
-            dirty_bytes_max: AtomicU64::new(config.dirty_bytes_max),
+            dirty,
             state: Mutex::new(&STATE, State::new(first)),
             quiesce_wake: Condvar::new(),
             sync_wake: Condvar::new(),
@@ -256,11 +257,11 @@ impl Engine {
         if self.suspended.load(Ordering::Relaxed) && self.fail_at_once.load(Ordering::Relaxed) {
             self.state.lock().check_progress()?;
         }
-        let after = match self.dirty.try_add(bytes, self.dirty_limit()) {
+        let after = match self.dirty.try_add(bytes) {
             Some(after) => after,
             None => self.park(bytes)?,
         };
-        let delay_ns = self.config.delay_ns(after);
+        let delay_ns = self.config.delay_ns(after, self.dirty.limit());
         // Nothing is written out meanwhile: waiting smoothly helps nobody.
         if delay_ns != 0 && !self.suspended.load(Ordering::Relaxed) {
             self.kick_for_bytes(self.holds.open());
@@ -273,13 +274,11 @@ impl Engine {
     /// Reserves `bytes` at once or not at all, for callers that park the request, not the thread.
     #[must_use]
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Credit> {
-        let limit = self.dirty_limit();
-        if self.config.delay_ns(self.dirty.total()) != 0 {
+        let (total, limit) = (self.dirty.total(), self.dirty.limit());
+        if self.config.delay_ns(total, limit) != 0 {
             return None;
         }
-        self.dirty
-            .try_add(bytes, limit)
-            .map(|_| Credit::new(self, bytes))
+        self.dirty.try_add(bytes).map(|_| Credit::new(self, bytes))
     }
 
     fn park(&self, bytes: u64) -> Result<u64, TxgError> {
@@ -296,7 +295,7 @@ impl Engine {
         let mut patience = Patience::default();
         loop {
             self.kick_for_bytes(self.holds.open());
-            if let Some(after) = self.dirty.try_add(bytes, self.dirty_limit()) {
+            if let Some(after) = self.dirty.try_add(bytes) {
                 return Ok(after);
             }
             patience.check(&self.state.lock())?;
@@ -312,7 +311,7 @@ impl Engine {
             total_bytes: self.dirty.total(),
             unsynced_bytes: self.dirty.unsynced(),
             high_water_bytes: self.dirty.high_water(),
-            limit_bytes: self.dirty_limit(),
+            limit_bytes: self.dirty.limit(),
             overrun_bytes: self.dirty.overrun(),
         }
     }
@@ -325,12 +324,8 @@ impl Engine {
 
     /// Sets the dirty limit.
     pub fn set_dirty_limit(&self, bytes: u64) {
-        self.dirty_bytes_max.store(bytes.max(1), Ordering::Relaxed);
+        self.dirty.set_limit(bytes.max(1));
         self.wake_reservers();
-    }
-
-    fn dirty_limit(&self) -> u64 {
-        self.dirty_bytes_max.load(Ordering::Relaxed)
     }
 
     /// `bytes` of `txg` have been handed to the devices: they are no longer dirty memory.
@@ -355,7 +350,7 @@ impl Engine {
         &self.holds
     }
 
-    pub(crate) const fn dirty(&self) -> &Dirty {
+    pub(crate) fn dirty(&self) -> &Dirty {
         &self.dirty
     }
 
@@ -454,3 +449,5 @@ fn sync_once(target: &dyn SyncTarget, txg: Txg) -> Result<(), SyncFailure> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::NO_DELAY;

@@ -20,6 +20,18 @@ pub(crate) struct Meters {
     pub(crate) suspended: Counter,
 }
 
+/// What reservations promised against what was made dirty. `reserved = spent + returned + held`, and
+/// `dirtied = spent + overrun`.
+#[derive(Debug, Default)]
+pub(crate) struct DirtyMeters {
+    /// Bytes reserved, ever.
+    pub(crate) reserved: Counter,
+    /// Bytes of reservations that were made dirty.
+    pub(crate) spent: Counter,
+    /// Bytes of reservations that were not needed.
+    pub(crate) returned: Counter,
+}
+
 /// A duration in nanoseconds.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

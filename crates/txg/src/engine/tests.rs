@@ -202,13 +202,83 @@ fn delays_grow_without_a_step() {
     };
     let mut last = 0;
     for dirty in (0..1_000_000).step_by(1000) {
-        let delay = config.delay_ns(dirty);
+        let delay = config.delay_ns(dirty, 1_000_000);
         assert!(delay >= last && delay <= config.delay_ns_max);
         last = delay;
     }
-    assert_eq!(config.delay_ns(600_000), 0);
-    assert!(config.delay_ns(610_000) < 20_000);
+    assert_eq!(config.delay_ns(600_000, 1_000_000), 0);
+    assert!(config.delay_ns(610_000, 1_000_000) < 20_000);
     assert!(last > 10_000_000);
+}
+
+thread_local! {
+    /// The old fault, for the red twin: this thread's reservations are not delayed, and meet the limit
+    /// as a wall.
+    pub(crate) static NO_DELAY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// How often a writer parks that wants more than the devices take, for a while.
+fn parks_of_an_eager_writer() -> u64 {
+    const PIECE: u64 = 16 << 10;
+    const LIMIT: u64 = 8 << 20;
+    let config = EngineConfig {
+        dirty_bytes_max: LIMIT,
+        ..slow_timer()
+    };
+    let engine = Engine::new(config);
+    let over = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Devices: two pieces each millisecond at most.
+            while over.load(Ordering::Relaxed) == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+                engine.written(engine.open_txg(), 2 * PIECE);
+            }
+        });
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_millis(300) {
+            let mut credit = engine.reserve(PIECE).unwrap();
+            credit.spend(engine.open_txg(), PIECE);
+        }
+        over.store(1, Ordering::Relaxed);
+    });
+    assert!(engine.dirty_counts().high_water_bytes <= LIMIT);
+    engine.meters.parked.get()
+}
+
+#[test]
+fn delays_keep_a_writer_from_ever_parking() {
+    assert_eq!(parks_of_an_eager_writer(), 0);
+    // Red twin: without them the limit is a wall, and the counter sees it.
+    NO_DELAY.set(true);
+    let parked = parks_of_an_eager_writer();
+    NO_DELAY.set(false);
+    assert!(parked > 0, "the instrument does not see the old fault");
+}
+
+#[test]
+fn what_was_reserved_and_what_became_dirty_add_up() {
+    let engine = Engine::new(slow_timer());
+    let mut credit = engine.try_reserve(1000).unwrap();
+    credit.spend(engine.open_txg(), 300);
+    drop(credit);
+    let mut wrong = engine.try_reserve(100).unwrap();
+    wrong.spend(engine.open_txg(), 150);
+    let mut found = std::collections::BTreeMap::new();
+    base::metrics::Source::collect(engine.dirty(), &mut |name, value| {
+        let number = match value {
+            base::metrics::Value::Counter(count) => count,
+            base::metrics::Value::Gauge { level, .. } => level.cast_unsigned(),
+            base::metrics::Value::Histogram(_) => 0,
+        };
+        found.insert(name.to_owned(), number);
+    });
+    assert_eq!(found["reserved_bytes"], 1100);
+    assert_eq!(found["dirtied_bytes"], 450);
+    assert_eq!(found["returned_bytes"], 700);
+    assert_eq!(found["overrun_bytes"], 50);
+    assert_eq!(found["bytes"], 450);
+    assert_eq!(found["limit_bytes"], engine.dirty_counts().limit_bytes);
 }
 
 #[test]
