@@ -27,6 +27,9 @@ struct Run {
     read_done: u64,
     written: u64,
     longest_read_ns: u64,
+    /// The class that ended last, and how often it was another than before: seeks of a disk.
+    last: Option<IoClass>,
+    changes: u64,
 }
 
 impl Run {
@@ -44,6 +47,8 @@ impl Run {
             read_done: 0,
             written: 0,
             longest_read_ns: 0,
+            last: None,
+            changes: 0,
         }
     }
 
@@ -74,6 +79,7 @@ impl Run {
         let (class, started) = self.started.remove(&operation.id).unwrap();
         let len = operation.len as usize;
         self.scheduler.end(class, len, started, self.now_ns);
+        self.changes += u64::from(self.last.replace(class) != Some(class));
         if class == IoClass::AsyncWrite {
             self.written += WRITE;
             self.scheduler.arrive(IoClass::AsyncWrite);
@@ -124,10 +130,11 @@ fn measure(model: DeviceModel, policy: Policy) -> (f64, f64) {
     let written_rate = both.written as f64 / both_ns as f64;
     let sum = 1.0 / ratio + written_rate / writer_rate;
     println!(
-        "{model:?} {policy:?}: loaded ÷ unloaded {ratio:.3}, shares {:.3} + {:.3} = {sum:.3}, longest read {} ms",
+        "{model:?} {policy:?}: loaded ÷ unloaded {ratio:.3}, shares {:.3} + {:.3} = {sum:.3}, longest read {} ms, {:.2} changes a second",
         1.0 / ratio,
         written_rate / writer_rate,
-        both.longest_read_ns / 1_000_000
+        both.longest_read_ns / 1_000_000,
+        both.changes as f64 / (both_ns as f64 / 1e9)
     );
     (ratio, sum)
 }
