@@ -6,7 +6,6 @@ use format::BlockPointer;
 use format::intent_log::{Body, LogHeader};
 use pipeline::{Bookmark, Pipeline, ReadRequest};
 
-use crate::error::IntentError;
 use crate::walk::{data_block, walk};
 
 /// What claiming a log comes to.
@@ -16,30 +15,35 @@ pub struct Claim {
     pub header: LogHeader,
     /// Blocks whose space is to be marked as in use.
     pub blocks: Vec<BlockPointer>,
+    /// The blocks of the chain, those that are in the maps included.
+    pub chain: Vec<BlockPointer>,
+    /// Whether there are records of clones: see [`crate::unshare`].
+    pub shares: bool,
 }
 
 /// Finds out what has to be claimed of a log; nothing when there is none, or it was claimed by an
 /// earlier import. Blocks born before `newer` are in the maps; `first`, the first txg of this import,
 /// claims the others.
-///
-/// # Errors
-/// The log holds records whose claim would need more than space (cloned blocks).
+#[must_use]
 pub fn claim(
     pipeline: &Pipeline,
     set: ObjectSetId,
     header: &LogHeader,
     newer: Txg,
     first: Txg,
-) -> Result<Option<Claim>, IntentError> {
+) -> Option<Claim> {
     if header.log.is_hole() || header.claim_txg != Txg(0) {
-        return Ok(None);
+        return None;
     }
     let mut data: Vec<(u64, BlockPointer)> = Vec::new();
-    let mut unsupported = None;
+    let mut first_clone = None;
     let chain = walk(pipeline, set, header, &mut |record| {
         if matches!(record.body, Body::CloneRange(_)) {
-            unsupported = Some("clones of blocks");
-            return false;
+            first_clone.get_or_insert(record.header.sequence);
+            // Blocks of a txg that did not reach the disk are lost.
+            let has_space = |pointer: &BlockPointer| !pointer.is_hole() && !pointer.is_embedded();
+            let mut shared = record.pointers().filter(has_space);
+            return !shared.any(|pointer| pointer.birth() >= newer);
         }
         let Some(pointer) = data_block(record).filter(|pointer| pointer.birth() >= newer) else {
             return true;
@@ -57,9 +61,6 @@ pub fn claim(
         }
         readable
     });
-    if let Some(what) = unsupported {
-        return Err(IntentError::Unsupported { what });
-    }
     let owed = chain.records > 0 || chain.blocks.len() > 1;
     let mut flags = header.flags | LogHeader::FLAG_CLAIM_RECORD_VALID;
     if owed {
@@ -72,10 +73,15 @@ pub fn claim(
         flags,
         ..header.clone()
     };
-    let mut blocks: Vec<BlockPointer> = chain.blocks;
+    let mut blocks = chain.blocks.clone();
     blocks.retain(|pointer| pointer.birth() >= newer);
     // What belongs to a commit that is not whole is left to the free space.
     data.retain(|(sequence, _)| *sequence <= chain.record_sequence);
     blocks.extend(data.into_iter().map(|(_, pointer)| pointer));
-    Ok(Some(Claim { header, blocks }))
+    Some(Claim {
+        header,
+        blocks,
+        chain: chain.blocks,
+        shares: first_clone.is_some_and(|clone| clone <= chain.record_sequence),
+    })
 }

@@ -42,6 +42,9 @@ pub struct OpenLog {
     pub begins: Box<dyn Fn() + Send + Sync>,
     /// Called with each vdev that did not take a log block, or could not flush it.
     pub failed: Box<dyn Fn(VdevId) + Send + Sync>,
+    /// Whether there are devices for logs that take blocks: they take large writes as well, unless the property
+    /// `logbias` says throughput.
+    pub has_devices: Box<dyn Fn() -> bool + Send + Sync>,
     /// How data blocks are written before their txg; without it all data go into the log.
     pub data_writer: Option<Box<dyn DataWriter>>,
     /// Whether records of extended attributes among the system attributes are allowed (feature
@@ -58,6 +61,7 @@ pub struct Log {
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) begins: Box<dyn Fn() + Send + Sync>,
     pub(crate) failed: Box<dyn Fn(VdevId) + Send + Sync>,
+    pub(crate) has_devices: Box<dyn Fn() -> bool + Send + Sync>,
     logs_xattrs: bool,
     pub(crate) data_writer: Option<Box<dyn DataWriter>>,
     pub(crate) early: EarlyBlocks,
@@ -73,9 +77,11 @@ pub struct Log {
     pub(crate) chain: Mutex<Chain>,
     pub(crate) replaying: AtomicBool,
     pub(crate) progress: Progress,
+    pub(crate) replay_failure: Mutex<Option<(u64, String)>>,
     pub(crate) meters: Arc<Meters>,
 }
 
+static FAILURE: LockClass = LockClass::new("intent.replay_failure", rank::INTENT + 45);
 static CONTENTS: LockClass = LockClass::new("intent.contents", rank::INTENT + 44);
 
 impl Log {
@@ -93,6 +99,7 @@ impl Log {
             rng: options.rng,
             begins: options.begins,
             failed: options.failed,
+            has_devices: options.has_devices,
             logs_xattrs: options.logs_xattrs,
             data_writer: options.data_writer,
             early: EarlyBlocks::new(),
@@ -105,6 +112,7 @@ impl Log {
             chain: Mutex::new(&CHAIN, chain),
             replaying: AtomicBool::new(false),
             progress: Progress::new(),
+            replay_failure: Mutex::new(&FAILURE, None),
             meters: Meters::listed(),
         };
         if header.claim_txg != Txg(0) && header.flags & LogHeader::FLAG_REPLAY_NEEDED == 0 {
@@ -226,6 +234,12 @@ impl Log {
             && chain.discarded.is_none()
             && self.early.is_empty()
             && !self.desk.lock().is_busy()
+    }
+
+    /// The record at which the last replay ended, and why, if it did not end well.
+    #[must_use]
+    pub fn replay_failure(&self) -> Option<(u64, String)> {
+        self.replay_failure.lock().clone()
     }
 
     /// The newest txg that is on disk, as far as this log was told.

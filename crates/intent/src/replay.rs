@@ -86,6 +86,7 @@ impl Log {
             self.replaying.store(true, Ordering::Release);
             self.apply_all(&header, replay, &mut outcome);
             self.replaying.store(false, Ordering::Release);
+            self.replay_failure.lock().clone_from(&outcome.failed);
             if outcome.failed.is_some() {
                 return Ok(outcome);
             }

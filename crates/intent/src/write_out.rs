@@ -108,10 +108,11 @@ impl Log {
         self.data_writer.is_some() && self.lists.has_large_write(id, self.least_direct())
     }
 
-    /// The shortest write whose blocks are written in place.
+    /// The shortest write whose blocks are written in place. Log devices take all that wants to be fast.
     fn least_direct(&self) -> u64 {
         match self.log_bias() {
             LogBias::Throughput => 1,
+            LogBias::Latency if (self.has_devices)() => u64::MAX,
             LogBias::Latency => DIRECT_MIN,
         }
     }

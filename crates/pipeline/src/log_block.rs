@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{ByteOrder, Txg};
 use codec::{Checksum, ChecksumValue, Compression};
-use format::block_pointer::BlockPointer;
+use format::block_pointer::{BlockPointer, DVA_COUNT};
 use format::object_type::ObjectType;
 use sys::Buffer;
 use vdev::{IoClass, VdevError, WriteGroup};
@@ -41,6 +41,40 @@ impl Pipeline {
         pointer.set_fill(0);
         for (index, dva) in allocation.iter().enumerate() {
             pointer.set_dva(index, Some(dva));
+        }
+        Ok(pointer)
+    }
+
+    /// Writes the stored bytes of a block to another place, for a log: the pointer to the copy, of `txg`.
+    ///
+    /// # Errors
+    /// No device has room in one piece.
+    pub fn duplicate(
+        &self,
+        source: &BlockPointer,
+        stored: &Buffer,
+        txg: Txg,
+        hint: u64,
+        group: &Arc<WriteGroup>,
+    ) -> Result<BlockPointer, AllocationError> {
+        let allocation = self.allocator.allocate(&AllocationRequest {
+            psize: stored.len() as u64,
+            copies: 1,
+            class: AllocationClass::Normal,
+            txg,
+            hint,
+        })?;
+        let mut pointer = *source;
+        let mut addresses = allocation.iter();
+        for index in 0..DVA_COUNT {
+            pointer.set_dva(index, addresses.next());
+        }
+        pointer.set_birth(txg, txg);
+        for dva in pointer.dvas() {
+            match self.vdevs.top(dva.vdev) {
+                Ok(top) => top.write(dva.offset, stored.clone(), IoClass::SyncWrite, group),
+                Err(error) => return Err(AllocationError::SpaceMap(error.to_string())),
+            }
         }
         Ok(pointer)
     }

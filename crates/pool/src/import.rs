@@ -277,6 +277,7 @@ fn claim_logs(parts: &Parts, first: Txg) -> Result<()> {
         space: &space.space,
         maps: &*space.maps,
         vdevs: &parts.loaded.vdevs,
+        rng: parts.services.rng.as_ref(),
         loaded: parts.loaded.uberblock.txg,
         first,
     };

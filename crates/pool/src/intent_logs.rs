@@ -11,7 +11,7 @@ use dmu::{BlockWriter, ObjectSet, Tx};
 use dsl::{Dataset, DatasetFeature, Dsl, WriterSource};
 use format::BlockPointer;
 use format::intent_log::LogHeader;
-use intent::{DataWriter, Flusher, IntentError, Log, OpenLog};
+use intent::{Claim, DataWriter, Flusher, Log, OpenLog};
 use pipeline::Pipeline;
 use space::{Extent, PoolSpace, SpaceStore};
 use txg::Engine;
@@ -102,7 +102,7 @@ impl IntentLogs {
             return Ok(Arc::clone(log));
         }
         let noted = Arc::downgrade(head);
-        let devices = Arc::clone(&self.devices);
+        let (devices, of_log) = (Arc::clone(&self.devices), Arc::clone(&self.devices));
         let log = Log::open(OpenLog {
             objects,
             engine: Arc::clone(&self.engine),
@@ -115,6 +115,7 @@ impl IntentLogs {
                 }
             }),
             failed: Box::new(move |vdev| devices.failed(vdev)),
+            has_devices: Box::new(move || of_log.work()),
             logs_xattrs: xattrs,
             data_writer: Some(Box::new(HeadWriter {
                 head: Arc::downgrade(head),
@@ -203,6 +204,7 @@ pub(crate) struct Claiming<'a> {
     pub(crate) space: &'a PoolSpace,
     pub(crate) maps: &'a dyn SpaceStore,
     pub(crate) vdevs: &'a VdevTree,
+    pub(crate) rng: &'a dyn Rng,
     /// The newest state that the pool is opened in.
     pub(crate) loaded: Txg,
     /// The txg in which everything is claimed.
@@ -213,36 +215,35 @@ impl Claiming<'_> {
     /// Claims the logs of all heads.
     pub(crate) fn run(&self) -> Result<()> {
         let root = self.dsl.root_directory()?;
+        let mut sharing = Vec::new();
         for head in self.dsl.heads_under(&root)? {
             if head.phys()?.block_pointer.is_hole() {
                 continue;
             }
-            self.claim(&head)?;
+            let claim = self.claim(&head)?;
+            sharing.extend(claim.map(|claim| (head, claim)));
+        }
+        // This allocates: nothing may be left that the maps do not know.
+        for (head, claim) in &sharing {
+            self.unshare(head, claim)?;
         }
         Ok(())
     }
 
-    fn claim(&self, head: &Arc<Dataset>) -> Result<()> {
+    /// Claims one log; answers the claim if the log has to be written anew.
+    fn claim(&self, head: &Arc<Dataset>) -> Result<Option<Claim>> {
         let objects = head.object_set()?;
         let header = objects.intent_log_header();
         let set = ObjectSetId(head.id().0);
         if self.is_lost(&header) {
-            return self.forget(&objects, &header);
+            return self.forget(&objects, &header).map(|()| None);
         }
         if self.first != self.loaded.next() {
-            return self.discard(&objects, &header);
+            return self.discard(&objects, &header).map(|()| None);
         }
-        let claimed = intent::claim(self.pipeline, set, &header, self.loaded.next(), self.first);
-        let claim = match claimed {
-            Ok(Some(claim)) => claim,
-            Ok(None) => return Ok(()),
-            Err(IntentError::Unsupported { .. }) => {
-                let dataset = head.name()?;
-                return Err(PoolError::ReadOnlyPossible(WriteObstacle::IntentLog {
-                    dataset,
-                }));
-            }
-            Err(error) => return Err(PoolError::Damaged(error.to_string())),
+        let newer = self.loaded.next();
+        let Some(claim) = intent::claim(self.pipeline, set, &header, newer, self.first) else {
+            return Ok(None);
         };
         for dva in claim.blocks.iter().flat_map(BlockPointer::dvas) {
             let range = dva.offset..dva.offset.saturating_add(dva.asize);
@@ -252,7 +253,27 @@ impl Claiming<'_> {
             };
             self.space.claim(&extent, self.first, self.maps)?;
         }
-        objects.set_intent_log_header(&Tx::syncing(self.first), claim.header);
+        let tx = Tx::syncing(self.first);
+        objects.set_intent_log_header(&tx, claim.header.clone());
+        Ok(claim.shares.then_some(claim))
+    }
+
+    /// Puts a log without shared blocks in the place of one that was claimed.
+    fn unshare(&self, head: &Arc<Dataset>, claim: &Claim) -> Result<()> {
+        let objects = head.object_set()?;
+        let set = ObjectSetId(head.id().0);
+        let made = intent::unshare(self.pipeline, self.rng, set, &claim.header, self.first);
+        let Ok(header) = made else {
+            let dataset = head.name()?;
+            let obstacle = WriteObstacle::IntentLog { dataset };
+            return Err(PoolError::ReadOnlyPossible(obstacle));
+        };
+        objects.set_intent_log_header(&Tx::syncing(self.first), header);
+        for block in &claim.chain {
+            self.pipeline
+                .free(block, self.first)
+                .map_err(|error| PoolError::Free(error.to_string()))?;
+        }
         Ok(())
     }
 

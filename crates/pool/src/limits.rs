@@ -12,8 +12,6 @@ const SLOP_SHIFT: u32 = 5;
 const SLOP_MAX: u64 = 128 << 30;
 /// … at least so much, or half of the pool.
 const SLOP_MIN: u64 = 128 << 20;
-/// A vdev with more metaslabs keeps one for intent logs.
-const METASLABS_FOR_LOG: u64 = 64;
 
 /// The pool's space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +108,7 @@ impl Limits {
             let extra = of(ClassKind::Special).chain(of(ClassKind::Dedup));
             extra.map(|vdev| vdev.allocated_bytes()).sum()
         };
-        let log: u64 = of(ClassKind::Normal).map(|vdev| embedded_log(vdev)).sum();
+        let log: u64 = of(ClassKind::Normal).map(|vdev| vdev.log_bytes()).sum();
         let shown = |class: ClassKind| class != ClassKind::Log;
         let counted = vdevs.iter().filter(|vdev| shown(vdev.geometry().class));
         SpaceFigures {
@@ -128,6 +126,26 @@ impl Limits {
         }
     }
 
+    /// Bytes of normal vdevs that log blocks may take until the next txg. They may take what datasets may not, but
+    /// for the part of what is kept back that frees of a full pool need.
+    pub(crate) fn log_budget(&self) -> u64 {
+        let Some(space) = self.space.get() else {
+            return 0;
+        };
+        let vdevs = space.vdevs();
+        let normal = vdevs
+            .iter()
+            .filter(|vdev| vdev.geometry().class == ClassKind::Normal);
+        let (mut raw, mut log, mut used) = (0, 0, 0);
+        for vdev in normal {
+            raw += vdev.capacity_bytes();
+            log += vdev.log_bytes();
+            used += vdev.allocated_bytes() + vdev.deferred_bytes();
+        }
+        let kept = slop(raw, log) / 4;
+        raw.saturating_sub(used).saturating_sub(log + kept)
+    }
+
     /// Bytes that datasets may use in all.
     pub(crate) fn usable_bytes(&self, class: SpaceClass) -> u64 {
         let figures = self.figures();
@@ -142,16 +160,6 @@ impl Limits {
             .saturating_sub(figures.checkpoint)
             .saturating_sub(figures.deferred)
             .saturating_sub(kept)
-    }
-}
-
-/// What OpenZFS would set aside for intent logs on a vdev.
-fn embedded_log(vdev: &VdevSpace) -> u64 {
-    let size = 1_u64 << vdev.geometry().metaslab_shift;
-    if vdev.capacity_bytes() / size > METASLABS_FOR_LOG {
-        size
-    } else {
-        0
     }
 }
 

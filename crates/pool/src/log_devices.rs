@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::VdevId;
 use base::lock::{LockClass, Mutex, rank};
@@ -15,6 +16,8 @@ pub(crate) struct LogDevices {
     vdevs: Arc<VdevTree>,
     space: Arc<PoolSpace>,
     leaving: Mutex<BTreeSet<VdevId>>,
+    /// Some take log blocks.
+    work: AtomicBool,
 }
 
 impl LogDevices {
@@ -23,6 +26,7 @@ impl LogDevices {
             vdevs: Arc::clone(vdevs),
             space: Arc::clone(space),
             leaving: Mutex::new(&LEAVING, BTreeSet::new()),
+            work: AtomicBool::new(false),
         };
         devices.follow();
         Arc::new(devices)
@@ -32,14 +36,23 @@ impl LogDevices {
     /// came back.
     pub(crate) fn follow(&self) {
         let leaving = self.leaving.lock();
+        let mut any = false;
         for space in self.space.vdevs() {
             let geometry = space.geometry();
             if geometry.class == ClassKind::Log {
                 let top = self.vdevs.top(geometry.vdev);
                 let works = top.is_ok_and(|top| top.condition().state.is_usable());
-                space.set_allocatable(works && !leaving.contains(&geometry.vdev));
+                let takes = works && !leaving.contains(&geometry.vdev);
+                space.set_allocatable(takes);
+                any |= takes;
             }
         }
+        self.work.store(any, Ordering::Relaxed);
+    }
+
+    /// Whether some vdev takes log blocks.
+    pub(crate) fn work(&self) -> bool {
+        self.work.load(Ordering::Relaxed)
     }
 
     /// A log block could not be written or flushed there. A vdev for data is for the txgs to judge.

@@ -128,6 +128,7 @@ impl Syncer {
         self.dsl.finish(txg);
         let listed = self.deferred.sizes()?.used;
         self.limits.set_listed(u64::try_from(listed).unwrap_or(0));
+        self.space.set_log_budget(self.limits.log_budget());
         Ok(())
     }
 

@@ -4,6 +4,10 @@
 //! active metaslab and takes space from it in ascending order, so that what is written together lies together and
 //! allocators do not meet. Copies of one block go to different vdevs, or to different metaslabs of the only vdev.
 //! After [`ROTOR_BYTES`] an allocator moves to the next vdev.
+//!
+//! Log blocks go to log vdevs; else to the metaslab that a large vdev sets aside for them, so that they lie together
+//! and do not meet with what txgs write; else to the others, as long as the pool's budget for them lasts. Other blocks
+//! that fit nowhere else may use the metaslabs set aside, before they are cut into pieces.
 
 mod allocate;
 mod sync;
@@ -15,6 +19,7 @@ use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{Txg, VdevId};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 static VDEVS: LockClass = LockClass::new("space.vdevs", rank::SPACE + 5);
 static ACTIVE: LockClass = LockClass::new("space.active", rank::DMU - 20);
@@ -59,20 +64,35 @@ struct Active {
 #[derive(Debug)]
 pub struct PoolSpace {
     vdevs: RwLock<Vec<Option<Arc<VdevSpace>>>>,
-    /// By class, allocator and copy.
+    /// By region, allocator and copy.
     active: Vec<Mutex<Active>>,
     allocators: usize,
     /// Metaslabs with something to finish after each txg.
     dirty: Mutex<Vec<Arc<Metaslab>>>,
     logs: bool,
     two_words: bool,
+    /// Bytes that log blocks may still take of the space that is not theirs.
+    log_budget: AtomicU64,
 }
 
-const CLASSES: [ClassKind; 4] = [
-    ClassKind::Normal,
-    ClassKind::Log,
-    ClassKind::Special,
-    ClassKind::Dedup,
+/// Where to look for space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Region {
+    /// Vdevs of a class, less what is set aside.
+    Class(ClassKind),
+    /// What normal vdevs set aside for log blocks.
+    SetAside,
+    /// Normal vdevs, with what is set aside.
+    Everything,
+}
+
+const REGIONS: [Region; 6] = [
+    Region::Class(ClassKind::Normal),
+    Region::Class(ClassKind::Log),
+    Region::Class(ClassKind::Special),
+    Region::Class(ClassKind::Dedup),
+    Region::SetAside,
+    Region::Everything,
 ];
 
 impl PoolSpace {
@@ -86,7 +106,7 @@ impl PoolSpace {
         two_words: bool,
     ) -> Self {
         let allocators = allocators.clamp(1, 64);
-        let slots = CLASSES.len() * allocators * COPIES_MAX;
+        let slots = REGIONS.len() * allocators * COPIES_MAX;
         let active = || {
             Mutex::new(
                 &ACTIVE,
@@ -106,7 +126,14 @@ impl PoolSpace {
             dirty: Mutex::new(&DIRTY, Vec::new()),
             logs,
             two_words,
+            log_budget: AtomicU64::new(u64::MAX),
         }
+    }
+
+    /// Says how many bytes log blocks may take from now on of the space of normal vdevs that is not set aside for
+    /// them: what is left to a pool that is nearly full is for its txgs.
+    pub fn set_log_budget(&self, bytes: u64) {
+        self.log_budget.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether changes go to a log each txg.

@@ -7,6 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// A vdev for data with more metaslabs sets one aside for log blocks.
+///
+/// Source: the notes on the intent log.
+const METASLABS_FOR_LOG: usize = 64;
+
 /// What a vdev's space is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClassKind {
@@ -51,6 +56,8 @@ pub struct MetaslabInfo {
 pub struct VdevSpace {
     geometry: VdevGeometry,
     metaslabs: Vec<Arc<Metaslab>>,
+    /// The metaslab that is set aside for log blocks: the emptiest when the vdev was opened. Nothing on disk says so.
+    for_log: Option<usize>,
     /// Whether new blocks may go here.
     allocatable: AtomicBool,
 }
@@ -110,9 +117,13 @@ impl VdevSpace {
                 info.unflushed,
             ))
         });
-        let metaslabs = metaslabs.collect();
+        let metaslabs: Vec<Arc<Metaslab>> = metaslabs.collect();
+        let sets_aside = geometry.class == ClassKind::Normal && metaslabs.len() > METASLABS_FOR_LOG;
+        let emptiest = metaslabs.iter().min_by_key(|metaslab| metaslab.allocated());
+        let for_log = emptiest.filter(|_| sets_aside);
         Self {
             geometry,
+            for_log: for_log.map(|metaslab| metaslab.place().index),
             metaslabs,
             allocatable: AtomicBool::new(true),
         }
@@ -138,6 +149,18 @@ impl VdevSpace {
     pub fn map_objects(&self) -> Vec<ObjectId> {
         let objects = self.metaslabs.iter().map(|metaslab| metaslab.object());
         objects.filter(|object| *object != ObjectId(0)).collect()
+    }
+
+    /// Bytes that are set aside for log blocks.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.for_log
+            .map_or(0, |_| 1 << self.geometry.metaslab_shift)
+    }
+
+    /// Whether a metaslab is set aside for log blocks.
+    pub(crate) fn is_for_log(&self, metaslab: &Metaslab) -> bool {
+        self.for_log == Some(metaslab.place().index)
     }
 
     pub(crate) fn metaslabs(&self) -> &[Arc<Metaslab>] {

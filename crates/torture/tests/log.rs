@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use base::{ByteOrder, ObjectId, Txg};
 use dmu::{AllocateObject, Object, ObjectSet, Reservation, Tx};
-use format::intent_log::{Body, CreateFields, Record, encode_record, kind};
+use dsl::tasks::{CreateDataset, DestroyHead, DestroySnapshots, Rollback, Snapshot};
+use format::intent_log::{Body, CloneRangeFields, CreateFields, Record, encode_record, kind};
 use format::{BlockPointer, ObjectType};
-use intent::{Asker, Data, Entry, Log, Replay, Scope, WriteEntry};
+use intent::{Asker, Data, Entry, Log, Replay, Replayed, Scope, WriteEntry};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
 use pool::{NewDevice, Pool};
@@ -259,6 +260,18 @@ fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, zdb: bool) -
     println!("  {replayed:?}, {pointers} of them point to blocks");
     let ordered = objects.seen.windows(2).all(|pair| pair[0] < pair[1]);
     assert!(ordered, "records out of order: {:?}", objects.seen);
+    verify(bench, &log, events, &replayed);
+    assert!(!log.is_owed());
+    drop(log);
+    laboratory.export().unwrap();
+    if let Some(zdb) = zdb {
+        zdb.assert_clean(folder, POOL);
+    }
+    pointers
+}
+
+/// Everything that was acknowledged at a moment must be there.
+fn verify(bench: &Bench, log: &Log, events: u64, replayed: &Replayed) {
     for (object, version) in bench.floor(events) {
         let found = log.objects().object(object);
         let found = found.unwrap_or_else(|error| {
@@ -274,13 +287,6 @@ fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, zdb: bool) -
         );
         assert!(bytes == content(there, length), "object {object} is torn");
     }
-    assert!(!log.is_owed());
-    drop(log);
-    laboratory.export().unwrap();
-    if let Some(zdb) = zdb {
-        zdb.assert_clean(folder, POOL);
-    }
-    pointers
 }
 
 fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
@@ -322,8 +328,8 @@ fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
         pointers += check(&bench, events, survivors, folder.path(), point % 4 == 0);
     }
     assert!(
-        pointers > 0,
-        "no large write had its blocks written in place"
+        (pointers > 0) == (logs == 0),
+        "large writes go in place where there are no log devices: {pointers}"
     );
 }
 
@@ -465,6 +471,312 @@ fn a_side_of_a_mirrored_log_may_fail() {
     assert_eq!(bench.log.statistics().fallbacks, before);
     let folder = tempfile::tempdir().unwrap();
     check(&bench, u64::MAX, 13, folder.path(), true);
+}
+
+/// The log cannot be written once: the commit takes the way of the txg, and the next chain works.
+#[test]
+fn a_log_that_cannot_be_written_gives_way_to_the_txg() {
+    let bench = Bench::new(9, 0);
+    bench.log.commit_all().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // One block of the log: of several that are written together each is tried again by itself.
+    let mut objects = (0..LENGTHS.len()).map(|_| bench.create());
+    let is_small = |object: &Arc<Object>| (object.id().0 as usize).is_multiple_of(LENGTHS.len());
+    let object = objects.find(is_small).unwrap();
+    let mut version = 0;
+    until_logged(&bench, &object, &mut version);
+    for _ in 0..3 {
+        version += 1;
+        bench.write(&object, version, version % 2 == 0);
+        let before = bench.log.statistics();
+        let fault = Fault::everywhere(FaultKind::WriteError, Times::Count(1));
+        bench.disks[0].inject(fault);
+        bench.commit(object.id(), version);
+        let after = bench.log.statistics();
+        assert_eq!(after.fallbacks, before.fallbacks + 1);
+        check(&bench, u64::MAX, version, folder.path(), false);
+        until_logged(&bench, &object, &mut version);
+    }
+    check(&bench, u64::MAX, version, folder.path(), true);
+}
+
+/// The devices are gone: commits fail, promptly, and go on where they were once the pool is cleared.
+#[test]
+fn a_suspended_pool_commits_nothing_and_loses_nothing() {
+    let bench = Bench::new(15, 0);
+    bench.log.commit_all().unwrap();
+    let object = bench.create();
+    let mut version = 0;
+    until_logged(&bench, &object, &mut version);
+    bench.disks[0].inject(Fault::everywhere(FaultKind::WriteError, Times::Always));
+    version += 1;
+    bench.write(&object, version, true);
+    bench.log.commit(object.id()).unwrap_err();
+    assert!(bench.pool.suspended().is_some());
+    bench.disks[0].heal();
+    bench.pool.clear(&|_| true).unwrap();
+    bench.commit(object.id(), version);
+    until_logged(&bench, &object, &mut version);
+    let folder = tempfile::tempdir().unwrap();
+    check(&bench, u64::MAX, version, folder.path(), true);
+}
+
+/// An export leaves no log, and loses nothing of it.
+#[test]
+fn an_export_ends_a_live_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "exported");
+    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let devices = vec![NewDevice::Path(path)];
+    let bench = Bench::on(devices, Vec::new(), Vec::new(), Timeline::new());
+    bench.log.commit_all().unwrap();
+    let object = bench.create();
+    let mut version = 0;
+    until_logged(&bench, &object, &mut version);
+    bench.pool.export().unwrap();
+    let (id, length) = (object.id(), LENGTHS[object.id().0 as usize % LENGTHS.len()]);
+    drop((object, bench));
+    let laboratory = Laboratory::import(folder.path(), false).unwrap();
+    let log = open_log(&laboratory);
+    assert!(!log.is_owed());
+    assert_eq!(log.objects().intent_log_header().log, BlockPointer::HOLE);
+    let mut bytes = vec![0; length];
+    let object = log.objects().object(id).unwrap();
+    object.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, content(version, length));
+    drop((object, log));
+    laboratory.export().unwrap();
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder.path(), POOL);
+    }
+}
+
+/// A head with a live log is rolled back or destroyed: nothing of the log is left, at any crash point.
+#[test]
+fn a_live_log_goes_with_its_head() {
+    for destroys in [false, true] {
+        let bench = Bench::new(16 + u64::from(destroys), 1);
+        let dsl = bench.pool.dsl();
+        let path = format!("{POOL}/child");
+        let create = CreateDataset {
+            path: path.clone(),
+            kind: format::ObjectSetKind::FileSystem,
+            properties: Vec::new(),
+            case_insensitive: false,
+            populate: Some(millpond_torture::forest::real::populate()),
+        };
+        dsl.run(create).unwrap();
+        let names = vec![format!("{path}@before")];
+        let properties = Vec::new();
+        dsl.run(Snapshot { names, properties }).unwrap();
+        let head = dsl.dataset(&path).unwrap();
+        let log = bench.pool.intent_log(&head).unwrap().unwrap();
+        let child = Bench {
+            timeline: bench.timeline.clone(),
+            disks: bench.disks.clone(),
+            pool: Arc::clone(&bench.pool),
+            _laboratory: Mutex::new(Laboratory::open(Arc::clone(&bench.pool), false)),
+            log,
+            acknowledged: Mutex::new(Vec::new()),
+        };
+        child.log.commit_all().unwrap();
+        let object = child.create();
+        let mut version = 0;
+        until_logged(&child, &object, &mut version);
+        for _ in 0..5 {
+            version += 1;
+            child.write(&object, version, version % 2 == 0);
+            child.commit(object.id(), version);
+        }
+        let first = bench.timeline.now();
+        drop((object, head, child));
+        if destroys {
+            let names = vec![format!("{path}@before")];
+            let defer = false;
+            dsl.run(DestroySnapshots { names, defer }).unwrap();
+            dsl.run(DestroyHead { path }).unwrap();
+        } else {
+            let snapshot = None;
+            dsl.run(Rollback { path, snapshot }).unwrap();
+        }
+        for _ in 0..3 {
+            bench.pool.sync().unwrap();
+        }
+        let last = bench.timeline.now();
+        let folder = tempfile::tempdir().unwrap();
+        let mut random = Random::new(16);
+        for point in 0..3 {
+            let moment = match point {
+                0 => u64::MAX,
+                _ => first + random.draw() % (last - first + 1),
+            };
+            bench.crash(moment, random.draw(), folder.path());
+            let laboratory = Laboratory::import(folder.path(), false).unwrap();
+            laboratory.export().unwrap();
+            if let Some(zdb) = golden::Zdb::from_environment() {
+                zdb.assert_clean(folder.path(), POOL);
+            }
+        }
+    }
+}
+
+/// Fails at a record, after what came before is on disk.
+struct Failing<'a> {
+    inner: Objects<'a>,
+    pool: &'a Pool,
+    left: usize,
+}
+
+impl Replay for Failing<'_> {
+    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String> {
+        if self.left == 0 {
+            self.pool.sync().unwrap();
+            return Err("not now".to_owned());
+        }
+        self.left -= 1;
+        self.inner.apply(record, block)
+    }
+}
+
+/// A replay ends in its middle, with an error or as at a crash: the next goes on behind it.
+#[test]
+fn a_replay_that_ends_early_is_taken_up_again() {
+    let bench = Bench::new(17, 1);
+    bench.log.commit_all().unwrap();
+    bench.pool.sync().unwrap();
+    for version in 1..=12 {
+        let object = bench.create();
+        bench.write(&object, version, version % 2 == 0);
+        bench.commit(object.id(), version);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    bench.crash(u64::MAX, 17, folder.path());
+    let mut applied = 0;
+    for round in 0..4 {
+        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        let log = open_log(&laboratory);
+        let objects = Objects {
+            set: log.objects(),
+            log: &log,
+            engine: laboratory.pool.engine().unwrap(),
+            seen: Vec::new(),
+            pointers: 0,
+        };
+        let mut replay = Failing {
+            inner: objects,
+            pool: &laboratory.pool,
+            left: if round == 3 { usize::MAX } else { 5 },
+        };
+        let replayed = log.replay(&mut replay).unwrap();
+        println!("round {round}: {replayed:?}");
+        // What was applied in earlier rounds is not applied again.
+        assert!(replayed.skipped >= applied, "{applied} were applied before");
+        applied += replayed.records;
+        assert_eq!(replayed.failed.is_some(), round < 3);
+        assert_eq!(log.is_owed(), round < 3);
+        if round == 3 {
+            verify(&bench, &log, u64::MAX, &replayed);
+        }
+        drop(log);
+        if round == 1 {
+            laboratory.export().unwrap();
+        }
+    }
+    let laboratory = Laboratory::import(folder.path(), false).unwrap();
+    laboratory.export().unwrap();
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder.path(), POOL);
+    }
+}
+
+/// Makes an object, and makes a record durable that says that it has the blocks of another: both objects, and their
+/// length.
+fn clone_of(bench: &Bench, source: &Arc<Object>) -> (ObjectId, ObjectId, usize) {
+    let copy = bench.create();
+    let length = LENGTHS[source.id().0 as usize % LENGTHS.len()];
+    let size = u64::from(source.block_size());
+    let blocks = (length as u64).div_ceil(size);
+    let mut pointers = Vec::new();
+    for block in 0..blocks {
+        let mut bytes = vec![0; 128];
+        let pointer = source.block_pointer(block).unwrap();
+        format::record::put_at(&mut bytes, 0, &pointer, ByteOrder::NATIVE);
+        pointers.extend(bytes);
+    }
+    let fields = CloneRangeFields {
+        object: copy.id(),
+        offset: 0,
+        length: length as u64,
+        block_size: size,
+        pointer_count: blocks,
+    };
+    let record = fields.to_bytes(ByteOrder::NATIVE);
+    let record = encode_record(kind::CLONE_RANGE, &record, &[&pointers]);
+    let tx = bench.tx(0);
+    bench
+        .log
+        .append(&tx, Scope::Object(copy.id()), Entry::Record(record));
+    drop(tx);
+    bench.log.commit(copy.id()).unwrap();
+    (source.id(), copy.id(), length)
+}
+
+/// Clones in a log, which only counts of references could claim: their blocks are copied when the log is claimed.
+#[test]
+fn clones_in_a_log_are_replayed_as_writes() {
+    const COUNT: usize = 13;
+    let bench = Bench::new(18, 0);
+    bench.log.commit_all().unwrap();
+    // All of `LENGTHS`: one has several blocks.
+    let sources: Vec<_> = (0..4).map(|_| bench.create()).collect();
+    for (object, version) in sources.iter().zip(1..) {
+        bench.write(object, version, false);
+    }
+    bench.pool.sync().unwrap();
+    let copies: Vec<_> = sources
+        .iter()
+        .map(|source| clone_of(&bench, source))
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    bench.crash(u64::MAX, 18, folder.path());
+    // Claimed by one import, after which the sources are overwritten; replayed by the next.
+    for round in 0..2 {
+        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        let log = open_log(&laboratory);
+        assert!(log.is_owed());
+        if round == 0 {
+            drop(log);
+            laboratory.export().unwrap();
+            if let Some(zdb) = golden::Zdb::from_environment() {
+                zdb.assert_clean(folder.path(), POOL);
+            }
+            continue;
+        }
+        let mut objects = Objects {
+            set: log.objects(),
+            log: &log,
+            engine: laboratory.pool.engine().unwrap(),
+            seen: Vec::new(),
+            pointers: 0,
+        };
+        let replayed = log.replay(&mut objects).unwrap();
+        assert_eq!(replayed.failed, None);
+        assert!(objects.pointers >= COUNT, "{} blocks", objects.pointers);
+        for (source, copy, length) in &copies {
+            let read = |id| {
+                let mut bytes = vec![0; *length];
+                let object = log.objects().object(id).unwrap();
+                object.read(0, &mut bytes).unwrap();
+                bytes
+            };
+            assert!(read(*source) == read(*copy), "a copy of {length} bytes");
+        }
+        drop(log);
+        laboratory.export().unwrap();
+        if let Some(zdb) = golden::Zdb::from_environment() {
+            zdb.assert_clean(folder.path(), POOL);
+        }
+    }
 }
 
 /// Commits of many threads share batches, and so flushes.

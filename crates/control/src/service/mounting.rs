@@ -132,7 +132,25 @@ impl Service {
             .map_err(|reason| framed("mount", dataset, reason))?;
         self.mounts()
             .mount(&mountable.request)
-            .map_err(|reason| framed("mount", dataset, reason))
+            .map_err(|reason| framed("mount", dataset, reason))?;
+        self.check_replayed(&head, dataset)
+    }
+
+    /// Says so when a file system that was just mounted cannot be written, because its log could not be replayed.
+    fn check_replayed(&self, head: &Arc<Dataset>, dataset: &str) -> Result<(), Failure> {
+        let log = self.pool.intent_log(head).ok().flatten();
+        let Some(log) = log.filter(|log| log.is_owed()) else {
+            return Ok(());
+        };
+        let text = format!("warning: '{dataset}' is mounted read-only");
+        let failure = Failure::new(FailureKind::Medium, text);
+        let failure = match log.replay_failure() {
+            Some((sequence, reason)) => failure.advise(format!(
+                "record {sequence} of its intent log cannot be replayed: {reason}"
+            )),
+            None => failure.advise("its intent log cannot be replayed"),
+        };
+        Err(failure.advise("the log is kept; changes after that record are not there"))
     }
 
     /// Mounts what is below (and at) a dataset, as far as it mounts by itself, parents first.
@@ -146,6 +164,12 @@ impl Service {
             }
             if let Err(reason) = self.mounts().mount(request) {
                 voice.warn(framed("mount", &request.dataset, reason));
+                continue;
+            }
+            let head = self.dsl.head(&request.dataset);
+            let replayed = head.map(|head| self.check_replayed(&head, &request.dataset));
+            if let Ok(Err(failure)) = replayed {
+                voice.warn(failure);
             }
         }
     }

@@ -285,6 +285,8 @@ pub struct Record<'a> {
     pub header: RecordHeader,
     /// The fields of its kind.
     pub body: Body,
+    /// The whole record.
+    pub bytes: &'a [u8],
     /// What follows the fixed fields: names, data, ACEs, pointers, with padding.
     pub tail: &'a [u8],
     /// The order of the record's writer.
@@ -323,6 +325,7 @@ impl<'a> Record<'a> {
         Ok(Self {
             header,
             body,
+            bytes,
             tail: bytes.get(size..).unwrap_or(&[]),
             order,
         })

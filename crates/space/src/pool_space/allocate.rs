@@ -1,10 +1,11 @@
 //! Choosing where a block goes.
 
-use super::{Active, CLASSES, COPIES_MAX, Extent, PoolSpace, ROTOR_BYTES, Request};
+use super::{Active, COPIES_MAX, Extent, PoolSpace, REGIONS, ROTOR_BYTES, Region, Request};
 use crate::metaslab::Metaslab;
 use crate::vdev_space::{ClassKind, VdevSpace};
 use crate::{SpaceError, SpaceStore};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// How strictly the copies of a block are kept apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,19 +26,26 @@ impl PoolSpace {
         request: &Request,
         store: &dyn SpaceStore,
     ) -> Result<Vec<Extent>, SpaceError> {
-        let classes = match request.class {
-            ClassKind::Normal => &[ClassKind::Normal][..],
-            ClassKind::Dedup => &[ClassKind::Dedup, ClassKind::Special, ClassKind::Normal][..],
-            ClassKind::Special => &[ClassKind::Special, ClassKind::Normal][..],
-            ClassKind::Log => &[ClassKind::Log, ClassKind::Normal][..],
+        const NORMAL: Region = Region::Class(ClassKind::Normal);
+        const SPECIAL: Region = Region::Class(ClassKind::Special);
+        let regions = match request.class {
+            ClassKind::Normal => &[NORMAL, Region::Everything][..],
+            ClassKind::Dedup => &[
+                Region::Class(ClassKind::Dedup),
+                SPECIAL,
+                NORMAL,
+                Region::Everything,
+            ][..],
+            ClassKind::Special => &[SPECIAL, NORMAL, Region::Everything][..],
+            ClassKind::Log => &[Region::Class(ClassKind::Log), Region::SetAside, NORMAL][..],
         };
-        for class in classes {
-            let vdevs = self.of_class(*class);
-            if vdevs.is_empty() {
+        for region in regions {
+            let vdevs = self.vdevs_of(*region);
+            if vdevs.is_empty() || !self.may_take(request, *region) {
                 continue;
             }
             for apart in [Apart::Strict, Apart::Anywhere] {
-                if let Some(extents) = self.all_copies(request, *class, &vdevs, apart, store)? {
+                if let Some(extents) = self.all_copies(request, *region, &vdevs, apart, store)? {
                     return Ok(extents);
                 }
             }
@@ -45,10 +53,31 @@ impl PoolSpace {
         Err(SpaceError::NoSpace { size: request.size })
     }
 
+    fn vdevs_of(&self, region: Region) -> Vec<Arc<VdevSpace>> {
+        match region {
+            Region::Class(class) => self.of_class(class),
+            Region::SetAside | Region::Everything => {
+                let mut vdevs = self.of_class(ClassKind::Normal);
+                vdevs.retain(|vdev| vdev.log_bytes() > 0);
+                vdevs
+            }
+        }
+    }
+
+    /// Whether the budget of log blocks allows one outside of their own space.
+    fn may_take(&self, request: &Request, region: Region) -> bool {
+        if request.class != ClassKind::Log || region != Region::Class(ClassKind::Normal) {
+            return true;
+        }
+        let left = |budget: u64| budget.checked_sub(request.size);
+        let order = Ordering::Relaxed;
+        self.log_budget.fetch_update(order, order, left).is_ok()
+    }
+
     fn all_copies(
         &self,
         request: &Request,
-        class: ClassKind,
+        region: Region,
         vdevs: &[Arc<VdevSpace>],
         apart: Apart,
         store: &dyn SpaceStore,
@@ -60,7 +89,7 @@ impl PoolSpace {
             } else {
                 &[]
             };
-            match self.one_copy(request, (class, copy), vdevs, avoid, store)? {
+            match self.one_copy(request, (region, copy), vdevs, avoid, store)? {
                 Some(found) => taken.push(found),
                 None => {
                     for (metaslab, extent) in taken {
@@ -76,12 +105,12 @@ impl PoolSpace {
     fn one_copy(
         &self,
         request: &Request,
-        (class, copy): (ClassKind, usize),
+        (region, copy): (Region, usize),
         vdevs: &[Arc<VdevSpace>],
         avoid: &[(Arc<Metaslab>, Extent)],
         store: &dyn SpaceStore,
     ) -> Result<Option<(Arc<Metaslab>, Extent)>, SpaceError> {
-        let slot = self.slot(class, request.hint, copy);
+        let slot = self.slot(region, request.hint, copy);
         let mut active = self.active[slot].lock();
         if let Some(metaslab) = active
             .metaslab
@@ -102,7 +131,7 @@ impl PoolSpace {
                 continue;
             }
             if let Some((metaslab, extent)) =
-                self.take_from_vdev(vdev, &active, avoid, request, store)?
+                self.take_from_vdev((vdev, region), &active, avoid, request, store)?
             {
                 let taken = extent.range.end - extent.range.start;
                 *active = Active {
@@ -115,25 +144,23 @@ impl PoolSpace {
         Ok(None)
     }
 
-    fn slot(&self, class: ClassKind, hint: usize, copy: usize) -> usize {
-        let class = CLASSES
-            .iter()
-            .position(|known| *known == class)
-            .unwrap_or(0);
-        (class * self.allocators + hint % self.allocators) * COPIES_MAX + copy
+    fn slot(&self, region: Region, hint: usize, copy: usize) -> usize {
+        let mut known = REGIONS.iter();
+        let region = known.position(|known| *known == region).unwrap_or(0);
+        (region * self.allocators + hint % self.allocators) * COPIES_MAX + copy
     }
 
     /// Takes from the vdev's most promising metaslabs, in turn.
     fn take_from_vdev(
         &self,
-        vdev: &VdevSpace,
+        (vdev, region): (&VdevSpace, Region),
         active: &Active,
         avoid: &[(Arc<Metaslab>, Extent)],
         request: &Request,
         store: &dyn SpaceStore,
     ) -> Result<Option<(Arc<Metaslab>, Extent)>, SpaceError> {
         let size = allocated_size(vdev, request.size);
-        for metaslab in self.candidates(vdev, active, size) {
+        for metaslab in self.candidates(vdev, region, active, size) {
             if avoid.iter().any(|(used, _)| Arc::ptr_eq(used, &metaslab)) {
                 continue;
             }
@@ -150,7 +177,13 @@ impl PoolSpace {
 
     /// Metaslabs that may have room: the current one, then those with a large free segment from the front of the
     /// vdev on, then the others by their largest segment; at the end those that other allocators work on.
-    fn candidates(&self, vdev: &VdevSpace, active: &Active, size: u64) -> Vec<Arc<Metaslab>> {
+    fn candidates(
+        &self,
+        vdev: &VdevSpace,
+        region: Region,
+        active: &Active,
+        size: u64,
+    ) -> Vec<Arc<Metaslab>> {
         let roomy = 1_u64 << vdev.geometry().metaslab_shift.saturating_sub(2);
         let busy: Vec<Arc<Metaslab>> = self
             .active
@@ -158,11 +191,16 @@ impl PoolSpace {
             .filter_map(|slot| slot.try_lock().and_then(|other| other.metaslab.clone()))
             .collect();
         let mut found: Vec<(u32, u64, Arc<Metaslab>)> = Vec::new();
-        for metaslab in vdev
-            .metaslabs()
-            .iter()
-            .filter(|metaslab| metaslab.largest() >= size)
-        {
+        let fits = |metaslab: &&Arc<Metaslab>| {
+            let set_aside = vdev.is_for_log(metaslab);
+            let allowed = match region {
+                Region::Class(_) => !set_aside,
+                Region::SetAside => set_aside,
+                Region::Everything => true,
+            };
+            allowed && metaslab.largest() >= size
+        };
+        for metaslab in vdev.metaslabs().iter().filter(fits) {
             let is_current = active
                 .metaslab
                 .as_ref()

@@ -299,3 +299,73 @@ fn logs_whose_changes_cancel_are_kept_or_dropped_together() {
     space.trim_logs(Txg(6), &store).unwrap();
     check(&open(&store, 1, true), &store, &[second]);
 }
+
+/// One vdev with that many metaslabs of 64 KiB.
+fn large(metaslabs: u64, known: &[MetaslabInfo]) -> PoolSpace {
+    let geometry = VdevGeometry {
+        vdev: VdevId(0),
+        class: ClassKind::Normal,
+        ashift: 9,
+        metaslab_shift: 16,
+        size: metaslabs << 16,
+    };
+    PoolSpace::new(vec![Some(VdevSpace::new(geometry, known))], 2, true, true)
+}
+
+fn request(class: ClassKind, size: u64) -> Request {
+    Request {
+        size,
+        copies: 1,
+        txg: Txg(5),
+        class,
+        hint: 0,
+    }
+}
+
+#[test]
+fn log_blocks_have_a_metaslab_of_their_own() {
+    let store = MemoryStore::default();
+    let info = |allocated| MetaslabInfo {
+        allocated,
+        ..MetaslabInfo::default()
+    };
+    // The emptiest; of equals the first.
+    let mut known = vec![info(1024); 65];
+    (known[7], known[9]) = (info(0), info(0));
+    let space = large(65, &known);
+    let metaslab = |extent: &Extent| extent.range.start >> 16;
+    for _ in 0..4 {
+        let taken = space
+            .allocate(&request(ClassKind::Log, 4096), &store)
+            .unwrap();
+        assert_eq!(metaslab(&taken[0]), 7);
+    }
+    // Data fill everything else first.
+    let mut places = Vec::new();
+    while let Ok(taken) = space.allocate(&request(ClassKind::Normal, 16384), &store) {
+        places.push(metaslab(&taken[0]));
+    }
+    let last = places.iter().filter(|place| **place == 7).count();
+    assert_eq!(last, 3);
+    assert!(places[places.len() - 3..].iter().all(|place| *place == 7));
+}
+
+#[test]
+fn small_vdevs_set_nothing_aside_and_the_budget_ends() {
+    let store = MemoryStore::default();
+    let space = large(64, &[]);
+    assert_eq!(space.vdevs()[0].log_bytes(), 0);
+    space.set_log_budget(10_000);
+    let log = request(ClassKind::Log, 4096);
+    space.allocate(&log, &store).unwrap();
+    space.allocate(&log, &store).unwrap();
+    let refused = space.allocate(&log, &store).unwrap_err();
+    assert!(matches!(refused, SpaceError::NoSpace { .. }), "{refused}");
+    space
+        .allocate(&request(ClassKind::Normal, 4096), &store)
+        .unwrap();
+    // Their own space counts for nothing.
+    let space = large(65, &[]);
+    space.set_log_budget(0);
+    space.allocate(&log, &store).unwrap();
+}
