@@ -1,7 +1,8 @@
 //! The cache of verified blocks.
 //!
 //! Purpose: keep decompressed blocks in host order by their address and birth, up to a limit in
-//! bytes. Invariants: a hit waits for no lock; the thread that inserts does the evicting; concurrent misses of one block read it once; there is no queue to fill up.
+//! bytes. Invariants: a hit waits for no lock; the thread that inserts does the evicting; concurrent
+//! misses of one block read it once; there is no queue to fill up.
 //! Callers: `pipeline`. It must not read or write devices, nor know what is in a block.
 
 mod cache;

@@ -130,7 +130,8 @@ fn measure(model: DeviceModel, policy: Policy) -> (f64, f64) {
     let written_rate = both.written as f64 / both_ns as f64;
     let sum = 1.0 / ratio + written_rate / writer_rate;
     println!(
-        "{model:?} {policy:?}: loaded ÷ unloaded {ratio:.3}, shares {:.3} + {:.3} = {sum:.3}, longest read {} ms, {:.2} changes a second",
+        "{model:?} {policy:?}: loaded ÷ unloaded {ratio:.3}, shares {:.3} + {:.3} = {sum:.3}, \
+         longest read {} ms, {:.2} changes a second",
         1.0 / ratio,
         written_rate / writer_rate,
         both.longest_read_ns / 1_000_000,
