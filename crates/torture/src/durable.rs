@@ -31,6 +31,17 @@ struct Version {
     written: Option<(usize, Vec<u8>)>,
 }
 
+/// Who else commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commits {
+    /// Nobody: a file is as after one of its operations.
+    Own,
+    /// Other threads, and with the names their commits take the data of renamed files: a write's bytes are looked up
+    /// when the commit is written, and may be those of a later operation whose own record is not there. Each byte
+    /// is as after some operation, and so are the size and the attributes.
+    Others,
+}
+
 /// What one thread did in a directory of its own, and what it was promised.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -160,7 +171,12 @@ impl Record {
     ///
     /// # Errors
     /// The differences to the states that come nearest, a line each.
-    pub fn judge(&self, found: &Found, demand: Demand) -> Result<(), Vec<String>> {
+    pub fn judge(
+        &self,
+        found: &Found,
+        demand: Demand,
+        commits: Commits,
+    ) -> Result<(), Vec<String>> {
         let (floor, files) = self.floors(demand);
         let from = self
             .names
@@ -172,6 +188,7 @@ impl Record {
                 names,
                 files: &files,
                 demand,
+                commits,
             };
             let mut lines = state.compare(found);
             if lines.is_empty() {
@@ -195,6 +212,7 @@ struct State<'a> {
     names: &'a Tree,
     files: &'a BTreeMap<NodeId, usize>,
     demand: Demand,
+    commits: Commits,
 }
 
 impl State<'_> {
@@ -266,7 +284,11 @@ impl State<'_> {
             let mut pairs = allowed.windows(2);
             pairs.any(|pair| found.is_partly(&pair[0].node, pair[1].written.as_ref()))
         };
-        if !is_whole && !is_between() {
+        let is_mixed = || {
+            let nodes: Vec<_> = allowed.iter().map(|version| &version.node).collect();
+            self.commits == Commits::Others && found.is_mixed(&nodes)
+        };
+        if !is_whole && !is_between() && !is_mixed() {
             let states: Vec<_> = allowed
                 .iter()
                 .map(|version| {

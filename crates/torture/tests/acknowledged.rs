@@ -4,7 +4,7 @@
 //! A second class takes from the medium what it had: then a file may be unreadable or older, but never wrong.
 
 use base::random::{Rng, SeededRng};
-use millpond_torture::durable::{Demand, Found, Record};
+use millpond_torture::durable::{Commits, Demand, Found, Record};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::model::Kind;
 use millpond_torture::operation::{Chooser, Operation, Place};
@@ -172,9 +172,13 @@ impl Run {
             }
             Err(error) => panic!("not mounted: {error}"),
         };
+        let commits = match self.records.len() {
+            1 => Commits::Own,
+            _ => Commits::Others,
+        };
         for record in &self.records {
             let found = Found::read(&system, &record.place);
-            if let Err(lines) = record.judge(&found, demand) {
+            if let Err(lines) = record.judge(&found, demand, commits) {
                 panic!("{:?}:\n{}", record.place, lines.join("\n"));
             }
         }

@@ -129,6 +129,33 @@ impl Found {
         self.is(&expected)
     }
 
+    /// Whether its size, its attributes and each of its bytes are those of some of these nodes; what lies behind a
+    /// file's end is zeros.
+    pub(super) fn is_mixed(&self, versions: &[&Node]) -> bool {
+        let Kind::File(own) = &self.node.kind else {
+            return false;
+        };
+        let contents: Vec<&[u8]> = versions
+            .iter()
+            .filter_map(|version| match &version.kind {
+                Kind::File(contents) => Some(contents.as_slice()),
+                _ => None,
+            })
+            .collect();
+        let is_attribute = versions.iter().any(|version| {
+            let (own, version) = (&self.node, *version);
+            (own.mode, own.uid, own.gid) == (version.mode, version.uid, version.gid)
+                && own.xattrs == version.xattrs
+        });
+        let is_size = contents.iter().any(|one| one.len() == own.len());
+        let is_byte = |(at, byte): (usize, &u8)| {
+            contents
+                .iter()
+                .any(|one| one.get(at).copied().unwrap_or(0) == *byte)
+        };
+        is_attribute && is_size && own.iter().enumerate().all(is_byte)
+    }
+
     /// In what its contents and attributes differ from those of a node of the model.
     pub(super) fn difference(&self, version: &Node) -> String {
         let own = &self.node;
