@@ -137,11 +137,7 @@ impl Log {
             writes.retain(|write| write.length >= block_size / 2);
         }
         let parts = parts(&writes, block_size);
-        let mut placed = Placed {
-            items: writes.iter().map(|_| Some(Vec::new())).collect(),
-            owners: BTreeMap::new(),
-            needs: Vec::new(),
-        };
+        let mut placed = Placed::new(writes.len());
         let mut groups = Vec::new();
         for chunk in parts.chunks(BLOCKS_A_HOLD) {
             let Ok(hold) = self.engine.hold() else {
@@ -166,7 +162,7 @@ impl Log {
         if groups.iter().any(|group| group.wait().is_err()) {
             return;
         }
-        let items = placed.finish();
+        let items = placed.finish(id, &writes);
         let found = writes.iter().zip(items);
         let found = found.filter_map(|(write, items)| Some((write.stamp, items?)));
         self.lists.replace(id, found.collect());
@@ -179,7 +175,7 @@ impl Log {
             };
             let written = self.write_part(chunk, write, part, writer);
             let written = written.unwrap_or(Written::Nothing);
-            placed.note(chunk.object.id(), write, part, written);
+            placed.note(part, written);
         }
     }
 
@@ -242,52 +238,80 @@ enum Written {
     Nothing,
 }
 
+/// One part of a write, as it will be in the log.
+struct Slot {
+    part: Part,
+    /// None: a later write's record has the pointer.
+    pointer: Option<BlockPointer>,
+}
+
 /// What has been written of several writes.
 struct Placed {
-    /// By write: the records that take its place, unless its bytes go into the log.
-    items: Vec<Option<Vec<Item>>>,
-    /// The write whose record points to a block.
-    owners: BTreeMap<u64, usize>,
-    /// A write, and an earlier one whose pointer it relies on.
+    /// By write: its parts, unless its bytes go into the log.
+    writes: Vec<Option<Vec<Slot>>>,
+    /// By block: the write whose record has the pointer, and which of its slots.
+    owners: BTreeMap<u64, (usize, usize)>,
+    /// A write, and a later one whose pointer it relies on.
     needs: Vec<(usize, usize)>,
 }
 
 impl Placed {
-    fn note(&mut self, object: ObjectId, write: &LargeWrite, part: &Part, written: Written) {
-        let found = match written {
-            Written::At(pointer) => {
-                self.owners.insert(part.block, part.write);
-                Some((kind::WRITE, pointer))
-            }
-            // The record with the pointer has the data; this one need only tell the size. A block
-            // that an earlier commit wrote is no help: whether its record was used is not known.
-            Written::Before => self.owners.get(&part.block).map(|owner| {
-                self.needs.push((part.write, *owner));
-                (kind::WRITE_SIZE_ONLY, BlockPointer::HOLE)
-            }),
+    fn new(writes: usize) -> Self {
+        Self {
+            writes: (0..writes).map(|_| Some(Vec::new())).collect(),
+            owners: BTreeMap::new(),
+            needs: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, part: &Part, written: Written) {
+        let pointer = match written {
+            Written::At(pointer) => Some(pointer),
+            Written::Before => self.take_over(part),
             Written::Nothing => None,
         };
-        let Some(slot) = self.items.get_mut(part.write) else {
+        let Some(slot) = self.writes.get_mut(part.write) else {
             return;
         };
-        match (found, slot.as_mut()) {
-            (Some((number, pointer)), Some(records)) => {
-                records.push(record(object, write, part, number, pointer));
+        match (pointer, slot.as_mut()) {
+            (Some(pointer), Some(slots)) => {
+                self.owners.insert(part.block, (part.write, slots.len()));
+                slots.push(Slot {
+                    part: *part,
+                    pointer: Some(pointer),
+                });
             }
             _ => *slot = None,
         }
     }
 
+    /// The pointer of a block that an earlier write of this commit wrote. It moves to the last write of the block: what
+    /// lies between them in the log, a truncation say, must not take away what it brings. The earlier record need
+    /// only tell the size. A block that an earlier commit wrote is no help: whether its record was used is not known.
+    fn take_over(&mut self, part: &Part) -> Option<BlockPointer> {
+        self.writes.get(part.write)?.as_ref()?;
+        let (owner, at) = *self.owners.get(&part.block)?;
+        let slot = self.writes.get_mut(owner)?.as_mut()?.get_mut(at)?;
+        let pointer = slot.pointer.take()?;
+        self.needs.push((owner, part.write));
+        Some(pointer)
+    }
+
     /// What is to be replaced: writes that rely on one that is not, are not either.
-    fn finish(mut self) -> Vec<Option<Vec<Item>>> {
-        self.needs.sort_unstable();
+    fn finish(mut self, object: ObjectId, writes: &[LargeWrite]) -> Vec<Option<Vec<Item>>> {
+        // From the last on: each relies on later ones only.
+        self.needs.sort_unstable_by(|left, right| right.cmp(left));
         for (write, owner) in self.needs {
-            let gone = self.items.get(owner).is_none_or(Option::is_none);
-            if gone && let Some(slot) = self.items.get_mut(write) {
+            let gone = self.writes.get(owner).is_none_or(Option::is_none);
+            if gone && let Some(slot) = self.writes.get_mut(write) {
                 *slot = None;
             }
         }
-        self.items
+        let records = |(write, slots): (&LargeWrite, Option<Vec<Slot>>)| {
+            let slots = slots?.into_iter();
+            Some(slots.map(|slot| record(object, write, &slot)).collect())
+        };
+        writes.iter().zip(self.writes).map(records).collect()
     }
 }
 
@@ -304,17 +328,15 @@ fn has_space(pointer: &BlockPointer) -> bool {
     !pointer.is_hole() && !pointer.is_embedded()
 }
 
-fn record(
-    object: ObjectId,
-    write: &LargeWrite,
-    part: &Part,
-    number: u64,
-    pointer: BlockPointer,
-) -> Item {
+fn record(object: ObjectId, write: &LargeWrite, slot: &Slot) -> Item {
+    let (number, pointer) = match slot.pointer {
+        Some(pointer) => (kind::WRITE, pointer),
+        None => (kind::WRITE_SIZE_ONLY, BlockPointer::HOLE),
+    };
     let fields = WriteFields {
         object,
-        offset: part.offset,
-        length: part.length,
+        offset: slot.part.offset,
+        length: slot.part.length,
         pointer,
     };
     let bytes = encode_record(number, &fields.to_bytes(ByteOrder::NATIVE), &[]);
@@ -322,7 +344,7 @@ fn record(
         stamp: write.stamp,
         txg: write.txg,
         entry: Entry::Record(bytes),
-        changed_bytes: part.length,
+        changed_bytes: slot.part.length,
         vdevs: pointer.dvas().map(|dva| dva.vdev).collect(),
     }
 }

@@ -337,6 +337,51 @@ fn a_commit_of_several_blocks_survives_whole_or_not_at_all() {
     assert!(whole > 0, "the commit was never seen");
 }
 
+/// Large writes are logged by pointer, and several of one block share one: it must come after what truncated between
+/// them (seed 10023 of the long run).
+#[test]
+fn large_writes_of_one_block_survive_a_truncation_between_them() {
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 9));
+    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+    let laboratory = Laboratory::create(vec![device]).unwrap();
+    let system = laboratory.root();
+    let mut record = Record::new(Vec::new());
+    let place = Place {
+        directory: Vec::new(),
+        name: "file".to_owned(),
+    };
+    let mut random = Random::new(9);
+    let mut bytes = || {
+        (0..40_000)
+            .map(|_| random.draw() as u8)
+            .collect::<Vec<u8>>()
+    };
+    let mut apply = |operation: Operation| {
+        real::apply(&system, &operation).unwrap();
+        record.note(&operation);
+    };
+    apply(Operation::Create(place.clone(), 0o644));
+    fsync(&system, &Record::new(Vec::new()), &place);
+    apply(Operation::Write(place.clone(), 22_334, bytes()));
+    apply(Operation::Truncate(place.clone(), 7_642));
+    apply(Operation::Truncate(place.clone(), 24_716));
+    apply(Operation::Write(place.clone(), 0, bytes()));
+    apply(Operation::Write(place.clone(), 0, bytes()));
+    fsync(&system, &Record::new(Vec::new()), &place);
+    let node = record.tree.find(&place).ok();
+    record.promise(node, disk.log_len());
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "crashed");
+    disk.crash(1).write_to_file(&path).unwrap();
+    let crashed = Laboratory::import(folder.path(), false).unwrap();
+    let found = Found::read(&crashed.root(), &[]);
+    let demand = Demand::Promised(disk.log_len());
+    if let Err(lines) = record.judge(&found, demand, Commits::Own) {
+        panic!("{}", lines.join("\n"));
+    }
+    crashed.export().unwrap();
+}
+
 #[test]
 fn one_thread() {
     for seed in seeds(1..2) {
