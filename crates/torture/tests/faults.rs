@@ -56,7 +56,7 @@ impl Rig {
         let found = differences(tree, &left.root());
         assert!(found.is_empty(), "{}", found.join("\n"));
         drop(left);
-        if !seed.is_multiple_of(4) {
+        if !seed.is_multiple_of(8) {
             return;
         }
         if let Some(zdb) = golden::Zdb::from_environment() {
