@@ -317,7 +317,7 @@ fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
         acknowledged.iter().map(|(events, ..)| *events).collect()
     };
     // zdb takes longer than all else.
-    let sample = (points / 5).max(4);
+    let sample = (points / 2).max(4);
     for point in 0..points {
         // Half of the points are the moments at which a commit returned.
         let events = if point % 2 == 0 && !moments.is_empty() {
