@@ -20,6 +20,9 @@ mod tests;
 /// How long a daemon may take to say who it is.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a daemon may take to give up its place, when its pool is written out and closed.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Where daemons have their sockets: `$MILLPOND_RUN`, or a place of the user's own.
 #[must_use]
 pub fn runtime_directory() -> PathBuf {
@@ -75,12 +78,16 @@ impl Connection {
             pid: 0,
         };
         let mut hello = None;
-        found
-            .call(&Request::Hello, &mut |part| {
-                hello = Some(part);
-                Ok(())
-            })
-            .map_err(|failure| broken(&failure))?;
+        let asked = found.converse(&Request::Hello, &mut |part| {
+            hello = Some(part);
+            Ok(())
+        });
+        match asked {
+            Ok(()) => {}
+            // It was ending when we connected: whoever still waits for an answer then gets none.
+            Err(Broken::Wire(error)) if has_ended(&error) => return Ok(None),
+            Err(error) => return Err(broken(&error.failure())),
+        }
         let Some(Response::Hello {
             pool, guid, pid, ..
         }) = hello
@@ -124,25 +131,71 @@ impl Connection {
         request: &Request,
         part: &mut dyn FnMut(Response) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let broken = |error: WireError| {
-            Failure::new(
-                FailureKind::Service,
-                format!("the daemon broke off: {error}"),
-            )
-        };
-        send(&mut self.stream, request).map_err(broken)?;
+        self.converse(request, part).map_err(Broken::failure)
+    }
+
+    /// Waits until the daemon has given up its place, after it was told to: from then on nobody
+    /// finds it, and the pool can be imported again.
+    pub fn wait_for_end(mut self) {
+        let patience = self.stream.set_read_timeout(Some(END_TIMEOUT));
+        // However the conversation ends, it is over.
+        let _ended = patience.map(|()| receive::<Response>(&mut self.stream));
+    }
+
+    fn converse(
+        &mut self,
+        request: &Request,
+        part: &mut dyn FnMut(Response) -> Result<(), Failure>,
+    ) -> Result<(), Broken> {
+        send(&mut self.stream, request)?;
         loop {
-            match receive::<Response>(&mut self.stream).map_err(broken)? {
+            match receive::<Response>(&mut self.stream)? {
                 Some(Response::Done) => return Ok(()),
-                Some(Response::Failed(failure)) => return Err(failure),
-                Some(response) => part(response)?,
+                Some(Response::Failed(failure)) => return Err(Broken::Told(failure)),
+                Some(response) => part(response).map_err(Broken::Told)?,
                 None => {
                     let ended = io::Error::from(io::ErrorKind::UnexpectedEof);
-                    return Err(broken(ended.into()));
+                    return Err(Broken::Wire(ended.into()));
                 }
             }
         }
     }
+}
+
+/// Why a conversation did not end well.
+enum Broken {
+    /// In the words of the daemon, or of whoever took its answer.
+    Told(Failure),
+    /// There is nobody on the other side, or nobody who speaks as we do.
+    Wire(WireError),
+}
+
+impl From<WireError> for Broken {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
+impl Broken {
+    fn failure(self) -> Failure {
+        match self {
+            Self::Told(failure) => failure,
+            Self::Wire(error) => Failure::new(
+                FailureKind::Service,
+                format!("the daemon broke off: {error}"),
+            ),
+        }
+    }
+}
+
+fn has_ended(error: &WireError) -> bool {
+    let WireError::Stream(error) = error else {
+        return false;
+    };
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
+    )
 }
 
 fn is_nobody(error: &io::Error) -> bool {

@@ -35,3 +35,36 @@ fn a_daemon_is_asked_and_answers() {
     server.join().unwrap();
     assert!(Connection::open(&socket).unwrap().is_none());
 }
+
+/// Someone who takes one connection and does that with it.
+fn someone(act: impl FnOnce(UnixStream) + Send + 'static) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("1.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || act(listener.accept().unwrap().0));
+    (directory, socket)
+}
+
+#[test]
+fn a_daemon_that_is_ending_is_nobody() {
+    // Closed with the question unread, which resets the connection.
+    let (_directory, socket) = someone(|stream| {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(stream);
+    });
+    assert!(Connection::open(&socket).unwrap().is_none());
+    let (_directory, socket) = someone(|mut stream| {
+        let asked = receive::<Request>(&mut stream).unwrap();
+        assert_eq!(asked, Some(Request::Hello));
+    });
+    assert!(Connection::open(&socket).unwrap().is_none());
+}
+
+#[test]
+fn somebody_who_answers_nonsense_is_told_of() {
+    let (_directory, socket) = someone(|mut stream| {
+        send(&mut stream, &"nonsense").unwrap();
+    });
+    let failure = Connection::open(&socket).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Service);
+}

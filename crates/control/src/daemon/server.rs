@@ -4,6 +4,7 @@ use super::runtime::{Place, prepared_directory};
 use crate::message::{Caller, Request, Response};
 use crate::wire::{receive, send};
 use crate::{Failure, FailureKind, Sink};
+use base::lock::{Condvar, LockClass, Mutex, rank};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -43,6 +44,27 @@ struct Shared {
     events: SyncSender<Event>,
     connections: AtomicUsize,
     stopping: AtomicBool,
+    /// True when the daemon has given up its place.
+    left: Mutex<bool>,
+    leaving: Condvar,
+}
+
+/// Whether the place was given up: nothing is held beside it.
+static LEFT_CLASS: LockClass = LockClass::new("daemon.left", rank::FRONT_END + 3);
+
+impl Shared {
+    fn set_left(&self) {
+        *self.left.lock() = true;
+        self.leaving.notify_all();
+    }
+
+    /// Returns when no other command finds this daemon any more.
+    fn wait_left(&self) {
+        let mut left = self.left.lock();
+        while !*left {
+            self.leaving.wait(&mut left);
+        }
+    }
 }
 
 /// A bound socket, ready to serve.
@@ -89,6 +111,8 @@ impl Server {
             events: events.clone(),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            left: Mutex::new(&LEFT_CLASS, false),
+            leaving: Condvar::new(),
         });
         let for_signals = std::thread::Builder::new().name("signals".into());
         for_signals
@@ -118,6 +142,7 @@ impl Server {
         }
         shared.stopping.store(true, Ordering::SeqCst);
         drop(place);
+        shared.set_left();
         // Ends the accepting thread's wait, also when somebody has removed the socket's name.
         end.shutdown(Shutdown::Both).map_err(failed)?;
         let _ended = accepting.join();
@@ -193,6 +218,8 @@ fn converse(shared: &Shared, mut stream: UnixStream) {
         if shared.handler.finished() {
             // A full channel has an event in it that wakes as well.
             let _woken = shared.events.try_send(Event::Finished);
+            // The end of the connection tells a command that waits for it that the place is free.
+            shared.wait_left();
             return;
         }
         if answered.is_err() {

@@ -126,6 +126,29 @@ fn requests_are_answered_until_the_pool_is_exported() {
 }
 
 #[test]
+fn the_end_of_the_connection_tells_that_the_place_is_free() {
+    for _ in 0..50 {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::bind_in(directory.path(), Arc::new(Fake::default())).unwrap();
+        let socket = directory.path().join("000000000000abcd.sock");
+        let serving = std::thread::spawn(move || {
+            let signals = sys::SignalDescriptor::new().unwrap();
+            server.run(signals, true)
+        });
+        let mut connection = Connection::open(&socket).unwrap().unwrap();
+        let export = Request::Change {
+            change: Change::Export { force: false },
+            command: String::new(),
+        };
+        connection.call(&export, &mut |_| Ok(())).unwrap();
+        connection.wait_for_end();
+        assert!(!socket.exists());
+        Place::take(directory.path(), 0xABCD).unwrap();
+        serving.join().unwrap().unwrap();
+    }
+}
+
+#[test]
 fn a_daemon_whose_socket_was_removed_ends_all_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::bind_in(directory.path(), Arc::new(Fake::default())).unwrap();

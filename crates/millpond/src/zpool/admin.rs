@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use control::client::Connection;
 use control::{Assignments, Change, Failure, FailureKind, PropertyError, ScrubAction};
 
 use crate::Outcome;
@@ -11,21 +12,28 @@ use crate::grammar::Invocation;
 use crate::output::{Stop, complain, usage};
 
 pub(crate) fn destroy(call: &Invocation) -> Outcome {
-    let name = call.operand(0);
-    change(
-        &mut pool(name)?,
-        Change::DestroyPool {
-            force: call.has("f"),
-        },
+    let force = call.has("f");
+    close(
+        pool(call.operand(0))?,
+        Change::DestroyPool { force },
         &call.line,
     )
 }
 
 pub(crate) fn export(call: &Invocation) -> Outcome {
     let names = all_or_named(call)?;
-    each(&names, &call.line, &|| Change::Export {
-        force: call.has("f"),
+    let force = call.has("f");
+    each(&names, &|connection| {
+        close(connection, Change::Export { force }, &call.line)
     })
+}
+
+/// Asks for a change after which the pool is closed, and waits until its daemon is gone: the pool
+/// can be imported as soon as the command has ended.
+fn close(mut connection: Connection, last: Change, line: &str) -> Outcome {
+    change(&mut connection, last, line)?;
+    connection.wait_for_end();
+    Ok(())
 }
 
 /// The pools named, or none for `-a`, which means all.
@@ -37,11 +45,11 @@ fn all_or_named(call: &Invocation) -> Result<Vec<String>, Stop> {
     }
 }
 
-/// Asks for a change of every pool, going on after failures.
-fn each(names: &[String], line: &str, make: &dyn Fn() -> Change) -> Outcome {
+/// Does something with every pool, going on after failures.
+fn each(names: &[String], act: &dyn Fn(Connection) -> Outcome) -> Outcome {
     let (connections, mut complete) = pools(names)?;
-    for mut connection in connections {
-        match change(&mut connection, make(), line) {
+    for connection in connections {
+        match act(connection) {
             Ok(()) => {}
             Err(Stop::Failure(failure)) => {
                 complain(&failure);
@@ -79,16 +87,22 @@ pub(crate) fn scrub(call: &Invocation) -> Outcome {
         (false, false, _) => ScrubAction::Start,
     };
     let names = all_or_named(call)?;
-    each(&names, &call.line, &|| Change::Scrub(action))?;
+    each(&names, &|mut connection| {
+        change(&mut connection, Change::Scrub(action), &call.line)
+    })?;
     if call.has("w") {
-        each(&names, "", &|| Change::WaitScrub)
+        each(&names, &|mut connection| {
+            change(&mut connection, Change::WaitScrub, "")
+        })
     } else {
         Ok(())
     }
 }
 
 pub(crate) fn sync(call: &Invocation) -> Outcome {
-    each(call.operands(), &call.line, &|| Change::Sync)
+    each(call.operands(), &|mut connection| {
+        change(&mut connection, Change::Sync, &call.line)
+    })
 }
 
 pub(crate) fn clear(call: &Invocation) -> Outcome {
