@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::{IoReport, MetricsReport};
-use crate::report::{HistoryRecord, HoldRecord, PoolReport, PoolStatus, VdevClass};
+use crate::report::{
+    HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolReport, PoolStatus, VdevClass,
+};
 use crate::{Failure, Mounted, Setting, Types, Value};
 
 /// Who asks, as the socket's peer credentials say.
@@ -44,6 +46,13 @@ pub enum Request {
         snapshots: Vec<String>,
         /// The snapshots of the same name below, too.
         recursive: bool,
+    },
+    /// What the owners of a file system's files use and may use.
+    OwnerSpace {
+        /// The file system or snapshot.
+        name: String,
+        /// Which owners.
+        kinds: Vec<OwnerKind>,
     },
     /// What is mounted.
     Mounted,
@@ -372,6 +381,8 @@ pub enum Response {
     Datasets(Vec<DatasetRow>),
     /// Some holds.
     Holds(Vec<HoldRecord>),
+    /// Some owners.
+    OwnerSpace(Vec<OwnerRecord>),
     /// What is mounted.
     Mounted(Vec<Mounted>),
     /// The readings of all instruments.

@@ -389,3 +389,53 @@ pub struct HoldRecord {
     /// When, in seconds since 1970.
     pub time: u64,
 }
+
+/// What an owner is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum OwnerKind {
+    /// A user.
+    User,
+    /// A group.
+    Group,
+    /// A project.
+    Project,
+}
+
+/// What an owner uses of a file system, and may use. What nobody counts or
+/// limits is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerRecord {
+    /// What it is.
+    pub kind: OwnerKind,
+    /// Its number; above 32 bits the number of its Windows domain, 0 for owners of POSIX.
+    pub id: u64,
+    /// Bytes used.
+    pub used: Option<u64>,
+    /// Bytes allowed.
+    pub quota: Option<u64>,
+    /// Objects used.
+    pub objects_used: Option<u64>,
+    /// Objects allowed.
+    pub object_quota: Option<u64>,
+}
+
+impl OwnerRecord {
+    /// An owner of whom nothing is known yet.
+    #[must_use]
+    pub const fn new(kind: OwnerKind, id: u64) -> Self {
+        Self {
+            kind,
+            id,
+            used: None,
+            quota: None,
+            objects_used: None,
+            object_quota: None,
+        }
+    }
+
+    /// True for owners that are named by a Windows domain.
+    #[must_use]
+    pub const fn is_windows(&self) -> bool {
+        self.id >> 32 != 0 && !matches!(self.kind, OwnerKind::Project)
+    }
+}

@@ -18,6 +18,7 @@ mod instruments;
 mod mounting;
 mod mountpoint;
 mod open;
+mod owner_space;
 mod owners;
 mod plan;
 mod pool_facts;
@@ -246,6 +247,7 @@ impl Handler for Service {
                 snapshots,
                 recursive,
             } => finish_with(self.holds(snapshots, *recursive).map(Response::Holds), sink),
+            Request::OwnerSpace { name, kinds } => self.owner_space(name, kinds, sink),
             Request::Mounted => finish_with(Ok(Response::Mounted(self.mounts.mounted())), sink),
             Request::Metrics => finish_with(Ok(Response::Metrics(self.metrics())), sink),
             Request::IoStatistics => finish_with(

@@ -6,6 +6,7 @@ mod holds;
 mod list;
 mod mount;
 mod set;
+mod space;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,30 @@ const DEPTH: Flag = option("d", "depth", "so many levels below, too");
 const PROPERTY: Flag = option("o", "property=value", "a first property; may be repeated");
 const PARENTS: Flag = switch("p", "make missing parents");
 const UNMOUNTED: Flag = switch("u", "do not mount it");
+const OWNER_FIELDS: Flag = option(
+    "o",
+    "field[,...]",
+    "the columns: type, name, used, quota, objused, objquota",
+);
+const OWNER_SORT: Flag = option("s", "field", "sort by it, smallest first; may be repeated");
+const OWNER_SORT_DOWN: Flag = option("S", "field", "sort by it, largest first; may be repeated");
+const OWNER_FLAGS: &[Flag] = &[
+    SCRIPTED,
+    switch(
+        "i",
+        "no effect: names of Windows domains have no numbers here",
+    ),
+    switch("n", "numbers instead of names"),
+    EXACT,
+    OWNER_FIELDS,
+    OWNER_SORT,
+    OWNER_SORT_DOWN,
+    option(
+        "t",
+        "type[,...]",
+        "posixuser, smbuser, posixgroup, smbgroup or all",
+    ),
+];
 const DATASET: &str = "missing dataset argument";
 
 /// `zfs` and its commands.
@@ -218,6 +243,33 @@ static COMMANDS: &[Command] = &[
         flags: &[RECURSIVE, switch("S", "back to the received value")],
         operands: Operands::at_least(2, "missing property or dataset argument"),
         run: set::inherit,
+    },
+    Command {
+        name: "userspace",
+        aliases: &[],
+        summary: "Show what each user uses and may use.",
+        forms: &["filesystem|snapshot|path"],
+        flags: OWNER_FLAGS,
+        operands: Operands::exactly(1, DATASET),
+        run: space::users,
+    },
+    Command {
+        name: "groupspace",
+        aliases: &[],
+        summary: "Show what each group uses and may use.",
+        forms: &["filesystem|snapshot|path"],
+        flags: OWNER_FLAGS,
+        operands: Operands::exactly(1, DATASET),
+        run: space::groups,
+    },
+    Command {
+        name: "projectspace",
+        aliases: &[],
+        summary: "Show what each project uses and may use.",
+        forms: &["filesystem|snapshot|path"],
+        flags: &[SCRIPTED, EXACT, OWNER_FIELDS, OWNER_SORT, OWNER_SORT_DOWN],
+        operands: Operands::exactly(1, DATASET),
+        run: space::projects,
     },
     Command {
         name: "mount",

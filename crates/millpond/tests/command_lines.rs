@@ -79,6 +79,21 @@ fn wrong_command_lines_end_with_status_2() {
     );
     refused(&sandbox.run("zfs snapshot"), 2, "missing snapshot argument");
     refused(
+        &sandbox.run("zfs userspace -o name,size tank"),
+        2,
+        "invalid field 'size'",
+    );
+    refused(
+        &sandbox.run("zfs groupspace -t posixuser,user tank"),
+        2,
+        "invalid type 'user'",
+    );
+    refused(
+        &sandbox.run("zfs projectspace -n tank"),
+        2,
+        "invalid option 'n'",
+    );
+    refused(
         &sandbox.run("zpool import -n tank"),
         2,
         "-n or -X only meaningful with -F",

@@ -5,5 +5,6 @@ mod golden_pools;
 mod killed;
 mod lifecycle;
 mod log_devices;
+mod owners;
 mod session;
 mod suspension;

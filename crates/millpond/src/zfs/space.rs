@@ -1,0 +1,111 @@
+//! `zfs userspace`, `zfs groupspace` and `zfs projectspace`.
+
+use control::{
+    Failure, FailureKind, OwnerField, OwnerKind, OwnerNames, OwnerRecord, OwnerSort, Request,
+    Response, Style,
+};
+
+use super::list::at_path;
+use crate::Outcome;
+use crate::daemons::pool_of;
+use crate::grammar::Invocation;
+use crate::output::{Stop, print, usage};
+
+/// A kind of `-t`: the owner's, and whether a Windows domain names it.
+type Wanted = (OwnerKind, bool);
+
+pub(crate) fn users(call: &Invocation) -> Outcome {
+    space(call, OwnerKind::User)
+}
+
+pub(crate) fn groups(call: &Invocation) -> Outcome {
+    space(call, OwnerKind::Group)
+}
+
+pub(crate) fn projects(call: &Invocation) -> Outcome {
+    space(call, OwnerKind::Project)
+}
+
+fn space(call: &Invocation, usual: OwnerKind) -> Outcome {
+    let fields = match call.value("o") {
+        Some(words) => words.split(',').map(field).collect::<Result<_, _>>()?,
+        None => OwnerField::ALL.to_vec(),
+    };
+    let mut keys = Vec::new();
+    for (flag, value) in call.flags() {
+        if let ("s" | "S", Some(word)) = (flag, value) {
+            keys.push(OwnerSort {
+                field: field(word)?,
+                descending: flag == "S",
+            });
+        }
+    }
+    let wanted = wanted(call, usual)?;
+    let mut records = ask(call.operand(0), &wanted)?;
+    records.retain(|record| wanted.contains(&(record.kind, record.is_windows())));
+    let names = names(call.has("n"));
+    control::sort_owners(&mut records, &names, &keys);
+    let style = Style {
+        scripted: call.has("H"),
+        exact: call.has("p"),
+    };
+    print(&control::owner_space(&records, &names, &fields, style))
+}
+
+fn field(word: &str) -> Result<OwnerField, Stop> {
+    OwnerField::parse(word).ok_or_else(|| usage(format!("invalid field '{word}'")))
+}
+
+fn wanted(call: &Invocation, usual: OwnerKind) -> Result<Vec<Wanted>, Stop> {
+    let mut found: Vec<Wanted> = Vec::new();
+    for word in call.values("t").flat_map(|words| words.split(',')) {
+        match word {
+            "posixuser" => found.push((OwnerKind::User, false)),
+            "smbuser" => found.push((OwnerKind::User, true)),
+            "posixgroup" => found.push((OwnerKind::Group, false)),
+            "smbgroup" => found.push((OwnerKind::Group, true)),
+            "all" => found.extend(
+                [OwnerKind::User, OwnerKind::Group]
+                    .into_iter()
+                    .flat_map(|kind| [(kind, false), (kind, true)]),
+            ),
+            other => return Err(usage(format!("invalid type '{other}'"))),
+        }
+    }
+    if found.is_empty() {
+        found.extend([(usual, false), (usual, true)]);
+    }
+    Ok(found)
+}
+
+fn ask(operand: &str, wanted: &[Wanted]) -> Result<Vec<OwnerRecord>, Failure> {
+    let name = if operand.starts_with(['/', '.']) {
+        at_path(operand)?
+    } else {
+        operand.to_owned()
+    };
+    if let Err(error) = control::check_name(&name) {
+        return Err(Failure::cannot(FailureKind::Invalid, "open", &name, error));
+    }
+    let mut kinds: Vec<OwnerKind> = wanted.iter().map(|(kind, _)| *kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut connection = pool_of(&name)?;
+    let mut records = Vec::new();
+    connection.call(&Request::OwnerSpace { name, kinds }, &mut |part| {
+        if let Response::OwnerSpace(page) = part {
+            records.extend(page);
+        }
+        Ok(())
+    })?;
+    Ok(records)
+}
+
+/// This machine's names; none if numbers are asked for.
+fn names(numbers: bool) -> OwnerNames {
+    if numbers {
+        return OwnerNames::default();
+    }
+    let table = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    OwnerNames::parse(&table("/etc/passwd"), &table("/etc/group"))
+}
