@@ -54,6 +54,11 @@ pub enum Request {
         /// Which owners.
         kinds: Vec<OwnerKind>,
     },
+    /// How many files of a file system wait to be freed.
+    DeleteQueue {
+        /// The file system.
+        name: String,
+    },
     /// What is mounted.
     Mounted,
     /// Locks, queues, latencies and counters.
@@ -383,6 +388,8 @@ pub enum Response {
     Holds(Vec<HoldRecord>),
     /// Some owners.
     OwnerSpace(Vec<OwnerRecord>),
+    /// Files without a name that are not freed yet; 0 for a file system that is not mounted.
+    DeleteQueue(u64),
     /// What is mounted.
     Mounted(Vec<Mounted>),
     /// The readings of all instruments.

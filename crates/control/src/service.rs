@@ -45,12 +45,14 @@ use pool::Pool;
 
 use crate::daemon::{DatasetSource, Handler};
 use crate::message::{Caller, OpenRequest, Request, Response};
+use crate::property::Types;
 use crate::report::HoldRecord;
 use crate::{Failure, FailureKind, Mounts};
 
 use catalogue::{Kinds, PoolCatalogue};
 use mounting::MountFlags;
 use refusal::{refused, unreadable};
+use subject::Subject;
 use voice::Voice;
 
 pub use cache_file::cached_devices;
@@ -160,6 +162,35 @@ impl Service {
             .map_err(|error| refused(verb, path, &error))
     }
 
+    /// A file system or snapshot of one, whichever of the two is allowed.
+    fn file_system(&self, name: &str, allowed: Types) -> Result<Arc<Dataset>, Failure> {
+        let not_this_kind = || {
+            let text = "operation not applicable to datasets of this type";
+            Failure::cannot(FailureKind::Invalid, "open", name, text)
+        };
+        if crate::kind_of(name) == crate::NameKind::Bookmark {
+            return Err(not_this_kind());
+        }
+        let found = self.dsl.dataset(name);
+        let dataset = found.map_err(|error| refused("open", name, &error))?;
+        let catalogue = self.catalogue();
+        let subject = catalogue.head(name.to_owned(), Arc::clone(&dataset))?;
+        if !subject.kind().meets(allowed) || subject.head_kind() != Types::FILESYSTEM {
+            return Err(not_this_kind());
+        }
+        Ok(dataset)
+    }
+
+    /// How many files of a file system have no name and are not freed yet; none while nobody can
+    /// free them.
+    fn delete_queue(&self, name: &str) -> Result<u64, Failure> {
+        self.file_system(name, Types::FILESYSTEM)?;
+        match self.mounts.file_system(name) {
+            Some(files) => files.unlinked().map_err(unreadable),
+            None => Ok(0),
+        }
+    }
+
     fn finish(&self) {
         self.finished.store(true, Ordering::Release);
     }
@@ -248,6 +279,9 @@ impl Handler for Service {
                 recursive,
             } => finish_with(self.holds(snapshots, *recursive).map(Response::Holds), sink),
             Request::OwnerSpace { name, kinds } => self.owner_space(name, kinds, sink),
+            Request::DeleteQueue { name } => {
+                finish_with(self.delete_queue(name).map(Response::DeleteQueue), sink)
+            }
             Request::Mounted => finish_with(Ok(Response::Mounted(self.mounts.mounted())), sink),
             Request::Metrics => finish_with(Ok(Response::Metrics(self.metrics())), sink),
             Request::IoStatistics => finish_with(

@@ -7,6 +7,7 @@ mod grammar;
 mod output;
 mod own;
 mod repeat;
+mod waiting;
 mod zfs;
 mod zpool;
 

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::Outcome;
 
+/// Longer intervals are as good as this one, and a moment so far ahead can still be told.
+const INTERVAL_MAX: Duration = Duration::from_hours(24 * 366);
+
 /// How often a command repeats itself.
 pub(crate) struct Interval {
     /// What is named before the numbers.
@@ -25,9 +28,16 @@ impl Interval {
         let every = rest.first().and_then(|word| word.parse().ok());
         Self {
             names: names.to_vec(),
-            every: every.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            every: every
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+                .map(|every| every.min(INTERVAL_MAX)),
             count: rest.get(1).and_then(|word| word.parse().ok()),
         }
+    }
+
+    /// The interval.
+    pub(crate) fn every(&self) -> Option<Duration> {
+        self.every
     }
 
     /// True if an interval is given.

@@ -7,6 +7,7 @@ mod list;
 mod mount;
 mod set;
 mod space;
+mod wait;
 
 #[cfg(test)]
 mod tests;
@@ -328,6 +329,15 @@ static COMMANDS: &[Command] = &[
         flags: &[RECURSIVE],
         operands: Operands::at_least(2, "missing tag or snapshot argument"),
         run: holds::release,
+    },
+    Command {
+        name: "wait",
+        aliases: &[],
+        summary: "Wait until background work in a file system has ended.",
+        forms: &["filesystem"],
+        flags: &[option("t", "activity[,...]", "only this: deleteq")],
+        operands: Operands::exactly(1, "missing 'filesystem' argument"),
+        run: wait::wait,
     },
     Command {
         name: "version",

@@ -9,6 +9,7 @@ mod iostat;
 mod list;
 mod status;
 mod upgrade;
+mod wait;
 
 #[cfg(test)]
 mod tests;
@@ -308,6 +309,24 @@ static COMMANDS: &[Command] = &[
         ],
         operands: Operands::ANY,
         run: upgrade::upgrade,
+    },
+    Command {
+        name: "wait",
+        aliases: &[],
+        summary: "Wait until background work in a pool has ended.",
+        forms: &["pool [interval]"],
+        flags: &[
+            SCRIPTED,
+            EXACT,
+            TIMESTAMP,
+            option(
+                "t",
+                "activity[,...]",
+                "only these: free, resilver, scrub; others of OpenZFS never run here",
+            ),
+        ],
+        operands: Operands::between(1, 2, "missing 'pool' argument"),
+        run: wait::wait,
     },
     Command {
         name: "version",

@@ -383,6 +383,18 @@ impl FileSystem {
         self.core.drain_unlinked()
     }
 
+    /// How many files have no name and are not freed yet: open ones, and those being freed. None on
+    /// a read-only mount, which frees nothing.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub fn unlinked(&self) -> Result<u64> {
+        match self.core.writing() {
+            Ok(_) => Ok(self.core.unlinked_set()?.len()?),
+            Err(_) => Ok(0),
+        }
+    }
+
     /// Ends all use: waits for changes to be durable, writes lazily kept access times back.
     pub fn unmount(&self) -> Result<()> {
         self.core.end()

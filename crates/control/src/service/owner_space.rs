@@ -6,12 +6,11 @@ use std::io;
 use base::ObjectId;
 use dmu::{DmuError, ObjectSet, Owner, Zap};
 
-use super::refusal::refused;
 use super::{PAGE, Service, Sink};
 use crate::message::Response;
 use crate::property::Types;
 use crate::report::{OwnerKind, OwnerRecord};
-use crate::{Failure, FailureKind, NameKind, name};
+use crate::{Failure, FailureKind};
 
 /// The master node of a file system, which names the tables of limits.
 const MASTER_NODE: ObjectId = ObjectId(1);
@@ -42,26 +41,7 @@ impl Service {
     }
 
     fn owner_records(&self, name: &str, kinds: &[OwnerKind]) -> Result<Records, Failure> {
-        let not_this_kind = || {
-            let text = "operation not applicable to datasets of this type";
-            Failure::cannot(FailureKind::Invalid, "open", name, text)
-        };
-        if name::kind_of(name) == NameKind::Bookmark {
-            return Err(not_this_kind());
-        }
-        let dataset = self
-            .dsl
-            .dataset(name)
-            .map_err(|error| refused("open", name, &error))?;
-        let head = match dataset.is_snapshot() {
-            true => dataset.directory().head(),
-            false => Ok(Some(std::sync::Arc::clone(&dataset))),
-        };
-        if let Ok(Some(head)) = head
-            && self.catalogue().kind_of(&head)? != Types::FILESYSTEM
-        {
-            return Err(not_this_kind());
-        }
+        let dataset = self.file_system(name, Types::FILESYSTEM.with(Types::SNAPSHOT))?;
         let failed = |kind, text: &dyn std::fmt::Display| {
             Failure::new(kind, format!("cannot get used/quota for {name}: {text}"))
         };

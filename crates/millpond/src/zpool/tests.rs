@@ -1,6 +1,8 @@
 use super::*;
 use crate::grammar::Parsed;
-use control::{VdevClass, VdevShape, VdevSpec};
+use control::{
+    PoolStatus, ScanKind, ScanReport, ScanState, Style, VdevClass, VdevShape, VdevSpec, VdevState,
+};
 
 fn parse(line: &str) -> Result<&'static str, String> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -122,4 +124,83 @@ fn every_command_explains_itself() {
             );
         }
     }
+}
+
+fn scan(kind: ScanKind, state: ScanState) -> PoolStatus {
+    let scan = ScanReport {
+        kind,
+        state,
+        started: 1,
+        ended: 0,
+        elapsed: 0,
+        errors: 0,
+        repaired: 0,
+        to_examine: 5000,
+        scanned: 904,
+        issued: 904,
+    };
+    PoolStatus {
+        name: "tank".into(),
+        guid: 1,
+        txg: 4,
+        version: 5000,
+        state: VdevState::Online,
+        root_state: VdevState::Online,
+        fails_at_once: false,
+        note: None,
+        scan: Some(scan),
+        removal: None,
+        expansion: None,
+        checkpoint: None,
+        vdevs: Vec::new(),
+        error_count: 0,
+        error_files: Vec::new(),
+    }
+}
+
+#[test]
+fn scans_that_are_waited_for() {
+    let running = wait::scans(&scan(ScanKind::Scrub, ScanState::Running));
+    assert_eq!(running.scrub, Some(4096));
+    assert!(running.is_idle(&["resilver", "free", "trim"]));
+    assert!(!running.is_idle(&["trim", "scrub"]));
+    let resilver = wait::scans(&scan(ScanKind::Resilver, ScanState::Running));
+    assert_eq!((resilver.scrub, resilver.resilver), (None, Some(4096)));
+    for state in [ScanState::Paused, ScanState::Finished, ScanState::Canceled] {
+        assert_eq!(
+            wait::scans(&scan(ScanKind::Scrub, state)),
+            wait::Work::default()
+        );
+    }
+}
+
+#[test]
+fn what_is_left_to_do() {
+    let work = wait::Work {
+        free: Some(1 << 20),
+        scrub: Some(4096),
+        ..wait::Work::default()
+    };
+    let activities = wait::activities(["scrub,free"].into_iter()).unwrap();
+    assert_eq!(activities, ["free", "scrub"]);
+    let aligned = Style::default();
+    assert_eq!(
+        wait::table(work, &activities, aligned, true),
+        "  FREE   SCRUB\n    1M      4K\n"
+    );
+    assert_eq!(
+        wait::table(work, &activities, aligned, false),
+        "    1M      4K\n"
+    );
+    let all = wait::activities(std::iter::empty()).unwrap();
+    assert_eq!(all, wait::ACTIVITIES);
+    let style = Style {
+        scripted: true,
+        exact: true,
+    };
+    assert_eq!(
+        wait::table(work, &all, style, true),
+        "0\t1048576\t0\t0\t0\t0\t4096\t0\t0\n"
+    );
+    assert!(wait::activities(["scrub", "sleep"].into_iter()).is_err());
 }

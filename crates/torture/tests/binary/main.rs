@@ -8,3 +8,4 @@ mod log_devices;
 mod owners;
 mod session;
 mod suspension;
+mod waiting;

@@ -1,7 +1,7 @@
 //! A folder with images, mounts below it, and the commands.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 
 /// The binary under test with a folder of its own. Pools are exported when it goes away.
 pub(crate) struct Session {
@@ -72,6 +72,16 @@ impl Session {
             .env("MILLPOND_RUN", self.folder.path().join("run"))
             .stdin(std::process::Stdio::null())
             .output()
+            .expect("the binary runs")
+    }
+
+    /// Starts the binary; whoever asked waits for it.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
+        Command::new(&self.binary)
+            .args(arguments)
+            .env("MILLPOND_RUN", self.folder.path().join("run"))
+            .stdin(std::process::Stdio::null())
+            .spawn()
             .expect("the binary runs")
     }
 

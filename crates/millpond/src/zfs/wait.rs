@@ -1,0 +1,50 @@
+//! `zfs wait`.
+
+use control::{Failure, FailureKind, NameKind, Request, Response};
+
+use crate::Outcome;
+use crate::daemons::pool_of;
+use crate::grammar::Invocation;
+use crate::output::{Stop, usage};
+use crate::waiting::until_idle;
+
+/// Waits until the files that were removed while they were open are freed, or the file system is
+/// unmounted or destroyed.
+pub(crate) fn wait(call: &Invocation) -> Outcome {
+    for word in call.values("t").flat_map(|words| words.split(',')) {
+        if word != "deleteq" {
+            return Err(usage(format!("invalid activity '{word}'")));
+        }
+    }
+    let name = call.operand(0);
+    let invalid = |text: &dyn std::fmt::Display| {
+        Err(Failure::cannot(FailureKind::Invalid, "open", name, text).into())
+    };
+    match control::check_name(name) {
+        Err(error) => return invalid(&error),
+        Ok(NameKind::Dataset) => {}
+        Ok(_) => return invalid(&"operation not applicable to datasets of this type"),
+    }
+    let mut first = true;
+    until_idle(pool_of(name)?, &mut |connection| {
+        let request = Request::DeleteQueue {
+            name: name.to_owned(),
+        };
+        let mut left = 0;
+        let asked = connection.call(&request, &mut |part| {
+            if let Response::DeleteQueue(count) = part {
+                left = count;
+            }
+            Ok(())
+        });
+        match asked {
+            Ok(()) => {
+                first = false;
+                Ok(left == 0)
+            }
+            // It was destroyed meanwhile.
+            Err(failure) if failure.kind == FailureKind::Missing && !first => Ok(true),
+            Err(failure) => Err(Stop::from(failure)),
+        }
+    })
+}

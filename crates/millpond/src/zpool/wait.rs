@@ -1,0 +1,159 @@
+//! `zpool wait`.
+
+use std::time::Instant;
+
+use control::client::Connection;
+use control::{
+    Column, Failure, PoolStatus, ScanKind, ScanState, Selection, Style, Value, aligned,
+    human_bytes, scripted,
+};
+
+use super::list::timestamp;
+use crate::Outcome;
+use crate::daemons::{pool, report, status};
+use crate::grammar::Invocation;
+use crate::output::{Stop, print, usage};
+use crate::repeat::Interval;
+use crate::waiting::until_idle;
+
+/// What a pool may be busy with. Only freeing, resilvers and scrubs exist here.
+pub(super) const ACTIVITIES: [&str; 9] = [
+    "discard",
+    "free",
+    "initialize",
+    "replace",
+    "remove",
+    "resilver",
+    "scrub",
+    "trim",
+    "raidz_expand",
+];
+/// Columns of the table are at least so wide.
+const WIDTH_MIN: usize = 6;
+
+/// What is under way, with the bytes that are left to do.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Work {
+    pub(super) free: Option<u64>,
+    pub(super) resilver: Option<u64>,
+    pub(super) scrub: Option<u64>,
+}
+
+impl Work {
+    /// What is left of an activity; none if it is not under way.
+    fn left(self, activity: &str) -> Option<u64> {
+        match activity {
+            "free" => self.free,
+            "resilver" => self.resilver,
+            "scrub" => self.scrub,
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_idle(self, activities: &[&str]) -> bool {
+        activities
+            .iter()
+            .all(|activity| self.left(activity).is_none())
+    }
+}
+
+pub(crate) fn wait(call: &Invocation) -> Outcome {
+    let activities = activities(call.values("t"))?;
+    let interval = Interval::split(call.operands());
+    let [name] = interval.names.as_slice() else {
+        return Err(usage(match interval.names.len() {
+            0 => "missing 'pool' argument",
+            _ => "too many arguments",
+        }));
+    };
+    timestamp(call)?;
+    let mut due = Instant::now();
+    let mut first = true;
+    until_idle(pool(name)?, &mut |connection| {
+        let work = work(connection)?;
+        if let Some(every) = interval.every()
+            && Instant::now() >= due
+        {
+            let style = Style {
+                scripted: call.has("H"),
+                exact: call.has("p"),
+            };
+            let row = table(work, &activities, style, first);
+            print(&(timestamp(call)? + &row))?;
+            first = false;
+            due = (due + every).max(Instant::now());
+        }
+        Ok(work.is_idle(&activities))
+    })
+}
+
+/// The activities of `-t`, or all, in their order.
+pub(super) fn activities<'a>(
+    texts: impl Iterator<Item = &'a str>,
+) -> Result<Vec<&'static str>, Stop> {
+    let words: Vec<&str> = texts.flat_map(|text| text.split(',')).collect();
+    if let Some(word) = words.iter().find(|word| !ACTIVITIES.contains(word)) {
+        return Err(usage(format!("invalid activity '{word}'")));
+    }
+    let wanted = |activity: &&str| words.is_empty() || words.contains(activity);
+    Ok(ACTIVITIES.into_iter().filter(wanted).collect())
+}
+
+fn work(connection: &mut Connection) -> Result<Work, Failure> {
+    let names = ["freeing", "readonly"].map(str::to_owned);
+    let facts = report(connection, Selection::Names(names.to_vec()))?;
+    let number = |name: &str| match facts.get(name).map(|setting| &setting.value) {
+        Some(Value::Number(number)) => *number,
+        _ => 0,
+    };
+    // A pool that is not written gets nowhere, whatever is stored to be under way.
+    if number("readonly") != 0 {
+        return Ok(Work::default());
+    }
+    Ok(Work {
+        free: Some(number("freeing")).filter(|bytes| *bytes != 0),
+        ..scans(&status(connection)?)
+    })
+}
+
+/// The scan under way. A paused one is not.
+pub(super) fn scans(status: &PoolStatus) -> Work {
+    let mut work = Work::default();
+    if let Some(scan) = &status.scan
+        && scan.state == ScanState::Running
+    {
+        let left = Some(scan.to_examine.saturating_sub(scan.scanned));
+        match scan.kind {
+            ScanKind::Resilver => work.resilver = left,
+            ScanKind::Scrub => work.scrub = left,
+        }
+    }
+    work
+}
+
+/// One line of what is left, under a header if it is the first.
+pub(super) fn table(work: Work, activities: &[&str], style: Style, header: bool) -> String {
+    let cell = |activity: &&str| {
+        let left = work.left(activity).unwrap_or(0);
+        if style.exact {
+            left.to_string()
+        } else {
+            human_bytes(left)
+        }
+    };
+    let row: Vec<String> = activities.iter().map(cell).collect();
+    if style.scripted {
+        return scripted(&[row]);
+    }
+    let column = |activity: &&str| Column {
+        header: activity.to_uppercase(),
+        right: true,
+        width_min: WIDTH_MIN,
+    };
+    let columns: Vec<Column> = activities.iter().map(column).collect();
+    let text = aligned(&columns, &[row]);
+    match text.split_once('\n') {
+        Some((_, body)) if !header => body.to_owned(),
+        _ => text,
+    }
+}
