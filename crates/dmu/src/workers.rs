@@ -8,7 +8,7 @@ use txg::SyncContext;
 static FAILURE: LockClass = LockClass::new("dmu.workers", rank::DMU + 49);
 
 /// How many threads a sync may use.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct SyncWorkers {
     threads: usize,
 }

@@ -79,6 +79,10 @@ pub struct CreateOptions {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub rng: Arc<dyn Rng>,
+    /// The same calls, from the thread that creates the pool, write the same bytes on every machine,
+    /// given the same clock, chance and host: one thread and one allocator work, and a txg closes
+    /// only when [`Pool::sync`] asks. The caller asks often enough to bound what is dirty.
+    pub reproducible: bool,
 }
 
 impl CreateOptions {
@@ -101,6 +105,7 @@ impl CreateOptions {
             host: Host::current(),
             clock: Arc::new(SystemClock),
             rng: Arc::new(sys::SystemRng),
+            reproducible: false,
         }
     }
 
@@ -263,6 +268,7 @@ fn fresh_space(
     config: &PoolConfig,
     roles: &[VdevRole],
     enabled: &[&'static Feature],
+    allocators: usize,
 ) -> Result<PoolSpace> {
     let has = |feature: &Feature| enabled.iter().any(|known| known.guid == feature.guid);
     let mut vdevs = Vec::new();
@@ -270,10 +276,9 @@ fn fresh_space(
         let geometry = geometry(top, role.class())?;
         vdevs.push(Some(VdevSpace::new(geometry, &[])));
     }
-    let allocators = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(PoolSpace::new(
         vdevs,
-        allocators.min(4),
+        allocators,
         has(&features::LOG_SPACEMAP),
         has(&features::SPACEMAP_V2),
     ))
@@ -301,7 +306,11 @@ fn make_parts(
     }
     let txg = Txg::INITIAL;
     let tx = Tx::syncing(txg);
-    let space = Arc::new(fresh_space(&config, &roles, &enabled)?);
+    let allocators = match options.reproducible {
+        true => 1,
+        false => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let space = Arc::new(fresh_space(&config, &roles, &enabled, allocators.min(4))?);
     let late = Arc::new(LateAllocator::default());
     let mut pipeline = PipelineConfig::new(Arc::clone(&vdevs), late.clone());
     pipeline.cache_bytes = options.cache_bytes;
@@ -364,9 +373,12 @@ fn make_parts(
         scrub: std::sync::OnceLock::new(),
         errors,
     });
-    let engine = Engine::new(EngineConfig {
-        first: txg.next(),
-        ..EngineConfig::default()
+    let engine = Engine::new(match options.reproducible {
+        true => EngineConfig::on_request(txg.next()),
+        false => EngineConfig {
+            first: txg.next(),
+            ..EngineConfig::default()
+        },
     });
     let group = WriteGroup::new(txg);
     let writers = PassWriters {
@@ -433,6 +445,10 @@ fn make_parts(
         space: Some(OpenedSpace { space, maps }),
         allocator: Some(allocator),
         engine: Some(engine),
+        workers: match options.reproducible {
+            true => SyncWorkers::new(1),
+            false => SyncWorkers::per_core(),
+        },
     };
     Ok((parts, options.altroot))
 }

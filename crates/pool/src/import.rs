@@ -298,6 +298,8 @@ pub(crate) struct Parts {
     pub(crate) space: Option<OpenedSpace>,
     pub(crate) allocator: Option<Arc<PoolAllocator>>,
     pub(crate) engine: Option<Arc<Engine>>,
+    /// Who syncs.
+    pub(crate) workers: SyncWorkers,
 }
 
 /// What remains of [`Loaded`] once the services have their part of it.
@@ -374,6 +376,7 @@ fn assemble(
         space,
         allocator,
         engine,
+        workers: SyncWorkers::per_core(),
     })
 }
 
@@ -476,7 +479,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
             parts.loaded.missed.clone(),
         ),
         vdevs: Arc::clone(&parts.loaded.vdevs),
-        workers: SyncWorkers::per_core(),
+        workers: parts.workers,
         config: Arc::clone(&services.config),
         engine: Arc::downgrade(engine),
         clock: Arc::clone(&services.clock),

@@ -19,6 +19,8 @@ pub struct EngineConfig {
     pub delay_scale_ns: u64,
     /// The longest delay of one reservation.
     pub delay_ns_max: u64,
+    /// The thread (see [`crate::thread_index`]) whose shards the sync thread uses; none: its own.
+    pub sync_thread_index: Option<usize>,
 }
 
 impl EngineConfig {
@@ -35,6 +37,22 @@ impl EngineConfig {
             delay_min_percent: 60,
             delay_scale_ns: 500_000,
             delay_ns_max: 100_000_000,
+            sync_thread_index: None,
+        }
+    }
+
+    /// A txg closes only when somebody asks for it, nothing is delayed, and the sync thread uses the
+    /// shards of the calling thread: what that thread does alone always comes to the same places.
+    /// The caller bounds what is dirty, by asking.
+    #[must_use]
+    pub fn on_request(first: Txg) -> Self {
+        /// Far more than any memory; leaves room for sums.
+        const NO_LIMIT: u64 = 1 << 56;
+        Self {
+            timeout_ns: NO_LIMIT,
+            dirty_bytes_max: NO_LIMIT,
+            sync_thread_index: Some(crate::thread_index()),
+            ..Self::for_memory(first, 0)
         }
     }
 

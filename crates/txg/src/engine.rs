@@ -14,7 +14,7 @@ use base::metrics::registry;
 use crate::config::EngineConfig;
 use crate::credit::{Credit, Dirty, DirtyCounts};
 use crate::error::{SyncFailure, TxgError};
-use crate::holds::{Holds, TxgHold};
+use crate::holds::{Holds, TxgHold, share_thread_index};
 use crate::meters::{Meters, nanoseconds};
 use crate::state::{CloseReason, State};
 use suspend::Patience;
@@ -400,6 +400,9 @@ impl Engine {
     }
 
     fn sync_loop(&self, target: &dyn SyncTarget) {
+        if let Some(index) = self.config.sync_thread_index {
+            share_thread_index(index);
+        }
         let mut state = self.state.lock();
         while state.ended.is_none() {
             let Some(txg) = state.begin_sync() else {

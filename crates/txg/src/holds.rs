@@ -42,13 +42,19 @@ pub(crate) struct Holds {
     shards: Box<[Shard]>,
 }
 
+thread_local! {
+    static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Gives the calling thread the number of another: both then choose the same shards.
+pub(crate) fn share_thread_index(index: usize) {
+    MINE.set(index);
+}
+
 /// A small number of the calling thread, to choose a shard by.
 #[must_use]
 pub fn thread_index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
     MINE.with(|mine| {
         if mine.get() == usize::MAX {
             mine.set(NEXT.fetch_add(1, Ordering::Relaxed));
