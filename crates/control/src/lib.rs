@@ -6,6 +6,7 @@ pub mod daemon;
 mod date;
 mod failure;
 mod found;
+mod image;
 mod message;
 mod metrics;
 mod mounts;
@@ -24,6 +25,7 @@ pub use failure::{Failure, FailureKind};
 pub use found::{
     Found, discover, explain_nothing, features_text, is_feature, labelclear, upgraded_features,
 };
+pub use image::{ImageProgress, ImageReport, ImageRequest, Reproducible, Watcher, make_image};
 pub use message::{
     Assignments, Caller, Change, CreateRequest, DatasetQuery, DatasetRow, DestroyTarget,
     ImportRequest, OpenRequest, Request, Response, ScrubAction, Selection, VdevShape, VdevSpec,

@@ -1,6 +1,7 @@
 //! Millpond's own commands: looking into images without importing them, serving, measuring.
 
 mod files;
+mod mkimage;
 mod stat;
 
 use std::io;
@@ -30,6 +31,7 @@ static COMMANDS: &[Command] = &[
     files::CAT,
     files::CP,
     files::TREE,
+    mkimage::MKIMAGE,
     Command {
         name: "serve",
         aliases: &[],

@@ -17,6 +17,7 @@ mod tests;
 use crate::grammar::{Command, Flag, Operands, Program, option, switch};
 use crate::zfs::version;
 
+pub(crate) use create::request as create_request;
 pub(crate) use import::serve;
 
 const SCRIPTED: Flag = switch("H", "no header, tabs between columns");

@@ -33,11 +33,14 @@ impl NewFileSystem {
     }
 
     /// The same as a task of the dataset layer.
-    pub(super) fn populate_task(self) -> Populate {
-        Box::new(move |set, tx| self.populate(set, tx).map_err(|error| error.to_string()))
+    pub(super) fn populate_task(self, clock: Arc<dyn Clock>) -> Populate {
+        Box::new(move |set, tx| {
+            let populated = self.populate(set, tx, &*clock);
+            populated.map_err(|error| error.to_string())
+        })
     }
 
-    fn populate(&self, set: &Arc<ObjectSet>, tx: &Tx) -> posix::Result<()> {
+    fn populate(&self, set: &Arc<ObjectSet>, tx: &Tx, clock: &dyn Clock) -> posix::Result<()> {
         let new = posix::NewFileSystem {
             version: self.version,
             normalization: self.normalization,
@@ -50,7 +53,7 @@ impl NewFileSystem {
             owner: self.owner,
             permissions: 0o755,
         };
-        posix::create_file_system(tx, set, &SystemClock, &new).map(drop)
+        posix::create_file_system(tx, set, clock, &new).map(drop)
     }
 }
 
@@ -76,7 +79,7 @@ pub(super) fn populate_volume(
 }
 
 /// The effective properties that file semantics need.
-pub(super) fn file_properties(
+pub(crate) fn file_properties(
     dataset: &Dataset,
     pool_read_only: bool,
 ) -> Result<DatasetProperties, Failure> {

@@ -216,7 +216,7 @@ impl Service {
             kind: ObjectSetKind::FileSystem,
             properties: stored(&outside)?,
             case_insensitive,
-            populate: Some(shape.populate_task()),
+            populate: Some(shape.populate_task(super::contents::clock())),
         })
     }
 

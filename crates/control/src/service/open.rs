@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::clock::Clock;
 use base::{Guid, Txg};
 use device::FileDevice;
 use dsl::PropertyValue;
@@ -13,6 +14,7 @@ use pool::{
 
 use format::features::Feature;
 
+use super::contents::clock;
 use super::create::{InsideValues, split_inside, stored};
 use super::rules::{self, Target};
 use crate::compatibility::Compatibility;
@@ -74,7 +76,7 @@ pub(super) fn open(request: &OpenRequest) -> Result<Opened, Failure> {
 
 fn create(request: &CreateRequest) -> Result<Opened, Failure> {
     let made = make_files("create", &request.name, &request.vdevs, request.file_size)?;
-    let outcome = create_options(request)
+    let outcome = create_options(request, &Maker::current())
         .and_then(|options| Pool::create(options).map_err(|e| create_refused(&request.name, &e)));
     // Nothing is left of what did not become a pool.
     let pool = outcome.inspect_err(|_| remove_files(&made))?;
@@ -148,7 +150,27 @@ pub(super) fn new_vdevs(vdevs: &[VdevSpec]) -> Vec<(VdevRole, NewVdev)> {
     vdevs.iter().map(vdev).collect()
 }
 
-fn create_options(request: &CreateRequest) -> Result<CreateOptions, Failure> {
+/// Who makes a pool, and what time it is.
+pub(crate) struct Maker {
+    /// Owner and group of the root directory.
+    pub(crate) owner: (u32, u32),
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Maker {
+    fn current() -> Self {
+        Self {
+            owner: (sys::user_id(), sys::group_id()),
+            clock: clock(),
+        }
+    }
+}
+
+/// A request as the pool layer has it.
+pub(crate) fn create_options(
+    request: &CreateRequest,
+    maker: &Maker,
+) -> Result<CreateOptions, Failure> {
     let (data, others): (Vec<_>, Vec<_>) = new_vdevs(&request.vdevs)
         .into_iter()
         .partition(|(role, _)| *role == VdevRole::Data);
@@ -159,7 +181,8 @@ fn create_options(request: &CreateRequest) -> Result<CreateOptions, Failure> {
     options.temporary_name.clone_from(&request.temporary_name);
     options.force = request.force;
     options.features = Some(features(request)?);
-    options.root = root_file_system(request)?;
+    options.clock = Arc::clone(&maker.clock);
+    options.root = root_file_system(request, maker)?;
     for (name, value) in &request.properties {
         match (name.as_str(), value) {
             ("ashift", Value::Number(ashift)) => {
@@ -184,7 +207,7 @@ fn create_options(request: &CreateRequest) -> Result<CreateOptions, Failure> {
 }
 
 /// The root file system of a new pool, and what it is filled with.
-fn root_file_system(request: &CreateRequest) -> Result<dsl::NewPool, Failure> {
+fn root_file_system(request: &CreateRequest, maker: &Maker) -> Result<dsl::NewPool, Failure> {
     let target = Target {
         kind: Types::FILESYSTEM,
         creating: true,
@@ -195,11 +218,12 @@ fn root_file_system(request: &CreateRequest) -> Result<dsl::NewPool, Failure> {
     rules::check(target, &request.dataset_properties, &enabled)
         .map_err(|error| Failure::cannot(FailureKind::Invalid, "create", &request.name, error))?;
     let (inside, outside) = split_inside(&request.dataset_properties);
-    let shape = InsideValues::new(&inside, &|_| None).shape(&request.name)?;
+    let mut shape = InsideValues::new(&inside, &|_| None).shape(&request.name)?;
+    shape.owner = maker.owner;
     Ok(dsl::NewPool {
         properties: stored(&outside)?,
         case_insensitive: shape.is_case_insensitive(),
-        populate: Some(shape.populate_task()),
+        populate: Some(shape.populate_task(Arc::clone(&maker.clock))),
     })
 }
 
@@ -239,7 +263,7 @@ fn features(request: &CreateRequest) -> Result<Vec<&'static format::features::Fe
     Ok(chosen)
 }
 
-fn create_refused(name: &str, error: &PoolError) -> Failure {
+pub(crate) fn create_refused(name: &str, error: &PoolError) -> Failure {
     let cannot = |kind, reason: &str| Failure::cannot(kind, "create", name, reason);
     match error {
         PoolError::TooSmall { .. } => cannot(
@@ -409,7 +433,7 @@ fn in_use(name: &str, user: &LastUser) -> Failure {
 }
 
 /// What a caller can do about an error of the pool.
-pub(super) const fn kind_of(error: &PoolError) -> FailureKind {
+pub(crate) const fn kind_of(error: &PoolError) -> FailureKind {
     match error {
         PoolError::NoSuchPool { .. } | PoolError::NoLabel { .. } | PoolError::NoSuchVdev { .. } => {
             FailureKind::Missing

@@ -57,7 +57,11 @@ pub(crate) fn create(call: &Invocation) -> Outcome {
     crate::daemons::start(&OpenRequest::Create(request))
 }
 
-fn request(call: &Invocation, name: &str, vdevs: Vec<VdevSpec>) -> Result<CreateRequest, Stop> {
+pub(crate) fn request(
+    call: &Invocation,
+    name: &str,
+    vdevs: Vec<VdevSpec>,
+) -> Result<CreateRequest, Stop> {
     let refused = |error: PropertyError| match error {
         PropertyError::NoEquals | PropertyError::Twice(_) => usage(error.to_string()),
         error => Failure::cannot(FailureKind::Invalid, "create", name, error).into(),

@@ -5,6 +5,7 @@ mod golden_pools;
 mod killed;
 mod lifecycle;
 mod log_devices;
+mod make_image;
 mod owners;
 mod session;
 mod suspension;

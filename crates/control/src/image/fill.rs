@@ -1,0 +1,425 @@
+//! Filling the root file system: one thread, entries in the order of their names.
+//!
+//! A directory gets its attributes after all that is in it: its access list would be inherited, and its times moved.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use base::ObjectId;
+use pool::Pool;
+use posix::{
+    Credentials, FileSystem, FileType, NewNode, OpenFile, OpenOptions, PosixError, SetAttributes,
+    SetTime, WriteOptions, XattrMode,
+};
+
+use super::survey::Survey;
+use super::{ImageProgress, ImageReport, ImageRequest, Watcher, cannot_make, clamped, source};
+use crate::service::open::kind_of;
+use crate::{Failure, FailureKind};
+
+/// Bytes that are read at once, unless a record has more.
+const PIECE: u64 = 1 << 20;
+/// What is written or done between two syncs of a reproducible image.
+const SYNC_BYTES: u64 = 32 << 20;
+const SYNC_CHANGES: u64 = 8192;
+
+/// Why an entry is not, or not wholly, in the image.
+enum Trouble {
+    /// Only this entry.
+    Entry(String),
+    /// Nothing more can be written.
+    End(Failure),
+}
+
+/// What is under way.
+pub(super) struct Filler<'a> {
+    request: &'a ImageRequest,
+    pool: &'a Pool,
+    files: &'a FileSystem,
+    watcher: Watcher<'a>,
+    report: ImageReport,
+    /// Files with several names: where the first came to.
+    linked: HashMap<(u64, u64), ObjectId>,
+    buffer: Vec<u8>,
+    record: u64,
+    /// Since the last sync.
+    bytes: u64,
+    changes: u64,
+}
+
+/// A directory whose entries are under way.
+struct Folder {
+    path: PathBuf,
+    found: Metadata,
+    object: ObjectId,
+    rest: std::vec::IntoIter<OsString>,
+}
+
+impl<'a> Filler<'a> {
+    pub(super) fn new(
+        request: &'a ImageRequest,
+        survey: &Survey,
+        pool: &'a Pool,
+        files: &'a FileSystem,
+        watcher: Watcher<'a>,
+    ) -> Self {
+        let record = u64::from(files.properties().record_size).max(512);
+        let progress = ImageProgress {
+            entries_total: survey.entries,
+            bytes_total: survey.bytes,
+            ..ImageProgress::default()
+        };
+        Self {
+            request,
+            pool,
+            files,
+            watcher,
+            report: ImageReport {
+                progress,
+                ..ImageReport::default()
+            },
+            linked: HashMap::new(),
+            buffer: vec![0; usize::try_from(PIECE.max(record)).unwrap_or(0)],
+            record,
+            bytes: 0,
+            changes: 0,
+        }
+    }
+
+    /// Copies everything.
+    pub(super) fn run(mut self) -> Result<ImageReport, Failure> {
+        let source = self.request.source.clone();
+        let found = std::fs::metadata(&source).map_err(|error| {
+            let text = format!("cannot open '{}': {error}", source.display());
+            Failure::new(FailureKind::Missing, text)
+        })?;
+        let root = self.folder(source, found, self.files.root());
+        let mut folders = vec![root];
+        while let Some(folder) = folders.last_mut() {
+            let Some(name) = folder.rest.next() else {
+                if let Some(done) = folders.pop() {
+                    let outcome = self.attributes(&done.path, done.object, &done.found);
+                    self.judge(&done.path, outcome)?;
+                }
+                continue;
+            };
+            let path = folder.path.join(&name);
+            let parent = folder.object;
+            let made = self.entry(parent, source::bytes(&name), &path);
+            if let Some((found, object)) = self.judge(&path, made)?.flatten() {
+                let folder = self.folder(path, found, object);
+                folders.push(folder);
+            }
+        }
+        Ok(self.report)
+    }
+
+    /// What went wrong with one entry is noted.
+    fn judge<T>(&mut self, path: &Path, outcome: Result<T, Trouble>) -> Result<Option<T>, Failure> {
+        self.report.progress.entries += 1;
+        let outcome = match outcome {
+            Ok(value) => Some(value),
+            Err(Trouble::Entry(problem)) => {
+                self.report.note(path, problem);
+                None
+            }
+            Err(Trouble::End(failure)) => return Err(failure),
+        };
+        (self.watcher)(&self.report.progress);
+        self.step(0)?;
+        Ok(outcome)
+    }
+
+    fn folder(&mut self, path: PathBuf, found: Metadata, object: ObjectId) -> Folder {
+        // It is counted when it is done.
+        self.report.progress.entries = self.report.progress.entries.saturating_sub(1);
+        let names = source::names(&path).unwrap_or_else(|error| {
+            self.report.note(&path, error);
+            Vec::new()
+        });
+        Folder {
+            path,
+            found,
+            object,
+            rest: names.into_iter(),
+        }
+    }
+
+    /// Counts a change, and `bytes` written. A reproducible image is synced at places that follow from these.
+    fn step(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.bytes += bytes;
+        self.changes += 1;
+        let due = self.bytes >= SYNC_BYTES || self.changes >= SYNC_CHANGES;
+        if self.request.reproducible.is_some() && due {
+            (self.bytes, self.changes) = (0, 0);
+            self.pool
+                .sync()
+                .map_err(|error| cannot_make(kind_of(&error), &self.request.image, error))?;
+        }
+        Ok(())
+    }
+
+    /// An error of the new file system.
+    fn failed(&self, error: &PosixError) -> Trouble {
+        use PosixError as Posix;
+        match error {
+            Posix::NoSpace | Posix::QuotaExceeded => {
+                let failure = cannot_make(FailureKind::Space, &self.request.image, error);
+                Trouble::End(failure.advise("make it larger with '--size SIZE'"))
+            }
+            Posix::Stopped(_) => {
+                let failure = cannot_make(FailureKind::Medium, &self.request.image, error);
+                Trouble::End(failure.advise("nothing is left of it; make it again then"))
+            }
+            Posix::Storage(_)
+            | Posix::Log(_)
+            | Posix::Corrupt { .. }
+            | Posix::ReadOnly
+            | Posix::Stale
+            | Posix::NotFound => {
+                Trouble::End(cannot_make(FailureKind::Medium, &self.request.image, error))
+            }
+            error => Trouble::Entry(error.to_string()),
+        }
+    }
+
+    /// Makes one entry; a directory is returned, for what is in it.
+    fn entry(
+        &mut self,
+        parent: ObjectId,
+        name: &[u8],
+        path: &Path,
+    ) -> Result<Option<(Metadata, ObjectId)>, Trouble> {
+        let found = std::fs::symlink_metadata(path).map_err(unread)?;
+        let who = owner(&found);
+        if let Some(first) = source::identity(&found).and_then(|id| self.linked.get(&id)) {
+            let linked = self.files.link(&who, *first, parent, name);
+            return linked.map(|_| None).map_err(|error| self.failed(&error));
+        }
+        let file_type = source::file_type(&found)
+            .ok_or_else(|| Trouble::Entry("of no known kind".to_owned()))?;
+        let node = NewNode {
+            file_type,
+            permissions: found.mode() & 0o7777,
+            umask: 0,
+            device: source::device_numbers(&found),
+        };
+        let made = match file_type {
+            FileType::Regular => return self.regular(parent, name, path, &node),
+            FileType::Directory => self.files.mkdir(&who, parent, name, &node),
+            FileType::Symlink => {
+                let target = std::fs::read_link(path).map_err(unread)?;
+                let target = source::bytes(target.as_os_str());
+                self.files.symlink(&who, parent, name, target)
+            }
+            _ => self.files.mknod(&who, parent, name, &node),
+        };
+        let object = made.map_err(|error| self.failed(&error))?.object;
+        if file_type == FileType::Directory {
+            return Ok(Some((found, object)));
+        }
+        self.remember(&found, object);
+        self.attributes(path, object, &found)?;
+        Ok(None)
+    }
+
+    fn remember(&mut self, found: &Metadata, object: ObjectId) {
+        if let Some(identity) = source::identity(found) {
+            self.linked.insert(identity, object);
+        }
+    }
+
+    fn regular(
+        &mut self,
+        parent: ObjectId,
+        name: &[u8],
+        path: &Path,
+        node: &NewNode,
+    ) -> Result<Option<(Metadata, ObjectId)>, Trouble> {
+        // Opened first: what cannot be read leaves no empty file behind.
+        let from = source::open(path).map_err(unread)?;
+        let found = from.metadata().map_err(unread)?;
+        if !found.is_file() {
+            return Err(Trouble::Entry("changed while it was read".to_owned()));
+        }
+        let options = OpenOptions {
+            write: true,
+            ..OpenOptions::default()
+        };
+        let (to, _) = self
+            .files
+            .create(&owner(&found), parent, name, node, options)
+            .map_err(|error| self.failed(&error))?;
+        self.remember(&found, to.object());
+        let copied = self.contents(&from, &to, found.size());
+        if matches!(copied, Err(Trouble::End(_))) {
+            return copied.map(|()| None);
+        }
+        self.attributes(path, to.object(), &found)?;
+        copied?;
+        let after = from.metadata().map_err(unread)?;
+        if (after.size(), source::modified(&after)) != (found.size(), source::modified(&found)) {
+            return Err(Trouble::Entry("changed while it was read".to_owned()));
+        }
+        Ok(None)
+    }
+
+    /// Copies what is in a file: whole records, so that the same contents give the same blocks however the source
+    /// keeps its holes.
+    fn contents(&mut self, from: &File, to: &OpenFile, size: u64) -> Result<(), Trouble> {
+        let piece = self.buffer.len() as u64;
+        let mut at = 0;
+        let copied = loop {
+            let next = match source::next_records(from, at, size, self.record) {
+                Ok(next) => next,
+                Err(error) => break Err(unread(error)),
+            };
+            let holes_count = self.request.reproducible.is_some();
+            let Some((start, end)) = next else {
+                self.passed(if holes_count { size - at } else { 0 });
+                break Ok(());
+            };
+            self.passed(if holes_count { start - at } else { 0 });
+            // Pieces lie on a grid: where one ends does not depend on where the data begin.
+            at = end.min(start - start % piece + piece);
+            if let Err(trouble) = self.piece(from, to, start, at) {
+                break Err(trouble);
+            }
+            self.passed(at - start);
+        };
+        if matches!(copied, Err(Trouble::End(_))) {
+            return copied;
+        }
+        let is = to.attributes().map_err(|error| self.failed(&error))?.size;
+        if is < size {
+            let change = SetAttributes {
+                size: Some(size),
+                by_open_handle: true,
+                ..SetAttributes::default()
+            };
+            self.files
+                .setattr(&Credentials::root(), to.object(), &change)
+                .map_err(|error| self.failed(&error))?;
+        }
+        copied
+    }
+
+    fn passed(&mut self, bytes: u64) {
+        self.report.progress.bytes += bytes;
+        (self.watcher)(&self.report.progress);
+    }
+
+    /// Copies a range of at most one buffer. Records of zeros are holes where the image is to be reproducible.
+    fn piece(&mut self, from: &File, to: &OpenFile, start: u64, end: u64) -> Result<(), Trouble> {
+        let length = usize::try_from(end - start).unwrap_or(0);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let outcome = match from.read_exact_at(&mut buffer[..length], start) {
+            Ok(()) => self.records(to, start, &buffer[..length]),
+            Err(error) => Err(unread(error)),
+        };
+        self.buffer = buffer;
+        outcome
+    }
+
+    fn records(&mut self, to: &OpenFile, start: u64, data: &[u8]) -> Result<(), Trouble> {
+        if self.request.reproducible.is_none() {
+            return self.write(to, start, data);
+        }
+        let record = usize::try_from(self.record).unwrap_or(usize::MAX);
+        let mut run = 0..0;
+        for (index, part) in data.chunks(record).enumerate() {
+            let from = index * record;
+            if !is_zero(part) {
+                run = if run.end == from { run.start } else { from }..from + part.len();
+                if run.end < data.len() {
+                    continue;
+                }
+            }
+            if !run.is_empty() {
+                self.write(to, start + run.start as u64, &data[run.clone()])?;
+            }
+            run = 0..0;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, to: &OpenFile, offset: u64, data: &[u8]) -> Result<(), Trouble> {
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let written = to.write(at, &data[done..], WriteOptions::default());
+            done += written.map_err(|error| self.failed(&error))?;
+        }
+        self.step(data.len() as u64).map_err(Trouble::End)
+    }
+
+    /// Extended attributes, owner, mode and times.
+    fn attributes(
+        &mut self,
+        path: &Path,
+        object: ObjectId,
+        found: &Metadata,
+    ) -> Result<(), Trouble> {
+        let portable = self.request.reproducible.is_some();
+        let attributes = source::attributes(path, portable);
+        if let Some(problem) = attributes.problem {
+            self.report.note(path, problem);
+        }
+        let root = Credentials::root();
+        for (name, value) in &attributes.list {
+            let set = self
+                .files
+                .setxattr(&root, object, name, value, XattrMode::default());
+            match set.map_err(|error| self.failed(&error)) {
+                Ok(()) => self.step(value.len() as u64).map_err(Trouble::End)?,
+                Err(Trouble::Entry(problem)) => {
+                    let name = String::from_utf8_lossy(name);
+                    self.report
+                        .note(path, format_args!("cannot set {name}: {problem}"));
+                }
+                Err(end) => return Err(end),
+            }
+        }
+        let modified = clamped(self.request, source::modified(found));
+        let accessed = match portable {
+            // Reading moves it.
+            true => modified,
+            false => source::accessed(found),
+        };
+        let change = SetAttributes {
+            permissions: (!found.is_symlink()).then_some(found.mode() & 0o7777),
+            uid: Some(found.uid()),
+            gid: Some(found.gid()),
+            atime: Some(SetTime::At(accessed)),
+            mtime: Some(SetTime::At(modified)),
+            ..SetAttributes::default()
+        };
+        self.files
+            .setattr(&root, object, &change)
+            .map(drop)
+            .map_err(|error| self.failed(&error))
+    }
+}
+
+/// The owner of an entry, who may do everything.
+fn owner(of: &Metadata) -> Credentials {
+    Credentials {
+        privileged: true,
+        ..Credentials::new(of.uid(), of.gid())
+    }
+}
+
+fn unread(error: std::io::Error) -> Trouble {
+    Trouble::Entry(error.to_string())
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<64>();
+    words
+        .iter()
+        .all(|word| word.iter().fold(0, |all, byte| all | byte) == 0)
+        && rest.iter().all(|byte| *byte == 0)
+}

@@ -1,0 +1,135 @@
+//! `mkimage`: a pool image from a directory.
+
+mod progress;
+
+use std::path::PathBuf;
+
+use control::{Failure, FailureKind, ImageRequest, Reproducible, human_bytes};
+
+use crate::Outcome;
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Stop, complain, usage};
+use progress::Progress;
+
+/// The time that no file of a reproducible image is younger than, in seconds since 1970.
+const EPOCH: &str = "SOURCE_DATE_EPOCH";
+
+pub(super) const MKIMAGE: Command = Command {
+    name: "mkimage",
+    aliases: &[],
+    summary: "Make a pool image with the contents of a directory; nothing is mounted.",
+    forms: &["directory image"],
+    flags: &[
+        switch("f", "replace an image that is there"),
+        switch("d", "enable no feature unless named"),
+        option("n", "name", "the pool's name; else from the image's name"),
+        option(
+            "o",
+            "property=value",
+            "a pool property or feature@name; may be repeated",
+        ),
+        option(
+            "O",
+            "property=value",
+            "a property of the root file system; may be repeated",
+        ),
+        option(
+            "size",
+            "SIZE",
+            "how large the image is; else as large as it needs to be",
+        ),
+        switch(
+            "reproducible",
+            "the same bytes from the same contents and options",
+        ),
+    ],
+    operands: Operands::exactly(2, "missing directory or image argument"),
+    run: mkimage,
+};
+
+fn mkimage(call: &Invocation) -> Outcome {
+    let request = request(call)?;
+    let mut progress = Progress::new();
+    let made = control::make_image(&request, &mut |now| progress.show(now));
+    progress.clear();
+    let report = made?;
+    for line in &report.problems {
+        complain(line);
+    }
+    let more = report.problem_count - report.problems.len() as u64;
+    if more > 0 {
+        complain(&format_args!("and {more} more"));
+    }
+    progress.end(&format!(
+        "{}: pool '{}', {} entries, {} of files, an image of {}",
+        request.image.display(),
+        request.pool.name,
+        report.progress.entries,
+        human_bytes(report.progress.bytes),
+        human_bytes(report.size),
+    ));
+    match report.problem_count {
+        0 => Ok(()),
+        _ => Err(Stop::Quiet(1)),
+    }
+}
+
+fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
+    let (source, image) = (call.operand(0), call.operand(1));
+    let image = PathBuf::from(image);
+    let name = match call.value("n") {
+        Some(name) => name.to_owned(),
+        None => image
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+    };
+    control::check_pool(&name).map_err(|error| {
+        let failure = Failure::cannot(FailureKind::Invalid, "create", &name, error);
+        failure.advise("name the pool with '-n NAME'")
+    })?;
+    let mut pool = crate::zpool::create_request(call, &name, Vec::new())?;
+    for (property, _) in &pool.properties {
+        if matches!(property.as_str(), "altroot" | "bootfs" | "cachefile") {
+            let text =
+                format!("'{property}' cannot be set in an image; set it at or after the import");
+            return Err(Failure::new(FailureKind::Invalid, text).into());
+        }
+    }
+    let reproducible = call.has("reproducible").then(epoch).transpose()?;
+    if reproducible.is_some() {
+        pool.command = portable_line(call, &name);
+    }
+    Ok(ImageRequest {
+        source: PathBuf::from(source),
+        image,
+        pool,
+        reproducible,
+    })
+}
+
+fn epoch() -> Result<Reproducible, Stop> {
+    let epoch_s = match std::env::var(EPOCH) {
+        Err(_) => None,
+        Ok(text) if text.is_empty() => None,
+        Ok(text) => {
+            let parsed = text.parse();
+            Some(parsed.map_err(|_| usage(format!("{EPOCH} is not a number: '{text}'")))?)
+        }
+    };
+    Ok(Reproducible { epoch_s })
+}
+
+/// The command line for the history, without what differs from one machine to the next.
+fn portable_line(call: &Invocation, name: &str) -> String {
+    let mut line = "millpond mkimage".to_owned();
+    for (flag, value) in call.flags() {
+        let dashes = if flag.len() > 1 { "--" } else { "-" };
+        match (flag, value) {
+            ("f" | "n", _) => {}
+            (flag, Some(value)) => line += &format!(" {dashes}{flag} {value}"),
+            (flag, None) => line += &format!(" {dashes}{flag}"),
+        }
+    }
+    line + " -n " + name
+}

@@ -1,0 +1,92 @@
+//! How far it is, in one line of a terminal: what, how much, how fast, how long.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use control::{ImageProgress, human_bytes};
+
+const INTERVAL: Duration = Duration::from_millis(200);
+
+pub(super) struct Progress {
+    shown: bool,
+    /// When copying began.
+    start: Option<Instant>,
+    next: Instant,
+}
+
+impl Progress {
+    /// On the standard error, if that is a terminal.
+    pub(super) fn new() -> Self {
+        Self {
+            shown: io::stderr().is_terminal(),
+            start: None,
+            next: Instant::now() + INTERVAL,
+        }
+    }
+
+    pub(super) fn show(&mut self, now: &ImageProgress) {
+        if !self.shown {
+            return;
+        }
+        let moment = Instant::now();
+        if now.entries_total != 0 {
+            self.start.get_or_insert(moment);
+        }
+        if moment < self.next {
+            return;
+        }
+        self.next = moment + INTERVAL;
+        let elapsed = self.start.map_or(Duration::ZERO, |start| moment - start);
+        let text = format!("\r{}\x1b[K", line(now, elapsed));
+        // A terminal that takes nothing stops no copy.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    /// Removes the line.
+    pub(super) fn clear(&mut self) {
+        if self.shown {
+            let _ = io::stderr().write_all(b"\r\x1b[K");
+        }
+    }
+
+    /// A last line.
+    pub(super) fn end(&self, text: &str) {
+        if self.shown {
+            crate::output::complain(&text);
+        }
+    }
+}
+
+fn line(now: &ImageProgress, elapsed: Duration) -> String {
+    if now.entries_total == 0 {
+        return format!("counting: {} entries", now.entries);
+    }
+    let mut text = format!(
+        "copying: {} of {} entries, {} of {}",
+        now.entries,
+        now.entries_total,
+        human_bytes(now.bytes),
+        human_bytes(now.bytes_total),
+    );
+    let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    if elapsed_ms == 0 {
+        return text;
+    }
+    let rate = now.bytes.saturating_mul(1000) / elapsed_ms;
+    text += &format!(", {}/s", human_bytes(rate));
+    // Where there is little in files, the files themselves take the time.
+    let share = |part: u64, all: u64| u128::from(part.min(all)) * 1000 / u128::from(all.max(1));
+    let permille = share(now.bytes, now.bytes_total).min(share(now.entries, now.entries_total));
+    let permille = match now.bytes_total {
+        0 => share(now.entries, now.entries_total),
+        _ => permille,
+    };
+    let rest_ms = u128::from(elapsed_ms) * (1000 - permille);
+    if let Some(left_ms) = rest_ms.checked_div(permille) {
+        text += &format!(", {} s left", left_ms.div_ceil(1000));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;
