@@ -9,7 +9,7 @@ use base::random::Rng;
 use base::{Guid, ObjectId, ObjectSetId, Txg};
 use dmu::{ObjectSet, OpenObjectSet, SyncWorkers, Tx, Zap};
 use dsl::{Dsl, OpenDsl, PropertyValue, Services, SyncPass};
-use format::config::{directory, keys, vdev_types, vdev_zap};
+use format::config::{directory, keys, vdev_types};
 use format::features::{self, Feature, Support};
 use format::label::PoolState;
 use format::nvlist::Value;
@@ -469,22 +469,7 @@ fn adopt(services: &PoolServices, maps: &MosSpaceStore, root: &VdevConfig) -> Re
         .history
         .set_object(mos.object(named(directory::HISTORY)?)?);
     for top in &root.children {
-        let missing = || PoolError::Damaged("a new vdev without metaslab array".to_owned());
-        let array = top.object(keys::METASLAB_ARRAY).ok_or_else(missing)?;
-        let zap = top.object(keys::VDEV_ZAP_TOP).ok_or_else(missing)?;
-        let zap = Zap::open(&mos.object(zap)?)?;
-        let unflushed = zap.lookup(vdev_zap::UNFLUSHED_TXGS.as_bytes())?;
-        let unflushed = unflushed.map(|id| mos.object(ObjectId(id))).transpose()?;
-        let array = mos.object(array)?;
-        let zap = Some(zap);
-        maps.set_vdev(
-            top.id(),
-            VdevMaps {
-                array,
-                unflushed,
-                zap,
-            },
-        );
+        maps.set_vdev(top.id(), VdevMaps::of_new(mos, top)?);
     }
     let logs = services
         .directory

@@ -101,15 +101,10 @@ fn open_vdev(mos: &ObjectSet, top: &VdevConfig, maps: &MosSpaceStore) -> Result<
     let Some(array) = top.object(keys::METASLAB_ARRAY) else {
         return Ok(VdevSpace::new(geometry, &[]));
     };
-    let array = mos.object(array)?;
-    let unflushed = match &zap {
-        Some(zap) => zap.lookup(vdev_zap::UNFLUSHED_TXGS.as_bytes())?,
-        None => None,
-    };
-    let unflushed = unflushed.map(|id| mos.object(ObjectId(id))).transpose()?;
+    let vdev_maps = VdevMaps::open(mos, array, zap)?;
     let count = geometry.metaslab_count();
-    let objects = words(&array, count)?;
-    let txgs = match &unflushed {
+    let objects = words(&vdev_maps.array, count)?;
+    let txgs = match &vdev_maps.unflushed {
         Some(object) => words(object, count)?,
         None => vec![0; count],
     };
@@ -117,14 +112,7 @@ fn open_vdev(mos: &ObjectSet, top: &VdevConfig, maps: &MosSpaceStore) -> Result<
     for (object, txg) in objects.into_iter().zip(txgs) {
         known.push(info(mos, ObjectId(object), Txg(txg))?);
     }
-    maps.set_vdev(
-        top.id(),
-        VdevMaps {
-            array,
-            unflushed,
-            zap,
-        },
-    );
+    maps.set_vdev(top.id(), vdev_maps);
     Ok(VdevSpace::new(geometry, &known))
 }
 

@@ -3,11 +3,14 @@
 //! The set of maps of a vdev is its metaslab array; with log space maps there is besides an array of the txgs from
 //! which on each metaslab's changes are in the logs, and a ZAP of the logs themselves by txg.
 
+use crate::config::VdevConfig;
+use crate::error::{PoolError, Result};
 use crate::vdev_objects::new_unflushed;
 use base::lock::{LockClass, Mutex, rank};
 use base::{ByteOrder, ObjectId, Txg, VdevId};
 use dmu::{AllocateObject, DmuError, Object, ObjectSet, Tx, Zap};
 use format::ObjectType;
+use format::config::{keys, vdev_zap};
 use format::space_map::SpaceMapPhys;
 use space::{MapAppend, MapContents, SpaceStore, StoreError};
 use std::collections::BTreeMap;
@@ -35,6 +38,32 @@ pub(crate) struct VdevMaps {
     pub(crate) unflushed: Option<Arc<Object>>,
     /// The vdev's ZAP.
     pub(crate) zap: Option<Zap>,
+}
+
+impl VdevMaps {
+    /// Opens the arrays of a vdev.
+    pub(crate) fn open(mos: &ObjectSet, array: ObjectId, zap: Option<Zap>) -> Result<Self> {
+        let unflushed = match &zap {
+            Some(zap) => zap.lookup(vdev_zap::UNFLUSHED_TXGS.as_bytes())?,
+            None => None,
+        };
+        let unflushed = unflushed.map(|id| mos.object(ObjectId(id)));
+        Ok(Self {
+            array: mos.object(array)?,
+            unflushed: unflushed.transpose()?,
+            zap,
+        })
+    }
+
+    /// Opens those of a vdev that was just made: it has them all.
+    pub(crate) fn of_new(mos: &ObjectSet, top: &VdevConfig) -> Result<Self> {
+        let named = |key: &str| {
+            let id = top.object(key);
+            id.ok_or_else(|| PoolError::Damaged(format!("vdev {} has no {key}", top.id())))
+        };
+        let zap = Zap::open(&mos.object(named(keys::VDEV_ZAP_TOP)?)?)?;
+        Self::open(mos, named(keys::METASLAB_ARRAY)?, Some(zap))
+    }
 }
 
 /// Which forms the pool's features allow.

@@ -120,7 +120,7 @@ impl Syncer {
         if role.has_feature() {
             services.change_feature(&tx, &features::ALLOCATION_CLASSES, 1)?;
         }
-        let maps = self.maps_of(&config)?;
+        let maps = VdevMaps::of_new(&self.objects, &config)?;
         self.maps.set_vdev(config.id(), maps);
         let space = VdevSpace::new(geometry(&config, role.class())?, &[]);
         self.vdevs.set(config.id(), Some(top));
@@ -134,21 +134,6 @@ impl Syncer {
         let now_s = services.clock.now_s();
         let history = &services.history;
         Ok(history.internal(&tx, "vdev add", &text, None, now_s)?)
-    }
-
-    fn maps_of(&self, top: &VdevConfig) -> Result<VdevMaps> {
-        let named = |key: &str| {
-            let id = top.object(key);
-            id.ok_or_else(|| PoolError::Damaged(format!("vdev {} has no {key}", top.id())))
-        };
-        let zap = Zap::open(&self.objects.object(named(keys::VDEV_ZAP_TOP)?)?)?;
-        let unflushed = zap.lookup(vdev_zap::UNFLUSHED_TXGS.as_bytes())?;
-        let unflushed = unflushed.map(|id| self.objects.object(ObjectId(id)));
-        Ok(VdevMaps {
-            array: self.objects.object(named(keys::METASLAB_ARRAY)?)?,
-            unflushed: unflushed.transpose()?,
-            zap: Some(zap),
-        })
     }
 
     /// Makes a hole of an empty log vdev, and frees what the pool knows of it.

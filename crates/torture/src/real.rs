@@ -131,7 +131,9 @@ fn apply_to_node(system: &FileSystem, operation: &Operation) -> RealResult {
     }
 }
 
-fn new_node(file_type: FileType, permissions: u32) -> NewNode {
+/// A node of this type and mode, whatever the umask.
+#[must_use]
+pub fn new_node(file_type: FileType, permissions: u32) -> NewNode {
     NewNode {
         file_type,
         permissions,

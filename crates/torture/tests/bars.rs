@@ -7,6 +7,7 @@ use dsl::tasks::{CreateDataset, Rollback, Snapshot};
 use format::ObjectSetKind;
 use millpond_torture::forest::real::populate;
 use millpond_torture::laboratory::{Laboratory, POOL, mount};
+use millpond_torture::real::new_node;
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::{Credentials, FileType, NewNode, OpenOptions, WriteOptions};
 use sim::MemoryDisk;
@@ -57,12 +58,7 @@ fn file(name: &str) -> (NewNode, OpenOptions, Vec<u8>) {
         write: true,
         ..OpenOptions::default()
     };
-    let node = NewNode {
-        file_type: FileType::Regular,
-        permissions: 0o644,
-        umask: 0,
-        device: (0, 0),
-    };
+    let node = new_node(FileType::Regular, 0o644);
     (node, options, name.as_bytes().to_vec())
 }
 

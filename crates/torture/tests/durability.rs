@@ -6,8 +6,9 @@ use base::metrics::{Value, registry};
 use device::BlockDevice;
 use millpond_torture::laboratory::{Laboratory, POOL, mount};
 use millpond_torture::random::Random;
+use millpond_torture::real::new_node;
 use pool::NewDevice;
-use posix::{Credentials, FileSystem, FileType, NewNode, OpenFile, OpenOptions, WriteOptions};
+use posix::{Credentials, FileSystem, FileType, OpenFile, OpenOptions, WriteOptions};
 use sim::{DeviceModel, PacedDisk, SimulatedDisk, VirtualClock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,12 +58,7 @@ impl Pond {
             write: true,
             ..OpenOptions::default()
         };
-        let node = NewNode {
-            file_type: FileType::Regular,
-            permissions: 0o644,
-            umask: 0,
-            device: (0, 0),
-        };
+        let node = new_node(FileType::Regular, 0o644);
         let (system, name) = (&self.system, name.as_bytes());
         let created = system.create(&Credentials::root(), system.root(), name, &node, options);
         let (file, _) = created.unwrap();

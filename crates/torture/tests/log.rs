@@ -199,6 +199,18 @@ struct Objects<'a> {
     pointers: usize,
 }
 
+impl<'a> Objects<'a> {
+    fn of(laboratory: &'a Laboratory, log: &'a Log) -> Self {
+        Self {
+            set: log.objects(),
+            log,
+            engine: laboratory.pool.engine().unwrap(),
+            seen: Vec::new(),
+            pointers: 0,
+        }
+    }
+}
+
 impl Replay for Objects<'_> {
     fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String> {
         self.seen.push((record.header.sequence, record.header.txg));
@@ -247,13 +259,7 @@ fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, zdb: bool) -
     }
     let laboratory = Laboratory::import(folder, false).unwrap();
     let log = open_log(&laboratory);
-    let mut objects = Objects {
-        set: log.objects(),
-        log: &log,
-        engine: laboratory.pool.engine().unwrap(),
-        seen: Vec::new(),
-        pointers: 0,
-    };
+    let mut objects = Objects::of(&laboratory, &log);
     let replayed = log.replay(&mut objects).unwrap();
     assert_eq!(replayed.failed, None);
     let pointers = objects.pointers;
@@ -663,13 +669,7 @@ fn a_replay_that_ends_early_is_taken_up_again() {
     for round in 0..4 {
         let laboratory = Laboratory::import(folder.path(), false).unwrap();
         let log = open_log(&laboratory);
-        let objects = Objects {
-            set: log.objects(),
-            log: &log,
-            engine: laboratory.pool.engine().unwrap(),
-            seen: Vec::new(),
-            pointers: 0,
-        };
+        let objects = Objects::of(&laboratory, &log);
         let mut replay = Failing {
             inner: objects,
             pool: &laboratory.pool,
@@ -760,13 +760,7 @@ fn clones_in_a_log_are_replayed_as_writes() {
             }
             continue;
         }
-        let mut objects = Objects {
-            set: log.objects(),
-            log: &log,
-            engine: laboratory.pool.engine().unwrap(),
-            seen: Vec::new(),
-            pointers: 0,
-        };
+        let mut objects = Objects::of(&laboratory, &log);
         let replayed = log.replay(&mut objects).unwrap();
         assert_eq!(replayed.failed, None);
         assert!(objects.pointers >= COUNT, "{} blocks", objects.pointers);
