@@ -8,6 +8,7 @@ mod views;
 use crate::handle::Handles;
 use crate::node::{ControlNode, Node};
 use crate::session::Session;
+use crate::sharing::Sharing;
 use crate::tree::Reply;
 use crate::wire::Timestamp;
 use posix::{Errno, FileSystem};
@@ -64,6 +65,7 @@ pub const SUSPEND_WAIT: Duration = Duration::from_secs(30);
 pub struct DatasetTree {
     views: Views,
     handles: Handles,
+    sharing: Sharing,
     snapshot_directory: AtomicU8,
 }
 
@@ -78,6 +80,7 @@ impl DatasetTree {
         let tree = Self {
             views: Views::new(live, snapshots),
             handles: Handles::new(),
+            sharing: Sharing::new(),
             snapshot_directory: AtomicU8::new(0),
         };
         tree.set_snapshot_directory(directory);

@@ -6,10 +6,10 @@
 //! covers leads to its root. The first tree has tag 0 and the mount's root.
 
 use crate::session::Session;
-use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree, Written};
+use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree, Writing, Written};
 use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FsyncFlags, ROOT_NODE, RenameFlags,
-    SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
+    SetattrRequest, StatfsReply, XattrFlags,
 };
 use base::lock::{LockClass, RwLock, rank};
 use posix::{Asker, Errno};
@@ -405,9 +405,9 @@ impl Tree for Forest {
         tree.read(handle, offset, size, reply)
     }
 
-    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<Written> {
+    fn write(&self, handle: u64, offset: u64, data: &[u8], how: Writing) -> Reply<Written> {
         let (tree, _, handle) = self.inner(handle)?;
-        tree.write(handle, offset, data, flags)
+        tree.write(handle, offset, data, how)
     }
 
     fn release(&self, handle: u64) {

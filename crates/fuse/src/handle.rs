@@ -4,6 +4,7 @@
 //! operation.
 
 use crate::dataset::Live;
+use crate::sharing::Share;
 use base::lock::{LockClass, Mutex, rank};
 use posix::OpenFile;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(crate) struct Handle {
     pub(crate) maybe_mapped: bool,
     /// The live file system that it belongs to; none for a snapshot.
     pub(crate) live: Option<Arc<Live>>,
+    /// Its part in the page cache; none for a snapshot, of which nothing is written.
+    pub(crate) share: Option<Share>,
 }
 
 #[derive(Default)]

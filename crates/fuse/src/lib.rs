@@ -11,6 +11,7 @@ mod handle;
 mod mount;
 mod node;
 mod session;
+mod sharing;
 mod tree;
 pub mod wire;
 
@@ -18,4 +19,6 @@ pub use dataset::{DatasetTree, SUSPEND_WAIT, SnapshotDirectory, SnapshotEntry, S
 pub use forest::{Forest, TreeTag};
 pub use mount::{Mount, MountFailure, MountOptions, MountState, remove_dead_mounts};
 pub use session::{Session, SessionError, SessionOptions};
-pub use tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Written};
+pub use tree::{
+    Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
+};

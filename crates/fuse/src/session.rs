@@ -13,8 +13,8 @@ mod spin;
 use crate::errno;
 use crate::tree::Tree;
 use crate::wire::{
-    Body, Dialect, InitFlags, Operation, ROOT_NODE, decode_request, inval_entry_notification,
-    inval_inode_notification, invalidate_all_entries_notification,
+    Body, Dialect, InitFlags, OpenReplyFlags, Operation, ROOT_NODE, decode_request,
+    inval_entry_notification, inval_inode_notification, invalidate_all_entries_notification,
 };
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use counters::counters;
@@ -84,6 +84,23 @@ impl Shared {
 
     fn has_ended(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    fn notify(&self, message: &[u8]) -> bool {
+        counters().notifications.increment();
+        // ENOENT: the kernel does not know the node or name, so there is nothing to forget.
+        let written = self.device.write(&[IoSlice::new(message)]);
+        matches!(written, Ok(_) | Err(Errno::NOENT))
+    }
+
+    /// How the kernel is to treat an open. A kernel that gathers writes owns size and times: what
+    /// went past it would not count.
+    fn open_flags(&self, wanted: OpenReplyFlags) -> OpenReplyFlags {
+        if self.settled.flags.has(InitFlags::WRITEBACK_CACHE) {
+            wanted.without(OpenReplyFlags::DIRECT_IO)
+        } else {
+            wanted
+        }
     }
 
     /// The last reader has left.
@@ -197,10 +214,7 @@ impl Session {
     }
 
     fn notify(&self, message: &[u8]) -> bool {
-        counters().notifications.increment();
-        // ENOENT: the kernel does not know the node or name, so there is nothing to forget.
-        let written = self.shared.device.write(&[IoSlice::new(message)]);
-        matches!(written, Ok(_) | Err(Errno::NOENT))
+        self.shared.notify(message)
     }
 }
 

@@ -27,6 +27,15 @@ pub struct Caller {
     pub group_of_directory: Option<u32>,
 }
 
+/// How a write is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writing {
+    /// What the kernel says of it.
+    pub flags: WriteFlags,
+    /// The caller wants this one write durable (`RWF_DSYNC`), or all of this open.
+    pub durable: bool,
+}
+
 /// What a write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
@@ -34,6 +43,8 @@ pub struct Written {
     pub count: usize,
     /// The caller wants them durable before it goes on: the answer waits for a commit.
     pub owes_commit: bool,
+    /// The kernel may have cached what was there before: it must drop that before the answer.
+    pub leaves_pages: bool,
 }
 
 /// What a creation asks for.
@@ -233,7 +244,7 @@ pub trait Tree: Send + Sync {
     fn read(&self, handle: u64, offset: u64, size: u32, reply: &mut ReadReply) -> Reply<()>;
 
     /// Writes.
-    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<Written>;
+    fn write(&self, handle: u64, offset: u64, data: &[u8], how: Writing) -> Reply<Written>;
 
     /// Ends an open.
     fn release(&self, handle: u64);

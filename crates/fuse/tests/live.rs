@@ -4,6 +4,8 @@
 extern crate dmu as millpond_dmu;
 extern crate millpond_fuse as fuse;
 
+#[path = "live/page_cache.rs"]
+mod page_cache;
 #[path = "../../dmu/tests/support/mod.rs"]
 mod support;
 

@@ -321,6 +321,57 @@ fn cached_operations_pass_blocked_ones() {
 }
 
 #[test]
+fn one_write_can_be_durable() {
+    use rustix::io::{ReadWriteFlags, pwritev2};
+    use std::io::IoSlice;
+    let Some(at) = Mounted::plain() else { return };
+    let durable = || at.tree.durable_writes.load(Ordering::Relaxed);
+    let mut file = File::create(at.path("f")).unwrap();
+    file.write_all(b"soon").unwrap();
+    assert_eq!(durable(), 0);
+    let slice = [IoSlice::new(b"now")];
+    pwritev2(&file, &slice, 0, ReadWriteFlags::DSYNC).unwrap();
+    assert_eq!(durable(), 1);
+    pwritev2(&file, &slice, 0, ReadWriteFlags::SYNC).unwrap();
+    assert_eq!(durable(), 2);
+    file.write_all(b"soon").unwrap();
+    assert_eq!(durable(), 2);
+}
+
+#[test]
+fn pages_read_during_a_direct_write_go_before_it_ends() {
+    use rustix::fs::{XattrFlags, fsetxattr};
+    let Some(at) = Mounted::plain() else { return };
+    let path = at.path("f");
+    let writer = File::create(&path).unwrap();
+    writer.write_all_at(b"old", 0).unwrap();
+    let reader = File::open(&path).unwrap();
+    at.tree.delay_ms.store(300, Ordering::Relaxed);
+    fsetxattr(&reader, "user.slow-writes", b"", XattrFlags::empty()).unwrap();
+    let told = || {
+        let all = base::metrics::registry().snapshot();
+        let found = all.iter().find(|one| one.name == "fuse.notifications");
+        found.map(|one| format!("{:?}", one.value))
+    };
+    let before = told();
+    let read = || {
+        let mut bytes = [0; 3];
+        reader.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    };
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| writer.write_all_at(b"new", 0).unwrap());
+        // The kernel has dropped the page by now; this brings the old one back.
+        std::thread::sleep(Duration::from_millis(100));
+        let _either = read();
+        writing.join().unwrap();
+        assert_eq!(&read(), b"new");
+    });
+    // Newer kernels drop the page once more by themselves, if the writer waits.
+    assert_ne!(told(), before, "the kernel is told");
+}
+
+#[test]
 fn extended_attributes_pass() {
     let Some(at) = Mounted::plain() else { return };
     let file = at.path("f");

@@ -37,6 +37,8 @@ pub struct WriteOptions {
     pub kill_set_id: bool,
     /// Append regardless of the offset given.
     pub append: bool,
+    /// Drop `security.capability`: the kernel has not looked for it (direct writes).
+    pub drop_capability: bool,
     /// Durable before it returns.
     pub sync: bool,
     /// Whatever wants it durable: it returns before it is. The caller asks
@@ -109,6 +111,12 @@ impl OpenFile {
         Ok(self.core.show(&self.znode, &self.znode.state.read()))
     }
 
+    /// Whether it has extended attributes, access lists among them.
+    #[must_use]
+    pub fn has_extended_attributes(&self) -> bool {
+        self.znode.has_xattrs(&self.znode.state.read())
+    }
+
     /// Reads into `buffer`; short only at the end of the file.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
@@ -154,6 +162,9 @@ impl OpenFile {
             append: options.append || self.options.append,
             ..self.durably(options)
         };
+        if options.drop_capability {
+            self.core.drop_capability(&self.znode)?;
+        }
         self.core.write(&self.znode, offset, data, options)
     }
 

@@ -7,7 +7,10 @@ use super::convert::{
 use super::{DatasetTree, Place, SnapshotDirectory, View};
 use crate::handle::Handle;
 use crate::node::ControlNode;
-use crate::tree::{Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Written};
+use crate::sharing::Share;
+use crate::tree::{
+    Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
+};
 use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FileKind, FsyncFlags, OpenReplyFlags,
     RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
@@ -34,18 +37,29 @@ impl DatasetTree {
             View::Snapshot(_) => None,
         };
         let maybe_mapped = mode == open_flags::READ_WRITE;
+        // Of a file with extended attributes the kernel looks at `security.capability` before a
+        // write, but only if that goes through its cache.
+        let wants_direct = mode == open_flags::WRITE_ONLY && !file.has_extended_attributes();
+        let share = live
+            .is_some()
+            .then(|| self.sharing.open(node, wants_direct));
+        let is_direct = share.as_ref().is_some_and(Share::is_direct);
         let handle = self.handles.insert(Handle {
             file,
             node,
             maybe_mapped,
             live,
+            share,
         });
         // Nothing changes data but through this mount, so that cached pages stay right; a close
         // has nothing to flush.
-        Opened {
-            handle,
-            flags: OpenReplyFlags::KEEP_CACHE.with(OpenReplyFlags::NOFLUSH),
-        }
+        let flags = OpenReplyFlags::KEEP_CACHE.with(OpenReplyFlags::NOFLUSH);
+        let flags = if is_direct {
+            flags.with(OpenReplyFlags::DIRECT_IO)
+        } else {
+            flags
+        };
+        Opened { handle, flags }
     }
 
     /// Both directories in one file system.
@@ -339,19 +353,26 @@ impl Tree for DatasetTree {
             .map_err(errno)
     }
 
-    fn write(&self, handle: u64, offset: u64, data: &[u8], flags: WriteFlags) -> Reply<Written> {
+    fn write(&self, handle: u64, offset: u64, data: &[u8], how: Writing) -> Reply<Written> {
         let handle = self.handle(handle)?;
-        let kill_set_id = flags.has(WriteFlags::KILL_SUIDGID);
-        // What the page cache writes back has its place already.
+        // What the page cache writes back is nobody's direct write.
+        let share = handle
+            .share
+            .as_ref()
+            .filter(|_| !how.flags.has(WriteFlags::CACHE));
+        // Offsets are final: the kernel knows where a file ends.
         let options = WriteOptions {
-            kill_set_id,
+            kill_set_id: how.flags.has(WriteFlags::KILL_SUIDGID),
+            drop_capability: share.is_some_and(Share::is_direct),
+            sync: how.durable,
             uncommitted: true,
             ..WriteOptions::default()
         };
         let written = handle.file.write(offset, data, options);
         Ok(Written {
             count: written.map_err(errno)?,
-            owes_commit: handle.file.is_synchronous(),
+            owes_commit: how.durable || handle.file.is_synchronous(),
+            leaves_pages: share.is_some_and(Share::leaves_pages),
         })
     }
 

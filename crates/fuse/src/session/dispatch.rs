@@ -2,9 +2,9 @@
 
 use super::Shared;
 use super::counters::counters;
-use super::durable::{Durable, DurableJob};
+use super::durable::{Durable, DurableJob, StalePages};
 use crate::errno;
-use crate::tree::{Caller, Creation, Opening, ReadReply, Tree};
+use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Tree, Writing};
 use crate::wire::{
     Body, DirectoryBuffer, FallocateMode, Operation, Request, RequestHeader, WireError,
     decode_header, decode_request, out_header,
@@ -14,6 +14,9 @@ use posix::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
 use sys::FuseDevice;
+
+/// A flag of open(2), or of one write: it is to be durable (`O_DSYNC`, of which `O_SYNC` is more).
+const DATA_SYNC: u32 = 0o10_000;
 
 /// What a request comes to.
 #[allow(
@@ -133,7 +136,7 @@ impl Worker {
             Operation::Open { .. }
             | Operation::Create { .. }
             | Operation::Tmpfile { .. }
-            | Operation::Release { .. } => open_answer(&*tree, request),
+            | Operation::Release { .. } => open_answer(&self.shared, request),
             Operation::Fallocate { .. }
             | Operation::Lseek { .. }
             | Operation::CopyFileRange { .. } => range_answer(&*tree, request),
@@ -183,13 +186,27 @@ impl Worker {
                 offset,
                 data,
                 write_flags,
-                ..
+                flags,
             } => {
-                let written = tree.write(handle, offset, data, write_flags)?;
+                let how = Writing {
+                    flags: write_flags,
+                    durable: flags & DATA_SYNC != 0,
+                };
+                let written = tree.write(handle, offset, data, how)?;
                 flow().user_written.add(written.count as u64);
                 let count = u32::try_from(written.count).unwrap_or(u32::MAX);
-                if written.owes_commit && count > 0 {
-                    let job = DurableJob::Written { handle, count };
+                let commits = written.owes_commit && count > 0;
+                if commits || written.leaves_pages {
+                    let stale = Some(StalePages {
+                        node: request.header.node,
+                        offset,
+                    });
+                    let job = DurableJob::Written {
+                        handle,
+                        count,
+                        commits,
+                        stale: stale.filter(|_| written.leaves_pages),
+                    };
                     return Ok(self.durable(&request.header, job));
                 }
                 Ok(Body::written(count).into())
@@ -306,8 +323,10 @@ fn name_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> 
     Ok(Body::entry(&entry).into())
 }
 
-fn open_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+fn open_answer(shared: &Shared, request: &Request<'_>) -> Result<Answer, Errno> {
     let node = request.header.node;
+    let tree = &shared.tree;
+    let allowed = |opened: &Opened| shared.open_flags(opened.flags);
     match request.operation {
         Operation::Open {
             flags,
@@ -318,7 +337,7 @@ fn open_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> 
                 kill_suidgid,
             };
             let opened = tree.open(&caller(request), node, opening)?;
-            Ok(Body::open(opened.handle, opened.flags).into())
+            Ok(Body::open(opened.handle, allowed(&opened)).into())
         }
         Operation::Create {
             name,
@@ -337,7 +356,7 @@ fn open_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> 
                 kill_suidgid,
             };
             let (entry, opened) = tree.create(&caller(request), (node, name), creation, opening)?;
-            Ok(Body::create(&entry, opened.handle, opened.flags).into())
+            Ok(Body::create(&entry, opened.handle, allowed(&opened)).into())
         }
         Operation::Tmpfile { flags, mode, umask } => {
             let creation = Creation {
@@ -350,7 +369,7 @@ fn open_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> 
                 kill_suidgid: false,
             };
             let (entry, opened) = tree.create_unnamed(&caller(request), node, creation, opening)?;
-            Ok(Body::create(&entry, opened.handle, opened.flags).into())
+            Ok(Body::create(&entry, opened.handle, allowed(&opened)).into())
         }
         Operation::Release { handle, .. } => {
             tree.release(handle);

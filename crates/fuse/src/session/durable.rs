@@ -1,5 +1,5 @@
-//! Requests that wait for the disk by their nature: fsync and its relatives, and writes that are to
-//! be durable.
+//! Requests that wait for others by their nature: fsync and its relatives, writes that are to be
+//! durable, and writes whose old pages the kernel has to drop.
 //!
 //! No reader waits for them, so that a hundred fsyncs keep nobody's stat waiting. Most take no
 //! thread at all: they are left with the intent log, and whoever sees their batch to the medium
@@ -8,7 +8,7 @@
 use super::Shared;
 use super::counters::counters;
 use super::dispatch::{send, send_error};
-use crate::wire::{Body, FsyncFlags, RequestHeader};
+use crate::wire::{Body, FsyncFlags, RequestHeader, inval_inode_notification};
 use base::clock::monotonic_ns;
 use base::crew::Crew;
 use base::queue::Bounded;
@@ -21,12 +21,33 @@ const THREADS_MAX: usize = 64;
 /// Requests that may wait; the kernel's callers are the natural bound, this one is far above.
 const QUEUED_MAX: usize = 4096;
 
-/// What is to be made durable.
+/// Where the kernel may have cached what was there before a write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StalePages {
+    /// The node, as the kernel knows it.
+    pub(super) node: u64,
+    /// From where on; as far as the write went.
+    pub(super) offset: u64,
+}
+
+/// What is to be made durable, or to be waited for otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DurableJob {
-    File { handle: u64, flags: FsyncFlags },
-    Written { handle: u64, count: u32 },
-    Directory { node: u64 },
+    File {
+        handle: u64,
+        flags: FsyncFlags,
+    },
+    Written {
+        handle: u64,
+        count: u32,
+        /// It is to be durable.
+        commits: bool,
+        /// Old pages may be in the kernel's cache.
+        stale: Option<StalePages>,
+    },
+    Directory {
+        node: u64,
+    },
     Everything,
 }
 
@@ -72,7 +93,13 @@ impl Durable {
             opcode: header.opcode,
             arrived_ns: monotonic_ns(),
         };
-        if let DurableJob::File { handle, .. } | DurableJob::Written { handle, .. } = job {
+        if let DurableJob::File { handle, .. }
+        | DurableJob::Written {
+            handle,
+            stale: None,
+            ..
+        } = job
+        {
             let asker: Arc<dyn Asker> = Arc::new(pending.clone());
             if shared.tree.fsync_absent(handle, &asker) {
                 return;
@@ -110,7 +137,21 @@ impl Pending {
         let started_ns = monotonic_ns();
         let operation = || match self.job {
             DurableJob::File { handle, flags } => tree.fsync(handle, flags),
-            DurableJob::Written { handle, .. } => tree.fsync(handle, FsyncFlags::default()),
+            DurableJob::Written {
+                handle,
+                count,
+                commits,
+                stale,
+            } => {
+                if let Some(stale) = stale {
+                    self.drop_pages(stale, count);
+                }
+                if commits {
+                    tree.fsync(handle, FsyncFlags::default())
+                } else {
+                    Ok(())
+                }
+            }
             DurableJob::Directory { node } => tree.fsync_directory(node),
             DurableJob::Everything => tree.sync(),
         };
@@ -121,6 +162,13 @@ impl Pending {
             Err(Errno::EIO)
         });
         self.answer(result, started_ns);
+    }
+
+    /// Waits until readers that have the pages locked have got them, which other threads see to.
+    fn drop_pages(&self, stale: StalePages, count: u32) {
+        let offset = i64::try_from(stale.offset).unwrap_or(i64::MAX);
+        let message = inval_inode_notification(stale.node, offset, i64::from(count));
+        self.shared.notify(&message);
     }
 
     fn answer(&self, result: Result<(), Errno>, started_ns: u64) {

@@ -5,9 +5,9 @@
 use fuse::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FileKind, FsyncFlags, OpenReplyFlags,
     ROOT_NODE, RenameFlags, SetattrFields, SetattrRequest, StatfsReply, Timeouts, Timestamp,
-    WriteFlags, XattrFlags,
+    XattrFlags,
 };
-use fuse::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree, Written};
+use fuse::{Caller, Creation, Opened, Opening, ReadReply, Reply, Tree, Writing, Written};
 use posix::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,18 +26,22 @@ struct Content {
 
 type Node = Arc<Mutex<Content>>;
 
+/// Marks the handle of an open that goes past the page cache: one for writing only.
+const DIRECT: u64 = 1 << 48;
+
 /// The tree; nodes live as long as it does.
 pub struct Memory {
     nodes: RwLock<HashMap<u64, Node>>,
     next: AtomicU64,
-    /// An fsync, and a read of a file named `slow`, take this long.
+    /// An fsync, a read of a file with the attribute `user.slow`, and a write of one with
+    /// `user.slow-writes` take this long.
     pub delay_ms: AtomicU64,
     /// Nodes opened for reading and writing.
     writers: Mutex<HashMap<u64, u64>>,
     /// Whether the session told of its end.
     pub ended: AtomicBool,
-    /// Data bytes written.
-    pub bytes_written: AtomicU64,
+    /// Writes that were to be durable.
+    pub durable_writes: AtomicU64,
 }
 
 fn now() -> Timestamp {
@@ -57,7 +61,7 @@ impl Memory {
             delay_ms: AtomicU64::new(0),
             writers: Mutex::default(),
             ended: AtomicBool::new(false),
-            bytes_written: AtomicU64::new(0),
+            durable_writes: AtomicU64::new(0),
         };
         tree.make(
             &Caller {
@@ -96,6 +100,12 @@ impl Memory {
         }));
         self.nodes.write().unwrap().insert(inode, Arc::clone(&node));
         (inode, node)
+    }
+
+    fn lag(&self, node: &Node, name: &[u8]) {
+        if node.lock().unwrap().xattrs.contains_key(name) {
+            std::thread::sleep(Duration::from_millis(self.delay_ms.load(Ordering::Relaxed)));
+        }
     }
 
     fn node(&self, node: u64) -> Reply<Node> {
@@ -287,6 +297,12 @@ impl Tree for Memory {
             *self.writers.lock().unwrap().entry(node).or_default() += 1;
         }
         let flags = OpenReplyFlags::KEEP_CACHE.with(OpenReplyFlags::NOFLUSH);
+        if opening.flags & 3 == 1 {
+            return Ok(Opened {
+                handle: node | DIRECT,
+                flags: flags.with(OpenReplyFlags::DIRECT_IO),
+            });
+        }
         Ok(Opened {
             handle: node,
             flags,
@@ -305,15 +321,8 @@ impl Tree for Memory {
     }
 
     fn read(&self, handle: u64, offset: u64, size: u32, reply: &mut ReadReply) -> Reply<()> {
-        let node = self.node(handle)?;
-        if node
-            .lock()
-            .unwrap()
-            .xattrs
-            .contains_key(b"user.slow".as_slice())
-        {
-            std::thread::sleep(Duration::from_millis(self.delay_ms.load(Ordering::Relaxed)));
-        }
+        let node = self.node(handle & !DIRECT)?;
+        self.lag(&node, b"user.slow");
         let content = node.lock().unwrap();
         let start = usize::try_from(offset).unwrap().min(content.data.len());
         let len = (content.data.len() - start).min(size as usize);
@@ -324,8 +333,9 @@ impl Tree for Memory {
         Ok(())
     }
 
-    fn write(&self, handle: u64, offset: u64, data: &[u8], _: WriteFlags) -> Reply<Written> {
-        let node = self.node(handle)?;
+    fn write(&self, handle: u64, offset: u64, data: &[u8], how: Writing) -> Reply<Written> {
+        let node = self.node(handle & !DIRECT)?;
+        self.lag(&node, b"user.slow-writes");
         let mut content = node.lock().unwrap();
         let start = usize::try_from(offset).unwrap();
         let end = start + data.len();
@@ -335,11 +345,12 @@ impl Tree for Memory {
         }
         content.data[start..end].copy_from_slice(data);
         content.attributes.mtime = now();
-        self.bytes_written
-            .fetch_add(data.len() as u64, Ordering::Relaxed);
+        self.durable_writes
+            .fetch_add(u64::from(how.durable), Ordering::Relaxed);
         Ok(Written {
             count: data.len(),
             owes_commit: false,
+            leaves_pages: handle & DIRECT != 0,
         })
     }
 

@@ -20,6 +20,9 @@ use crate::{
     Access, Corruption, Credentials, FileType, PosixError, Result, XattrMode, XattrStore, flags,
 };
 
+/// What a program may do beyond its user, as the kernel stores it.
+const CAPABILITY_NAME: &[u8] = b"security.capability";
+
 /// A transaction, and in which order the log shall have what it does; none: the caller says it.
 type Logged<'a> = (&'a Tx, Option<Scope>);
 
@@ -65,13 +68,29 @@ impl Core {
     ) -> Result<()> {
         self.check_xattr_change(who, znode, name)?;
         let is_acl = name == ACCESS_NAME || name == DEFAULT_NAME;
-        if self.find_xattr(znode, name)?.is_none() {
-            return if is_acl {
-                Ok(())
-            } else {
-                Err(PosixError::NoAttribute)
-            };
+        match self.find_xattr(znode, name)? {
+            Some(_) => self.remove_found(znode, name),
+            None if is_acl => Ok(()),
+            None => Err(PosixError::NoAttribute),
         }
+    }
+
+    /// Before the data of a file change: what its program may do with privileges is over.
+    pub(crate) fn drop_capability(&self, znode: &Arc<Znode>) -> Result<()> {
+        {
+            let state = znode.state.read();
+            if !znode.has_xattrs(&state) {
+                return Ok(());
+            }
+            self.check_data_change(znode, &state)?;
+        }
+        match self.find_xattr(znode, CAPABILITY_NAME)? {
+            Some(_) => self.remove_found(znode, CAPABILITY_NAME),
+            None => Ok(()),
+        }
+    }
+
+    fn remove_found(&self, znode: &Arc<Znode>, name: &[u8]) -> Result<()> {
         let tx = self.begin(Plan {
             names: 3,
             objects: 4,
@@ -80,7 +99,7 @@ impl Core {
         })?;
         let _attributes = znode.names.write();
         let logged = (&*tx, Some(Scope::File(znode.id())));
-        if is_acl {
+        if name == ACCESS_NAME || name == DEFAULT_NAME {
             self.store_acl(logged, znode, name, None)?;
         } else {
             self.drop_xattr(logged, znode, name)?;

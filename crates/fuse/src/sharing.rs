@@ -1,0 +1,110 @@
+//! Which opens of a file go past the kernel's page cache.
+//!
+//! A file that is only written gains nothing from cached pages, and costs two copies, memory twice
+//! and a question about `security.capability`: such an open is direct. It must not leave old pages
+//! with the others that have the file open, who read through the cache. The kernel drops the
+//! pages of a direct write before it asks us to write; a reader may fetch them again before the
+//! write is done. So while any other open uses the cache, a direct write ends only when the kernel
+//! has dropped them once more; and no open becomes direct while others use the cache, because it
+//! would be slower for it.
+
+use base::lock::{LockClass, Mutex, rank};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static SHARING_CLASS: LockClass = LockClass::new("fuse.sharing", rank::FRONT_END + 21);
+
+const SHARDS: usize = 16;
+
+/// The opens of one file. Changed only under the lock of its shard.
+#[derive(Debug, Default)]
+struct Opens {
+    /// Those that use the page cache.
+    cached: AtomicU32,
+    /// Those that do not.
+    direct: AtomicU32,
+}
+
+type Shard = Mutex<HashMap<u64, Arc<Opens>>>;
+
+/// The files of a mount that are open.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    shards: Arc<[Shard; SHARDS]>,
+}
+
+/// One open's part; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    shards: Arc<[Shard; SHARDS]>,
+    node: u64,
+    opens: Arc<Opens>,
+    is_direct: bool,
+}
+
+fn shard_of(shards: &[Shard; SHARDS], node: u64) -> &Shard {
+    let index = usize::try_from(node % SHARDS as u64).unwrap_or(0);
+    shards.get(index).unwrap_or(&shards[0])
+}
+
+impl Sharing {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: Arc::new(std::array::from_fn(|_| {
+                Mutex::new(&SHARING_CLASS, HashMap::new())
+            })),
+        }
+    }
+
+    /// Takes part in a file; past the page cache if that is wanted and nobody uses it.
+    pub(crate) fn open(&self, node: u64, wants_direct: bool) -> Share {
+        let mut shard = shard_of(&self.shards, node).lock();
+        let opens = Arc::clone(shard.entry(node).or_default());
+        let is_direct = wants_direct && opens.cached.load(Ordering::SeqCst) == 0;
+        let count = if is_direct {
+            &opens.direct
+        } else {
+            &opens.cached
+        };
+        count.fetch_add(1, Ordering::SeqCst);
+        drop(shard);
+        Share {
+            shards: Arc::clone(&self.shards),
+            node,
+            opens,
+            is_direct,
+        }
+    }
+}
+
+impl Share {
+    /// Whether this open goes past the page cache.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    /// Whether a write that was just done by this open may have left old pages in the cache. An
+    /// open that comes later reads what was written.
+    pub(crate) fn leaves_pages(&self) -> bool {
+        self.is_direct && self.opens.cached.load(Ordering::SeqCst) != 0
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut shard = shard_of(&self.shards, self.node).lock();
+        let (mine, other) = if self.is_direct {
+            (&self.opens.direct, &self.opens.cached)
+        } else {
+            (&self.opens.cached, &self.opens.direct)
+        };
+        let was = mine.fetch_sub(1, Ordering::SeqCst);
+        if was == 1 && other.load(Ordering::SeqCst) == 0 {
+            shard.remove(&self.node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

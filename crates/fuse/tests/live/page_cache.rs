@@ -1,0 +1,112 @@
+//! A file that is only written goes past the kernel's page cache, and nobody sees old data for it.
+
+use super::Mounted;
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PAGE: usize = 4096;
+const PAGES: u64 = 4;
+
+fn page(version: u64) -> Vec<u8> {
+    version.to_le_bytes().repeat(PAGE / 8)
+}
+
+fn version(file: &File, page: u64) -> u64 {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, page * PAGE as u64).unwrap();
+    u64::from_le_bytes(bytes)
+}
+
+#[test]
+fn readers_never_see_what_was_before_a_write() {
+    let Some(at) = Mounted::new() else { return };
+    let path = at.path("f");
+    let writer = File::create(&path).unwrap();
+    for page_number in 0..PAGES {
+        writer
+            .write_all_at(&page(0), page_number * PAGE as u64)
+            .unwrap();
+    }
+    let reader = File::open(&path).unwrap();
+    let newest: [AtomicU64; PAGES as usize] = std::array::from_fn(|_| AtomicU64::new(0));
+    const LAST: u64 = 4000;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while newest[0].load(Ordering::SeqCst) < LAST {
+                    for (page_number, newest) in newest.iter().enumerate() {
+                        let floor = newest.load(Ordering::SeqCst);
+                        let found = version(&reader, page_number as u64);
+                        assert!(found >= floor, "page {page_number}: {found}, not {floor}");
+                    }
+                }
+            });
+        }
+        for number in 1..=LAST {
+            let page_number = number % PAGES;
+            writer
+                .write_all_at(&page(number), page_number * PAGE as u64)
+                .unwrap();
+            newest[page_number as usize].store(number, Ordering::SeqCst);
+        }
+    });
+    for (page_number, newest) in newest.iter().enumerate() {
+        let expected = newest.load(Ordering::SeqCst);
+        assert_eq!(version(&reader, page_number as u64), expected);
+    }
+}
+
+#[test]
+fn what_one_open_writes_the_others_read() {
+    let Some(at) = Mounted::new() else { return };
+    let path = at.path("f");
+    let first = File::create(&path).unwrap();
+    first.write_all_at(&page(1), 0).unwrap();
+    // Both of these use the page cache, and have the page in it.
+    let reader = File::open(&path).unwrap();
+    let both = File::options().read(true).write(true).open(&path).unwrap();
+    assert_eq!((version(&reader, 0), version(&both, 0)), (1, 1));
+    first.write_all_at(&page(2), 0).unwrap();
+    assert_eq!((version(&reader, 0), version(&both, 0)), (2, 2));
+    both.write_all_at(&page(3), 0).unwrap();
+    assert_eq!(version(&reader, 0), 3);
+    // Uses the cache, for others do.
+    let late = File::options().write(true).open(&path).unwrap();
+    late.write_all_at(&page(4), 0).unwrap();
+    first.write_all_at(&page(5), PAGE as u64).unwrap();
+    assert_eq!((version(&reader, 0), version(&both, 1)), (4, 5));
+    drop((reader, both, late));
+    first.write_all_at(&page(6), 0).unwrap();
+    assert_eq!(version(&File::open(&path).unwrap(), 0), 6);
+    assert_eq!(std::fs::read(&path).unwrap().len(), 2 * PAGE);
+}
+
+/// Version 2 of the form, with CAP_NET_BIND_SERVICE in force.
+const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+#[test]
+fn a_changed_program_loses_its_capabilities() {
+    let Some(at) = Mounted::new() else { return };
+    const NAME: &str = "security.capability";
+    let path = at.path("program");
+    let before = File::create(&path).unwrap();
+    match fsetxattr(&before, NAME, &CAPABILITY, XattrFlags::empty()) {
+        Err(Errno::PERM) => {
+            println!("skipped: capabilities cannot be set here");
+            return;
+        }
+        set => set.unwrap(),
+    }
+    let mut value = [0; 64];
+    assert_eq!(fgetxattr(&before, NAME, &mut value), Ok(20));
+    // Opened before the capability was there, and after.
+    before.write_all_at(b"changed", 0).unwrap();
+    assert_eq!(fgetxattr(&before, NAME, &mut value), Err(Errno::NODATA));
+    fsetxattr(&before, NAME, &CAPABILITY, XattrFlags::empty()).unwrap();
+    let after = File::options().write(true).open(&path).unwrap();
+    after.write_all_at(b"again", 0).unwrap();
+    assert_eq!(fgetxattr(&before, NAME, &mut value), Err(Errno::NODATA));
+}
