@@ -83,6 +83,17 @@ struct Flight {
     landed: Condvar,
 }
 
+impl Flight {
+    fn start(flights: &mut HashMap<BlockKey, Arc<Self>>, key: BlockKey) -> Arc<Self> {
+        let flight = Arc::new(Self {
+            done: Mutex::new(&FLIGHT_CLASS, false),
+            landed: Condvar::new(),
+        });
+        flights.insert(key, Arc::clone(&flight));
+        flight
+    }
+}
+
 #[derive(Debug)]
 struct Locked<V> {
     blocks: Shard<V>,
@@ -135,6 +146,12 @@ impl<V: Clone> Cache<V> {
             index,
             limit_bytes: AtomicUsize::new(limit_bytes),
         }
+    }
+
+    /// The most bytes to hold.
+    #[must_use]
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes.load(Ordering::Relaxed) as u64
     }
 
     /// Changes the limit; evicts down to it at once.
@@ -212,11 +229,7 @@ impl<V: Clone> Cache<V> {
                 return Ok(value);
             }
             let Some(flight) = locked.flights.get(&key).map(Arc::clone) else {
-                let flight = Arc::new(Flight {
-                    done: Mutex::new(&FLIGHT_CLASS, false),
-                    landed: Condvar::new(),
-                });
-                locked.flights.insert(key, Arc::clone(&flight));
+                let flight = Flight::start(&mut locked.flights, key);
                 break Landing { slot, key, flight };
             };
             drop(locked);
@@ -232,6 +245,21 @@ impl<V: Clone> Cache<V> {
         slot.locked.lock().blocks.insert(key, held, bytes, stay);
         drop(landing);
         Ok(value)
+    }
+
+    /// Keeps a place for a block that is neither here nor being loaded: the caller loads it, and who
+    /// wants it meanwhile waits for that.
+    #[must_use]
+    pub fn reserve(&self, key: BlockKey) -> Option<Reservation<'_, V>> {
+        let slot = self.slot(&key);
+        let mut locked = slot.locked.lock();
+        if self.index.contains(&key) || locked.flights.contains_key(&key) {
+            return None;
+        }
+        let flight = Flight::start(&mut locked.flights, key);
+        Some(Reservation {
+            landing: Landing { slot, key, flight },
+        })
     }
 
     /// What the cache did so far.
@@ -281,6 +309,20 @@ impl<V: Clone + Send + Sync> Source for Cache<V> {
 
 fn passing_bytes(limit_bytes: usize) -> usize {
     (limit_bytes / PASSING_SHARE).min(PASSING_BYTES_MAX)
+}
+
+/// A place kept for a block. Dropped unfilled, those who wait for the block try for themselves.
+#[must_use]
+pub struct Reservation<'a, V> {
+    landing: Landing<'a, V>,
+}
+
+impl<V: Clone> Reservation<'_, V> {
+    /// The block is loaded; it weighs `bytes`.
+    pub fn fill(self, value: V, bytes: usize, stay: Stay) {
+        let Landing { slot, key, .. } = &self.landing;
+        slot.locked.lock().blocks.insert(*key, value, bytes, stay);
+    }
 }
 
 /// Wakes the waiters of a load however it ends, unwinding included.

@@ -10,5 +10,5 @@ mod index;
 mod limit;
 mod shard;
 
-pub use cache::{BlockKey, Cache, CacheStatistics, Stay};
+pub use cache::{BlockKey, Cache, CacheStatistics, Reservation, Stay};
 pub use limit::default_limit_bytes;

@@ -312,9 +312,8 @@ impl<'a> Editor<'a> {
         let soon = entry + AHEAD;
         let child = pointer::get(data, soon as usize);
         if !child.is_hole() && !child.is_embedded() {
-            self.reader
-                .store
-                .prefetch(&child, self.reader.place(level, base + soon));
+            let place = self.reader.place(level, base + soon);
+            self.reader.store.prefetch(&[(child, place)]);
         }
     }
 

@@ -15,8 +15,9 @@ pub trait BlockStore: Send + Sync {
     /// No copy of the block could be read.
     fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError>;
 
-    /// Starts reading the block into the cache, when that costs the caller nothing.
-    fn prefetch(&self, pointer: &BlockPointer, place: Place);
+    /// Starts reading blocks into the cache, when that costs the caller nothing. Neighbours are read
+    /// together.
+    fn prefetch(&self, blocks: &[(BlockPointer, Place)]);
 
     /// Bytes that the block is charged with (deflated, all copies).
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64;

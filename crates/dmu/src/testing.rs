@@ -43,7 +43,7 @@ impl BlockStore for MemoryStore {
         found.ok_or_else(|| BlockError::new(Missing(at)))
     }
 
-    fn prefetch(&self, _: &BlockPointer, _: Place) {}
+    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()

@@ -9,7 +9,7 @@ use dmu::{BlockError, BlockStore, Place};
 use format::BlockPointer;
 use format::config::{directory, keys, vdev_types};
 use format::dsl::{DirectoryPhys, hidden};
-use pipeline::{Bookmark, Pipeline, Prefetcher, ReadRequest};
+use pipeline::{Bookmark, Pipeline, Prefetcher, ReadRequest, Wish};
 use sys::Buffer;
 
 use crate::error::{InspectError, Result};
@@ -64,8 +64,13 @@ impl BlockStore for Store {
             .map_err(BlockError::new)
     }
 
-    fn prefetch(&self, pointer: &BlockPointer, place: Place) {
-        self.prefetcher.prefetch(pointer, bookmark(place));
+    fn prefetch(&self, blocks: &[(BlockPointer, Place)]) {
+        let wish = |(block, place): &(BlockPointer, Place)| Wish {
+            block: *block,
+            bookmark: bookmark(*place),
+        };
+        let wishes: Vec<Wish> = blocks.iter().map(wish).collect();
+        self.prefetcher.prefetch(&wishes);
     }
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {

@@ -14,6 +14,7 @@ mod pipeline;
 mod prefetch;
 mod read;
 mod request;
+mod run;
 mod scratch;
 mod scrub;
 #[cfg(test)]
@@ -23,6 +24,6 @@ mod write;
 pub use allocator::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
 pub use error::{Attempt, AttemptFailure, FreeError, Mismatch, ReadError, Unreadable, WriteError};
 pub use pipeline::{ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics};
-pub use prefetch::{PrefetchStatistics, Prefetcher};
+pub use prefetch::{PrefetchStatistics, Prefetcher, Wish};
 pub use request::{Bookmark, ReadRequest, WritePolicy, WriteRequest};
 pub use scrub::Scrubbed;

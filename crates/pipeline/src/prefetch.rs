@@ -10,12 +10,13 @@ use std::thread::JoinHandle;
 use base::metrics::{Counter, Gauge, Source, Value, registry};
 use base::queue::Bounded;
 use format::block_pointer::BlockPointer;
-use vdev::IoClass;
 
 use crate::pipeline::cache_key;
-use crate::{Bookmark, Pipeline, ReadRequest};
+use crate::{Bookmark, Pipeline};
 
-const QUEUE_BLOCKS: usize = 1024;
+const QUEUE_RUNS: usize = 1024;
+/// The part of the cache that blocks on their way may fill: more would push each other out.
+const CACHE_SHARE: u64 = 8;
 /// How many blocks may wait to be asked for: 2 GiB of the largest usual ones.
 const WISHES: usize = 16384;
 
@@ -79,9 +80,18 @@ impl Wishes {
     }
 }
 
+/// A block that should be in the cache soon.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// Where it is.
+    pub block: BlockPointer,
+    /// Which it is.
+    pub bookmark: Bookmark,
+}
+
 struct Shared {
     pipeline: Arc<Pipeline>,
-    queue: Bounded<(BlockPointer, Bookmark)>,
+    queue: Bounded<Vec<Wish>>,
     in_flight_bytes: AtomicU64,
     in_flight: Gauge,
     budget_bytes: u64,
@@ -104,7 +114,7 @@ impl Prefetcher {
     #[must_use]
     pub fn new(pipeline: Arc<Pipeline>, threads: usize, budget_bytes: u64) -> Self {
         let shared = Arc::new(Shared {
-            queue: Bounded::new("prefetch", QUEUE_BLOCKS),
+            queue: Bounded::new("prefetch", QUEUE_RUNS),
             pipeline: Arc::clone(&pipeline),
             in_flight_bytes: AtomicU64::new(0),
             in_flight: Gauge::new(),
@@ -129,28 +139,41 @@ impl Prefetcher {
         }
     }
 
-    /// Wishes that the block be in the cache soon. Costs a look into the cache and a queue's lock.
-    pub fn prefetch(&self, block: &BlockPointer, bookmark: Bookmark) {
-        let Some(key) = cache_key(block) else { return };
-        if self.pipeline.cache.contains(&key) {
-            self.shared.present.increment();
+    /// Wishes that blocks be in the cache soon; neighbours are best wished for together. Costs a look into
+    /// the cache for each, and a queue's lock.
+    pub fn prefetch(&self, wishes: &[Wish]) {
+        let shared = &self.shared;
+        let cache = &self.pipeline.cache;
+        let budget = shared.budget_bytes.min(cache.limit_bytes() / CACHE_SHARE);
+        let (mut run, mut run_bytes) = (Vec::with_capacity(wishes.len()), 0);
+        for wish in wishes {
+            let Some(key) = cache_key(&wish.block) else {
+                continue;
+            };
+            if cache.contains(&key) {
+                shared.present.increment();
+                continue;
+            }
+            let bytes = wish.block.lsize();
+            if shared.in_flight_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > budget {
+                shared.in_flight_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                shared.refused.increment();
+                continue;
+            }
+            run.push(*wish);
+            run_bytes += bytes;
+        }
+        if run.is_empty() {
             return;
         }
-        let bytes = block.lsize();
-        let before = self
-            .shared
-            .in_flight_bytes
-            .fetch_add(bytes, Ordering::Relaxed);
-        let fits = before + bytes <= self.shared.budget_bytes;
-        if fits && self.shared.queue.push((*block, bookmark)).is_ok() {
-            self.shared.issued.increment();
-            self.shared.in_flight.add(bytes.cast_signed());
+        shared.in_flight.add(run_bytes.cast_signed());
+        shared.issued.add(run.len() as u64);
+        for key in run.iter().filter_map(|wish| cache_key(&wish.block)) {
             self.pipeline.wishes.note(key.hash());
-        } else {
-            self.shared
-                .in_flight_bytes
-                .fetch_sub(bytes, Ordering::Relaxed);
-            self.shared.refused.increment();
+        }
+        if let Err(run) = shared.queue.push(run) {
+            shared.failed.add(run.len() as u64);
+            shared.give_back(run_bytes);
         }
     }
 
@@ -162,6 +185,12 @@ impl Prefetcher {
 }
 
 impl Shared {
+    /// Blocks of so many bytes are on their way no more.
+    fn give_back(&self, bytes: u64) {
+        self.in_flight_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.in_flight.add(-bytes.cast_signed());
+    }
+
     fn statistics(&self) -> PrefetchStatistics {
         let wishes = &self.pipeline.wishes;
         PrefetchStatistics {
@@ -205,16 +234,8 @@ impl Drop for Prefetcher {
 }
 
 fn serve(pipeline: &Pipeline, shared: &Shared) {
-    while let Some((block, bookmark)) = shared.queue.pop() {
-        let request = ReadRequest::new(bookmark)
-            .in_class(IoClass::AsyncRead)
-            .speculative();
-        if pipeline.read(&block, &request).is_err() {
-            shared.failed.increment();
-        }
-        shared
-            .in_flight_bytes
-            .fetch_sub(block.lsize(), Ordering::Relaxed);
-        shared.in_flight.add(-block.lsize().cast_signed());
+    while let Some(run) = shared.queue.pop() {
+        shared.failed.add(pipeline.read_ahead(&run));
+        shared.give_back(run.iter().map(|wish| wish.block.lsize()).sum());
     }
 }

@@ -285,7 +285,7 @@ fn matches(block: &BlockPointer, kind: Checksum, sum: ChecksumValue) -> bool {
 }
 
 /// Stored bytes to content: decompressed and in host order.
-fn decode(block: &BlockPointer, stored: Buffer) -> Result<Buffer, AttemptFailure> {
+pub(crate) fn decode(block: &BlockPointer, stored: Buffer) -> Result<Buffer, AttemptFailure> {
     let kind = block.compression().map_err(AttemptFailure::Pointer)?;
     let native = block.byte_order() == ByteOrder::NATIVE;
     if kind.is_off() && native {

@@ -52,6 +52,8 @@ pub(crate) struct Core {
     /// The intent log is being replayed: what once was allowed is not refused now.
     pub(crate) replaying: bool,
     properties: RwLock<DatasetProperties>,
+    /// One of them, for reads that must not pass a lock around.
+    reads_ahead: AtomicBool,
     writing: Option<Writing>,
     space: Option<Arc<dyn Space>>,
 }
@@ -132,6 +134,7 @@ impl Core {
             touched: Mutex::new(&TOUCHED, Vec::new()),
             ended: AtomicBool::new(false),
             replaying: false,
+            reads_ahead: AtomicBool::new(source.properties.read_ahead),
             properties: RwLock::new(&PROPERTIES, source.properties),
             writing,
             space,
@@ -142,8 +145,15 @@ impl Core {
         *self.properties.read()
     }
 
+    /// Whether contents of files are read ahead.
+    pub(crate) fn reads_ahead(&self) -> bool {
+        self.reads_ahead.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_properties(&self, properties: DatasetProperties) {
         *self.properties.write() = properties;
+        self.reads_ahead
+            .store(properties.read_ahead, Ordering::Relaxed);
     }
 
     pub(crate) fn space(&self) -> Option<&dyn Space> {

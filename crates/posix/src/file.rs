@@ -7,7 +7,7 @@ use base::ObjectId;
 use intent::Asker;
 
 use crate::core::Core;
-use crate::reading::ReadAhead;
+use crate::read_ahead::ReadAhead;
 use crate::znode::Znode;
 use crate::{Attributes, Credentials, PosixError, Result};
 
@@ -144,7 +144,12 @@ impl OpenFile {
         if range.is_empty() {
             return Ok(0);
         }
-        self.ahead.note(&self.znode, &range, size);
+        if self.core.reads_ahead()
+            && let Some(ahead) = self.ahead.note(&range, size)
+        {
+            let length = ahead.end - ahead.start;
+            self.znode.object.prefetch(ahead.start, length);
+        }
         let found = (range.end - range.start) as usize;
         self.znode.read_parts(range, visit)?;
         if !self.options.keep_access_time {

@@ -23,6 +23,7 @@ mod packing;
 mod permission;
 mod posix_acl;
 mod quota;
+mod read_ahead;
 mod readdir;
 mod reading;
 mod registry;

@@ -91,6 +91,8 @@ pub struct DatasetProperties {
     pub long_names: bool,
     /// The dataset is read-only.
     pub read_only: bool,
+    /// Contents of files are read ahead (`prefetch=all`).
+    pub read_ahead: bool,
     /// Each write is durable before it returns.
     pub sync_always: bool,
     /// `sync=disabled`: fsync does nothing.
@@ -107,6 +109,7 @@ impl Default for DatasetProperties {
             dnode_slots: 1,
             long_names: false,
             read_only: false,
+            read_ahead: true,
             sync_always: false,
             sync_disabled: false,
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use sys::Buffer;
 
@@ -11,40 +11,6 @@ use crate::znode::Znode;
 use crate::{AccessTime, PosixError, Result, Timestamp};
 
 const DAY_S: i64 = 86_400;
-
-/// Where a reader is expected next, and how far ahead was read for it. Belongs to one open file;
-/// torn updates by concurrent readers only cost a prefetch.
-#[derive(Debug, Default)]
-pub(crate) struct ReadAhead {
-    expected: AtomicU64,
-    ahead: AtomicU64,
-    window: AtomicU64,
-}
-
-impl ReadAhead {
-    const WINDOW_MIN: u64 = 256 << 10;
-    const WINDOW_MAX: u64 = 8 << 20;
-
-    /// Notes a read and starts reading ahead when it continues the last one.
-    pub(crate) fn note(&self, znode: &Znode, range: &Range<u64>, size: u64) {
-        let sequential = self.expected.swap(range.end, Ordering::Relaxed) == range.start;
-        if !sequential || range.start == 0 && range.end >= size {
-            self.window.store(0, Ordering::Relaxed);
-            self.ahead.store(range.end, Ordering::Relaxed);
-            return;
-        }
-        let window = (self.window.load(Ordering::Relaxed) * 2).max(Self::WINDOW_MIN);
-        let window = window.min(Self::WINDOW_MAX);
-        let ahead = self.ahead.load(Ordering::Relaxed).max(range.end);
-        let target = range.end.saturating_add(window).min(size);
-        // Asked for in large steps, so that a stream of small reads does not ask each time.
-        if target > ahead && (target - ahead >= window / 2 || target == size) {
-            self.window.store(window, Ordering::Relaxed);
-            self.ahead.store(target, Ordering::Relaxed);
-            znode.object.prefetch(ahead, target - ahead);
-        }
-    }
-}
 
 impl Znode {
     /// What of `length` bytes at `offset` lies within the file.

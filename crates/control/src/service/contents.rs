@@ -109,6 +109,7 @@ pub(crate) fn file_properties(
         dnode_slots: dnode_slots(number("dnodesize", 0)?),
         long_names: number("longname", 0)? != 0,
         read_only: pool_read_only || dataset.is_snapshot() || number("readonly", 0)? != 0,
+        read_ahead: number("prefetch", 2)? == 2,
         sync_always: number("sync", 0)? == 1,
         sync_disabled: number("sync", 0)? == 2,
     })

@@ -8,6 +8,9 @@ use crate::error::{DmuError, Result};
 use crate::meters::METERS;
 use crate::tree::Tree;
 
+/// Blocks that are wished for at once: of usual size they are read with one operation.
+const WISHES: usize = 8;
+
 impl Object {
     /// Reads `out.len()` bytes at `offset`; zeros in holes and past the end.
     ///
@@ -87,13 +90,18 @@ impl Object {
         }
         let reader = self.reader();
         let end = (offset.saturating_add(len - 1) / size).min(last);
+        let mut wishes = Vec::with_capacity(WISHES);
         for block in offset / size..=end {
             match tree.lookup(&reader, block) {
                 Ok(pointer) if !pointer.is_hole() && !pointer.is_embedded() => {
-                    self.shared.store.prefetch(&pointer, reader.place(0, block));
+                    wishes.push((pointer, reader.place(0, block)));
                 }
                 Ok(_) => {}
                 Err(_) => return,
+            }
+            if wishes.len() == WISHES || block == end {
+                self.shared.store.prefetch(&wishes);
+                wishes.clear();
             }
         }
     }

@@ -102,7 +102,7 @@ impl BlockStore for Store {
             .map_err(BlockError::new)
     }
 
-    fn prefetch(&self, _: &BlockPointer, _: Place) {}
+    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()

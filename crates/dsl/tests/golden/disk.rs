@@ -67,7 +67,7 @@ impl BlockStore for Disk {
         self.load(pointer).map_err(BlockError::new)
     }
 
-    fn prefetch(&self, _: &BlockPointer, _: Place) {}
+    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()

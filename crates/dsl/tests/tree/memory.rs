@@ -89,7 +89,7 @@ impl BlockStore for Memory {
         found.ok_or_else(|| BlockError::new(Missing(number)))
     }
 
-    fn prefetch(&self, _: &BlockPointer, _: Place) {}
+    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         if pointer.is_embedded() {

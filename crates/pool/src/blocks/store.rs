@@ -4,7 +4,7 @@ use base::VdevId;
 use base::lock::{LockClass, RwLock, rank};
 use dmu::{BlockError, BlockStore, Place};
 use format::BlockPointer;
-use pipeline::{AttemptFailure, Bookmark, Pipeline, Prefetcher, ReadError, ReadRequest};
+use pipeline::{AttemptFailure, Bookmark, Pipeline, Prefetcher, ReadError, ReadRequest, Wish};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 use sys::Buffer;
@@ -131,12 +131,15 @@ impl BlockStore for PipelineStore {
         }
     }
 
-    fn prefetch(&self, pointer: &BlockPointer, place: Place) {
+    fn prefetch(&self, blocks: &[(BlockPointer, Place)]) {
         let start =
             || Prefetcher::new(Arc::clone(&self.pipeline), PREFETCH_THREADS, PREFETCH_BYTES);
-        self.prefetcher
-            .get_or_init(start)
-            .prefetch(pointer, bookmark(place));
+        let wish = |(block, place): &(BlockPointer, Place)| Wish {
+            block: *block,
+            bookmark: bookmark(*place),
+        };
+        let wishes: Vec<Wish> = blocks.iter().map(wish).collect();
+        self.prefetcher.get_or_init(start).prefetch(&wishes);
     }
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {

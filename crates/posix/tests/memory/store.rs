@@ -46,7 +46,7 @@ impl BlockStore for Blocks {
             .ok_or_else(|| BlockError::new(lost()))
     }
 
-    fn prefetch(&self, _: &BlockPointer, _: Place) {}
+    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()
