@@ -238,7 +238,7 @@ fn ratio(early: &[Part], late: &[Part], what: impl Fn(&Part) -> f64) -> f64 {
 fn rolling_back_under_listings_holds_its_bars() {
     let plan = Storm {
         heads: 8,
-        part: 100,
+        part: 50,
         parts: 8,
     };
     let parts = storm_holds_its_bars(plan);
