@@ -51,9 +51,10 @@ impl Log {
         }
         self.meters.commits.increment();
         self.meters.outstanding.add(1);
+        let may_lead = asker.may_lead();
         let waiter = Waiter::absent_for(Want::Object(object), Absent::new(self, asker));
         let role = self.desk.lock().arrive(Arc::clone(&waiter));
-        if role == Role::Lead && !self.appoint(&waiter) {
+        if role == Role::Lead && (may_lead || !self.appoint(&waiter)) {
             self.lead();
         }
         true

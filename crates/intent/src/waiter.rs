@@ -18,6 +18,12 @@ pub trait Asker: Send + Sync {
     /// call [`Log::commit`], which waits for the txg then. Must not wait for anything: others are
     /// told after it.
     fn committed(&self, durable: bool);
+
+    /// Whether the thread that asks may see a batch to the medium itself, which spares the waking of
+    /// another. Asked when it would be the only one.
+    fn may_lead(&self) -> bool {
+        false
+    }
 }
 
 /// What a commit shall make durable.

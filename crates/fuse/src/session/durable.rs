@@ -1,9 +1,9 @@
 //! Requests that wait for others by their nature: fsync and its relatives, writes that are to be
 //! durable, and writes whose old pages the kernel has to drop.
 //!
-//! No reader waits for them, so that a hundred fsyncs keep nobody's stat waiting. Most take no
-//! thread at all: they are left with the intent log, and whoever sees their batch to the medium
-//! answers them. What must wait for more than the log has a thread of its own meanwhile.
+//! A reader waits for one only while another reader is free, so that a hundred fsyncs keep nobody's
+//! stat waiting. Most take no thread at all: they are left with the intent log, and whoever sees
+//! their batch to the medium answers them. What must wait for more than the log has a thread of its own meanwhile.
 
 use super::Shared;
 use super::counters::counters;
@@ -121,6 +121,10 @@ impl Asker for Pending {
         } else {
             self.clone().wait_on_thread();
         }
+    }
+
+    fn may_lead(&self) -> bool {
+        self.shared.readers.others_wait()
     }
 }
 

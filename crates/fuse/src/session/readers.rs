@@ -102,6 +102,11 @@ impl Readers {
             && monotonic_ns().saturating_sub(missed_ns) > LINGER_NS
     }
 
+    /// Whether a reader waits for requests: not the one that asks, which serves one.
+    pub(super) fn others_wait(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     fn call_monitor(&self) {
         if self.monitor_sleeps.load(Ordering::Relaxed)
             && self.monitor_sleeps.swap(false, Ordering::AcqRel)

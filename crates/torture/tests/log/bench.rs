@@ -1,0 +1,348 @@
+//! A pool whose objects are changed through its log, and what is expected of it after a crash.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use base::{ByteOrder, ObjectId, Txg};
+use dmu::{AllocateObject, Object, ObjectSet, Reservation, Tx};
+use format::ObjectType;
+use format::intent_log::{Body, CreateFields, Record, encode_record, kind};
+use intent::{Data, Entry, Log, Replay, Replayed, Scope, WriteEntry};
+use millpond_torture::laboratory::{Laboratory, POOL, image};
+use millpond_torture::random::Random;
+use pool::{NewDevice, Pool};
+use sim::{SimulatedDisk, Timeline};
+
+pub(crate) const SIZE: u64 = 96 << 20;
+/// Bytes of an object; each write fills the whole object with its version.
+pub(crate) const LENGTHS: [usize; 4] = [600, 4096, 9000, 200_000];
+
+/// A pool whose objects are changed through the log.
+pub(crate) struct Bench {
+    pub(crate) timeline: Timeline,
+    pub(crate) disks: Vec<Arc<SimulatedDisk>>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) _laboratory: Mutex<Laboratory>,
+    pub(crate) log: Arc<Log>,
+    /// What commits acknowledged: the moment, the object, its version.
+    pub(crate) acknowledged: Mutex<Vec<(u64, ObjectId, u64)>>,
+}
+
+/// The version, and bytes that follow from it and do not compress.
+pub(crate) fn content(version: u64, length: usize) -> Vec<u8> {
+    let mut random = Random::new(version);
+    let mut bytes = version.to_le_bytes().to_vec();
+    while bytes.len() < length {
+        bytes.extend(random.draw().to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+pub(crate) fn open_log(laboratory: &Laboratory) -> Arc<Log> {
+    let head = laboratory.pool.dsl().dataset(POOL).unwrap();
+    laboratory.pool.intent_log(&head).unwrap().unwrap()
+}
+
+impl Bench {
+    /// A pool of one disk for data and so many for its logs.
+    pub(crate) fn new(seed: u64, logs: usize) -> Self {
+        let timeline = Timeline::new();
+        let disk = |index: usize| {
+            let disk = SimulatedDisk::on_timeline(SIZE, seed * 10 + index as u64, &timeline);
+            Arc::new(disk)
+        };
+        let disks: Vec<_> = (0..=logs).map(disk).collect();
+        let device = |(index, disk): (usize, &Arc<SimulatedDisk>)| {
+            let path = format!("/simulated/disk{index}");
+            NewDevice::Open(path.into(), Arc::clone(disk) as _)
+        };
+        let mut devices: Vec<_> = disks.iter().enumerate().map(device).collect();
+        let logs = devices.split_off(1);
+        Self::on(devices, logs, disks, timeline)
+    }
+
+    pub(crate) fn on(
+        devices: Vec<NewDevice>,
+        logs: Vec<NewDevice>,
+        disks: Vec<Arc<SimulatedDisk>>,
+        timeline: Timeline,
+    ) -> Self {
+        let laboratory = Laboratory::create_with_logs(devices, logs).unwrap();
+        let log = open_log(&laboratory);
+        Self {
+            timeline,
+            disks,
+            log,
+            pool: Arc::clone(&laboratory.pool),
+            _laboratory: Mutex::new(laboratory),
+            acknowledged: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Leaves the disks as a power loss at that moment does.
+    pub(crate) fn crash(&self, moment: u64, survivors: u64, folder: &Path) {
+        for (index, disk) in self.disks.iter().enumerate() {
+            let path = image(folder, &format!("crashed{index}"));
+            let _ = std::fs::remove_file(&path);
+            let crashed = disk.crash_at_moment(moment, survivors + index as u64);
+            crashed.write_to_file(&path).unwrap();
+        }
+    }
+
+    pub(crate) fn tx(&self, bytes: usize) -> Tx {
+        let engine = self.pool.engine().unwrap();
+        let reservation = Reservation {
+            write_bytes: bytes as u64,
+            objects: 1,
+            ..Reservation::default()
+        };
+        Tx::assign(engine, &reservation).unwrap()
+    }
+
+    pub(crate) fn create(&self) -> Arc<Object> {
+        let tx = self.tx(0);
+        let shape = AllocateObject {
+            object_type: ObjectType::PLAIN_FILE,
+            block_size: 16384,
+            ..AllocateObject::default()
+        };
+        let object = self.log.objects().allocate(&tx, &shape).unwrap();
+        let fields = CreateFields {
+            directory: ObjectId(34),
+            object_and_slots: object.id().0,
+            mode: 0o100_644,
+            uid: 0,
+            gid: 0,
+            generation: tx.txg().0,
+            creation_time: [0; 2],
+            device: 0,
+        };
+        let record = encode_record(kind::CREATE, &fields.to_bytes(ByteOrder::NATIVE), &[b"f\0"]);
+        self.log
+            .append(&tx, Scope::Namespace, Entry::Record(record));
+        object
+    }
+
+    pub(crate) fn write(&self, object: &Arc<Object>, version: u64, copied: bool) {
+        let length = LENGTHS[object.id().0 as usize % LENGTHS.len()];
+        let bytes = content(version, length);
+        let tx = self.tx(length);
+        object.write(&tx, 0, &bytes).unwrap();
+        let data = if copied {
+            Data::Copied(bytes.into())
+        } else {
+            Data::Later
+        };
+        let entry = WriteEntry {
+            object: object.id(),
+            offset: 0,
+            length: length as u64,
+            data,
+        };
+        self.log
+            .append(&tx, Scope::Object(object.id()), Entry::Write(entry));
+    }
+
+    pub(crate) fn commit(&self, object: ObjectId, version: u64) {
+        self.log.commit(object).unwrap();
+        let events = self.timeline.now();
+        self.acknowledged
+            .lock()
+            .unwrap()
+            .push((events, object, version));
+    }
+
+    /// One thread's part: its own objects, written and committed.
+    pub(crate) fn work(&self, seed: u64, steps: u64) {
+        let mut random = Random::new(seed);
+        let mut objects = vec![self.create()];
+        for version in 1..=steps {
+            match random.below(8) {
+                0 => objects.push(self.create()),
+                1 if random.below(4) == 0 => self.pool.sync().unwrap(),
+                _ => {}
+            }
+            let object = Arc::clone(&objects[random.below(objects.len())]);
+            self.write(&object, version, random.below(3) == 0);
+            if random.below(4) != 0 {
+                self.commit(object.id(), version);
+            }
+        }
+    }
+
+    /// What must be there when the disks stop at that moment.
+    pub(crate) fn floor(&self, events: u64) -> BTreeMap<ObjectId, u64> {
+        let mut floor = BTreeMap::new();
+        for (at, object, version) in self.acknowledged.lock().unwrap().iter() {
+            if *at <= events {
+                let known = floor.entry(*object).or_insert(0);
+                *known = (*known).max(*version);
+            }
+        }
+        floor
+    }
+}
+
+/// Applies creates and writes to objects.
+pub(crate) struct Objects<'a> {
+    pub(crate) set: &'a Arc<ObjectSet>,
+    pub(crate) log: &'a Log,
+    pub(crate) engine: &'a Arc<txg::Engine>,
+    pub(crate) seen: Vec<(u64, Txg)>,
+    pub(crate) pointers: usize,
+}
+
+impl<'a> Objects<'a> {
+    pub(crate) fn of(laboratory: &'a Laboratory, log: &'a Log) -> Self {
+        Self {
+            set: log.objects(),
+            log,
+            engine: laboratory.pool.engine().unwrap(),
+            seen: Vec::new(),
+            pointers: 0,
+        }
+    }
+}
+
+impl Replay for Objects<'_> {
+    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String> {
+        self.seen.push((record.header.sequence, record.header.txg));
+        self.pointers += usize::from(block.is_some());
+        let tx = Tx::assign(self.engine, &Reservation::default()).unwrap();
+        match &record.body {
+            Body::Create(fields) => {
+                let shape = AllocateObject {
+                    object_type: ObjectType::PLAIN_FILE,
+                    block_size: 16384,
+                    ..AllocateObject::default()
+                };
+                let id = ObjectId(fields.object_and_slots);
+                self.set
+                    .claim(&tx, id, &shape)
+                    .map_err(|error| error.to_string())?;
+            }
+            Body::Write(fields) => {
+                if let Ok(object) = self.set.object(fields.object) {
+                    match block {
+                        Some(block) => {
+                            let start = fields.offset / block.len() as u64 * block.len() as u64;
+                            object.write(&tx, start, block).unwrap();
+                        }
+                        None if record.kind() == kind::WRITE_SIZE_ONLY => {}
+                        None => {
+                            let data = &record.tail[..fields.length as usize];
+                            object.write(&tx, fields.offset, data).unwrap();
+                        }
+                    }
+                }
+            }
+            _ => return Err("no such record was written".to_owned()),
+        }
+        self.log.append_nothing(&tx);
+        Ok(())
+    }
+}
+
+/// Leaves the disks at a moment and looks what an import makes of it.
+pub(crate) fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, zdb: bool) -> usize {
+    bench.crash(events, survivors, folder);
+    let zdb = golden::Zdb::from_environment().filter(|_| zdb);
+    if let Some(zdb) = &zdb {
+        zdb.assert_clean(folder, POOL);
+    }
+    let laboratory = Laboratory::import(folder, false).unwrap();
+    let log = open_log(&laboratory);
+    let mut objects = Objects::of(&laboratory, &log);
+    let replayed = log.replay(&mut objects).unwrap();
+    assert_eq!(replayed.failed, None);
+    let pointers = objects.pointers;
+    println!("  {replayed:?}, {pointers} of them point to blocks");
+    let ordered = objects.seen.windows(2).all(|pair| pair[0] < pair[1]);
+    assert!(ordered, "records out of order: {:?}", objects.seen);
+    verify(bench, &log, events, &replayed);
+    assert!(!log.is_owed());
+    drop(log);
+    laboratory.export().unwrap();
+    if let Some(zdb) = zdb {
+        zdb.assert_clean(folder, POOL);
+    }
+    pointers
+}
+
+/// Everything that was acknowledged at a moment must be there.
+pub(crate) fn verify(bench: &Bench, log: &Log, events: u64, replayed: &Replayed) {
+    for (object, version) in bench.floor(events) {
+        let found = log.objects().object(object);
+        let found = found.unwrap_or_else(|error| {
+            panic!("object {object} was acknowledged: {error}; {replayed:?}")
+        });
+        let length = LENGTHS[object.0 as usize % LENGTHS.len()];
+        let mut bytes = vec![0; length];
+        found.read(0, &mut bytes).unwrap();
+        let there = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        assert!(
+            there >= version,
+            "object {object} has version {there}, {version} was acknowledged; {replayed:?}"
+        );
+        assert!(bytes == content(there, length), "object {object} is torn");
+    }
+}
+
+pub(crate) fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
+    // The seed says how many log devices the pool has; two are a mirror.
+    let logs = seed as usize % 3;
+    println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test log");
+    let bench = Bench::new(seed, logs);
+    bench.log.commit_all().unwrap();
+    let first = bench.timeline.now();
+    let written = || bench.disks.get(1).map(|log| log.log_len());
+    let before = written();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let bench = &bench;
+            scope.spawn(move || bench.work(seed * 100 + thread, steps));
+        }
+    });
+    let last = bench.timeline.now();
+    assert!(
+        written() > before || logs == 0,
+        "the log device was not used"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::new(seed);
+    let mut pointers = 0;
+    let moments: Vec<u64> = {
+        let acknowledged = bench.acknowledged.lock().unwrap();
+        acknowledged.iter().map(|(events, ..)| *events).collect()
+    };
+    // zdb takes longer than all else.
+    let sample = (points / 2).max(4);
+    for point in 0..points {
+        // Half of the points are the moments at which a commit returned.
+        let events = if point % 2 == 0 && !moments.is_empty() {
+            moments[random.below(moments.len())]
+        } else {
+            first + random.draw() % (last - first + 1)
+        };
+        let survivors = random.draw();
+        println!("crash point {point}: event {events} of {last}, survivors {survivors}");
+        pointers += check(
+            &bench,
+            events,
+            survivors,
+            folder.path(),
+            point % sample == 0,
+        );
+    }
+    assert!(
+        (pointers > 0) == (logs == 0),
+        "large writes go in place where there are no log devices: {pointers}"
+    );
+}
+
+pub(crate) fn seed(default: u64) -> u64 {
+    let text = std::env::var("MILLPOND_SEED").ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(default)
+}

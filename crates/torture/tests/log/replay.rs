@@ -1,0 +1,150 @@
+//! Replays that end early, and records that are replayed as others.
+
+use super::*;
+
+/// Fails at a record, after what came before is on disk.
+struct Failing<'a> {
+    inner: Objects<'a>,
+    pool: &'a Pool,
+    left: usize,
+}
+
+impl Replay for Failing<'_> {
+    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String> {
+        if self.left == 0 {
+            self.pool.sync().unwrap();
+            return Err("not now".to_owned());
+        }
+        self.left -= 1;
+        self.inner.apply(record, block)
+    }
+}
+
+/// A replay ends in its middle, with an error or as at a crash: the next goes on behind it.
+#[test]
+fn a_replay_that_ends_early_is_taken_up_again() {
+    let bench = Bench::new(17, 1);
+    bench.log.commit_all().unwrap();
+    bench.pool.sync().unwrap();
+    for version in 1..=12 {
+        let object = bench.create();
+        bench.write(&object, version, version % 2 == 0);
+        bench.commit(object.id(), version);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    bench.crash(u64::MAX, 17, folder.path());
+    let mut applied = 0;
+    for round in 0..4 {
+        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        let log = open_log(&laboratory);
+        let objects = Objects::of(&laboratory, &log);
+        let mut replay = Failing {
+            inner: objects,
+            pool: &laboratory.pool,
+            left: if round == 3 { usize::MAX } else { 5 },
+        };
+        let replayed = log.replay(&mut replay).unwrap();
+        println!("round {round}: {replayed:?}");
+        // What was applied in earlier rounds is not applied again.
+        assert!(replayed.skipped >= applied, "{applied} were applied before");
+        applied += replayed.records;
+        assert_eq!(replayed.failed.is_some(), round < 3);
+        assert_eq!(log.is_owed(), round < 3);
+        if round == 3 {
+            verify(&bench, &log, u64::MAX, &replayed);
+        }
+        drop(log);
+        if round == 1 {
+            laboratory.export().unwrap();
+        }
+    }
+    let laboratory = Laboratory::import(folder.path(), false).unwrap();
+    laboratory.export().unwrap();
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder.path(), POOL);
+    }
+}
+
+/// Makes an object, and makes a record durable that says that it has the blocks of another: both objects, and their
+/// length.
+fn clone_of(bench: &Bench, source: &Arc<Object>) -> (ObjectId, ObjectId, usize) {
+    let copy = bench.create();
+    let length = LENGTHS[source.id().0 as usize % LENGTHS.len()];
+    let size = u64::from(source.block_size());
+    let blocks = (length as u64).div_ceil(size);
+    let mut pointers = Vec::new();
+    for block in 0..blocks {
+        let mut bytes = vec![0; 128];
+        let pointer = source.block_pointer(block).unwrap();
+        format::record::put_at(&mut bytes, 0, &pointer, ByteOrder::NATIVE);
+        pointers.extend(bytes);
+    }
+    let fields = CloneRangeFields {
+        object: copy.id(),
+        offset: 0,
+        length: length as u64,
+        block_size: size,
+        pointer_count: blocks,
+    };
+    let record = fields.to_bytes(ByteOrder::NATIVE);
+    let record = encode_record(kind::CLONE_RANGE, &record, &[&pointers]);
+    let tx = bench.tx(0);
+    bench
+        .log
+        .append(&tx, Scope::Object(copy.id()), Entry::Record(record));
+    drop(tx);
+    bench.log.commit(copy.id()).unwrap();
+    (source.id(), copy.id(), length)
+}
+
+/// Clones in a log, which only counts of references could claim: their blocks are copied when the log is claimed.
+#[test]
+fn clones_in_a_log_are_replayed_as_writes() {
+    const COUNT: usize = 13;
+    let bench = Bench::new(18, 0);
+    bench.log.commit_all().unwrap();
+    // All of `LENGTHS`: one has several blocks.
+    let sources: Vec<_> = (0..4).map(|_| bench.create()).collect();
+    for (object, version) in sources.iter().zip(1..) {
+        bench.write(object, version, false);
+    }
+    bench.pool.sync().unwrap();
+    let copies: Vec<_> = sources
+        .iter()
+        .map(|source| clone_of(&bench, source))
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    bench.crash(u64::MAX, 18, folder.path());
+    // Claimed by one import, after which the sources are overwritten; replayed by the next.
+    for round in 0..2 {
+        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        let log = open_log(&laboratory);
+        assert!(log.is_owed());
+        if round == 0 {
+            drop(log);
+            laboratory.export().unwrap();
+            if let Some(zdb) = golden::Zdb::from_environment() {
+                zdb.assert_clean(folder.path(), POOL);
+            }
+            continue;
+        }
+        let mut objects = Objects::of(&laboratory, &log);
+        let replayed = log.replay(&mut objects).unwrap();
+        assert_eq!(replayed.failed, None);
+        assert!(objects.pointers >= COUNT, "{} blocks", objects.pointers);
+        for (source, copy, length) in &copies {
+            let read = |id| {
+                let mut bytes = vec![0; *length];
+                let object = log.objects().object(id).unwrap();
+                object.read(0, &mut bytes).unwrap();
+                bytes
+            };
+            assert!(read(*source) == read(*copy), "a copy of {length} bytes");
+        }
+        drop(log);
+        laboratory.export().unwrap();
+        if let Some(zdb) = golden::Zdb::from_environment() {
+            zdb.assert_clean(folder.path(), POOL);
+        }
+    }
+}
