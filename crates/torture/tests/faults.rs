@@ -47,14 +47,19 @@ impl Rig {
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
 
-    /// What a power loss now would leave must be `tree`.
-    fn survives(&self, tree: &Tree, seed: u64) {
+    /// What a power loss now would leave must be one of these.
+    fn survives(&self, trees: &[&Tree], seed: u64) {
         let folder = tempfile::tempdir().unwrap();
         let path = image(folder.path(), "left");
         self.disk.crash(seed).write_to_file(&path).unwrap();
         let left = Laboratory::import(folder.path(), true).unwrap();
-        let found = differences(tree, &left.root());
-        assert!(found.is_empty(), "{}", found.join("\n"));
+        let differences = |tree: &&Tree| differences(tree, &left.root()).join("\n");
+        let found: Vec<String> = trees.iter().map(differences).collect();
+        assert!(
+            found.iter().any(String::is_empty),
+            "{}",
+            found.join("\nor\n")
+        );
         drop(left);
         if !seed.is_multiple_of(8) {
             return;
@@ -113,7 +118,8 @@ fn fail_and_mend(seed: u64) {
         );
         assert!(started.elapsed() < PROMPT, "nobody hangs");
         if random.one_in(2) {
-            rig.survives(&durable, seed);
+            // The uberblock may be on the medium already, when it is the flush after it that fails.
+            rig.survives(&[&durable, &rig.tree], seed);
         }
         if random.one_in(2) {
             rig.disk.heal();
@@ -125,10 +131,10 @@ fn fail_and_mend(seed: u64) {
     assert!(pool.suspended().is_none());
     pool.sync().unwrap();
     rig.same();
-    rig.survives(&rig.tree, seed);
+    rig.survives(&[&rig.tree], seed);
     rig.change(6);
     pool.sync().unwrap();
-    rig.survives(&rig.tree, seed ^ 1);
+    rig.survives(&[&rig.tree], seed ^ 1);
     drop(pool);
     rig.laboratory.export().unwrap();
 }
@@ -159,7 +165,7 @@ fn a_suspended_pool_can_be_given_up() {
     assert!(rig.laboratory.pool.abandon().is_some());
     assert!(rig.laboratory.pool.sync().is_err());
     assert!(started.elapsed() < PROMPT);
-    rig.survives(&durable, 77);
+    rig.survives(&[&durable], 77);
 }
 
 #[test]
