@@ -1,7 +1,7 @@
 //! Writes that are waited for together: those of a txg's sync pass, or of an intent log block.
 
 use crate::leaf::Port;
-use crate::queue::Queue;
+use crate::queue::{Help, Queue};
 use crate::{Failure, IoClass, LeafFailure, VdevError, VdevTree};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{Txg, VdevId};
@@ -25,6 +25,8 @@ pub struct WriteGroup {
     waiters: AtomicUsize,
     /// The number of the next write: of two writes to one place the later one counts.
     next_write: AtomicU64,
+    /// Whether all writes so far are of a class that someone waits for.
+    urgent_only: AtomicBool,
     /// Whether any write failed: looked at without the lock at the end of each write.
     any_failed: AtomicBool,
     state: Mutex<State>,
@@ -68,6 +70,7 @@ impl WriteGroup {
             outstanding: AtomicUsize::new(0),
             waiters: AtomicUsize::new(0),
             next_write: AtomicU64::new(0),
+            urgent_only: AtomicBool::new(true),
             any_failed: AtomicBool::new(false),
             state: Mutex::new(&CLASS, State::default()),
             done: Condvar::new(),
@@ -93,18 +96,14 @@ impl WriteGroup {
         // The other queues' threads are woken; the first queue's work, and then whatever is left,
         // is done here and now rather than by waking yet another thread.
         queues.iter().skip(1).for_each(|queue| queue.press());
-        for queue in &queues {
-            while self.outstanding() > 0 && queue.help() {}
-        }
+        self.help(&queues);
         let mut state = self.state.lock();
         while self.outstanding() > 0 {
             // The timeout matters only if the system refused us threads and others still add.
             if self.done.wait_for(&mut state, HELP_AGAIN) {
                 let queues = state.queues.clone();
                 drop(state);
-                for queue in &queues {
-                    while self.outstanding() > 0 && queue.help() {}
-                }
+                self.help(&queues);
                 state = self.state.lock();
             }
         }
@@ -117,6 +116,19 @@ impl WriteGroup {
                 len: first.data.len() as u64,
                 failures: first.failures.clone(),
             }),
+        }
+    }
+
+    /// Writes what the group waits for. Who waits for a log block does nobody else's work: while it
+    /// waited for a turn to do that, its own block might long be written.
+    fn help(&self, queues: &[Arc<Queue>]) {
+        let what = if self.urgent_only.load(Ordering::Acquire) {
+            Help::Urgent
+        } else {
+            Help::Any
+        };
+        for queue in queues {
+            while self.outstanding() > 0 && queue.help(what) {}
         }
     }
 
@@ -231,6 +243,9 @@ impl Ticket {
         leaves: usize,
     ) -> Arc<Self> {
         group.outstanding.fetch_add(1, Ordering::Relaxed);
+        if class != IoClass::SyncWrite {
+            group.urgent_only.store(false, Ordering::Release);
+        }
         Arc::new(Self {
             group: Arc::clone(group),
             number: group.next_write.fetch_add(1, Ordering::Relaxed),

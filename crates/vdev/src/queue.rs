@@ -29,7 +29,8 @@ const RUN_PIECES_MAX: usize = 512;
 /// The sizes of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueConfig {
-    /// The most bytes that are pending; a producer beyond writes itself.
+    /// The most bytes that are pending; a producer beyond writes itself. As much again is kept for
+    /// writes that someone waits for: they do not stand in line behind those that nobody does.
     pub(crate) bytes_max: usize,
     /// Pending bytes at which threads begin to write unasked.
     pub(crate) start_bytes: usize,
@@ -45,6 +46,15 @@ impl Default for QueueConfig {
             threads: 2,
         }
     }
+}
+
+/// Which writes a thread does that is not the queue's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Help {
+    /// Those that someone waits for, and no others: these may have to wait for their turn.
+    Urgent,
+    /// All, the urgent ones first.
+    Any,
 }
 
 struct Pending {
@@ -118,8 +128,9 @@ impl State {
             .map(|(offset, p)| (*offset, p))
     }
 
-    /// Takes the next writes that can go to the device.
-    fn take_run(&mut self) -> Option<Run> {
+    /// Takes the next writes that can go to the device. Urgent ones and others are not mixed: who
+    /// waits for a log block does not wait for its neighbours, nor does it wait as they do.
+    fn take_run(&mut self, what: Help) -> Option<Run> {
         let free = |(offset, pending): (&u64, &Pending)| {
             let range = *offset..*offset + pending.data.len() as u64;
             (!self.is_busy(&range)).then_some(*offset)
@@ -128,9 +139,13 @@ impl State {
             .urgent
             .iter()
             .find_map(|offset| free((offset, self.pending.get(offset)?)));
-        let start = urgent
-            .or_else(|| self.pending.range(self.cursor..).find_map(free))
-            .or_else(|| self.pending.range(..self.cursor).find_map(free))?;
+        let is_urgent = urgent.is_some();
+        let start = match what {
+            Help::Urgent => urgent?,
+            Help::Any => urgent
+                .or_else(|| self.pending.range(self.cursor..).find_map(free))
+                .or_else(|| self.pending.range(..self.cursor).find_map(free))?,
+        };
         let mut run = Run {
             range: start..start,
             pieces: Vec::new(),
@@ -140,7 +155,9 @@ impl State {
         while let Some(pending) = self.pending.get(&run.range.end) {
             let end = run.range.end + pending.data.len() as u64;
             let fits = (end - start) as usize <= RUN_BYTES_MAX && run.pieces.len() < RUN_PIECES_MAX;
-            if !run.pieces.is_empty() && (!fits || self.is_busy(&(run.range.end..end))) {
+            let differs = self.urgent.contains(&run.range.end) != is_urgent;
+            let ends = !fits || differs || self.is_busy(&(run.range.end..end));
+            if !run.pieces.is_empty() && ends {
                 break;
             }
             let offset = run.range.end;
@@ -218,12 +235,16 @@ impl Queue {
                 .pending
                 .get(&offset)
                 .is_some_and(|p| p.data.len() == len);
-            let full = state.bytes + len > self.config.bytes_max && !state.pending.is_empty();
+            let bytes_max = match ticket.class() {
+                IoClass::SyncWrite => self.config.bytes_max * 2,
+                _ => self.config.bytes_max,
+            };
+            let full = state.bytes + len > bytes_max && !state.pending.is_empty();
             if replaces || (!full && state.overlapping(range.clone()).next().is_none()) {
                 break;
             }
             drop(state);
-            let helped = self.help();
+            let helped = self.help(Help::Any);
             state = self.state.lock();
             if !helped && !state.busy.is_empty() {
                 state.waiters += 1;
@@ -280,8 +301,8 @@ impl Queue {
     }
 
     /// Writes one run on the caller's thread; false if there is none to be taken.
-    pub(crate) fn help(&self) -> bool {
-        let Some(run) = self.state.lock().take_run() else {
+    pub(crate) fn help(&self, what: Help) -> bool {
+        let Some(run) = self.state.lock().take_run(what) else {
             return false;
         };
         self.port.meters.producer_helps.increment();
@@ -292,7 +313,7 @@ impl Queue {
     /// Writes everything and waits until it is done.
     pub(crate) fn drain(&self) {
         loop {
-            while self.help() {}
+            while self.help(Help::Any) {}
             let mut state = self.state.lock();
             if state.pending.is_empty() && state.busy.is_empty() {
                 return;
@@ -347,7 +368,7 @@ impl Queue {
         let mut state = self.state.lock();
         loop {
             if state.wants_writing(self.config.start_bytes)
-                && let Some(run) = state.take_run()
+                && let Some(run) = state.take_run(Help::Any)
             {
                 drop(state);
                 self.execute(run);

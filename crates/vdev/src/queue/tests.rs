@@ -21,8 +21,11 @@ fn leaf(device: &Arc<MemoryDevice>, queue: QueueConfig) -> Arc<Leaf> {
 }
 
 fn push(leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
+    push_as(IoClass::AsyncWrite, leaf, group, offset, bytes);
+}
+
+fn push_as(class: IoClass, leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
     let data = Buffer::from_slice(bytes);
-    let class = IoClass::AsyncWrite;
     let ticket = Ticket::new(group, (VdevId(0), offset), data.clone(), class, 1);
     leaf.write(offset, data, ticket);
 }
@@ -110,6 +113,58 @@ fn without_threads_the_waiter_writes() {
     group.wait().unwrap();
     assert_eq!(leaf.statistics().producer_helps, 100);
     assert_eq!(device.bytes.lock().unwrap()[99 * 8192], 5);
+}
+
+/// A queue that is full of writes that nobody waits for: nothing is written but by who needs it.
+fn full_queue(device: &Arc<MemoryDevice>) -> (Arc<Leaf>, Arc<WriteGroup>) {
+    let config = QueueConfig {
+        bytes_max: 32 << 10,
+        start_bytes: 2048,
+        threads: 0,
+    };
+    let leaf = leaf(device, config);
+    let group = WriteGroup::new(Txg(4));
+    for i in 0..8u64 {
+        push(&leaf, &group, i * 8192, &[5; 4096]);
+    }
+    (leaf, group)
+}
+
+#[test]
+fn a_log_block_does_not_wait_for_room() {
+    let device = MemoryDevice::new(SIZE);
+    let (leaf, others) = full_queue(&device);
+    let group = WriteGroup::new(Txg(4));
+    push_as(IoClass::SyncWrite, &leaf, &group, 4096, &[6; 4096]);
+    push_as(IoClass::SyncWrite, &leaf, &group, 3 * 4096, &[6; 4096]);
+    assert_eq!(leaf.statistics().producer_helps, 0);
+    group.wait().unwrap();
+    assert_eq!(leaf.statistics().producer_helps, 2, "only its own");
+    let written = |at: usize| device.bytes.lock().unwrap()[at];
+    assert_eq!((written(4096), written(3 * 4096)), (6, 6));
+    assert_eq!((written(0), written(8192)), (0, 0), "not its neighbours");
+    others.wait().unwrap();
+    assert_eq!((written(0), written(8192)), (5, 5));
+}
+
+#[test]
+fn a_write_that_nobody_waits_for_does_not_take_a_log_block_along() {
+    let device = MemoryDevice::new(SIZE);
+    let leaf = leaf(
+        &device,
+        QueueConfig {
+            threads: 0,
+            ..QueueConfig::default()
+        },
+    );
+    let group = WriteGroup::new(Txg(4));
+    push(&leaf, &group, 0, &[5; 4096]);
+    push_as(IoClass::SyncWrite, &leaf, &group, 4096, &[6; 4096]);
+    push(&leaf, &group, 8192, &[7; 4096]);
+    group.wait().unwrap();
+    assert_eq!(device.writes.load(Ordering::Relaxed), 3);
+    let bytes = device.bytes.lock().unwrap();
+    assert_eq!((bytes[0], bytes[4096], bytes[8192]), (5, 6, 7));
 }
 
 #[test]
