@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::random::{Rng, SeededRng};
 
@@ -199,7 +199,21 @@ pub(super) fn fsync(run: &Run) -> io::Result<Vec<Phase>> {
         }
         Ok(())
     })?;
-    Ok(vec![Phase::ended("fsync", tally)])
+    let fsyncs = Phase::ended("fsync", tally);
+    Ok(vec![fsyncs, round_trips(run)?])
+}
+
+/// What a question costs that the kernel never answers by itself, of a FUSE file system: with this much
+/// an fsync begins and ends. They come one by one, as fsyncs do.
+fn round_trips(run: &Run) -> io::Result<Phase> {
+    const QUESTIONS: u32 = 500;
+    const PAUSE: Duration = Duration::from_micros(200);
+    let mut tally = Tally::new(Instant::now());
+    for _ in 0..QUESTIONS {
+        std::thread::sleep(PAUSE);
+        tally.time(|| rustix::fs::statvfs(&run.directory).map_err(io::Error::from))?;
+    }
+    Ok(Phase::ended("statfs", tally))
 }
 
 fn mail_path(directory: &Path, mail: u64) -> PathBuf {

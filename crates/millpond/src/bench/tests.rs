@@ -41,7 +41,10 @@ fn every_scenario_does_what_it_says() {
             "readdir" => assert_eq!(count("list"), 3 * 20),
             "write-data" => assert_eq!(count("empty"), 2 * 3 * 64),
             "varmail" => assert!(count("fsync") * 2 < count("operation")),
-            "fsync" => assert!(count("fsync") > 0),
+            "fsync" => {
+                assert!(count("fsync") > 0);
+                assert_eq!(count("statfs"), 500);
+            }
             "untar" => assert!(count("unpack") > 200),
             "mkbig" => assert_eq!(count("write"), 4),
             "rdbig" => assert_eq!(count("cold read"), 4 * 8 + 1),

@@ -165,8 +165,8 @@ fn what_was_acknowledged_survives_killed_servers() {
 
 mod torture {
     #[test]
-    #[ignore = "torture: fifty killed servers"]
-    fn fifty_killed_servers() {
-        super::rounds(50);
+    #[ignore = "torture: three hundred killed servers"]
+    fn three_hundred_killed_servers() {
+        super::rounds(300);
     }
 }
