@@ -202,7 +202,13 @@ impl Pipeline {
             len: block.psize() as usize,
             birth: block.physical_birth(),
         };
-        match top.read(range, class, &mut accept) {
+        // A chain of log blocks ends where the next was not written.
+        let outcome = if kind.is_embedded() {
+            top.try_read(range, class, &mut accept)
+        } else {
+            top.read(range, class, &mut accept)
+        };
+        match outcome {
             Ok(outcome) => Ok(outcome.data),
             Err(error) => Err(match actual {
                 Some(actual) if error.is_checksum() => {

@@ -79,7 +79,8 @@ impl Pipeline {
             birth: first.physical_birth(),
         };
         let top = self.vdevs.top(start.vdev).ok()?;
-        let outcome = top.read(range, IoClass::AsyncRead, &mut accept).ok()?;
+        // What is bad among them is found, and counted, when they are read one by one.
+        let outcome = top.try_read(range, IoClass::AsyncRead, &mut accept).ok()?;
         self.counters.blocks_read.add(blocks.len() as u64);
         Some(outcome.data)
     }

@@ -179,11 +179,34 @@ impl Top {
         class: IoClass,
         accept: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<ReadOutcome, VdevError> {
+        self.read_judged((range, class), Wrong::IsAnError, accept)
+    }
+
+    /// As [`Top::read`] where other bytes than the wanted ones are no error of the device: it was
+    /// never said that these were written.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_read(
+        &self,
+        range: BlockRange,
+        class: IoClass,
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<ReadOutcome, VdevError> {
+        self.read_judged((range, class), Wrong::IsExpected, accept)
+    }
+
+    fn read_judged(
+        &self,
+        (range, class): (BlockRange, IoClass),
+        wrong: Wrong,
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<ReadOutcome, VdevError> {
         self.contains(range.offset, range.len)?;
         let mut failures = Vec::new();
         let mut bad = Vec::new();
         for (leaf, stale) in self.order(range) {
-            match read_leaf(leaf, range, class, stale, accept) {
+            match read_leaf(leaf, (range, class), (stale, wrong), accept) {
                 Ok(data) => {
                     let healed = self.repair(&bad, range.offset, &data);
                     return Ok(ReadOutcome {
@@ -235,7 +258,8 @@ impl Top {
         };
         let mut bad = Vec::new();
         for (leaf, stale) in self.order(range) {
-            match read_leaf(leaf, range, IoClass::Scan, stale, accept) {
+            let judged = (stale, Wrong::IsAnError);
+            match read_leaf(leaf, (range, IoClass::Scan), judged, accept) {
                 Ok(data) => outcome.data = outcome.data.or(Some(data)),
                 Err(failure) => {
                     outcome.failures.push(failure);
@@ -405,12 +429,20 @@ impl Top {
     }
 }
 
+/// What it means that a leaf has other bytes than the wanted ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// It has lost what was written: counted.
+    IsAnError,
+    /// They may never have been written.
+    IsExpected,
+}
+
 /// Reads from one leaf and judges.
 fn read_leaf(
     leaf: &Arc<Leaf>,
-    range: BlockRange,
-    class: IoClass,
-    stale: bool,
+    (range, class): (BlockRange, IoClass),
+    (stale, wrong): (bool, Wrong),
     accept: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<Buffer, LeafFailure> {
     // Whole sectors: a device with large ones gives nothing else.
@@ -429,7 +461,9 @@ fn read_leaf(
     if stale {
         return Err(leaf.port().failure(Failure::Missing));
     }
-    leaf.port().meters.checksum_errors.increment();
+    if wrong == Wrong::IsAnError {
+        leaf.port().meters.checksum_errors.increment();
+    }
     Err(leaf.port().failure(Failure::Checksum))
 }
 

@@ -85,6 +85,19 @@ fn every_side_gets_every_write() {
 }
 
 #[test]
+fn bytes_that_were_never_promised_are_no_error_of_the_device() {
+    let (_devices, top) = pair();
+    put(&top, 0, 7, 8192).wait().unwrap();
+    top.try_read(range(0, 8192), IoClass::SyncRead, &mut is(8))
+        .unwrap_err();
+    let counted = |at: usize| top.leaves()[at].errors().checksum;
+    assert_eq!((counted(0), counted(1)), (0, 0));
+    top.read(range(0, 8192), IoClass::SyncRead, &mut is(8))
+        .unwrap_err();
+    assert_eq!((counted(0), counted(1)), (1, 1));
+}
+
+#[test]
 fn a_bad_copy_is_healed_from_the_good_one() {
     let (devices, top) = pair();
     put(&top, 0, 7, 8192).wait().unwrap();
