@@ -44,17 +44,18 @@ pub use property::{
     find_dataset_property, find_pool_property, pool_property,
 };
 pub use render::{
-    GetField, GetRow, ImportCandidate, ImportState, Json, JsonOptions, OwnerField, OwnerNames,
-    OwnerSort, PoolListOptions, SortKey, StatusOptions, Style, VdevNaming, dataset_list, get,
-    history, holds, import_list, owner_space, pool_list, sort_datasets, sort_owners, status,
+    DiffOptions, GetField, GetRow, ImportCandidate, ImportState, Json, JsonOptions, OwnerField,
+    OwnerNames, OwnerSort, PoolListOptions, SortKey, StatusOptions, Style, VdevNaming,
+    dataset_list, diff, get, history, holds, import_list, owner_space, pool_list, sort_datasets,
+    sort_owners, status,
 };
 pub use render::{
     IoHistogram, IoLayout, IoTable, MetricsTable, iostat, metrics_json, metrics_table, prometheus,
 };
 pub use report::{
-    CheckpointReport, ExpansionReport, HistoryEvent, HistoryRecord, HoldRecord, OwnerKind,
-    OwnerRecord, PoolNote, PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState,
-    VdevCause, VdevClass, VdevReport, VdevState,
+    CheckpointReport, DiffChange, DiffRecord, ExpansionReport, HistoryEvent, HistoryRecord,
+    HoldRecord, OwnerKind, OwnerRecord, PoolNote, PoolReport, PoolStatus, RemovalReport, ScanKind,
+    ScanReport, ScanState, VdevCause, VdevClass, VdevReport, VdevState,
 };
 pub use service::{Opened, Service, Sink, cached_devices};
 pub use table::{Column, aligned, scripted};

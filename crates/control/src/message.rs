@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::metrics::{IoReport, MetricsReport};
 use crate::report::{
-    HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolReport, PoolStatus, VdevClass,
+    DiffRecord, HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolReport, PoolStatus,
+    VdevClass,
 };
 use crate::{Failure, Mounted, Setting, Types, Value};
 
@@ -53,6 +54,13 @@ pub enum Request {
         name: String,
         /// Which owners.
         kinds: Vec<OwnerKind>,
+    },
+    /// What changed in a file system.
+    Diff {
+        /// The older state: a snapshot.
+        from: String,
+        /// The newer state: a snapshot or a file system as it is now.
+        to: String,
     },
     /// How many files of a file system wait to be freed.
     DeleteQueue {
@@ -388,6 +396,8 @@ pub enum Response {
     Holds(Vec<HoldRecord>),
     /// Some owners.
     OwnerSpace(Vec<OwnerRecord>),
+    /// Some files that changed.
+    Diff(Vec<DiffRecord>),
     /// Files without a name that are not freed yet; 0 for a file system that is not mounted.
     DeleteQueue(u64),
     /// What is mounted.

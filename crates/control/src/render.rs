@@ -1,5 +1,6 @@
 //! What commands print, byte for byte as OpenZFS prints it. Pure: values in, text out.
 
+mod diff;
 mod get;
 mod history;
 mod import;
@@ -15,6 +16,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub use diff::{DiffOptions, diff};
 pub use get::{GetField, GetRow, get};
 pub use history::{history, holds};
 pub use import::{ImportCandidate, ImportState, import_list};

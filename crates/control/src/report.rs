@@ -439,3 +439,31 @@ impl OwnerRecord {
         self.id >> 32 != 0 && !matches!(self.kind, OwnerKind::Project)
     }
 }
+
+/// What became of a file between two states of a file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DiffChange {
+    /// It is gone.
+    Removed,
+    /// It is new.
+    Created,
+    /// It has another content, other attributes, or other entries.
+    Modified,
+    /// It has so many names more, or fewer.
+    Linked(i64),
+    /// It has another path: this one.
+    Renamed(Vec<u8>),
+}
+
+/// A file that changed between two states of a file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiffRecord {
+    /// What happened.
+    pub change: DiffChange,
+    /// The kind of file: `F`, `/`, `@`, `|`, `=`, `B` or `C`.
+    pub kind: char,
+    /// When it was last changed: seconds since 1970 and nanoseconds.
+    pub time: (i64, u32),
+    /// Its path; of a renamed file, the old one.
+    pub path: Vec<u8>,
+}

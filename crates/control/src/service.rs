@@ -11,6 +11,7 @@ pub(crate) mod contents;
 mod create;
 mod destroy;
 mod devices;
+mod diff;
 mod errors;
 mod history;
 mod inside;
@@ -279,6 +280,7 @@ impl Handler for Service {
                 recursive,
             } => finish_with(self.holds(snapshots, *recursive).map(Response::Holds), sink),
             Request::OwnerSpace { name, kinds } => self.owner_space(name, kinds, sink),
+            Request::Diff { from, to } => self.diff(from, to, sink),
             Request::DeleteQueue { name } => {
                 finish_with(self.delete_queue(name).map(Response::DeleteQueue), sink)
             }

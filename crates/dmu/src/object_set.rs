@@ -345,6 +345,40 @@ impl ObjectSet {
         }
     }
 
+    /// The first block of dnodes at or after `from` that is not a hole in this object set or in
+    /// `other`, and is not the same block of the pool in both; as last synced.
+    ///
+    /// # Errors
+    /// Blocks above the dnodes cannot be read.
+    pub fn next_different_block(&self, other: &Self, from: u64) -> Result<Option<u64>> {
+        let mut from = from;
+        loop {
+            let mine = self.meta.next_block(&self.shared, from)?;
+            let theirs = other.meta.next_block(&other.shared, from)?;
+            let Some(found) = mine.into_iter().chain(theirs).min() else {
+                return Ok(None);
+            };
+            if mine != theirs
+                || self.meta.pointer(&self.shared, 0, found)?
+                    != other.meta.pointer(&other.shared, 0, found)?
+            {
+                return Ok(Some(found));
+            }
+            from = found + 1;
+        }
+    }
+
+    /// The objects in a block of dnodes, by number, unsynced changes included.
+    ///
+    /// # Errors
+    /// The block cannot be read.
+    pub fn objects_in_block(&self, block: u64) -> Result<Vec<ObjectId>> {
+        let is_there = self.meta.next_block(&self.shared, block)? == Some(block);
+        let mut found = self.objects_in(block, is_there)?;
+        found.sort_unstable();
+        Ok(found.into_iter().map(ObjectId).collect())
+    }
+
     /// The numbers of the objects in a block of dnodes, unsynced changes included.
     fn objects_in(&self, block: u64, on_disk: bool) -> Result<Vec<u64>> {
         let base = block * SLOTS_PER_BLOCK as u64;

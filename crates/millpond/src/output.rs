@@ -29,8 +29,13 @@ pub(crate) fn usage(message: impl Into<String>) -> Stop {
 
 /// Writes to the standard output. A reader that went away ends the command in silence.
 pub(crate) fn print(text: &str) -> Result<(), Stop> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for names of files, which may be no text.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Stop> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
+    out.write_all(bytes)
         .and_then(|()| out.flush())
         .map_err(|error| {
             if error.kind() != io::ErrorKind::BrokenPipe {

@@ -1,6 +1,7 @@
 //! The `zfs` command: file systems, volumes, snapshots, bookmarks and their properties.
 
 mod change;
+mod diff;
 mod get;
 mod holds;
 mod list;
@@ -271,6 +272,20 @@ static COMMANDS: &[Command] = &[
         flags: &[SCRIPTED, EXACT, OWNER_FIELDS, OWNER_SORT, OWNER_SORT_DOWN],
         operands: Operands::exactly(1, DATASET),
         run: space::projects,
+    },
+    Command {
+        name: "diff",
+        aliases: &[],
+        summary: "Show which files changed since a snapshot.",
+        forms: &["snapshot [snapshot|filesystem]"],
+        flags: &[
+            switch("F", "the kinds of files, too"),
+            switch("H", "no arrows, tabs between columns"),
+            switch("t", "the times of the last changes, too"),
+            switch("h", "names as they are, whatever is in them"),
+        ],
+        operands: Operands::between(1, 2, "must provide at least one snapshot name"),
+        run: diff::diff,
     },
     Command {
         name: "mount",

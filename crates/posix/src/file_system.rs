@@ -123,6 +123,16 @@ impl FileSystem {
         self.core.path_of(object)
     }
 
+    /// Whether an object keeps extended attributes of a file: their directory, or one in it.
+    ///
+    /// # Errors
+    /// There is no such object, or it cannot be read.
+    pub fn is_extended_attribute(&self, object: ObjectId) -> Result<bool> {
+        let znode = self.core.znode(object)?;
+        let state = znode.state.read();
+        Ok(state.has(crate::znode::internal_flags::XATTR))
+    }
+
     /// Attributes of an object.
     pub fn getattr(&self, object: ObjectId) -> Result<Attributes> {
         let znode = self.core.znode(object)?;

@@ -1,0 +1,60 @@
+//! `zfs diff`.
+
+use control::{DiffOptions, Failure, FailureKind, NameKind, Request, Response};
+
+use crate::Outcome;
+use crate::daemons::pool_of;
+use crate::grammar::Invocation;
+use crate::output::{Stop, print_bytes};
+
+pub(crate) fn diff(call: &Invocation) -> Outcome {
+    let from = call.operand(0);
+    let head = control::dataset_of(from);
+    let to = match call.operands().get(1) {
+        Some(snapshot) if snapshot.starts_with('@') => format!("{head}{snapshot}"),
+        Some(to) => to.clone(),
+        None => head.to_owned(),
+    };
+    for (name, snapshot_only) in [(from, true), (&to, false)] {
+        let refuse = |text: &dyn std::fmt::Display| {
+            Stop::from(Failure::cannot(FailureKind::Invalid, "open", name, text))
+        };
+        match control::check_name(name) {
+            Err(error) => return Err(refuse(&error)),
+            Ok(NameKind::Snapshot) => {}
+            Ok(NameKind::Dataset) if !snapshot_only => {}
+            Ok(_) => {
+                let text = "operation not applicable to datasets of this type";
+                return Err(refuse(&text));
+            }
+        }
+    }
+    if control::pool_of(from) != control::pool_of(&to) {
+        let text = "Unable to obtain diffs: not an earlier snapshot from the same fs";
+        return Err(Failure::new(FailureKind::Invalid, text).into());
+    }
+    let options = DiffOptions {
+        kinds: call.has("F"),
+        scripted: call.has("H"),
+        times: call.has("t"),
+        raw: call.has("h"),
+    };
+    let request = Request::Diff {
+        from: from.to_owned(),
+        to,
+    };
+    let mut stopped = None;
+    let asked = pool_of(from)?.call(&request, &mut |part| {
+        if let Response::Diff(page) = part
+            && let Err(stop) = print_bytes(&control::diff(&page, options))
+        {
+            stopped = Some(stop);
+            return Err(Failure::new(FailureKind::Service, "the output is closed"));
+        }
+        Ok(())
+    });
+    match stopped {
+        Some(stop) => Err(stop),
+        None => Ok(asked?),
+    }
+}
