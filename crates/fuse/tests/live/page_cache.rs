@@ -110,3 +110,49 @@ fn a_changed_program_loses_its_capabilities() {
     after.write_all_at(b"again", 0).unwrap();
     assert_eq!(fgetxattr(&before, NAME, &mut value), Err(Errno::NODATA));
 }
+
+/// Random writes and truncations by opens that come and go, read through one that stays and through new ones.
+#[test]
+fn every_open_reads_what_the_others_wrote() {
+    use base::random::{Rng, SeededRng};
+    const LENGTH_MAX: u64 = 300_000;
+    let Some(at) = Mounted::new() else { return };
+    let path = at.path("f");
+    let seed = std::env::var("MILLPOND_SEED").map_or(5, |text| text.parse().unwrap());
+    println!(
+        "repeat with: MILLPOND_SEED={seed} cargo test -p millpond-fuse --test live every_open"
+    );
+    let random = SeededRng::new(seed);
+    let mut model: Vec<u8> = Vec::new();
+    let mut writer = File::create(&path).unwrap();
+    let stays = File::open(&path).unwrap();
+    for _ in 0..1500 {
+        match random.below(10) {
+            0 => {
+                let length = random.below(LENGTH_MAX);
+                writer.set_len(length).unwrap();
+                model.resize(length as usize, 0);
+            }
+            1 => {
+                let both = random.below(3) == 0;
+                writer = File::options().write(true).read(both).open(&path).unwrap();
+            }
+            _ => {
+                let mut data = vec![0; 1 + random.below(20_000) as usize];
+                random.fill(&mut data);
+                let start = random.below(LENGTH_MAX) as usize;
+                writer.write_all_at(&data, start as u64).unwrap();
+                let end = start + data.len();
+                model.resize(model.len().max(end), 0);
+                model[start..end].copy_from_slice(&data);
+            }
+        }
+        let start = (random.below(LENGTH_MAX) as usize).min(model.len());
+        let mut piece = vec![0; (random.below(30_000) as usize).min(model.len() - start)];
+        stays.read_exact_at(&mut piece, start as u64).unwrap();
+        assert!(piece == model[start..start + piece.len()]);
+        if random.below(10) == 0 {
+            assert!(std::fs::read(&path).unwrap() == model);
+        }
+    }
+}
