@@ -30,6 +30,20 @@ const RESOLVE: Flag = switch("L", "name vdevs by the path that links lead to");
 const FULL_PATH: Flag = switch("P", "name vdevs by their whole path");
 const TIMESTAMP: Flag = option("T", "u|d", "print the time first");
 const ALTROOT: Flag = option("R", "root", "mount everything below this directory");
+/// Of everything that makes a pool.
+pub(crate) const NO_FEATURES: Flag = switch("d", "enable no feature unless named");
+/// Likewise.
+pub(crate) const POOL_PROPERTY: Flag = option(
+    "o",
+    "property=value",
+    "a pool property or feature@name; may be repeated",
+);
+/// Likewise.
+pub(crate) const ROOT_PROPERTY: Flag = option(
+    "O",
+    "property=value",
+    "a property of the root file system; may be repeated",
+);
 const POOL: &str = "missing pool argument";
 
 /// `zpool` and its commands.
@@ -48,17 +62,9 @@ static COMMANDS: &[Command] = &[
         flags: &[
             switch("f", "use devices that look used"),
             switch("n", "only say what would be made"),
-            switch("d", "enable no feature unless named"),
-            option(
-                "o",
-                "property=value",
-                "a pool property or feature@name; may be repeated",
-            ),
-            option(
-                "O",
-                "property=value",
-                "a property of the root file system; may be repeated",
-            ),
+            NO_FEATURES,
+            POOL_PROPERTY,
+            ROOT_PROPERTY,
             option("m", "mountpoint", "where the root file system is mounted"),
             ALTROOT,
             option("t", "tempname", "the pool's name for now"),

@@ -145,24 +145,32 @@ fn read_in(file: &OpenFile, bytes: u64, reads: u64, threads: u64, pattern: Patte
     start.elapsed()
 }
 
-/// P2 by counts: nothing is read ahead for those who do not read in sequence.
-#[test]
-fn other_readers_cause_no_reading_ahead() {
-    const BYTES: u64 = 24 << 20;
+const SHARED_BYTES: u64 = 24 << 20;
+
+/// Has `read` look at a cached file of a pool in memory.
+fn with_shared_file(read: impl FnOnce(&Arc<FileSystem>, &OpenFile)) {
     let _alone = ALONE.lock();
     let pond = pond(None);
     let system = mount(&pond.pool, POOL, false);
-    let file = file(&system, b"shared", BYTES);
+    let file = file(&system, b"shared", SHARED_BYTES);
     sync(&pond);
-    for (name, threads, pattern) in PATTERNS {
-        let before = issued();
-        read_in(&file, BYTES, 20_000, threads, pattern);
-        let found = issued() - before;
-        assert!(found <= 20_000 / 64, "{name}: {found} blocks");
-    }
+    read(&system, &file);
     drop(file);
     system.unmount().unwrap();
     pond.export().unwrap();
+}
+
+/// P2 by counts: nothing is read ahead for those who do not read in sequence.
+#[test]
+fn other_readers_cause_no_reading_ahead() {
+    with_shared_file(|_, file| {
+        for (name, threads, pattern) in PATTERNS {
+            let before = issued();
+            read_in(file, SHARED_BYTES, 20_000, threads, pattern);
+            let found = issued() - before;
+            assert!(found <= 20_000 / 64, "{name}: {found} blocks");
+        }
+    });
 }
 
 mod torture_runs {
@@ -174,29 +182,22 @@ mod torture_runs {
         #[test]
         #[ignore = "torture: times of cached reads"]
         fn other_readers_pay_nothing_for_it() {
-            const BYTES: u64 = 24 << 20;
-            let _alone = ALONE.lock();
-            let pond = pond(None);
-            let system = mount(&pond.pool, POOL, false);
-            let file = file(&system, b"shared", BYTES);
-            sync(&pond);
-            for (name, threads, pattern) in PATTERNS {
-                let mut times = [Vec::new(), Vec::new()];
-                for round in 0..60 {
-                    let on = round % 2;
-                    read_ahead(&system, on == 1);
-                    times[on].push(read_in(&file, BYTES, 64_000, threads, pattern));
+            with_shared_file(|system, file| {
+                for (name, threads, pattern) in PATTERNS {
+                    let mut times = [Vec::new(), Vec::new()];
+                    for round in 0..60 {
+                        let on = round % 2;
+                        read_ahead(system, on == 1);
+                        times[on].push(read_in(file, SHARED_BYTES, 64_000, threads, pattern));
+                    }
+                    let [off, on] = times.map(|mut times| {
+                        times.sort_unstable();
+                        times[times.len() / 2].as_secs_f64()
+                    });
+                    println!("{name}: off {off:.4} s, on {on:.4} s, rate {:.3}", off / on);
+                    assert!(off / on >= 0.98, "{name}: {:.3}", off / on);
                 }
-                let [off, on] = times.map(|mut times| {
-                    times.sort_unstable();
-                    times[times.len() / 2].as_secs_f64()
-                });
-                println!("{name}: off {off:.4} s, on {on:.4} s, rate {:.3}", off / on);
-                assert!(off / on >= 0.98, "{name}: {:.3}", off / on);
-            }
-            drop(file);
-            system.unmount().unwrap();
-            pond.export().unwrap();
+            });
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{Failure, FailureKind, Sink};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -94,15 +95,29 @@ fn a_directory_that_others_may_write_to_is_refused() {
     assert_eq!(prepare(&path).unwrap_err().kind, FailureKind::Service);
 }
 
-#[test]
-fn requests_are_answered_until_the_pool_is_exported() {
-    let directory = tempfile::tempdir().unwrap();
-    let server = Server::bind_in(directory.path(), Arc::new(Fake::default())).unwrap();
-    let socket = directory.path().join("000000000000abcd.sock");
+type Serving = std::thread::JoinHandle<Result<(), Failure>>;
+
+/// A daemon with nothing behind it, and its socket.
+fn serve_fake(directory: &Path) -> (PathBuf, Serving) {
+    let server = Server::bind_in(directory, Arc::new(Fake::default())).unwrap();
     let serving = std::thread::spawn(move || {
         let signals = sys::SignalDescriptor::new().unwrap();
         server.run(signals, true)
     });
+    (directory.join("000000000000abcd.sock"), serving)
+}
+
+fn export() -> Request {
+    Request::Change {
+        change: Change::Export { force: false },
+        command: String::new(),
+    }
+}
+
+#[test]
+fn requests_are_answered_until_the_pool_is_exported() {
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, serving) = serve_fake(directory.path());
     let mut connection = Connection::open(&socket).unwrap().unwrap();
     assert_eq!((connection.pool(), connection.guid()), ("tank", 0xABCD));
     let mut said = Vec::new();
@@ -115,12 +130,7 @@ fn requests_are_answered_until_the_pool_is_exported() {
     let refused = connection.call(&Request::Mounted, &mut |_| Ok(()));
     assert_eq!(refused.unwrap_err().kind, FailureKind::Unsupported);
 
-    let change = Change::Export { force: false };
-    let export = Request::Change {
-        change,
-        command: String::new(),
-    };
-    connection.call(&export, &mut |_| Ok(())).unwrap();
+    connection.call(&export(), &mut |_| Ok(())).unwrap();
     serving.join().unwrap().unwrap();
     assert!(Connection::open(&socket).unwrap().is_none());
 }
@@ -129,18 +139,9 @@ fn requests_are_answered_until_the_pool_is_exported() {
 fn the_end_of_the_connection_tells_that_the_place_is_free() {
     for _ in 0..50 {
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::bind_in(directory.path(), Arc::new(Fake::default())).unwrap();
-        let socket = directory.path().join("000000000000abcd.sock");
-        let serving = std::thread::spawn(move || {
-            let signals = sys::SignalDescriptor::new().unwrap();
-            server.run(signals, true)
-        });
+        let (socket, serving) = serve_fake(directory.path());
         let mut connection = Connection::open(&socket).unwrap().unwrap();
-        let export = Request::Change {
-            change: Change::Export { force: false },
-            command: String::new(),
-        };
-        connection.call(&export, &mut |_| Ok(())).unwrap();
+        connection.call(&export(), &mut |_| Ok(())).unwrap();
         connection.wait_for_end();
         assert!(!socket.exists());
         Place::take(directory.path(), 0xABCD).unwrap();
@@ -160,12 +161,7 @@ fn a_daemon_whose_socket_was_removed_ends_all_the_same() {
     });
     let mut connection = Connection::open(&socket).unwrap().unwrap();
     std::fs::remove_file(&socket).unwrap();
-    let change = Change::Export { force: false };
-    let export = Request::Change {
-        change,
-        command: String::new(),
-    };
-    connection.call(&export, &mut |_| Ok(())).unwrap();
+    connection.call(&export(), &mut |_| Ok(())).unwrap();
     let outcome = end.recv_timeout(std::time::Duration::from_secs(20));
     outcome.expect("the daemon still runs").unwrap();
 }

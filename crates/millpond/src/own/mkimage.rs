@@ -9,6 +9,7 @@ use control::{Failure, FailureKind, ImageRequest, Reproducible, human_bytes};
 use crate::Outcome;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Stop, complain, usage};
+use crate::zpool::{NO_FEATURES, POOL_PROPERTY, ROOT_PROPERTY};
 use progress::Progress;
 
 /// The time that no file of a reproducible image is younger than, in seconds since 1970.
@@ -21,18 +22,10 @@ pub(super) const MKIMAGE: Command = Command {
     forms: &["directory image"],
     flags: &[
         switch("f", "replace an image that is there"),
-        switch("d", "enable no feature unless named"),
+        NO_FEATURES,
         option("n", "name", "the pool's name; else from the image's name"),
-        option(
-            "o",
-            "property=value",
-            "a pool property or feature@name; may be repeated",
-        ),
-        option(
-            "O",
-            "property=value",
-            "a property of the root file system; may be repeated",
-        ),
+        POOL_PROPERTY,
+        ROOT_PROPERTY,
         option(
             "size",
             "SIZE",

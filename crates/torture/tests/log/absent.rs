@@ -1,7 +1,7 @@
 //! Commits of callers that have no thread to wait with.
 
 use super::*;
-use crate::devices::until_logged;
+use crate::devices::logged_object;
 
 /// Counts what it is told.
 #[derive(Default)]
@@ -88,10 +88,7 @@ impl Asker for Leader {
 #[test]
 fn whoever_may_lead_wakes_nobody() {
     let bench = Bench::new(12, 0);
-    bench.log.commit_all().unwrap();
-    let object = bench.create();
-    let mut version = 0;
-    until_logged(&bench, &object, &mut version);
+    let (object, version) = logged_object(&bench);
     bench.write(&object, version + 1, true);
     let leader = Arc::new(Leader(Mutex::new(None)));
     let asker = Arc::clone(&leader) as Arc<dyn Asker>;

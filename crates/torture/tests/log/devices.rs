@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// An object in a log that takes commits, and the version that it has.
+pub(crate) fn logged_object(bench: &Bench) -> (Arc<Object>, u64) {
+    bench.log.commit_all().unwrap();
+    let object = bench.create();
+    let mut version = 0;
+    until_logged(bench, &object, &mut version);
+    (object, version)
+}
+
 /// Commits until the log takes them again after a failure: a chain that broke ends with a txg, and the next begins
 /// with another.
 pub(crate) fn until_logged(bench: &Bench, object: &Arc<Object>, version: &mut u64) {
@@ -25,10 +34,7 @@ pub(crate) fn until_logged(bench: &Bench, object: &Arc<Object>, version: &mut u6
 fn lose_log_device(seed: u64, kind: FaultKind) {
     let bench = Bench::new(seed, 1);
     let (data, log) = (&bench.disks[0], &bench.disks[1]);
-    bench.log.commit_all().unwrap();
-    let object = bench.create();
-    let mut version = 0;
-    until_logged(&bench, &object, &mut version);
+    let (object, mut version) = logged_object(&bench);
     let commits = |version: &mut u64, used: &SimulatedDisk| {
         let before = (used.log_len(), log.log_len());
         let fallbacks = bench.log.statistics().fallbacks;
@@ -86,10 +92,7 @@ fn a_log_device_that_fails_its_flush_is_done_without() {
 #[test]
 fn a_side_of_a_mirrored_log_may_fail() {
     let bench = Bench::new(13, 2);
-    bench.log.commit_all().unwrap();
-    let object = bench.create();
-    let mut version = 0;
-    until_logged(&bench, &object, &mut version);
+    let (object, mut version) = logged_object(&bench);
     bench.disks[2].inject(Fault::everywhere(FaultKind::WriteError, Times::Always));
     let before = bench.log.statistics().fallbacks;
     for _ in 0..10 {
@@ -133,10 +136,7 @@ fn a_log_that_cannot_be_written_gives_way_to_the_txg() {
 #[test]
 fn a_suspended_pool_commits_nothing_and_loses_nothing() {
     let bench = Bench::new(15, 0);
-    bench.log.commit_all().unwrap();
-    let object = bench.create();
-    let mut version = 0;
-    until_logged(&bench, &object, &mut version);
+    let (object, mut version) = logged_object(&bench);
     bench.disks[0].inject(Fault::everywhere(FaultKind::WriteError, Times::Always));
     version += 1;
     bench.write(&object, version, true);

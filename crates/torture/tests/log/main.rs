@@ -23,7 +23,7 @@ use sim::{Fault, FaultKind, SimulatedDisk, Timeline, Times};
 use vdev::VdevState;
 
 use bench::*;
-use devices::until_logged;
+use devices::logged_object;
 
 #[test]
 fn what_one_thread_committed_survives() {
@@ -68,10 +68,7 @@ fn an_export_ends_a_live_log() {
     std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
     let devices = vec![NewDevice::Path(path)];
     let bench = Bench::on(devices, Vec::new(), Vec::new(), Timeline::new());
-    bench.log.commit_all().unwrap();
-    let object = bench.create();
-    let mut version = 0;
-    until_logged(&bench, &object, &mut version);
+    let (object, version) = logged_object(&bench);
     bench.pool.export().unwrap();
     let (id, length) = (object.id(), LENGTHS[object.id().0 as usize % LENGTHS.len()]);
     drop((object, bench));
@@ -118,10 +115,7 @@ fn a_live_log_goes_with_its_head() {
             log,
             acknowledged: Mutex::new(Vec::new()),
         };
-        child.log.commit_all().unwrap();
-        let object = child.create();
-        let mut version = 0;
-        until_logged(&child, &object, &mut version);
+        let (object, mut version) = logged_object(&child);
         for _ in 0..5 {
             version += 1;
             child.write(&object, version, version % 2 == 0);
