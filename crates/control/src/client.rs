@@ -23,6 +23,9 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a daemon may take to give up its place, when its pool is written out and closed.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Where the administrator's daemons have their sockets.
+pub(crate) const SYSTEM_DIRECTORY: &str = "/run/millpond";
+
 /// Where daemons have their sockets: `$MILLPOND_RUN`, or a place of the user's own.
 #[must_use]
 pub fn runtime_directory() -> PathBuf {
@@ -31,7 +34,7 @@ pub fn runtime_directory() -> PathBuf {
     }
     let uid = geteuid();
     if uid.is_root() {
-        return "/run/millpond".into();
+        return SYSTEM_DIRECTORY.into();
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => Path::new(&directory).join("millpond"),
@@ -205,12 +208,23 @@ fn is_nobody(error: &io::Error) -> bool {
     )
 }
 
-/// Connections to all daemons of this user, by pool name.
+/// Connections to all daemons of this user and of the administrator, by pool name.
 pub fn running() -> Result<Vec<Connection>, Failure> {
-    let directory = runtime_directory();
-    let entries = match std::fs::read_dir(&directory) {
+    let own = runtime_directory();
+    let mut found = running_in(&own, false)?;
+    let system = Path::new(SYSTEM_DIRECTORY);
+    if std::env::var_os("MILLPOND_RUN").is_none() && own != system {
+        found.extend(running_in(system, true)?);
+    }
+    found.sort_by(|a, b| a.pool.cmp(&b.pool));
+    Ok(found)
+}
+
+/// The daemons of a directory; of somebody else's only those that answer.
+fn running_in(directory: &Path, foreign: bool) -> Result<Vec<Connection>, Failure> {
+    let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if foreign || error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
             let text = format!("cannot read {}: {error}", directory.display());
             return Err(Failure::new(FailureKind::Service, text));
@@ -223,10 +237,13 @@ pub fn running() -> Result<Vec<Connection>, Failure> {
             .extension()
             .is_some_and(|extension| extension == "sock")
         {
-            found.extend(Connection::open(&path)?);
+            match Connection::open(&path) {
+                Ok(connection) => found.extend(connection),
+                Err(_) if foreign => {}
+                Err(failure) => return Err(failure),
+            }
         }
     }
-    found.sort_by(|a, b| a.pool.cmp(&b.pool));
     Ok(found)
 }
 

@@ -12,6 +12,7 @@ mod metrics;
 mod mounts;
 mod name;
 mod number;
+mod permission;
 mod property;
 mod render;
 mod report;
@@ -38,6 +39,7 @@ pub use name::{
     check_snapshot, dataset_of, is_within, kind_of, parent_of, pool_of,
 };
 pub use number::{NumberError, human, human_bytes, parse_size, ratio};
+pub use permission::{is_permission, is_set_name, key_of_sets};
 pub use property::{
     Access, DATASET_PROPERTIES, Kind, Number, POOL_PROPERTIES, Property, PropertyError,
     PropertyName, Setting, Source, Types, Value, check_user_property, dataset_property,
@@ -46,16 +48,16 @@ pub use property::{
 pub use render::{
     DiffOptions, GetField, GetRow, ImportCandidate, ImportState, Json, JsonOptions, OwnerField,
     OwnerNames, OwnerSort, PoolListOptions, SortKey, StatusOptions, Style, VdevNaming,
-    dataset_list, diff, get, history, holds, import_list, owner_space, pool_list, sort_datasets,
-    sort_owners, status,
+    dataset_list, diff, get, grants, history, holds, import_list, owner_space, pool_list,
+    sort_datasets, sort_owners, status,
 };
 pub use render::{
     IoHistogram, IoLayout, IoTable, MetricsTable, iostat, metrics_json, metrics_table, prometheus,
 };
 pub use report::{
-    CheckpointReport, DiffChange, DiffRecord, ExpansionReport, HistoryEvent, HistoryRecord,
-    HoldRecord, OwnerKind, OwnerRecord, PoolNote, PoolReport, PoolStatus, RemovalReport, ScanKind,
-    ScanReport, ScanState, VdevCause, VdevClass, VdevReport, VdevState,
+    CheckpointReport, DiffChange, DiffRecord, ExpansionReport, GrantRecord, HistoryEvent,
+    HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolNote, PoolReport, PoolStatus,
+    RemovalReport, ScanKind, ScanReport, ScanState, VdevCause, VdevClass, VdevReport, VdevState,
 };
 pub use service::{Opened, Service, Sink, cached_devices};
 pub use table::{Column, aligned, scripted};

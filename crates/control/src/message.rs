@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::metrics::{IoReport, MetricsReport};
 use crate::report::{
-    DiffRecord, HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolReport, PoolStatus,
-    VdevClass,
+    DiffRecord, GrantRecord, HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolReport,
+    PoolStatus, VdevClass,
 };
 use crate::{Failure, Mounted, Setting, Types, Value};
 
@@ -54,6 +54,11 @@ pub enum Request {
         name: String,
         /// Which owners.
         kinds: Vec<OwnerKind>,
+    },
+    /// What is granted to whom at a dataset and above it.
+    Grants {
+        /// The dataset.
+        name: String,
     },
     /// What changed in a file system.
     Diff {
@@ -280,6 +285,17 @@ pub enum Change {
         /// Its full name.
         name: String,
     },
+    /// Grant permissions, or take them back.
+    Delegate {
+        /// The dataset.
+        name: String,
+        /// Grant; else take back.
+        grant: bool,
+        /// On everything below, too.
+        recursive: bool,
+        /// To whom, as the pool writes it, and what; nothing: all that they have.
+        changes: Vec<(String, Vec<String>)>,
+    },
     /// Set a pool property.
     SetPool {
         /// What.
@@ -394,6 +410,8 @@ pub enum Response {
     Datasets(Vec<DatasetRow>),
     /// Some holds.
     Holds(Vec<HoldRecord>),
+    /// What is granted: the dataset's own, then what is above.
+    Grants(Vec<GrantRecord>),
     /// Some owners.
     OwnerSpace(Vec<OwnerRecord>),
     /// Some files that changed.

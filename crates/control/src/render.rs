@@ -2,6 +2,7 @@
 
 mod diff;
 mod get;
+mod grants;
 mod history;
 mod import;
 mod iostat;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use diff::{DiffOptions, diff};
 pub use get::{GetField, GetRow, get};
+pub use grants::grants;
 pub use history::{history, holds};
 pub use import::{ImportCandidate, ImportState, import_list};
 pub use iostat::{IoHistogram, IoLayout, IoTable, iostat};

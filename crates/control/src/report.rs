@@ -390,6 +390,15 @@ pub struct HoldRecord {
     pub time: u64,
 }
 
+/// What is granted at a dataset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantRecord {
+    /// The dataset.
+    pub dataset: String,
+    /// To whom, as the pool writes it, and what.
+    pub grants: Vec<(String, Vec<String>)>,
+}
+
 /// What an owner is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum OwnerKind {

@@ -9,6 +9,7 @@ mod catalogue;
 mod change;
 pub(crate) mod contents;
 mod create;
+mod delegation;
 mod destroy;
 mod devices;
 mod diff;
@@ -41,13 +42,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
-use dsl::{Dataset, Dsl};
+use dsl::{Actor, Dataset, Dsl};
 use pool::Pool;
 
 use crate::daemon::{DatasetSource, Handler};
 use crate::message::{Caller, OpenRequest, Request, Response};
 use crate::property::Types;
-use crate::report::HoldRecord;
+use crate::report::{HoldRecord, OwnerKind};
 use crate::{Failure, FailureKind, Mounts};
 
 use catalogue::{Kinds, PoolCatalogue};
@@ -63,6 +64,7 @@ pub use open::Opened;
 pub type Sink<'a> = &'a mut dyn FnMut(Response) -> io::Result<()>;
 
 static CACHE_FILE: LockClass = LockClass::new("control.cache_file", rank::FRONT_END + 1);
+static ACTING: LockClass = LockClass::new("control.acting", rank::FRONT_END + 2);
 static CHANGES: LockClass = LockClass::new("control.changes", rank::FRONT_END).watched();
 /// How many records of history or holds go into one part of an answer.
 const PAGE: usize = 256;
@@ -80,6 +82,8 @@ pub struct Service {
     mount_words: Vec<String>,
     /// Held by the change under way.
     changes: Mutex<()>,
+    /// On whose behalf it is made.
+    acting: Mutex<Actor>,
     /// The cache file that lists the pool, when it was told to be in one.
     cache_file: Mutex<Option<PathBuf>>,
     finished: AtomicBool,
@@ -112,6 +116,7 @@ impl Service {
             mount_words: begin.mount_words.clone(),
             begin,
             changes: Mutex::new(&CHANGES, ()),
+            acting: Mutex::new(&ACTING, Actor::administrator()),
             cache_file: Mutex::new(&CACHE_FILE, None),
             finished: AtomicBool::new(false),
             opened_ns: monotonic_ns(),
@@ -141,6 +146,16 @@ impl Service {
             self.mount_below(&self.dsl.pool_name(), MountFlags::default(), &mut voice);
         }
         Ok(())
+    }
+
+    /// On whose behalf the change under way is made.
+    fn actor(&self) -> Actor {
+        self.acting.lock().clone()
+    }
+
+    /// Runs a task on behalf of who asked for the change under way.
+    fn run<T: dsl::Task + 'static>(&self, task: T) -> dsl::Result<T::Output> {
+        self.dsl.run_as(&self.actor(), task)
     }
 
     fn mounts(&self) -> &dyn Mounts {
@@ -249,6 +264,16 @@ fn finish_with(part: Result<Response, Failure>, sink: Sink<'_>) -> io::Result<()
     }
 }
 
+/// What it takes to see what owners use and may use.
+fn owner_permissions(kinds: &[OwnerKind]) -> Vec<&'static str> {
+    let of = |kind: &OwnerKind| match kind {
+        OwnerKind::User => ["userused", "userquota"],
+        OwnerKind::Group => ["groupused", "groupquota"],
+        OwnerKind::Project => ["projectused", "projectquota"],
+    };
+    kinds.iter().flat_map(of).collect()
+}
+
 impl Handler for Service {
     fn identity(&self) -> (String, u64) {
         (self.pool.name(), self.pool.guid().0)
@@ -273,14 +298,32 @@ impl Handler for Service {
                     .map(|status| Response::Status(Box::new(status))),
                 sink,
             ),
-            Request::History { internal } => self.history(*internal, sink),
+            Request::History { internal } => {
+                let what = format!("show history for pool '{}'", self.pool.name());
+                match self.may_read_all(caller, &what) {
+                    Ok(()) => self.history(*internal, sink),
+                    Err(failure) => sink(Response::Failed(failure)),
+                }
+            }
             Request::Datasets(query) => walk::answer(&self.catalogue(), query, sink),
             Request::Holds {
                 snapshots,
                 recursive,
             } => finish_with(self.holds(snapshots, *recursive).map(Response::Holds), sink),
-            Request::OwnerSpace { name, kinds } => self.owner_space(name, kinds, sink),
-            Request::Diff { from, to } => self.diff(from, to, sink),
+            Request::Grants { name } => finish_with(self.grants(name).map(Response::Grants), sink),
+            Request::OwnerSpace { name, kinds } => {
+                let what = format!("get used/quota for {name}");
+                match self.may_read(caller, name, &owner_permissions(kinds), &what) {
+                    Ok(()) => self.owner_space(name, kinds, sink),
+                    Err(failure) => sink(Response::Failed(failure)),
+                }
+            }
+            Request::Diff { from, to } => {
+                match self.may_read(caller, from, &["diff"], &format!("diff '{from}'")) {
+                    Ok(()) => self.diff(from, to, sink),
+                    Err(failure) => sink(Response::Failed(failure)),
+                }
+            }
             Request::DeleteQueue { name } => {
                 finish_with(self.delete_queue(name).map(Response::DeleteQueue), sink)
             }

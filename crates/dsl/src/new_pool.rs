@@ -12,6 +12,7 @@ use format::dsl::hidden;
 
 use crate::bpobj::Bpobj;
 use crate::dataset::Dataset;
+use crate::delegation::Actor;
 use crate::error::Result;
 use crate::layer::{Dsl, OpenDsl};
 use crate::mos::Mos;
@@ -59,6 +60,7 @@ impl Dsl {
             dsl: &dsl,
             tx: &tx,
             pass,
+            actor: &Actor::administrator(),
         };
         take_snapshot(&context, &head, hidden::ORIGIN)?;
         Ok(dsl)
@@ -78,6 +80,7 @@ impl Dsl {
             dsl: self,
             tx: &tx,
             pass,
+            actor: &Actor::administrator(),
         };
         let directory = self.root_directory()?;
         let origin = self

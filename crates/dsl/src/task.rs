@@ -10,6 +10,7 @@ use base::Txg;
 use base::lock::{LockClass, Mutex, rank};
 use dmu::Tx;
 
+use crate::delegation::Actor;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::services::{HistoryEvent, SpaceClass, SyncPass};
@@ -25,6 +26,8 @@ pub struct TaskContext<'a> {
     pub tx: &'a Tx,
     /// The pass under way.
     pub pass: &'a SyncPass<'a>,
+    /// On whose behalf.
+    pub actor: &'a Actor,
 }
 
 impl TaskContext<'_> {
@@ -69,6 +72,7 @@ type Answer<T> = Arc<Mutex<Option<Ended<T>>>>;
 
 struct Queued<T: Task> {
     task: Option<T>,
+    actor: Actor,
     answer: Answer<T>,
 }
 
@@ -80,6 +84,10 @@ impl<T: Task> AnyTask for Queued<T> {
     fn run(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let Some(mut task) = self.task.take() else {
             return Ok(());
+        };
+        let context = &TaskContext {
+            actor: &self.actor,
+            ..*context
         };
         let possible = context
             .dsl
@@ -122,6 +130,15 @@ impl Dsl {
     /// # Errors
     /// Why the task is not possible, or the engine ended.
     pub fn run<T: Task + 'static>(&self, task: T) -> Result<T::Output> {
+        self.run_as(&Actor::administrator(), task)
+    }
+
+    /// Runs a task on somebody's behalf: limits hold for who may not change them, and what is
+    /// granted to creators becomes theirs.
+    ///
+    /// # Errors
+    /// As [`Dsl::run`]. Whether `actor` may do it at all is the caller's concern.
+    pub fn run_as<T: Task + 'static>(&self, actor: &Actor, task: T) -> Result<T::Output> {
         self.mos.require_writable()?;
         let engine = self.engine.as_ref().ok_or(DslError::ReadOnly)?;
         let mut task = task;
@@ -131,6 +148,7 @@ impl Dsl {
             let txg = hold.txg();
             let queued = Queued {
                 task: Some(task),
+                actor: actor.clone(),
                 answer: Arc::clone(&answer),
             };
             self.tasks.slots.lock()[txg.slot()].push(Box::new(queued));
@@ -154,10 +172,12 @@ impl Dsl {
         let tasks = std::mem::take(&mut self.tasks.slots.lock()[pass.txg.slot()]);
         let any = !tasks.is_empty();
         let tx = Tx::syncing(pass.txg);
+        let actor = Actor::administrator();
         let context = TaskContext {
             dsl: self,
             tx: &tx,
             pass,
+            actor: &actor,
         };
         for mut task in tasks {
             let _tree = self.tree.write();
@@ -176,10 +196,12 @@ impl Dsl {
         pass: &SyncPass<'_>,
     ) -> Result<T::Output> {
         let tx = Tx::syncing(pass.txg);
+        let actor = Actor::administrator();
         let context = TaskContext {
             dsl: self,
             tx: &tx,
             pass,
+            actor: &actor,
         };
         task.check(&context)?;
         let done = task.apply(&context)?;

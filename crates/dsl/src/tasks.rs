@@ -5,6 +5,7 @@ mod create;
 mod destroy;
 mod hold;
 mod leftovers;
+mod limits;
 mod promote;
 mod rename;
 mod rollback;
@@ -16,6 +17,7 @@ pub(crate) use create::{create_directory, create_head, directory_object, fill};
 pub use destroy::{DestroyHead, DestroySnapshots};
 pub use hold::{Hold, Release};
 pub use leftovers::CleanedUp;
+pub(crate) use limits::{change_count, start_counting};
 pub use promote::Promote;
 pub use rename::{Rename, RenameSnapshot};
 pub use rollback::Rollback;
@@ -69,42 +71,4 @@ pub(crate) fn note_snapshots_changed(dsl: &Dsl, tx: &Tx, directory: &Arc<Directo
     let zap = dsl.mos.zapify(tx, &directory.object)?;
     let value = Value::words(&[now / BILLION, now % BILLION]);
     Ok(zap.update_value(tx, key::SNAPSHOTS_CHANGED.as_bytes(), &value)?)
-}
-
-/// Changes a count of file systems or snapshots in a directory and those above it, as far as they
-/// keep one.
-pub(crate) fn change_count(tx: &Tx, from: &Arc<Directory>, key: &str, by: i64) -> Result<()> {
-    let mut current = Some(Arc::clone(from));
-    while let Some(directory) = current {
-        let Some(count) = directory.extra_word(key)? else {
-            break;
-        };
-        let zap = directory.dsl.mos.zapify(tx, &directory.object)?;
-        zap.update(tx, key.as_bytes(), count.saturating_add_signed(by))?;
-        current = directory.parent();
-    }
-    Ok(())
-}
-
-/// Refuses when `more` file systems or snapshots pass a limit set at a directory or above it.
-pub(crate) fn check_limit(
-    from: &Arc<Directory>,
-    key: &str,
-    limit_property: &str,
-    more: u64,
-) -> Result<()> {
-    let mut current = Some(Arc::clone(from));
-    while let Some(directory) = current {
-        let Some(count) = directory.extra_word(key)? else {
-            break;
-        };
-        let limit = directory.number_property(limit_property, false, u64::MAX)?;
-        if count.saturating_add(more) > limit {
-            return Err(DslError::Quota {
-                name: directory.name(),
-            });
-        }
-        current = directory.parent();
-    }
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! The `zfs` command: file systems, volumes, snapshots, bookmarks and their properties.
 
+mod allow;
 mod change;
 mod diff;
 mod get;
@@ -51,6 +52,32 @@ const OWNER_FLAGS: &[Flag] = &[
         "type[,...]",
         "posixuser, smbuser, posixgroup, smbgroup or all",
     ),
+];
+const ALLOW_LOCAL: Flag = switch("l", "here only");
+const ALLOW_BELOW: Flag = switch("d", "below only");
+const ALLOW_USERS: Flag = switch("u", "the names are of users");
+const ALLOW_GROUPS: Flag = switch("g", "the names are of groups");
+const ALLOW_EVERYONE: Flag = switch("e", "everyone");
+const ALLOW_CREATORS: Flag = switch("c", "whoever creates something below, on what they create");
+const ALLOW_SET: Flag = switch("s", "a set of permissions, to be granted by its name");
+const ALLOW_FLAGS: &[Flag] = &[
+    ALLOW_LOCAL,
+    ALLOW_BELOW,
+    ALLOW_USERS,
+    ALLOW_GROUPS,
+    ALLOW_EVERYONE,
+    ALLOW_CREATORS,
+    ALLOW_SET,
+];
+const UNALLOW_FLAGS: &[Flag] = &[
+    RECURSIVE,
+    ALLOW_LOCAL,
+    ALLOW_BELOW,
+    ALLOW_USERS,
+    ALLOW_GROUPS,
+    ALLOW_EVERYONE,
+    ALLOW_CREATORS,
+    ALLOW_SET,
 ];
 const DATASET: &str = "missing dataset argument";
 
@@ -344,6 +371,35 @@ static COMMANDS: &[Command] = &[
         flags: &[RECURSIVE],
         operands: Operands::at_least(2, "missing tag or snapshot argument"),
         run: holds::release,
+    },
+    Command {
+        name: "allow",
+        aliases: &[],
+        summary: "Grant permissions to users and groups, or show what is granted.",
+        forms: &[
+            "filesystem|volume",
+            "everyone|user|group[,...] perm|@setname[,...] filesystem|volume",
+            "-e perm|@setname[,...] filesystem|volume",
+            "-c perm|@setname[,...] filesystem|volume",
+            "-s @setname perm|@setname[,...] filesystem|volume",
+        ],
+        flags: ALLOW_FLAGS,
+        operands: Operands::between(1, 3, "wrong number of parameters"),
+        run: allow::allow,
+    },
+    Command {
+        name: "unallow",
+        aliases: &[],
+        summary: "Take granted permissions back.",
+        forms: &[
+            "everyone|user|group[,...] [perm|@setname[,...]] filesystem|volume",
+            "-e [perm|@setname[,...]] filesystem|volume",
+            "-c [perm|@setname[,...]] filesystem|volume",
+            "-s @setname [perm|@setname[,...]] filesystem|volume",
+        ],
+        flags: UNALLOW_FLAGS,
+        operands: Operands::between(1, 3, "wrong number of parameters"),
+        run: allow::unallow,
     },
     Command {
         name: "wait",

@@ -1,10 +1,10 @@
 //! The runtime directory: sockets, locks and logs of the daemons of one user.
 
-use crate::client::runtime_directory;
+use crate::client::{SYSTEM_DIRECTORY, runtime_directory};
 use crate::{Failure, FailureKind};
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,11 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> Failure {
 pub(super) fn prepared_directory() -> Result<PathBuf, Failure> {
     let path = runtime_directory();
     prepare(&path)?;
+    if path == Path::new(SYSTEM_DIRECTORY) {
+        // Everybody may ask; what they may do the daemon decides.
+        let to_all = Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, to_all).map_err(|error| failed(&path, error))?;
+    }
     Ok(path)
 }
 
@@ -42,6 +47,8 @@ fn locked(path: &Path) -> Result<File, Failure> {
             .create(true)
             .truncate(false)
             .write(true)
+            // Who can open it could take the lock.
+            .mode(0o600)
             .open(path);
         let lock = opened.map_err(|error| failed(path, error))?;
         if lock.try_lock().is_err() {
@@ -86,6 +93,9 @@ impl Place {
             Err(error) => return Err(failed(&socket, error)),
         }
         let listener = UnixListener::bind(&socket).map_err(|error| failed(&socket, error))?;
+        // The directory says who comes as far as here.
+        let to_all = Permissions::from_mode(0o666);
+        std::fs::set_permissions(&socket, to_all).map_err(|error| failed(&socket, error))?;
         let log = directory.join(format!("{guid:016x}.log"));
         Ok((
             Self {

@@ -13,10 +13,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
 use sys::{SignalDescriptor, TerminationSignal};
 
 /// Connections at once; commands are short, and a monitor keeps one.
 const CONNECTIONS_MAX: usize = 64;
+/// As many of them may be other users', who must not keep the administrator out.
+const FOREIGN_MAX: usize = 48;
+/// How long another user may take to read an answer.
+const FOREIGN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a daemon serves.
 pub trait Handler: Send + Sync {
@@ -160,6 +165,11 @@ fn forward_signals(signals: &SignalDescriptor, events: &SyncSender<Event>) {
     }
 }
 
+/// Whether it is another user's, and not root's.
+fn is_foreign(stream: &UnixStream) -> bool {
+    sys::peer_credentials(stream).is_ok_and(|peer| peer.uid != 0 && peer.uid != sys::user_id())
+}
+
 fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     for stream in listener.incoming() {
         if shared.stopping.load(Ordering::SeqCst) {
@@ -170,10 +180,20 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             std::thread::sleep(std::time::Duration::from_millis(10));
             continue;
         };
-        if shared.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
+        let foreign = is_foreign(&stream);
+        let most = if foreign {
+            FOREIGN_MAX
+        } else {
+            CONNECTIONS_MAX
+        };
+        if shared.connections.fetch_add(1, Ordering::SeqCst) >= most {
             shared.connections.fetch_sub(1, Ordering::SeqCst);
             let busy = Failure::new(FailureKind::Busy, "too many connections to the daemon");
             let _told = send(&mut stream, &Response::Failed(busy));
+            continue;
+        }
+        if foreign && stream.set_write_timeout(Some(FOREIGN_PATIENCE)).is_err() {
+            shared.connections.fetch_sub(1, Ordering::SeqCst);
             continue;
         }
         let for_thread = Arc::clone(shared);

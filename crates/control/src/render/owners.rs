@@ -104,22 +104,50 @@ impl OwnerNames {
         }
     }
 
+    /// Those of this machine.
+    #[must_use]
+    pub fn of_machine() -> Self {
+        let table = |path| std::fs::read_to_string(path).unwrap_or_default();
+        Self::parse(&table("/etc/passwd"), &table("/etc/group"))
+    }
+
+    /// The number of a user.
+    #[must_use]
+    pub fn user(&self, name: &str) -> Option<u64> {
+        number_of(&self.users, name)
+    }
+
+    /// The number of a group.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<u64> {
+        number_of(&self.groups, name)
+    }
+
+    /// The name of an owner, if it has one here.
+    pub(super) fn known(&self, record: &OwnerRecord) -> Option<String> {
+        match record.kind {
+            OwnerKind::User => self.users.get(&record.id).cloned(),
+            OwnerKind::Group => self.groups.get(&record.id).cloned(),
+            OwnerKind::Project => None,
+        }
+    }
+
     fn name(&self, record: &OwnerRecord) -> String {
         if record.is_windows() {
             return format!("{}-{}", record.id >> 32, record.id & u64::from(u32::MAX));
         }
-        let known = match record.kind {
-            OwnerKind::User => self.users.get(&record.id),
-            OwnerKind::Group => self.groups.get(&record.id),
-            OwnerKind::Project => None,
-        };
-        known.map_or_else(|| record.id.to_string(), Clone::clone)
+        self.known(record).unwrap_or_else(|| record.id.to_string())
     }
 
     /// True if nobody has a name: then numbers are compared, not their digits.
     fn is_numeric(&self, record: &OwnerRecord) -> bool {
         record.kind == OwnerKind::Project || (self.users.is_empty() && self.groups.is_empty())
     }
+}
+
+fn number_of(names: &BTreeMap<u64, String>, name: &str) -> Option<u64> {
+    let mut found = names.iter().filter(|(_, known)| *known == name);
+    found.next().map(|(id, _)| *id)
 }
 
 /// Names by number; of two names of a number the first counts.
@@ -205,8 +233,7 @@ fn cell(record: &OwnerRecord, names: &OwnerNames, field: OwnerField, exact: bool
         OwnerField::Type => type_name(record).to_owned(),
         OwnerField::Name => names.name(record),
         OwnerField::Quota | OwnerField::ObjectQuota if figure.unwrap_or(0) == 0 => {
-            // Scripts know limits that are not there by a dash.
-            if exact { "-" } else { "none" }.to_owned()
+            if exact { "0" } else { "none" }.to_owned()
         }
         _ => match figure {
             None => "-".to_owned(),

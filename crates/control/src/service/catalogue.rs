@@ -363,6 +363,11 @@ impl DatasetSubject<'_> {
         let Some(older) = missing_is_none(self.catalogue.dsl.dataset(&full))? else {
             return Ok(None);
         };
+        // A snapshot does not know what came after it.
+        let taken = older.phys().map_err(unreadable)?.creation_txg;
+        if self.dataset.is_snapshot() && taken >= self.phys.creation_txg {
+            return Ok(None);
+        }
         Ok(self.dataset.written_since(&older).ok().map(Value::Number))
     }
 

@@ -5,6 +5,7 @@ use dsl::{DslError, PropertyChange, SetProperties};
 
 use super::Service;
 use super::create::{CreateFlags, stored};
+use super::delegation::actor_of;
 use super::destroy::DestroyFlags;
 use super::mounting::{MountFlags, text_of};
 use super::refusal::{reason, refused, unreadable};
@@ -24,13 +25,19 @@ impl Service {
         command: &str,
         voice: &mut Voice<'_>,
     ) -> Result<(), Failure> {
-        self.authorize(caller, change)?;
+        let actor = actor_of(caller);
+        if !actor.privileged {
+            self.authorize(&actor, change)?;
+        }
         if matches!(change, Change::WaitScrub) {
             // Others may change the pool, or stop the scrub, meanwhile.
             return self.wait_scrub();
         }
         self.check_running(change)?;
         let _one_at_a_time = self.changes.lock();
+        // What is granted, and what it is granted for, may have changed meanwhile.
+        self.authorize(&actor, change)?;
+        *self.acting.lock() = actor;
         // What ends the pool is recorded before, everything else once it has succeeded.
         if change.ends_service() {
             self.record(caller, command);
@@ -81,20 +88,6 @@ impl Service {
                 | Change::WaitScrub
                 | Change::Destroy { dry_run: true, .. }
         )
-    }
-
-    /// Only the daemon's own user and root change anything.
-    fn authorize(&self, caller: &Caller, _change: &Change) -> Result<(), Failure> {
-        if caller.uid == 0 || caller.uid == sys::user_id() {
-            return Ok(());
-        }
-        let pool = self.dsl.pool_name();
-        Err(Failure::cannot(
-            FailureKind::Permission,
-            "change",
-            &pool,
-            "permission denied",
-        ))
     }
 
     fn dispatch(&self, change: &Change, voice: &mut Voice<'_>) -> Result<(), Failure> {
@@ -219,6 +212,12 @@ impl Service {
                 recursive,
             } => self.release(tag, snapshots, *recursive),
             Change::Bookmark { source, name } => self.bookmark(source, name),
+            Change::Delegate {
+                name,
+                grant,
+                recursive,
+                changes,
+            } => self.delegate(name, *grant, *recursive, changes),
             Change::Mount {
                 name,
                 options,
@@ -309,7 +308,7 @@ impl Service {
             names: all.clone(),
             properties: stored(properties)?,
         };
-        self.dsl.run(task).map_err(|error| {
+        self.run(task).map_err(|error| {
             let (kind, text) = reason(&error);
             let name = match &error {
                 DslError::Exists { name } | DslError::NotFound { name } if name.contains('@') => {
@@ -384,7 +383,7 @@ impl Service {
             from: from.to_owned(),
             to: to.to_owned(),
         };
-        if let Err(error) = self.dsl.run(task) {
+        if let Err(error) = self.run(task) {
             self.mount_again(&unmounted);
             return Err(refused("rename", from, &error));
         }
@@ -635,6 +634,8 @@ impl Service {
             )
         });
         let was_mounted = self.mounted_below(dataset);
+        // Only the administrator moves what is mounted.
+        let keep_mounts = keep_mounts || !self.actor().privileged;
         let unmounted = if moves && !keep_mounts {
             self.unmount_below(dataset, false)?
         } else {
@@ -666,6 +667,10 @@ impl Service {
                     let _gone = std::fs::remove_dir(&mount.path);
                 }
             }
+        }
+        if moves && !self.actor().privileged && !was_mounted.is_empty() {
+            let text = "property may be set but unable to remount filesystem";
+            voice.warn(Failure::new(FailureKind::Permission, text));
         }
         if remounts && !keep_mounts {
             self.refresh_mounts(dataset, voice);

@@ -102,6 +102,9 @@ impl Service {
         if self.catalogue().kind_of(&head)? != Types::FILESYSTEM {
             return refuse(FailureKind::Invalid, "parent is not a filesystem");
         }
+        self.require(&self.actor(), parent, &["create", "mount"], || {
+            Failure::cannot(FailureKind::Permission, "create", name, "permission denied")
+        })?;
         Ok(true)
     }
 
@@ -120,7 +123,7 @@ impl Service {
             if self.dsl.head(name).is_err() {
                 let flags = CreateFlags {
                     parents: false,
-                    ..flags
+                    unmounted: flags.unmounted || !self.actor().privileged,
                 };
                 self.create(name, None, &Assignments::new(), flags, voice)?;
             }
@@ -155,7 +158,6 @@ impl Service {
         };
         self.check_reservations(name, &task.properties)?;
         let head = self
-            .dsl
             .run(task)
             .map_err(|error| refused("create", name, &error))?;
         self.mount_created(&head, flags, voice)
@@ -194,7 +196,14 @@ impl Service {
         flags: CreateFlags,
         voice: &mut Voice<'_>,
     ) -> Result<(), Failure> {
-        if flags.unmounted || self.mount_new(head, voice) {
+        if flags.unmounted {
+            return Ok(());
+        }
+        if !self.actor().privileged {
+            let text = "filesystem successfully created, but it may only be mounted by root";
+            return Err(Failure::new(FailureKind::Permission, text));
+        }
+        if self.mount_new(head, voice) {
             return Ok(());
         }
         let text = "filesystem successfully created, but not mounted";
@@ -325,7 +334,6 @@ impl Service {
             properties: stored(properties)?,
         };
         let head = self
-            .dsl
             .run(task)
             .map_err(|error| refused("create", name, &error))?;
         self.mount_created(&head, flags, voice)

@@ -1,9 +1,10 @@
 //! Destroying datasets, snapshots and bookmarks; going back to a snapshot.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use dsl::DslError;
 use dsl::tasks::{DestroyBookmark, DestroyHead, DestroySnapshots, Rollback};
+use dsl::{Dataset, DslError};
 
 use super::Service;
 use super::plan::{Family, Plan, Step, names};
@@ -156,12 +157,8 @@ impl Service {
             let head_name = head.directory().name();
             match select(&short, specs) {
                 Ok(found) => {
-                    for found in found {
-                        if let Some(at) = short.iter().position(|name| *name == found) {
-                            reclaimed += snapshots[at].phys().map_err(unreadable)?.unique_bytes;
-                        }
-                        chosen.push(format!("{head_name}@{found}"));
-                    }
+                    reclaimed += reclaimable(&snapshots, &short, &found)?;
+                    chosen.extend(found.iter().map(|short| format!("{head_name}@{short}")));
                 }
                 // Below, ranges apply as far as their ends exist.
                 Err(_) if head_name != dataset => {}
@@ -236,6 +233,7 @@ impl Service {
         for found in names(steps) {
             voice.line(format!("destroy {found}"));
         }
+        self.may_destroy(steps)?;
         if flags.dry_run {
             return Ok(());
         }
@@ -246,6 +244,30 @@ impl Service {
                     _ if failure.message.starts_with("cannot ") => failure,
                     kind => Failure::cannot(kind, verb, name, failure.message),
                 })?;
+        }
+        Ok(())
+    }
+
+    /// Children and clones may be closed to who may destroy what they hang on.
+    fn may_destroy(&self, steps: &[Step]) -> Result<(), Failure> {
+        let actor = self.actor();
+        if actor.privileged {
+            return Ok(());
+        }
+        for found in names(steps) {
+            self.require(&actor, found, &["destroy", "mount"], || {
+                Failure::cannot(
+                    FailureKind::Permission,
+                    "destroy",
+                    found,
+                    "permission denied",
+                )
+            })?;
+        }
+        for step in steps {
+            if let Step::Head(head) = step {
+                self.require_unmounted(&actor, head)?;
+            }
         }
         Ok(())
     }
@@ -358,6 +380,7 @@ impl Service {
                 .advise("use '-R' to force deletion of the following clones and dependents:");
             return Err(clones.into_iter().fold(failure, Failure::advise));
         }
+        self.may_destroy(&steps)?;
         for step in &steps {
             self.step(step, flags)?;
         }
@@ -386,6 +409,29 @@ impl Service {
         self.mounts().content_changed(dataset);
         outcome.map(drop).map_err(|error| cannot(&error))
     }
+}
+
+/// What the chosen ones of a dataset's snapshots, all of them oldest first, have for themselves: what
+/// only one has, or several in a row.
+fn reclaimable(
+    snapshots: &[Arc<Dataset>],
+    names: &[String],
+    chosen: &[String],
+) -> Result<u64, Failure> {
+    let is_chosen = |at: &usize| names.get(*at).is_some_and(|name| chosen.contains(name));
+    let mut sum = 0;
+    let mut first = None;
+    for (at, snapshot) in snapshots.iter().enumerate() {
+        if !is_chosen(&at) {
+            first = None;
+            continue;
+        }
+        let first = *first.get_or_insert(snapshot);
+        if !is_chosen(&(at + 1)) {
+            sum += snapshot.freed_back_to(first).map_err(unreadable)?;
+        }
+    }
+    Ok(sum)
 }
 
 fn listing(name: &str, reason: &str, flag: &str, names: &[&str]) -> Failure {

@@ -147,6 +147,23 @@ impl Dataset {
         Ok(written)
     }
 
+    /// What destroying the snapshots from `first` to this one, with all between, would free: what
+    /// only they have.
+    ///
+    /// # Errors
+    /// A snapshot or dead list cannot be read.
+    pub fn freed_back_to(&self, first: &Self) -> Result<u64> {
+        let birth = first.phys()?.previous_snapshot_txg;
+        let mut freed = 0;
+        let mut current = self.phys()?.next_snapshot;
+        while current.0 != 0 && current != first.id() {
+            let dataset = self.dsl.dataset_by_id(current)?;
+            freed += dataset.deadlist()?.sizes_between(birth, None)?.used;
+            current = dataset.phys()?.previous_snapshot;
+        }
+        Ok(u64::try_from(freed).unwrap_or(0))
+    }
+
     /// What of the unshared data is beyond the reservation, before and after a change: the change
     /// that the directory sees.
     pub(crate) fn beyond_reservation(before: u64, change: i64, reservation: u64) -> i64 {

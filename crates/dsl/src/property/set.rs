@@ -14,6 +14,7 @@ use crate::layer::Dsl;
 use crate::services::{HistoryEvent, SpaceClass};
 use crate::sizes::Sizes;
 use crate::task::{Task, TaskContext};
+use crate::tasks::start_counting;
 
 /// What happens to a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -283,6 +284,7 @@ impl Effects {
                 };
                 directory.charge(tx, UsedBy::RefReservation, sizes)
             }
+            "filesystem_limit" | "snapshot_limit" => start_counting(dsl, tx, &directory),
             "compression" | "checksum" => {
                 let value = directory.number_property(name, true, 0)?;
                 activate_for(dsl, tx, dataset, name, value)

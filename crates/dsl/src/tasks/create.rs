@@ -9,9 +9,11 @@ use format::intent_log::LogHeader;
 use format::zap::NormalizationFlags;
 use format::{ObjectSetKind, ObjectSetPhys, ObjectType, features};
 
-use super::{change_count, check_limit, new_zap, split_path};
+use super::limits::{Counted, check_limits, count_from_now};
+use super::{change_count, new_zap, split_path};
 use crate::dataset::{Dataset, DatasetFeature};
 use crate::deadlist::Deadlist;
+use crate::delegation::grant_to_creator;
 use crate::directory::Directory;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
@@ -47,7 +49,7 @@ impl Task for CreateDataset {
     }
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        check_new(context.dsl, &self.path)
+        check_new(context, &self.path)
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
@@ -66,7 +68,7 @@ impl Task for CreateDataset {
         for (name, value) in &self.properties {
             set_local(dsl, tx, &dataset, name, value)?;
         }
-        change_count(tx, &parent, key::FILESYSTEM_COUNT, 1)?;
+        settle(context, &dataset, &parent)?;
         dsl.new_stamp();
         let populate = self.populate.take();
         fill(context, &dataset, self.kind, populate)?;
@@ -110,8 +112,17 @@ pub(crate) fn fill(
     Ok(())
 }
 
+/// What a new head is to those above it: counted, and its creator's as far as they grant that.
+fn settle(context: &TaskContext<'_>, head: &Arc<Dataset>, parent: &Arc<Directory>) -> Result<()> {
+    let (dsl, tx, directory) = (context.dsl, context.tx, head.directory());
+    count_from_now(dsl, tx, &directory)?;
+    grant_to_creator(dsl, tx, &directory, context.actor.user)?;
+    change_count(tx, parent, key::FILESYSTEM_COUNT, 1)
+}
+
 /// Checks that a path is free and may be created.
-fn check_new(dsl: &Dsl, path: &str) -> Result<()> {
+fn check_new(context: &TaskContext<'_>, path: &str) -> Result<()> {
+    let dsl = context.dsl;
     let (parent, component) = split_path(path)?;
     let parent = dsl.directory(parent)?;
     if parent.child(component)?.is_some() {
@@ -124,7 +135,7 @@ fn check_new(dsl: &Dsl, path: &str) -> Result<()> {
             problem,
         });
     }
-    check_limit(&parent, key::FILESYSTEM_COUNT, "filesystem_limit", 1)
+    check_limits(context.actor, Counted::FileSystems, [&parent].into_iter())
 }
 
 /// Clones a snapshot.
@@ -162,7 +173,7 @@ impl Task for Clone {
             let name = self.origin.clone();
             return Err(DslError::Again { name });
         }
-        check_new(context.dsl, &self.path)
+        check_new(context, &self.path)
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
@@ -174,7 +185,7 @@ impl Task for Clone {
         for (name, value) in &self.properties {
             set_local(dsl, tx, &dataset, name, value)?;
         }
-        change_count(tx, &parent, key::FILESYSTEM_COUNT, 1)?;
+        settle(context, &dataset, &parent)?;
         context.record(&HistoryEvent {
             name: "clone",
             dataset: &self.path,

@@ -11,6 +11,7 @@ use super::create::next_clones;
 use super::snapshot::snapshot_parts;
 use super::{change_count, note_snapshots_changed};
 use crate::dataset::Dataset;
+use crate::delegation::free_grants;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::livelist;
@@ -446,12 +447,8 @@ fn destroy_directory(
         directory.set_reservation(tx, 0)?;
     }
     let phys = directory.phys()?;
-    for zap in [
-        phys.child_map,
-        phys.properties,
-        phys.clones,
-        phys.delegation,
-    ] {
+    free_grants(dsl, tx, phys.delegation)?;
+    for zap in [phys.child_map, phys.properties, phys.clones] {
         if zap.0 != 0 {
             dsl.mos.free(tx, zap)?;
         }

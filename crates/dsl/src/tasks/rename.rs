@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::ObjectId;
 use format::dsl::{UsedBy, key};
 
+use super::limits::{check_moved, known_counts};
 use super::snapshot::snapshot_parts;
 use super::{change_count, note_snapshots_changed, split_path};
 use crate::dataset::Dataset;
@@ -24,7 +25,7 @@ pub struct Rename {
 }
 
 /// The directories above one, itself included, from below.
-fn ancestry(directory: &Arc<Directory>) -> Vec<Arc<Directory>> {
+pub(super) fn ancestry(directory: &Arc<Directory>) -> Vec<Arc<Directory>> {
     let mut chain = vec![Arc::clone(directory)];
     let mut current = directory.parent();
     while let Some(directory) = current {
@@ -109,7 +110,8 @@ impl Task for Rename {
             });
         }
         let phys = directory.phys()?;
-        check_quotas(&new_parent, &old_parent, phys.used_bytes.max(phys.reserved))
+        check_quotas(&new_parent, &old_parent, phys.used_bytes.max(phys.reserved))?;
+        check_moved(context.actor, &directory, &old_parent, &new_parent)
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
@@ -162,10 +164,15 @@ fn move_charges(
     from.charge(tx, UsedBy::ChildReservations, -reserved)?;
     to.charge(tx, UsedBy::Children, sizes)?;
     to.charge(tx, UsedBy::ChildReservations, reserved)?;
-    for (key, own) in [(key::FILESYSTEM_COUNT, 1), (key::SNAPSHOT_COUNT, 0)] {
-        let count = directory.extra_word(key)?.unwrap_or(0).cast_signed() + own;
-        change_count(tx, from, key, -count)?;
-        change_count(tx, to, key, count)?;
+    let Some((file_systems, snapshots)) = known_counts(tx, directory)? else {
+        return Ok(());
+    };
+    for (key, count) in [
+        (key::FILESYSTEM_COUNT, file_systems + 1),
+        (key::SNAPSHOT_COUNT, snapshots),
+    ] {
+        change_count(tx, from, key, -count.cast_signed())?;
+        change_count(tx, to, key, count.cast_signed())?;
     }
     Ok(())
 }

@@ -8,7 +8,8 @@ use format::ObjectType;
 use format::dsl::{DatasetPhys, UsedBy, key};
 
 use super::create::{creation_txg, new_fsid, next_clones};
-use super::{change_count, check_limit, note_snapshots_changed};
+use super::limits::{Counted, check_limits};
+use super::{change_count, note_snapshots_changed};
 use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
 use crate::layer::parse;
@@ -45,6 +46,7 @@ impl Task for Snapshot {
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let mut seen = std::collections::BTreeSet::new();
+        let mut made_in = Vec::new();
         for name in &self.names {
             let (path, short) = snapshot_parts(name)?;
             let head = context.dsl.head(path)?;
@@ -67,9 +69,9 @@ impl Task for Snapshot {
                 });
             }
             check_reservation(&head)?;
-            check_limit(&head.directory(), key::SNAPSHOT_COUNT, "snapshot_limit", 1)?;
+            made_in.push(head.directory());
         }
-        Ok(())
+        check_limits(context.actor, Counted::Snapshots, made_in.iter())
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<Self::Output> {

@@ -1,5 +1,6 @@
 //! A folder with images, mounts below it, and the commands.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
@@ -73,6 +74,18 @@ impl Session {
             .stdin(std::process::Stdio::null())
             .output()
             .expect("the binary runs")
+    }
+
+    /// Runs the binary as another user; none where that cannot be.
+    pub(crate) fn as_user(&self, user: u32, arguments: &[&str]) -> Option<Output> {
+        Command::new(&self.binary)
+            .args(arguments)
+            .env("MILLPOND_RUN", self.folder.path().join("run"))
+            .stdin(std::process::Stdio::null())
+            .uid(user)
+            .gid(user)
+            .output()
+            .ok()
     }
 
     /// Starts the binary; whoever asked waits for it.

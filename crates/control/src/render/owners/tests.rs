@@ -63,7 +63,7 @@ fn tables_of_users() {
     sorted(&mut records, &names(), OwnerField::Used, true);
     assert_eq!(
         owner_space(&records, &names(), &fields, style),
-        "root\t1701888\t-\t-\n4242\t512\t-\t2000\njoe\t0\t5242880\t-\n"
+        "root\t1701888\t0\t0\n4242\t512\t0\t2000\njoe\t0\t5242880\t0\n"
     );
 }
 

@@ -1,0 +1,274 @@
+//! `zfs allow`: what is granted, shown and enforced; and limits, which hold for who may not change
+//! them.
+
+use crate::session::{Session, path};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
+/// An ordinary user.
+const NOBODY: u32 = 65534;
+
+/// A session that an ordinary user comes to as well; none where there is no other user.
+fn session() -> Option<Session> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be another user");
+        return None;
+    }
+    let mut session = Session::new()?;
+    let images = session.images();
+    for folder in [images.parent()?, &images.with_file_name("run")] {
+        std::fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("a folder for all");
+    }
+    session.create("dele", 96, &[]);
+    if session
+        .as_user(NOBODY, &["zpool", "list", "dele"])
+        .is_none()
+    {
+        println!("skipped: {NOBODY} cannot run the binary");
+        return None;
+    }
+    Some(session)
+}
+
+/// What an ordinary user is told, and whether it worked.
+fn tell(session: &Session, arguments: &[&str]) -> (bool, String) {
+    let output = session.as_user(NOBODY, arguments).expect("it ran before");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
+    (output.status.success(), errors)
+}
+
+fn refused(session: &Session, arguments: &[&str], text: &str) {
+    let (done, errors) = tell(session, arguments);
+    assert!(!done, "{arguments:?} must be refused");
+    assert_eq!(errors.trim_end(), text, "{arguments:?}");
+}
+
+fn done(session: &Session, arguments: &[&str]) {
+    let (done, errors) = tell(session, arguments);
+    assert!(done, "{arguments:?}: {errors}");
+}
+
+/// As OpenZFS 2.3 prints the same grants.
+const SHOWN: &str = "\
+---- Permissions on dele/a -------------------------------------------
+Permission sets:
+\t@set1 compression,quota
+Create time permissions:
+\tdestroy
+Local permissions:
+\tuser root destroy
+Descendent permissions:
+\tuser nobody rename
+Local+Descendent permissions:
+\tuser daemon @set1
+\tuser (unknown: 12345) create
+\tuser nobody create,mount,snapshot
+\tgroup games hold,send
+\teveryone diff,userprop
+";
+
+#[test]
+fn grants_are_shown_as_openzfs_shows_them_and_are_enforced() {
+    let Some(mut session) = session() else {
+        return;
+    };
+    session.ok(&["zfs", "create", "dele/a"]);
+    for grant in [
+        &["-u", "nobody", "create,mount,snapshot"][..],
+        &["-u", "12345", "create"],
+        &["-l", "root", "destroy"],
+        &["-d", "nobody", "rename"],
+        &["-g", "games", "send,hold"],
+        &["-e", "userprop"],
+        &["-s", "@set1", "compression,quota"],
+        &["-c", "destroy"],
+        &["daemon", "@set1"],
+        &["everyone", "diff"],
+    ] {
+        let mut arguments = vec!["zfs", "allow"];
+        arguments.extend(grant);
+        arguments.push("dele/a");
+        session.ok(&arguments);
+    }
+    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    if known.contains("\ndaemon:x:1:") && known.contains("\nnobody:x:65534:") {
+        assert_eq!(session.ok(&["zfs", "allow", "dele/a"]), SHOWN);
+    }
+    ordinary_user(&session);
+    session.ok(&["zfs", "unallow", "-r", "nobody", "dele/a"]);
+    session.ok(&["zfs", "unallow", "-s", "@set1", "quota", "dele/a"]);
+    session.ok(&["zfs", "unallow", "-c", "dele/a"]);
+    session.ok(&["zfs", "unallow", "-e", "dele/a"]);
+    let left = session.ok(&["zfs", "allow", "dele/a"]);
+    assert!(!left.contains("nobody") && !left.contains("everyone") && !left.contains("quota"));
+    assert!(left.contains("@set1 compression\n"), "{left}");
+    let text = "cannot create 'dele/a/z': permission denied";
+    refused(&session, &["zfs", "create", "dele/a/z"], text);
+    // What is granted at a dataset goes with it.
+    session.ok(&["zfs", "destroy", "-r", "dele/a"]);
+    session.export_clean("dele");
+}
+
+fn ordinary_user(session: &Session) {
+    let cannot_set = "cannot set property for 'dele/a': permission denied";
+    refused(
+        session,
+        &["zfs", "set", "compression=off", "dele/a"],
+        cannot_set,
+    );
+    let text = "filesystem successfully created, but it may only be mounted by root";
+    refused(session, &["zfs", "create", "dele/a/mine"], text);
+    let grants = session.ok(&["zfs", "allow", "dele/a/mine"]);
+    assert!(
+        grants.contains("Local permissions:\n\tuser nobody destroy\n"),
+        "{grants}"
+    );
+    done(session, &["zfs", "set", "a:b=c", "dele/a/mine"]);
+    done(session, &["zfs", "snapshot", "dele/a@s", "dele/a/mine@s"]);
+    done(session, &["zfs", "rename", "dele/a/mine", "dele/a/ours"]);
+    done(session, &["zfs", "destroy", "-r", "dele/a/ours"]);
+    for (arguments, text) in [
+        (
+            &["zfs", "create", "dele/y"][..],
+            "cannot create 'dele/y': permission denied",
+        ),
+        (
+            &["zfs", "destroy", "dele/a@s"],
+            "cannot destroy snapshots: permission denied",
+        ),
+        (
+            &["zfs", "rollback", "dele/a@s"],
+            "cannot rollback 'dele/a': permission denied",
+        ),
+        (
+            &["zfs", "hold", "x", "dele/a@s"],
+            "cannot hold: permission denied",
+        ),
+        (
+            &["zfs", "inherit", "compression", "dele/a"],
+            "cannot inherit compression for 'dele/a': permission denied",
+        ),
+        (
+            &["zfs", "bookmark", "dele/a@s", "dele/a#s"],
+            "cannot create bookmark 'dele/a#s': permission denied",
+        ),
+        (
+            &["zfs", "allow", "nobody", "destroy", "dele/a"],
+            "cannot set permissions on 'dele/a': permission denied",
+        ),
+        (
+            &["zfs", "unmount", "dele/a"],
+            "cannot unmount 'dele/a': permission denied",
+        ),
+        (
+            &["zpool", "set", "comment=x", "dele"],
+            "cannot set property for 'dele': permission denied",
+        ),
+        (
+            &["zpool", "scrub", "dele"],
+            "cannot scrub dele: permission denied",
+        ),
+        (
+            &["zpool", "export", "dele"],
+            "cannot export 'dele': permission denied",
+        ),
+        (
+            &["zpool", "history", "dele"],
+            "cannot show history for pool 'dele': permission denied",
+        ),
+        (
+            &["zfs", "userspace", "dele"],
+            "cannot get used/quota for dele: permission denied",
+        ),
+    ] {
+        refused(session, arguments, text);
+    }
+    done(session, &["zfs", "diff", "dele/a@s"]);
+    done(session, &["zpool", "sync", "dele"]);
+    session.ok(&["zpool", "set", "delegation=off", "dele"]);
+    refused(
+        session,
+        &["zfs", "snapshot", "dele/a@t"],
+        "cannot create snapshots : permission denied",
+    );
+    session.ok(&["zpool", "set", "delegation=on", "dele"]);
+    done(session, &["zfs", "snapshot", "dele/a@t"]);
+}
+
+fn figure(session: &Session, property: &str, dataset: &str) -> String {
+    let text = session.ok(&["zfs", "get", "-Hp", "-o", "value", property, dataset]);
+    text.trim_end().to_owned()
+}
+
+#[test]
+fn limits_are_counted_and_hold_for_who_may_not_change_them() {
+    let Some(mut session) = session() else {
+        return;
+    };
+    for dataset in [
+        "dele/n",
+        "dele/n/a",
+        "dele/n/a/b",
+        "dele/other",
+        "dele/other/in",
+    ] {
+        session.ok(&["zfs", "create", dataset]);
+    }
+    session.ok(&["zfs", "snapshot", "-r", "dele@one"]);
+    assert_eq!(figure(&session, "filesystem_count", "dele/n"), "none");
+    session.ok(&["zfs", "set", "filesystem_limit=3", "dele/n"]);
+    session.ok(&["zfs", "set", "snapshot_limit=6", "dele/n"]);
+    session.ok(&[
+        "zfs",
+        "allow",
+        "-u",
+        "nobody",
+        "create,mount,snapshot,rename",
+        "dele",
+    ]);
+    assert_eq!(figure(&session, "filesystem_count", "dele/n"), "2");
+    assert_eq!(figure(&session, "snapshot_count", "dele/n"), "3");
+    assert_eq!(figure(&session, "filesystem_count", "dele"), "none");
+    let text = "cannot create 'dele/n/f2': out of space";
+    done(&session, &["zfs", "create", "-u", "dele/n/f1"]);
+    refused(&session, &["zfs", "create", "-u", "dele/n/f2"], text);
+    assert!(!tell(&session, &["zfs", "snapshot", "-r", "dele/n@two"]).0);
+    done(
+        &session,
+        &[
+            "zfs",
+            "snapshot",
+            "dele/n@two",
+            "dele/n/a@two",
+            "dele/n/f1@two",
+        ],
+    );
+    assert!(!tell(&session, &["zfs", "snapshot", "dele/n/a/b@two"]).0);
+    // Root may change the limit, so it does not hold for root.
+    session.ok(&["zfs", "create", "dele/n/f2"]);
+    session.ok(&["zfs", "snapshot", "dele/n/a/b@two"]);
+    session.ok(&["zfs", "rename", "dele/other", "dele/n/other"]);
+    assert_eq!(figure(&session, "filesystem_count", "dele/n"), "6");
+    assert_eq!(figure(&session, "snapshot_count", "dele/n"), "9");
+    session.ok(&["zfs", "destroy", "dele/n@two"]);
+    session.ok(&["zfs", "rename", "dele/n/other", "dele/other"]);
+    assert_eq!(figure(&session, "filesystem_count", "dele/n"), "4");
+    assert_eq!(figure(&session, "snapshot_count", "dele/n"), "6");
+    let images = session.images();
+    // zdb takes the tables of permissions for leaked objects, in pools of OpenZFS as well.
+    session.ok(&["zfs", "unallow", "nobody", "dele"]);
+    session.export_clean("dele");
+    let mounts = session.mounts();
+    session.ok(&[
+        "zpool",
+        "import",
+        "-d",
+        path(&images),
+        "-R",
+        path(&mounts),
+        "dele",
+    ]);
+    assert_eq!(figure(&session, "snapshot_count", "dele/n"), "6");
+    session.ok(&["zpool", "export", "dele"]);
+}
