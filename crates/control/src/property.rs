@@ -88,8 +88,10 @@ pub enum Number {
     Exact,
     /// Hundredths: `1.69x`.
     Ratio,
-    /// Seconds since 1970.
+    /// Seconds since 1970, shown to the minute.
     Date,
+    /// Seconds since 1970, shown to the second.
+    Moment,
     /// Bytes, 0 meaning `none`.
     Quota,
     /// A count, all ones meaning `none`.
@@ -365,7 +367,7 @@ impl Property {
     #[must_use]
     pub const fn right_aligned(&self) -> bool {
         match self.kind {
-            Kind::Number(format) => !matches!(format, Number::Date),
+            Kind::Number(format) => !matches!(format, Number::Date | Number::Moment),
             Kind::Index(_) => false,
             // The one state that lists align as if it were a number.
             Kind::Text => matches!(self.name.as_bytes(), b"health"),
@@ -396,11 +398,7 @@ impl Property {
                 .map(|(_, stored)| Value::Number(*stored))
                 .ok_or_else(|| PropertyError::NotOneOf {
                     property: self.name,
-                    words: words
-                        .iter()
-                        .map(|(word, _)| *word)
-                        .collect::<Vec<_>>()
-                        .join(" | "),
+                    words: self.words(words),
                 }),
             Kind::Number(format) => self.parse_number(format, text),
             Kind::Text => {
@@ -408,6 +406,15 @@ impl Property {
                 Ok(Value::Text(text.to_owned()))
             }
         }
+    }
+
+    /// What may be written, as people are told.
+    fn words(&self, words: &[(&str, u64)]) -> String {
+        if !self.values.is_empty() {
+            return self.values.to_owned();
+        }
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        words.join(" | ")
     }
 
     fn parse_number(&self, format: Number, text: &str) -> Result<Value, PropertyError> {
@@ -447,6 +454,7 @@ impl Number {
             Self::Count | Self::BytesOrDash | Self::AutoQuota | Self::Limit => human(number),
             Self::Exact => number.to_string(),
             Self::Date => crate::date::creation(number),
+            Self::Moment => crate::date::moment(number),
             Self::Percent => format!("{number}%"),
         }
     }

@@ -174,8 +174,10 @@ pub struct VdevReport {
     pub checksum_errors: u64,
     /// A word in brackets: `resilvering`, `repairing`, `removing`, `non-allocating`, …
     pub activity: Option<String>,
-    /// Bytes of space, for a top-level vdev; the device's size for a leaf.
+    /// Bytes of space, for a top-level vdev.
     pub size: u64,
+    /// Bytes of a leaf's device; 0 where that is not known.
+    pub device_size: u64,
     /// Bytes in use, for a top-level vdev.
     pub allocated: Option<u64>,
     /// Percent of fragmentation, for a top-level vdev.

@@ -14,6 +14,7 @@ mod destroy;
 mod devices;
 mod diff;
 mod errors;
+mod fragmentation;
 mod history;
 mod inside;
 mod instruments;

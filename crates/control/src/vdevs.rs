@@ -101,6 +101,7 @@ fn report(
         activity: config.flag(keys::REMOVING).then(|| "removing".to_owned()),
         size: config.asize(),
         allocated: None,
+        device_size: 0,
         fragmentation: None,
         expandable: 0,
         children,

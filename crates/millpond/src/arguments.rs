@@ -23,13 +23,15 @@ pub(crate) fn assign_dataset(
         .ok_or_else(|| PropertyError::Unknown(name.to_owned()))?;
     let value = match &property {
         PropertyName::Native(row) => {
-            if !creating && row.access == control::Access::AtCreation {
-                return Err(PropertyError::AtCreation(name.to_owned()));
-            }
-            if row.access == control::Access::ReadOnly {
+            if creating && row.access == control::Access::ReadOnly {
                 return Err(PropertyError::ReadOnly(name.to_owned()));
             }
-            row.parse(value)?
+            if !creating && row.access != control::Access::Settable {
+                // It is refused where it is known on what it was to be set.
+                Value::Text(value.to_owned())
+            } else {
+                row.parse(value)?
+            }
         }
         PropertyName::User(_) if value.len() >= 8192 => return Err(PropertyError::TooLong),
         PropertyName::User(_) => Value::Text(value.to_owned()),

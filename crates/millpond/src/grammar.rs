@@ -56,6 +56,18 @@ impl Flag {
         letters.next().filter(|_| letters.next().is_none())
     }
 
+    /// How it is typed, without a value: `-j, --json`, `--size`.
+    pub(crate) fn spelling(&self) -> String {
+        let mut out = match self.letter() {
+            Some(letter) => format!("-{letter}"),
+            None => format!("--{}", self.key),
+        };
+        if let Some(long) = self.long {
+            out += &format!(", --{long}");
+        }
+        out
+    }
+
     fn answers_to_word(&self, word: &str) -> bool {
         self.long == Some(word) || (self.letter().is_none() && self.key == word)
     }
@@ -396,13 +408,7 @@ impl Command {
             out += "\nflags:\n";
         }
         for flag in self.flags {
-            let mut names = match flag.letter() {
-                Some(letter) => format!("-{letter}"),
-                None => format!("--{}", flag.key),
-            };
-            if let Some(long) = flag.long {
-                names += &format!(", --{long}");
-            }
+            let mut names = flag.spelling();
             if let Some(value) = flag.value {
                 names += &format!(" {value}");
             }

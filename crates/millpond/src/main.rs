@@ -4,6 +4,7 @@ mod arguments;
 mod bench;
 mod daemons;
 mod grammar;
+mod manual;
 mod output;
 mod own;
 mod repeat;

@@ -91,6 +91,15 @@ static COMMANDS: &[Command] = &[
         operands: Operands::NONE,
         run: completions,
     },
+    Command {
+        name: "man",
+        aliases: &[],
+        summary: "Write the manual pages into a directory.",
+        forms: &["directory"],
+        flags: &[],
+        operands: Operands::exactly(1, "missing directory argument"),
+        run: crate::manual::man,
+    },
 ];
 
 /// One function that offers commands, then flags, straight from the tables.

@@ -9,6 +9,7 @@ mod list;
 mod mount;
 mod set;
 mod space;
+mod upgrade;
 mod wait;
 
 #[cfg(test)]
@@ -400,6 +401,20 @@ static COMMANDS: &[Command] = &[
         flags: UNALLOW_FLAGS,
         operands: Operands::between(1, 3, "wrong number of parameters"),
         run: allow::unallow,
+    },
+    Command {
+        name: "upgrade",
+        aliases: &[],
+        summary: "Raise the versions of file systems, or list what could be raised.",
+        forms: &["", "-v", "-a | filesystem ..."],
+        flags: &[
+            RECURSIVE,
+            switch("a", "all file systems"),
+            switch("v", "list the versions supported"),
+            option("V", "version", "to this version"),
+        ],
+        operands: Operands::ANY,
+        run: upgrade::upgrade,
     },
     Command {
         name: "wait",

@@ -30,8 +30,6 @@ pub struct SpaceFigures {
     pub checkpoint: u64,
     /// How often deduplicated bytes are referenced, in percent: 100 without dedup.
     pub dedup_percent: u64,
-    /// How fragmented free space is, in percent; `None` when nothing tells.
-    pub fragmentation: Option<u8>,
 }
 
 impl SpaceFigures {
@@ -122,7 +120,6 @@ impl Limits {
             checkpoint: self.checkpoint.load(Ordering::Relaxed),
             slop: slop(raw, log),
             deferred: space.deferred_bytes(ClassKind::Normal) + self.listed.load(Ordering::Relaxed),
-            fragmentation: fragmentation(&vdevs),
         }
     }
 
@@ -168,28 +165,6 @@ fn slop(raw: u64, log: u64) -> u64 {
     let slop = (raw >> SLOP_SHIFT).min(SLOP_MAX);
     let slop = slop - log.min(slop / 2);
     slop.max((raw / 2).min(SLOP_MIN))
-}
-
-/// How fragmented free space is: segments by size, each size worth so many percent.
-fn fragmentation(vdevs: &[Arc<VdevSpace>]) -> Option<u8> {
-    /// Percent for segments of 512 B, 1 KiB, … 16 MiB and more.
-    const WORTH: [u64; 17] = [
-        100, 100, 98, 95, 90, 80, 70, 60, 50, 40, 30, 20, 15, 10, 5, 0, 0,
-    ];
-    const SMALLEST_SHIFT: usize = 9;
-    let (mut weighted, mut total) = (0_u128, 0_u128);
-    for vdev in vdevs {
-        for (shift, count) in vdev.histogram().into_iter().enumerate() {
-            let index = shift.saturating_sub(SMALLEST_SHIFT).min(WORTH.len() - 1);
-            let bytes = u128::from(count) << shift.min(63);
-            total += bytes;
-            weighted += bytes * u128::from(WORTH[index]);
-        }
-    }
-    if total == 0 {
-        return None;
-    }
-    u8::try_from(weighted / total).ok()
 }
 
 #[cfg(test)]

@@ -78,6 +78,8 @@ pub struct VdevStatus {
     pub size: u64,
     /// Bytes of it in use.
     pub allocated: u64,
+    /// Bytes of a leaf's device.
+    pub device_size: u64,
     /// Vdevs below.
     pub children: Vec<VdevStatus>,
 }
@@ -171,6 +173,7 @@ fn node(config: &VdevConfig, leaves: &[Arc<Leaf>]) -> VdevStatus {
         },
         size: 0,
         allocated: 0,
+        device_size: leaf.map_or(0, |leaf| leaf.psize()),
         children,
     }
 }

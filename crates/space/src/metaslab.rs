@@ -126,18 +126,6 @@ impl Metaslab {
         state.freed.bytes() + state.deferred.iter().map(RangeSet::bytes).sum::<u64>()
     }
 
-    /// Free segments by size: bucket i counts those of 2^i bytes and more. None while not loaded.
-    pub(crate) fn histogram(&self) -> Option<[u64; 64]> {
-        let state = self.state.lock();
-        let free = state.free.as_ref()?;
-        let mut buckets = [0; 64];
-        for segment in free.segments().iter() {
-            let length = segment.end - segment.start;
-            buckets[length.ilog2() as usize] += 1;
-        }
-        Some(buckets)
-    }
-
     /// Takes `size` bytes for `txg`, loading the maps if need be. None when there is no segment of that size.
     pub(crate) fn allocate(
         &self,

@@ -193,22 +193,6 @@ impl VdevSpace {
             .sum()
     }
 
-    /// Free segments by log2 of their size, summed over loaded metaslabs.
-    #[must_use]
-    pub fn histogram(&self) -> [u64; 64] {
-        let mut sum = [0; 64];
-        for buckets in self
-            .metaslabs
-            .iter()
-            .filter_map(|metaslab| metaslab.histogram())
-        {
-            for (total, count) in sum.iter_mut().zip(buckets) {
-                *total += count;
-            }
-        }
-        sum
-    }
-
     /// The metaslab that holds a range of the vdev.
     pub(crate) fn metaslab(&self, range: &Range<u64>) -> Result<&Arc<Metaslab>, SpaceError> {
         let index =

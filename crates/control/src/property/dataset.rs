@@ -111,6 +111,11 @@ impl Property {
         }
     }
 
+    /// What may be written, where it is not simply the words.
+    const fn values(self, values: &'static str) -> Self {
+        Self { values, ..self }
+    }
+
     const fn hidden(self) -> Self {
         Self {
             visible: false,
@@ -123,6 +128,16 @@ const ZERO: Default = Default::Number(0);
 const NO_LIMIT: Default = Default::Number(u64::MAX);
 const NONE: Default = Default::Text("none");
 const OFF: Default = Default::Text("off");
+
+const CHECKSUM_VALUES: &str =
+    "on | off | fletcher2 | fletcher4 | sha256 | sha512 | skein | edonr | blake3";
+const COMPRESSION_VALUES: &str = "on | off | lzjb | gzip | gzip-[1-9] | zle | lz4 | zstd | \
+    zstd-[1-19] | zstd-fast | zstd-fast-[1-10,20,30,40,50,60,70,80,90,100,500,1000]";
+const DEDUP_VALUES: &str = "on | off | verify | sha256[,verify] | sha512[,verify] | \
+    skein[,verify] | edonr,verify | blake3[,verify]";
+const CACHE_VALUES: &str = "all | none | metadata";
+const ENCRYPTION_VALUES: &str = "on | off | aes-128-ccm | aes-192-ccm | aes-256-ccm | \
+    aes-128-gcm | aes-192-gcm | aes-256-gcm";
 
 /// Every dataset property.
 #[rustfmt::skip]
@@ -145,8 +160,8 @@ pub static DATASET_PROPERTIES: &[Property] = &[
         .inherited(),
     text("mountpoint", "MOUNTPOINT", F, "<path> | legacy | none").settable(Default::Nothing).inherited(),
     text("sharenfs", "SHARENFS", F, "on | off | NFS share options").settable(OFF).inherited(),
-    index("checksum", "CHECKSUM", CHECKSUM, 1, FV),
-    index("compression", "COMPRESS", COMPRESSION, 1, FV),
+    index("checksum", "CHECKSUM", CHECKSUM, 1, FV).values(CHECKSUM_VALUES),
+    index("compression", "COMPRESS", COMPRESSION, 1, FV).values(COMPRESSION_VALUES),
     index("atime", "ATIME", SWITCH, 1, F),
     index("devices", "DEVICES", SWITCH, 1, FS),
     index("exec", "EXEC", SWITCH, 1, FS),
@@ -157,8 +172,8 @@ pub static DATASET_PROPERTIES: &[Property] = &[
     index("aclmode", "ACLMODE", ACL_MODE, 0, F),
     index("aclinherit", "ACLINHERIT", ACL_INHERIT, 4, F),
     number("createtxg", "CREATETXG", Number::Exact, ALL, "<uint64>"),
-    index("canmount", "CANMOUNT", CAN_MOUNT, 1, F).own(),
-    index("xattr", "XATTR", XATTR, 2, FS),
+    index("canmount", "CANMOUNT", CAN_MOUNT, 1, F).values("on | off | noauto").own(),
+    index("xattr", "XATTR", XATTR, 2, FS).values("on | off | dir | sa"),
     index("copies", "COPIES", COPIES, 1, FV),
     index("version", "VERSION", VERSION, 5, FS).own(),
     index("utf8only", "UTF8ONLY", SWITCH, 0, FS).at_creation(),
@@ -170,8 +185,8 @@ pub static DATASET_PROPERTIES: &[Property] = &[
     number("refquota", "REFQUOTA", Number::Quota, F, "<size> | none").settable(ZERO),
     number("refreservation", "REFRESERV", Number::Quota, FV, "<size> | none").settable(ZERO),
     number("guid", "GUID", Number::Exact, ALL, "<uint64>"),
-    index("primarycache", "PRIMARYCACHE", CACHE, 2, FVS),
-    index("secondarycache", "SECONDARYCACHE", CACHE, 2, FVS),
+    index("primarycache", "PRIMARYCACHE", CACHE, 2, FVS).values(CACHE_VALUES),
+    index("secondarycache", "SECONDARYCACHE", CACHE, 2, FVS).values(CACHE_VALUES),
     number("usedbysnapshots", "USEDSNAP", Number::Bytes, FV, "<size>"),
     number("usedbydataset", "USEDDS", Number::Bytes, FV, "<size>"),
     number("usedbychildren", "USEDCHILD", Number::Bytes, FV, "<size>"),
@@ -180,7 +195,7 @@ pub static DATASET_PROPERTIES: &[Property] = &[
     number("userrefs", "USERREFS", Number::Exact, S, "<count>"),
     index("logbias", "LOGBIAS", LOG_BIAS, 0, FV),
     number("objsetid", "OBJSETID", Number::Exact, FVS, "<uint64>"),
-    index("dedup", "DEDUP", DEDUP, 2, FV),
+    index("dedup", "DEDUP", DEDUP, 2, FV).values(DEDUP_VALUES),
     text("mlslabel", "MLSLABEL", FVS, "<sensitivity label>").settable(NONE).inherited(),
     index("sync", "SYNC", SYNC, 0, FV),
     index("dnodesize", "DNSIZE", DNODE_SIZE, 0, F),
@@ -195,7 +210,7 @@ pub static DATASET_PROPERTIES: &[Property] = &[
     Property { default: NO_LIMIT, ..number("filesystem_count", "FSCOUNT", Number::Limit, F, "<count>") },
     Property { default: NO_LIMIT, ..number("snapshot_count", "SSCOUNT", Number::Limit, FV, "<count>") },
     index("snapdev", "SNAPDEV", SNAPDEV, 0, FV),
-    index("acltype", "ACLTYPE", ACL_TYPE, 0, FS),
+    index("acltype", "ACLTYPE", ACL_TYPE, 0, FS).values("off | nfsv4 | posix"),
     text("context", "CONTEXT", FVS, "<selinux context>").settable(NONE),
     text("fscontext", "FSCONTEXT", FVS, "<selinux fscontext>").settable(NONE),
     text("defcontext", "DEFCONTEXT", FVS, "<selinux defcontext>").settable(NONE),
@@ -204,7 +219,7 @@ pub static DATASET_PROPERTIES: &[Property] = &[
     index("redundant_metadata", "REDUND_MD", REDUNDANT_METADATA, 0, FV),
     index("overlay", "OVERLAY", SWITCH, 1, F),
     text("receive_resume_token", "RESUMETOK", FV, "<string token>"),
-    index("encryption", "ENCRYPTION", ENCRYPTION, 2, FVS).at_creation(),
+    index("encryption", "ENCRYPTION", ENCRYPTION, 2, FVS).values(ENCRYPTION_VALUES).at_creation(),
     text("keylocation", "KEYLOCATION", FV, "prompt | <file URI> | <https URL> | <http URL>").settable(NONE),
     index("keyformat", "KEYFORMAT", KEY_FORMAT, 0, FV).own().at_creation(),
     number("pbkdf2iters", "PBKDF2ITERS", Number::Exact, FV, "<iters>").settable(ZERO).at_creation(),
@@ -214,7 +229,7 @@ pub static DATASET_PROPERTIES: &[Property] = &[
         .settable(ZERO)
         .inherited(),
     text("redact_snaps", "RSNAPS", ALL, "<snapshot>[,...]"),
-    number("snapshots_changed", "SNAPSHOTS_CHANGED", Number::Date, FV, "<date>"),
+    number("snapshots_changed", "SNAPSHOTS_CHANGED", Number::Moment, FV, "<date>"),
     index("prefetch", "PREFETCH", CACHE, 2, FVS),
     index("volthreading", "VOLTHREAD", SWITCH, 1, V).own(),
     index("direct", "DIRECT", DIRECT, 1, F),

@@ -14,7 +14,7 @@ pub enum PropertyError {
     #[error("'{0}' is readonly")]
     ReadOnly(String),
     /// It is fixed when the object is made.
-    #[error("property '{0}' can only be set at creation time")]
+    #[error("'{0}' is readonly")]
     AtCreation(String),
     /// This kind of dataset has no such property.
     #[error("'{0}' does not apply to datasets of this type")]
@@ -38,6 +38,11 @@ pub enum PropertyError {
         /// The range, as text.
         range: &'static str,
     },
+    /// Not a size of blocks.
+    #[error(
+        "invalid 'special_small_blocks={0}' property: must be zero or a power of 2 from 512B to 16M"
+    )]
+    SmallBlocks(u64),
     /// Outside the range.
     #[error("'{property}' must be {range}")]
     Range {
@@ -127,10 +132,7 @@ pub(super) fn check_range(property: &'static str, number: u64) -> Result<(), Pro
             property,
             range: "512B to 16M",
         }),
-        "special_small_blocks" if number != 0 && !block => Err(PropertyError::Range {
-            property,
-            range: "zero or a power of 2 from 512B to 16M",
-        }),
+        "special_small_blocks" if number != 0 && !block => Err(PropertyError::SmallBlocks(number)),
         "ashift" if number != 0 && !(9..=16).contains(&number) => Err(PropertyError::Range {
             property,
             range: "0 or between 9 and 16",

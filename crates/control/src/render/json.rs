@@ -5,7 +5,9 @@ use serde_json::{Map, Value as JsonValue, json};
 use super::list::cell;
 use crate::message::DatasetRow;
 use crate::property::{PropertyName, Setting, Source, Types};
-use crate::report::{PoolReport, PoolStatus, VdevClass, VdevReport};
+use crate::report::PoolReport;
+
+mod health;
 
 /// How JSON is written.
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,27 +82,8 @@ impl Json {
                     || "ONLINE".to_owned(),
                     |(name, set)| name.format(&set.value, true),
                 );
-            let mut object = self.pool_head(&pool.name, pool.guid, pool.txg, &state);
+            let mut object = self.pool_head(&pool.name, pool.guid, pool.txg, &state, true);
             object.insert("properties".to_owned(), self.properties(settings));
-            all.insert(self.pool_key(&pool.name, pool.guid), object.into());
-        }
-        self.root.insert("pools".to_owned(), all.into());
-    }
-
-    /// Adds the health of pools.
-    pub fn statuses(&mut self, pools: &[PoolStatus]) {
-        let mut all = Map::new();
-        for pool in pools {
-            let mut object = self.pool_head(&pool.name, pool.guid, pool.txg, pool.state.word());
-            let mut vdevs = Map::new();
-            for vdev in &pool.vdevs {
-                self.vdev(vdev, &mut vdevs);
-            }
-            object.insert("vdevs".to_owned(), vdevs.into());
-            object.insert("error_count".to_owned(), self.number(pool.error_count));
-            if !pool.error_files.is_empty() {
-                object.insert("errlist".to_owned(), json!(pool.error_files));
-            }
             all.insert(self.pool_key(&pool.name, pool.guid), object.into());
         }
         self.root.insert("pools".to_owned(), all.into());
@@ -144,10 +127,19 @@ impl Json {
         }
     }
 
-    fn pool_head(&self, name: &str, guid: u64, txg: u64, state: &str) -> Map<String, JsonValue> {
+    fn pool_head(
+        &self,
+        name: &str,
+        guid: u64,
+        txg: u64,
+        state: &str,
+        typed: bool,
+    ) -> Map<String, JsonValue> {
         let mut object = Map::new();
         object.insert("name".to_owned(), json!(name));
-        object.insert("type".to_owned(), json!("POOL"));
+        if typed {
+            object.insert("type".to_owned(), json!("POOL"));
+        }
         object.insert("state".to_owned(), json!(state));
         object.insert("pool_guid".to_owned(), self.number(guid));
         object.insert("txg".to_owned(), self.number(txg));
@@ -183,54 +175,5 @@ impl Json {
         } else {
             json!(number.to_string())
         }
-    }
-
-    fn vdev(&self, vdev: &VdevReport, into: &mut Map<String, JsonValue>) {
-        let name = super::VdevNaming {
-            full: true,
-            ..Default::default()
-        }
-        .name(vdev);
-        let mut object = Map::new();
-        object.insert("name".to_owned(), json!(name));
-        object.insert("vdev_type".to_owned(), json!(vdev.kind));
-        object.insert("guid".to_owned(), self.number(vdev.guid));
-        if let Some(path) = &vdev.path {
-            object.insert("path".to_owned(), json!(path));
-        }
-        object.insert("class".to_owned(), json!(class_word(vdev.class)));
-        object.insert("state".to_owned(), json!(vdev.state.word()));
-        object.insert("read_errors".to_owned(), self.number(vdev.read_errors));
-        object.insert("write_errors".to_owned(), self.number(vdev.write_errors));
-        object.insert(
-            "checksum_errors".to_owned(),
-            self.number(vdev.checksum_errors),
-        );
-        let mut children = Map::new();
-        for child in &vdev.children {
-            self.vdev(
-                child,
-                if self.options.flat_vdevs {
-                    into
-                } else {
-                    &mut children
-                },
-            );
-        }
-        if !children.is_empty() {
-            object.insert("vdevs".to_owned(), children.into());
-        }
-        into.insert(name, object.into());
-    }
-}
-
-const fn class_word(class: VdevClass) -> &'static str {
-    match class {
-        VdevClass::Normal => "normal",
-        VdevClass::Dedup => "dedup",
-        VdevClass::Special => "special",
-        VdevClass::Log => "log",
-        VdevClass::Cache => "l2cache",
-        VdevClass::Spare => "spare",
     }
 }

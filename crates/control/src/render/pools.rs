@@ -107,6 +107,7 @@ fn vdev_cell(vdev: &VdevReport, property: &str, top: bool, exact: bool) -> Strin
     };
     let dash = || "-".to_owned();
     match property {
+        "size" if vdev.device_size > 0 => number(vdev.device_size),
         "size" if vdev.size > 0 => number(vdev.size),
         "health" => vdev.state.word().to_owned(),
         "expandsize" if vdev.expandable > 0 => number(vdev.expandable),

@@ -55,6 +55,12 @@ impl PoolStatus {
         })
     }
 
+    /// What is wrong, what to do, and the id of a page about it.
+    pub(super) fn explained(&self) -> Option<(&'static str, &'static str, Option<&'static str>)> {
+        let cause = self.cause()?;
+        Some((cause.status, cause.action, cause.id))
+    }
+
     fn cause(&self) -> Option<Cause> {
         let cause = |status, action, id| Some(Cause { status, action, id });
         let resilvering = self.scan.as_ref().is_some_and(|scan| {

@@ -113,6 +113,7 @@ fn leaf(path: &str) -> VdevReport {
         activity: None,
         size: 0,
         allocated: None,
+        device_size: 0,
         fragmentation: None,
         expandable: 0,
         children: Vec::new(),

@@ -286,7 +286,8 @@ impl Service {
                 {
                     let text =
                         "cannot create snapshots : multiple snapshots of same fs not allowed";
-                    return Err(Failure::new(FailureKind::Invalid, text));
+                    return Err(Failure::new(FailureKind::Invalid, text)
+                        .advise("no snapshots were created"));
                 }
                 if let Err(error) = name::check_snapshot(&full) {
                     return Err(failed(&full, FailureKind::Invalid, &error.to_string()));
@@ -362,9 +363,8 @@ impl Service {
         let parent = name::parent_of(to).unwrap_or(to);
         if self.dsl.head(parent).is_err() {
             if !flags.parents {
-                let kind = FailureKind::Missing;
-                let reason = format!("parent '{parent}' does not exist");
-                return Err(Failure::cannot(kind, "rename to", to, reason));
+                let reason = "parent does not exist";
+                return Err(Failure::cannot(FailureKind::Missing, "create", to, reason));
             }
             let create = CreateFlags {
                 parents: true,
@@ -407,6 +407,9 @@ impl Service {
 
     fn rename_snapshot(&self, from: &str, to: &str, recursive: bool) -> Result<(), Failure> {
         let short = to.split_once('@').map_or(to, |(_, short)| short);
+        if let Err(error) = self.dsl.dataset(from) {
+            return Err(refused("open", from, &error));
+        }
         let task = RenameSnapshot {
             from: from.to_owned(),
             to: short.to_owned(),

@@ -9,7 +9,7 @@ use dsl::{Dataset, DslError};
 use super::Service;
 use super::plan::{Family, Plan, Step, names};
 use super::refusal::{reason, refused, unreadable};
-use super::snapshots::select;
+use super::snapshots::{SpecError, select};
 use super::voice::Voice;
 use crate::message::DestroyTarget;
 use crate::name;
@@ -113,22 +113,16 @@ impl Service {
             .copied()
             .partition(|found| name::is_within(found, dataset));
         if !flags.recursive && within.len() > 1 {
-            let mut below: Vec<&str> = within
+            let below: Vec<&str> = within
                 .into_iter()
                 .filter(|found| *found != dataset)
                 .collect();
-            below.sort_unstable();
             let reason = format!("{kind} has children");
             return Err(listing(dataset, &reason, "-r", &below));
         }
-        let mut clones: Vec<&str> = outside
-            .into_iter()
-            .filter(|found| !found.contains('@'))
-            .collect();
-        if !flags.dependents && !clones.is_empty() {
-            clones.sort_unstable();
+        if !flags.dependents && !outside.is_empty() {
             let reason = format!("{kind} has dependent clones");
-            return Err(listing(dataset, &reason, "-R", &clones));
+            return Err(listing(dataset, &reason, "-R", &outside));
         }
         self.carry_out("destroy", dataset, &steps, flags, voice)
     }
@@ -162,6 +156,9 @@ impl Service {
                 }
                 // Below, ranges apply as far as their ends exist.
                 Err(_) if head_name != dataset => {}
+                Err(error @ SpecError::NoEnd(_)) => {
+                    return Err(Failure::new(FailureKind::Missing, error.to_string()));
+                }
                 Err(error) => {
                     return Err(Failure::cannot(
                         FailureKind::Missing,
@@ -204,12 +201,11 @@ impl Service {
         let steps = plan.steps();
         if !flags.dependents {
             let all = names(&steps);
-            let mut clones: Vec<&str> = all
+            let clones: Vec<&str> = all
                 .into_iter()
-                .filter(|found| !found.contains('@'))
+                .filter(|found| !chosen.iter().any(|name| name == found))
                 .collect();
             if let (false, Some(first)) = (clones.is_empty(), chosen.first()) {
-                clones.sort_unstable();
                 return Err(listing(
                     first,
                     "snapshot has dependent clones",
@@ -337,7 +333,10 @@ impl Service {
 
     pub(super) fn rollback(&self, snapshot: &str, flags: DestroyFlags) -> Result<(), Failure> {
         let (dataset, short) = snapshot.split_once('@').unwrap_or((snapshot, ""));
-        let head = self.head("open", dataset)?;
+        let head = self
+            .dsl
+            .head(dataset)
+            .map_err(|error| refused("open", snapshot, &error))?;
         let target = head.snapshot(short).map_err(unreadable)?.ok_or_else(|| {
             Failure::cannot(
                 FailureKind::Missing,

@@ -176,7 +176,7 @@ impl Service {
         if version < now {
             return refuse(
                 FailureKind::Invalid,
-                "cannot downgrade; new version must be greater than current version".to_owned(),
+                format!("Can not downgrade; already at version {now}"),
             );
         }
         let mounted = self

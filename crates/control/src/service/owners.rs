@@ -67,12 +67,8 @@ impl<'a> OwnerProperty<'a> {
 
     /// What a person is told about an owner that nobody knows.
     pub(super) fn unknown_owner(&self) -> String {
-        let kind = match self.kind {
-            QuotaKind::User => "user",
-            QuotaKind::Group => "group",
-            QuotaKind::Project => "project",
-        };
-        format!("invalid {kind} '{}'", self.owner)
+        let (family, owner) = (self.family, self.owner);
+        format!("'{family}{owner}' has an invalid user/group name")
     }
 
     /// The value in a file system; none when nothing can be known.

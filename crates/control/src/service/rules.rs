@@ -19,8 +19,14 @@ pub(crate) enum RuleError {
     #[error("pool and or dataset must be upgraded to set this property or value")]
     Feature(&'static Feature),
     /// Only roots of encryption have a key of their own.
-    #[error("keylocation may only be set on encryption roots")]
+    #[error("keylocation must be 'none' for unencrypted datasets")]
     NoKey,
+    /// Volumes know how large they can get.
+    #[error("'refreservation=auto' only allowed on volumes")]
+    Automatic,
+    /// Labels of a system that this is not.
+    #[error("mlslabels are unsupported")]
+    Labels,
     /// Snapshots have few properties of their own.
     #[error("this property can not be modified for snapshots")]
     OnSnapshot,
@@ -54,6 +60,12 @@ pub(crate) fn check(
             }
             continue;
         };
+        if target.kind == Types::SNAPSHOT {
+            return Err(RuleError::OnSnapshot);
+        }
+        if !property.types.meets(target.kind) {
+            return Err(PropertyError::OtherType(name.clone()).into());
+        }
         let readonly = property.access == Access::ReadOnly;
         if readonly {
             return Err(PropertyError::ReadOnly(name.clone()).into());
@@ -61,15 +73,17 @@ pub(crate) fn check(
         if property.access == Access::AtCreation && !target.creating {
             return Err(PropertyError::AtCreation(name.clone()).into());
         }
-        if target.kind == Types::SNAPSHOT {
-            return Err(RuleError::OnSnapshot);
-        }
-        // A parent's value is for its children too: file systems may hold what volumes use.
-        if !property.types.meets(target.kind) {
-            return Err(PropertyError::OtherType(name.clone()).into());
-        }
         match property.name {
+            "keylocation" if *value == Value::Text("none".to_owned()) => {}
             "keylocation" | "keyformat" | "pbkdf2iters" => return Err(RuleError::NoKey),
+            "refreservation"
+                if target.kind == Types::FILESYSTEM && *value == Value::Text("auto".to_owned()) =>
+            {
+                return Err(RuleError::Automatic);
+            }
+            "mlslabel" if *value != Value::Text("none".to_owned()) => {
+                return Err(RuleError::Labels);
+            }
             "encryption" if *value != Value::Number(2) => {
                 return Err(RuleError::NotYet("encryption"));
             }

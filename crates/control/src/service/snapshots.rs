@@ -9,7 +9,7 @@ mod tests;
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum SpecError {
     /// An end of a range does not exist.
-    #[error("could not find snapshot '{0}'")]
+    #[error("could not find any snapshots to destroy; check snapshot names.")]
     NoEnd(String),
     /// A range that runs backwards.
     #[error("invalid range: '{0}' is not older than '{1}'")]

@@ -4,6 +4,7 @@ use pool::{ScanPhys, VdevRole, VdevStatus};
 use vdev::{Condition, VdevAux};
 
 use super::Service;
+use super::fragmentation;
 use super::pool_facts::PoolFacts;
 use super::refusal::unreadable;
 use super::stored::Stored;
@@ -78,7 +79,7 @@ impl Service {
             compatibility: text("compatibility"),
             size: status.space.size,
             allocated: status.space.allocated,
-            fragmentation: status.space.fragmentation.map(u64::from),
+            fragmentation: self.fragmentation(status),
             expandable: 0,
             freeing: self.hidden_bytes(format::dsl::hidden::FREE),
             leaked: self.hidden_bytes(format::dsl::hidden::LEAK),
@@ -145,6 +146,25 @@ impl Service {
         phys.map_or(0, |phys| phys.used_bytes)
     }
 
+    /// How fragmented the free space of ordinary devices is, weighted by their sizes.
+    fn fragmentation(&self, status: &pool::PoolStatus) -> Option<u64> {
+        let (config, set) = (self.pool.config(), self.pool.meta_object_set());
+        let (mut weighted, mut total) = (0_u128, 0_u128);
+        for vdev in &status.root.children {
+            let top = config
+                .root
+                .children
+                .iter()
+                .find(|top| top.guid() == vdev.guid);
+            if let Some(top) = top.filter(|_| vdev.role == VdevRole::Data && vdev.size > 0) {
+                let percent = fragmentation::of_vdev(set, top)?;
+                total += u128::from(vdev.size);
+                weighted += u128::from(vdev.size) * u128::from(percent);
+            }
+        }
+        u64::try_from(weighted.checked_div(total)?).ok()
+    }
+
     /// The pool's health.
     pub(super) fn status(&self) -> Result<PoolStatus, Failure> {
         let status = self.pool.status().map_err(unreadable)?;
@@ -198,7 +218,12 @@ impl Service {
                     });
                     name
                 };
-                report(top, class_of(top.role), true, &names)
+                let fragmented = |guid: base::Guid| {
+                    let mut tops = config.root.children.iter();
+                    let top = tops.find(|top| top.guid() == guid)?;
+                    fragmentation::of_vdev(self.pool.meta_object_set(), top)
+                };
+                report(top, class_of(top.role), true, &names, &fragmented)
             })
             .collect()
     }
@@ -218,6 +243,7 @@ fn report(
     class: VdevClass,
     top: bool,
     name_of: &dyn Fn(base::Guid) -> Option<String>,
+    fragmented: &dyn Fn(base::Guid) -> Option<u64>,
 ) -> VdevReport {
     let (state, cause) = state_of(vdev.condition);
     VdevReport {
@@ -236,13 +262,14 @@ fn report(
         activity: (vdev.outdated && vdev.condition.state.is_usable())
             .then(|| "resilvering".to_owned()),
         size: vdev.size,
+        device_size: vdev.device_size,
         allocated: top.then_some(vdev.allocated),
-        fragmentation: None,
+        fragmentation: fragmented(vdev.guid).filter(|_| top),
         expandable: 0,
         children: vdev
             .children
             .iter()
-            .map(|child| report(child, class, false, name_of))
+            .map(|child| report(child, class, false, name_of, fragmented))
             .collect(),
     }
 }

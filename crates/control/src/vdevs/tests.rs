@@ -87,6 +87,7 @@ fn states_from_below() {
         activity: None,
         size: 0,
         allocated: None,
+        device_size: 0,
         fragmentation: None,
         expandable: 0,
         children: Vec::new(),

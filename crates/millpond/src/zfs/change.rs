@@ -128,6 +128,10 @@ pub(crate) fn destroy(call: &Invocation) -> Outcome {
         }
         NameKind::Bookmark => {
             let dataset = control::dataset_of(name);
+            if call.has("n") {
+                let text = "dryrun is not supported with bookmark";
+                return Err(Failure::new(FailureKind::Invalid, text).into());
+            }
             if call.has("r") || call.has("R") || call.has("d") {
                 return Err(usage(
                     "bookmarks cannot be destroyed with '-r', '-R' or '-d'",
@@ -303,19 +307,7 @@ pub(crate) fn rename(call: &Invocation) -> Outcome {
     }
     control::check_name(from).map_err(|error| cannot("open", from, error))?;
     control::check_name(&to).map_err(|error| cannot("rename to", &to, error))?;
-    if pool_of(from) != pool_of(&to) {
-        let reason = "datasets must be within same pool";
-        return Err(cannot("rename to", &to, reason).into());
-    }
-    if kind_of(from) == NameKind::Snapshot {
-        if control::dataset_of(from) != control::dataset_of(&to) {
-            let reason = "snapshots must be part of same dataset";
-            return Err(cannot("rename to", &to, reason).into());
-        }
-    } else if control::is_within(&to, from) && to != from {
-        let reason = "New dataset name cannot be a descendant of current dataset name";
-        return Err(cannot("rename to", &to, reason).into());
-    }
+    check_renaming(call, from, &to)?;
     let mut connection = crate::daemons::pool_of(from)?;
     let request = Change::Rename {
         from: from.to_owned(),
@@ -326,6 +318,39 @@ pub(crate) fn rename(call: &Invocation) -> Outcome {
         force: call.has("f"),
     };
     change(&mut connection, request, &call.line)
+}
+
+/// What cannot be renamed so, whatever is there.
+fn check_renaming(call: &Invocation, from: &str, to: &str) -> Result<(), Stop> {
+    let snapshot = kind_of(from) == NameKind::Snapshot;
+    if call.has("r") && !snapshot {
+        return Err(usage(
+            "source dataset for recursive rename must be a snapshot",
+        ));
+    }
+    if kind_of(from) == NameKind::Bookmark || (snapshot && (call.has("p") || call.has("u"))) {
+        check_dataset(from).map_err(|error| cannot("open", from, error))?;
+    }
+    if snapshot {
+        let same = control::dataset_of(from) == control::dataset_of(to);
+        let reason = "snapshots must be part of same dataset";
+        return if same {
+            Ok(())
+        } else {
+            Err(cannot("rename to", to, reason).into())
+        };
+    }
+    check_dataset(to).map_err(|error| cannot("rename to", to, error))?;
+    if pool_of(from) != pool_of(to) {
+        target("create", to)?;
+        let reason = "datasets must be within same pool";
+        return Err(cannot("rename to", to, reason).into());
+    }
+    if control::is_within(to, from) && to != from {
+        let reason = "New dataset name cannot be a descendant of current dataset name";
+        return Err(cannot("rename to", to, reason).into());
+    }
+    Ok(())
 }
 
 pub(crate) fn bookmark(call: &Invocation) -> Outcome {

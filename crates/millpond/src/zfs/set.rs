@@ -47,29 +47,28 @@ pub(crate) fn inherit(call: &Invocation) -> Outcome {
         .split_first()
         .ok_or_else(|| usage("missing property"))?;
     let property = control::find_dataset_property(word)
+        .filter(|found| !matches!(found, PropertyName::Computed(_)))
         .ok_or_else(|| usage(format!("invalid property '{word}'")))?;
     if let PropertyName::Native(row) = &property {
-        if row.access == Access::ReadOnly {
-            return Err(usage(format!("{word} property is read-only")));
+        let invalid = |text: String| Failure::new(FailureKind::Invalid, text);
+        if row.access != Access::Settable {
+            return Err(invalid(format!("{word} property is read-only")).into());
         }
-        let clearable = matches!(
-            row.name,
-            "quota" | "reservation" | "refquota" | "refreservation"
-        );
-        if clearable && !call.has("S") {
-            let failure = Failure::new(
-                FailureKind::Invalid,
-                format!("'{word}' property cannot be inherited"),
-            )
-            .advise(format!("use 'zfs set {word}=none' to clear"))
-            .advise(format!(
-                "use 'zfs inherit -S {word}' to revert to received value"
-            ));
+        if !row.inherits && row.name != "volthreading" && !call.has("S") {
+            let failure = invalid(format!("'{word}' property cannot be inherited"));
+            let clearable = matches!(
+                row.name,
+                "quota" | "reservation" | "refquota" | "refreservation"
+            );
+            if !clearable {
+                return Err(failure.into());
+            }
+            let failure = failure
+                .advise(format!("use 'zfs set {word}=none' to clear"))
+                .advise(format!(
+                    "use 'zfs inherit -S {word}' to revert to received value"
+                ));
             return Err(failure.into());
-        }
-        let own = !row.inherits && !matches!(row.name, "canmount" | "volthreading");
-        if row.access == Access::AtCreation || (own && !call.has("S")) {
-            return Err(usage(format!("'{word}' property cannot be inherited")));
         }
     }
     each_pool(names, &call.line, |names| Change::Inherit {

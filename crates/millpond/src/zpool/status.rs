@@ -22,8 +22,12 @@ fn once(call: &Invocation, names: &[String]) -> Outcome {
     }
     print(&timestamp(call)?)?;
     if call.has("j") {
+        found.retain(|pool| !call.has("x") || !pool.is_healthy());
+        if !call.has("v") {
+            found.iter_mut().for_each(|pool| pool.error_files.clear());
+        }
         let mut json = Json::new("zpool status", json_options(call));
-        json.statuses(&found);
+        json.statuses(&found, naming(call));
         print(&json.text())?;
         return ended(complete);
     }

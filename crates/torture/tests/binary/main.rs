@@ -11,4 +11,5 @@ mod make_image;
 mod owners;
 mod session;
 mod suspension;
+mod verbs;
 mod waiting;

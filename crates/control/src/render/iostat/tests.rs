@@ -24,6 +24,7 @@ fn vdev(kind: &str, guid: u64, path: Option<&str>, children: Vec<VdevReport>) ->
         activity: None,
         size: 64 << 20,
         allocated: Some(104 << 10),
+        device_size: 0,
         fragmentation: None,
         expandable: 0,
         children,

@@ -1,0 +1,120 @@
+//! Manual pages, made from the tables that the parser goes by: one page a program.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::Outcome;
+use crate::grammar::{Command, Flag, Invocation, Program};
+use control::{Failure, FailureKind};
+
+#[cfg(test)]
+mod tests;
+
+/// The section of commands for administrators.
+const SECTION: u8 = 8;
+
+/// A program, the name of its page, and what is typed to run it.
+struct Page {
+    program: &'static Program,
+    name: &'static str,
+    typed: &'static str,
+}
+
+const PAGES: [Page; 3] = [
+    Page {
+        program: &crate::own::PROGRAM,
+        name: "millpond",
+        typed: "millpond",
+    },
+    Page {
+        program: &crate::zfs::PROGRAM,
+        name: "millpond-zfs",
+        typed: "millpond zfs",
+    },
+    Page {
+        program: &crate::zpool::PROGRAM,
+        name: "millpond-zpool",
+        typed: "millpond zpool",
+    },
+];
+
+/// `millpond man DIRECTORY`.
+pub(crate) fn man(call: &Invocation) -> Outcome {
+    let directory = Path::new(call.operand(0));
+    for page in &PAGES {
+        let path = directory.join(format!("{}.{SECTION}", page.name));
+        std::fs::write(&path, page.text()).map_err(|error| {
+            let text = format!("cannot write '{}': {error}", path.display());
+            Failure::new(FailureKind::Medium, text)
+        })?;
+    }
+    Ok(())
+}
+
+/// Text as the formatter must see it: no escapes, no requests, dashes as they are typed.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.starts_with(['.', '\'']) {
+            out += "\\&";
+        }
+        out += &line.replace('\\', "\\e").replace('-', "\\-");
+        out.push('\n');
+    }
+    out
+}
+
+impl Page {
+    fn text(&self) -> String {
+        let (title, version) = (self.name.to_uppercase(), env!("CARGO_PKG_VERSION"));
+        let summary = self.program.summary.trim_end_matches('.');
+        let mut out = format!(".TH {title} {SECTION} \"\" \"Millpond {version}\"\n");
+        let _ = write!(
+            out,
+            ".SH NAME\n{} \\- {}.SH SYNOPSIS\n.B {}\n.I command\n[arguments]\n.SH DESCRIPTION\n{}",
+            self.name,
+            plain(summary),
+            self.typed,
+            plain(&format!(
+                "{}\nA command explains itself with \"{} help COMMAND\".",
+                self.program.summary, self.typed
+            ))
+        );
+        out += ".SH COMMANDS\n";
+        for command in self.program.commands {
+            self.command(command, &mut out);
+        }
+        out += ".SH EXIT STATUS\n0: done. 1: refused or failed, and why is on the standard error.\n\
+                2: the command line makes no sense.\n.SH SEE ALSO\n";
+        let others = PAGES.iter().filter(|page| page.name != self.name);
+        let others: Vec<String> = others
+            .map(|page| format!(".BR {} ({SECTION})", page.name))
+            .collect();
+        out += &(others.join(" ,\n") + "\n");
+        out
+    }
+
+    fn command(&self, command: &Command, out: &mut String) {
+        let _ = write!(out, ".SS {}\n.nf\n", command.name);
+        for line in command.usage().lines() {
+            let _ = write!(out, "{}", plain(&format!("{} {}", self.typed, line.trim())));
+        }
+        let _ = write!(out, ".fi\n.PP\n{}", plain(command.summary));
+        if !command.aliases.is_empty() {
+            let text = format!("Also called: {}.", command.aliases.join(", "));
+            *out += &plain(&text);
+        }
+        for flag in command.flags {
+            let _ = write!(out, ".TP\n.B {}{}", plain(&spelled(flag)), plain(flag.help));
+        }
+    }
+}
+
+/// `-j, --json`, `-o property=value`.
+fn spelled(flag: &Flag) -> String {
+    let mut out = flag.spelling();
+    if let Some(value) = flag.value {
+        out += &format!(" {value}");
+    }
+    out
+}

@@ -1,0 +1,318 @@
+//! Dataset and pool commands at their boundary: texts, numbers and JSON as OpenZFS 2.3 gives them.
+
+use crate::session::{Session, path};
+use golden::Zdb;
+use std::fs;
+
+/// Refusals that need a dataset, as OpenZFS 2.3.9 prints them for the same request.
+const REFUSALS: [(&str, &str); 33] = [
+    (
+        "zfs set quota=1K verb/q",
+        "cannot set property for 'verb/q': size is less than current used or reserved space",
+    ),
+    (
+        "zfs set reservation=900G verb/q",
+        "cannot set property for 'verb/q': size is greater than available space",
+    ),
+    (
+        "zfs set recordsize=3K verb/q",
+        "cannot set property for 'verb/q': 'recordsize' must be power of 2 from 512B to 16M",
+    ),
+    (
+        "zfs set compression=foo verb/q",
+        "cannot set property for 'verb/q': 'compression' must be one of 'on | off | lzjb | gzip | gzip-[1-9] | zle | lz4 | zstd | zstd-[1-19] | zstd-fast | zstd-fast-[1-10,20,30,40,50,60,70,80,90,100,500,1000]'",
+    ),
+    (
+        "zfs set checksum=foo verb/q",
+        "cannot set property for 'verb/q': 'checksum' must be one of 'on | off | fletcher2 | fletcher4 | sha256 | sha512 | skein | edonr | blake3'",
+    ),
+    (
+        "zfs set canmount=x verb/q",
+        "cannot set property for 'verb/q': 'canmount' must be one of 'on | off | noauto'",
+    ),
+    (
+        "zfs set mountpoint=rel verb/q",
+        "cannot set property for 'verb/q': 'mountpoint' must be an absolute path, 'none', or 'legacy'",
+    ),
+    (
+        "zfs set used=5 verb/q",
+        "cannot set property for 'verb/q': 'used' is readonly",
+    ),
+    (
+        "zfs set normalization=formD verb/q",
+        "cannot set property for 'verb/q': 'normalization' is readonly",
+    ),
+    (
+        "zfs set volblocksize=8k verb/q",
+        "cannot set property for 'verb/q': 'volblocksize' does not apply to datasets of this type",
+    ),
+    (
+        "zfs set version=3 verb/q",
+        "cannot set property for 'verb/q': Can not downgrade; already at version 5",
+    ),
+    (
+        "zfs set special_small_blocks=3K verb/q",
+        "cannot set property for 'verb/q': invalid 'special_small_blocks=3072' property: must be zero or a power of 2 from 512B to 16M",
+    ),
+    (
+        "zfs set keylocation=prompt verb/q",
+        "cannot set property for 'verb/q': keylocation must be 'none' for unencrypted datasets",
+    ),
+    (
+        "zfs set userquota@nosuchuser=1M verb/q",
+        "cannot set property for 'verb/q': 'userquota@nosuchuser' has an invalid user/group name",
+    ),
+    (
+        "zfs set refreservation=auto verb/q",
+        "cannot set property for 'verb/q': 'refreservation=auto' only allowed on volumes",
+    ),
+    (
+        "zfs set readonly=on verb/q@s",
+        "cannot set property for 'verb/q@s': this property can not be modified for snapshots",
+    ),
+    ("zfs inherit used verb/q", "used property is read-only"),
+    (
+        "zfs inherit utf8only verb/q",
+        "utf8only property is read-only",
+    ),
+    (
+        "zfs inherit canmount verb/q",
+        "'canmount' property cannot be inherited",
+    ),
+    (
+        "zfs inherit quota verb/q",
+        "'quota' property cannot be inherited\nuse 'zfs set quota=none' to clear\nuse 'zfs inherit -S quota' to revert to received value",
+    ),
+    (
+        "zfs rename verb/q nopool/q",
+        "cannot create 'nopool/q': no such pool 'nopool'",
+    ),
+    (
+        "zfs rename verb/q verb/q/x",
+        "cannot rename to 'verb/q/x': New dataset name cannot be a descendant of current dataset name",
+    ),
+    (
+        "zfs rename verb/q verb/nope/x",
+        "cannot create 'verb/nope/x': parent does not exist",
+    ),
+    (
+        "zfs rename -p verb/q@s verb/q@t",
+        "cannot open 'verb/q@s': snapshot delimiter '@' is not expected here",
+    ),
+    (
+        "zfs rename verb/q@nope verb/q@t",
+        "cannot open 'verb/q@nope': dataset does not exist",
+    ),
+    (
+        "zfs rename verb/q#b verb/q#c",
+        "cannot open 'verb/q#b': bookmark delimiter '#' is not expected here",
+    ),
+    (
+        "zfs destroy verb/q",
+        "cannot destroy 'verb/q': filesystem has children\nuse '-r' to destroy the following datasets:\nverb/q/r@s\nverb/q/r\nverb/q@s",
+    ),
+    (
+        "zfs destroy verb/q@s",
+        "cannot destroy 'verb/q@s': snapshot has dependent clones\nuse '-R' to destroy the following datasets:\nverb/c@t\nverb/c",
+    ),
+    (
+        "zfs destroy verb/q@a%b",
+        "could not find any snapshots to destroy; check snapshot names.",
+    ),
+    (
+        "zfs destroy -n verb/q#b",
+        "dryrun is not supported with bookmark",
+    ),
+    (
+        "zfs rollback verb/nope@s",
+        "cannot open 'verb/nope@s': dataset does not exist",
+    ),
+    (
+        "zfs upgrade -V 4 verb/q",
+        "verb/q: can not be downgraded; it is already at version 5",
+    ),
+    (
+        "zfs snapshot verb/q@y verb/q@z",
+        "cannot create snapshots : multiple snapshots of same fs not allowed\nno snapshots were created",
+    ),
+];
+
+#[test]
+fn refusals_are_those_of_openzfs() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("verb", 96, &[]);
+    for dataset in ["verb/q", "verb/q/r"] {
+        session.ok(&["zfs", "create", dataset]);
+    }
+    session.ok(&["zfs", "snapshot", "-r", "verb/q@s"]);
+    session.ok(&["zfs", "clone", "verb/q@s", "verb/c"]);
+    session.ok(&["zfs", "snapshot", "verb/c@t"]);
+    session.ok(&["zfs", "bookmark", "verb/q@s", "verb/q#b"]);
+    for (command, text) in REFUSALS {
+        let arguments: Vec<&str> = command.split(' ').collect();
+        assert_eq!(session.refused(&arguments).trim_end(), text, "{command}");
+    }
+    session.export_clean("verb");
+}
+
+#[test]
+fn file_systems_are_upgraded() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("verb", 96, &[]);
+    let current = session.ok(&["zfs", "upgrade"]);
+    assert!(current.ends_with("All filesystems are formatted with the current version.\n"));
+    session.ok(&["zfs", "create", "-o", "version=4", "verb/four"]);
+    session.ok(&["zfs", "create", "-o", "version=3", "verb/three"]);
+    fs::write(session.mount("verb/three").join("file"), "kept").expect("written");
+    let old = session.ok(&["zfs", "upgrade"]);
+    assert!(
+        old.ends_with("---  ------------\n 4   verb/four\n 3   verb/three\n"),
+        "{old}"
+    );
+    let raised = session.ok(&["zfs", "upgrade", "-V", "4", "verb/three"]);
+    assert_eq!(raised, "1 filesystems upgraded\n");
+    let raised = session.ok(&["zfs", "upgrade", "-a"]);
+    assert_eq!(
+        raised,
+        "2 filesystems upgraded\n1 filesystems already at this version\n"
+    );
+    let text = fs::read_to_string(session.mount("verb/three").join("file")).expect("read");
+    assert_eq!(text, "kept");
+    session.export_clean("verb");
+}
+
+#[test]
+fn fragmentation_is_what_zdb_says() {
+    let Some(zdb) = Zdb::from_environment() else {
+        return;
+    };
+    for pool in ["default", "codecs", "many", "mirror", "gang"]
+        .iter()
+        .filter_map(|name| golden::pool(name))
+    {
+        let Some(session) = Session::new() else {
+            return;
+        };
+        session.bring(&pool.images());
+        let (name, images) = (pool.pool_name(), session.images());
+        let said = zdb.run(&images, &["-M"], &[&name]);
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let line = format!("pool {name}\tfragmentation");
+        let Some(percent) = said.lines().find_map(|l| l.trim().strip_prefix(&line)) else {
+            continue;
+        };
+        let images = path(&images);
+        session.ok(&[
+            "zpool",
+            "import",
+            "-d",
+            images,
+            "-o",
+            "readonly=on",
+            "-N",
+            &name,
+        ]);
+        let shown = session.ok(&["zpool", "list", "-H", "-o", "frag", &name]);
+        session.ok(&["zpool", "export", &name]);
+        assert_eq!(shown.trim(), percent.trim(), "{}", pool.name);
+    }
+}
+
+#[test]
+fn snapshots_say_what_they_have_together() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("verb", 96, &["-O", "compression=off", "-O", "atime=off"]);
+    session.ok(&["zfs", "create", "verb/d"]);
+    let file = session.mount("verb/d").join("file");
+    fs::write(session.mount("verb/d").join("other"), vec![7; 100_000]).expect("written");
+    fs::write(&file, vec![1; 1 << 20]).expect("written");
+    session.ok(&["zfs", "snapshot", "verb/d@one"]);
+    session.ok(&["zfs", "snapshot", "verb/d@two"]);
+    fs::remove_file(&file).expect("removed");
+    session.ok(&["zfs", "snapshot", "verb/d@three"]);
+    let reclaim = |spec: &str| -> u64 {
+        let text = session.ok(&["zfs", "destroy", "-nvp", spec]);
+        let last = text.lines().last().expect("a line");
+        last.strip_prefix("reclaim\t")
+            .expect("bytes")
+            .parse()
+            .expect("a number")
+    };
+    let used = || -> u64 {
+        let text = session.ok(&["zfs", "get", "-Hp", "-o", "value", "used", "verb/d"]);
+        text.trim().parse().expect("a number")
+    };
+    // Both have it, neither alone.
+    assert!(reclaim("verb/d@one") < 100_000 && reclaim("verb/d@two") < 100_000);
+    assert!(reclaim("verb/d@one,three") < 100_000);
+    let together = reclaim("verb/d@one%two");
+    assert!(together >= 1 << 20, "{together}");
+    let written = session.ok(&[
+        "zfs",
+        "get",
+        "-Hp",
+        "-o",
+        "value",
+        "written@two",
+        "verb/d@one",
+    ]);
+    assert_eq!(written, "-\n");
+    let before = used();
+    session.ok(&["zfs", "destroy", "verb/d@one%two"]);
+    assert_eq!(before - used(), together);
+    session.export_clean("verb");
+}
+
+#[test]
+fn health_as_json() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("verb", 96, &[]);
+    session.ok(&["zpool", "scrub", "-w", "verb"]);
+    let text = session.ok(&["zpool", "status", "-j", "--json-int"]);
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let pool = &json["pools"]["verb"];
+    let keys: Vec<&str> = pool
+        .as_object()
+        .expect("an object")
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert!(!keys.contains(&"type"));
+    assert_eq!(pool["scan_stats"]["function"], "SCRUB");
+    assert_eq!(pool["scan_stats"]["state"], "FINISHED");
+    let root = &pool["vdevs"]["verb"];
+    assert_eq!(root["vdev_type"], "root");
+    let leaves = root["vdevs"].as_object().expect("vdevs");
+    let leaf = leaves.values().next().expect("a leaf");
+    assert_eq!(leaf["phys_space"], 96 << 20);
+    assert_eq!(leaf["read_errors"], 0);
+    assert_eq!(root["alloc_space"], leaf["alloc_space"]);
+    let text = session.ok(&["zpool", "status", "-xj"]);
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(json["pools"], serde_json::json!({}));
+    session.export("verb");
+}
+
+#[test]
+fn manual_pages_are_written() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let folder = session.images();
+    session.ok(&["millpond", "man", path(&folder)][1..]);
+    for page in ["millpond.8", "millpond-zfs.8", "millpond-zpool.8"] {
+        let text = fs::read_to_string(folder.join(page)).expect("a page");
+        assert!(
+            text.starts_with(".TH MILLPOND") && text.contains(".SH COMMANDS"),
+            "{page}"
+        );
+    }
+}
