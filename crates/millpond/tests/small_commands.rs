@@ -53,7 +53,7 @@ fn limits_of_owners_are_set_and_shown() {
     assert_eq!(get("userobjused@root"), "1\tlocal\n");
     session.refused(
         "zfs set userquota@no-such-user=1M tank/a",
-        "cannot set property for 'tank/a': invalid user 'no-such-user'",
+        "cannot set property for 'tank/a': 'userquota@no-such-user' has an invalid user/group name",
     );
     session.refused(
         "zfs set userused@7=1M tank/a",
@@ -80,8 +80,7 @@ fn versions_go_up_and_boot_file_systems_go_with_their_datasets() {
     session.done("zfs set userquota@7=1M tank/a");
     session.refused(
         "zfs set version=4 tank/a",
-        "cannot set property for 'tank/a': cannot downgrade; new version must be greater than \
-         current version",
+        "cannot set property for 'tank/a': Can not downgrade; already at version 5",
     );
     session.refused(
         "zpool set bootfs=tank/none tank",
