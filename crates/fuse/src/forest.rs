@@ -486,9 +486,15 @@ impl Tree for Forest {
         tree.removexattr(caller, node, name)
     }
 
-    fn fallocate(&self, handle: u64, offset: u64, length: u64, mode: FallocateMode) -> Reply<()> {
+    fn fallocate(
+        &self,
+        caller: &Caller,
+        handle: u64,
+        (offset, length): (u64, u64),
+        mode: FallocateMode,
+    ) -> Reply<()> {
         let (tree, _, handle) = self.inner(handle)?;
-        tree.fallocate(handle, offset, length, mode)
+        tree.fallocate(caller, handle, (offset, length), mode)
     }
 
     fn seek(&self, handle: u64, offset: u64, hole: bool) -> Reply<u64> {
@@ -496,9 +502,20 @@ impl Tree for Forest {
         tree.seek(handle, offset, hole)
     }
 
-    fn copy_range(&self, from: (u64, u64), to: (u64, u64), length: u64) -> Reply<u64> {
+    fn maybe_dirty(&self, handle: u64) -> bool {
+        self.inner(handle)
+            .is_ok_and(|(tree, _, handle)| tree.maybe_dirty(handle))
+    }
+
+    fn copy_range(
+        &self,
+        caller: &Caller,
+        from: (u64, u64),
+        to: (u64, u64),
+        length: u64,
+    ) -> Reply<u64> {
         let (tree, _, source, target) = self.inner_pair(from.0, to.0)?;
-        tree.copy_range((source, from.1), (target, to.1), length)
+        tree.copy_range(caller, (source, from.1), (target, to.1), length)
     }
 
     fn ioctl(&self, caller: &Caller, node: u64, command: u32, input: &[u8]) -> Reply<Vec<u8>> {

@@ -24,6 +24,8 @@ struct Opens {
     cached: AtomicU32,
     /// Those that do not.
     direct: AtomicU32,
+    /// Of the first, those for reading and writing: through them pages become dirty unseen.
+    mappable: AtomicU32,
 }
 
 type Shard = Mutex<HashMap<u64, Arc<Opens>>>;
@@ -41,6 +43,16 @@ pub(crate) struct Share {
     node: u64,
     opens: Arc<Opens>,
     is_direct: bool,
+    is_mappable: bool,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish {
+    /// Past the page cache, if nobody uses it.
+    pub(crate) direct: bool,
+    /// For reading and writing: it may be mapped, and its pages dirty.
+    pub(crate) mappable: bool,
 }
 
 fn shard_of(shards: &[Shard; SHARDS], node: u64) -> &Shard {
@@ -57,23 +69,28 @@ impl Sharing {
         }
     }
 
-    /// Takes part in a file; past the page cache if that is wanted and nobody uses it.
-    pub(crate) fn open(&self, node: u64, wants_direct: bool) -> Share {
+    /// Takes part in a file.
+    pub(crate) fn open(&self, node: u64, wish: Wish) -> Share {
         let mut shard = shard_of(&self.shards, node).lock();
         let opens = Arc::clone(shard.entry(node).or_default());
-        let is_direct = wants_direct && opens.cached.load(Ordering::SeqCst) == 0;
+        let is_direct = wish.direct && opens.cached.load(Ordering::SeqCst) == 0;
         let count = if is_direct {
             &opens.direct
         } else {
             &opens.cached
         };
         count.fetch_add(1, Ordering::SeqCst);
+        let is_mappable = wish.mappable && !is_direct;
+        opens
+            .mappable
+            .fetch_add(u32::from(is_mappable), Ordering::SeqCst);
         drop(shard);
         Share {
             shards: Arc::clone(&self.shards),
             node,
             opens,
             is_direct,
+            is_mappable,
         }
     }
 }
@@ -89,11 +106,20 @@ impl Share {
     pub(crate) fn leaves_pages(&self) -> bool {
         self.is_direct && self.opens.cached.load(Ordering::SeqCst) != 0
     }
+
+    /// Whether the kernel may have pages of the file, changed through a mapping, that it has not
+    /// written back.
+    pub(crate) fn maybe_dirty(&self) -> bool {
+        self.opens.mappable.load(Ordering::SeqCst) != 0
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         let mut shard = shard_of(&self.shards, self.node).lock();
+        self.opens
+            .mappable
+            .fetch_sub(u32::from(self.is_mappable), Ordering::SeqCst);
         let (mine, other) = if self.is_direct {
             (&self.opens.direct, &self.opens.cached)
         } else {

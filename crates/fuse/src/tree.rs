@@ -298,9 +298,9 @@ pub trait Tree: Send + Sync {
     /// Allocates, punches or zeros a range.
     fn fallocate(
         &self,
+        _caller: &Caller,
         _handle: u64,
-        _offset: u64,
-        _length: u64,
+        _range: (u64, u64),
         _mode: FallocateMode,
     ) -> Reply<()> {
         Err(errno::ENOSYS)
@@ -311,8 +311,20 @@ pub trait Tree: Send + Sync {
         Err(errno::ENOSYS)
     }
 
+    /// Whether the kernel may have pages of this open file, changed through a mapping, that it has
+    /// not written to us.
+    fn maybe_dirty(&self, _handle: u64) -> bool {
+        false
+    }
+
     /// Copies `length` bytes between two open files; returns the bytes copied.
-    fn copy_range(&self, _from: (u64, u64), _to: (u64, u64), _length: u64) -> Reply<u64> {
+    fn copy_range(
+        &self,
+        _caller: &Caller,
+        _from: (u64, u64),
+        _to: (u64, u64),
+        _length: u64,
+    ) -> Reply<u64> {
         Err(errno::ENOSYS)
     }
 

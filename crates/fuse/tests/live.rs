@@ -8,6 +8,8 @@ extern crate millpond_fuse as fuse;
 mod page_cache;
 #[path = "../../dmu/tests/support/mod.rs"]
 mod support;
+#[path = "live/unseen.rs"]
+mod unseen;
 
 use base::lock::{LockClass, Mutex, rank};
 use base::{ObjectSetId, Txg};

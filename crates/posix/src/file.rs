@@ -192,6 +192,11 @@ impl OpenFile {
         self.core.settle(self.znode.id())
     }
 
+    /// Takes the set-id bits away, as a change of data by an ordinary user does.
+    pub fn drop_set_id(&self) -> Result<()> {
+        self.core.drop_set_id(&self.znode)
+    }
+
     /// With what the open mode and the dataset say about durability.
     fn durably(&self, options: WriteOptions) -> WriteOptions {
         WriteOptions {

@@ -164,6 +164,23 @@ impl Core {
         Ok(())
     }
 
+    /// Takes the set-id bits of a file away, if it has any.
+    pub(crate) fn drop_set_id(&self, znode: &Znode) -> Result<()> {
+        let has_none = |state: &State| without_set_id(state.mode) == state.mode;
+        if has_none(&znode.state.read()) {
+            return Ok(());
+        }
+        let tx = self.begin(Plan {
+            objects: 1,
+            ..Plan::default()
+        })?;
+        let mut state = znode.state.write();
+        if has_none(znode.alive(&state)?) {
+            return Ok(());
+        }
+        self.note_data_change(&tx, znode, &mut state, true)
+    }
+
     /// Empties a file that is opened so.
     pub(crate) fn truncate(&self, znode: &Znode, size: u64) -> Result<()> {
         self.set_size(znode, size, &SetAttributes::default())

@@ -7,7 +7,7 @@ use super::convert::{
 use super::{DatasetTree, Place, SnapshotDirectory, View};
 use crate::handle::Handle;
 use crate::node::ControlNode;
-use crate::sharing::Share;
+use crate::sharing::{Share, Wish};
 use crate::tree::{
     Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
 };
@@ -24,6 +24,12 @@ use std::time::Duration;
 /// Where a listing of the root continues after `.zfs`, which is its last entry.
 const LISTING_END: u64 = i64::MAX as u64;
 
+/// Whether a change by this caller takes set-id bits from a file. Of fallocate and copies the kernel
+/// does not say so, nor which capabilities the caller has: root is taken to have all.
+fn loses_set_id(caller: &Caller) -> bool {
+    caller.uid != 0
+}
+
 impl DatasetTree {
     fn handle(&self, number: u64) -> Reply<Arc<Handle>> {
         // A file that a rollback closed has a number, but nothing behind it.
@@ -39,10 +45,11 @@ impl DatasetTree {
         let maybe_mapped = mode == open_flags::READ_WRITE;
         // Of a file with extended attributes the kernel looks at `security.capability` before a
         // write, but only if that goes through its cache.
-        let wants_direct = mode == open_flags::WRITE_ONLY && !file.has_extended_attributes();
-        let share = live
-            .is_some()
-            .then(|| self.sharing.open(node, wants_direct));
+        let wish = Wish {
+            direct: mode == open_flags::WRITE_ONLY && !file.has_extended_attributes(),
+            mappable: maybe_mapped,
+        };
+        let share = live.is_some().then(|| self.sharing.open(node, wish));
         let is_direct = share.as_ref().is_some_and(Share::is_direct);
         let handle = self.handles.insert(Handle {
             file,
@@ -501,7 +508,13 @@ impl Tree for DatasetTree {
             .map_err(errno)
     }
 
-    fn fallocate(&self, handle: u64, offset: u64, length: u64, mode: FallocateMode) -> Reply<()> {
+    fn fallocate(
+        &self,
+        caller: &Caller,
+        handle: u64,
+        (offset, length): (u64, u64),
+        mode: FallocateMode,
+    ) -> Reply<()> {
         let keep_size = mode.has(FallocateMode::KEEP_SIZE);
         let mode = match mode.without(FallocateMode::KEEP_SIZE) {
             FallocateMode::NONE if keep_size => AllocateMode::KeepSize,
@@ -511,10 +524,12 @@ impl Tree for DatasetTree {
             _ => return Err(Errno::EOPNOTSUPP),
         };
         let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
-        self.handle(handle)?
-            .file
-            .allocate(mode, offset..end)
-            .map_err(errno)
+        let handle = self.handle(handle)?;
+        handle.file.allocate(mode, offset..end).map_err(errno)?;
+        if loses_set_id(caller) {
+            handle.file.drop_set_id().map_err(errno)?;
+        }
+        Ok(())
     }
 
     fn seek(&self, handle: u64, offset: u64, hole: bool) -> Reply<u64> {
@@ -528,10 +543,24 @@ impl Tree for DatasetTree {
         .map_err(errno)
     }
 
-    fn copy_range(&self, from: (u64, u64), to: (u64, u64), length: u64) -> Reply<u64> {
+    fn maybe_dirty(&self, handle: u64) -> bool {
+        self.handle(handle)
+            .is_ok_and(|handle| handle.share.as_ref().is_some_and(Share::maybe_dirty))
+    }
+
+    fn copy_range(
+        &self,
+        caller: &Caller,
+        from: (u64, u64),
+        to: (u64, u64),
+        length: u64,
+    ) -> Reply<u64> {
         let (source, target) = (self.handle(from.0)?, self.handle(to.0)?);
         let end = from.1.checked_add(length).ok_or(Errno::EINVAL)?;
-        let options = WriteOptions::default();
+        let options = WriteOptions {
+            kill_set_id: loses_set_id(caller),
+            ..WriteOptions::default()
+        };
         target
             .file
             .copy_from(&source.file, from.1..end, to.1, options)

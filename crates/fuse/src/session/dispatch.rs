@@ -6,7 +6,7 @@ use super::durable::{Durable, DurableJob, StalePages};
 use crate::errno;
 use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Tree, Writing};
 use crate::wire::{
-    Body, DirectoryBuffer, FallocateMode, Operation, Request, RequestHeader, WireError,
+    Body, DirectoryBuffer, FallocateMode, InitFlags, Operation, Request, RequestHeader, WireError,
     decode_header, decode_request, out_header,
 };
 use base::metrics::flow;
@@ -137,9 +137,14 @@ impl Worker {
             | Operation::Create { .. }
             | Operation::Tmpfile { .. }
             | Operation::Release { .. } => open_answer(&self.shared, request),
-            Operation::Fallocate { .. }
-            | Operation::Lseek { .. }
-            | Operation::CopyFileRange { .. } => range_answer(&*tree, request),
+            Operation::Fallocate { .. } | Operation::CopyFileRange { .. } => {
+                range_answer(&*tree, request)
+            }
+            Operation::Lseek {
+                handle,
+                offset,
+                whence,
+            } => self.seek_answer(header, handle, (offset, whence)),
             Operation::Fsync { handle, flags } => {
                 Ok(self.durable(header, DurableJob::File { handle, flags }))
             }
@@ -213,6 +218,35 @@ impl Worker {
             }
             _ => Err(errno::ENOSYS),
         }
+    }
+
+    /// The kernel asks without writing back what it has (it does so before it asks for a copy or a
+    /// hole): a program that copies by data and holes would miss what was stored through a mapping.
+    fn seek_answer(
+        &self,
+        header: &RequestHeader,
+        handle: u64,
+        (offset, whence): (u64, u32),
+    ) -> Result<Answer, Errno> {
+        const SEEK_DATA: u32 = 3;
+        const SEEK_HOLE: u32 = 4;
+        if whence != SEEK_DATA && whence != SEEK_HOLE {
+            return Err(Errno::EINVAL);
+        }
+        let hole = whence == SEEK_HOLE;
+        let tree = &self.shared.tree;
+        let writes_back = self.shared.settled.flags.has(InitFlags::WRITEBACK_CACHE);
+        if writes_back || tree.maybe_dirty(handle) {
+            let node = header.node;
+            let job = DurableJob::Seek {
+                node,
+                handle,
+                offset,
+                hole,
+            };
+            return Ok(self.durable(header, job));
+        }
+        Ok(Body::seek(tree.seek(handle, offset, hole)?).into())
     }
 
     /// Hands a request that waits for the disk to the threads that may; does it here when they
@@ -387,20 +421,13 @@ fn range_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno>
             length,
             mode,
         } => {
-            tree.fallocate(handle, offset, length, FallocateMode(mode))?;
+            tree.fallocate(
+                &caller(request),
+                handle,
+                (offset, length),
+                FallocateMode(mode),
+            )?;
             Ok(Answer::Done)
-        }
-        Operation::Lseek {
-            handle,
-            offset,
-            whence,
-        } => {
-            const SEEK_DATA: u32 = 3;
-            const SEEK_HOLE: u32 = 4;
-            if whence != SEEK_DATA && whence != SEEK_HOLE {
-                return Err(Errno::EINVAL);
-            }
-            Ok(Body::seek(tree.seek(handle, offset, whence == SEEK_HOLE)?).into())
         }
         Operation::CopyFileRange {
             handle,
@@ -412,7 +439,8 @@ fn range_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno>
         } => {
             // The answer has 32 bits, and a long copy would hold this thread: the caller asks on.
             let length = length.min(COPY_LEN_MAX);
-            let copied = tree.copy_range((handle, offset), (to_handle, to_offset), length)?;
+            let (from, to) = ((handle, offset), (to_handle, to_offset));
+            let copied = tree.copy_range(&caller(request), from, to, length)?;
             Ok(Body::written(u32::try_from(copied).unwrap_or(u32::MAX)).into())
         }
         _ => Err(errno::ENOSYS),

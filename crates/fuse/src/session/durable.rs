@@ -1,5 +1,5 @@
 //! Requests that wait for others by their nature: fsync and its relatives, writes that are to be
-//! durable, and writes whose old pages the kernel has to drop.
+//! durable, writes whose old pages the kernel has to drop, and looks for holes that dirty pages may fill.
 //!
 //! A reader waits for one only while another reader is free, so that a hundred fsyncs keep nobody's
 //! stat waiting. Most take no thread at all: they are left with the intent log, and whoever sees
@@ -21,7 +21,10 @@ const THREADS_MAX: usize = 64;
 /// Requests that may wait; the kernel's callers are the natural bound, this one is far above.
 const QUEUED_MAX: usize = 4096;
 
-/// Where the kernel may have cached what was there before a write.
+/// A length of pages in the kernel's cache: as far as they go.
+const TO_THE_END: i64 = 0;
+
+/// Where the kernel may have cached something else than we have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StalePages {
     /// The node, as the kernel knows it.
@@ -47,6 +50,14 @@ pub(super) enum DurableJob {
     },
     Directory {
         node: u64,
+    },
+    /// Data or a hole is looked for in a file of which the kernel may have pages that it has not
+    /// written: those from `offset` on are written first.
+    Seek {
+        node: u64,
+        handle: u64,
+        offset: u64,
+        hole: bool,
     },
     Everything,
 }
@@ -117,7 +128,11 @@ impl Durable {
 impl Asker for Pending {
     fn committed(&self, durable: bool) {
         if durable {
-            self.answer(Ok(()), self.arrived_ns);
+            let body = match self.job {
+                DurableJob::Written { count, .. } => Body::written(count),
+                _ => Body::empty(),
+            };
+            self.answer(Ok(body), self.arrived_ns);
         } else {
             self.clone().wait_on_thread();
         }
@@ -140,7 +155,7 @@ impl Pending {
         let tree = &self.shared.tree;
         let started_ns = monotonic_ns();
         let operation = || match self.job {
-            DurableJob::File { handle, flags } => tree.fsync(handle, flags),
+            DurableJob::File { handle, flags } => tree.fsync(handle, flags).map(|()| Body::empty()),
             DurableJob::Written {
                 handle,
                 count,
@@ -148,16 +163,24 @@ impl Pending {
                 stale,
             } => {
                 if let Some(stale) = stale {
-                    self.drop_pages(stale, count);
+                    self.drop_pages(stale, i64::from(count));
                 }
                 if commits {
-                    tree.fsync(handle, FsyncFlags::default())
-                } else {
-                    Ok(())
+                    tree.fsync(handle, FsyncFlags::default())?;
                 }
+                Ok(Body::written(count))
             }
-            DurableJob::Directory { node } => tree.fsync_directory(node),
-            DurableJob::Everything => tree.sync(),
+            DurableJob::Directory { node } => tree.fsync_directory(node).map(|()| Body::empty()),
+            DurableJob::Seek {
+                node,
+                handle,
+                offset,
+                hole,
+            } => {
+                self.drop_pages(StalePages { node, offset }, TO_THE_END);
+                tree.seek(handle, offset, hole).map(Body::seek)
+            }
+            DurableJob::Everything => tree.sync().map(|()| Body::empty()),
         };
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(operation));
         let result = result.unwrap_or_else(|_| {
@@ -168,21 +191,18 @@ impl Pending {
         self.answer(result, started_ns);
     }
 
-    /// Waits until readers that have the pages locked have got them, which other threads see to.
-    fn drop_pages(&self, stale: StalePages, count: u32) {
+    /// Has the kernel write back and drop pages; waits until readers that have them locked have got them. Other
+    /// threads see to both.
+    fn drop_pages(&self, stale: StalePages, len: i64) {
         let offset = i64::try_from(stale.offset).unwrap_or(i64::MAX);
-        let message = inval_inode_notification(stale.node, offset, i64::from(count));
+        let message = inval_inode_notification(stale.node, offset, len);
         self.shared.notify(&message);
     }
 
-    fn answer(&self, result: Result<(), Errno>, started_ns: u64) {
-        match (result, self.job) {
-            (Err(error), _) => send_error(&self.device, self.unique, error),
-            (Ok(()), DurableJob::Written { count, .. }) => {
-                let body = Body::written(count);
-                send(&self.device, self.unique, &[body.as_bytes()]);
-            }
-            (Ok(()), _) => send(&self.device, self.unique, &[]),
+    fn answer(&self, result: Result<Body, Errno>, started_ns: u64) {
+        match result {
+            Err(error) => send_error(&self.device, self.unique, error),
+            Ok(body) => send(&self.device, self.unique, &[body.as_bytes()]),
         }
         let ended_ns = monotonic_ns();
         let counters = counters();

@@ -192,6 +192,12 @@ impl Body {
         }
     }
 
+    /// An answer without a body.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::new()
+    }
+
     /// The encoded bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

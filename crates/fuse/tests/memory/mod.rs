@@ -463,7 +463,13 @@ impl Tree for Memory {
         removed.map(drop).ok_or(Errno::ENODATA)
     }
 
-    fn fallocate(&self, handle: u64, offset: u64, length: u64, mode: FallocateMode) -> Reply<()> {
+    fn fallocate(
+        &self,
+        _caller: &Caller,
+        handle: u64,
+        (offset, length): (u64, u64),
+        mode: FallocateMode,
+    ) -> Reply<()> {
         if mode != FallocateMode::NONE {
             return Err(Errno::EOPNOTSUPP);
         }

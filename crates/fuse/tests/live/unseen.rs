@@ -1,0 +1,88 @@
+//! What the kernel does without telling, and what is right all the same.
+
+use super::Mounted;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::process::{Command, Stdio};
+
+const SEEK_HOLE_DATA: &str = "
+import mmap, os, sys
+with open(sys.argv[1], 'r+b') as file:
+    memory = mmap.mmap(file.fileno(), 0)
+reader = os.open(sys.argv[1], os.O_RDONLY)
+memory[0x200000] = 7
+print(os.lseek(reader, 0, os.SEEK_DATA))
+memory[0x300000 + 5000] = 7
+print(os.lseek(reader, 0x280000, os.SEEK_DATA))
+memory[0x280000] = 7
+print(os.lseek(reader, 0x280000, os.SEEK_HOLE) > 0x280000)
+";
+
+/// A change by each call that writes without a WRITE request, as the user of the second argument.
+const CHANGES: &str = "
+import os, sys
+path, user = sys.argv[1], int(sys.argv[2])
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+file = os.open(path, os.O_RDWR)
+if sys.argv[3] == 'allocate':
+    os.posix_fallocate(file, 0, 100000)
+else:
+    source = os.open(path, os.O_RDONLY)
+    os.copy_file_range(source, file, 10, 0, 4096)
+";
+
+/// What a Python program prints; none where there is no Python.
+fn python(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut python = Command::new("python3");
+    python.args(["-c", program]).args(arguments);
+    let Ok(output) = python.stderr(Stdio::inherit()).output() else {
+        println!("skipped: there is no python3 here");
+        return None;
+    };
+    assert!(output.status.success(), "{}", output.status);
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn what_a_mapping_holds_is_no_hole() {
+    let Some(at) = Mounted::new() else { return };
+    let file = fs::File::create(at.path("f")).unwrap();
+    file.set_len(8 << 20).unwrap();
+    drop(file);
+    let path = at.path("f");
+    let Some(printed) = python(SEEK_HOLE_DATA, &[path.to_str().unwrap()]) else {
+        return;
+    };
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines, ["2097152", "3145728", "True"], "{printed}");
+}
+
+#[test]
+fn space_and_copies_of_ordinary_users_take_set_id_bits() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let Some(at) = Mounted::new() else { return };
+    fs::set_permissions(at.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for (user, change, left) in [
+        (4242, "allocate", 0o755),
+        (4242, "copy", 0o755),
+        (0, "allocate", 0o6755),
+        (0, "copy", 0o6755),
+    ] {
+        let path = at.path(&format!("{user}-{change}"));
+        fs::File::create(&path).unwrap().write_all(b"x").unwrap();
+        chown(&path, Some(4242), Some(4242)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
+        let arguments = [path.to_str().unwrap(), &user.to_string(), change];
+        if python(CHANGES, &arguments).is_none() {
+            return;
+        }
+        let mode = fs::metadata(&path).unwrap().mode() & 0o7777;
+        assert_eq!(mode, left, "{change} by {user}: {mode:o}");
+    }
+}
