@@ -502,6 +502,11 @@ impl Tree for Forest {
         tree.seek(handle, offset, hole)
     }
 
+    fn has_set_id(&self, handle: u64) -> bool {
+        self.inner(handle)
+            .is_ok_and(|(tree, _, handle)| tree.has_set_id(handle))
+    }
+
     fn maybe_dirty(&self, handle: u64) -> bool {
         self.inner(handle)
             .is_ok_and(|(tree, _, handle)| tree.maybe_dirty(handle))

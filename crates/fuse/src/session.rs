@@ -93,6 +93,12 @@ impl Shared {
         matches!(written, Ok(_) | Err(Errno::NOENT))
     }
 
+    /// Makes the kernel ask for a node's attributes again: after a change that took set-id bits it
+    /// goes on showing the old mode. Takes none of its locks, and so may be done within an operation.
+    fn forget_mode(&self, node: u64) {
+        self.notify(&inval_inode_notification(node, ATTRIBUTES_ONLY, 0));
+    }
+
     /// How the kernel is to treat an open. A kernel that gathers writes owns size and times: what
     /// went past it would not count.
     fn open_flags(&self, wanted: OpenReplyFlags) -> OpenReplyFlags {
@@ -217,6 +223,9 @@ impl Session {
         self.shared.notify(message)
     }
 }
+
+/// An offset that spares a node's pages.
+const ATTRIBUTES_ONLY: i64 = -1;
 
 fn initialise(device: &FuseDevice, options: &SessionOptions) -> Result<Settled, SessionError> {
     let mut buffer = vec![0; 64 << 10];

@@ -74,6 +74,8 @@ pub struct Opened {
     pub handle: u64,
     /// What the kernel may do with it.
     pub flags: OpenReplyFlags,
+    /// Emptying it took set-id bits, of which the kernel may keep the old mode.
+    pub lost_set_id: bool,
 }
 
 /// A part of a buffer.
@@ -309,6 +311,11 @@ pub trait Tree: Send + Sync {
     /// Finds data or a hole from `offset` on.
     fn seek(&self, _handle: u64, _offset: u64, _hole: bool) -> Reply<u64> {
         Err(errno::ENOSYS)
+    }
+
+    /// Whether an open file has set-id bits that a change by an ordinary user takes away.
+    fn has_set_id(&self, _handle: u64) -> bool {
+        false
     }
 
     /// Whether the kernel may have pages of this open file, changed through a mapping, that it has

@@ -7,6 +7,7 @@ use base::ObjectId;
 use intent::Asker;
 
 use crate::core::Core;
+use crate::permission::without_set_id;
 use crate::read_ahead::ReadAhead;
 use crate::znode::Znode;
 use crate::{Attributes, Credentials, PosixError, Result};
@@ -115,6 +116,13 @@ impl OpenFile {
     #[must_use]
     pub fn has_extended_attributes(&self) -> bool {
         self.znode.has_xattrs(&self.znode.state.read())
+    }
+
+    /// Whether it has set-id bits that a change of data by an ordinary user takes away.
+    #[must_use]
+    pub fn has_set_id(&self) -> bool {
+        let mode = self.znode.state.read().mode;
+        without_set_id(mode) != mode
     }
 
     /// Reads into `buffer`; short only at the end of the file.

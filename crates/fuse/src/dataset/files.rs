@@ -66,7 +66,11 @@ impl DatasetTree {
         } else {
             flags
         };
-        Opened { handle, flags }
+        Opened {
+            handle,
+            flags,
+            lost_set_id: false,
+        }
     }
 
     /// Both directories in one file system.
@@ -296,7 +300,9 @@ impl Tree for DatasetTree {
         let file = files
             .open(&who, object, open_options(opening))
             .map_err(errno)?;
+        let mut lost_set_id = false;
         if opening.kill_suidgid && opening.flags & open_flags::TRUNCATE != 0 {
+            lost_set_id = file.has_set_id();
             let (size, kill_set_id, by_open_handle) = (Some(0), true, true);
             let empty = SetAttributes {
                 size,
@@ -306,7 +312,11 @@ impl Tree for DatasetTree {
             };
             files.setattr(&who, object, &empty).map_err(errno)?;
         }
-        Ok(self.opened(file, (&view, node), opening))
+        let opened = self.opened(file, (&view, node), opening);
+        Ok(Opened {
+            lost_set_id,
+            ..opened
+        })
     }
 
     fn create(
@@ -541,6 +551,11 @@ impl Tree for DatasetTree {
             file.seek_data(offset)
         }
         .map_err(errno)
+    }
+
+    fn has_set_id(&self, handle: u64) -> bool {
+        self.handle(handle)
+            .is_ok_and(|handle| handle.file.has_set_id())
     }
 
     fn maybe_dirty(&self, handle: u64) -> bool {

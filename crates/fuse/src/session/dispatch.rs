@@ -7,7 +7,7 @@ use crate::errno;
 use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Tree, Writing};
 use crate::wire::{
     Body, DirectoryBuffer, FallocateMode, InitFlags, Operation, Request, RequestHeader, WireError,
-    decode_header, decode_request, out_header,
+    WriteFlags, decode_header, decode_request, out_header,
 };
 use base::metrics::flow;
 use posix::Errno;
@@ -138,7 +138,7 @@ impl Worker {
             | Operation::Tmpfile { .. }
             | Operation::Release { .. } => open_answer(&self.shared, request),
             Operation::Fallocate { .. } | Operation::CopyFileRange { .. } => {
-                range_answer(&*tree, request)
+                range_answer(&self.shared, request)
             }
             Operation::Lseek {
                 handle,
@@ -197,7 +197,12 @@ impl Worker {
                     flags: write_flags,
                     durable: flags & DATA_SYNC != 0,
                 };
+                let takes_set_id =
+                    write_flags.has(WriteFlags::KILL_SUIDGID) && tree.has_set_id(handle);
                 let written = tree.write(handle, offset, data, how)?;
+                if takes_set_id {
+                    self.shared.forget_mode(request.header.node);
+                }
                 flow().user_written.add(written.count as u64);
                 let count = u32::try_from(written.count).unwrap_or(u32::MAX);
                 let commits = written.owes_commit && count > 0;
@@ -371,6 +376,9 @@ fn open_answer(shared: &Shared, request: &Request<'_>) -> Result<Answer, Errno> 
                 kill_suidgid,
             };
             let opened = tree.open(&caller(request), node, opening)?;
+            if opened.lost_set_id {
+                shared.forget_mode(node);
+            }
             Ok(Body::open(opened.handle, allowed(&opened)).into())
         }
         Operation::Create {
@@ -413,7 +421,14 @@ fn open_answer(shared: &Shared, request: &Request<'_>) -> Result<Answer, Errno> 
     }
 }
 
-fn range_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+/// Whether the change that is asked for takes set-id bits from an open file: fallocate and copies by
+/// anybody but root, see [`Tree::fallocate`].
+fn takes_set_id(tree: &dyn Tree, request: &Request<'_>, handle: u64) -> bool {
+    request.header.uid != 0 && tree.has_set_id(handle)
+}
+
+fn range_answer(shared: &Shared, request: &Request<'_>) -> Result<Answer, Errno> {
+    let tree = &*shared.tree;
     match request.operation {
         Operation::Fallocate {
             handle,
@@ -421,17 +436,18 @@ fn range_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno>
             length,
             mode,
         } => {
-            tree.fallocate(
-                &caller(request),
-                handle,
-                (offset, length),
-                FallocateMode(mode),
-            )?;
+            let takes_set_id = takes_set_id(tree, request, handle);
+            let (range, mode) = ((offset, length), FallocateMode(mode));
+            tree.fallocate(&caller(request), handle, range, mode)?;
+            if takes_set_id {
+                shared.forget_mode(request.header.node);
+            }
             Ok(Answer::Done)
         }
         Operation::CopyFileRange {
             handle,
             offset,
+            to_node,
             to_handle,
             to_offset,
             length,
@@ -440,7 +456,11 @@ fn range_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno>
             // The answer has 32 bits, and a long copy would hold this thread: the caller asks on.
             let length = length.min(COPY_LEN_MAX);
             let (from, to) = ((handle, offset), (to_handle, to_offset));
+            let takes_set_id = takes_set_id(tree, request, to_handle);
             let copied = tree.copy_range(&caller(request), from, to, length)?;
+            if takes_set_id {
+                shared.forget_mode(to_node);
+            }
             Ok(Body::written(u32::try_from(copied).unwrap_or(u32::MAX)).into())
         }
         _ => Err(errno::ENOSYS),

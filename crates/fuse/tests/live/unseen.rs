@@ -1,9 +1,10 @@
 //! What the kernel does without telling, and what is right all the same.
 
 use super::Mounted;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::{Command, Stdio};
 
 const SEEK_HOLE_DATA: &str = "
@@ -19,7 +20,7 @@ memory[0x280000] = 7
 print(os.lseek(reader, 0x280000, os.SEEK_HOLE) > 0x280000)
 ";
 
-/// A change by each call that writes without a WRITE request, as the user of the second argument.
+/// A change as the user of the second argument.
 const CHANGES: &str = "
 import os, sys
 path, user = sys.argv[1], int(sys.argv[2])
@@ -29,6 +30,10 @@ os.setuid(user)
 file = os.open(path, os.O_RDWR)
 if sys.argv[3] == 'allocate':
     os.posix_fallocate(file, 0, 100000)
+elif sys.argv[3] == 'write':
+    os.write(file, b'y')
+elif sys.argv[3] == 'empty':
+    os.open(path, os.O_WRONLY | os.O_TRUNC)
 else:
     source = os.open(path, os.O_RDONLY)
     os.copy_file_range(source, file, 10, 0, 4096)
@@ -61,7 +66,7 @@ fn what_a_mapping_holds_is_no_hole() {
 }
 
 #[test]
-fn space_and_copies_of_ordinary_users_take_set_id_bits() {
+fn changes_by_ordinary_users_take_set_id_bits() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can become another user");
         return;
@@ -69,8 +74,11 @@ fn space_and_copies_of_ordinary_users_take_set_id_bits() {
     let Some(at) = Mounted::new() else { return };
     fs::set_permissions(at.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for (user, change, left) in [
+        (4242, "write", 0o755),
+        (4242, "empty", 0o755),
         (4242, "allocate", 0o755),
         (4242, "copy", 0o755),
+        (0, "empty", 0o6755),
         (0, "allocate", 0o6755),
         (0, "copy", 0o6755),
     ] {
@@ -82,7 +90,9 @@ fn space_and_copies_of_ordinary_users_take_set_id_bits() {
         if python(CHANGES, &arguments).is_none() {
             return;
         }
-        let mode = fs::metadata(&path).unwrap().mode() & 0o7777;
+        // Asked for the mode alone, the kernel answers from what it knows.
+        let (flags, wanted) = (AtFlags::empty(), StatxFlags::MODE);
+        let mode = statx(CWD, &path, flags, wanted).unwrap().stx_mode & 0o7777;
         assert_eq!(mode, left, "{change} by {user}: {mode:o}");
     }
 }

@@ -301,11 +301,13 @@ impl Tree for Memory {
             return Ok(Opened {
                 handle: node | DIRECT,
                 flags: flags.with(OpenReplyFlags::DIRECT_IO),
+                lost_set_id: false,
             });
         }
         Ok(Opened {
             handle: node,
             flags,
+            lost_set_id: false,
         })
     }
 
