@@ -26,6 +26,8 @@ struct Opens {
     direct: AtomicU32,
     /// Of the first, those for reading and writing: through them pages become dirty unseen.
     mappable: AtomicU32,
+    /// Of the first, those without `O_DIRECT`: they leave pages in the cache.
+    buffered: AtomicU32,
 }
 
 type Shard = Mutex<HashMap<u64, Arc<Opens>>>;
@@ -44,6 +46,7 @@ pub(crate) struct Share {
     opens: Arc<Opens>,
     is_direct: bool,
     is_mappable: bool,
+    is_buffered: bool,
 }
 
 /// How a file is opened.
@@ -53,6 +56,8 @@ pub(crate) struct Wish {
     pub(crate) direct: bool,
     /// For reading and writing: it may be mapped, and its pages dirty.
     pub(crate) mappable: bool,
+    /// Without `O_DIRECT`.
+    pub(crate) buffered: bool,
 }
 
 fn shard_of(shards: &[Shard; SHARDS], node: u64) -> &Shard {
@@ -81,9 +86,10 @@ impl Sharing {
         };
         count.fetch_add(1, Ordering::SeqCst);
         let is_mappable = wish.mappable && !is_direct;
-        opens
-            .mappable
-            .fetch_add(u32::from(is_mappable), Ordering::SeqCst);
+        let is_buffered = wish.buffered && !is_direct;
+        let (mappable, buffered) = (u32::from(is_mappable), u32::from(is_buffered));
+        opens.mappable.fetch_add(mappable, Ordering::SeqCst);
+        opens.buffered.fetch_add(buffered, Ordering::SeqCst);
         drop(shard);
         Share {
             shards: Arc::clone(&self.shards),
@@ -91,6 +97,7 @@ impl Sharing {
             opens,
             is_direct,
             is_mappable,
+            is_buffered,
         }
     }
 }
@@ -102,9 +109,11 @@ impl Share {
     }
 
     /// Whether a write that was just done by this open may have left old pages in the cache. An
-    /// open that comes later reads what was written.
-    pub(crate) fn leaves_pages(&self) -> bool {
+    /// open that comes later reads what was written. `by_hand`: the program asked for `O_DIRECT`;
+    /// the kernel drops the pages after such a write only if the program waits for it in the call.
+    pub(crate) fn leaves_pages(&self, by_hand: bool) -> bool {
         self.is_direct && self.opens.cached.load(Ordering::SeqCst) != 0
+            || by_hand && self.opens.buffered.load(Ordering::SeqCst) != 0
     }
 
     /// Whether the kernel may have pages of the file, changed through a mapping, that it has not
@@ -117,9 +126,9 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut shard = shard_of(&self.shards, self.node).lock();
-        self.opens
-            .mappable
-            .fetch_sub(u32::from(self.is_mappable), Ordering::SeqCst);
+        let (mappable, buffered) = (u32::from(self.is_mappable), u32::from(self.is_buffered));
+        self.opens.mappable.fetch_sub(mappable, Ordering::SeqCst);
+        self.opens.buffered.fetch_sub(buffered, Ordering::SeqCst);
         let (mine, other) = if self.is_direct {
             (&self.opens.direct, &self.opens.cached)
         } else {

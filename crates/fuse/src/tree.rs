@@ -27,6 +27,17 @@ pub struct Caller {
     pub group_of_directory: Option<u32>,
 }
 
+/// `O_DIRECT`, as most architectures number it; those of Arm and PowerPC differ.
+pub(crate) const OPEN_DIRECT: u32 = if cfg!(any(
+    target_arch = "aarch64",
+    target_arch = "arm",
+    target_arch = "powerpc64"
+)) {
+    0o200_000
+} else {
+    0o40_000
+};
+
 /// How a write is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writing {
@@ -34,6 +45,8 @@ pub struct Writing {
     pub flags: WriteFlags,
     /// The caller wants this one write durable (`RWF_DSYNC`), or all of this open.
     pub durable: bool,
+    /// The program asked for `O_DIRECT`.
+    pub direct: bool,
 }
 
 /// What a write did.

@@ -203,7 +203,7 @@ impl Core {
         if let Some(permissions) = change.permissions {
             mode = mode & !0o7777 | permissions & 0o7777;
             let gid = change.gid.unwrap_or_else(|| self.owner(state).1);
-            if !who.privileged && !state.is_directory() && !who.is_in_group(gid) {
+            if !who.privileged && !who.is_in_group(gid) {
                 mode &= !SET_GID;
             }
             return mode;

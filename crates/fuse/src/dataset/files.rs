@@ -9,7 +9,7 @@ use crate::handle::Handle;
 use crate::node::ControlNode;
 use crate::sharing::{Share, Wish};
 use crate::tree::{
-    Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
+    Caller, Creation, OPEN_DIRECT, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
 };
 use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FileKind, FsyncFlags, OpenReplyFlags,
@@ -48,6 +48,7 @@ impl DatasetTree {
         let wish = Wish {
             direct: mode == open_flags::WRITE_ONLY && !file.has_extended_attributes(),
             mappable: maybe_mapped,
+            buffered: opening.flags & OPEN_DIRECT == 0,
         };
         let share = live.is_some().then(|| self.sharing.open(node, wish));
         let is_direct = share.as_ref().is_some_and(Share::is_direct);
@@ -178,10 +179,13 @@ impl Tree for DatasetTree {
         {
             return self.control_entry(ControlNode::Snapshots);
         }
-        match view
-            .file_system()
-            .lookup(&credentials(caller), directory, name)
-        {
+        let files = view.file_system();
+        // So the kernel finds any node again, of whatever kind: for a file handle of which it has
+        // forgotten the inode.
+        if name == b"." {
+            return view.entry(&files.getattr(directory).map_err(errno)?);
+        }
+        match files.lookup(&credentials(caller), directory, name) {
             Ok(found) => view.entry(&found),
             Err(PosixError::NotFound) => view.absent(),
             Err(error) => Err(error.errno()),
@@ -389,7 +393,7 @@ impl Tree for DatasetTree {
         Ok(Written {
             count: written.map_err(errno)?,
             owes_commit: how.durable || handle.file.is_synchronous(),
-            leaves_pages: share.is_some_and(Share::leaves_pages),
+            leaves_pages: share.is_some_and(|share| share.leaves_pages(how.direct)),
         })
     }
 

@@ -4,7 +4,7 @@ use super::Shared;
 use super::counters::counters;
 use super::durable::{Durable, DurableJob, StalePages};
 use crate::errno;
-use crate::tree::{Caller, Creation, Opened, Opening, ReadReply, Tree, Writing};
+use crate::tree::{Caller, Creation, OPEN_DIRECT, Opened, Opening, ReadReply, Tree, Writing};
 use crate::wire::{
     Body, DirectoryBuffer, FallocateMode, InitFlags, Operation, Request, RequestHeader, WireError,
     WriteFlags, decode_header, decode_request, out_header,
@@ -196,6 +196,7 @@ impl Worker {
                 let how = Writing {
                     flags: write_flags,
                     durable: flags & DATA_SYNC != 0,
+                    direct: flags & OPEN_DIRECT != 0,
                 };
                 let takes_set_id =
                     write_flags.has(WriteFlags::KILL_SUIDGID) && tree.has_set_id(handle);

@@ -3,23 +3,26 @@ use super::*;
 const DIRECT: Wish = Wish {
     direct: true,
     mappable: false,
+    buffered: true,
 };
 const CACHED: Wish = Wish {
     direct: false,
     mappable: false,
+    buffered: true,
 };
 const MAPPABLE: Wish = Wish {
     direct: false,
     mappable: true,
+    buffered: false,
 };
 
 #[test]
 fn a_lone_writer_goes_past_the_cache() {
     let sharing = Sharing::new();
     let writer = sharing.open(7, DIRECT);
-    assert!(writer.is_direct() && !writer.leaves_pages());
+    assert!(writer.is_direct() && !writer.leaves_pages(false));
     let other_file = sharing.open(7 + SHARDS as u64, CACHED);
-    assert!(!writer.leaves_pages());
+    assert!(!writer.leaves_pages(false));
     drop(other_file);
     assert!(sharing.open(7, DIRECT).is_direct());
 }
@@ -29,14 +32,14 @@ fn who_reads_meanwhile_is_thought_of() {
     let sharing = Sharing::new();
     let writer = sharing.open(7, DIRECT);
     let reader = sharing.open(7, CACHED);
-    assert!(writer.leaves_pages() && !reader.is_direct() && !reader.leaves_pages());
+    assert!(writer.leaves_pages(false) && !reader.is_direct() && !reader.leaves_pages(false));
     // A writer that comes now uses the cache like the reader.
     let second = sharing.open(7, DIRECT);
     assert!(!second.is_direct());
     drop(reader);
-    assert!(writer.leaves_pages());
+    assert!(writer.leaves_pages(false));
     drop(second);
-    assert!(!writer.leaves_pages());
+    assert!(!writer.leaves_pages(false));
 }
 
 #[test]
@@ -61,6 +64,10 @@ fn a_mapping_may_leave_dirty_pages_until_it_goes() {
     let again = sharing.open(7, MAPPABLE);
     drop(mapped);
     assert!(reader.maybe_dirty());
+    assert!(again.leaves_pages(true) && !again.leaves_pages(false));
+    drop(reader);
+    assert!(!again.leaves_pages(true));
+    let reader = sharing.open(7, CACHED);
     drop(again);
     assert!(!reader.maybe_dirty());
 }

@@ -96,3 +96,40 @@ fn changes_by_ordinary_users_take_set_id_bits() {
         assert_eq!(mode, left, "{change} by {user}: {mode:o}");
     }
 }
+
+/// Opens files by handles of which the kernel has forgotten the inodes, as an NFS server does after a restart.
+const BY_HANDLE: &str = "
+import ctypes, os, sys
+class Handle(ctypes.Structure):
+    _fields_ = [('length', ctypes.c_uint), ('kind', ctypes.c_int), ('bytes', ctypes.c_char * 128)]
+libc = ctypes.CDLL(None, use_errno=True)
+os.chdir(sys.argv[1])
+handles = []
+for name in (b'f', b'd', b'd/g'):
+    handle, mount = Handle(length=128), ctypes.c_int()
+    assert libc.name_to_handle_at(-100, name, ctypes.byref(handle), ctypes.byref(mount), 0) == 0
+    handles.append((handle, os.stat(name).st_ino))
+with open('/proc/sys/vm/drop_caches', 'w') as caches:
+    caches.write('2')
+root = os.open('.', os.O_RDONLY)
+for handle, inode in handles:
+    file = libc.open_by_handle_at(root, ctypes.byref(handle), os.O_RDONLY)
+    print(file >= 0 and os.fstat(file).st_ino == inode, os.strerror(ctypes.get_errno()) if file < 0 else '')
+";
+
+#[test]
+fn files_are_found_by_handles() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root opens files by handles");
+        return;
+    }
+    let Some(at) = Mounted::new() else { return };
+    fs::create_dir(at.path("d")).unwrap();
+    for name in ["f", "d/g"] {
+        fs::write(at.path(name), name).unwrap();
+    }
+    let Some(printed) = python(BY_HANDLE, &[at.directory.path().to_str().unwrap()]) else {
+        return;
+    };
+    assert_eq!(printed, "True \nTrue \nTrue \n");
+}
