@@ -502,6 +502,11 @@ impl Tree for Forest {
         tree.seek(handle, offset, hole)
     }
 
+    fn drop_set_gid(&self, caller: &Caller, node: u64) -> Reply<()> {
+        let (tree, _, node) = self.inner(node)?;
+        tree.drop_set_gid(caller, node)
+    }
+
     fn has_set_id(&self, handle: u64) -> bool {
         self.inner(handle)
             .is_ok_and(|(tree, _, handle)| tree.has_set_id(handle))

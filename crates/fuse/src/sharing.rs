@@ -4,14 +4,14 @@
 //! and a question about `security.capability`: such an open is direct. It must not leave old pages
 //! with the others that have the file open, who read through the cache. The kernel drops the
 //! pages of a direct write before it asks us to write; a reader may fetch them again before the
-//! write is done. So while any other open uses the cache, a direct write ends only when the kernel
-//! has dropped them once more; and no open becomes direct while others use the cache, because it
+//! write is done, and be gone again. So once another open has used the cache, a direct write ends only
+//! when the kernel has dropped them once more; and no open becomes direct while others use the cache, because it
 //! would be slower for it.
 
 use base::lock::{LockClass, Mutex, rank};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 static SHARING_CLASS: LockClass = LockClass::new("fuse.sharing", rank::FRONT_END + 21);
 
@@ -26,8 +26,10 @@ struct Opens {
     direct: AtomicU32,
     /// Of the first, those for reading and writing: through them pages become dirty unseen.
     mappable: AtomicU32,
-    /// Of the first, those without `O_DIRECT`: they leave pages in the cache.
-    buffered: AtomicU32,
+    /// One of the first was without `O_DIRECT`, while somebody has had the file open: pages may have
+    /// come into the cache after the kernel dropped them for a write that we have not seen yet. Who
+    /// brought them may be gone.
+    was_buffered: AtomicBool,
 }
 
 type Shard = Mutex<HashMap<u64, Arc<Opens>>>;
@@ -46,7 +48,6 @@ pub(crate) struct Share {
     opens: Arc<Opens>,
     is_direct: bool,
     is_mappable: bool,
-    is_buffered: bool,
 }
 
 /// How a file is opened.
@@ -86,10 +87,12 @@ impl Sharing {
         };
         count.fetch_add(1, Ordering::SeqCst);
         let is_mappable = wish.mappable && !is_direct;
-        let is_buffered = wish.buffered && !is_direct;
-        let (mappable, buffered) = (u32::from(is_mappable), u32::from(is_buffered));
-        opens.mappable.fetch_add(mappable, Ordering::SeqCst);
-        opens.buffered.fetch_add(buffered, Ordering::SeqCst);
+        opens
+            .mappable
+            .fetch_add(u32::from(is_mappable), Ordering::SeqCst);
+        if wish.buffered && !is_direct {
+            opens.was_buffered.store(true, Ordering::SeqCst);
+        }
         drop(shard);
         Share {
             shards: Arc::clone(&self.shards),
@@ -97,7 +100,6 @@ impl Sharing {
             opens,
             is_direct,
             is_mappable,
-            is_buffered,
         }
     }
 }
@@ -112,8 +114,7 @@ impl Share {
     /// open that comes later reads what was written. `by_hand`: the program asked for `O_DIRECT`;
     /// the kernel drops the pages after such a write only if the program waits for it in the call.
     pub(crate) fn leaves_pages(&self, by_hand: bool) -> bool {
-        self.is_direct && self.opens.cached.load(Ordering::SeqCst) != 0
-            || by_hand && self.opens.buffered.load(Ordering::SeqCst) != 0
+        (self.is_direct || by_hand) && self.opens.was_buffered.load(Ordering::SeqCst)
     }
 
     /// Whether the kernel may have pages of the file, changed through a mapping, that it has not
@@ -126,9 +127,9 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut shard = shard_of(&self.shards, self.node).lock();
-        let (mappable, buffered) = (u32::from(self.is_mappable), u32::from(self.is_buffered));
-        self.opens.mappable.fetch_sub(mappable, Ordering::SeqCst);
-        self.opens.buffered.fetch_sub(buffered, Ordering::SeqCst);
+        self.opens
+            .mappable
+            .fetch_sub(u32::from(self.is_mappable), Ordering::SeqCst);
         let (mine, other) = if self.is_direct {
             (&self.opens.direct, &self.opens.cached)
         } else {

@@ -326,6 +326,11 @@ pub trait Tree: Send + Sync {
         Err(errno::ENOSYS)
     }
 
+    /// Takes the set-group-id bit away: who changed the access list is not in the group.
+    fn drop_set_gid(&self, _caller: &Caller, _node: u64) -> Reply<()> {
+        Ok(())
+    }
+
     /// Whether an open file has set-id bits that a change by an ordinary user takes away.
     fn has_set_id(&self, _handle: u64) -> bool {
         false

@@ -197,13 +197,19 @@ impl Core {
         )
     }
 
+    /// Whether who changes the mode of a file of group `gid` cannot leave its set-group-id bit. The
+    /// kernel, where it decides, knows all groups of the caller, and says so by the mode or otherwise.
+    pub(crate) fn takes_set_gid(&self, who: &Credentials, gid: u32) -> bool {
+        !self.options.kernel_checks_permissions && !who.privileged && !who.is_in_group(gid)
+    }
+
     /// The mode after `change`; set-id bits fall with the owner.
     fn new_mode(&self, who: &Credentials, state: &State, change: &SetAttributes) -> u32 {
         let mut mode = state.mode;
         if let Some(permissions) = change.permissions {
             mode = mode & !0o7777 | permissions & 0o7777;
             let gid = change.gid.unwrap_or_else(|| self.owner(state).1);
-            if !who.privileged && !who.is_in_group(gid) {
+            if self.takes_set_gid(who, gid) {
                 mode &= !SET_GID;
             }
             return mode;

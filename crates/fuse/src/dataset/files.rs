@@ -21,6 +21,8 @@ use posix::{
 use std::sync::Arc;
 use std::time::Duration;
 
+const SET_GROUP_ID: u32 = 0o2000;
+
 /// Where a listing of the root continues after `.zfs`, which is its last entry.
 const LISTING_END: u64 = i64::MAX as u64;
 
@@ -555,6 +557,22 @@ impl Tree for DatasetTree {
             file.seek_data(offset)
         }
         .map_err(errno)
+    }
+
+    fn drop_set_gid(&self, caller: &Caller, node: u64) -> Reply<()> {
+        let (view, object) = self.resolve_file(node, Errno::EOPNOTSUPP)?;
+        let files = view.file_system();
+        let mode = files.getattr(object).map_err(errno)?.permissions;
+        if mode & SET_GROUP_ID == 0 {
+            return Ok(());
+        }
+        let change = SetAttributes {
+            permissions: Some(mode & !SET_GROUP_ID),
+            ..SetAttributes::default()
+        };
+        let who = credentials(caller);
+        files.setattr(&who, object, &change).map_err(errno)?;
+        Ok(())
     }
 
     fn has_set_id(&self, handle: u64) -> bool {

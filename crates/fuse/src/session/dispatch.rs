@@ -477,9 +477,15 @@ fn xattr_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno>
         Operation::Getxattr { name, size } => (tree.getxattr(&caller, node, name)?, size),
         Operation::Listxattr { size } => (tree.listxattr(&caller, node)?, size),
         Operation::Setxattr {
-            name, value, flags, ..
+            name,
+            value,
+            flags,
+            kill_sgid,
         } => {
             tree.setxattr(&caller, node, name, value, flags)?;
+            if kill_sgid {
+                tree.drop_set_gid(&caller, node)?;
+            }
             return Ok(Answer::Done);
         }
         Operation::Removexattr { name } => {

@@ -133,3 +133,65 @@ fn files_are_found_by_handles() {
     };
     assert_eq!(printed, "True \nTrue \nTrue \n");
 }
+
+/// Sets modes and access lists as user 4242 of group 100 with the further group 4243.
+const SET_GROUP: &str = "
+import os, struct, sys
+os.setgroups([4243])
+os.setgid(100)
+os.setuid(4242)
+entries = [(1, 7), (4, 7), (32, 7)]
+plain = struct.pack('<I', 2) + b''.join(struct.pack('<HHI', tag, bits, 0xffffffff) for tag, bits in entries)
+for path in sys.argv[1:]:
+    os.chmod(path, 0o2775)
+    first = os.stat(path).st_mode
+    os.setxattr(path, 'system.posix_acl_access', plain)
+    print('%o %o' % (first & 0o7777, os.stat(path).st_mode & 0o7777))
+";
+
+#[test]
+fn set_group_id_stays_for_members_of_the_group() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let Some(at) = Mounted::new() else { return };
+    fs::set_permissions(at.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut paths = Vec::new();
+    for group in [4243, 4244] {
+        for (name, is_directory) in [("f", false), ("d", true)] {
+            let path = at.path(&format!("{name}{group}"));
+            if is_directory {
+                fs::create_dir(&path).unwrap();
+            } else {
+                fs::File::create(&path).unwrap();
+            }
+            chown(&path, Some(4242), Some(group)).unwrap();
+            paths.push(path);
+        }
+    }
+    let arguments: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
+    let Some(printed) = python(SET_GROUP, &arguments) else {
+        return;
+    };
+    assert_eq!(printed, "2775 2777\n2775 2777\n775 777\n775 777\n");
+}
+
+#[test]
+fn set_group_id_goes_with_an_access_list_of_a_stranger() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let Some(at) = Mounted::new() else { return };
+    fs::set_permissions(at.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = at.path("d");
+    fs::create_dir(&path).unwrap();
+    chown(&path, Some(4242), Some(4244)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o2775)).unwrap();
+    let program = SET_GROUP.replace("os.chmod(path, 0o2775)", "pass");
+    let Some(printed) = python(&program, &[path.to_str().unwrap()]) else {
+        return;
+    };
+    assert_eq!(printed, "2775 777\n");
+}

@@ -392,7 +392,7 @@ impl Core {
             Some(acl) if name == ACCESS_NAME => {
                 let mut mode = state.mode & !0o777 | acl.permissions();
                 let gid = self.owner(&state).1;
-                if !who.privileged && !who.is_in_group(gid) {
+                if self.takes_set_gid(who, gid) {
                     mode &= !SET_GID;
                 }
                 let mut state = znode.state.write();

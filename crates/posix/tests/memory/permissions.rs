@@ -208,3 +208,25 @@ fn the_mask_applies() {
     let made = pool.fs.mknod(&root(), pool.fs.root(), b"f", &new).unwrap();
     assert_eq!(made.permissions, 0o640);
 }
+
+#[test]
+fn set_group_id_of_a_directory_is_for_members_of_its_group() {
+    let pool = MemoryPool::plain();
+    let (fs, at) = (&pool.fs, pool.fs.root());
+    let directory = fs
+        .mkdir(&root(), at, b"d", &node(FileType::Directory, 0o755))
+        .unwrap()
+        .object;
+    let give = SetAttributes {
+        uid: Some(1000),
+        gid: Some(42),
+        ..SetAttributes::default()
+    };
+    fs.setattr(&root(), directory, &give).unwrap();
+    let stranger = Credentials::new(1000, 100);
+    let member = stranger.clone().with_groups(&[42]);
+    for (who, left) in [(member, 0o2775), (stranger, 0o775)] {
+        let changed = fs.setattr(&who, directory, &chmod(0o2775)).unwrap();
+        assert_eq!(changed.permissions, left);
+    }
+}
