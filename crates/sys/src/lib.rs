@@ -9,6 +9,7 @@ mod fuse_device;
 mod process;
 mod random;
 pub mod system;
+mod thread;
 
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
 pub use file::{Create, File, FileKind, OpenMode, file_kind};
@@ -22,3 +23,4 @@ pub use process::{
 };
 pub use random::SystemRng;
 pub use rustix::io::Errno;
+pub use thread::work_in_background;

@@ -400,6 +400,7 @@ impl Engine {
     }
 
     fn sync_loop(&self, target: &dyn SyncTarget) {
+        sys::work_in_background();
         if let Some(index) = self.config.sync_thread_index {
             share_thread_index(index);
         }

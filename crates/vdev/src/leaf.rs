@@ -13,6 +13,7 @@ use format::label;
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
 
+pub(crate) use gate::Gate;
 pub use meters::{ClassStatistics, LeafStatistics};
 pub(crate) use port::Port;
 

@@ -6,7 +6,7 @@
 //! someone waits for its group; until then a few writes may, to be merged with those that follow.
 
 use crate::group::Ticket;
-use crate::leaf::Port;
+use crate::leaf::{Gate, Port};
 use crate::{Failure, IoClass};
 use base::Txg;
 use base::clock::monotonic_ns;
@@ -21,8 +21,8 @@ use sys::Buffer;
 
 static CLASS: LockClass = LockClass::new("vdev.queue", rank::VDEV + 10);
 
-/// The most that is merged into one operation.
-const RUN_BYTES_MAX: usize = 1 << 20;
+/// The most that is merged into one operation of log blocks.
+const LOG_RUN_BYTES_MAX: usize = 1 << 20;
 /// The most pieces of one operation.
 const RUN_PIECES_MAX: usize = 512;
 
@@ -130,7 +130,7 @@ impl State {
 
     /// Takes the next writes that can go to the device. Urgent ones and others are not mixed: who
     /// waits for a log block does not wait for its neighbours, nor does it wait as they do.
-    fn take_run(&mut self, what: Help) -> Option<Run> {
+    fn take_run(&mut self, what: Help, gate: &Gate) -> Option<Run> {
         let free = |(offset, pending): (&u64, &Pending)| {
             let range = *offset..*offset + pending.data.len() as u64;
             (!self.is_busy(&range)).then_some(*offset)
@@ -146,6 +146,11 @@ impl State {
                 .or_else(|| self.pending.range(self.cursor..).find_map(free))
                 .or_else(|| self.pending.range(..self.cursor).find_map(free))?,
         };
+        let bytes_max = if is_urgent {
+            LOG_RUN_BYTES_MAX
+        } else {
+            gate.write_bytes_max()
+        };
         let mut run = Run {
             range: start..start,
             pieces: Vec::new(),
@@ -154,7 +159,7 @@ impl State {
         };
         while let Some(pending) = self.pending.get(&run.range.end) {
             let end = run.range.end + pending.data.len() as u64;
-            let fits = (end - start) as usize <= RUN_BYTES_MAX && run.pieces.len() < RUN_PIECES_MAX;
+            let fits = (end - start) as usize <= bytes_max && run.pieces.len() < RUN_PIECES_MAX;
             let differs = self.urgent.contains(&run.range.end) != is_urgent;
             let ends = !fits || differs || self.is_busy(&(run.range.end..end));
             if !run.pieces.is_empty() && ends {
@@ -302,7 +307,7 @@ impl Queue {
 
     /// Writes one run on the caller's thread; false if there is none to be taken.
     pub(crate) fn help(&self, what: Help) -> bool {
-        let Some(run) = self.state.lock().take_run(what) else {
+        let Some(run) = self.state.lock().take_run(what, &self.port.gate) else {
             return false;
         };
         self.port.meters.producer_helps.increment();
@@ -365,10 +370,11 @@ impl Queue {
 
     /// A writing thread's life.
     fn work(&self) {
+        sys::work_in_background();
         let mut state = self.state.lock();
         loop {
             if state.wants_writing(self.config.start_bytes)
-                && let Some(run) = state.take_run(Help::Any)
+                && let Some(run) = state.take_run(Help::Any, &self.port.gate)
             {
                 drop(state);
                 self.execute(run);

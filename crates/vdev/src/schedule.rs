@@ -5,10 +5,13 @@
 //! their latency is compared with what it is without such writes, and the share of writes shrinks
 //! until reads take at most [`RATIO_TARGET`] times as long. Below one write at a time the share
 //! is given in slices, so that a disk which must seek does so twice a period and not with each write.
+//! Beside a log they go one at a time and in small pieces, where the device is quick enough for that.
 
+mod beside_log;
 mod feedback;
 
 use crate::IoClass;
+use beside_log::BesideLog;
 use feedback::Feedback;
 
 /// Reads that take this much longer because of writes are acceptable.
@@ -64,6 +67,7 @@ pub struct Scheduler {
     /// When someone's read or durable write was last under way.
     interactive_at_ns: u64,
     feedback: Feedback,
+    beside_log: BesideLog,
 }
 
 /// How long after an interactive operation scans keep to their minimum.
@@ -94,7 +98,14 @@ impl Scheduler {
             dirty_permille: 0,
             interactive_at_ns: 0,
             feedback: Feedback::default(),
+            beside_log: BesideLog::default(),
         }
+    }
+
+    /// The most bytes of a txg's write that starts now.
+    #[must_use]
+    pub fn write_bytes_max(&self, now_ns: u64) -> usize {
+        self.beside_log.write_bytes_max(now_ns)
     }
 
     /// Says how much is dirty, in thousandths of the limit: the more, the more writes at once.
@@ -168,7 +179,11 @@ impl Scheduler {
         self.waiting[class as usize] -= 1;
         self.active[class as usize] += 1;
         match class {
-            IoClass::SyncRead | IoClass::SyncWrite => self.interactive_at_ns = now_ns,
+            IoClass::SyncRead => self.interactive_at_ns = now_ns,
+            IoClass::SyncWrite => {
+                self.interactive_at_ns = now_ns;
+                self.beside_log.log_written(now_ns);
+            }
             IoClass::AsyncWrite => self.feedback.write_started(now_ns, self.active(class)),
             _ => {}
         }
@@ -182,7 +197,11 @@ impl Scheduler {
             IoClass::SyncRead | IoClass::AsyncRead => {
                 self.feedback.read_ended(len, started_ns, now_ns);
             }
-            IoClass::AsyncWrite => self.feedback.write_ended(now_ns, self.active(class)),
+            IoClass::AsyncWrite => {
+                self.feedback.write_ended(now_ns, self.active(class));
+                self.beside_log.write_ended(len, started_ns, now_ns);
+            }
+            IoClass::SyncWrite => self.beside_log.log_written(now_ns),
             _ => {}
         }
         if matches!(class, IoClass::SyncRead | IoClass::SyncWrite) {
@@ -197,6 +216,7 @@ impl Scheduler {
                 let above = self.dirty_permille.clamp(RAMP_FROM, RAMP_TO) - RAMP_FROM;
                 let wanted = min + (max - min) * above / (RAMP_TO - RAMP_FROM);
                 let allowed = self.feedback.writes_at_once(now_ns, wanted);
+                let allowed = allowed.min(self.beside_log.writes_at_once(now_ns));
                 ClassLimits {
                     min: min.min(allowed),
                     max: wanted.min(allowed),

@@ -186,6 +186,38 @@ fn more_dirty_data_means_more_writes_at_once() {
     assert_eq!([0, 300, 450, 600, 1000].map(depth), [2, 2, 6, 10, 10]);
 }
 
+/// The bytes of txg writes that a device of this speed has on it at most, `after_ns` after a log block.
+fn bytes_beside_log(write_ns: u64, after_ns: u64) -> usize {
+    let mut scheduler = Scheduler::new(Policy::Classes);
+    let mut now_ns = 1;
+    for _ in 0..20 {
+        scheduler.arrive(IoClass::AsyncWrite);
+        assert_eq!(
+            scheduler.next(now_ns),
+            Next::Start(IoClass::AsyncWrite),
+            "one write at least"
+        );
+        scheduler.end(IoClass::AsyncWrite, 65536, now_ns, now_ns + write_ns);
+        now_ns += write_ns;
+    }
+    scheduler.arrive(IoClass::SyncWrite);
+    assert_eq!(scheduler.next(now_ns), Next::Start(IoClass::SyncWrite));
+    scheduler.end(IoClass::SyncWrite, 4096, now_ns, now_ns + 100_000);
+    now_ns += 100_000 + after_ns;
+    (0..20).for_each(|_| scheduler.arrive(IoClass::AsyncWrite));
+    while scheduler.next(now_ns) != Next::Idle {}
+    scheduler.active(IoClass::AsyncWrite) as usize * scheduler.write_bytes_max(now_ns)
+}
+
+#[test]
+fn a_quick_device_has_little_to_do_for_txgs_beside_a_log() {
+    assert_eq!(bytes_beside_log(200_000, 1_000_000), 128 << 10);
+    assert_eq!(bytes_beside_log(200_000, 60_000_000), 2 << 20, "no log");
+    // One small write at a time would be 13 MB/s.
+    assert_eq!(bytes_beside_log(10_000_000, 1_000_000), 2 << 20);
+    assert_eq!(bytes_beside_log(10_000_000, 60_000_000), 2 << 20);
+}
+
 #[test]
 fn without_classes_they_are() {
     for model in [DeviceModel::DISK, DeviceModel::FLASH] {

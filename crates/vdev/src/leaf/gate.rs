@@ -58,6 +58,11 @@ impl Gate {
         self.grant(&mut state, now_ns);
     }
 
+    /// The most bytes of a txg's write that starts now.
+    pub(crate) fn write_bytes_max(&self) -> usize {
+        self.state.lock().scheduler.write_bytes_max(monotonic_ns())
+    }
+
     /// Says how much is dirty, in thousandths of the limit.
     pub(crate) fn set_dirty(&self, permille: u32) {
         self.state.lock().scheduler.set_dirty(permille);
