@@ -35,6 +35,12 @@ pub fn moment(seconds: u64) -> String {
     shown(seconds, "%a %b %e %H:%M:%S %Y")
 }
 
+/// As JSON has it: `Sat Nov 21 07:56:40 UTC 2026`.
+#[must_use]
+pub(crate) fn zoned(seconds: u64) -> String {
+    shown(seconds, "%a %b %e %H:%M:%S %Z %Y")
+}
+
 /// As history lines show it: `2026-11-21.07:56:40`.
 #[must_use]
 pub fn history(seconds: u64) -> String {

@@ -42,8 +42,9 @@ pub use number::{NumberError, human, human_bytes, parse_size, ratio};
 pub use permission::{is_permission, is_set_name, key_of_sets};
 pub use property::{
     Access, DATASET_PROPERTIES, Kind, Number, POOL_PROPERTIES, Property, PropertyError,
-    PropertyName, Setting, Source, Types, Value, check_user_property, dataset_property,
-    find_dataset_property, find_pool_property, pool_property,
+    PropertyName, Setting, Source, Types, VDEV_PROPERTIES, Value, check_user_property,
+    dataset_property, find_dataset_property, find_pool_property, find_vdev_property, pool_property,
+    vdev_property,
 };
 pub use render::{
     DiffOptions, GetField, GetRow, ImportCandidate, ImportState, Json, JsonOptions, OwnerField,

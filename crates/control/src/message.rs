@@ -32,6 +32,13 @@ pub enum Request {
     Hello,
     /// The pool's properties.
     Pool(Selection),
+    /// Vdevs with their properties.
+    Vdevs {
+        /// Which: names, paths, guids, `root-0` or `all-vdevs`.
+        names: Vec<String>,
+        /// What of them.
+        properties: Selection,
+    },
     /// The pool's health, vdevs, scan and errors.
     Status,
     /// The history, oldest first.
@@ -301,6 +308,13 @@ pub enum Change {
         /// What.
         properties: Assignments,
     },
+    /// Set properties of a vdev.
+    SetVdev {
+        /// Which: a name, path or guid.
+        vdev: String,
+        /// What; an empty text or an absent value takes one back.
+        properties: Assignments,
+    },
     /// Enable all features that this software supports.
     Upgrade,
     /// Start, stop or pause a scrub.
@@ -406,6 +420,8 @@ pub enum Response {
     Status(Box<PoolStatus>),
     /// Some records of the history.
     History(Vec<HistoryRecord>),
+    /// The vdevs asked for.
+    Vdevs(Vec<DatasetRow>),
     /// Some datasets.
     Datasets(Vec<DatasetRow>),
     /// Some holds.

@@ -7,6 +7,7 @@ mod dataset;
 mod index;
 mod pool;
 mod text;
+mod vdev;
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use crate::number::{human, human_bytes, parse_size, ratio};
 pub use dataset::DATASET_PROPERTIES;
 pub use pool::POOL_PROPERTIES;
 pub use text::{PropertyError, check_user_property};
+pub use vdev::VDEV_PROPERTIES;
 
 /// Kinds of dataset, as a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +100,10 @@ pub enum Number {
     Limit,
     /// `13%`; all ones means unknown.
     Percent,
+    /// The state of a vdev: a word, in full a number.
+    State,
+    /// `13%`, in full as well.
+    Share,
     /// Bytes, shown as `-` when 0.
     BytesOrDash,
     /// Bytes, or `auto` (all ones), or `none` (0).
@@ -352,6 +358,20 @@ pub fn pool_property(name: &str) -> Option<&'static Property> {
         .find(|property| property.name == name)
 }
 
+/// The row of a vdev property.
+#[must_use]
+pub fn vdev_property(name: &str) -> Option<&'static Property> {
+    VDEV_PROPERTIES
+        .iter()
+        .find(|property| property.name == name)
+}
+
+/// Finds a vdev property by its name.
+#[must_use]
+pub fn find_vdev_property(name: &str) -> Option<PropertyName> {
+    find(VDEV_PROPERTIES, name)
+}
+
 impl Property {
     /// The value when nobody has set it.
     #[must_use]
@@ -438,6 +458,18 @@ impl Property {
     }
 }
 
+/// The word for the stored number of a vdev's state.
+const fn state_word(number: u64) -> &'static str {
+    match number {
+        7 => "ONLINE",
+        6 => "DEGRADED",
+        5 => "FAULTED",
+        3 => "REMOVED",
+        2 => "OFFLINE",
+        _ => "UNAVAIL",
+    }
+}
+
 impl Number {
     /// The number as text, in full if `exact`.
     #[must_use]
@@ -448,7 +480,9 @@ impl Number {
             Self::BytesOrDash if number == 0 => "-".to_owned(),
             Self::Percent if number == u64::MAX => "-".to_owned(),
             Self::Ratio => ratio(number, exact),
+            Self::Share => format!("{number}%"),
             _ if exact => number.to_string(),
+            Self::State => state_word(number).to_owned(),
             Self::Quota | Self::AutoQuota if number == 0 => "none".to_owned(),
             Self::Bytes | Self::Quota => human_bytes(number),
             Self::Count | Self::BytesOrDash | Self::AutoQuota | Self::Limit => human(number),

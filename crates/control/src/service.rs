@@ -32,6 +32,7 @@ mod source;
 mod status;
 mod stored;
 mod subject;
+mod vdev_facts;
 mod voice;
 mod walk;
 
@@ -293,6 +294,9 @@ impl Handler for Service {
             }
             Request::Pool(selection) => {
                 finish_with(self.report(selection).map(Response::Pool), sink)
+            }
+            Request::Vdevs { names, properties } => {
+                finish_with(self.vdev_rows(names, properties).map(Response::Vdevs), sink)
             }
             Request::Status => finish_with(
                 self.status()

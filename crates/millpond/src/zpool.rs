@@ -9,6 +9,7 @@ mod iostat;
 mod list;
 mod status;
 mod upgrade;
+mod vdev;
 mod wait;
 
 #[cfg(test)]
@@ -222,8 +223,11 @@ static COMMANDS: &[Command] = &[
     Command {
         name: "get",
         aliases: &[],
-        summary: "Show properties of pools.",
-        forms: &["all|property[,...] [pool] ..."],
+        summary: "Show properties of pools or of their vdevs.",
+        forms: &[
+            "all|property[,...] [pool] ...",
+            "all|property[,...] pool all-vdevs|vdev ...",
+        ],
         flags: &[
             SCRIPTED,
             EXACT,
@@ -242,10 +246,10 @@ static COMMANDS: &[Command] = &[
     Command {
         name: "set",
         aliases: &[],
-        summary: "Set a property of a pool.",
-        forms: &["property=value pool"],
+        summary: "Set a property of a pool or of one of its vdevs.",
+        forms: &["property=value pool", "property=value pool vdev"],
         flags: &[],
-        operands: Operands::exactly(2, "missing property=value or pool argument"),
+        operands: Operands::between(2, 3, "missing property=value or pool argument"),
         run: admin::set,
     },
     Command {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::lock::{LockClass, Mutex, rank};
-use base::{ObjectId, Txg};
+use base::{Guid, ObjectId, Txg};
 use dmu::{CreateZap, Tx, Zap};
 use dsl::PropertyValue;
 use format::ObjectType;
@@ -33,7 +33,11 @@ struct Pending {
     enable: Vec<&'static Feature>,
     scan: Vec<ScanChange>,
     properties: Vec<(String, PropertyValue)>,
+    vdev_properties: Vec<VdevProperty>,
 }
+
+/// A property of a vdev that changes; without a value it goes.
+pub(crate) type VdevProperty = (Guid, String, Option<PropertyValue>);
 
 /// The pool's own part of a sync.
 pub(crate) struct Duties {
@@ -69,6 +73,11 @@ impl Duties {
         self.pending.lock().properties.extend(properties);
     }
 
+    /// Sets properties of vdevs in the next txg.
+    pub(crate) fn set_vdev_properties_next(&self, properties: Vec<VdevProperty>) {
+        self.pending.lock().vdev_properties.extend(properties);
+    }
+
     /// Before datasets are synced.
     pub(crate) fn before(&self, txg: Txg, pass: u32) -> Result<()> {
         if pass != 1 {
@@ -93,6 +102,16 @@ impl Duties {
             self.services
                 .history
                 .internal(&tx, "set", &text, None, now_s)?;
+        }
+        for (vdev, name, value) in pending.vdev_properties {
+            self.services
+                .set_vdev_property(&tx, vdev, &name, value.as_ref())?;
+            let value = value.map(|value| value.to_string()).unwrap_or_default();
+            let text = format!("vdev_guid={}: {name}={value}", vdev.0);
+            let now_s = self.services.clock.now_s();
+            self.services
+                .history
+                .internal(&tx, "vdev set", &text, None, now_s)?;
         }
         Ok(self.services.history.sync(&tx)?)
     }

@@ -1,13 +1,13 @@
 //! The pool's own properties: a ZAP that is made when the first one is set.
 
-use base::ObjectId;
+use base::{Guid, ObjectId};
 use dmu::{CreateZap, Tx, Zap};
 use dsl::PropertyValue;
 use format::ObjectType;
 use format::config::{directory, keys};
 use format::zap::Value;
 
-use crate::error::Result;
+use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 use crate::services::PoolServices;
 
@@ -141,6 +141,104 @@ impl Pool {
         writer.syncer.duties.set_properties_next(properties);
         writer.engine.wait_synced(None)?;
         self.follow_failmode();
+        Ok(())
+    }
+}
+
+/// What of a vdev's ZAP is not a property that somebody set.
+const OURS: [&str; 5] = [
+    "com.delphix:",
+    "org.zfsonlinux:",
+    "org.openzfs:",
+    "com.klarasystems:",
+    "org.illumos:",
+];
+
+impl PoolServices {
+    /// The ZAP of a vdev: the pool's own, a top-level vdev's, or a leaf's.
+    fn vdev_table(&self, vdev: Guid) -> Result<Option<Zap>> {
+        let id = self.config.with(|config| {
+            let mut found = None;
+            config.root.walk(&mut |node| {
+                if node.guid() == vdev {
+                    found = found.or_else(|| {
+                        let keys = [keys::VDEV_ZAP_ROOT, keys::VDEV_ZAP_TOP, keys::VDEV_ZAP_LEAF];
+                        keys.into_iter().find_map(|key| node.object(key))
+                    });
+                }
+            });
+            found
+        });
+        let object = id.map(|id| self.mos.object(id)).transpose()?;
+        Ok(object.map(|object| Zap::open(&object)).transpose()?)
+    }
+
+    /// Sets a property of a vdev, or takes it back; in syncing context.
+    pub(crate) fn set_vdev_property(
+        &self,
+        tx: &Tx,
+        vdev: Guid,
+        name: &str,
+        value: Option<&PropertyValue>,
+    ) -> Result<()> {
+        let Some(table) = self.vdev_table(vdev)? else {
+            return Ok(());
+        };
+        let stored = match value {
+            Some(PropertyValue::Number(number)) => Value::word(*number),
+            Some(PropertyValue::Text(text)) => Value::string(text),
+            None => {
+                if table.lookup_value(name.as_bytes())?.is_some() {
+                    table.remove(tx, name.as_bytes())?;
+                }
+                return Ok(());
+            }
+        };
+        Ok(table.update_value(tx, name.as_bytes(), &stored)?)
+    }
+}
+
+impl Pool {
+    /// What was set of a vdev's properties, by name.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn vdev_properties(&self, vdev: Guid) -> Result<Vec<(String, PropertyValue)>> {
+        let Some(table) = self.services.vdev_table(vdev)? else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for entry in table.entries()? {
+            let name = String::from_utf8_lossy(&entry.name).into_owned();
+            if OURS.iter().any(|prefix| name.starts_with(prefix)) {
+                continue;
+            }
+            if let Some(value) = table.lookup_value(&entry.name)? {
+                found.push((name, value_of(&value)));
+            }
+        }
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(found)
+    }
+
+    /// Sets properties of a vdev, or takes them back, and waits until that is on disk.
+    ///
+    /// # Errors
+    /// The pool is read-only or stopped, or keeps nothing for the vdev.
+    pub fn set_vdev_properties(
+        &self,
+        vdev: Guid,
+        properties: Vec<(String, Option<PropertyValue>)>,
+    ) -> Result<()> {
+        let writer = self.writer()?;
+        if self.services.vdev_table(vdev)?.is_none() {
+            let text = "it keeps no properties of this vdev".to_owned();
+            return Err(PoolError::Damaged(text));
+        }
+        let changes = properties.into_iter();
+        let changes = changes.map(|(name, value)| (vdev, name, value)).collect();
+        writer.syncer.duties.set_vdev_properties_next(changes);
+        writer.engine.wait_synced(None)?;
         Ok(())
     }
 }

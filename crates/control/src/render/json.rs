@@ -89,6 +89,25 @@ impl Json {
         self.root.insert("pools".to_owned(), all.into());
     }
 
+    /// Adds vdevs with their properties.
+    pub fn vdevs(&mut self, rows: &[DatasetRow]) {
+        let mut all = Map::new();
+        for row in rows {
+            let settings = row.properties.iter().filter_map(|(name, setting)| {
+                let name = crate::property::find_vdev_property(name)?;
+                Some((name, setting.clone()))
+            });
+            let settings: Vec<_> = settings.collect();
+            let object = json!({
+                "name": row.name,
+                "type": "VDEV",
+                "properties": self.properties(&settings),
+            });
+            all.insert(row.name.clone(), object);
+        }
+        self.root.insert("vdevs".to_owned(), all.into());
+    }
+
     /// Adds any other member.
     pub fn member(&mut self, name: &str, value: JsonValue) {
         self.root.insert(name.to_owned(), value);

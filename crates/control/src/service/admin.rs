@@ -39,6 +39,7 @@ impl Service {
             Change::Sync if self.readonly => Ok(()),
             Change::Sync => self.sync(),
             Change::SetPool { properties } => self.set_pool(properties),
+            Change::SetVdev { vdev, properties } => self.set_vdev(vdev, properties),
             Change::Upgrade => self.upgrade(voice),
             Change::Clear { device } => self.clear(device.as_deref()),
             Change::AddVdevs {

@@ -291,7 +291,7 @@ impl Service {
         match change {
             Change::Mount { name, .. } => denied("mount", name.as_deref().unwrap_or(&pool)),
             Change::Unmount { name, .. } => denied("unmount", name.as_deref().unwrap_or(&pool)),
-            Change::SetPool { .. } => denied("set property for", &pool),
+            Change::SetPool { .. } | Change::SetVdev { .. } => denied("set property for", &pool),
             Change::Scrub(_) | Change::WaitScrub => denied_plainly(&format!("scrub {pool}")),
             Change::Export { .. } => denied("export", &pool),
             Change::DestroyPool { .. } => denied("destroy", &pool),

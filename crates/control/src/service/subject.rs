@@ -149,6 +149,9 @@ fn measured_as(
         (Some(value), default) if crypto && is_default(&value, default) => {
             Some(Setting::from(value, Source::Default))
         }
+        (Some(value), _) if property.name.ends_with("_count") => {
+            Some(Setting::from(value, Source::Local))
+        }
         (Some(value), _) => Some(Setting::from(value, source)),
         // Counts nobody keeps, keys nobody has.
         (None, Default::Number(_)) if crypto || property.name.ends_with("_count") => {

@@ -63,6 +63,9 @@ fn each(names: &[String], act: &dyn Fn(Connection) -> Outcome) -> Outcome {
 
 pub(crate) fn set(call: &Invocation) -> Outcome {
     let (text, name) = (call.operand(0), call.operand(1));
+    if let Some(vdev) = call.operands().get(2) {
+        return super::vdev::set(call, text, name, vdev);
+    }
     let mut properties = Assignments::new();
     assign_pool(&mut properties, text).map_err(|error| match error {
         PropertyError::NoEquals => usage(error.to_string()),

@@ -136,6 +136,9 @@ pub(crate) fn get(call: &Invocation) -> Outcome {
         .operands()
         .split_first()
         .ok_or_else(|| usage("missing property"))?;
+    if let Some((pool, vdevs)) = super::vdev::asked_for(names)? {
+        return super::vdev::get(call, asked, pool, vdevs);
+    }
     let (columns, selection) = if asked == "all" {
         (None, Selection::All)
     } else {

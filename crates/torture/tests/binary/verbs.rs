@@ -189,3 +189,69 @@ fn manual_pages_are_written() {
         );
     }
 }
+
+/// A property of a vdev with its source.
+fn of_vdev(session: &Session, property: &str, vdev: &str) -> String {
+    let columns = "value,source";
+    let text = session.ok(&["zpool", "get", "-Hp", "-o", columns, property, "verb", vdev]);
+    text.trim_end().to_owned()
+}
+
+#[test]
+fn vdevs_have_properties() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("verb", 96, &[]);
+    let image = session.images().join("verb.img");
+    let vdev = path(&image);
+    for (property, name, known) in [
+        ("psize", vdev, "100663296\t-"),
+        ("state", vdev, "7\t-"),
+        ("parent", vdev, "verb\t-"),
+        ("numchildren", "root-0", "1\t-"),
+        ("comment", vdev, "-\tdefault"),
+        ("failfast", vdev, "on\tdefault"),
+    ] {
+        assert_eq!(of_vdev(&session, property, name), known, "{property}");
+    }
+    let all = session.ok(&["zpool", "get", "-H", "all", "verb", "all-vdevs"]);
+    assert!(
+        all.lines().any(|line| line == "root-0\tashift\t0\t-"),
+        "{all}"
+    );
+    for (assignment, reason) in [
+        ("ashift=9", "ashift for VDEV on verb: 'ashift' is readonly"),
+        ("no=9", "no for VDEV on verb: invalid property: 'no'"),
+        (
+            "failfast=x",
+            "failfast for VDEV on verb: 'failfast' must be one of 'on | off'",
+        ),
+    ] {
+        let said = session.refused(&["zpool", "set", assignment, "verb", vdev]);
+        let said = said.trim_end().replace(vdev, "VDEV");
+        assert_eq!(said, format!("cannot set property {reason}"));
+    }
+    set_vdev(session, vdev);
+}
+
+fn set_vdev(mut session: Session, vdev: &str) {
+    for assignment in ["comment=a disk", "checksum_n=9", "a:b=c", "failfast=off"] {
+        session.ok(&["zpool", "set", assignment, "verb", vdev]);
+    }
+    session.ok(&["zpool", "set", "comment=all of it", "verb", "root-0"]);
+    session.export_clean("verb");
+    session.import("verb", &[]);
+    for (property, name, known) in [
+        ("comment", vdev, "a disk\tlocal"),
+        ("comment", "root-0", "all of it\tlocal"),
+        ("checksum_n", vdev, "9\tlocal"),
+        ("a:b", vdev, "c\tlocal"),
+        ("failfast", vdev, "off\tlocal"),
+    ] {
+        assert_eq!(of_vdev(&session, property, name), known, "{property}");
+    }
+    session.ok(&["zpool", "set", "checksum_n=none", "verb", vdev]);
+    assert_eq!(of_vdev(&session, "checksum_n", vdev), "-\tdefault");
+    session.export_clean("verb");
+}

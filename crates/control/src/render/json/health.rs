@@ -3,7 +3,6 @@
 use serde_json::{Map, Value as JsonValue, json};
 
 use super::Json;
-use crate::date::moment;
 use crate::number::{human, human_bytes};
 use crate::render::VdevNaming;
 use crate::report::{
@@ -69,7 +68,7 @@ impl Json {
             if self.exact() {
                 self.number(seconds)
             } else {
-                json!(moment(seconds))
+                json!(crate::date::zoned(seconds))
             }
         };
         let function = match scan.kind {
@@ -90,14 +89,17 @@ impl Json {
             ("to_examine", scan.to_examine),
             ("examined", scan.scanned),
             ("processed", scan.repaired),
-            ("issued", scan.issued),
         ] {
             put(&mut object, key, self.bytes(bytes));
         }
         put(&mut object, "errors", self.number(scan.errors));
-        if scan.state == ScanState::Paused {
-            put(&mut object, "scrub_pause", time(scan.ended));
-        }
+        let paused = match scan.state {
+            ScanState::Paused => time(scan.ended),
+            _ if self.exact() => self.number(0),
+            _ => json!("-"),
+        };
+        put(&mut object, "scrub_pause", paused);
+        put(&mut object, "issued", self.bytes(scan.issued));
         object
     }
 

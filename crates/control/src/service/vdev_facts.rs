@@ -1,0 +1,340 @@
+//! The properties of vdevs: what is measured of them, and what was set.
+
+use base::Guid;
+use pool::{VdevConfig, VdevStatus};
+use vdev::{IoClass, LeafStatistics};
+
+use super::Service;
+use super::refusal::unreadable;
+use crate::message::{Assignments, DatasetRow, Selection};
+use crate::property::{
+    Access, Default, Property, Setting, Source, VDEV_PROPERTIES, Value, vdev_property,
+};
+use crate::render::VdevNaming;
+use crate::report::VdevReport;
+use crate::{Failure, FailureKind, Types};
+
+/// The pool's own node among its vdevs.
+const ROOT: &str = "root-0";
+/// All of them.
+const ALL: &str = "all-vdevs";
+
+/// A vdev with what is known of it.
+struct Found<'a> {
+    name: String,
+    parent: Option<String>,
+    report: Option<&'a VdevReport>,
+    status: &'a VdevStatus,
+    config: &'a VdevConfig,
+}
+
+/// What leaves did, summed.
+#[derive(Default)]
+struct Work {
+    reads: (u64, u64),
+    writes: (u64, u64),
+    trims: (u64, u64),
+}
+
+impl Work {
+    fn below(status: &VdevStatus) -> Self {
+        let mut sum = Self::default();
+        if let Some(statistics) = &status.statistics {
+            sum.add_leaf(statistics);
+        }
+        for child in &status.children {
+            let below = Self::below(child);
+            for (mine, theirs) in [
+                (&mut sum.reads, below.reads),
+                (&mut sum.writes, below.writes),
+                (&mut sum.trims, below.trims),
+            ] {
+                *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
+            }
+        }
+        sum
+    }
+
+    fn add_leaf(&mut self, statistics: &LeafStatistics) {
+        for class in &statistics.classes {
+            let sum = match class.class {
+                IoClass::SyncRead | IoClass::AsyncRead | IoClass::Scan => &mut self.reads,
+                IoClass::SyncWrite | IoClass::AsyncWrite => &mut self.writes,
+                IoClass::Trim => &mut self.trims,
+            };
+            let operations: u64 = class.latency_ns.buckets.iter().sum();
+            *sum = (sum.0 + operations, sum.1 + class.bytes);
+        }
+    }
+}
+
+impl Service {
+    /// The named vdevs with their properties.
+    pub(super) fn vdev_rows(
+        &self,
+        names: &[String],
+        wanted: &Selection,
+    ) -> Result<Vec<DatasetRow>, Failure> {
+        let status = self.pool.status().map_err(unreadable)?;
+        let config = self.pool.config();
+        let reports = self.vdev_reports(&status);
+        let all = found(&status.root, &config.root, &reports, &self.pool.name());
+        let mut rows = Vec::new();
+        for name in names {
+            let fits = |one: &&Found<'_>| name == ALL || one.answers_to(name);
+            let mut matching = all.iter().filter(fits).peekable();
+            if matching.peek().is_none() {
+                let pool = self.pool.name();
+                let text =
+                    format!("Expected a list of vdevs in \"{pool}\", but got:\n\t{name} (unknown)");
+                return Err(Failure::new(FailureKind::Missing, text));
+            }
+            for one in matching {
+                rows.push(self.vdev_row(one, wanted)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn vdev_row(&self, one: &Found<'_>, wanted: &Selection) -> Result<DatasetRow, Failure> {
+        let stored = self.pool.vdev_properties(one.status.guid);
+        let stored: Vec<(String, Value)> = stored
+            .map_err(unreadable)?
+            .into_iter()
+            .map(|(name, value)| (name, super::catalogue::value_of(value)))
+            .collect();
+        let native = |row: &Property| (row.name.to_owned(), one.setting(row, &stored));
+        let users = || {
+            let users = stored.iter().filter(|(name, _)| name.contains(':'));
+            users.map(|(name, value)| (name.clone(), Setting::from(value.clone(), Source::Local)))
+        };
+        let properties = match wanted {
+            Selection::All => VDEV_PROPERTIES.iter().map(native).chain(users()).collect(),
+            Selection::Names(names) => names
+                .iter()
+                .map(|name| match vdev_property(name) {
+                    Some(row) => native(row),
+                    None => {
+                        let unset = Setting::from(Value::Absent, Source::Default);
+                        let set = users().find(|(key, _)| key == name);
+                        set.unwrap_or_else(|| (name.clone(), unset))
+                    }
+                })
+                .collect(),
+        };
+        Ok(DatasetRow {
+            name: one.name.clone(),
+            kind: Types::NONE,
+            created_txg: 0,
+            properties,
+        })
+    }
+
+    /// Sets properties of one vdev.
+    pub(super) fn set_vdev(&self, vdev: &str, properties: &Assignments) -> Result<(), Failure> {
+        let pool = self.pool.name();
+        let status = self.pool.status().map_err(unreadable)?;
+        let config = self.pool.config();
+        let reports = self.vdev_reports(&status);
+        let all = found(&status.root, &config.root, &reports, &pool);
+        let Some(one) = all.iter().find(|one| one.answers_to(vdev)) else {
+            let text = format!("cannot set property for '{pool}': no such device in pool: {vdev}");
+            return Err(Failure::new(FailureKind::Missing, text));
+        };
+        let changes = properties.iter().map(|(name, value)| {
+            let value = match value {
+                Value::Number(number) if *number != u64::MAX => {
+                    Some(dsl::PropertyValue::Number(*number))
+                }
+                Value::Text(text) if !text.is_empty() => {
+                    Some(dsl::PropertyValue::Text(text.clone()))
+                }
+                _ => None,
+            };
+            (name.clone(), value)
+        });
+        self.pool
+            .set_vdev_properties(one.status.guid, changes.collect())
+            .map_err(|error| {
+                let text = format!("cannot set property for {vdev} on {pool}: {error}");
+                Failure::new(FailureKind::Medium, text)
+            })
+    }
+}
+
+/// The pool's node, then all below, parents first.
+fn found<'a>(
+    status: &'a VdevStatus,
+    config: &'a VdevConfig,
+    reports: &'a [VdevReport],
+    pool: &str,
+) -> Vec<Found<'a>> {
+    let mut all = vec![Found {
+        name: ROOT.to_owned(),
+        parent: None,
+        report: None,
+        status,
+        config,
+    }];
+    for child in &status.children {
+        let report = reports.iter().find(|report| report.guid == child.guid.0);
+        add(child, config, report, pool, &mut all);
+    }
+    all
+}
+
+fn add<'a>(
+    status: &'a VdevStatus,
+    above: &'a VdevConfig,
+    report: Option<&'a VdevReport>,
+    parent: &str,
+    all: &mut Vec<Found<'a>>,
+) {
+    let config = above
+        .children
+        .iter()
+        .find(|child| child.guid() == status.guid);
+    let (Some(report), Some(config)) = (report, config) else {
+        return;
+    };
+    if matches!(report.kind.as_str(), "hole" | "indirect") {
+        return;
+    }
+    let name = VdevNaming::default().name(report);
+    all.push(Found {
+        name: name.clone(),
+        parent: Some(parent.to_owned()),
+        report: Some(report),
+        status,
+        config,
+    });
+    for child in &status.children {
+        let below = report
+            .children
+            .iter()
+            .find(|below| below.guid == child.guid.0);
+        add(child, config, below, &name, all);
+    }
+}
+
+impl Found<'_> {
+    fn answers_to(&self, name: &str) -> bool {
+        let Guid(guid) = self.status.guid;
+        self.name == name || name.parse() == Ok(guid) || self.status.path.as_deref() == Some(name)
+    }
+
+    fn is_leaf(&self) -> bool {
+        self.report.is_some() && self.status.children.is_empty()
+    }
+
+    /// Bytes of space and bytes in use; the pool's are those of its data.
+    fn space(&self) -> (u64, u64) {
+        if self.report.is_some() {
+            return (self.status.size, self.status.allocated);
+        }
+        let data = self
+            .status
+            .children
+            .iter()
+            .filter(|top| top.role != pool::VdevRole::Log);
+        data.fold((0, 0), |sum, top| (sum.0 + top.size, sum.1 + top.allocated))
+    }
+
+    fn setting(&self, row: &Property, stored: &[(String, Value)]) -> Setting {
+        let set = stored.iter().find(|(name, _)| name == row.name);
+        if let Some((_, value)) = set.filter(|_| row.access == Access::Settable) {
+            return Setting::from(value.clone(), Source::Local);
+        }
+        if let Some(number) = self.number(row.name) {
+            return Setting::measured(Value::Number(number));
+        }
+        if let Some(text) = self.text(row.name) {
+            return Setting::measured(Value::Text(text));
+        }
+        let nothing = Setting::measured(Value::Absent);
+        match row.name {
+            "allocating" if self.is_leaf() => nothing,
+            "trim_support" => nothing,
+            _ if matches!(row.default, Default::Nothing) => {
+                Setting::from(Value::Absent, Source::Default)
+            }
+            _ => Setting::from(row.default_value(), Source::Default),
+        }
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        let (size, allocated) = self.space();
+        let errors = &self.status.errors;
+        let work = || Work::below(self.status);
+        Some(match name {
+            "capacity" => allocated.saturating_mul(100).checked_div(size).unwrap_or(0),
+            "state" => self.state(),
+            "guid" => self.status.guid.0,
+            "asize" if self.report.is_none() => 0,
+            "asize" if self.is_leaf() && self.config.asize() == 0 => self
+                .status
+                .device_size
+                .saturating_sub(format::label::RESERVED),
+            "asize" => self.config.asize(),
+            "psize" => self.status.device_size,
+            "ashift" if self.report.is_none() => 0,
+            "ashift" => u64::from(self.config.ashift()),
+            "size" => size,
+            "free" => size.saturating_sub(allocated),
+            "allocated" => allocated,
+            "expandsize" | "parity" => 0,
+            "fragmentation" => self
+                .report
+                .and_then(|report| report.fragmentation)
+                .unwrap_or(0),
+            "numchildren" => self.status.children.len() as u64,
+            "read_errors" => errors.read,
+            "write_errors" => errors.write,
+            "checksum_errors" => errors.checksum,
+            "slow_ios" => errors.slow,
+            "read_ops" => work().reads.0,
+            "read_bytes" => work().reads.1,
+            "write_ops" => work().writes.0,
+            "write_bytes" => work().writes.1,
+            "trim_ops" => work().trims.0,
+            "trim_bytes" => work().trims.1,
+            "initialize_errors" | "trim_errors" | "null_ops" | "null_bytes" | "free_ops"
+            | "free_bytes" | "claim_ops" | "claim_bytes" | "removing" => 0,
+            "trim_support" if self.is_leaf() => 1,
+            _ => return None,
+        })
+    }
+
+    /// The number of its state, as the format has it.
+    fn state(&self) -> u64 {
+        use vdev::VdevState as State;
+        match self.status.condition.state {
+            State::Healthy => 7,
+            State::Degraded => 6,
+            State::Faulted => 5,
+            State::CantOpen | State::Unknown => 4,
+            State::Removed => 3,
+            State::Offline | State::Closed => 2,
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        match name {
+            "path" => self.status.path.clone(),
+            "parent" => self.parent.clone(),
+            "children" => {
+                let names: Vec<String> = match self.report {
+                    None => Vec::new(),
+                    Some(report) => {
+                        let below = report.children.iter();
+                        below
+                            .map(|child| VdevNaming::default().name(child))
+                            .collect()
+                    }
+                };
+                (!names.is_empty()).then(|| names.join(","))
+            }
+            _ => None,
+        }
+    }
+}
