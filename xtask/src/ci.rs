@@ -100,7 +100,8 @@ fn test(tally: &mut Tally) -> TaskResult {
         "--",
         "--show-output",
     ]);
-    tally.step("tests", &mut with_environment(tests), false)
+    tally.step("tests", &mut with_environment(tests), false)?;
+    crate::suites::installed_pjdfstest()
 }
 
 fn sim(tally: &mut Tally) -> TaskResult {
@@ -135,7 +136,7 @@ fn fuzz(seconds: u32) -> TaskResult {
     step("fuzz", &mut with_environment(fuzz))
 }
 
-fn release_binary() -> TaskResult {
+pub(crate) fn release_binary() -> TaskResult {
     step(
         "release binary",
         cargo().args(["build", "--release", "-p", "millpond"]),

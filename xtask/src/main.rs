@@ -3,6 +3,7 @@
 mod ci;
 mod environment;
 mod run;
+mod suites;
 mod tally;
 mod tidy;
 
@@ -18,6 +19,12 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     torture  longer random runs
                     interop  golden pools and OpenZFS's zdb against the real binary (also in test)
                     all      test, sim and fuzz
+  suites NAME     a suite that others wrote, on a mount of the release binary, as root
+                    pjdfstest  POSIX, call by call; installed from crates.io
+                    fsx        random changes of one file, each read back; installed from crates.io
+                    stress     stress-ng, git, SQLite, a C compiler
+                    xfstests   generic/quick; XFSTESTS names the folder in which it was built
+                    postgres   PostgreSQL while the server is killed; a number: so many times
   tidy            layering, file length, stray markers, links in the documents
   golden          unpack the golden pools into target/golden
   openzfs         unpack OpenZFS's zdb into target/openzfs";
@@ -28,6 +35,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["ci"] => return ci::run("test"),
         ["ci", level] => return ci::run(level),
+        ["suites", name, rest @ ..] => suites::run(name, rest),
         ["tidy"] => tidy::run(),
         ["golden"] => environment::golden().map(|path| run::say(&path.display().to_string())),
         ["openzfs"] => environment::openzfs().map(|path| run::say(&path.display().to_string())),

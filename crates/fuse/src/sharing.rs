@@ -26,6 +26,8 @@ struct Opens {
     direct: AtomicU32,
     /// Of the first, those for reading and writing: through them pages become dirty unseen.
     mappable: AtomicU32,
+    /// Those of programs that run.
+    executing: AtomicU32,
     /// One of the first was without `O_DIRECT`, while somebody has had the file open: pages may have
     /// come into the cache after the kernel dropped them for a write that we have not seen yet. Who
     /// brought them may be gone.
@@ -48,6 +50,7 @@ pub(crate) struct Share {
     opens: Arc<Opens>,
     is_direct: bool,
     is_mappable: bool,
+    is_executing: bool,
 }
 
 /// How a file is opened.
@@ -59,6 +62,8 @@ pub(crate) struct Wish {
     pub(crate) mappable: bool,
     /// Without `O_DIRECT`.
     pub(crate) buffered: bool,
+    /// To run it.
+    pub(crate) executing: bool,
 }
 
 fn shard_of(shards: &[Shard; SHARDS], node: u64) -> &Shard {
@@ -90,6 +95,9 @@ impl Sharing {
         opens
             .mappable
             .fetch_add(u32::from(is_mappable), Ordering::SeqCst);
+        opens
+            .executing
+            .fetch_add(u32::from(wish.executing), Ordering::SeqCst);
         if wish.buffered && !is_direct {
             opens.was_buffered.store(true, Ordering::SeqCst);
         }
@@ -100,7 +108,15 @@ impl Sharing {
             opens,
             is_direct,
             is_mappable,
+            is_executing: wish.executing,
         }
+    }
+
+    /// Whether a program of this file runs.
+    pub(crate) fn is_executed(&self, node: u64) -> bool {
+        let shard = shard_of(&self.shards, node).lock();
+        let opens = shard.get(&node);
+        opens.is_some_and(|opens| opens.executing.load(Ordering::SeqCst) != 0)
     }
 }
 
@@ -130,6 +146,9 @@ impl Drop for Share {
         self.opens
             .mappable
             .fetch_sub(u32::from(self.is_mappable), Ordering::SeqCst);
+        self.opens
+            .executing
+            .fetch_sub(u32::from(self.is_executing), Ordering::SeqCst);
         let (mine, other) = if self.is_direct {
             (&self.opens.direct, &self.opens.cached)
         } else {

@@ -36,6 +36,8 @@ impl Errno {
     pub const EISDIR: Self = Self(21);
     /// Invalid argument.
     pub const EINVAL: Self = Self(22);
+    /// Text file busy.
+    pub const ETXTBSY: Self = Self(26);
     /// File too large.
     pub const EFBIG: Self = Self(27);
     /// No space left on device.

@@ -51,6 +51,7 @@ impl DatasetTree {
             direct: mode == open_flags::WRITE_ONLY && !file.has_extended_attributes(),
             mappable: maybe_mapped,
             buffered: opening.flags & OPEN_DIRECT == 0,
+            executing: opening.flags & open_flags::EXECUTE != 0,
         };
         let share = live.is_some().then(|| self.sharing.open(node, wish));
         let is_direct = share.as_ref().is_some_and(Share::is_direct);
@@ -301,6 +302,10 @@ impl Tree for DatasetTree {
 
     fn open(&self, caller: &Caller, node: u64, opening: Opening) -> Reply<Opened> {
         let (view, object) = self.resolve_file(node, Errno::EISDIR)?;
+        // Of an open for reading that empties, the kernel sees too late that a program runs.
+        if opening.flags & open_flags::TRUNCATE != 0 && self.sharing.is_executed(node) {
+            return Err(Errno::ETXTBSY);
+        }
         let who = credentials(caller);
         let files = view.file_system();
         let file = files

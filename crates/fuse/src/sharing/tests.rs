@@ -4,16 +4,19 @@ const DIRECT: Wish = Wish {
     direct: true,
     mappable: false,
     buffered: true,
+    executing: false,
 };
 const CACHED: Wish = Wish {
     direct: false,
     mappable: false,
     buffered: true,
+    executing: false,
 };
 const MAPPABLE: Wish = Wish {
     direct: false,
     mappable: true,
     buffered: false,
+    executing: false,
 };
 
 #[test]
