@@ -44,9 +44,7 @@ impl Log {
             asker.committed(true);
             return true;
         }
-        if Txg(self.unlogged.load(Ordering::Acquire)) > self.synced_txg()
-            || self.has_large_writes(object)
-        {
+        if self.is_unlogged() || self.has_large_writes(object) {
             return false;
         }
         self.meters.commits.increment();
@@ -160,15 +158,21 @@ impl Log {
             return None;
         }
         let items = self.take_items(&requests);
+        // Since these callers asked, something may have happened that no record describes: what was recorded after it
+        // must not be replayed without it. Or records were lost, theirs among them. Who took a record, or found none
+        // because it was taken, sees the mark.
+        if self.is_unlogged() {
+            self.meters.unlogged.increment();
+            self.refuse(requests);
+            return None;
+        }
         if items.is_empty() {
             let released = self.desk.lock().join(requests);
             release(released);
             return None;
         }
         let Some(blocks) = self.extend(&items) else {
-            // The records are in no list any more: who comes next waits for their txg.
-            self.lose_records();
-            release(requests.into_iter().map(|waiter| (waiter, false)).collect());
+            self.refuse(requests);
             return None;
         };
         let changed_bytes = items.iter().map(|item| item.changed_bytes).sum();
@@ -190,6 +194,11 @@ impl Log {
         })
     }
 
+    /// Whether something that no record describes is not on disk yet.
+    fn is_unlogged(&self) -> bool {
+        Txg(self.unlogged.load(Ordering::Acquire)) > self.synced_txg()
+    }
+
     fn is_live(&self) -> bool {
         self.chain.lock().stage == Stage::Live && !self.desk.lock().is_broken()
     }
@@ -206,6 +215,12 @@ impl Log {
         objects.sort_unstable();
         objects.dedup();
         self.lists.take(&objects, synced)
+    }
+
+    /// The records of these callers are in no list any more: they, and who comes next, wait for their txg.
+    fn refuse(&self, requests: Vec<Arc<Waiter>>) {
+        self.lose_records();
+        release(requests.into_iter().map(|waiter| (waiter, false)).collect());
     }
 
     /// Everything that was taken from the lists so far is in doubt until its txg has synced.

@@ -216,7 +216,11 @@ impl FileSystem {
         object: ObjectId,
         options: OpenOptions,
     ) -> Result<OpenFile> {
-        self.core.open(who, object, options)
+        let file = self.core.open(who, object, options)?;
+        if options.truncate {
+            self.core.settle(object)?;
+        }
+        Ok(file)
     }
 
     /// Creates a regular file and opens it. An existing name: [`crate::PosixError::Exists`].

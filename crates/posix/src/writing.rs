@@ -188,6 +188,17 @@ impl Core {
 
     /// Sets the size.
     pub(crate) fn set_size(&self, znode: &Znode, size: u64, change: &SetAttributes) -> Result<()> {
+        self.change_size(znode, size, change, false)
+    }
+
+    /// Sets the size; when it `grows_only`, not if it came to be larger meanwhile.
+    fn change_size(
+        &self,
+        znode: &Znode,
+        size: u64,
+        change: &SetAttributes,
+        grows_only: bool,
+    ) -> Result<()> {
         if size > SIZE_MAX {
             return Err(PosixError::FileTooLarge);
         }
@@ -208,6 +219,9 @@ impl Core {
             let mut state = znode.state.write();
             self.check_data_change(znode, &state)?;
             let old = state.size;
+            if grows_only && old >= size {
+                return Ok(());
+            }
             state.size = size;
             if size == 0 {
                 state.flags &= !internal_flags::SPARSE;
@@ -255,21 +269,17 @@ impl Core {
                 return Err(PosixError::NoSpace);
             }
         } else {
-            self.free_file_range(znode, range.start..range.end.min(size), size)?;
+            self.free_file_range(znode, range.start..range.end.min(size))?;
         }
         if extends && range.end > size {
-            self.set_size(znode, range.end, &SetAttributes::default())?;
+            let grows_only = true;
+            self.change_size(znode, range.end, &SetAttributes::default(), grows_only)?;
         }
         Ok(())
     }
 
     /// Makes a range within the file a hole.
-    pub(crate) fn free_file_range(
-        &self,
-        znode: &Znode,
-        range: Range<u64>,
-        size: u64,
-    ) -> Result<()> {
+    pub(crate) fn free_file_range(&self, znode: &Znode, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
@@ -283,6 +293,8 @@ impl Core {
         };
         let tx = self.begin(plan)?;
         let _data = znode.data.lock();
+        // Not the size that the caller saw: what was appended since is kept.
+        let size = znode.state.read().size;
         // Beyond the end there is nothing to keep: the last block goes as a whole.
         let freed = if range.end >= size { u64::MAX } else { length };
         znode.object.free_range(&tx, range.start, freed)?;

@@ -160,7 +160,9 @@ impl SimulatedDisk {
     pub fn write_to_file(&self, path: &Path) -> Result<(), DeviceError> {
         let image = self.snapshot();
         let file = FileDevice::create(path, self.shared.size)?;
-        for (offset, bytes) in image.stretches() {
+        // A misdirected write may reach beyond the end.
+        let within = |(offset, _): &(u64, &[u8])| *offset < self.shared.size;
+        for (offset, bytes) in image.stretches().filter(within) {
             let len = (self.shared.size - offset).min(bytes.len() as u64) as usize;
             file.write(offset, &bytes[..len])?;
         }

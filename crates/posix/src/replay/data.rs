@@ -104,6 +104,6 @@ impl Applier {
             state.size
         };
         let end = offset.saturating_add(length).min(size);
-        self.core.free_file_range(znode, offset..end, size)
+        self.core.free_file_range(znode, offset..end)
     }
 }

@@ -224,7 +224,7 @@ impl Core {
                 name,
                 is_directory: false,
             };
-            self.record(tx, Scope::Names, &change);
+            self.record(tx, Scope::NamesAfter(znode.id()), &change);
         }
         self.note_xattr_entry(tx, directory, -1)
     }
@@ -267,7 +267,7 @@ impl Core {
         }
         file.object.write(tx, 0, value)?;
         if log.is_some() {
-            self.record_value(tx, file.id(), state.size, value);
+            self.record_value(tx, (znode.id(), file.id()), state.size, value);
         }
         state.size = length;
         (state.mtime, state.ctime) = (self.now(), self.now());
@@ -276,16 +276,24 @@ impl Core {
     }
 
     /// Notes the new value of an attribute that is a file. It goes with the names: whoever makes
-    /// the file durable that has the attribute knows nothing of this one.
-    fn record_value(&self, tx: &Tx, object: ObjectId, old_size: u64, value: &[u8]) {
+    /// the file durable that has the attribute knows nothing of this one. What was done to that file before goes
+    /// along: a value that moved between both forms must never be in neither.
+    fn record_value(
+        &self,
+        tx: &Tx,
+        (owner, object): (ObjectId, ObjectId),
+        old_size: u64,
+        value: &[u8],
+    ) {
         let length = value.len() as u64;
-        if old_size > length {
+        let scope = Scope::NamesAfter(owner);
+        if old_size > length || length == 0 {
             let change = Change::Truncate {
                 object,
                 offset: length,
                 length: 0,
             };
-            self.record(tx, Scope::Names, &change);
+            self.record(tx, scope, &change);
         }
         if length > 0 {
             let change = Change::Write {
@@ -294,7 +302,7 @@ impl Core {
                 length,
                 data: Written::Here(value),
             };
-            self.record(tx, Scope::Names, &change);
+            self.record(tx, scope, &change);
         }
     }
 
