@@ -10,6 +10,7 @@ pub use found::Found;
 
 use crate::model::{Kind, Node, NodeId, Tree};
 use crate::operation::{Operation, Place};
+use posix::AllocateMode;
 use std::collections::BTreeMap;
 
 /// A promise: from the moment `events` of the disk on, the operations before `operation` are durable.
@@ -71,19 +72,25 @@ impl Record {
     /// Nothing was done yet in a directory that is there.
     #[must_use]
     pub fn new(place: Vec<String>) -> Self {
-        let tree = Tree::new();
+        Self::from(place, Tree::new())
+    }
+
+    /// Nothing was done yet in a directory that is there, with all below it.
+    #[must_use]
+    pub fn from(place: Vec<String>, tree: Tree) -> Self {
+        let first = |(id, node): (NodeId, &Node)| {
+            let version = Version {
+                operation: 0,
+                node: node.without_names(),
+                written: None,
+            };
+            (id, vec![version])
+        };
         Self {
             place,
             operations: 0,
             names: vec![(0, tree.skeleton())],
-            versions: BTreeMap::from([(
-                Tree::ROOT,
-                vec![Version {
-                    operation: 0,
-                    node: tree.node(Tree::ROOT).clone(),
-                    written: None,
-                }],
-            )]),
+            versions: tree.nodes().map(first).collect(),
             tree,
             promises: Vec::new(),
         }
@@ -105,6 +112,12 @@ impl Record {
     /// # Panics
     /// If the model refuses it: only operations that both did are noted.
     pub fn note(&mut self, operation: &Operation) {
+        for part in operation.parts() {
+            self.note_part(&part);
+        }
+    }
+
+    fn note_part(&mut self, operation: &Operation) {
         self.operations += 1;
         let touched = operation.changed_node().map(|place| self.tree.find(place));
         self.tree
@@ -117,7 +130,7 @@ impl Record {
                     operation: self.operations,
                     node: self.tree.node(node).clone(),
                     written: match operation {
-                        Operation::Write(_, offset, bytes) => Some((*offset, bytes.clone())),
+                        Operation::Write(_, offset, bytes, _) => Some((*offset, bytes.clone())),
                         _ => None,
                     },
                 };
@@ -141,11 +154,22 @@ impl Record {
 
     /// Notes that an fsync of a file, or of everything, returned when the disk had seen so many events.
     pub fn promise(&mut self, file: Option<NodeId>, events: usize) {
+        self.promise_until(self.operations, file, events);
+    }
+
+    /// The same of what was done when [`Self::operations`] gave that number.
+    pub fn promise_until(&mut self, operation: usize, file: Option<NodeId>, events: usize) {
         self.promises.push(Promise {
             events,
-            operation: self.operations,
+            operation,
             file,
         });
+    }
+
+    /// How many operations there were.
+    #[must_use]
+    pub const fn operations(&self) -> usize {
+        self.operations
     }
 
     /// How many operations are durable for names, and for each file's contents.
@@ -320,7 +344,12 @@ impl Operation {
     pub fn changed_node(&self) -> Option<&Place> {
         match self {
             Self::Write(place, ..)
+            | Self::Append(place, _)
             | Self::Truncate(place, _)
+            | Self::Empty(place)
+            | Self::Allocate(place, ..)
+            | Self::CopyRange(_, (place, _), _)
+            | Self::SetTime(place, _)
             | Self::Chmod(place, _)
             | Self::Chown(place, ..)
             | Self::SetXattr(place, ..)
@@ -329,17 +358,39 @@ impl Operation {
         }
     }
 
+    /// The transactions of an operation: a crash or a snapshot may come between them.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Self> {
+        const PUNCH: AllocateMode = AllocateMode::PunchHole;
+        const ZERO: AllocateMode = AllocateMode::ZeroRange { keep_size: false };
+        match self {
+            Self::Allocate(place, ZERO, at, length) => {
+                vec![
+                    Self::Allocate(place.clone(), PUNCH, *at, *length),
+                    self.clone(),
+                ]
+            }
+            _ => vec![self.clone()],
+        }
+    }
+
     fn places_mut(&mut self) -> Vec<&mut Place> {
         match self {
-            Self::Link(old, new) | Self::Rename(old, new) => vec![old, new],
+            Self::Link(old, new) | Self::Rename(old, new, _) => vec![old, new],
+            Self::CopyRange((from, _), (to, _), _) => vec![from, to],
             Self::Create(place, _)
             | Self::MakeDirectory(place, _)
-            | Self::MakePipe(place, _)
+            | Self::MakeSpecial(place, ..)
+            | Self::LinkUnnamed(place, ..)
             | Self::SymbolicLink(place, _)
             | Self::Unlink(place)
             | Self::RemoveDirectory(place)
             | Self::Write(place, ..)
+            | Self::Append(place, _)
             | Self::Truncate(place, _)
+            | Self::Empty(place)
+            | Self::Allocate(place, ..)
+            | Self::SetTime(place, _)
             | Self::Chmod(place, _)
             | Self::Chown(place, ..)
             | Self::SetXattr(place, ..)

@@ -154,6 +154,7 @@ fn properties(dataset: &dsl::Dataset) -> dsl::Result<posix::DatasetProperties> {
             1 => posix::XattrStore::Directory,
             _ => posix::XattrStore::SystemAttribute,
         },
+        sync_always: dataset.number_property("sync", true, 0)? == 1,
         ..default
     })
 }
@@ -238,7 +239,8 @@ pub fn run_operations(system: &FileSystem, tree: &mut Tree, chooser: &mut Choose
     }
 }
 
-fn outcome(found: &Result<(), PosixError>) -> String {
+/// What a real operation ended with, for a message.
+pub(crate) fn outcome(found: &Result<(), PosixError>) -> String {
     match found {
         Ok(()) => "Ok".to_owned(),
         Err(error) => format!("{error} ({:?})", error.errno()),

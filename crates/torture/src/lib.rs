@@ -1,9 +1,11 @@
 //! Models, random histories and crash points: what the engine must survive.
 
+pub mod crowd;
 pub mod durable;
 pub mod forest;
 pub mod laboratory;
 pub mod model;
 pub mod operation;
+pub mod picture;
 pub mod random;
 pub mod real;

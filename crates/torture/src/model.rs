@@ -1,6 +1,8 @@
 //! A file system in memory that is simple enough to be right: what the real one is compared with.
 
+use posix::{AllocateMode, FileType, RenameMode, Timestamp, XattrMode};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The number of a node in a [`Tree`].
 pub type NodeId = u64;
@@ -18,20 +20,35 @@ pub struct Node {
     pub gid: u32,
     /// Extended attributes.
     pub xattrs: BTreeMap<String, Vec<u8>>,
+    /// When its data changed last, if that time was set and nothing changed it since.
+    pub mtime: Option<Timestamp>,
 }
 
 /// What a node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file and its bytes.
-    File(Vec<u8>),
+    File(Arc<Vec<u8>>),
     /// A directory and its names.
     Directory(BTreeMap<String, NodeId>),
     /// A symbolic link and its target.
     Link(String),
-    /// A pipe.
-    Pipe,
+    /// A pipe, socket or device, and the device's numbers.
+    Special(FileType, (u32, u32)),
 }
+
+impl Kind {
+    /// A file with these bytes.
+    #[must_use]
+    pub fn file(bytes: Vec<u8>) -> Self {
+        Self::File(Arc::new(bytes))
+    }
+}
+
+/// What replaces a name that an overlay file system takes for removed.
+const WHITEOUT: Kind = Kind::Special(FileType::CharacterDevice, (0, 0));
+/// Set-group-id: what is made in such a directory is of the directory's group.
+const SET_GID: u32 = 0o2000;
 
 /// One file system: nodes by number. The root is [`Tree::ROOT`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +110,7 @@ impl Tree {
     pub fn skeleton(&self) -> Self {
         let bare = |node: &Node| {
             let kind = match &node.kind {
-                Kind::File(_) => Kind::File(Vec::new()),
+                Kind::File(_) => Kind::file(Vec::new()),
                 kind => kind.clone(),
             };
             Node::new(kind, node.mode)
@@ -114,7 +131,7 @@ impl Tree {
         &self.nodes[&id]
     }
 
-    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
         self.nodes.get_mut(&id).expect("the node exists")
     }
 
@@ -125,11 +142,17 @@ impl Tree {
         }
     }
 
-    fn names_mut(&mut self, directory: NodeId) -> &mut BTreeMap<String, NodeId> {
+    pub(crate) fn names_mut(&mut self, directory: NodeId) -> &mut BTreeMap<String, NodeId> {
         match &mut self.node_mut(directory).kind {
             Kind::Directory(names) => names,
             _ => unreachable!("checked to be a directory"),
         }
+    }
+
+    /// The names of a directory that is about to change.
+    fn names_changing(&mut self, directory: NodeId) -> &mut BTreeMap<String, NodeId> {
+        self.node_mut(directory).mtime = None;
+        self.names_mut(directory)
     }
 
     /// The node of a name.
@@ -167,15 +190,80 @@ impl Tree {
     ///
     /// # Errors
     /// The name exists, or `directory` is none.
-    pub fn add(&mut self, directory: NodeId, name: &str, node: Node) -> Outcome<NodeId> {
+    pub fn add(&mut self, directory: NodeId, name: &str, mut node: Node) -> Outcome<NodeId> {
         if self.names(directory)?.contains_key(name) {
             return Err(Refusal::Exists);
         }
+        let parent = self.node(directory);
+        if parent.mode & SET_GID != 0 {
+            node.gid = parent.gid;
+            if matches!(node.kind, Kind::Directory(_)) {
+                node.mode |= SET_GID;
+            }
+        }
+        let id = self.insert(node);
+        self.names_changing(directory).insert(name.to_owned(), id);
+        Ok(id)
+    }
+
+    pub(crate) fn insert(&mut self, node: Node) -> NodeId {
         let id = self.next;
         self.next += 1;
         self.nodes.insert(id, node);
-        self.names_mut(directory).insert(name.to_owned(), id);
-        Ok(id)
+        id
+    }
+
+    /// Puts a whole tree under a name of a directory, in the place of what was there.
+    ///
+    /// # Panics
+    /// If `directory` is none: the caller's bug.
+    pub fn graft(&mut self, directory: NodeId, name: &str, other: &Self) {
+        if let Ok(old) = self.lookup(directory, name) {
+            self.prune(old);
+        }
+        let mut numbers = BTreeMap::new();
+        let root = self.take_over(other, Self::ROOT, &mut numbers);
+        self.names_mut(directory).insert(name.to_owned(), root);
+    }
+
+    /// What is below a directory as a tree of its own.
+    #[must_use]
+    pub fn cut(&self, directory: NodeId) -> Self {
+        let mut own = Self::new();
+        let root = own.take_over(self, directory, &mut BTreeMap::new());
+        let node = own.nodes.remove(&root).expect("it was taken over");
+        own.nodes.insert(Self::ROOT, node);
+        own
+    }
+
+    fn take_over(
+        &mut self,
+        other: &Self,
+        node: NodeId,
+        numbers: &mut BTreeMap<NodeId, NodeId>,
+    ) -> NodeId {
+        if let Some(known) = numbers.get(&node) {
+            return *known;
+        }
+        let mut copy = other.node(node).clone();
+        if let Kind::Directory(names) = &mut copy.kind {
+            for child in names.values_mut() {
+                *child = self.take_over(other, *child, numbers);
+            }
+        }
+        let id = self.insert(copy);
+        numbers.insert(node, id);
+        id
+    }
+
+    fn prune(&mut self, node: NodeId) {
+        if let Some(Node {
+            kind: Kind::Directory(names),
+            ..
+        }) = self.nodes.remove(&node)
+        {
+            names.values().for_each(|child| self.prune(*child));
+        }
     }
 
     /// Gives a node another name.
@@ -189,7 +277,7 @@ impl Tree {
         if self.names(directory)?.contains_key(name) {
             return Err(Refusal::Exists);
         }
-        self.names_mut(directory).insert(name.to_owned(), node);
+        self.names_changing(directory).insert(name.to_owned(), node);
         Ok(())
     }
 
@@ -202,7 +290,7 @@ impl Tree {
         if matches!(self.node(id).kind, Kind::Directory(_)) {
             return Err(Refusal::IsDirectory);
         }
-        self.names_mut(directory).remove(name);
+        self.names_changing(directory).remove(name);
         self.forget_if_unnamed(id);
         Ok(())
     }
@@ -216,7 +304,7 @@ impl Tree {
         if !self.names(id)?.is_empty() {
             return Err(Refusal::NotEmpty);
         }
-        self.names_mut(directory).remove(name);
+        self.names_changing(directory).remove(name);
         self.nodes.remove(&id);
         Ok(())
     }
@@ -225,16 +313,34 @@ impl Tree {
     ///
     /// # Errors
     /// As rename(2).
-    pub fn rename(&mut self, from: (NodeId, &str), to: (NodeId, &str)) -> Outcome {
+    pub fn rename(
+        &mut self,
+        from: (NodeId, &str),
+        to: (NodeId, &str),
+        mode: RenameMode,
+    ) -> Outcome {
         let moved = self.lookup(from.0, from.1)?;
+        self.names(to.0)?;
+        let old = self.lookup(to.0, to.1).ok();
+        match (mode, old) {
+            (RenameMode::Exchange, None) => return Err(Refusal::Missing),
+            (RenameMode::NoReplace, Some(_)) => return Err(Refusal::Exists),
+            (_, Some(old)) if old == moved => return Ok(()),
+            _ => {}
+        }
         let is_directory = matches!(self.node(moved).kind, Kind::Directory(_));
         if is_directory && self.is_below(to.0, moved) {
             return Err(Refusal::Invalid);
         }
-        if let Ok(old) = self.lookup(to.0, to.1) {
-            if old == moved {
-                return Ok(());
+        if let (RenameMode::Exchange, Some(old)) = (mode, old) {
+            if self.is_below(from.0, old) {
+                return Err(Refusal::Invalid);
             }
+            self.names_changing(from.0).insert(from.1.to_owned(), old);
+            self.names_changing(to.0).insert(to.1.to_owned(), moved);
+            return Ok(());
+        }
+        if let Some(old) = old {
             match (&self.node(old).kind, is_directory) {
                 (Kind::Directory(names), true) if !names.is_empty() => {
                     return Err(Refusal::NotEmpty);
@@ -244,13 +350,16 @@ impl Tree {
                 (_, true) => return Err(Refusal::NotDirectory),
                 (_, false) => {}
             }
-            self.names_mut(to.0).remove(to.1);
+            self.names_changing(to.0).remove(to.1);
             self.forget_if_unnamed(old);
-        } else {
-            self.names(to.0)?;
         }
-        self.names_mut(from.0).remove(from.1);
-        self.names_mut(to.0).insert(to.1.to_owned(), moved);
+        self.names_changing(from.0).remove(from.1);
+        self.names_changing(to.0).insert(to.1.to_owned(), moved);
+        if mode == RenameMode::Whiteout {
+            let whiteout = self.insert(Node::new(WHITEOUT, 0));
+            self.names_changing(from.0)
+                .insert(from.1.to_owned(), whiteout);
+        }
         Ok(())
     }
 
@@ -281,14 +390,25 @@ impl Tree {
         self.nodes.values().map(named).sum()
     }
 
+    /// The bytes of a file that are about to change.
+    fn contents_changing(&mut self, id: NodeId) -> Outcome<&mut Vec<u8>> {
+        let node = self.node_mut(id);
+        let Kind::File(contents) = &mut node.kind else {
+            return Err(Refusal::Invalid);
+        };
+        node.mtime = None;
+        Ok(Arc::make_mut(contents))
+    }
+
     /// Writes bytes at an offset, growing the file.
     ///
     /// # Errors
     /// It is no file.
     pub fn write(&mut self, id: NodeId, offset: usize, bytes: &[u8]) -> Outcome {
-        let Kind::File(contents) = &mut self.node_mut(id).kind else {
-            return Err(Refusal::Invalid);
-        };
+        if bytes.is_empty() {
+            return self.contents(id).map(drop);
+        }
+        let contents = self.contents_changing(id)?;
         let end = offset + bytes.len();
         if contents.len() < end {
             contents.resize(end, 0);
@@ -297,16 +417,74 @@ impl Tree {
         Ok(())
     }
 
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// It is no file.
+    pub fn contents(&self, id: NodeId) -> Outcome<&Arc<Vec<u8>>> {
+        match &self.node(id).kind {
+            Kind::File(contents) => Ok(contents),
+            _ => Err(Refusal::Invalid),
+        }
+    }
+
     /// Sets a file's length.
     ///
     /// # Errors
     /// It is no file.
     pub fn truncate(&mut self, id: NodeId, length: usize) -> Outcome {
-        let Kind::File(contents) = &mut self.node_mut(id).kind else {
-            return Err(Refusal::Invalid);
-        };
-        contents.resize(length, 0);
+        self.contents_changing(id)?.resize(length, 0);
         Ok(())
+    }
+
+    /// `fallocate` of a range that is not empty.
+    ///
+    /// # Errors
+    /// It is no file.
+    pub fn allocate(
+        &mut self,
+        id: NodeId,
+        mode: AllocateMode,
+        (offset, length): (usize, usize),
+    ) -> Outcome {
+        let contents = self.contents_changing(id)?;
+        let (size, end) = (contents.len(), offset + length);
+        let extends = match mode {
+            AllocateMode::Extend => true,
+            AllocateMode::KeepSize | AllocateMode::PunchHole => false,
+            AllocateMode::ZeroRange { keep_size } => !keep_size,
+        };
+        let zeros = matches!(
+            mode,
+            AllocateMode::PunchHole | AllocateMode::ZeroRange { .. }
+        );
+        if zeros && offset < size {
+            contents[offset..end.min(size)].fill(0);
+        }
+        if extends && end > size {
+            contents.resize(end, 0);
+        }
+        Ok(())
+    }
+
+    /// Copies a range of one file into another, or within one; what lies behind the end is not copied.
+    ///
+    /// # Errors
+    /// One is no file, or both ranges are of one file and overlap.
+    pub fn copy_range(
+        &mut self,
+        (from, start): (NodeId, usize),
+        (to, offset): (NodeId, usize),
+        length: usize,
+    ) -> Outcome {
+        let contents = self.contents(from)?;
+        let start = start.min(contents.len());
+        let end = (start + length).min(contents.len());
+        let bytes = contents[start..end].to_vec();
+        if from == to && offset < end && start < offset + bytes.len() {
+            return Err(Refusal::Invalid);
+        }
+        self.write(to, offset, &bytes)
     }
 
     /// Sets permission bits.
@@ -318,13 +496,33 @@ impl Tree {
     pub fn chown(&mut self, id: NodeId, uid: u32, gid: u32) {
         let node = self.node_mut(id);
         (node.uid, node.gid) = (uid, gid);
+        if !matches!(node.kind, Kind::Directory(_)) {
+            node.mode &= if node.mode & 0o010 == 0 {
+                !0o4000
+            } else {
+                !0o6000
+            };
+        }
+    }
+
+    /// Sets when its data changed last.
+    pub fn set_mtime(&mut self, id: NodeId, mtime: Timestamp) {
+        self.node_mut(id).mtime = Some(mtime);
     }
 
     /// Sets an extended attribute.
-    pub fn set_xattr(&mut self, id: NodeId, name: &str, value: &[u8]) {
-        self.node_mut(id)
-            .xattrs
-            .insert(name.to_owned(), value.to_vec());
+    ///
+    /// # Errors
+    /// It is there or is not, as the mode says.
+    pub fn set_xattr(&mut self, id: NodeId, name: &str, value: &[u8], mode: XattrMode) -> Outcome {
+        let xattrs = &mut self.node_mut(id).xattrs;
+        match (mode, xattrs.contains_key(name)) {
+            (XattrMode::Create, true) => return Err(Refusal::Exists),
+            (XattrMode::Replace, false) => return Err(Refusal::NoAttribute),
+            _ => {}
+        }
+        xattrs.insert(name.to_owned(), value.to_vec());
+        Ok(())
     }
 
     /// Removes an extended attribute.
@@ -351,6 +549,40 @@ impl Node {
         node
     }
 
+    /// In what a node that was found differs from this one of the model, as `wanted`.
+    #[must_use]
+    pub fn differences(&self, wanted: &Self) -> Vec<String> {
+        let mut words = Vec::new();
+        match (&self.kind, &wanted.kind) {
+            (Kind::Directory(_), Kind::Directory(_)) => {}
+            (Kind::File(left), Kind::File(right)) if left != right => {
+                let mut pairs = left.iter().zip(right.iter());
+                let equal = pairs.position(|(left, right)| left != right);
+                words.push(format!(
+                    "contents ({} bytes, not {}; {} equal)",
+                    left.len(),
+                    right.len(),
+                    equal.unwrap_or(left.len().min(right.len()))
+                ));
+            }
+            (left, right) if left != right => words.push("kind or target".to_owned()),
+            _ => {}
+        }
+        if self.mode != wanted.mode {
+            words.push(format!("mode ({:o}, not {:o})", self.mode, wanted.mode));
+        }
+        if (self.uid, self.gid) != (wanted.uid, wanted.gid) {
+            words.push("owner".to_owned());
+        }
+        if self.xattrs != wanted.xattrs {
+            words.push("extended attributes".to_owned());
+        }
+        if wanted.mtime.is_some() && self.mtime != wanted.mtime {
+            words.push(format!("mtime ({:?}, not {:?})", self.mtime, wanted.mtime));
+        }
+        words
+    }
+
     /// A node of root's without extended attributes.
     #[must_use]
     pub fn new(kind: Kind, mode: u32) -> Self {
@@ -360,6 +592,7 @@ impl Node {
             uid: 0,
             gid: 0,
             xattrs: BTreeMap::new(),
+            mtime: None,
         }
     }
 }

@@ -1,7 +1,11 @@
-//! Random operations on names, contents and attributes.
+//! Operations on names, contents and attributes.
+
+mod choose;
+
+pub use choose::{Chooser, Limits};
 
 use crate::model::{Kind, Node, NodeId, Refusal, Tree};
-use crate::random::Random;
+use posix::{AllocateMode, FileType, RenameMode, Timestamp, XattrMode};
 
 /// Where a name is: the path of its directory from the root, and the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +23,10 @@ pub enum Operation {
     Create(Place, u32),
     /// A new directory.
     MakeDirectory(Place, u32),
-    /// A new pipe.
-    MakePipe(Place, u32),
+    /// A new pipe, socket or device, with the device's numbers.
+    MakeSpecial(Place, FileType, (u32, u32), u32),
+    /// A new file that is written before it gets its name.
+    LinkUnnamed(Place, u32, Vec<u8>),
     /// A new symbolic link and its target.
     SymbolicLink(Place, String),
     /// A second name (the second place) for what the first names.
@@ -30,23 +36,30 @@ pub enum Operation {
     /// Remove a directory.
     RemoveDirectory(Place),
     /// Move a name.
-    Rename(Place, Place),
-    /// Write bytes at an offset.
-    Write(Place, usize, Vec<u8>),
+    Rename(Place, Place, RenameMode),
+    /// Write bytes at an offset; (true) they are durable then.
+    Write(Place, usize, Vec<u8>, bool),
+    /// Write bytes at the end.
+    Append(Place, Vec<u8>),
     /// Set a file's length.
     Truncate(Place, usize),
+    /// Open a file so that it is emptied.
+    Empty(Place),
+    /// `fallocate` of an offset and a length.
+    Allocate(Place, AllocateMode, usize, usize),
+    /// Copy a length from an offset of one file to an offset of another.
+    CopyRange((Place, usize), (Place, usize), usize),
+    /// Set when the data changed last.
+    SetTime(Place, Timestamp),
     /// Set permissions.
     Chmod(Place, u32),
     /// Set owner and group.
     Chown(Place, u32, u32),
     /// Set an extended attribute.
-    SetXattr(Place, String, Vec<u8>),
+    SetXattr(Place, String, Vec<u8>, XattrMode),
     /// Remove an extended attribute.
     RemoveXattr(Place, String),
 }
-
-/// The largest file that operations make, bytes.
-const FILE_SIZE_MAX: usize = 600_000;
 
 impl Tree {
     fn directory(&self, path: &[String]) -> Result<NodeId, Refusal> {
@@ -73,11 +86,16 @@ impl Tree {
                 .map(|_| ())
         };
         match operation {
-            Operation::Create(place, mode) => add(place, Kind::File(Vec::new()), *mode),
+            Operation::Create(place, mode) => add(place, Kind::file(Vec::new()), *mode),
+            Operation::LinkUnnamed(place, mode, bytes) => {
+                add(place, Kind::file(bytes.clone()), *mode)
+            }
             Operation::MakeDirectory(place, mode) => {
                 add(place, Kind::Directory(Default::default()), *mode)
             }
-            Operation::MakePipe(place, mode) => add(place, Kind::Pipe, *mode),
+            Operation::MakeSpecial(place, kind, device, mode) => {
+                add(place, Kind::Special(*kind, *device), *mode)
+            }
             Operation::SymbolicLink(place, target) => add(place, Kind::Link(target.clone()), 0o777),
             Operation::Link(old, new) => {
                 let node = self.find(old)?;
@@ -88,27 +106,49 @@ impl Tree {
             Operation::RemoveDirectory(place) => {
                 self.rmdir(self.directory(&place.directory)?, &place.name)
             }
-            Operation::Rename(old, new) => {
+            Operation::Rename(old, new, mode) => {
                 let from = (self.directory(&old.directory)?, old.name.as_str());
                 let to = (self.directory(&new.directory)?, new.name.as_str());
-                self.rename(from, to)
+                self.rename(from, to, *mode)
             }
             _ => self.apply_to_node(operation),
         }
     }
 
-    /// The node at a place, if it may have `user.` attributes: links and pipes may not.
-    fn xattr_holder(&self, place: &Place) -> Result<NodeId, Refusal> {
+    /// The node at a place, if it may have an attribute of that name: links and pipes have none of `user.`.
+    fn xattr_holder(&self, place: &Place, name: &str) -> Result<NodeId, Refusal> {
         let node = self.find(place)?;
         match self.node(node).kind {
             Kind::File(_) | Kind::Directory(_) => Ok(node),
+            _ if !name.starts_with("user.") => Ok(node),
             _ => Err(Refusal::Forbidden),
         }
     }
 
     fn apply_to_node(&mut self, operation: &Operation) -> Result<(), Refusal> {
         match operation {
-            Operation::Write(place, offset, bytes) => self.write(self.find(place)?, *offset, bytes),
+            Operation::Write(place, offset, bytes, _) => {
+                self.write(self.find(place)?, *offset, bytes)
+            }
+            Operation::Append(place, bytes) => {
+                let node = self.find(place)?;
+                let end = self.contents(node)?.len();
+                self.write(node, end, bytes)
+            }
+            Operation::Empty(place) => self.truncate(self.find(place)?, 0),
+            Operation::Allocate(place, mode, offset, length) => {
+                self.allocate(self.find(place)?, *mode, (*offset, *length))
+            }
+            Operation::CopyRange((from, start), (to, offset), length) => {
+                let from = self.find(from)?;
+                self.contents(from)?;
+                let to = self.find(to)?;
+                self.copy_range((from, *start), (to, *offset), *length)
+            }
+            Operation::SetTime(place, time) => {
+                self.set_mtime(self.find(place)?, *time);
+                Ok(())
+            }
             Operation::Truncate(place, length) => self.truncate(self.find(place)?, *length),
             Operation::Chmod(place, mode) => {
                 self.chmod(self.find(place)?, *mode);
@@ -118,12 +158,11 @@ impl Tree {
                 self.chown(self.find(place)?, *uid, *gid);
                 Ok(())
             }
-            Operation::SetXattr(place, name, value) => {
-                self.set_xattr(self.xattr_holder(place)?, name, value);
-                Ok(())
+            Operation::SetXattr(place, name, value, mode) => {
+                self.set_xattr(self.xattr_holder(place, name)?, name, value, *mode)
             }
             Operation::RemoveXattr(place, name) => {
-                self.remove_xattr(self.xattr_holder(place)?, name)
+                self.remove_xattr(self.xattr_holder(place, name)?, name)
             }
             _ => Err(Refusal::Invalid),
         }
@@ -152,126 +191,5 @@ impl Tree {
             }
         }
         found
-    }
-}
-
-/// Chooses operations that mostly succeed on `tree`.
-#[derive(Clone, Debug)]
-pub struct Chooser {
-    random: Random,
-}
-
-impl Chooser {
-    /// A chooser of a seed.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self {
-            random: Random::new(seed),
-        }
-    }
-
-    /// The next operation.
-    pub fn next(&mut self, tree: &Tree) -> Operation {
-        let places = tree.places();
-        match self.random.below(100) {
-            0..20 => Operation::Create(self.new_place(tree, &places), self.mode()),
-            20..27 => Operation::MakeDirectory(self.new_place(tree, &places), self.mode()),
-            27..29 => Operation::MakePipe(self.new_place(tree, &places), self.mode()),
-            29..33 => {
-                let length = if self.random.one_in(5) { 900 } else { 20 };
-                let target = self.word(length);
-                Operation::SymbolicLink(self.new_place(tree, &places), target)
-            }
-            33..37 => Operation::Link(self.old_place(&places), self.new_place(tree, &places)),
-            37..47 => Operation::Unlink(self.old_place(&places)),
-            47..50 => Operation::RemoveDirectory(self.old_place(&places)),
-            50..58 => {
-                let to = if self.random.one_in(3) {
-                    self.old_place(&places)
-                } else {
-                    self.new_place(tree, &places)
-                };
-                Operation::Rename(self.old_place(&places), to)
-            }
-            58..80 => self.write(&places),
-            80..86 => {
-                Operation::Truncate(self.old_place(&places), self.random.below(FILE_SIZE_MAX))
-            }
-            86..89 => Operation::Chmod(self.old_place(&places), self.mode()),
-            89..92 => {
-                let (uid, gid) = (self.random.below(5000), self.random.below(5000));
-                Operation::Chown(self.old_place(&places), uid as u32, gid as u32)
-            }
-            92..97 => self.set_xattr(&places),
-            _ => Operation::RemoveXattr(self.old_place(&places), self.xattr_name()),
-        }
-    }
-
-    fn write(&mut self, places: &[(Place, NodeId)]) -> Operation {
-        let length = match self.random.below(10) {
-            0..5 => self.random.below(5_000),
-            5..9 => self.random.below(70_000),
-            _ => self.random.below(FILE_SIZE_MAX / 2),
-        };
-        let offset = if self.random.one_in(2) {
-            0
-        } else {
-            self.random.below(FILE_SIZE_MAX / 2)
-        };
-        let bytes = self.random.bytes(length);
-        Operation::Write(self.old_place(places), offset, bytes)
-    }
-
-    fn set_xattr(&mut self, places: &[(Place, NodeId)]) -> Operation {
-        let length = if self.random.one_in(4) { 3_000 } else { 40 };
-        let length = self.random.below(length);
-        let value = self.random.bytes(length);
-        Operation::SetXattr(self.old_place(places), self.xattr_name(), value)
-    }
-
-    fn xattr_name(&mut self) -> String {
-        format!("user.{}", self.random.below(4))
-    }
-
-    fn mode(&mut self) -> u32 {
-        *self
-            .random
-            .pick(&[0o644, 0o600, 0o755, 0o777, 0o400, 0o7, 0o640])
-    }
-
-    fn word(&mut self, length_max: usize) -> String {
-        let length = 1 + self.random.below(length_max);
-        (0..length)
-            .map(|_| char::from(b'a' + self.random.below(26) as u8))
-            .collect()
-    }
-
-    fn old_place(&mut self, places: &[(Place, NodeId)]) -> Place {
-        if places.is_empty() || self.random.one_in(40) {
-            return Place {
-                directory: Vec::new(),
-                name: self.word(8),
-            };
-        }
-        self.random.pick(places).0.clone()
-    }
-
-    fn new_place(&mut self, tree: &Tree, places: &[(Place, NodeId)]) -> Place {
-        let directories: Vec<&Place> = places
-            .iter()
-            .filter(|(_, node)| matches!(tree.node(*node).kind, Kind::Directory(_)))
-            .map(|(place, _)| place)
-            .collect();
-        let mut directory = Vec::new();
-        if !directories.is_empty() && !self.random.one_in(4) {
-            let parent = self.random.pick(&directories);
-            directory.clone_from(&parent.directory);
-            directory.push(parent.name.clone());
-        }
-        let length = if self.random.one_in(20) { 200 } else { 12 };
-        Place {
-            directory,
-            name: self.word(length),
-        }
     }
 }

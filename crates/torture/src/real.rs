@@ -1,13 +1,14 @@
 //! The same operations on a real file system, and reading one back as a model tree.
 
-use crate::model::{Kind, Node, NodeId, Refusal, Tree};
+use crate::durable::Found;
+use crate::model::{Refusal, Tree};
 use crate::operation::{Operation, Place};
+use crate::picture::Picture;
 use base::ObjectId;
 use posix::{
-    Credentials, Errno, FileSystem, FileType, NewNode, OpenOptions, PosixError, RenameMode,
-    SetAttributes, Visit, WriteOptions, XattrMode,
+    Credentials, Errno, FileSystem, FileType, NewNode, OpenFile, OpenOptions, PosixError,
+    SetAttributes, SetTime, WriteOptions,
 };
-use std::collections::BTreeMap;
 
 /// What a real operation ended with.
 pub type RealResult<T = ()> = Result<T, PosixError>;
@@ -21,13 +22,9 @@ pub fn apply(system: &FileSystem, operation: &Operation) -> RealResult {
     match operation {
         Operation::Create(place, mode) => {
             let directory = directory(system, &place.directory)?;
-            let options = OpenOptions {
-                write: true,
-                ..OpenOptions::default()
-            };
             let node = new_node(FileType::Regular, *mode);
             system
-                .create(&root, directory, place.name.as_bytes(), &node, options)
+                .create(&root, directory, place.name.as_bytes(), &node, WRITING)
                 .map(|_| ())
         }
         Operation::MakeDirectory(place, mode) => {
@@ -37,9 +34,13 @@ pub fn apply(system: &FileSystem, operation: &Operation) -> RealResult {
                 .mkdir(&root, directory, place.name.as_bytes(), &node)
                 .map(|_| ())
         }
-        Operation::MakePipe(place, mode) => {
+        Operation::LinkUnnamed(place, mode, bytes) => link_unnamed(system, place, *mode, bytes),
+        Operation::MakeSpecial(place, kind, device, mode) => {
             let directory = directory(system, &place.directory)?;
-            let node = new_node(FileType::Fifo, *mode);
+            let node = NewNode {
+                device: *device,
+                ..new_node(*kind, *mode)
+            };
             system
                 .mknod(&root, directory, place.name.as_bytes(), &node)
                 .map(|_| ())
@@ -68,12 +69,12 @@ pub fn apply(system: &FileSystem, operation: &Operation) -> RealResult {
                 .rmdir(&root, directory, place.name.as_bytes())
                 .map(|_| ())
         }
-        Operation::Rename(old, new) => {
+        Operation::Rename(old, new, mode) => {
             let from = directory(system, &old.directory)?;
             let to = directory(system, &new.directory)?;
             let from = (from, old.name.as_bytes());
             let to = (to, new.name.as_bytes());
-            system.rename(&root, from, to, RenameMode::Replace)
+            system.rename(&root, from, to, *mode)
         }
         _ => apply_to_node(system, operation),
     }
@@ -82,16 +83,6 @@ pub fn apply(system: &FileSystem, operation: &Operation) -> RealResult {
 fn apply_to_node(system: &FileSystem, operation: &Operation) -> RealResult {
     let root = Credentials::root();
     match operation {
-        Operation::Write(place, offset, bytes) => {
-            let options = OpenOptions {
-                write: true,
-                ..OpenOptions::default()
-            };
-            let file = system.open(&root, regular(system, place)?, options)?;
-            let written = file.write(*offset as u64, bytes, WriteOptions::default())?;
-            assert_eq!(written, bytes.len(), "a write was cut short");
-            Ok(())
-        }
         Operation::Truncate(place, length) => {
             let change = SetAttributes {
                 size: Some(*length as u64),
@@ -99,6 +90,15 @@ fn apply_to_node(system: &FileSystem, operation: &Operation) -> RealResult {
             };
             system
                 .setattr(&root, regular(system, place)?, &change)
+                .map(|_| ())
+        }
+        Operation::SetTime(place, time) => {
+            let change = SetAttributes {
+                mtime: Some(SetTime::At(*time)),
+                ..SetAttributes::default()
+            };
+            system
+                .setattr(&root, find(system, place)?, &change)
                 .map(|_| ())
         }
         Operation::Chmod(place, mode) => {
@@ -120,15 +120,93 @@ fn apply_to_node(system: &FileSystem, operation: &Operation) -> RealResult {
                 .setattr(&root, find(system, place)?, &change)
                 .map(|_| ())
         }
-        Operation::SetXattr(place, name, value) => {
+        Operation::SetXattr(place, name, value, mode) => {
             let object = find(system, place)?;
-            system.setxattr(&root, object, name.as_bytes(), value, XattrMode::Either)
+            system.setxattr(&root, object, name.as_bytes(), value, *mode)
         }
         Operation::RemoveXattr(place, name) => {
             system.removexattr(&root, find(system, place)?, name.as_bytes())
         }
-        _ => unreachable!("handled by the caller"),
+        _ => apply_to_contents(system, operation),
     }
+}
+
+fn apply_to_contents(system: &FileSystem, operation: &Operation) -> RealResult {
+    let write = |place: &Place, offset: usize, bytes: &[u8], options: OpenOptions| {
+        let file = open(system, place, options)?;
+        let written = file.write(offset as u64, bytes, WriteOptions::default())?;
+        assert_eq!(written, bytes.len(), "a write was cut short");
+        Ok(())
+    };
+    match operation {
+        Operation::Write(place, offset, bytes, sync) => {
+            let options = OpenOptions {
+                sync: *sync,
+                ..WRITING
+            };
+            write(place, *offset, bytes, options)
+        }
+        Operation::Append(place, bytes) => {
+            let options = OpenOptions {
+                append: true,
+                ..WRITING
+            };
+            // Where it goes is not the caller's to say.
+            write(place, 1, bytes, options)
+        }
+        Operation::Empty(place) => {
+            let options = OpenOptions {
+                truncate: true,
+                ..WRITING
+            };
+            open(system, place, options).map(drop)
+        }
+        Operation::Allocate(place, mode, offset, length) => {
+            let range = *offset as u64..(offset + length) as u64;
+            open(system, place, WRITING)?.allocate(*mode, range)
+        }
+        Operation::CopyRange((from, start), (to, offset), length) => {
+            let from = open(system, from, READING)?;
+            let to = open(system, to, WRITING)?;
+            let range = *start as u64..(start + length) as u64;
+            let wanted = from.attributes()?.size.min(range.end);
+            let wanted = wanted.saturating_sub(range.start);
+            let copied = to.copy_from(&from, range, *offset as u64, WriteOptions::default())?;
+            assert_eq!(copied, wanted, "a copy was cut short");
+            Ok(())
+        }
+        _ => unreachable!("handled by the callers"),
+    }
+}
+
+const READING: OpenOptions = OpenOptions {
+    read: true,
+    write: false,
+    append: false,
+    truncate: false,
+    sync: false,
+    keep_access_time: false,
+    execute: false,
+};
+const WRITING: OpenOptions = OpenOptions {
+    read: false,
+    write: true,
+    ..READING
+};
+
+fn open(system: &FileSystem, place: &Place, options: OpenOptions) -> RealResult<OpenFile> {
+    system.open(&Credentials::root(), regular(system, place)?, options)
+}
+
+fn link_unnamed(system: &FileSystem, place: &Place, mode: u32, bytes: &[u8]) -> RealResult {
+    let root = Credentials::root();
+    let directory = directory(system, &place.directory)?;
+    let node = new_node(FileType::Regular, mode);
+    let (file, _) = system.create_unnamed(&root, directory, &node, WRITING)?;
+    let written = file.write(0, bytes, WriteOptions::default())?;
+    assert_eq!(written, bytes.len(), "a write was cut short");
+    let linked = system.link(&root, file.object(), directory, place.name.as_bytes());
+    linked.map(drop)
 }
 
 /// A node of this type and mode, whatever the umask.
@@ -181,137 +259,10 @@ pub fn errno(refusal: Refusal) -> Errno {
     }
 }
 
-/// Every difference between the model and the file system: names, kinds, contents, modes, owners, links and
-/// extended attributes, a line each.
+/// Every difference between the model and the file system: names, kinds, contents, modes, owners, links, times that
+/// were set, and extended attributes, a line each.
 #[must_use]
 pub fn differences(tree: &Tree, system: &FileSystem) -> Vec<String> {
-    let mut found = Vec::new();
-    compare(tree, Tree::ROOT, system, system.root(), "", &mut found);
-    found
-}
-
-fn compare(
-    tree: &Tree,
-    node: NodeId,
-    system: &FileSystem,
-    object: ObjectId,
-    path: &str,
-    found: &mut Vec<String>,
-) {
-    if let Err(error) = compare_node(tree, node, system, object, path, found) {
-        found.push(format!("{path}/: {error}"));
-    }
-    let Kind::Directory(names) = &tree.node(node).kind else {
-        return;
-    };
-    let real = match entries(system, object) {
-        Ok(real) => real,
-        Err(error) => return found.push(format!("{path}/: cannot be listed: {error}")),
-    };
-    for (name, child) in names {
-        match real.get(name) {
-            Some(object) => {
-                compare(
-                    tree,
-                    *child,
-                    system,
-                    *object,
-                    &format!("{path}/{name}"),
-                    found,
-                );
-            }
-            None => found.push(format!("{path}/{name}: missing")),
-        }
-    }
-    for name in real.keys().filter(|name| !names.contains_key(*name)) {
-        found.push(format!("{path}/{name}: unexpected"));
-    }
-}
-
-fn entries(system: &FileSystem, directory: ObjectId) -> RealResult<BTreeMap<String, ObjectId>> {
-    let mut names = BTreeMap::new();
-    system.readdir(&Credentials::root(), directory, 0, &mut |entry| {
-        let name = String::from_utf8_lossy(entry.name).into_owned();
-        if name != "." && name != ".." {
-            names.insert(name, entry.object);
-        }
-        Visit::Continue
-    })?;
-    Ok(names)
-}
-
-fn compare_node(
-    tree: &Tree,
-    node: NodeId,
-    system: &FileSystem,
-    object: ObjectId,
-    path: &str,
-    found: &mut Vec<String>,
-) -> RealResult {
-    let wanted = tree.node(node);
-    let attributes = system.getattr(object)?;
-    let real = read_node(system, object, wanted)?;
-    let mut check = |what: &str, same: bool| {
-        if !same {
-            found.push(format!("{path}/: {what} differs"));
-        }
-    };
-    check("kind", file_type(&wanted.kind) == attributes.file_type);
-    check("mode", wanted.mode == attributes.permissions);
-    check(
-        "owner",
-        (wanted.uid, wanted.gid) == (attributes.uid, attributes.gid),
-    );
-    check("xattrs", wanted.xattrs == real.xattrs);
-    match (&wanted.kind, &real.kind) {
-        (Kind::File(left), Kind::File(right)) => {
-            check("size", left.len() as u64 == attributes.size);
-            check("contents", left == right);
-        }
-        (Kind::Link(left), Kind::Link(right)) => check("target", left == right),
-        _ => {}
-    }
-    if !matches!(wanted.kind, Kind::Directory(_)) {
-        check("links", tree.link_count(node) == attributes.links as usize);
-    }
-    Ok(())
-}
-
-fn file_type(kind: &Kind) -> FileType {
-    match kind {
-        Kind::File(_) => FileType::Regular,
-        Kind::Directory(_) => FileType::Directory,
-        Kind::Link(_) => FileType::Symlink,
-        Kind::Pipe => FileType::Fifo,
-    }
-}
-
-/// Reads a node back, as far as the model's node of the same kind has contents.
-fn read_node(system: &FileSystem, object: ObjectId, like: &Node) -> RealResult<Node> {
-    let root = Credentials::root();
-    let kind = match &like.kind {
-        Kind::File(_) => {
-            let options = OpenOptions {
-                read: true,
-                ..OpenOptions::default()
-            };
-            let file = system.open(&root, object, options)?;
-            let mut contents = vec![0; usize::try_from(file.attributes()?.size).unwrap_or(0)];
-            let count = file.read(0, &mut contents)?;
-            contents.truncate(count);
-            Kind::File(contents)
-        }
-        Kind::Link(_) => {
-            Kind::Link(String::from_utf8_lossy(&system.readlink(object)?).into_owned())
-        }
-        Kind::Directory(_) => Kind::Directory(BTreeMap::new()),
-        Kind::Pipe => Kind::Pipe,
-    };
-    let mut node = Node::new(kind, like.mode);
-    for name in system.listxattr(&root, object)? {
-        let value = system.getxattr(&root, object, &name)?;
-        node.xattrs
-            .insert(String::from_utf8_lossy(&name).into_owned(), value);
-    }
-    Ok(node)
+    let found = Picture::found(&Found::read(system, &[]));
+    Picture::of(tree).differences(&found)
 }

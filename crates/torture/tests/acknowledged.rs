@@ -7,7 +7,7 @@ use base::random::{Rng, SeededRng};
 use millpond_torture::durable::{Commits, Demand, Found, Record};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::model::Kind;
-use millpond_torture::operation::{Chooser, Operation, Place};
+use millpond_torture::operation::{Chooser, Limits, Operation, Place};
 use millpond_torture::random::Random;
 use millpond_torture::real;
 use pool::NewDevice;
@@ -57,15 +57,26 @@ fn fsync(system: &FileSystem, record: &Record, place: &Place) {
 /// One thread's part: random operations in its own directory; one in four is followed by an fsync of some file.
 fn work(disk: &SimulatedDisk, laboratory: &Shared, seed: u64, steps: usize) -> Record {
     let mut record = Record::new(directory(laboratory.thread));
-    let (mut chooser, mut random) = (Chooser::new(seed), Random::new(seed ^ 0x5EED));
+    // Of half of the threads' groups: their commits wait for txgs more often than not.
+    let limits = Limits {
+        unnamed: (seed / 1000).is_multiple_of(2),
+        ..LIMITS
+    };
+    let (mut chooser, mut random) = (Chooser::within(seed, limits), Random::new(seed ^ 0x5EED));
     for _ in 0..steps {
-        let operation = smaller(chooser.next(&record.tree));
+        let operation = chooser.next(&record.tree);
         let mut expected = record.tree.clone();
         let wanted = expected.apply(&operation);
         let found = real::apply(&laboratory.system, &record.below(&operation));
         assert_eq!(wanted.is_ok(), found.is_ok(), "{operation:?}: {found:?}");
         if wanted.is_ok() {
             record.note(&operation);
+            // A synchronous write is durable when it returns.
+            if let Operation::Write(place, _, bytes, true) = &operation
+                && !bytes.is_empty()
+            {
+                record.promise(record.tree.find(place).ok(), disk.log_len());
+            }
         }
         let files: Vec<_> = record.tree.places().into_iter().collect();
         let files: Vec<_> = files
@@ -85,17 +96,11 @@ fn work(disk: &SimulatedDisk, laboratory: &Shared, seed: u64, steps: usize) -> R
 }
 
 /// Contents stay small: there are to be many operations between two txgs.
-fn smaller(operation: Operation) -> Operation {
-    const LENGTH_MAX: usize = 40_000;
-    match operation {
-        Operation::Write(place, offset, mut bytes) => {
-            bytes.truncate(LENGTH_MAX);
-            Operation::Write(place, offset % LENGTH_MAX, bytes)
-        }
-        Operation::Truncate(place, length) => Operation::Truncate(place, length % LENGTH_MAX),
-        other => other,
-    }
-}
+const LIMITS: Limits = Limits {
+    file_bytes: 60_000,
+    names: 100,
+    unnamed: false,
+};
 
 /// What a thread needs of the laboratory.
 struct Shared {
@@ -279,7 +284,7 @@ fn a_commit_of_several_blocks_survives_whole_or_not_at_all() {
     };
     let record = Record::new(Vec::new());
     let write = |at: usize, bytes: Vec<u8>| {
-        real::apply(&system, &Operation::Write(place.clone(), at, bytes)).unwrap();
+        real::apply(&system, &Operation::Write(place.clone(), at, bytes, false)).unwrap();
     };
     real::apply(&system, &Operation::Create(place.clone(), 0o644)).unwrap();
     write(0, vec![b'-'; PIECE * PIECES]);
@@ -362,11 +367,11 @@ fn large_writes_of_one_block_survive_a_truncation_between_them() {
     };
     apply(Operation::Create(place.clone(), 0o644));
     fsync(&system, &Record::new(Vec::new()), &place);
-    apply(Operation::Write(place.clone(), 22_334, bytes()));
+    apply(Operation::Write(place.clone(), 22_334, bytes(), false));
     apply(Operation::Truncate(place.clone(), 7_642));
     apply(Operation::Truncate(place.clone(), 24_716));
-    apply(Operation::Write(place.clone(), 0, bytes()));
-    apply(Operation::Write(place.clone(), 0, bytes()));
+    apply(Operation::Write(place.clone(), 0, bytes(), false));
+    apply(Operation::Write(place.clone(), 0, bytes(), false));
     fsync(&system, &Record::new(Vec::new()), &place);
     let node = record.tree.find(&place).ok();
     record.promise(node, disk.log_len());

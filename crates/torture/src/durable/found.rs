@@ -1,9 +1,10 @@
 //! A file system as it was found, read whole.
 
-use crate::model::{Kind, Node};
+use crate::model::{Kind, Node, NodeId, Tree};
 use base::ObjectId;
 use posix::{Credentials, FileSystem, FileType, OpenOptions, PosixError, Visit};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A file or directory as it was found, with all below it.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub struct Found {
     pub problem: Option<String>,
     /// A directory's entries.
     pub entries: BTreeMap<String, Self>,
-    node: Node,
+    pub(crate) node: Node,
 }
 
 impl Found {
@@ -40,7 +41,7 @@ impl Found {
             links: 0,
             problem: Some(error.to_string()),
             entries: BTreeMap::new(),
-            node: Node::new(Kind::Pipe, 0),
+            node: Node::new(Kind::Special(FileType::Fifo, (0, 0)), 0),
         }
     }
 
@@ -77,15 +78,16 @@ impl Found {
                 let mut contents = vec![0; usize::try_from(attributes.size).unwrap_or(0)];
                 let count = file.read(0, &mut contents)?;
                 contents.truncate(count);
-                Kind::File(contents)
+                Kind::file(contents)
             }
             FileType::Symlink => {
                 Kind::Link(String::from_utf8_lossy(&system.readlink(object)?).into_owned())
             }
-            _ => Kind::Pipe,
+            kind => Kind::Special(kind, attributes.device),
         };
         let mut node = Node::new(kind, attributes.permissions);
         (node.uid, node.gid) = (attributes.uid, attributes.gid);
+        node.mtime = Some(attributes.mtime);
         for name in system.listxattr(&root, object)? {
             let value = system.getxattr(&root, object, &name)?;
             let name = String::from_utf8_lossy(&name).into_owned();
@@ -98,6 +100,25 @@ impl Found {
             entries,
             node,
         })
+    }
+
+    /// What was found as a tree of the model.
+    #[must_use]
+    pub fn tree(&self) -> Tree {
+        let mut tree = Tree::new();
+        *tree.node_mut(Tree::ROOT) = self.node.clone();
+        self.add_to(&mut tree, Tree::ROOT, &mut BTreeMap::new());
+        tree
+    }
+
+    fn add_to(&self, tree: &mut Tree, directory: NodeId, known: &mut BTreeMap<u64, NodeId>) {
+        for (name, below) in &self.entries {
+            let id = known.get(&below.object).copied();
+            let id = id.unwrap_or_else(|| tree.insert(below.node.clone()));
+            known.insert(below.object, id);
+            tree.names_mut(directory).insert(name.clone(), id);
+            below.add_to(tree, id, known);
+        }
     }
 
     /// Whether its contents and attributes are those of a node of the model.
@@ -119,11 +140,13 @@ impl Found {
         let mut expected = before.clone();
         if let Kind::File(contents) = &mut expected.kind {
             let end = offset + count;
+            let contents = Arc::make_mut(contents);
             if count > 0 && contents.len() < end {
                 contents.resize(end, 0);
             }
             if count > 0 {
                 contents[*offset..end].copy_from_slice(&bytes[..count]);
+                expected.mtime = None;
             }
         }
         self.is(&expected)
@@ -158,34 +181,11 @@ impl Found {
 
     /// In what its contents and attributes differ from those of a node of the model.
     pub(super) fn difference(&self, version: &Node) -> String {
-        let own = &self.node;
-        let mut words = Vec::new();
-        match (&own.kind, &version.kind) {
-            (Kind::Directory(_), Kind::Directory(_)) => {}
-            (Kind::File(left), Kind::File(right)) if left != right => {
-                let equal = left
-                    .iter()
-                    .zip(right)
-                    .take_while(|(left, right)| left == right);
-                words.push(format!(
-                    "contents ({} bytes, not {}; {} equal)",
-                    left.len(),
-                    right.len(),
-                    equal.count()
-                ));
-            }
-            (left, right) if left != right => words.push("kind or target".to_owned()),
-            _ => {}
+        let mut version = version.clone();
+        // The times of directories change with their names, which come back on their own.
+        if matches!(version.kind, Kind::Directory(_)) {
+            version.mtime = None;
         }
-        if own.mode != version.mode {
-            words.push(format!("mode ({:o}, not {:o})", own.mode, version.mode));
-        }
-        if (own.uid, own.gid) != (version.uid, version.gid) {
-            words.push("owner".to_owned());
-        }
-        if own.xattrs != version.xattrs {
-            words.push("extended attributes".to_owned());
-        }
-        words.join(", ")
+        self.node.differences(&version).join(", ")
     }
 }

@@ -15,6 +15,8 @@ const PROPERTIES: &[(&str, &[u64])] = &[
     ("redundant_metadata", &[0, 1, 2, 3]),
     ("dnodesize", &[0, 1, 1024, 2048, 16 << 10]),
     ("xattr", &[1, 2]),
+    // standard, always
+    ("sync", &[0, 1]),
     ("quota", &[0, 300 << 20]),
     ("refquota", &[0, 300 << 20]),
     ("reservation", &[0, 1 << 20, 5 << 20]),

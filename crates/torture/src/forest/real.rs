@@ -117,6 +117,22 @@ fn apply_small(laboratory: &Laboratory, change: &Change) -> Outcome {
 /// # Errors
 /// A dataset cannot be read.
 pub fn differences(forest: &Forest, laboratory: &Laboratory) -> Outcome<Vec<String>> {
+    let mut found = dataset_differences(forest, laboratory)?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    for (path, head) in forest.heads() {
+        let files = real::differences(&head.tree, &laboratory.system(path));
+        found.extend(files.into_iter().map(|line| format!("{path}: {line}")));
+    }
+    Ok(found)
+}
+
+/// The same without the files of heads.
+///
+/// # Errors
+/// A dataset cannot be read.
+pub fn dataset_differences(forest: &Forest, laboratory: &Laboratory) -> Outcome<Vec<String>> {
     let dsl = Arc::clone(laboratory.pool.dsl());
     let mut found = Vec::new();
     let heads = dsl.heads_under(&dsl.root_directory()?)?;
@@ -134,9 +150,9 @@ pub fn differences(forest: &Forest, laboratory: &Laboratory) -> Outcome<Vec<Stri
     for (path, head) in forest.heads() {
         let dataset = dsl.head(path)?;
         compare(forest, path, head, &dataset, &mut found)?;
-        let system = laboratory.system(path);
-        let files = real::differences(&head.tree, &system);
-        found.extend(files.into_iter().map(|line| format!("{path}: {line}")));
+        if !found.is_empty() {
+            continue;
+        }
         for snapshot in &head.snapshots {
             let name = format!("{path}@{}", snapshot.name);
             let files = real::differences(&snapshot.tree, &mount(&laboratory.pool, &name, true));

@@ -1,0 +1,127 @@
+//! What must hold when nobody works, and after a crash.
+
+use super::{Director, Stage, directory};
+use crate::durable::{Commits, Demand, Found};
+use crate::forest::Forest;
+use crate::forest::real::dataset_differences;
+use crate::laboratory::Laboratory;
+use crate::model::Tree;
+
+/// Numbers of space that do not add up, a line each.
+///
+/// # Errors
+/// A dataset cannot be read.
+pub(super) fn sums(laboratory: &Laboratory) -> dsl::Result<Vec<String>> {
+    let dsl = laboratory.pool.dsl();
+    let mut lines = Vec::new();
+    for head in dsl.heads_under(&dsl.root_directory()?)? {
+        let path = head.name()?;
+        let directory = head.directory();
+        let space = directory.space()?;
+        let mut check = |what: &str, left: u64, right: u64| {
+            if left != right {
+                lines.push(format!("{path}: {what}: {left}, not {right}"));
+            }
+        };
+        let parts = [
+            space.by_dataset,
+            space.by_snapshots,
+            space.by_children,
+            space.by_ref_reservation,
+        ];
+        check("used and its parts", space.used, parts.iter().sum());
+        let mut children = 0;
+        for child in directory.children()? {
+            let space = child.space()?;
+            children += space.used.max(space.reserved);
+        }
+        // The root has the pool's own blocks as well.
+        if path.contains('/') {
+            check("used by children", space.by_children, children);
+        }
+        let own = head.space()?;
+        if directory.origin()?.is_none() {
+            check("used by dataset", space.by_dataset, own.referenced);
+        }
+        let reserved = head.ref_reservation()?.saturating_sub(own.unique);
+        check("used by refreservation", space.by_ref_reservation, reserved);
+        let unique = head
+            .snapshots()?
+            .iter()
+            .map(|snapshot| Ok(snapshot.space()?.unique))
+            .sum::<dsl::Result<u64>>()?;
+        if unique > space.by_snapshots {
+            let line = format!("{path}: snapshots have {unique} of {}", space.by_snapshots);
+            lines.push(line);
+        }
+        if own.written > own.referenced || own.unique > own.referenced {
+            let (written, unique) = (own.written, own.unique);
+            let line = format!(
+                "{path}: {written} written, {unique} unique, of {}",
+                own.referenced
+            );
+            lines.push(line);
+        }
+    }
+    Ok(lines)
+}
+
+impl Director {
+    /// Compares what was imported after a power loss before an event of the disk with what the datasets were then.
+    /// Returns the model of what is there.
+    ///
+    /// # Errors
+    /// Why it is none of the states that may be there, a line each.
+    pub fn judge(&self, found: &Laboratory, events: usize) -> Result<Forest, Vec<String>> {
+        let last = self.stages().partition_point(|stage| stage.done <= events);
+        let Some(last) = last.checked_sub(1) else {
+            return Err(vec!["before the first state".to_owned()]);
+        };
+        let next = self.stages().get(last + 1);
+        let next = next.filter(|stage| stage.begun <= events);
+        let mut lines = Vec::new();
+        for stage in std::iter::once(&self.stages()[last]).chain(next) {
+            match judge_stage(stage, found, events) {
+                Ok(forest) => return Ok(forest),
+                Err(some) => lines.extend(some),
+            }
+        }
+        Err(lines)
+    }
+}
+
+fn judge_stage(stage: &Stage, found: &Laboratory, events: usize) -> Result<Forest, Vec<String>> {
+    let error = |error: dsl::DslError| vec![error.to_string()];
+    let mut lines = dataset_differences(&stage.forest, found).map_err(error)?;
+    let mut forest = stage.forest.clone();
+    for path in stage.forest.heads().keys() {
+        if !lines.is_empty() {
+            break;
+        }
+        let system = found.try_system(path).map_err(|problem| vec![problem])?;
+        let mut tree = Tree::new();
+        for worker in 0..stage.plots[path].patches.len() {
+            let name = directory(worker);
+            let seen = Found::read(&system, std::slice::from_ref(&name));
+            // A change under way had not let workers in.
+            if seen.problem.is_some() && stage.done > events {
+                continue;
+            }
+            let record = &stage.plots[path].patch(worker).record;
+            let judged = record.judge(&seen, Demand::Promised(events), Commits::Others);
+            if let Err(some) = judged {
+                lines.extend(
+                    some.into_iter()
+                        .map(|line| format!("{path}/{name}: {line}")),
+                );
+            }
+            tree.graft(Tree::ROOT, &name, &seen.tree());
+        }
+        *forest.tree_mut(path) = tree;
+    }
+    if lines.is_empty() {
+        Ok(forest)
+    } else {
+        Err(lines)
+    }
+}

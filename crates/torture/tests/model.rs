@@ -1,0 +1,211 @@
+//! The model test: several threads do everything that files know in several file systems of one pool, while datasets
+//! are created, snapshotted, cloned, promoted, renamed, rolled back and destroyed under them. Compared with the model
+//! live, after export and import, and after power losses.
+
+use millpond_torture::crowd::{Director, Plan};
+use millpond_torture::forest::Forest;
+use millpond_torture::laboratory::{Laboratory, POOL, image};
+use millpond_torture::operation::Limits;
+use millpond_torture::random::Random;
+use pool::NewDevice;
+use sim::SimulatedDisk;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const SIZE: u64 = 768 << 20;
+/// Of pools whose disk loses power: every event is kept in memory.
+const SMALL_SIZE: u64 = 128 << 20;
+
+/// Sums over all histories.
+#[derive(Default)]
+struct Tally {
+    operations: u64,
+    changes: u64,
+    imports: u64,
+    power_losses: u64,
+}
+
+impl Tally {
+    fn add(&mut self, director: &Director) {
+        let (operations, changes) = director.counts();
+        self.operations += operations;
+        self.changes += changes;
+    }
+}
+
+fn no_events() -> Box<dyn Fn() -> usize + Send + Sync> {
+    Box::new(|| 0)
+}
+
+fn same(director: &mut Director, when: &str) {
+    let found = director.differences();
+    assert!(found.is_empty(), "{when}:\n{}", found.join("\n"));
+}
+
+fn judge_by_zdb(folder: &Path) {
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder, POOL);
+    }
+}
+
+/// Rounds on a pool in a file: compared live, and after each export and import.
+fn rounds(
+    (mut laboratory, mut forest): (Laboratory, Forest),
+    folder: &Path,
+    (seed, workers, turns): (u64, usize, usize),
+    tally: &mut Tally,
+) {
+    let mut random = Random::new(seed);
+    for round in 0..1 + random.below(2) as u64 {
+        let plan = Plan {
+            workers,
+            turns,
+            limits: Limits {
+                file_bytes: *random.pick(&[5_000, 60_000, 600_000]),
+                names: *random.pick(&[20, 60, 150]),
+                unnamed: true,
+            },
+            remembers: false,
+        };
+        println!("round {round}: {plan:?}");
+        let mut director = Director::new(laboratory, forest, (seed + round, plan), no_events());
+        director.run(round);
+        same(&mut director, "live");
+        tally.add(&director);
+        (laboratory, forest) = director.finish();
+        laboratory.export().unwrap();
+        if random.one_in(4) {
+            judge_by_zdb(folder);
+        }
+        laboratory = Laboratory::import(folder, false).unwrap();
+        tally.imports += 1;
+        let mut director = Director::new(laboratory, forest, (seed + round, plan), no_events());
+        same(&mut director, "imported");
+        (laboratory, forest) = director.finish();
+    }
+    laboratory.export().unwrap();
+}
+
+fn in_a_file(seed: u64, turns: usize, tally: &mut Tally) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "0");
+    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let laboratory = Laboratory::create(vec![NewDevice::Path(path)]).unwrap();
+    let state = (laboratory, Forest::new(POOL));
+    let workers = 1 + Random::new(seed).below(4);
+    rounds(state, folder.path(), (seed, workers, turns), tally);
+}
+
+/// A pool on a disk that loses power at some moments; after the last the work goes on.
+fn with_power_losses(seed: u64, turns: usize, tally: &mut Tally) {
+    const LOSSES: usize = 4;
+    let mut random = Random::new(seed ^ 0x1055);
+    let disk = Arc::new(SimulatedDisk::new(SMALL_SIZE, seed));
+    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+    let laboratory = Laboratory::create(vec![device]).unwrap();
+    let plan = Plan {
+        workers: 1 + random.below(5),
+        turns,
+        limits: Limits {
+            file_bytes: *random.pick(&[5_000, 60_000]),
+            names: *random.pick(&[20, 60]),
+            unnamed: random.one_in(2),
+        },
+        remembers: true,
+    };
+    println!("{plan:?}");
+    let events = Arc::clone(&disk);
+    let mut director = Director::new(
+        laboratory,
+        Forest::new(POOL),
+        (seed, plan),
+        Box::new(move || events.log_len()),
+    );
+    let first = disk.log_len();
+    director.run(0);
+    let last = disk.log_len();
+    same(&mut director, "live");
+    tally.add(&director);
+    let folder = tempfile::tempdir().unwrap();
+    for loss in 0..LOSSES {
+        let (event, survivors) = (first + random.below(last - first + 1), random.draw());
+        println!("power loss {loss}: event {event} of {first} to {last}, survivors {survivors}");
+        let path = image(folder.path(), "crashed");
+        let _ = std::fs::remove_file(&path);
+        let crashed = disk.crash_at(event, survivors);
+        crashed.write_to_file(&path).unwrap();
+        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        tally.power_losses += 1;
+        let forest = match director.judge(&laboratory, event) {
+            Ok(forest) => forest,
+            Err(lines) => panic!("{}", lines.join("\n")),
+        };
+        if loss == LOSSES - 1 {
+            rounds(
+                (laboratory, forest),
+                folder.path(),
+                (seed, plan.workers, turns),
+                tally,
+            );
+        } else {
+            laboratory.export().unwrap();
+            if loss == 0 && random.one_in(4) {
+                judge_by_zdb(folder.path());
+            }
+        }
+    }
+}
+
+/// A history of a seed; the turns of each worker, so that a failure can be made shorter.
+fn history(seed: u64, turns: usize, tally: &mut Tally) {
+    println!(
+        "repeat with: MILLPOND_SEED={seed} MILLPOND_TURNS={turns} cargo test --profile fast -p millpond-torture \
+         --test model -- --nocapture a_history"
+    );
+    match seed % 2 {
+        0 => in_a_file(seed, turns, tally),
+        _ => with_power_losses(seed, turns, tally),
+    }
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    let text = std::env::var(variable).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// A history in a file and one with power losses, or those of one seed.
+#[test]
+fn a_history() {
+    let turns = number("MILLPOND_TURNS", 80) as usize;
+    let first = number("MILLPOND_SEED", 0);
+    let last = first + u64::from(std::env::var("MILLPOND_SEED").is_err());
+    for seed in first..=last {
+        history(seed, turns, &mut Tally::default());
+    }
+}
+
+mod torture_runs {
+    /// Modules of long tests are named after their level.
+    mod torture {
+        use super::super::{Duration, Instant, Tally, history, number};
+
+        /// `MILLPOND_SECONDS` (60) of histories, from `MILLPOND_SEED` (1000) on.
+        #[test]
+        #[ignore = "torture: histories one after the other"]
+        fn histories() {
+            let time = Duration::from_secs(number("MILLPOND_SECONDS", 60));
+            let turns = number("MILLPOND_TURNS", 600) as usize;
+            let (begun, mut tally) = (Instant::now(), Tally::default());
+            let mut seed = number("MILLPOND_SEED", 1000);
+            while begun.elapsed() < time {
+                history(seed, turns, &mut tally);
+                seed += 1;
+            }
+            println!(
+                "seeds to {seed}: {} operations, {} changes of datasets, {} imports, {} power losses, 0 differences",
+                tally.operations, tally.changes, tally.imports, tally.power_losses
+            );
+        }
+    }
+}
