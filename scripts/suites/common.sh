@@ -15,7 +15,7 @@ pool=suite
 millpond() { "$MILLPOND_BIN" "$@"; }
 
 finish() {
-  local status=$?
+  local status=${1:-$?}
   trap - EXIT
   cd /
   millpond zpool export -f "$pool" >/dev/null 2>&1 || true

@@ -28,7 +28,12 @@ esac
 exec "$MILLPOND_BIN" zfs mount \${options:+-o "\$options"} "\$dataset"
 HELPER
 chmod 755 "$helper"
-trap 'rm -f "$helper"; finish' EXIT
+end() {
+  local status=$?
+  rm -f "$helper"
+  finish "$status"
+}
+trap end EXIT
 # xfstests wants to read the type "fuse".
 mkdir "$work/bin"
 printf '#!/bin/sh\n%s "$@" | sed "s/ fuse\\.zfs / fuse     /"\n' "$(command -v df)" >"$work/bin/df"
