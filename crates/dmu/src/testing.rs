@@ -27,6 +27,8 @@ pub(crate) struct MemoryStore {
     next: AtomicU64,
     live: Mutex<BTreeSet<u64>>,
     dead: Mutex<Vec<u64>>,
+    /// Done once, after the next read has its block and before the reader gets it.
+    pub(crate) after_read: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 fn offset(pointer: &BlockPointer) -> u64 {
@@ -40,6 +42,10 @@ impl BlockStore for MemoryStore {
         }
         let at = offset(pointer);
         let found = self.blocks.lock().get(&at).cloned();
+        let after = self.after_read.lock().take();
+        if let Some(after) = after {
+            after();
+        }
         found.ok_or_else(|| BlockError::new(Missing(at)))
     }
 

@@ -129,10 +129,11 @@ impl Object {
         let size = u64::from(self.block_size());
         let mut block = offset / size;
         loop {
-            let (tree, last, dirty) = {
+            let (tree, generation, last, dirty) = {
                 let state = self.state.read();
                 let dirty = state.dirty_from(block);
-                (state.tree.clone(), state.face.max_block, dirty)
+                let (tree, last) = (state.tree.clone(), state.face.max_block);
+                (tree, state.generation, last, dirty)
             };
             if block > last {
                 return Ok(None);
@@ -140,7 +141,13 @@ impl Object {
             let synced = if tree.is_empty() || block > tree.max_block {
                 None
             } else {
-                tree.search(&self.reader(), block, true)?
+                match tree.search(&self.reader(), block, true) {
+                    Ok(synced) => synced,
+                    Err(error) => {
+                        self.unless_swapped(generation, error)?;
+                        continue;
+                    }
+                }
             };
             let Some(found) = dirty
                 .into_iter()
@@ -151,6 +158,11 @@ impl Object {
                 return Ok(None);
             };
             let state = self.state.read();
+            // What was dirty then may be in the new tree now, where nobody has looked.
+            if state.generation != generation {
+                METERS.reads_repeated.increment();
+                continue;
+            }
             match state.newest(found) {
                 Newest::Dirty(_) => return Ok(Some(offset.max(found.saturating_mul(size)))),
                 Newest::OnDisk if synced == Some(found) => {
@@ -207,9 +219,15 @@ impl Object {
                     dirty.into_iter().chain(freed)
                 })
                 .min();
-            let tree = state.tree.clone();
+            let (tree, generation) = (state.tree.clone(), state.generation);
             drop(state);
-            let hole = tree.search(&self.reader(), block, false)?.unwrap_or(block);
+            let hole = match tree.search(&self.reader(), block, false) {
+                Ok(hole) => hole.unwrap_or(block),
+                Err(error) => {
+                    self.unless_swapped(generation, error)?;
+                    continue;
+                }
+            };
             if changed.is_none_or(|changed| hole < changed) {
                 block = hole;
                 let state = self.state.read();

@@ -4,6 +4,8 @@ use sys::Buffer;
 
 use crate::object_set::AllocateObject;
 use crate::testing::Harness;
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 fn file(block_size: u32) -> AllocateObject {
     AllocateObject {
@@ -290,4 +292,42 @@ fn spill_blocks_come_and_go() {
     harness.sync();
     assert_eq!(object.spill().unwrap(), None);
     assert_eq!(object.used_bytes(), 0);
+}
+
+/// A file with data in the block `last` and the first, and in `new` since a txg that syncs while somebody who began
+/// before looks for data and for a hole from there on: what is found of both, in blocks.
+fn found_beside_a_sync(new: u64, last: u64, from: u64) -> (Option<u64>, u64) {
+    const SIZE: u64 = 1024;
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let object = harness.set.allocate(&harness.tx(), &file(1024)).unwrap();
+    for block in [0, last] {
+        object.write(&harness.tx(), block * SIZE, &[1]).unwrap();
+    }
+    harness.sync();
+    let mut both = [0; 2];
+    let harness = Arc::new(Mutex::new(harness));
+    for (number, found) in both.iter_mut().enumerate() {
+        let block = new + number as u64;
+        let (store, tx) = {
+            let harness = harness.lock();
+            (Arc::clone(&harness.store), harness.tx())
+        };
+        object.write(&tx, block * SIZE, &[1]).unwrap();
+        let syncer = Arc::clone(&harness);
+        *store.after_read.lock() = Some(Box::new(move || syncer.lock().sync()));
+        *found = if number == 0 {
+            object.next_data(from * SIZE).unwrap().unwrap_or(u64::MAX) / SIZE
+        } else {
+            object.next_hole(new * SIZE).unwrap() / SIZE
+        };
+        assert!(store.after_read.lock().is_none(), "it synced meanwhile");
+    }
+    (Some(both[0]), both[1])
+}
+
+#[test]
+fn data_that_sync_meanwhile_are_not_shown_as_a_hole() {
+    // One level of indirect blocks, and two: then those of the old tree are gone.
+    assert_eq!(found_beside_a_sync(20, 30, 10), (Some(20), 22));
+    assert_eq!(found_beside_a_sync(70, 100, 50), (Some(70), 72));
 }
