@@ -60,6 +60,7 @@ fn work(disk: &SimulatedDisk, laboratory: &Shared, seed: u64, steps: usize) -> R
     // Of half of the threads' groups: their commits wait for txgs more often than not.
     let limits = Limits {
         unnamed: (seed / 1000).is_multiple_of(2),
+        synchronous: true,
         ..LIMITS
     };
     let (mut chooser, mut random) = (Chooser::within(seed, limits), Random::new(seed ^ 0x5EED));
@@ -100,6 +101,7 @@ const LIMITS: Limits = Limits {
     file_bytes: 60_000,
     names: 100,
     unnamed: false,
+    synchronous: true,
 };
 
 /// What a thread needs of the laboratory.

@@ -65,6 +65,7 @@ fn rounds(
                 file_bytes: *random.pick(&[5_000, 60_000, 600_000]),
                 names: *random.pick(&[20, 60, 150]),
                 unnamed: true,
+                synchronous: true,
             },
             remembers: false,
         };
@@ -111,6 +112,7 @@ fn with_power_losses(seed: u64, turns: usize, tally: &mut Tally) {
             file_bytes: *random.pick(&[5_000, 60_000]),
             names: *random.pick(&[20, 60]),
             unnamed: random.one_in(2),
+            synchronous: true,
         },
         remembers: true,
     };

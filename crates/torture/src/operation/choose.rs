@@ -14,6 +14,8 @@ pub struct Limits {
     pub names: usize,
     /// Whether files get their names late: no log record says that, and commits wait for the txg.
     pub unnamed: bool,
+    /// Whether some writes are durable when they return: by the log, or by a txg of their own.
+    pub synchronous: bool,
 }
 
 /// Chooses operations.
@@ -27,13 +29,14 @@ pub struct Chooser {
 type Places = [(Place, NodeId)];
 
 impl Chooser {
-    /// A chooser of a seed.
+    /// A chooser of a seed, of operations that leave it to others when a txg ends.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let limits = Limits {
             file_bytes: 600_000,
             names: 400,
             unnamed: false,
+            synchronous: false,
         };
         Self::within(seed, limits)
     }
@@ -101,7 +104,7 @@ impl Chooser {
                     true => 0,
                     false => self.random.below(max / 2),
                 };
-                let synchronous = self.random.one_in(20);
+                let synchronous = self.random.one_in(20) && self.limits.synchronous;
                 Operation::Write(place, offset, self.bytes(max), synchronous)
             }
             20..24 => Operation::Append(place, self.bytes(max / 10)),

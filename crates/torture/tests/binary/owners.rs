@@ -140,9 +140,9 @@ fn owners_of_files_pay_for_them() {
     assert_eq!(
         lines,
         [
-            format!("4001\t{first}\t1073741824\t2\t-"),
-            format!("4002\t{second}\t-\t1\t-"),
-            "4003\t0\t-\t0\t7".to_owned(),
+            format!("4001\t{first}\t1073741824\t2\t0"),
+            format!("4002\t{second}\t0\t1\t0"),
+            "4003\t0\t0\t0\t7".to_owned(),
         ]
     );
     let all = first + second;
@@ -151,7 +151,7 @@ fn owners_of_files_pay_for_them() {
     let groups = session.ok(&["zfs", "groupspace", "-Hp", "-S", "used", by_path]);
     assert_eq!(
         groups.lines().next(),
-        Some(&*format!("POSIX Group\t5001\t{all}\t-\t3\t-"))
+        Some(&*format!("POSIX Group\t5001\t{all}\t0\t3\t0"))
     );
     let both = [
         "zfs",
