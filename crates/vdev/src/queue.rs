@@ -7,6 +7,7 @@
 
 use crate::group::Ticket;
 use crate::leaf::{Gate, Port};
+use crate::schedule::WRITE_BYTES_MAX;
 use crate::{Failure, IoClass};
 use base::Txg;
 use base::clock::monotonic_ns;
@@ -21,8 +22,6 @@ use sys::Buffer;
 
 static CLASS: LockClass = LockClass::new("vdev.queue", rank::VDEV + 10);
 
-/// The most that is merged into one operation of log blocks.
-const LOG_RUN_BYTES_MAX: usize = 1 << 20;
 /// The most pieces of one operation.
 const RUN_PIECES_MAX: usize = 512;
 
@@ -147,7 +146,7 @@ impl State {
                 .or_else(|| self.pending.range(..self.cursor).find_map(free))?,
         };
         let bytes_max = if is_urgent {
-            LOG_RUN_BYTES_MAX
+            WRITE_BYTES_MAX
         } else {
             gate.write_bytes_max()
         };

@@ -17,6 +17,9 @@ use feedback::Feedback;
 /// Reads that take this much longer because of writes are acceptable.
 pub const RATIO_TARGET: f64 = 1.10;
 
+/// The most bytes of one write.
+pub(crate) const WRITE_BYTES_MAX: usize = 1 << 20;
+
 const CLASSES: usize = IoClass::ALL.len();
 /// Operations at once on a device, of all classes.
 const TOTAL_MAX: u32 = 1000;

@@ -1,12 +1,12 @@
 //! Writes of txgs while a log is being written. A log block's flush waits for all that the device was
 //! given before it, so a quick device gets little at once: one write, of few bytes.
 
+use super::WRITE_BYTES_MAX;
+
 /// So long after a log block more are expected.
 const FLOWS_NS: u64 = 50_000_000;
-/// The most bytes of one write beside a log, …
+/// The most bytes of one write beside a log.
 const SMALL_BYTES: usize = 128 << 10;
-/// … and of any write.
-const LARGE_BYTES: usize = 1 << 20;
 /// Small writes that take longer than this one at a time would slow txgs down too much: below
 /// 64 MB/s. Such a device has its usual queue instead.
 const QUICK_NS: u64 = 2_000_000;
@@ -65,7 +65,7 @@ impl BesideLog {
         if self.is_held_back(now_ns) {
             SMALL_BYTES
         } else {
-            LARGE_BYTES
+            WRITE_BYTES_MAX
         }
     }
 }
