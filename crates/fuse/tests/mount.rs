@@ -18,6 +18,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use sys::{MountError, UnmountMode};
 
+/// How long a slow operation would take that nobody lets go: no test waits for it.
+const HANG_MS: u64 = 60_000;
+
 struct Mounted {
     mount: Option<Mount>,
     tree: Arc<Memory>,
@@ -270,7 +273,7 @@ fn cached_operations_pass_blocked_ones() {
     }) else {
         return;
     };
-    at.tree.delay_ms.store(1500, Ordering::Relaxed);
+    at.tree.delay_ms.store(HANG_MS, Ordering::Relaxed);
     let who = fuse::Caller {
         uid: 0,
         gid: 0,
@@ -288,7 +291,6 @@ fn cached_operations_pass_blocked_ones() {
             path
         })
         .collect();
-    let started = Instant::now();
     let threads: Vec<_> = slow
         .into_iter()
         .map(|path| std::thread::spawn(move || fs::read(path).unwrap()))
@@ -301,23 +303,14 @@ fn cached_operations_pass_blocked_ones() {
         }))
         .collect();
     std::thread::sleep(Duration::from_millis(100));
-    let others = Instant::now();
     for index in 0..100 {
         fs::write(at.path(&format!("quick{index}")), b"data").unwrap();
     }
-    assert!(
-        others.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        others.elapsed()
-    );
+    assert!(threads.iter().all(|thread| !thread.is_finished()));
+    at.tree.delay_ms.store(0, Ordering::Relaxed);
     for thread in threads {
         thread.join().unwrap();
     }
-    assert!(
-        started.elapsed() < Duration::from_secs(6),
-        "{:?}",
-        started.elapsed()
-    );
 }
 
 #[test]

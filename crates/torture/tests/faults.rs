@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SIZE: u64 = 96 << 20;
-/// Nothing that a failed device refuses may take longer.
-const PROMPT: Duration = Duration::from_secs(5);
+/// What takes longer hangs.
+const PROMPT: Duration = Duration::from_secs(60);
 
 struct Rig {
     disk: Arc<SimulatedDisk>,

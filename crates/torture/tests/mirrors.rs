@@ -78,7 +78,7 @@ fn wait_for_resilver(pool: &Pool) -> ScanPhys {
         if let Some(scan) = scan.filter(|scan| !scan.is_running()) {
             return scan;
         }
-        assert!(started.elapsed() < Duration::from_secs(60));
+        assert!(started.elapsed() < Duration::from_secs(240));
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -12,7 +12,7 @@ use posix::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -102,9 +102,19 @@ impl Memory {
         (inode, node)
     }
 
+    /// Waits for `delay_ms`, or until a test makes it zero.
+    fn delay(&self) {
+        let start = Instant::now();
+        let left =
+            || u128::from(self.delay_ms.load(Ordering::Relaxed)) > start.elapsed().as_millis();
+        while left() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn lag(&self, node: &Node, name: &[u8]) {
         if node.lock().unwrap().xattrs.contains_key(name) {
-            std::thread::sleep(Duration::from_millis(self.delay_ms.load(Ordering::Relaxed)));
+            self.delay();
         }
     }
 
@@ -367,7 +377,7 @@ impl Tree for Memory {
     }
 
     fn fsync(&self, _: u64, _: FsyncFlags) -> Reply<()> {
-        std::thread::sleep(Duration::from_millis(self.delay_ms.load(Ordering::Relaxed)));
+        self.delay();
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Nothing that a suspended pool refuses may take longer.
-const PROMPT: Duration = Duration::from_secs(15);
+const PROMPT: Duration = Duration::from_secs(60);
 
 /// A small file system in memory; unmounted when it goes away.
 struct Host {

@@ -102,9 +102,11 @@ fn holders_that_come_too_late_leave_nobody_waiting() {
     }
     let (close, closes) = std::sync::mpsc::sync_channel(1);
     let closer = Arc::clone(&engine);
-    std::thread::spawn(move || {
-        while closer.wait_synced(None).is_ok() && close.send(()).is_ok() {}
-    });
+    std::thread::spawn(
+        move || {
+            while closer.wait_synced(None).is_ok() && close.send(()).is_ok() {}
+        },
+    );
     let began = std::time::Instant::now();
     let mut silent = false;
     for _ in 0..CLOSES {
