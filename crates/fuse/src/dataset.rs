@@ -2,9 +2,11 @@
 
 mod control;
 mod convert;
+mod file_flags;
 mod files;
 mod views;
 
+use crate::departed::Departed;
 use crate::handle::Handles;
 use crate::node::{ControlNode, Node};
 use crate::session::Session;
@@ -65,6 +67,7 @@ pub const SUSPEND_WAIT: Duration = Duration::from_secs(30);
 pub struct DatasetTree {
     views: Views,
     handles: Handles,
+    departed: Departed,
     sharing: Sharing,
     snapshot_directory: AtomicU8,
 }
@@ -80,6 +83,7 @@ impl DatasetTree {
         let tree = Self {
             views: Views::new(live, snapshots),
             handles: Handles::new(),
+            departed: Departed::new(),
             sharing: Sharing::new(),
             snapshot_directory: AtomicU8::new(0),
         };
@@ -117,6 +121,7 @@ impl DatasetTree {
             return true;
         };
         self.handles.close_all(|handle| handle.live.is_some());
+        self.departed.clear();
         let deadline = Instant::now() + SUSPEND_WAIT;
         while Arc::strong_count(&live) > 1 {
             if Instant::now() > deadline {
@@ -126,6 +131,8 @@ impl DatasetTree {
             // A file that was being opened is in the table only now.
             self.handles.close_all(|handle| handle.live.is_some());
         }
+        // A name may have gone while operations ended.
+        self.departed.clear();
         // An error has its place in the pool's own state; the content is given up all the same.
         let _written = live.file_system.unmount();
         true
@@ -154,6 +161,7 @@ impl DatasetTree {
     pub fn abandon(&self) {
         let live = self.views.resume(None);
         self.handles.close_all(|_| true);
+        self.departed.clear();
         self.views.close_snapshots(|_| true);
         if let Some(live) = live {
             // An error has its place in the pool's own state; the mount is gone all the same.

@@ -5,6 +5,7 @@
 //! dataset: its live file system, and its snapshots under `.zfs`; a [`Forest`] shows several in one mount.
 
 mod dataset;
+mod departed;
 mod errno;
 mod forest;
 mod handle;

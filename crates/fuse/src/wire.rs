@@ -8,6 +8,7 @@
 //! [`InitFlags`].
 
 mod decode;
+mod file_flags;
 mod flags;
 mod notify;
 mod opcode;
@@ -17,6 +18,7 @@ mod request;
 mod tests;
 
 pub use decode::{Dialect, WireError, decode_header, decode_request};
+pub use file_flags::{FileFlags, FileFlagsCall};
 pub use flags::{
     FallocateMode, FsyncFlags, GetattrFlags, InitFlags, OpenReplyFlags, ReleaseFlags, RenameFlags,
     SetattrFields, WriteFlags, XattrFlags,

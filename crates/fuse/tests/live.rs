@@ -4,8 +4,12 @@
 extern crate dmu as millpond_dmu;
 extern crate millpond_fuse as fuse;
 
+#[path = "live/file_flags.rs"]
+mod file_flags;
 #[path = "live/page_cache.rs"]
 mod page_cache;
+#[path = "live/removed.rs"]
+mod removed;
 #[path = "../../dmu/tests/support/mod.rs"]
 mod support;
 #[path = "live/unseen.rs"]
@@ -179,6 +183,7 @@ impl Disk {
         let options = posix::MountOptions {
             read_only,
             kernel_checks_permissions: true,
+            keeps_removed_directories: true,
             ..posix::MountOptions::default()
         };
         FileSystem::mount(source, options).unwrap()

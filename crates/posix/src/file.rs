@@ -38,6 +38,8 @@ pub struct WriteOptions {
     pub kill_set_id: bool,
     /// Append regardless of the offset given.
     pub append: bool,
+    /// Pages that the kernel kept: what was allowed when they were stored is not refused now.
+    pub was_stored: bool,
     /// Drop `security.capability`: the kernel has not looked for it (direct writes).
     pub drop_capability: bool,
     /// Durable before it returns.

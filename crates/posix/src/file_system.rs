@@ -12,8 +12,8 @@ use crate::log::OperationLog;
 use crate::space::Space;
 use crate::{
     Access, Attributes, CaseSensitivity, Credentials, DatasetProperties, DirectoryEntry, FileType,
-    MountOptions, OpenFile, OpenOptions, PosixError, QuotaKind, QuotaLine, QuotaUnit, RenameMode,
-    Result, SetAttributes, Statistics, Visit, XattrMode,
+    MountOptions, OpenFile, OpenOptions, PosixError, QuotaKind, QuotaLine, QuotaUnit, Removed,
+    RenameMode, Result, SetAttributes, Statistics, Visit, XattrMode,
 };
 
 /// What a new node shall be.
@@ -320,30 +320,32 @@ impl FileSystem {
         Ok(self.core.show(&znode, &state))
     }
 
-    /// Removes the name of anything but a directory; returns the object it named.
-    pub fn unlink(&self, who: &Credentials, directory: ObjectId, name: &[u8]) -> Result<ObjectId> {
-        let gone = self.core.unlink(who, directory, name)?;
+    /// Removes the name of anything but a directory; returns what it named.
+    pub fn unlink(&self, who: &Credentials, directory: ObjectId, name: &[u8]) -> Result<Removed> {
+        let gone = Removed::new(&self.core, self.core.unlink(who, directory, name)?);
         self.core.settle(directory)?;
         Ok(gone)
     }
 
-    /// Removes an empty directory; returns the object it named.
-    pub fn rmdir(&self, who: &Credentials, directory: ObjectId, name: &[u8]) -> Result<ObjectId> {
-        let gone = self.core.rmdir(who, directory, name)?;
+    /// Removes an empty directory; returns what it named.
+    pub fn rmdir(&self, who: &Credentials, directory: ObjectId, name: &[u8]) -> Result<Removed> {
+        let gone = Removed::new(&self.core, self.core.rmdir(who, directory, name)?);
         self.core.settle(directory)?;
         Ok(gone)
     }
 
-    /// Moves a name.
+    /// Moves a name; returns what it replaced.
     pub fn rename(
         &self,
         who: &Credentials,
         from: (ObjectId, &[u8]),
         to: (ObjectId, &[u8]),
         mode: RenameMode,
-    ) -> Result<()> {
-        self.core.rename(who, from, to, mode)?;
-        self.core.settle(to.0)
+    ) -> Result<Option<Removed>> {
+        let replaced = self.core.rename(who, from, to, mode)?;
+        let gone = replaced.map(|znode| Removed::new(&self.core, znode));
+        self.core.settle(to.0)?;
+        Ok(gone)
     }
 
     /// Names of the extended attributes that `who` may see.

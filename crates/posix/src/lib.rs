@@ -28,6 +28,7 @@ mod readdir;
 mod reading;
 mod registry;
 mod removal;
+mod removed;
 mod rename;
 mod replay;
 mod setattr;
@@ -53,6 +54,7 @@ pub use options::{
     XattrStore,
 };
 pub use quota::{QuotaKind, QuotaLine, QuotaUnit};
+pub use removed::Removed;
 pub use replay::{Replayed, replay};
 pub use space::{Space, SpaceNumbers};
 

@@ -123,6 +123,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// The kernel checks modes and ACLs (`default_permissions`); only ownership rules are kept here.
     pub kernel_checks_permissions: bool,
+    /// A directory whose name is gone stays while the caller has its [`crate::Removed`].
+    pub keeps_removed_directories: bool,
     /// Whom files seem to belong to.
     pub owners: OwnerMap,
     /// Overrides the dataset's access time policy.

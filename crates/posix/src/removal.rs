@@ -1,6 +1,7 @@
 //! Removing names, and replacing them by a rename.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use base::ObjectId;
 use dmu::Tx;
@@ -13,7 +14,7 @@ use crate::lookup::Found;
 use crate::names::is_dot;
 use crate::nodes::EntryChange;
 use crate::permission::check_sticky;
-use crate::znode::{NamesWrite, Znode};
+use crate::znode::{NamesWrite, State, Znode};
 use crate::{Credentials, PosixError, Result, flags};
 
 /// How often an operation starts over because a name came to mean something else meanwhile.
@@ -26,7 +27,7 @@ impl Core {
         who: &Credentials,
         directory: ObjectId,
         name: &[u8],
-    ) -> Result<ObjectId> {
+    ) -> Result<Arc<Znode>> {
         if is_dot(name) {
             return Err(PosixError::IsDirectory);
         }
@@ -66,7 +67,7 @@ impl Core {
             drop(names);
             drop(tx);
             self.finish(&child, lingers);
-            return Ok(child.id());
+            return Ok(child);
         }
         Err(PosixError::Busy)
     }
@@ -77,7 +78,7 @@ impl Core {
         who: &Credentials,
         directory: ObjectId,
         name: &[u8],
-    ) -> Result<ObjectId> {
+    ) -> Result<Arc<Znode>> {
         match name {
             b"." => return Err(PosixError::Invalid("removing a directory by a dot")),
             b".." => return Err(PosixError::NotEmpty),
@@ -126,7 +127,7 @@ impl Core {
             drop(locked);
             drop(tx);
             self.finish(&child, lingers);
-            return Ok(child.id());
+            return Ok(child);
         }
         Err(PosixError::Busy)
     }
@@ -175,7 +176,8 @@ impl Core {
 
     /// Takes links from a file whose entry is gone; the last one makes it go too, or be listed as
     /// unlinked as long as it is open. True: nobody has it open, but freeing it takes more than
-    /// this transaction; see [`Core::finish`].
+    /// this transaction; see [`Core::finish`]. A directory that is kept is referenced, for a
+    /// [`crate::Removed`] to give back.
     pub(crate) fn drop_link(&self, tx: &Tx, znode: &Arc<Znode>, links: u64) -> Result<bool> {
         let mut state = znode.state.write();
         state.links = if state.is_directory() {
@@ -188,7 +190,8 @@ impl Core {
         if let Some(log) = self.log().filter(|_| ends) {
             log.discard(znode.id());
         }
-        if ends && !znode.is_referenced() && self.can_free_at_once(&state) {
+        let keeps = self.keeps_removed(&state);
+        if ends && !keeps && !znode.is_referenced() && self.can_free_at_once(&state) {
             self.free(tx, znode, &mut state)?;
             return Ok(false);
         }
@@ -202,7 +205,15 @@ impl Core {
             self.unlinked_set()?
                 .add_int(tx, znode.id().0, znode.id().0)?;
         }
+        if keeps {
+            znode.references.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(ends && !znode.is_referenced())
+    }
+
+    /// Whether a file that lost a name is held for the caller.
+    pub(crate) fn keeps_removed(&self, state: &State) -> bool {
+        self.options.keeps_removed_directories && !self.replaying && state.is_directory()
     }
 }
 

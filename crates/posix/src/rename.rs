@@ -50,6 +50,12 @@ impl End<'_> {
     }
 }
 
+/// What the rename takes the target's name from.
+fn replaced<'a>(source: &End<'_>, target: &'a End<'_>, mode: RenameMode) -> Option<&'a Arc<Znode>> {
+    let file = target.file.as_ref()?;
+    (mode != RenameMode::Exchange && Some(file.id()) != source.object()).then_some(file)
+}
+
 impl Core {
     pub(crate) fn rename(
         &self,
@@ -57,18 +63,19 @@ impl Core {
         from: (ObjectId, &[u8]),
         to: (ObjectId, &[u8]),
         mode: RenameMode,
-    ) -> Result<()> {
+    ) -> Result<Option<Arc<Znode>>> {
         self.rename_as(who, from, to, (mode, None))
     }
 
-    /// Renames; a whiteout is what the log says that it must be, if it does.
+    /// Renames, and says what was replaced; a whiteout is what the log says that it must be, if it
+    /// does.
     pub(crate) fn rename_as(
         &self,
         who: &Credentials,
         from: (ObjectId, &[u8]),
         to: (ObjectId, &[u8]),
         how: How<'_>,
-    ) -> Result<()> {
+    ) -> Result<Option<Arc<Znode>>> {
         if is_dot(from.1) || is_dot(to.1) {
             return Err(PosixError::Busy);
         }
@@ -77,7 +84,7 @@ impl Core {
             let source = self.find_end(who, from)?;
             let target = self.find_end(who, to)?;
             if self.try_rename(who, &source, &target, how)? {
-                return Ok(());
+                return Ok(replaced(&source, &target, how.0).cloned());
             }
         }
         Err(PosixError::Busy)
@@ -136,10 +143,7 @@ impl Core {
         if let Some(exchanged) = exchanged.filter(|_| crosses && exchanged_directory) {
             self.check_loop(exchanged, &source.directory)?;
         }
-        let replaced = target
-            .file
-            .as_ref()
-            .filter(|file| mode != RenameMode::Exchange && file.id() != moved.id());
+        let replaced = replaced(source, target, mode);
         let mut directories = vec![&source.directory, &target.directory];
         directories.extend(replaced.filter(|file| file.state.read().is_directory()));
         let mut locked = Znode::lock_names(&directories);

@@ -50,6 +50,11 @@ impl Core {
         if state.has(flags::IMMUTABLE) && !thaws {
             return Err(PosixError::NotPermitted("the file is immutable"));
         }
+        let at = |time: Option<SetTime>| matches!(time, Some(SetTime::At(_)));
+        let owns = change.permissions.is_some() || change.uid.is_some() || change.gid.is_some();
+        if state.has(flags::APPEND_ONLY) && (owns || at(change.atime) || at(change.mtime)) {
+            return Err(PosixError::NotPermitted("the file only grows"));
+        }
         if change.size.is_some() {
             match state.file_type() {
                 FileType::Regular => {}

@@ -60,8 +60,14 @@ impl Core {
         let length = data.len() as u64;
         let guess = {
             let state = znode.state.read();
-            self.check_data_change(znode, &state)?;
-            if options.append { state.size } else { offset }
+            let guess = if options.append { state.size } else { offset };
+            if options.was_stored {
+                check_kind(znode, &state)?;
+            } else {
+                self.check_data_change(znode, &state)?;
+                self.check_overwrite(&state, guess)?;
+            }
+            guess
         };
         if guess.checked_add(length).is_none_or(|end| end > SIZE_MAX) {
             return Err(PosixError::FileTooLarge);
@@ -77,7 +83,11 @@ impl Core {
         let _data = znode.data.lock();
         let size = {
             let state = znode.state.read();
-            self.check_data_change(znode, &state)?;
+            if options.was_stored {
+                check_kind(znode, &state)?;
+            } else {
+                self.check_data_change(znode, &state)?;
+            }
             state.size
         };
         let offset = if options.append { size } else { offset };
@@ -122,14 +132,17 @@ impl Core {
     }
 
     pub(crate) fn check_data_change(&self, znode: &Znode, state: &State) -> Result<()> {
-        if !znode.alive(state)?.is_regular() {
-            return Err(match state.file_type() {
-                FileType::Directory => PosixError::IsDirectory,
-                _ => PosixError::Invalid("data of a special file"),
-            });
-        }
+        check_kind(znode, state)?;
         if self.forbids(state, crate::flags::IMMUTABLE | crate::flags::READ_ONLY) {
             return Err(PosixError::NotPermitted("the file is immutable"));
+        }
+        Ok(())
+    }
+
+    /// Refuses a change from `offset` on of what a file that only grows has.
+    pub(crate) fn check_overwrite(&self, state: &State, offset: u64) -> Result<()> {
+        if offset < state.size && self.forbids(state, crate::flags::APPEND_ONLY) {
+            return Err(PosixError::NotPermitted("the file only grows"));
         }
         Ok(())
     }
@@ -253,6 +266,9 @@ impl Core {
         let size = {
             let state = znode.state.read();
             self.check_data_change(znode, &state)?;
+            if !matches!(mode, AllocateMode::Extend | AllocateMode::KeepSize) {
+                self.check_overwrite(&state, range.start)?;
+            }
             state.size
         };
         let extends = matches!(
@@ -358,6 +374,17 @@ fn grown_block_size(block: u64, record: u64, end: u64) -> u64 {
     } else {
         wanted.min(record)
     }
+}
+
+/// Fails unless the file has data.
+fn check_kind(znode: &Znode, state: &State) -> Result<()> {
+    if znode.alive(state)?.is_regular() {
+        return Ok(());
+    }
+    Err(match state.file_type() {
+        FileType::Directory => PosixError::IsDirectory,
+        _ => PosixError::Invalid("data of a special file"),
+    })
 }
 
 #[cfg(test)]

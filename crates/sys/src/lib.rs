@@ -5,6 +5,7 @@
 
 mod buffer;
 mod file;
+mod file_project;
 mod fuse_device;
 mod process;
 mod random;
@@ -13,6 +14,7 @@ mod thread;
 
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
 pub use file::{Create, File, FileKind, OpenMode, file_kind};
+pub use file_project::{FileProject, file_project, set_file_project};
 pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, change_mount_flags,
     is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,

@@ -74,7 +74,7 @@ pub fn apply(system: &FileSystem, operation: &Operation) -> RealResult {
             let to = directory(system, &new.directory)?;
             let from = (from, old.name.as_bytes());
             let to = (to, new.name.as_bytes());
-            system.rename(&root, from, to, *mode)
+            system.rename(&root, from, to, *mode).map(drop)
         }
         _ => apply_to_node(system, operation),
     }

@@ -324,6 +324,7 @@ fn file_system_options(dataset: &str) -> posix::MountOptions {
     posix::MountOptions {
         read_only: dataset.contains('@'),
         kernel_checks_permissions: true,
+        keeps_removed_directories: true,
         // An ordinary user's mount is that user's alone: the image's owners mean nothing here.
         owners: if uid == 0 {
             OwnerMap::Stored

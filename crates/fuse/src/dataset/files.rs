@@ -16,7 +16,8 @@ use crate::wire::{
     RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
 };
 use posix::{
-    AllocateMode, Asker, Errno, OpenFile, PosixError, SetAttributes, Visit, WriteOptions, XattrMode,
+    AllocateMode, Asker, Errno, OpenFile, PosixError, Removed, SetAttributes, Visit, WriteOptions,
+    XattrMode,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,6 +108,13 @@ impl DatasetTree {
         Ok(())
     }
 
+    /// Remembers what lost a name, for those who still look at it.
+    fn depart(&self, view: &View, removed: Removed) {
+        if let Some(node) = view.node(removed.object()).id() {
+            self.departed.insert(node, removed);
+        }
+    }
+
     fn make(
         &self,
         caller: &Caller,
@@ -195,11 +203,20 @@ impl Tree for DatasetTree {
         }
     }
 
+    fn forget(&self, node: u64, _lookups: u64) {
+        // Nodes that somebody uses are not forgotten, whatever the count.
+        self.departed.forget(node);
+    }
+
     fn getattr(&self, node: u64) -> Reply<(Attributes, Duration)> {
         match self.resolve(node)? {
             Place::Control(node) => self.control_attributes(node),
             Place::File(view, object) => {
-                let found = view.file_system().getattr(object).map_err(errno)?;
+                let found = match view.file_system().getattr(object) {
+                    Err(PosixError::Stale) => self.departed.attributes(node, object),
+                    found => Some(found.map_err(errno)?),
+                };
+                let found = found.ok_or(Errno::ESTALE)?;
                 Ok((view.attributes(&found), view.attributes_valid(&found)))
             }
         }
@@ -268,19 +285,19 @@ impl Tree for DatasetTree {
     fn unlink(&self, caller: &Caller, directory: u64, name: &[u8]) -> Reply<()> {
         let (view, directory) = self.resolve_file(directory, Errno::EROFS)?;
         self.refuse_control_name(&view, directory, name)?;
-        view.file_system()
-            .unlink(&credentials(caller), directory, name)
-            .map(drop)
-            .map_err(errno)
+        let files = view.file_system();
+        let gone = files.unlink(&credentials(caller), directory, name);
+        self.depart(&view, gone.map_err(errno)?);
+        Ok(())
     }
 
     fn rmdir(&self, caller: &Caller, directory: u64, name: &[u8]) -> Reply<()> {
         let (view, directory) = self.resolve_file(directory, Errno::EROFS)?;
         self.refuse_control_name(&view, directory, name)?;
-        view.file_system()
-            .rmdir(&credentials(caller), directory, name)
-            .map(drop)
-            .map_err(errno)
+        let files = view.file_system();
+        let gone = files.rmdir(&credentials(caller), directory, name);
+        self.depart(&view, gone.map_err(errno)?);
+        Ok(())
     }
 
     fn rename(
@@ -295,9 +312,12 @@ impl Tree for DatasetTree {
         self.refuse_control_name(&view, old, from.1)?;
         self.refuse_control_name(&view, new, to.1)?;
         let who = credentials(caller);
-        view.file_system()
-            .rename(&who, (old, from.1), (new, to.1), mode)
-            .map_err(errno)
+        let files = view.file_system();
+        let replaced = files.rename(&who, (old, from.1), (new, to.1), mode);
+        if let Some(replaced) = replaced.map_err(errno)? {
+            self.depart(&view, replaced);
+        }
+        Ok(())
     }
 
     fn open(&self, caller: &Caller, node: u64, opening: Opening) -> Reply<Opened> {
@@ -393,6 +413,7 @@ impl Tree for DatasetTree {
             kill_set_id: how.flags.has(WriteFlags::KILL_SUIDGID),
             drop_capability: share.is_some_and(Share::is_direct),
             sync: how.durable,
+            was_stored: how.flags.has(WriteFlags::CACHE),
             uncommitted: true,
             ..WriteOptions::default()
         };
@@ -607,6 +628,10 @@ impl Tree for DatasetTree {
             .file
             .copy_from(&source.file, from.1..end, to.1, options)
             .map_err(errno)
+    }
+
+    fn ioctl(&self, caller: &Caller, node: u64, command: u32, input: &[u8]) -> Reply<Vec<u8>> {
+        self.file_flags(caller, node, (command, input))
     }
 
     fn nodes_maybe_mapped(&self) -> Vec<u64> {

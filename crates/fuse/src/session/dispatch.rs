@@ -121,8 +121,7 @@ impl Worker {
             | Operation::Setattr(_)
             | Operation::Readlink
             | Operation::Statfs
-            | Operation::Readdir { .. }
-            | Operation::Ioctl { .. } => node_answer(&*tree, request),
+            | Operation::Readdir { .. } => node_answer(&*tree, request),
             Operation::Forget { lookups } => {
                 tree.forget(node, lookups);
                 Ok(Answer::None)
@@ -139,6 +138,21 @@ impl Worker {
             | Operation::Release { .. } => open_answer(&self.shared, request),
             Operation::Fallocate { .. } | Operation::CopyFileRange { .. } => {
                 range_answer(&self.shared, request)
+            }
+            Operation::Ioctl {
+                command,
+                output_size,
+                input,
+                ..
+            } => {
+                let output = tree.ioctl(&caller(request), node, command, input)?;
+                if output.is_empty() {
+                    // A change, of which the kernel does not know that attributes change by it.
+                    self.shared.forget_mode(node);
+                }
+                let fits = u32::try_from(output.len()).is_ok_and(|len| len <= output_size);
+                let answer = fits.then(|| Answer::BodyAndBytes(Body::ioctl(0), output));
+                answer.ok_or(Errno::EINVAL)
             }
             Operation::Lseek {
                 handle,
@@ -301,10 +315,6 @@ fn node_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> 
             let mut listing = DirectoryBuffer::new(limit, plus);
             tree.readdir(&caller(request), node, cookie, &mut listing)?;
             Ok(Answer::Listing(listing))
-        }
-        Operation::Ioctl { command, input, .. } => {
-            let output = tree.ioctl(&caller(request), node, command, input)?;
-            Ok(Answer::BodyAndBytes(Body::ioctl(0), output))
         }
         _ => Err(errno::ENOSYS),
     }

@@ -75,7 +75,7 @@ impl Applier {
                     Renamed::Exchanged => (RenameMode::Exchange, None),
                     Renamed::LeavingWhiteout(new) => (RenameMode::Whiteout, Some(new)),
                 };
-                core.rename_as(&self.who, *from, *to, how)
+                core.rename_as(&self.who, *from, *to, how).map(drop)
             }
             _ => Err(PosixError::Invalid("record of another kind")),
         }

@@ -1,0 +1,46 @@
+//! Flags and projects of files, through ioctl(2).
+
+use super::DatasetTree;
+use super::convert::{credentials, errno};
+use crate::errno::ENOTTY;
+use crate::tree::{Caller, Reply};
+use crate::wire::{FileFlags, FileFlagsCall};
+use posix::{Errno, SetAttributes};
+
+impl DatasetTree {
+    pub(super) fn file_flags(
+        &self,
+        caller: &Caller,
+        node: u64,
+        (command, input): (u32, &[u8]),
+    ) -> Reply<Vec<u8>> {
+        let call = FileFlagsCall::from_command(command).ok_or(ENOTTY)?;
+        let (view, object) = self.resolve_file(node, ENOTTY)?;
+        let files = view.file_system();
+        let found = files.getattr(object).map_err(errno)?;
+        let present = FileFlags {
+            flags: found.flags & FileFlags::ALL,
+            project: Some(found.project),
+        };
+        let wanted = match call {
+            FileFlagsCall::GetFlags => return Ok(present.to_flags()),
+            FileFlagsCall::GetExtended => return Ok(present.to_extended()),
+            FileFlagsCall::SetFlags => FileFlags::from_flags(input),
+            FileFlagsCall::SetExtended => FileFlags::from_extended(input),
+        };
+        let wanted = wanted.ok_or(Errno::EOPNOTSUPP)?;
+        // Whoever changes flags tells the project with them, also where there are no projects.
+        let project = wanted.project.filter(|id| *id != found.project);
+        if project == Some(u32::MAX) {
+            return Err(Errno::EINVAL);
+        }
+        let change = SetAttributes {
+            flags: Some((wanted.flags, present.flags & !wanted.flags)),
+            project,
+            ..SetAttributes::default()
+        };
+        let who = credentials(caller);
+        files.setattr(&who, object, &change).map_err(errno)?;
+        Ok(Vec::new())
+    }
+}
