@@ -7,6 +7,7 @@ mod get;
 mod holds;
 mod list;
 mod mount;
+mod project;
 mod set;
 mod space;
 mod upgrade;
@@ -300,6 +301,27 @@ static COMMANDS: &[Command] = &[
         flags: &[SCRIPTED, EXACT, OWNER_FIELDS, OWNER_SORT, OWNER_SORT_DOWN],
         operands: Operands::exactly(1, DATASET),
         run: space::projects,
+    },
+    Command {
+        name: "project",
+        aliases: &[],
+        summary: "Show, check or set the projects of files.",
+        forms: &["file|directory ..."],
+        flags: &[
+            switch(
+                "c",
+                "check: what differs from the id of -p or of the operand",
+            ),
+            switch("C", "clear: no project, and nothing handed down"),
+            switch("s", "set: what is made here gets the same project"),
+            option("p", "id", "the project"),
+            RECURSIVE,
+            switch("d", "of a directory only itself, not what is in it"),
+            switch("k", "with -C: keep the project"),
+            switch("0", "with -c: names only, each ended by a NUL"),
+        ],
+        operands: Operands::at_least(1, "missing file or directory"),
+        run: project::project,
     },
     Command {
         name: "diff",

@@ -93,6 +93,19 @@ fn wrong_command_lines_end_with_status_2() {
         2,
         "invalid option 'n'",
     );
+    for (words, why) in [
+        ("-c -C p", "cannot specify '-C' '-c' '-s' together"),
+        ("-k p", "'-k' is only valid together with '-C'"),
+        ("-p 4294967295 p", "invalid project ID"),
+        ("-p x p", "project ID must be less than 4294967295"),
+    ] {
+        refused(&sandbox.run(&format!("zfs project {words}")), 2, why);
+    }
+    refused(
+        &sandbox.run("zfs project nosuch"),
+        1,
+        "failed to stat nosuch: No such file or directory",
+    );
     refused(
         &sandbox.run("zpool import -n tank"),
         2,

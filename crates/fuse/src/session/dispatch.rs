@@ -139,21 +139,7 @@ impl Worker {
             Operation::Fallocate { .. } | Operation::CopyFileRange { .. } => {
                 range_answer(&self.shared, request)
             }
-            Operation::Ioctl {
-                command,
-                output_size,
-                input,
-                ..
-            } => {
-                let output = tree.ioctl(&caller(request), node, command, input)?;
-                if output.is_empty() {
-                    // A change, of which the kernel does not know that attributes change by it.
-                    self.shared.forget_mode(node);
-                }
-                let fits = u32::try_from(output.len()).is_ok_and(|len| len <= output_size);
-                let answer = fits.then(|| Answer::BodyAndBytes(Body::ioctl(0), output));
-                answer.ok_or(Errno::EINVAL)
-            }
+            Operation::Ioctl { .. } => ioctl_answer(&self.shared, request),
             Operation::Lseek {
                 handle,
                 offset,
@@ -476,6 +462,27 @@ fn range_answer(shared: &Shared, request: &Request<'_>) -> Result<Answer, Errno>
         }
         _ => Err(errno::ENOSYS),
     }
+}
+
+fn ioctl_answer(shared: &Shared, request: &Request<'_>) -> Result<Answer, Errno> {
+    let node = request.header.node;
+    let Operation::Ioctl {
+        command,
+        output_size,
+        input,
+        ..
+    } = request.operation
+    else {
+        return Err(errno::ENOSYS);
+    };
+    let output = shared.tree.ioctl(&caller(request), node, command, input)?;
+    if output.is_empty() {
+        // A change: of the attributes that change with it the kernel does not know.
+        shared.forget_mode(node);
+    }
+    let fits = u32::try_from(output.len()).is_ok_and(|len| len <= output_size);
+    let answer = fits.then(|| Answer::BodyAndBytes(Body::ioctl(0), output));
+    answer.ok_or(Errno::EINVAL)
 }
 
 const COPY_LEN_MAX: u64 = 64 << 20;

@@ -122,7 +122,7 @@ fn a_project_is_handed_down() {
         let file = fs::File::open(at.path(name)).unwrap();
         set_file_project(&file, FileProject { id, inherits })
     };
-    let get = |name: &str| file_project(&fs::File::open(at.path(name)).unwrap()).unwrap();
+    let get = |name: &str| file_project(fs::File::open(at.path(name)).unwrap()).unwrap();
     fs::create_dir(at.path("d")).unwrap();
     fs::write(at.path("f"), b"").unwrap();
     let none = FileProject {
