@@ -13,6 +13,8 @@ pub enum AllocationClass {
     Log,
     /// Devices for metadata and small blocks.
     Special,
+    /// The same devices, but for the quarter of them that is kept for metadata; then the main ones.
+    SmallData,
     /// Devices for dedup tables.
     Dedup,
 }

@@ -118,6 +118,9 @@ pub struct WritePolicy {
     pub nopwrite: bool,
     /// Where to allocate.
     pub class: AllocationClass,
+    /// A block that takes at most so many bytes as stored goes to [`AllocationClass::SmallData`]; 0: none
+    /// does.
+    pub small_max: u64,
 }
 
 impl WritePolicy {
@@ -131,6 +134,7 @@ impl WritePolicy {
         zero_detect: true,
         nopwrite: false,
         class: AllocationClass::Normal,
+        small_max: 0,
     };
 }
 
@@ -155,4 +159,15 @@ pub struct WriteRequest<'a> {
     pub previous: BlockPointer,
     /// Which block it is.
     pub bookmark: Bookmark,
+}
+
+impl WriteRequest<'_> {
+    /// With the class of a block that takes `psize` bytes as stored.
+    pub(crate) fn for_size(&self, psize: u64) -> Self {
+        let mut request = *self;
+        if psize <= self.policy.small_max {
+            request.policy.class = AllocationClass::SmallData;
+        }
+        request
+    }
 }

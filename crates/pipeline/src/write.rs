@@ -67,6 +67,8 @@ impl Pipeline {
             self.counters.writes_avoided.increment();
             return Ok(request.previous);
         }
+        // By what the whole block takes, also when it must be cut.
+        let request = &request.for_size(psize);
         let previous = &request.previous;
         if may_rewrite(request, psize)
             && previous.is_gang()

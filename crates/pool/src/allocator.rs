@@ -12,6 +12,9 @@ use base::lock::{LockClass, Mutex, rank};
 
 static FAULT: LockClass = LockClass::new("pool.space_fault", rank::LAST - 10);
 
+/// The part of the special devices that file blocks leave to metadata.
+const METADATA_PERCENT: u64 = 25;
+
 /// Allocates for the pipeline.
 pub(crate) struct PoolAllocator {
     space: Arc<PoolSpace>,
@@ -39,6 +42,26 @@ impl PoolAllocator {
         self.whole_max.store(bytes, Ordering::Relaxed);
     }
 
+    /// The devices for that class.
+    fn class(&self, class: AllocationClass) -> ClassKind {
+        match class {
+            AllocationClass::Normal => ClassKind::Normal,
+            AllocationClass::Log => ClassKind::Log,
+            AllocationClass::Special => ClassKind::Special,
+            AllocationClass::Dedup => ClassKind::Dedup,
+            AllocationClass::SmallData => {
+                let special = ClassKind::Special;
+                let capacity = self.space.capacity_bytes(special);
+                let for_data = capacity - capacity / 100 * METADATA_PERCENT;
+                if self.space.allocated_bytes(special) < for_data {
+                    special
+                } else {
+                    ClassKind::Normal
+                }
+            }
+        }
+    }
+
     /// What a free contradicted, if any did since the last call.
     pub(crate) fn take_fault(&self) -> Option<SpaceError> {
         self.fault.lock().take()
@@ -60,7 +83,7 @@ impl Allocator for PoolAllocator {
             size: request.psize,
             copies: request.copies,
             txg: request.txg,
-            class: class(request.class),
+            class: self.class(request.class),
             hint: usize::try_from(request.hint).unwrap_or(0),
         };
         let extents = self
@@ -90,14 +113,5 @@ impl Allocator for PoolAllocator {
         }) {
             self.fault.lock().get_or_insert(error);
         }
-    }
-}
-
-fn class(class: AllocationClass) -> ClassKind {
-    match class {
-        AllocationClass::Normal => ClassKind::Normal,
-        AllocationClass::Log => ClassKind::Log,
-        AllocationClass::Special => ClassKind::Special,
-        AllocationClass::Dedup => ClassKind::Dedup,
     }
 }

@@ -5,6 +5,7 @@
 use codec::{Checksum, Compression, ZstdLevel};
 use dmu::BlockKind;
 use dsl::StoragePolicy;
+use format::ObjectType;
 use pipeline::{AllocationClass, WritePolicy};
 
 /// The property redundant_metadata.
@@ -32,6 +33,8 @@ pub(crate) struct WriteRules {
     pub(crate) copies: u8,
     /// The property redundant_metadata.
     pub(crate) redundant_metadata: RedundantMetadata,
+    /// The property `special_small_blocks`: file blocks up to so many bytes, as stored, go to special devices.
+    pub(crate) small_max: u64,
     /// Whether this is the pool's own object set: three copies of everything.
     pub(crate) is_meta: bool,
     /// Whether the feature lz4_compress is active; lzjb serves otherwise.
@@ -55,6 +58,7 @@ impl WriteRules {
             checksum: ON,
             copies: copies_max,
             redundant_metadata: RedundantMetadata::All,
+            small_max: 0,
             is_meta: true,
             has_lz4,
             may_embed,
@@ -70,6 +74,7 @@ impl WriteRules {
             checksum: policy.checksum,
             copies: u8::try_from(policy.copies).unwrap_or(1).clamp(1, 3),
             redundant_metadata: RedundantMetadata::from_property(policy.redundant_metadata),
+            small_max: policy.special_small_blocks,
             is_meta: false,
             ..meta
         }
@@ -95,6 +100,11 @@ impl WriteRules {
                 AllocationClass::Special
             } else {
                 AllocationClass::Normal
+            },
+            small_max: if kind.object_type == ObjectType::PLAIN_FILE && !metadata {
+                self.small_max
+            } else {
+                0
             },
         }
     }

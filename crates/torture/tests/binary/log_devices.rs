@@ -79,3 +79,48 @@ fn log_devices_come_and_go() {
     }
     session.export_clean("tank");
 }
+
+#[test]
+fn small_blocks_go_to_special_devices_while_these_have_room() {
+    const MIB: u64 = 1 << 20;
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let special = session.images().join("special.img");
+    let file = fs::File::create(&special).expect("an image");
+    file.set_len(96 << 20).expect("its size");
+    session.create("tank", 256, &[]);
+    session.ok(&["zpool", "add", "tank", "special", path(&special)]);
+    for (name, record) in [("small", "recordsize=4K"), ("large", "recordsize=16K")] {
+        let name = format!("tank/{name}");
+        let limit = "special_small_blocks=8K";
+        session.ok(&["zfs", "create", "-o", limit, "-o", record, &name]);
+    }
+    // Size and allocated bytes of the special device.
+    let space = || {
+        let rows = session.ok(&["zpool", "list", "-vHp", "tank"]);
+        let row = rows.lines().find(|row| row.contains("special.img"));
+        let row = row.expect("the device is listed");
+        let mut words = row.split_whitespace().skip(1);
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+        (number().expect("size"), number().expect("allocated"))
+    };
+    let write = |name: &str, mebibytes: u64| {
+        let bytes = (0..mebibytes * MIB / 8).map(|at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let bytes: Vec<u8> = bytes.flat_map(u64::to_le_bytes).collect();
+        fs::write(session.mount(&format!("tank/{name}")), bytes).expect("written");
+        session.ok(&["zpool", "sync", "tank"]);
+        space().1
+    };
+    let empty = space().1;
+    let large = write("large/file", 16);
+    assert!(large < empty + 2 * MIB, "{empty}, then {large} bytes");
+    let small = write("small/file", 16);
+    assert!(small > large + 16 * MIB, "{large}, then {small} bytes");
+    // The last quarter is for metadata; what has no room goes to the other devices.
+    let full = write("small/more", 96);
+    let size = space().0;
+    let (least, most) = (size / 100 * 70, size / 100 * 82);
+    assert!((least..most).contains(&full), "{full} of {size} bytes");
+    session.export_clean("tank");
+}

@@ -9,6 +9,7 @@ mod lifecycle;
 mod log_devices;
 mod make_image;
 mod owners;
+mod projects;
 mod session;
 mod suspension;
 mod verbs;

@@ -21,6 +21,7 @@ fn rules(redundant_metadata: RedundantMetadata) -> WriteRules {
         checksum: 1,
         copies: 1,
         redundant_metadata,
+        small_max: 8192,
         is_meta: false,
         has_lz4: true,
         may_embed: true,
@@ -47,6 +48,19 @@ fn metadata_has_one_more_copy_and_is_always_compressed() {
     assert_eq!(most.policy(&kind(ObjectType::DIRECTORY, 0)).copies, 2);
     let none = rules(RedundantMetadata::None);
     assert_eq!(none.policy(&kind(ObjectType::DNODE, 0)).copies, 1);
+}
+
+#[test]
+fn small_blocks_of_files_and_all_metadata_go_to_special_devices() {
+    use pipeline::AllocationClass::{Normal, Special};
+    let policy = |object_type, level| {
+        let policy = rules(RedundantMetadata::All).policy(&kind(object_type, level));
+        (policy.class, policy.small_max)
+    };
+    assert_eq!(policy(ObjectType::PLAIN_FILE, 0), (Normal, 8192));
+    assert_eq!(policy(ObjectType::PLAIN_FILE, 1), (Special, 0));
+    assert_eq!(policy(ObjectType::DIRECTORY, 0), (Special, 0));
+    assert_eq!(policy(ObjectType::ZVOL, 0), (Normal, 0));
 }
 
 #[test]
