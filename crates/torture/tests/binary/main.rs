@@ -6,6 +6,7 @@ mod differences;
 mod golden_pools;
 mod killed;
 mod lifecycle;
+mod limits;
 mod log_devices;
 mod make_image;
 mod owners;
