@@ -47,6 +47,13 @@ pub fn history(seconds: u64) -> String {
     shown(seconds, "%Y-%m-%d.%H:%M:%S")
 }
 
+/// As events show it, to the nanosecond: `Nov 21 2026 22:08:15.724004289`.
+#[must_use]
+pub(crate) fn event(nanoseconds: u64) -> String {
+    let (seconds, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    format!("{}.{rest:09}", shown(seconds, "%b %e %Y %H:%M:%S"))
+}
+
 /// A time span: `00:01:05`, `2 days 03:04:05`.
 #[must_use]
 pub fn span(seconds: u64) -> String {

@@ -4,6 +4,7 @@ pub mod client;
 mod compatibility;
 pub mod daemon;
 mod date;
+mod events;
 mod failure;
 mod found;
 mod image;
@@ -22,6 +23,7 @@ mod vdevs;
 mod wire;
 
 pub use date::{creation, history as history_time, hold as hold_time, moment, span};
+pub use events::{EVENTS_HEADER, EventField, EventRecord, EventValue, events};
 pub use failure::{Failure, FailureKind};
 pub use found::{
     Found, discover, explain_nothing, features_text, is_feature, labelclear, upgraded_features,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::events::EventRecord;
 use crate::metrics::{IoReport, MetricsReport};
 use crate::report::{
     DiffRecord, GrantRecord, HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolReport,
@@ -85,6 +86,13 @@ pub enum Request {
     Metrics,
     /// What the devices did.
     IoStatistics,
+    /// What happened lately.
+    Events {
+        /// After the event of this number; 0: all that are remembered.
+        after: u64,
+    },
+    /// Forget what happened.
+    ClearEvents,
     /// A change, with the command line for the pool's history.
     Change {
         /// What to do.
@@ -440,6 +448,10 @@ pub enum Response {
     Metrics(MetricsReport),
     /// What the devices did.
     IoStatistics(Box<IoReport>),
+    /// Some events, oldest first.
+    Events(Vec<EventRecord>),
+    /// How many events were forgotten.
+    EventsCleared(u64),
     /// A line for the standard output.
     Line(String),
     /// A part that failed; more may follow.

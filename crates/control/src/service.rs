@@ -48,6 +48,7 @@ use dsl::{Actor, Dataset, Dsl};
 use pool::Pool;
 
 use crate::daemon::{DatasetSource, Handler};
+use crate::events::EventRecord;
 use crate::message::{Caller, OpenRequest, Request, Response};
 use crate::property::Types;
 use crate::report::{HoldRecord, OwnerKind};
@@ -236,6 +237,25 @@ impl Service {
         sink(Response::Done)
     }
 
+    fn events(&self, after: u64, caller: &Caller, sink: Sink<'_>) -> io::Result<()> {
+        if let Err(failure) = self.may_read_all(caller, "get event") {
+            return sink(Response::Failed(failure));
+        }
+        let mut left = self.pool.events(after).into_iter();
+        loop {
+            let page: Vec<_> = left.by_ref().take(PAGE).map(EventRecord::new).collect();
+            if page.is_empty() {
+                return sink(Response::Done);
+            }
+            sink(Response::Events(page))?;
+        }
+    }
+
+    fn clear_events(&self, caller: &Caller) -> Result<Response, Failure> {
+        self.may_read_all(caller, "clear events")?;
+        Ok(Response::EventsCleared(self.pool.clear_events() as u64))
+    }
+
     fn holds(&self, snapshots: &[String], recursive: bool) -> Result<Vec<HoldRecord>, Failure> {
         let mut found = Vec::new();
         for name in self.snapshots_named(snapshots, recursive)? {
@@ -310,6 +330,8 @@ impl Handler for Service {
                     Err(failure) => sink(Response::Failed(failure)),
                 }
             }
+            Request::Events { after } => self.events(*after, caller, sink),
+            Request::ClearEvents => finish_with(self.clear_events(caller), sink),
             Request::Datasets(query) => walk::answer(&self.catalogue(), query, sink),
             Request::Holds {
                 snapshots,

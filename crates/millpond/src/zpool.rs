@@ -3,6 +3,7 @@
 mod admin;
 mod create;
 mod devices;
+mod events;
 mod history;
 mod import;
 mod iostat;
@@ -295,6 +296,20 @@ static COMMANDS: &[Command] = &[
         ],
         operands: Operands::ANY,
         run: history::history,
+    },
+    Command {
+        name: "events",
+        aliases: &[],
+        summary: "Show what happened to pools since they were imported.",
+        forms: &["[pool]", "-c"],
+        flags: &[
+            switch("v", "all particulars, too"),
+            SCRIPTED,
+            switch("f", "go on with what happens from now on"),
+            switch("c", "forget all events"),
+        ],
+        operands: Operands::between(0, 1, ""),
+        run: events::events,
     },
     Command {
         name: "labelclear",

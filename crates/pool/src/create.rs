@@ -26,6 +26,7 @@ use crate::config_state::ConfigState;
 use crate::devices::{Devices, open_tree};
 use crate::error::{PoolError, Result};
 use crate::error_log::ErrorLog;
+use crate::events::Events;
 use crate::features::Features;
 use crate::frees::Frees;
 use crate::history::History;
@@ -227,6 +228,7 @@ impl Pool {
         let writer = make_writer(&parts)?
             .ok_or_else(|| PoolError::Damaged("a new pool without space".to_owned()))?;
         writer.syncer.sync_txg(Txg::INITIAL)?;
+        parts.services.events.system("pool_create", Vec::new());
         let pool = Arc::new(Self {
             guid: parts.loaded.guid,
             vdevs: parts.loaded.vdevs,
@@ -356,6 +358,9 @@ fn make_parts(
     limits.set(Arc::clone(&space));
     let guid = config.guid();
     let mut root = config.root.clone();
+    let name = options.temporary_name.as_ref().unwrap_or(&options.name);
+    let events = Events::new(name, guid, Arc::clone(&options.clock));
+    errors.tell(&events);
     let services = Arc::new(PoolServices {
         mos: Arc::clone(&mos),
         directory: directory.clone(),
@@ -365,13 +370,14 @@ fn make_parts(
         version: VERSION_FEATURES,
         writable: AtomicBool::new(true),
         features: Features::none(),
-        history: History::open(&mos, None, &options.host.name)?,
+        history: History::open(&mos, None, &options.host.name, &events)?,
         config: Arc::new(ConfigState::new(config, ObjectId(0))),
         frees: Arc::new(Frees::new(Arc::clone(&pipeline), space.has_logs())),
         limits,
         logs: std::sync::OnceLock::new(),
         scrub: std::sync::OnceLock::new(),
         errors,
+        events,
     });
     let engine = Engine::new(match options.reproducible {
         true => EngineConfig::on_request(txg.next()),
@@ -406,11 +412,7 @@ fn make_parts(
             mos: Arc::clone(&mos),
             services: Arc::clone(&services) as Arc<dyn Services>,
             engine: Some(Arc::clone(&engine)),
-            name: options
-                .temporary_name
-                .as_ref()
-                .unwrap_or(&options.name)
-                .clone(),
+            name: name.clone(),
             objects_max: OBJECTS_MAX,
         },
         &pass,

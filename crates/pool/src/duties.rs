@@ -141,6 +141,7 @@ impl Duties {
                 self.free_queue(tx, &stored)?;
                 let queue = Zap::create(&services.mos, tx, &options)?.object().id().0;
                 ScanPhys { queue, ..scan }.store(directory, tx)?;
+                services.events.scan(&scan, "start");
                 let (function, min, max) = (scan.function, scan.txg_min, scan.txg_max);
                 let text = format!("func={function} mintxg={min} maxtxg={max}");
                 services
@@ -164,6 +165,8 @@ impl Duties {
                     ("scan cancelled", format!("errors={}", scan.errors))
                 };
                 services.history.internal(tx, name, &text, None, now_s)?;
+                let what = if finished { "finish" } else { "abort" };
+                services.events.scan(&scan, what);
                 if finished && scan.function == FUNCTION_SCRUB && scan.txg_min == 0 {
                     let key = names::LAST_SCRUBBED_TXG.as_bytes();
                     directory.update(tx, key, scan.txg_max)?;

@@ -6,6 +6,7 @@
 //! block was born; without it names begin with the object set. Numbers in names are hexadecimal.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
 use base::lock::{LockClass, Mutex, rank};
 use base::{ByteOrder, ObjectId, Txg};
@@ -17,6 +18,7 @@ use format::features;
 use format::zap::Value;
 use pipeline::ReadError;
 
+use crate::events::Events;
 use crate::services::PoolServices;
 
 static PENDING: LockClass = LockClass::new("pool.error_log", rank::LAST - 32);
@@ -48,20 +50,33 @@ struct Pending {
 }
 
 /// What was met since the last txg.
-pub(crate) struct ErrorLog(Mutex<Pending>);
+pub(crate) struct ErrorLog {
+    pending: Mutex<Pending>,
+    /// Where they are told, once the pool has a name.
+    events: OnceLock<Arc<Events>>,
+}
 
 impl ErrorLog {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(&PENDING, Pending::default()))
+        Self {
+            pending: Mutex::new(&PENDING, Pending::default()),
+            events: OnceLock::new(),
+        }
+    }
+
+    /// Tells what is met from now on.
+    pub(crate) fn tell(&self, events: &Arc<Events>) {
+        // There is one pool to a log.
+        let _ = self.events.set(Arc::clone(events));
     }
 
     /// From now on errors belong to a scan, or no more.
     pub(crate) fn set_scanning(&self, scanning: bool) {
-        self.0.lock().scanning = scanning;
+        self.pending.lock().scanning = scanning;
     }
 
     fn take(&self, scrub: bool) -> BTreeSet<DataError> {
-        let mut pending = self.0.lock();
+        let mut pending = self.pending.lock();
         std::mem::take(if scrub {
             &mut pending.scrub
         } else {
@@ -70,7 +85,7 @@ impl ErrorLog {
     }
 
     fn pending(&self) -> BTreeSet<DataError> {
-        let pending = self.0.lock();
+        let pending = self.pending.lock();
         pending.last.union(&pending.scrub).copied().collect()
     }
 }
@@ -88,7 +103,10 @@ impl pipeline::ErrorLog for ErrorLog {
             block: bookmark.block,
             birth: Some(unreadable.block.birth()),
         };
-        let mut pending = self.0.lock();
+        if let Some(events) = self.events.get() {
+            events.unreadable(&found);
+        }
+        let mut pending = self.pending.lock();
         let into = if pending.scanning {
             &mut pending.scrub
         } else {
@@ -248,7 +266,7 @@ impl PoolServices {
     }
 }
 
-fn new_table(mos: &std::sync::Arc<ObjectSet>, tx: &Tx) -> dmu::Result<Zap> {
+fn new_table(mos: &Arc<ObjectSet>, tx: &Tx) -> dmu::Result<Zap> {
     let options = CreateZap {
         object_type: ObjectType::ERROR_LOG,
         ..CreateZap::default()

@@ -9,6 +9,7 @@ use format::NvList;
 use format::history::{self, HistoryPhys, LENGTH_SIZE, keys};
 
 use crate::error::{PoolError, Result};
+use crate::events::{Events, HistoryFields};
 
 static PENDING: LockClass = LockClass::new("pool.history", rank::LAST - 25);
 
@@ -30,11 +31,18 @@ pub struct History {
     /// Records to be written in the next sync.
     pending: Mutex<Vec<NvList>>,
     host_name: String,
+    /// Where internal events are told.
+    events: Arc<Events>,
 }
 
 impl History {
     /// The history in an object; without one (pools before version 4) nothing is recorded.
-    pub(crate) fn open(mos: &ObjectSet, id: Option<ObjectId>, host_name: &str) -> Result<Self> {
+    pub(crate) fn open(
+        mos: &ObjectSet,
+        id: Option<ObjectId>,
+        host_name: &str,
+        events: &Arc<Events>,
+    ) -> Result<Self> {
         let object = OnceLock::new();
         if let Some(id) = id {
             // The cell was empty.
@@ -44,6 +52,7 @@ impl History {
             object,
             pending: Mutex::new(&PENDING, Vec::new()),
             host_name: host_name.to_owned(),
+            events: Arc::clone(events),
         })
     }
 
@@ -102,6 +111,14 @@ impl History {
         dataset: Option<(&str, ObjectId)>,
         now_s: u64,
     ) -> dmu::Result<()> {
+        self.events.history(&HistoryFields {
+            host: &self.host_name,
+            name,
+            text,
+            dataset,
+            txg: tx.txg().0,
+            time_s: now_s,
+        });
         let mut record = NvList::new();
         if let Some((dataset, id)) = dataset {
             record

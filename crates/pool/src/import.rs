@@ -24,6 +24,7 @@ use crate::discover::{FoundPool, discover};
 use crate::dtl::{self, MissedTxgs};
 use crate::duties::Duties;
 use crate::error::{PoolError, Result, WriteObstacle};
+use crate::events::Events;
 use crate::frees::Frees;
 use crate::gate::ReuseGate;
 use crate::history::History;
@@ -320,7 +321,10 @@ fn assemble(
     options: &ImportOptions,
 ) -> Result<Parts> {
     let history_object = object_of(&loaded, directory::HISTORY)?;
-    let history = History::open(&loaded.mos, history_object, &options.host.name)?;
+    let guid = loaded.config.guid();
+    let events = Events::new(&name, guid, Arc::clone(&options.clock));
+    loaded.errors.tell(&events);
+    let history = History::open(&loaded.mos, history_object, &options.host.name, &events)?;
     let logged = space.as_ref().is_some_and(|space| space.space.has_logs());
     let limits = Arc::new(Limits::default());
     let mut allocator = None;
@@ -337,7 +341,6 @@ fn assemble(
         }
     }
     let config = ConfigState::new(loaded.config, loaded.config_object);
-    let guid = config.with(|config| config.guid());
     let services = Arc::new(PoolServices {
         mos: Arc::clone(&loaded.mos),
         directory: loaded.directory,
@@ -354,6 +357,7 @@ fn assemble(
         logs: OnceLock::new(),
         scrub: OnceLock::new(),
         errors: loaded.errors,
+        events,
     });
     note_kept(&services, &listed_frees(&services)?);
     let dsl = Dsl::open(OpenDsl {
@@ -406,6 +410,7 @@ fn note_kept(services: &PoolServices, deferred: &Option<Bpobj>) {
 /// Makes the pool of its parts, and starts writing it when it is writable.
 fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Result<Arc<Pool>> {
     let writer = make_writer(&parts)?;
+    let events = Arc::clone(&parts.services.events);
     let pool = Arc::new(Pool {
         guid: parts.loaded.guid,
         vdevs: parts.loaded.vdevs,
@@ -418,16 +423,20 @@ fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Res
         state: Pool::new_state(),
         rewound,
     });
+    events.observe(&pool.vdevs);
     if let Some(writer) = &pool.writer {
         take_possession(&pool, &options.host);
         writer.engine.start(writer.syncer.clone());
         writer.engine.wait_synced(None)?;
+        events.system("pool_import", Vec::new());
         pool.follow_failmode();
         if !pool.resilver_if_needed()? {
             pool.resume_scrub()?;
         }
         // After the scrub: it may have one of those before it that go now.
         pool.dsl.clean_up()?;
+    } else {
+        events.system("pool_import", Vec::new());
     }
     Ok(pool)
 }

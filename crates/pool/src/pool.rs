@@ -19,6 +19,7 @@ use vdev::VdevTree;
 use crate::config::PoolConfig;
 use crate::duties::ScanChange;
 use crate::error::{PoolError, Result};
+use crate::events::Event;
 use crate::features::Features;
 use crate::history::Actor;
 use crate::intent_logs::IntentLogs;
@@ -200,6 +201,19 @@ impl Pool {
         self.services.history.records()
     }
 
+    /// What happened after the event of a number, as far as it is remembered; oldest first.
+    #[must_use]
+    pub fn events(&self, after: u64) -> Vec<Event> {
+        let events = &self.services.events;
+        events.observe(&self.vdevs);
+        events.after(after)
+    }
+
+    /// Forgets all events; how many there were.
+    pub fn clear_events(&self) -> usize {
+        self.services.events.clear()
+    }
+
     /// Notes a command line in the history, with the next txg.
     pub fn log_history(&self, line: &str, actor: &Actor) {
         if self.writer.is_some() {
@@ -311,6 +325,11 @@ impl Pool {
             return Err(error);
         }
         writer.engine.stop();
+        let name = match state {
+            PoolState::Destroyed => "pool_destroy",
+            _ => "pool_export",
+        };
+        self.services.events.system(name, Vec::new());
         self.services.writable.store(false, Ordering::Relaxed);
         self.dsl.close();
         Ok(())

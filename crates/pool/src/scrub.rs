@@ -163,6 +163,7 @@ impl Pool {
                 let mut control = scrub.control.lock();
                 if let Some(scan) = &mut control.scan {
                     scan.flags &= !FLAG_PAUSED;
+                    self.services.events.scan(scan, "resume");
                 }
                 control.wish = Wish::Run;
                 drop(control);
@@ -323,6 +324,7 @@ impl Pool {
                 ));
             }
             scan.flags |= FLAG_PAUSED;
+            self.services.events.scan(scan, "paused");
             control.wish = Wish::Pause;
             control.paused_at_s = self.clock().now_s();
         }

@@ -20,6 +20,7 @@ use crate::blocks::PipelineStore;
 use crate::config_state::ConfigState;
 use crate::error::Result;
 use crate::error_log::ErrorLog;
+use crate::events::Events;
 use crate::features::Features;
 use crate::frees::Frees;
 use crate::history::History;
@@ -48,6 +49,8 @@ pub(crate) struct PoolServices {
     pub(crate) scrub: OnceLock<Arc<Scrub>>,
     /// Where blocks that cannot be read are noted.
     pub(crate) errors: Arc<ErrorLog>,
+    /// What happened lately.
+    pub(crate) events: Arc<Events>,
 }
 
 impl PoolServices {

@@ -48,7 +48,7 @@ impl Pool {
             for leaf in top.leaves().iter().filter(|leaf| named(leaf)) {
                 picked += 1;
                 match leaf.clear() {
-                    Ok(()) => {}
+                    Ok(()) => self.services.events.vdev("vdev_clear", leaf.guid()),
                     Err(_) if top.config().is_log => top.give_up(),
                     Err(error) => {
                         failed.get_or_insert(error);

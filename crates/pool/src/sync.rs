@@ -125,6 +125,7 @@ impl Syncer {
         self.vdev_changes.finish(&self.space);
         self.log_devices.follow();
         self.logs.synced(txg);
+        self.duties.services().events.observe(&self.vdevs);
         self.dsl.finish(txg);
         let listed = self.deferred.sizes()?.used;
         self.limits.set_listed(u64::try_from(listed).unwrap_or(0));
@@ -234,6 +235,9 @@ impl Syncer {
         let Some(engine) = engine else {
             return Err(error);
         };
+        let events = &self.duties.services().events;
+        events.observe(&self.vdevs);
+        events.suspended();
         Ok(engine.suspend(&error.to_string())?)
     }
 
@@ -258,6 +262,8 @@ impl Syncer {
         commit.run()?;
         if labels.is_some() {
             self.config.labels_written();
+            let events = &self.duties.services().events;
+            events.system("config_sync", Vec::new());
         }
         *self.last.uberblock.lock() = *uberblock;
         Ok(())

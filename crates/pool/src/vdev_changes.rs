@@ -125,12 +125,14 @@ impl Syncer {
         let space = VdevSpace::new(geometry(&config, role.class())?, &[]);
         self.vdevs.set(config.id(), Some(top));
         let text = config.path().unwrap_or(config.kind()).to_owned();
+        let guid = config.guid();
         self.config.change(|whole| {
             whole.root.children.push(config);
             let count = whole.root.children.len() as u64;
             whole.list.set(keys::VDEV_CHILDREN, count);
         });
         self.vdev_changes.state.lock().space.push(space);
+        services.events.vdev("vdev_add", guid);
         let now_s = services.clock.now_s();
         let history = &services.history;
         Ok(history.internal(&tx, "vdev add", &text, None, now_s)?)
@@ -169,6 +171,7 @@ impl Syncer {
             "{} vdev {id} (log)",
             services.config.with(|c| c.name().to_owned())
         );
+        services.events.vdev("vdev_remove_dev", top.guid());
         let history = &services.history;
         Ok(history.internal(&tx, "vdev remove completed", &text, None, now_s)?)
     }

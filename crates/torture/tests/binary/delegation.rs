@@ -111,7 +111,7 @@ fn grants_are_shown_as_openzfs_shows_them_and_are_enforced() {
 }
 
 /// What is not granted, and how it is refused.
-const REFUSALS: [(&str, &str); 13] = [
+const REFUSALS: [(&str, &str); 15] = [
     (
         "zfs create dele/y",
         "cannot create 'dele/y': permission denied",
@@ -154,6 +154,8 @@ const REFUSALS: [(&str, &str); 13] = [
         "zpool history dele",
         "cannot show history for pool 'dele': permission denied",
     ),
+    ("zpool events dele", "cannot get event: permission denied"),
+    ("zpool events -c", "cannot clear events: permission denied"),
     (
         "zfs userspace dele",
         "cannot get used/quota for dele: permission denied",

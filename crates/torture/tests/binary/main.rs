@@ -3,6 +3,7 @@
 
 mod delegation;
 mod differences;
+mod events;
 mod golden_pools;
 mod killed;
 mod lifecycle;

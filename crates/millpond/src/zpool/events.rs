@@ -1,0 +1,95 @@
+//! `zpool events`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use control::client::Connection;
+use control::{EventRecord, Failure, FailureKind, Request, Response};
+
+use crate::Outcome;
+use crate::daemons::{ended, pools};
+use crate::grammar::Invocation;
+use crate::output::{Stop, complain, print, usage};
+
+/// How often `-f` looks for more.
+const PAUSE: Duration = Duration::from_millis(250);
+
+pub(crate) fn events(call: &Invocation) -> Outcome {
+    if call.has("c") {
+        return clear(call);
+    }
+    if !call.has("H") {
+        print(control::EVENTS_HEADER)?;
+    }
+    let names = call.operands();
+    let mut seen = Seen::new();
+    let (connections, complete) = pools(names)?;
+    show(call, connections, &mut seen)?;
+    while call.has("f") {
+        std::thread::sleep(PAUSE);
+        // A pool that is not there may come, and one that goes may come back.
+        let mut connections = control::client::running()?;
+        connections.retain(|found| names.is_empty() || names.iter().any(|n| n == found.pool()));
+        show(call, connections, &mut seen)?;
+    }
+    ended(complete)
+}
+
+/// The last event that was shown of each daemon.
+type Seen = BTreeMap<(u64, u32), u64>;
+
+/// Shows what pools have that was not shown yet, in the order in which it happened.
+fn show(call: &Invocation, connections: Vec<Connection>, seen: &mut Seen) -> Outcome {
+    let mut found = Vec::new();
+    for mut connection in connections {
+        let last = seen
+            .entry((connection.guid(), connection.pid()))
+            .or_default();
+        match ask(&mut connection, *last) {
+            Ok(records) => {
+                *last = records.last().map_or(*last, |record| record.id);
+                found.extend(records);
+            }
+            // It was exported just now.
+            Err(failure) if call.has("f") && failure.kind == FailureKind::Service => {}
+            Err(failure) => return Err(Stop::from(failure)),
+        }
+    }
+    found.sort_by_key(|record| record.time_ns);
+    print(&control::events(&found, call.has("H"), call.has("v")))
+}
+
+fn ask(connection: &mut Connection, after: u64) -> Result<Vec<EventRecord>, Failure> {
+    let mut found = Vec::new();
+    connection.call(&Request::Events { after }, &mut |part| {
+        if let Response::Events(page) = part {
+            found.extend(page);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn clear(call: &Invocation) -> Outcome {
+    if !call.operands().is_empty() {
+        return Err(usage("too many arguments"));
+    }
+    let mut cleared = 0;
+    let mut complete = true;
+    for mut connection in control::client::running()? {
+        let outcome = connection.call(&Request::ClearEvents, &mut |part| {
+            if let Response::EventsCleared(count) = part {
+                cleared += count;
+            }
+            Ok(())
+        });
+        if let Err(failure) = outcome {
+            complain(&failure);
+            complete = false;
+        }
+    }
+    if complete {
+        print(&format!("cleared {cleared} events\n"))?;
+    }
+    ended(complete)
+}

@@ -1,0 +1,168 @@
+//! `zpool events`: what happened is there, in OpenZFS's words, for as long as the pool is imported.
+
+use crate::session::Session;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const HEADER: &str = "TIME                           CLASS\n";
+/// What is awaited comes within this time.
+const PROMPT: Duration = Duration::from_secs(20);
+
+/// The classes of a list, oldest first.
+fn classes(session: &Session, pool: &str) -> Vec<String> {
+    let text = session.ok(&["zpool", "events", "-H", pool]);
+    let class = |line: &str| line.split_once('\t').expect("two columns").1.to_owned();
+    text.lines().map(class).collect()
+}
+
+fn assert_has(classes: &[String], class: &str) {
+    assert!(classes.iter().any(|c| c == class), "{class}: {classes:?}");
+}
+
+#[test]
+fn changes_are_events() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    session.ok(&["zfs", "create", "tank/a"]);
+    let found = classes(&session, "tank");
+    for name in ["pool_create", "config_sync", "history_event"] {
+        assert_has(&found, &format!("sysevent.fs.zfs.{name}"));
+    }
+    let text = session.ok(&["zpool", "events", "-v"]);
+    assert!(text.starts_with(HEADER), "{text}");
+    let created = text
+        .split("\n\n")
+        .find(|event| event.contains("history_dsname = \"tank/a\""))
+        .expect("an event of the new dataset");
+    let names: Vec<&str> = created
+        .lines()
+        .skip(1)
+        .map(|line| line.trim_start().split_once(" = ").expect("a field").0)
+        .collect();
+    assert_eq!(
+        names.join(" "),
+        "version class pool pool_guid pool_state pool_context history_hostname history_dsname \
+         history_internal_str history_internal_name history_dsid history_txg history_time time eid"
+    );
+    assert!(created.contains("        history_internal_name = \"create\"\n"));
+    assert!(created.contains("        pool = \"tank\"\n        pool_guid = 0x"));
+
+    // A second pool's events are told apart by its name, and shown together without one.
+    session.create("other", 96, &[]);
+    let whole = session.ok(&["zpool", "events", "-v"]);
+    let (tank, other) = (classes(&session, "tank"), classes(&session, "other"));
+    assert_eq!(
+        whole.matches("        eid = 0x").count(),
+        tank.len() + other.len()
+    );
+    assert_eq!(tank, found);
+    let cleared = session.ok(&["zpool", "events", "-c"]);
+    assert_eq!(
+        cleared,
+        format!("cleared {} events\n", tank.len() + other.len())
+    );
+    assert_eq!(session.ok(&["zpool", "events"]), HEADER);
+
+    session.export("tank");
+    let refused = session.refused(&["zpool", "events", "tank"]);
+    assert_eq!(refused, "cannot open 'tank': no such pool\n");
+    session.import("tank", &[]);
+    let text = session.ok(&["zpool", "events", "-v", "tank"]);
+    assert!(
+        text.contains("        class = \"sysevent.fs.zfs.pool_import\"\n"),
+        "{text}"
+    );
+    assert!(text.contains("        eid = 0x1\n"), "{text}");
+    session.export_clean("tank");
+}
+
+#[test]
+fn damage_and_scrubs_are_events() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &["-O", "compression=off"]);
+    let noise: Vec<u8> = (0..128_u32 << 10)
+        .map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    fs::write(session.mount("tank").join("noise"), &noise).expect("written");
+    session.ok(&["zpool", "sync", "tank"]);
+    let path = session.images().join("tank.img");
+    let image = fs::read(&path).expect("the image");
+    let at = image
+        .windows(4096)
+        .step_by(512)
+        .position(|part| part == &noise[..4096])
+        .expect("the file's first bytes");
+    let device = File::options().write(true).open(&path).expect("the image");
+    device
+        .write_all_at(&[0; 512], at as u64 * 512)
+        .expect("damaged");
+    session.ok(&["zpool", "events", "-c"]);
+    session.ok(&["zpool", "scrub", "-w", "tank"]);
+    let found = classes(&session, "tank");
+    for class in [
+        "sysevent.fs.zfs.scrub_start",
+        "sysevent.fs.zfs.scrub_finish",
+        "ereport.fs.zfs.checksum",
+        "ereport.fs.zfs.data",
+    ] {
+        assert_has(&found, class);
+    }
+    let text = session.ok(&["zpool", "events", "-v", "tank"]);
+    let report = text
+        .split("\n\n")
+        .find(|event| event.contains("class = \"ereport.fs.zfs.checksum\""))
+        .expect("a report");
+    assert!(
+        report.contains("        detector = (embedded nvlist)\n                version = 0x0\n")
+    );
+    assert!(
+        report.contains("        vdev_cksum_errors = 0x1\n"),
+        "{report}"
+    );
+    assert!(report.contains("tank.img\"\n"), "{report}");
+}
+
+#[test]
+fn later_events_are_followed() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let out = session.images().join("followed");
+    let mut follower = Command::new(std::env::var_os("MILLPOND_BIN").expect("the binary"))
+        .args(["zpool", "events", "-f", "-v"])
+        .env("MILLPOND_RUN", session.images().with_file_name("run"))
+        .stdin(Stdio::null())
+        .stdout(File::create(&out).expect("a file"))
+        .spawn()
+        .expect("the binary runs");
+    let wait_for = |wanted: &str| {
+        let started = Instant::now();
+        while !fs::read_to_string(&out).expect("text").contains(wanted) {
+            assert!(started.elapsed() < PROMPT, "{wanted}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait_for("sysevent.fs.zfs.pool_create");
+    session.ok(&["zfs", "snapshot", "tank@now"]);
+    wait_for("history_dsname = \"tank@now\"");
+    // The end of a pool does not end it; what comes back is followed from its beginning.
+    session.export("tank");
+    session.import("tank", &[]);
+    wait_for("sysevent.fs.zfs.pool_import");
+    let text = fs::read_to_string(&out).expect("text");
+    assert_eq!(text.matches(HEADER).count(), 1);
+    assert_eq!(
+        text.matches("class = \"sysevent.fs.zfs.pool_create\"")
+            .count(),
+        1
+    );
+    follower.kill().expect("it still runs");
+    follower.wait().expect("a child");
+}
