@@ -58,9 +58,10 @@ pub use render::{
     IoHistogram, IoLayout, IoTable, MetricsTable, iostat, metrics_json, metrics_table, prometheus,
 };
 pub use report::{
-    CheckpointReport, DiffChange, DiffRecord, ExpansionReport, GrantRecord, HistoryEvent,
-    HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolNote, PoolReport, PoolStatus,
-    RemovalReport, ScanKind, ScanReport, ScanState, VdevCause, VdevClass, VdevReport, VdevState,
+    CheckpointReport, DedupReport, DiffChange, DiffRecord, ExpansionReport, GrantRecord,
+    HistoryEvent, HistoryRecord, HoldRecord, LeafReport, LeafWork, LeafWorkState, OwnerKind,
+    OwnerRecord, PoolNote, PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState,
+    VdevCause, VdevClass, VdevReport, VdevState,
 };
 pub use service::{Opened, Service, Sink, cached_devices};
 pub use table::{Column, aligned, scripted};

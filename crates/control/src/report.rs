@@ -147,6 +147,54 @@ impl VdevCause {
     }
 }
 
+/// What else is known of a leaf.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeafReport {
+    /// Operations that took longer than 30 s.
+    pub slow: u64,
+    /// How its free space was written over.
+    pub initialize: LeafWork,
+    /// How its free space was given back to the device.
+    pub trim: LeafWork,
+}
+
+/// Work on the free space of a leaf, as the pool has it stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeafWork {
+    /// How it stands.
+    pub state: LeafWorkState,
+    /// Percent that is done.
+    pub percent: u64,
+    /// When it came to this state: seconds since 1970.
+    pub time: u64,
+}
+
+/// How work on the free space of a leaf stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeafWorkState {
+    /// Not begun, or given up.
+    #[default]
+    None,
+    /// Under way.
+    Active,
+    /// Stopped for now.
+    Suspended,
+    /// Done.
+    Complete,
+}
+
+/// The dedup tables of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DedupReport {
+    /// Bytes of them on disk.
+    pub disk_bytes: u64,
+    /// Bytes of them when all are in memory.
+    pub core_bytes: u64,
+    /// By the logarithm of the reference count: blocks, their logical, physical and allocated
+    /// bytes, then the same as they are referenced.
+    pub buckets: Vec<[u64; 8]>,
+}
+
 /// A vdev of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VdevReport {
@@ -172,6 +220,8 @@ pub struct VdevReport {
     pub write_errors: u64,
     /// Checksum errors.
     pub checksum_errors: u64,
+    /// What else is known of a leaf.
+    pub leaf: LeafReport,
     /// A word in brackets: `resilvering`, `repairing`, `removing`, `non-allocating`, …
     pub activity: Option<String>,
     /// Bytes of space, for a top-level vdev.
@@ -329,6 +379,8 @@ pub struct PoolStatus {
     pub checkpoint: Option<CheckpointReport>,
     /// The top-level vdevs of all classes.
     pub vdevs: Vec<VdevReport>,
+    /// The dedup tables.
+    pub dedup: DedupReport,
     /// How many blocks have permanent errors.
     pub error_count: u64,
     /// Which files, as far as they can be named.

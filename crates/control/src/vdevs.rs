@@ -98,6 +98,7 @@ fn report(
         read_errors: 0,
         write_errors: 0,
         checksum_errors: 0,
+        leaf: crate::report::LeafReport::default(),
         activity: config.flag(keys::REMOVING).then(|| "removing".to_owned()),
         size: config.asize(),
         allocated: None,

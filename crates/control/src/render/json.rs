@@ -20,6 +20,14 @@ pub struct JsonOptions {
     pub guid_keys: bool,
     /// All vdevs in one list (`--json-flat-vdevs`).
     pub flat_vdevs: bool,
+    /// Of leaves the slow I/Os (`-s`).
+    pub slow: bool,
+    /// Of leaves how they were initialized (`-i`).
+    pub initialize: bool,
+    /// Of leaves how they were trimmed (`-t`).
+    pub trim: bool,
+    /// The dedup tables (`-D`).
+    pub dedup: bool,
 }
 
 /// A document under construction.

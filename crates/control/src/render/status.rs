@@ -4,8 +4,8 @@ use super::tree::{GROUPS, VdevNaming, lines};
 use crate::date::{moment, span};
 use crate::number::{human, human_bytes};
 use crate::report::{
-    PoolNote, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause, VdevClass, VdevReport,
-    VdevState,
+    DedupReport, LeafWorkState, PoolNote, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause,
+    VdevClass, VdevReport, VdevState,
 };
 
 /// What `zpool status` shows.
@@ -17,6 +17,16 @@ pub struct StatusOptions {
     pub exact: bool,
     /// A column of slow I/Os (`-s`).
     pub slow: bool,
+    /// A column of failed direct writes (`-d`).
+    pub direct: bool,
+    /// A column of power (`--power`).
+    pub power: bool,
+    /// How leaves were initialized (`-i`).
+    pub initialize: bool,
+    /// How leaves were trimmed (`-t`).
+    pub trim: bool,
+    /// The dedup tables (`-D`).
+    pub dedup: bool,
     /// How vdevs are named.
     pub naming: VdevNaming,
     /// Unix seconds now, for estimates of running scans.
@@ -130,8 +140,54 @@ pub fn status(pool: &PoolStatus, options: StatusOptions) -> String {
     out += &config(pool, options);
     out += "\n";
     out += &errors(pool, options.verbose);
+    if options.dedup {
+        out += &dedup(&pool.dedup);
+    }
     out
 }
+
+/// The dedup tables, with their histogram as zdb prints it.
+fn dedup(report: &DedupReport) -> String {
+    let entries: u64 = report.buckets.iter().map(|bucket| bucket[0]).sum();
+    if entries == 0 {
+        return "\n dedup: no DDT entries\n".to_owned();
+    }
+    let mut out = format!(
+        "\n dedup: DDT entries {entries}, size {} on disk, {} in core\n\n",
+        human_bytes(report.disk_bytes),
+        human_bytes(report.core_bytes)
+    );
+    out += DEDUP_HEADER;
+    let mut row = |name: &str, bucket: &[u64; 8]| {
+        out += &format!("{name:>6}");
+        for (at, number) in bucket.iter().enumerate() {
+            out += &match at % 4 {
+                0 => format!("   {:>6}", human(*number)),
+                _ => format!("   {:>5}", human_bytes(*number)),
+            };
+        }
+        out.push('\n');
+    };
+    let mut total = [0_u64; 8];
+    for (at, bucket) in report.buckets.iter().enumerate() {
+        if bucket[0] == 0 {
+            continue;
+        }
+        row(&human(1 << at.min(63)), bucket);
+        for (sum, number) in total.iter_mut().zip(bucket) {
+            *sum = sum.saturating_add(*number);
+        }
+    }
+    row("Total", &total);
+    out
+}
+
+const DEDUP_HEADER: &str = "\
+bucket              allocated                       referenced          
+______   ______________________________   ______________________________
+refcnt   blocks   LSIZE   PSIZE   DSIZE   blocks   LSIZE   PSIZE   DSIZE
+------   ------   -----   -----   -----   ------   -----   -----   -----
+";
 
 fn other_lines(pool: &PoolStatus) -> String {
     let mut out = String::new();
@@ -260,12 +316,18 @@ fn config(pool: &PoolStatus, options: StatusOptions) -> String {
             width = width.max(2 * line.depth + name.chars().count());
         }
     }
-    let slow = if options.slow { " SLOW" } else { "" };
-    let mut out = format!("\t{:width$}  STATE     READ WRITE CKSUM{slow}\n", "NAME");
+    let mut out = format!("\t{:width$}  STATE     READ WRITE CKSUM", "NAME");
+    for (shown, head) in options.more_columns().into_iter().zip(MORE_COLUMNS) {
+        if shown {
+            out += &format!(" {head:>5}");
+        }
+    }
+    out.push('\n');
     let root = Counters {
         name: pool.name.clone(),
         state: pool.root_state,
         errors: Some([0; 3]),
+        more: [const { None }; 3],
         text: root_cause(pool),
     };
     out += &root.line(width, options);
@@ -281,7 +343,13 @@ fn config(pool: &PoolStatus, options: StatusOptions) -> String {
                 name: format!("{}{}", "  ".repeat(line.depth), options.naming.name(vdev)),
                 state: vdev.state,
                 errors: (!spare).then_some(errors),
-                text: remarks(vdev),
+                more: [
+                    vdev.is_leaf().then_some(vdev.leaf.slow),
+                    // Nothing here verifies what a program writes directly.
+                    (line.depth == 1).then_some(0),
+                    None,
+                ],
+                text: remarks(vdev) + &leaf_work(vdev, options),
             };
             out += &counters.line(width, options);
         }
@@ -310,11 +378,46 @@ fn remarks(vdev: &VdevReport) -> String {
     out
 }
 
+/// What was done with the free space of a leaf, as far as it is asked for.
+fn leaf_work(vdev: &VdevReport, options: StatusOptions) -> String {
+    let mut out = String::new();
+    if !vdev.is_leaf() || matches!(vdev.class, VdevClass::Cache | VdevClass::Spare) {
+        return out;
+    }
+    let kinds = [
+        (options.initialize, vdev.leaf.initialize, "initialized"),
+        (options.trim, vdev.leaf.trim, "trimmed"),
+    ];
+    for (_, work, word) in kinds.into_iter().filter(|(shown, ..)| *shown) {
+        let (percent, time) = (work.percent, moment(work.time));
+        out += &match work.state {
+            LeafWorkState::None => format!("  (un{word})"),
+            LeafWorkState::Active => format!("  ({percent}% {word}, started at {time})"),
+            LeafWorkState::Suspended => {
+                format!("  ({percent}% {word}, suspended, started at {time})")
+            }
+            LeafWorkState::Complete => format!("  ({percent}% {word}, completed at {time})"),
+        };
+    }
+    out
+}
+
 struct Counters {
     name: String,
     state: VdevState,
     errors: Option<[u64; 3]>,
+    /// Those of [`MORE_COLUMNS`].
+    more: [Option<u64>; 3],
     text: String,
+}
+
+/// Columns that are there only when asked for.
+const MORE_COLUMNS: [&str; 3] = ["SLOW", "DIO", "POWER"];
+
+impl StatusOptions {
+    const fn more_columns(&self) -> [bool; 3] {
+        [self.slow, self.direct, self.power]
+    }
 }
 
 impl Counters {
@@ -327,16 +430,15 @@ impl Counters {
             self.state.word()
         );
         if let Some(errors) = self.errors {
-            for count in errors {
-                let text = if options.exact {
-                    count.to_string()
-                } else {
-                    human(count)
+            let more = options.more_columns().into_iter().zip(self.more);
+            let more = more.filter(|(shown, _)| *shown).map(|(_, count)| count);
+            for count in errors.into_iter().map(Some).chain(more) {
+                let text = match count {
+                    None => "-".to_owned(),
+                    Some(count) if options.exact => count.to_string(),
+                    Some(count) => human(count),
                 };
                 out += &format!(" {text:>5}");
-            }
-            if options.slow {
-                out += &format!(" {:>4}", "-");
             }
         }
         out += &self.text;

@@ -371,6 +371,24 @@ impl DatasetSubject<'_> {
         Ok(self.dataset.written_since(&older).ok().map(Value::Number))
     }
 
+    /// `written#bookmark`, of a bookmark of the same file system or volume.
+    fn written_since_bookmark(&self, bookmark: &str) -> Result<Option<Value>, Failure> {
+        let own = name::dataset_of(&self.name);
+        let short = match bookmark.split_once('#') {
+            Some((dataset, short)) if dataset == own => short,
+            Some(_) => return Ok(None),
+            None => bookmark,
+        };
+        let Some(head) = missing_is_none(self.catalogue.dsl.head(own))? else {
+            return Ok(None);
+        };
+        let Some(found) = head.bookmark(short).map_err(unreadable)? else {
+            return Ok(None);
+        };
+        let written = self.dataset.written_since_bookmark(&found.phys);
+        Ok(written.ok().flatten().map(Value::Number))
+    }
+
     /// What a mount option says instead of the property, until the next mount.
     fn temporary(&self, name: &str, setting: Option<&Setting>) -> Option<Setting> {
         let option: fn(&MountOptions) -> bool = match name {
@@ -448,6 +466,9 @@ impl Subject for DatasetSubject<'_> {
         }
         if let Some(snapshot) = name.strip_prefix("written@") {
             return self.written_since(snapshot);
+        }
+        if let Some(bookmark) = name.strip_prefix("written#") {
+            return self.written_since_bookmark(bookmark);
         }
         if let Some(property) = OwnerProperty::parse(name) {
             let known = self.head_kind == Types::FILESYSTEM;

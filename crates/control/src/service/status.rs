@@ -12,8 +12,8 @@ use crate::Failure;
 use crate::message::Selection;
 use crate::property::{Access, POOL_PROPERTIES, Value};
 use crate::report::{
-    PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause, VdevClass,
-    VdevReport, VdevState,
+    LeafReport, PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause,
+    VdevClass, VdevReport, VdevState,
 };
 use crate::vdevs::kind_name;
 
@@ -171,6 +171,11 @@ impl Service {
         let scan = status.scan.as_ref().and_then(scan_report);
         let kept = Stored::new(&self.pool);
         let errors = self.data_errors(&status.errors);
+        let mut vdevs = self.vdev_reports(&status);
+        let config = self.pool.config();
+        for vdev in &mut vdevs {
+            kept.note_leaves(&config.root, vdev);
+        }
         Ok(PoolStatus {
             name: status.name.clone(),
             guid: status.guid.0,
@@ -184,7 +189,8 @@ impl Service {
             removal: kept.removal(),
             expansion: None,
             checkpoint: kept.checkpoint(),
-            vdevs: self.vdev_reports(&status),
+            vdevs,
+            dedup: kept.dedup_tables(),
             error_count: errors.count,
             error_files: errors.files,
         })
@@ -258,6 +264,10 @@ fn report(
         read_errors: vdev.errors.read,
         write_errors: vdev.errors.write,
         checksum_errors: vdev.errors.checksum,
+        leaf: LeafReport {
+            slow: vdev.errors.slow,
+            ..LeafReport::default()
+        },
         // A device that is there and missed txgs is being resilvered.
         activity: (vdev.outdated && vdev.condition.state.is_usable())
             .then(|| "resilvering".to_owned()),

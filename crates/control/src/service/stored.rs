@@ -5,9 +5,11 @@ use base::{ByteOrder, ObjectId};
 use dmu::{ObjectSet, Zap};
 use format::config::{directory, keys};
 use format::space_map::SpaceMapPhys;
-use pool::Pool;
+use pool::{Pool, VdevConfig};
 
-use crate::report::{CheckpointReport, RemovalReport};
+use crate::report::{
+    CheckpointReport, DedupReport, LeafWork, LeafWorkState, RemovalReport, VdevReport,
+};
 
 /// A pool's own object set, for looking things up.
 pub(super) struct Stored<'a> {
@@ -94,6 +96,61 @@ impl<'a> Stored<'a> {
         figures
     }
 
+    /// The dedup tables with their histogram.
+    pub(super) fn dedup_tables(&self) -> DedupReport {
+        let buckets = self.words(directory::DEDUP_STATISTICS);
+        let buckets = buckets.and_then(|words| self.zap(*words.first()?));
+        let buckets = buckets.map_or_else(Vec::new, |zap| histogram(&zap));
+        if buckets.iter().all(|bucket| bucket[0] == 0) {
+            return DedupReport::default();
+        }
+        let (disk_bytes, core_bytes) = self.dedup_sizes();
+        DedupReport {
+            disk_bytes,
+            core_bytes,
+            buckets,
+        }
+    }
+
+    /// Bytes of all tables, on disk and in memory.
+    fn dedup_sizes(&self) -> (u64, u64) {
+        let directory = self.directory.as_ref();
+        let entries = directory
+            .and_then(|zap| zap.entries().ok())
+            .unwrap_or_default();
+        let tables = entries.iter().filter(|entry| {
+            entry.name.starts_with(b"DDT-") && entry.name != directory::DEDUP_STATISTICS.as_bytes()
+        });
+        let mut sums = (0_u64, 0_u64);
+        for id in tables.flat_map(|table| self.tables(table.value)) {
+            if let Ok(object) = self.set.object(ObjectId(id)) {
+                sums.0 += object.used_bytes();
+                let info = object.info();
+                sums.1 += (info.max_block + 1) * u64::from(info.block_size);
+            }
+        }
+        sums
+    }
+
+    /// Notes what the pool has stored about the leaves below a vdev.
+    pub(super) fn note_leaves(&self, root: &VdevConfig, vdev: &mut VdevReport) {
+        for child in &mut vdev.children {
+            self.note_leaves(root, child);
+        }
+        let guid = base::Guid(vdev.guid);
+        let leaves = root.leaves();
+        let Some(config) = leaves.iter().find(|leaf| leaf.guid() == guid) else {
+            return;
+        };
+        let zap = config.object(keys::VDEV_ZAP_LEAF);
+        let Some(zap) = zap.and_then(|id| self.zap(id.0)) else {
+            return;
+        };
+        let size = vdev.device_size;
+        vdev.leaf.initialize = leaf_work(&zap, &INITIALIZE, size);
+        vdev.leaf.trim = leaf_work(&zap, &TRIM, size);
+    }
+
     /// Bytes of a table, or of those that a table of tables names.
     fn tables_below(&self, id: u64) -> u64 {
         let own = |id: u64| {
@@ -101,19 +158,24 @@ impl<'a> Stored<'a> {
                 .object(ObjectId(id))
                 .map_or(0, |object| object.used_bytes())
         };
+        self.tables(id).into_iter().map(own).sum()
+    }
+
+    /// A table, or those that a table of tables names.
+    fn tables(&self, id: u64) -> Vec<u64> {
         let Some(zap) = self.zap(id) else {
-            return own(id);
+            return vec![id];
         };
         // A table's own entries have keys of words; a folder of tables has a version.
         if !matches!(zap.lookup(b"version"), Ok(Some(_))) {
-            return own(id);
+            return vec![id];
         }
         let entries = zap.entries().unwrap_or_default();
         entries
             .iter()
             .filter(|entry| entry.name.starts_with(b"DDT-") && !entry.name.starts_with(b"DDT-log-"))
-            .map(|entry| own(entry.value))
-            .sum()
+            .map(|entry| entry.value)
+            .collect()
     }
 
     /// Totals of the reference tables of all vdevs.
@@ -190,6 +252,41 @@ impl<'a> Stored<'a> {
     }
 }
 
+/// The names of a kind of work in the table of a leaf: state, the next byte, time.
+type WorkNames = [&'static str; 3];
+
+const INITIALIZE: WorkNames = [
+    "com.delphix:vdev_initialize_state",
+    "com.delphix:next_offset_to_initialize",
+    "com.delphix:vdev_initialize_action_time",
+];
+const TRIM: WorkNames = [
+    "org.zfsonlinux:vdev_trim_state",
+    "org.zfsonlinux:next_offset_to_trim",
+    "org.zfsonlinux:vdev_trim_action_time",
+];
+
+/// How work on the free space of a leaf of `size` bytes stands.
+fn leaf_work(zap: &Zap, names: &WorkNames, size: u64) -> LeafWork {
+    let number = |name: &str| zap.lookup(name.as_bytes()).ok().flatten().unwrap_or(0);
+    let [state, next, time] = names.map(number);
+    let state = match state {
+        1 => LeafWorkState::Active,
+        3 => LeafWorkState::Suspended,
+        4 => LeafWorkState::Complete,
+        _ => LeafWorkState::None,
+    };
+    let share = u128::from(next) * 100 / u128::from(size.max(1));
+    LeafWork {
+        state,
+        percent: match state {
+            LeafWorkState::Complete => 100,
+            _ => u64::try_from(share.min(100)).unwrap_or(100),
+        },
+        time,
+    }
+}
+
 /// How many entries a mapping has.
 fn mapping_entries(bonus: &[u8]) -> u64 {
     const ENTRIES_AT: usize = 16;
@@ -206,6 +303,28 @@ fn freed_in_map(bonus: &[u8]) -> u64 {
     }
     let allocated = format::record::get_at::<u64>(bonus, 16, ByteOrder::NATIVE).cast_signed();
     allocated.min(0).unsigned_abs()
+}
+
+/// The sum of all histograms.
+fn histogram(statistics: &Zap) -> Vec<[u64; 8]> {
+    let mut sum: Vec<[u64; 8]> = Vec::new();
+    for entry in statistics.entries().unwrap_or_default() {
+        let Ok(Some(value)) = statistics.lookup_value(&entry.name) else {
+            continue;
+        };
+        let words = value.to_words();
+        let (buckets, _) = words.as_chunks::<8>();
+        // No count of references has more bits.
+        for (at, bucket) in buckets.iter().take(64).enumerate() {
+            if sum.len() <= at {
+                sum.push([0; 8]);
+            }
+            for (total, word) in sum[at].iter_mut().zip(bucket) {
+                *total = total.saturating_add(*word);
+            }
+        }
+    }
+    sum
 }
 
 /// Bytes stored once, and bytes as referenced, over all histograms.

@@ -1,6 +1,7 @@
 //! The numbers of space that users see of a dataset.
 
 use dmu::Tx;
+use format::bookmark::BookmarkPhys;
 
 use super::Dataset;
 use crate::deadlist::Deadlist;
@@ -145,6 +146,37 @@ impl Dataset {
         }
         written = written.wrapping_add_signed(dead.used);
         Ok(written)
+    }
+
+    /// What was written to this dataset since a bookmark of its head was a snapshot; none for one
+    /// that does not count what was freed after it, or is not older.
+    ///
+    /// # Errors
+    /// A snapshot between cannot be read.
+    pub fn written_since_bookmark(&self, bookmark: &BookmarkPhys) -> Result<Option<u64>> {
+        let mine = self.phys()?;
+        let is_older = !self.is_snapshot() || bookmark.creation_txg < mine.creation_txg;
+        if !bookmark.counts_freed() || !is_older {
+            return Ok(None);
+        }
+        // What went before the next snapshot the bookmark knows; the dead lists know the rest.
+        let mut freed = i64::try_from(bookmark.freed_before_next).unwrap_or(i64::MAX);
+        let mut dead = self.deadlist_sizes()?.used;
+        let mut current = mine.previous_snapshot;
+        while current.0 != 0 {
+            let dataset = self.dsl.dataset_by_id(current)?;
+            let phys = dataset.phys()?;
+            if phys.creation_txg <= bookmark.creation_txg {
+                break;
+            }
+            freed = freed.saturating_add(dead);
+            dead = dataset.deadlist_sizes()?.used;
+            current = phys.previous_snapshot;
+        }
+        let written = mine
+            .referenced_bytes
+            .wrapping_sub(bookmark.referenced_bytes);
+        Ok(Some(written.wrapping_add_signed(freed)))
     }
 
     /// What destroying the snapshots from `first` to this one, with all between, would free: what

@@ -29,6 +29,7 @@ pub(super) fn json_options(call: &Invocation) -> JsonOptions {
         integers: call.has("json-int"),
         guid_keys: call.has("json-pool-key-guid"),
         flat_vdevs: call.has("json-flat-vdevs"),
+        ..JsonOptions::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! `zpool status`.
 
-use control::{Json, PoolStatus, StatusOptions};
+use control::{Json, JsonOptions, PoolStatus, StatusOptions};
 
 use super::list::{json_options, naming, timestamp};
 use crate::Outcome;
@@ -26,7 +26,16 @@ fn once(call: &Invocation, names: &[String]) -> Outcome {
         if !call.has("v") {
             found.iter_mut().for_each(|pool| pool.error_files.clear());
         }
-        let mut json = Json::new("zpool status", json_options(call));
+        let mut json = Json::new(
+            "zpool status",
+            JsonOptions {
+                slow: call.has("s"),
+                initialize: call.has("i"),
+                trim: call.has("t"),
+                dedup: call.has("D"),
+                ..json_options(call)
+            },
+        );
         json.statuses(&found, naming(call));
         print(&json.text())?;
         return ended(complete);
@@ -56,6 +65,11 @@ fn once(call: &Invocation, names: &[String]) -> Outcome {
         verbose: call.has("v"),
         exact: call.has("p"),
         slow: call.has("s"),
+        direct: call.has("d"),
+        power: call.has("power"),
+        initialize: call.has("i"),
+        trim: call.has("t"),
+        dedup: call.has("D"),
         naming: naming(call),
         now,
     };

@@ -152,6 +152,7 @@ fn scan(kind: ScanKind, state: ScanState) -> PoolStatus {
         removal: None,
         expansion: None,
         checkpoint: None,
+        dedup: control::DedupReport::default(),
         vdevs: Vec::new(),
         error_count: 0,
         error_files: Vec::new(),

@@ -2,6 +2,7 @@
 //! zdb and by the manifests of golden pools. Needs `MILLPOND_BIN` (cargo xtask sets it) and /dev/fuse.
 
 mod delegation;
+mod details;
 mod differences;
 mod events;
 mod golden_pools;

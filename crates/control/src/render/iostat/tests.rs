@@ -21,6 +21,7 @@ fn vdev(kind: &str, guid: u64, path: Option<&str>, children: Vec<VdevReport>) ->
         read_errors: 0,
         write_errors: 0,
         checksum_errors: 0,
+        leaf: crate::report::LeafReport::default(),
         activity: None,
         size: 64 << 20,
         allocated: Some(104 << 10),

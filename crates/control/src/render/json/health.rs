@@ -6,7 +6,8 @@ use super::Json;
 use crate::number::{human, human_bytes};
 use crate::render::VdevNaming;
 use crate::report::{
-    PoolStatus, ScanKind, ScanReport, ScanState, VdevClass, VdevReport, VdevState,
+    LeafReport, LeafWork, LeafWorkState, PoolStatus, ScanKind, ScanReport, ScanState, VdevClass,
+    VdevReport, VdevState,
 };
 
 type Object = Map<String, JsonValue>;
@@ -55,6 +56,11 @@ impl Json {
             if !group.is_empty() {
                 put(&mut object, key, group.into());
             }
+        }
+        if self.options.dedup {
+            let entries = pool.dedup.buckets.iter().map(|bucket| bucket[0]).sum();
+            let tables = json!({"obj_count": self.number(entries), "ddt_object_stats": {}});
+            put(&mut object, "dedup_stats", tables);
         }
         put(&mut object, "error_count", self.number(pool.error_count));
         if !pool.error_files.is_empty() {
@@ -185,6 +191,9 @@ impl Json {
             "checksum_errors",
             self.count(vdev.checksum_errors),
         );
+        if vdev.is_leaf() {
+            self.leaf_details(&vdev.leaf, &mut object);
+        }
         if vdev.state != VdevState::Online
             && let Some(cause) = &vdev.cause
         {
@@ -203,6 +212,27 @@ impl Json {
             put(&mut object, "vdevs", children.into());
         }
         into.insert(name, object.into());
+    }
+
+    /// What of a leaf is asked for.
+    fn leaf_details(&self, leaf: &LeafReport, object: &mut Object) {
+        let state = |work: LeafWork, none: &'static str| match work.state {
+            LeafWorkState::None => none,
+            LeafWorkState::Active => "ACTIVE",
+            LeafWorkState::Suspended => "SUSPENDED",
+            LeafWorkState::Complete => "COMPLETE",
+        };
+        if self.options.slow {
+            put(object, "slow_ios", self.count(leaf.slow));
+        }
+        if self.options.initialize {
+            let state = state(leaf.initialize, "UNINITIALIZED");
+            put(object, "init_state", json!(state));
+        }
+        if self.options.trim {
+            put(object, "trim_state", json!(state(leaf.trim, "UNTRIMMED")));
+            put(object, "trim_notsup", self.number(0));
+        }
     }
 
     fn exact(&self) -> bool {
