@@ -2,6 +2,7 @@
 
 mod bulk;
 mod pending;
+mod progress;
 mod space_maps;
 mod statistics;
 mod tables;
@@ -131,7 +132,8 @@ pub(crate) fn verify(pool: &RawPool, options: VerifyOptions) -> Result<Report> {
             phys.previous_snapshot_txg,
         ));
     }
-    walk.run(roots);
+    let total = (options.leaks && options.data).then(|| bytes_of_copies(&tops, &sides));
+    progress::shown(walk.bytes_done(), total, || walk.run(roots));
     pending::visit(pool, &walk, &tops, &mut |error| {
         damage.push(error.to_string())
     });
@@ -148,6 +150,14 @@ pub(crate) fn verify(pool: &RawPool, options: VerifyOptions) -> Result<Report> {
         compare(&tops, &tables, &mut report);
     }
     Ok(report)
+}
+
+/// Bytes that are allocated, on all devices together.
+fn bytes_of_copies(tops: &[TopSpace], sides: &[Side]) -> u64 {
+    let copies = |id: u64| sides.iter().filter(|side| side.vdev == id).count() as u64;
+    let tops = tops.iter();
+    tops.map(|top| top.allocated.bytes().saturating_mul(copies(top.id)))
+        .fold(0, u64::saturating_add)
 }
 
 /// Every device that can be read.

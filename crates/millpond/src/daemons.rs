@@ -8,11 +8,20 @@ use control::{
 };
 
 use crate::output::{Stop, complain, print};
+use crate::progress::Ticker;
 
 /// Starts a daemon that creates or imports a pool; returns when it serves.
 pub(crate) fn start(request: &OpenRequest) -> Result<(), Stop> {
     let mut complete = true;
-    daemon::start(request, &mut |part| show(part, &mut complete))?;
+    let mut ticker = Some(Ticker::start(match request {
+        OpenRequest::Create(request) => format!("creating '{}'", request.name),
+        OpenRequest::Import(request) => format!("importing '{}'", request.name),
+    }));
+    daemon::start(request, &mut |part| {
+        // Its line is gone before another one is written.
+        ticker = None;
+        show(part, &mut complete)
+    })?;
     ended(complete)
 }
 

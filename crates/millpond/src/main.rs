@@ -7,6 +7,7 @@ mod grammar;
 mod manual;
 mod output;
 mod own;
+mod progress;
 mod repeat;
 mod waiting;
 mod zfs;

@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::output::Stop;
 
 /// The pause between two questions.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 /// So many questions in a row may fail: a pool that is being exported has 5 s to go.
 const FAILURES_MAX: u32 = 50;
 

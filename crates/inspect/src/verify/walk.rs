@@ -5,6 +5,7 @@
 //! was born before their previous snapshot.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
@@ -138,6 +139,8 @@ pub(crate) struct Walk<'a> {
     options: WalkOptions,
     work: Mutex<Work>,
     changed: Condvar,
+    /// Bytes of copies that were checked so far.
+    done: AtomicU64,
     findings: Mutex<Findings>,
 }
 
@@ -163,8 +166,14 @@ impl<'a> Walk<'a> {
                 },
             ),
             changed: Condvar::new(),
+            done: AtomicU64::new(0),
             findings: Mutex::new(&RESULT_CLASS, Findings::default()),
         }
+    }
+
+    /// How many bytes of copies were checked so far; what each thread has under way is not in it.
+    pub(crate) const fn bytes_done(&self) -> &AtomicU64 {
+        &self.done
     }
 
     /// Visits everything below `items`.
@@ -246,6 +255,8 @@ struct Worker<'a> {
     children: Vec<Item>,
     bulk: Bulk<'a>,
     findings: Findings,
+    /// Checked bytes that the walk was told of.
+    told: u64,
 }
 
 impl<'a> Worker<'a> {
@@ -255,6 +266,7 @@ impl<'a> Worker<'a> {
             children: Vec::new(),
             bulk: Bulk::new(walk.pipeline, walk.sides),
             findings: Findings::default(),
+            told: 0,
         }
     }
 
@@ -267,7 +279,15 @@ impl<'a> Worker<'a> {
 
     /// Counts a block and, if it leads further, reads it and takes on what it leads to.
     fn visit(&mut self, item: &Item) {
-        if !self.count(item) || !item.is_read() {
+        let counted = self.count(item);
+        let checked = self.bulk.bytes_checked;
+        if checked != self.told {
+            self.walk
+                .done
+                .fetch_add(checked - self.told, Ordering::Relaxed);
+            self.told = checked;
+        }
+        if !counted || !item.is_read() {
             return;
         }
         let content = match self.read(item) {

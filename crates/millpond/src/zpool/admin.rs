@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use control::client::Connection;
-use control::{Assignments, Change, Failure, FailureKind, PropertyError, ScrubAction};
+use control::{Assignments, Change, Failure, FailureKind, PropertyError, ScanState, ScrubAction};
 
 use crate::Outcome;
 use crate::arguments::assign_pool;
-use crate::daemons::{change, ended, pool, pools};
+use crate::daemons::{change, ended, pool, pools, status};
 use crate::grammar::Invocation;
 use crate::output::{Stop, complain, usage};
+use crate::progress::{Course, Line};
 
 pub(crate) fn destroy(call: &Invocation) -> Outcome {
     let force = call.has("f");
@@ -95,10 +96,30 @@ pub(crate) fn scrub(call: &Invocation) -> Outcome {
     })?;
     if call.has("w") {
         each(&names, &|mut connection| {
+            watch_scan(&mut connection)?;
             change(&mut connection, Change::WaitScrub, "")
         })
     } else {
         Ok(())
+    }
+}
+
+/// Shows on a terminal how far a scan is, until it has ended or was paused.
+fn watch_scan(connection: &mut Connection) -> Outcome {
+    let mut line = Line::new();
+    if !line.is_shown() {
+        return Ok(());
+    }
+    let mut course = Course::new(format!("{}: scrub", connection.pool()));
+    loop {
+        let Some(scan) = status(connection)?.scan else {
+            return Ok(());
+        };
+        line.draw(|| course.text(scan.scanned, scan.to_examine));
+        if scan.state != ScanState::Running {
+            return Ok(());
+        }
+        std::thread::sleep(crate::waiting::PAUSE);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::Outcome;
 use crate::daemons::{pool, report, status};
 use crate::grammar::Invocation;
 use crate::output::{Stop, print, usage};
+use crate::progress::{Course, Line};
 use crate::repeat::Interval;
 use crate::waiting::until_idle;
 
@@ -69,6 +70,9 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
     timestamp(call)?;
     let mut due = Instant::now();
     let mut first = true;
+    let mut line = Line::new();
+    let mut course = Course::new(format!("{name}: busy"));
+    let mut most = 0;
     until_idle(pool(name)?, &mut |connection| {
         let work = work(connection)?;
         if let Some(every) = interval.every()
@@ -82,6 +86,12 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
             print(&(timestamp(call)? + &row))?;
             first = false;
             due = (due + every).max(Instant::now());
+        }
+        if !interval.repeats() {
+            let left = activities.iter().filter_map(|activity| work.left(activity));
+            let left = left.fold(0, u64::saturating_add);
+            most = most.max(left);
+            line.draw(|| course.text(most - left, most));
         }
         Ok(work.is_idle(&activities))
     })

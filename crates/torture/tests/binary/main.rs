@@ -13,6 +13,7 @@ mod log_devices;
 mod make_image;
 mod owners;
 mod projects;
+mod progress;
 mod session;
 mod suspension;
 mod verbs;

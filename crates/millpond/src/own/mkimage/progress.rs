@@ -1,57 +1,43 @@
 //! How far it is, in one line of a terminal: what, how much, how fast, how long.
 
-use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use control::{ImageProgress, human_bytes};
 
-const INTERVAL: Duration = Duration::from_millis(200);
+use crate::progress::Line;
 
 pub(super) struct Progress {
-    shown: bool,
+    line: Line,
     /// When copying began.
     start: Option<Instant>,
-    next: Instant,
 }
 
 impl Progress {
     /// On the standard error, if that is a terminal.
     pub(super) fn new() -> Self {
         Self {
-            shown: io::stderr().is_terminal(),
+            line: Line::later(),
             start: None,
-            next: Instant::now() + INTERVAL,
         }
     }
 
     pub(super) fn show(&mut self, now: &ImageProgress) {
-        if !self.shown {
-            return;
-        }
         let moment = Instant::now();
         if now.entries_total != 0 {
             self.start.get_or_insert(moment);
         }
-        if moment < self.next {
-            return;
-        }
-        self.next = moment + INTERVAL;
         let elapsed = self.start.map_or(Duration::ZERO, |start| moment - start);
-        let text = format!("\r{}\x1b[K", line(now, elapsed));
-        // A terminal that takes nothing stops no copy.
-        let _ = io::stderr().write_all(text.as_bytes());
+        self.line.draw(|| line(now, elapsed));
     }
 
     /// Removes the line.
     pub(super) fn clear(&mut self) {
-        if self.shown {
-            let _ = io::stderr().write_all(b"\r\x1b[K");
-        }
+        self.line.clear();
     }
 
     /// A last line.
     pub(super) fn end(&self, text: &str) {
-        if self.shown {
+        if self.line.is_shown() {
             crate::output::complain(&text);
         }
     }
