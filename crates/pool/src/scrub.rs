@@ -341,6 +341,10 @@ impl Pool {
 /// How long a waiting caller sleeps between looks.
 pub(crate) const WAIT_PAUSE: Duration = Duration::from_millis(20);
 
+/// How often a waiting caller looks whether the end of a scan is stored: 10 s, for one that has no
+/// thread has no end.
+const WAITS_FOR_END_MAX: u32 = 500;
+
 impl Pool {
     /// Waits until no scrub runs.
     ///
@@ -351,6 +355,16 @@ impl Pool {
             if scan.is_paused() {
                 break;
             }
+            std::thread::sleep(WAIT_PAUSE);
+        }
+        // The end is stored with the next txg, unless the pool is suspended.
+        for _ in 0..WAITS_FOR_END_MAX {
+            let stored = ScanPhys::load(&self.services.directory)?;
+            let is_running = stored.is_some_and(|scan| scan.is_running() && !scan.is_paused());
+            if !is_running || self.suspended().is_some() {
+                break;
+            }
+            self.writer()?;
             std::thread::sleep(WAIT_PAUSE);
         }
         Ok(())
