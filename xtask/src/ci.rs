@@ -75,6 +75,21 @@ fn checks() -> TaskResult {
             "-D",
             "warnings",
         ]),
+    )?;
+    // Programs that take the library only.
+    step(
+        "lints of the library without commands and FUSE",
+        cargo().args([
+            "clippy",
+            "-p",
+            "millpond",
+            "--lib",
+            "--no-default-features",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ]),
     )
 }
 

@@ -1,5 +1,6 @@
 //! The project's one command: `cargo xtask ci [LEVEL]`, and its parts.
 
+mod api;
 mod ci;
 mod environment;
 mod run;
@@ -26,6 +27,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     xfstests   generic/quick; XFSTESTS names the folder in which it was built
                     postgres   PostgreSQL while the server is killed; a number: so many times
   tidy            layering, file length, stray markers, links in the documents
+  api [--accept]  what changed of the library's public face, breaking or additive; accept it
   golden          unpack the golden pools into target/golden
   openzfs         unpack OpenZFS's zdb into target/openzfs";
 
@@ -37,6 +39,8 @@ fn main() -> ExitCode {
         ["ci", level] => return ci::run(level),
         ["suites", name, rest @ ..] => suites::run(name, rest),
         ["tidy"] => tidy::run(),
+        ["api"] => api::run(false),
+        ["api", "--accept"] => api::run(true),
         ["golden"] => environment::golden().map(|path| run::say(&path.display().to_string())),
         ["openzfs"] => environment::openzfs().map(|path| run::say(&path.display().to_string())),
         _ => {

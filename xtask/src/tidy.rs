@@ -20,6 +20,7 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(texts::check(&root, &files)?);
     faults.extend(queues::check(&root, &files)?);
     faults.extend(links::check(&root, &files)?);
+    faults.extend(crate::api::check(&root)?);
     for fault in &faults {
         complain(fault);
     }

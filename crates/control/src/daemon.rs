@@ -7,28 +7,31 @@
 //! socket nobody listens on, dead mounts) is recognised and removed by the next one.
 
 mod endpoint;
+#[cfg(feature = "mounts")]
 mod mounts;
 mod runtime;
 mod server;
+#[cfg(feature = "mounts")]
 mod start;
 #[cfg(test)]
 mod tests;
 
 pub use endpoint::Endpoint;
+#[cfg(feature = "mounts")]
 pub use mounts::{DaemonMounts, DatasetSource};
 pub use server::{Handler, Server};
+#[cfg(feature = "mounts")]
 pub use start::{CHILD_ARGUMENT, child, serve, start};
 
-use crate::message::OpenRequest;
-use crate::{Failure, Service};
-use start::Begin;
-
 /// Creates or imports the pool and takes charge of it.
-fn open_service(request: &OpenRequest) -> Result<Begin, Failure> {
+#[cfg(feature = "mounts")]
+fn open_service(request: &crate::OpenRequest) -> Result<start::Begin, crate::Failure> {
+    use crate::Service;
+
     let opened = Service::open(request)?;
     let mounts = DaemonMounts::new(crate::service::dataset_source(&opened));
     let service = Service::new(opened, mounts);
-    Ok(Begin {
+    Ok(start::Begin {
         handler: service.clone(),
         begin: Box::new(move |sink| service.begin(sink)),
     })

@@ -63,6 +63,6 @@ pub use report::{
     OwnerRecord, PoolNote, PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState,
     VdevCause, VdevClass, VdevReport, VdevState,
 };
-pub use service::{Opened, Service, Sink, cached_devices};
+pub use service::{FileSource, Opened, Service, Sink, cached_devices};
 pub use table::{Column, aligned, scripted};
 pub use wire::{MESSAGE_LENGTH_MAX, WireError, receive, send};

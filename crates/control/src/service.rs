@@ -47,7 +47,7 @@ use base::random::Rng;
 use dsl::{Actor, Dataset, Dsl};
 use pool::Pool;
 
-use crate::daemon::{DatasetSource, Handler};
+use crate::daemon::Handler;
 use crate::events::EventRecord;
 use crate::message::{Caller, OpenRequest, Request, Response};
 use crate::property::Types;
@@ -62,6 +62,7 @@ use voice::Voice;
 
 pub use cache_file::cached_devices;
 pub use open::Opened;
+pub use source::FileSource;
 
 /// Where the parts of an answer go.
 pub type Sink<'a> = &'a mut dyn FnMut(Response) -> io::Result<()>;
@@ -125,6 +126,12 @@ impl Service {
             opened_ns: monotonic_ns(),
             _recorder: instruments::Recorder::start(),
         })
+    }
+
+    /// Whether nothing in the pool can be changed.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.readonly
     }
 
     /// What remains to be done once the pool is served: first properties, history, mounts.
@@ -398,7 +405,8 @@ impl Handler for Service {
 }
 
 /// Where the mounts of an opened pool get their file systems from.
-pub(crate) fn dataset_source(opened: &Opened) -> Arc<dyn DatasetSource> {
+#[cfg(feature = "mounts")]
+pub(crate) fn dataset_source(opened: &Opened) -> Arc<dyn crate::daemon::DatasetSource> {
     Arc::new(source::PoolSource {
         pool: Arc::clone(&opened.pool),
     })

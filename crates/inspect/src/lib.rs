@@ -4,6 +4,7 @@ mod cat;
 mod contents;
 mod copy;
 mod error;
+mod image;
 mod list;
 mod log;
 mod place;
@@ -25,6 +26,10 @@ mod view;
 pub use cat::cat;
 pub use copy::{Copied, CopyOptions, cp};
 pub use error::InspectError;
+pub use image::{
+    BlockPlace, Blocks, Checked, Checks, DamagedCopy, FoundBlock, Image, ImageDataset, SpaceFault,
+    SpaceFaultKind,
+};
 pub use list::{ListOptions, ls};
 pub use problems::Problems;
 pub use run::run;

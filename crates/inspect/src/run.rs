@@ -169,7 +169,7 @@ fn check(options: &Options, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
         "to verify "
     };
     writeln!(out, "\nTraversing all blocks {verb}{checked}{wanted}...\n")?;
-    let report = verify::verify(pool, checks)?;
+    let report = verify::verify(pool, checks, verify::Watcher::Terminal)?;
     print::print_report(out, &report)?;
     if options.blocks > 1 {
         let levels = options.blocks > 2;

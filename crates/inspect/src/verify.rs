@@ -1,6 +1,7 @@
 //! Checking a whole pool: every checksum, and every allocated sector against who refers to it.
 
 mod bulk;
+mod items;
 mod pending;
 mod progress;
 mod space_maps;
@@ -17,10 +18,12 @@ use crate::error::Result;
 use crate::raw::{RawPool, datasets};
 pub(crate) use bulk::BadCopy;
 use bulk::Side;
+pub(crate) use items::Item;
+pub(crate) use progress::Watcher;
 pub(crate) use space_maps::{TopSpace, for_each_entry, log_maps};
 pub(crate) use statistics::{Statistics, Totals};
 pub(crate) use walk::Overlap;
-use walk::{Item, Walk, WalkOptions};
+use walk::{Walk, WalkOptions};
 
 /// What to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +100,11 @@ impl Report {
 }
 
 /// Checks a pool.
-pub(crate) fn verify(pool: &RawPool, options: VerifyOptions) -> Result<Report> {
+pub(crate) fn verify(
+    pool: &RawPool,
+    options: VerifyOptions,
+    watcher: Watcher<'_>,
+) -> Result<Report> {
     let mut report = Report {
         leaks_checked: options.leaks,
         ..Report::default()
@@ -121,19 +128,10 @@ pub(crate) fn verify(pool: &RawPool, options: VerifyOptions) -> Result<Report> {
         threads: std::thread::available_parallelism().map_or(2, usize::from),
     };
     let walk = Walk::new(&pool.pipeline, &tops, &sides, &tables, walk_options);
-    let mut roots = vec![Item::root(ObjectSetId::MOS, pool.uberblock.root, Txg(0))];
     let mut damage = Vec::new();
-    for dataset in datasets(pool, &mut |error| damage.push(error.to_string())) {
-        let set = ObjectSetId(dataset.id.0);
-        let phys = &dataset.phys;
-        roots.push(Item::root(
-            set,
-            phys.block_pointer,
-            phys.previous_snapshot_txg,
-        ));
-    }
+    let roots = roots(pool, &mut |error| damage.push(error));
     let total = (options.leaks && options.data).then(|| bytes_of_copies(&tops, &sides));
-    progress::shown(walk.bytes_done(), total, || walk.run(roots));
+    progress::shown(watcher, walk.bytes_done(), total, || walk.run(roots));
     pending::visit(pool, &walk, &tops, &mut |error| {
         damage.push(error.to_string())
     });
@@ -150,6 +148,21 @@ pub(crate) fn verify(pool: &RawPool, options: VerifyOptions) -> Result<Report> {
         compare(&tops, &tables, &mut report);
     }
     Ok(report)
+}
+
+/// The object sets of a pool, each with the txg after which it met its blocks first.
+pub(crate) fn roots(pool: &RawPool, damage: &mut dyn FnMut(String)) -> Vec<Item> {
+    let mut roots = vec![Item::root(ObjectSetId::MOS, pool.uberblock.root, Txg(0))];
+    for dataset in datasets(pool, &mut |error| damage(error.to_string())) {
+        let set = ObjectSetId(dataset.id.0);
+        let phys = &dataset.phys;
+        roots.push(Item::root(
+            set,
+            phys.block_pointer,
+            phys.previous_snapshot_txg,
+        ));
+    }
+    roots
 }
 
 /// Bytes that are allocated, on all devices together.

@@ -1,31 +1,58 @@
-//! OpenZFS pools without the kernel module: the library face.
+//! ZFS pools in your own process: no kernel module, no mount, no daemon, and on image files no root.
 //!
-//! A [`Pool`] is opened on images or disks, without any mount; its datasets are at [`Pool::dsl`], and
-//! [`FileSystem`] gives the files of one.
+//! * [`Pool`] makes and opens pools, and has their datasets, snapshots and properties.
+//! * [`FileSystem`] has the files of a dataset or snapshot, by path; [`File`] an open one.
+//! * [`Image`] looks at pools without opening them: every block, and a check of all, damaged pools included.
+//! * [`Error`] is the only error; each has a [`std::io::ErrorKind`].
 //!
 //! ```
-//! use millpond::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
+//! use millpond::{CreateOptions, OpenOptions, Pool};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let folder = tempfile::tempdir()?;
-//! let image = folder.path().join("pond.img");
-//! std::fs::File::create(&image)?.set_len(128 << 20)?;
-//! let vdevs = vec![NewVdev::Single(NewDevice::Path(image.clone()))];
-//! let pool = Pool::create(CreateOptions::new("pond", vdevs))?;
+//! # let folder = tempfile::tempdir()?;
+//! # let image = folder.path().join("pond.img");
+//! let pool = Pool::create(&CreateOptions::new("pond").file(&image).file_size(128 << 20))?;
+//! let files = pool.file_system("pond")?;
+//! files.write("hello", b"first")?;
+//! pool.snapshot(&["pond@one"])?;
+//! files.write("hello", b"second")?;
 //! pool.export()?;
-//! drop(pool);
 //!
-//! let options = ImportOptions::new(vec![image], Selection::Only).read_only();
-//! let pool = Pool::import(&options)?;
-//! assert_eq!(pool.name(), "pond");
-//! assert!(pool.is_read_only());
+//! let pool = Pool::open(&OpenOptions::new().path(&image).read_only())?;
+//! assert_eq!(pool.file_system("pond")?.read("hello")?, b"second");
+//! assert_eq!(pool.file_system("pond@one")?.read("hello")?, b"first");
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Threads
+//!
+//! [`Pool`], [`FileSystem`], [`File`] and [`Image`] are `Send` and `Sync`; clones of the first two are cheap handles. Calls
+//! block; a pool has threads of its own that write in the background.
+//!
+//! # Durability
+//!
+//! A change is visible at once, and on the devices some seconds later, whole or not at all: after a crash the pool is
+//! what it was at some moment not long before. [`File::sync`], [`FileSystem::sync`] and [`Pool::sync`] return when what was done
+//! before them is on the devices.
+//!
+//! # Features
+//!
+//! `commands` (on by default) builds the `millpond` binary with its FUSE mounts. Programs that want the library only
+//! take `default-features = false`: neither FUSE nor the commands are then among the dependencies.
+//!
+//! # Stability
+//!
+//! What is public here is listed in `docs/api.txt`; a change of it is a change of the version, breaking or not, and
+//! `cargo xtask tidy` sees every one. Options are made with setters, and structures and enums that may grow are
+//! `#[non_exhaustive]`.
 
-pub use dsl::{Dataset, Dsl, DslError};
-pub use pool::{
-    CreateOptions, FoundPool, ImportOptions, NewDevice, NewVdev, Pool, PoolError, PoolStatus,
-    Rewind, Selection, default_features, discover,
+mod library;
+
+pub use library::{
+    Block, BlockAddress, Blocks, CreateOptions, DamagedCopy, DatasetInfo, DatasetKind,
+    DestroyOptions, DirEntry, Error, File, FileOptions, FileSystem, FileType, Image, ImageDataset,
+    ListOptions, Metadata, OpenOptions, Pool, Property, PropertySource, ReadDir, Result,
+    SetMetadata, Space, SpaceFault, SpaceFaultKind, Vdev, VerifyOptions, VerifyProgress,
+    VerifyReport,
 };
-pub use posix::{Attributes, Credentials, FileSystem, MountOptions, OpenFile};

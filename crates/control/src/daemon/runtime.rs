@@ -109,6 +109,7 @@ impl Place {
     }
 
     /// Where a daemon without a terminal writes what it would have said there.
+    #[cfg(feature = "mounts")]
     pub(super) fn log(&self) -> &Path {
         &self.log
     }

@@ -99,6 +99,7 @@ impl Server {
     }
 
     /// Where to log.
+    #[cfg(feature = "mounts")]
     pub(super) fn log(&self) -> &Path {
         self.place.log()
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dsl::{Dataset, Dsl};
+#[cfg(feature = "mounts")]
 use fuse::{SnapshotDirectory, SnapshotEntry};
 use intent::{Log, LogBias, SyncPolicy};
 use pool::Pool;
@@ -10,8 +11,54 @@ use posix::{DatasetProperties, FileSystem, IntentLog, MountOptions, Source};
 
 use super::contents::{clock, file_properties};
 use super::refusal::{reason, unreadable};
+#[cfg(feature = "mounts")]
 use crate::daemon::DatasetSource;
 use crate::{Failure, FailureKind};
+
+/// Opens the files of a pool's datasets for programs that have it in their own process.
+pub struct FileSource(PoolSource);
+
+impl FileSource {
+    /// Of a pool that was just opened.
+    #[must_use]
+    pub fn new(opened: &super::Opened) -> Self {
+        Self(PoolSource {
+            pool: Arc::clone(&opened.pool),
+        })
+    }
+
+    /// Opens a file system or a snapshot of one, once what its intent log owes is applied. A head is opened once at
+    /// a time: the caller sees to that.
+    ///
+    /// # Errors
+    /// There is none of that name, or it cannot be read.
+    pub fn open(&self, dataset: &str, options: &MountOptions) -> Result<Arc<FileSystem>, Failure> {
+        self.0.open(&self.0.dataset(dataset)?, options)
+    }
+
+    /// Whether there is a dataset or snapshot of that name.
+    #[must_use]
+    pub fn exists(&self, dataset: &str) -> bool {
+        self.0.dataset(dataset).is_ok()
+    }
+
+    /// The effective properties that an open file system needs, after some changed.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn properties(&self, dataset: &str) -> Result<DatasetProperties, Failure> {
+        let dataset = self.0.dataset(dataset)?;
+        // The log follows the same properties.
+        self.0.log(&dataset)?;
+        file_properties(&dataset, self.0.pool.is_read_only())
+    }
+}
+
+impl std::fmt::Debug for FileSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FileSource({})", self.0.pool.name())
+    }
+}
 
 /// The datasets of one pool, for its mounts.
 pub(super) struct PoolSource {
@@ -112,6 +159,7 @@ impl PoolSource {
     }
 }
 
+#[cfg(feature = "mounts")]
 impl DatasetSource for PoolSource {
     fn open_file_system(
         &self,

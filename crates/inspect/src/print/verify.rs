@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use format::object_type::ObjectType;
 
 use crate::print::Numbers;
-use crate::verify::{BadCopy, Report, Statistics, Totals};
+use crate::verify::{BadCopy, Miscount, Report, Statistics, Totals};
 
 /// So many problems of a kind are printed one by one.
 const LISTED_MAX: usize = 100;
@@ -160,16 +160,20 @@ fn print_problems(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         out,
         "wrong reference counts",
         &report.miscounts,
-        |miscount| {
-            format!(
-                "{} table: vdev {}, offset {:#x}: {} references recorded, {} found",
-                miscount.table, miscount.vdev, miscount.offset, miscount.expected, miscount.seen
-            )
-        },
+        describe_miscount,
     )
 }
 
-fn describe_bad_copy(copy: &BadCopy) -> String {
+/// A wrong count in one line.
+pub(crate) fn describe_miscount(miscount: &Miscount) -> String {
+    format!(
+        "{} table: vdev {}, offset {:#x}: {} references recorded, {} found",
+        miscount.table, miscount.vdev, miscount.offset, miscount.expected, miscount.seen
+    )
+}
+
+/// A bad copy in one line.
+pub(crate) fn describe_bad_copy(copy: &BadCopy) -> String {
     let kind = copy.block.checksum().map_or("?", |kind| kind.name());
     let problem = copy
         .error

@@ -17,10 +17,46 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Does the work, and shows meanwhile how many of `total` bytes are done; of none that is not
-/// known.
-pub(super) fn shown<R>(done: &AtomicU64, total: Option<u64>, work: impl FnOnce() -> R) -> R {
-    if !std::io::stderr().is_terminal() {
+/// Who is told how far a check is.
+#[derive(Clone, Copy)]
+pub(crate) enum Watcher<'a> {
+    /// Who sits at the terminal, if there is one.
+    Terminal,
+    /// A function: the bytes that are done, and of how many, where that is known. Called five times a second.
+    Function(&'a (dyn Fn(u64, Option<u64>) + Sync)),
+}
+
+impl Watcher<'_> {
+    fn tell(self, done: u64, total: Option<u64>, elapsed: Duration) {
+        match self {
+            Self::Terminal => {
+                let text = line(done, total, elapsed);
+                // A terminal that takes nothing stops no check.
+                let _ = std::io::stderr().write_all(format!("\r{text}\x1b[K").as_bytes());
+            }
+            Self::Function(function) => function(done, total),
+        }
+    }
+
+    fn end(self, done: u64, total: Option<u64>) {
+        match self {
+            Self::Terminal => {
+                let _ = std::io::stderr().write_all(b"\r\x1b[K");
+            }
+            Self::Function(function) => function(done, total),
+        }
+    }
+}
+
+/// Does the work, and tells meanwhile how many of `total` bytes are done; of none that is not
+/// known. A function is told once more when the work is done.
+pub(super) fn shown<R>(
+    watcher: Watcher<'_>,
+    done: &AtomicU64,
+    total: Option<u64>,
+    work: impl FnOnce() -> R,
+) -> R {
+    if matches!(watcher, Watcher::Terminal) && !std::io::stderr().is_terminal() {
         return work();
     }
     let ended = AtomicBool::new(false);
@@ -28,15 +64,12 @@ pub(super) fn shown<R>(done: &AtomicU64, total: Option<u64>, work: impl FnOnce()
     std::thread::scope(|scope| {
         let tick = || {
             loop {
-                let text = line(done.load(Ordering::Relaxed), total, start.elapsed());
-                // A terminal that takes nothing stops no check.
-                let _ = std::io::stderr().write_all(format!("\r{text}\x1b[K").as_bytes());
+                watcher.tell(done.load(Ordering::Relaxed), total, start.elapsed());
                 if ended.load(Ordering::Acquire) {
                     break;
                 }
                 std::thread::park_timeout(INTERVAL);
             }
-            let _ = std::io::stderr().write_all(b"\r\x1b[K");
         };
         let builder = std::thread::Builder::new().name("progress".to_owned());
         // Without a thread there is no line.
@@ -46,7 +79,10 @@ pub(super) fn shown<R>(done: &AtomicU64, total: Option<u64>, work: impl FnOnce()
         drop(ending);
         if let Some(ticker) = ticker {
             ticker.thread().unpark();
+            // It ends by itself; a panic in the function is not the check's.
+            let _ended = ticker.join();
         }
+        watcher.end(done.load(Ordering::Relaxed), total);
         result
     })
 }

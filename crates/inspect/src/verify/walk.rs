@@ -7,22 +7,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::Txg;
 use base::lock::{Condvar, LockClass, Mutex, rank};
-use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
-use format::block_pointer::{self, BlockPointer};
-use format::dnode::{self, DnodePhys, SLOT_SIZE, Slot};
+use format::block_pointer::BlockPointer;
 use format::gang;
-use format::object_set::ObjectSetPhys;
-use format::record::get_at;
-use pipeline::{Bookmark, Pipeline, ReadError, ReadRequest};
-use sys::Buffer;
+use pipeline::{Bookmark, Pipeline, ReadRequest};
 use vdev::IoClass;
 
 use super::bulk::{BadCopy, Bulk, Side};
+pub(crate) use super::items::{Holds, Item, Strength};
 use super::space_maps::TopSpace;
 use super::statistics::Statistics;
 use super::tables::ReferenceTables;
-use crate::raw::read_sealed;
 
 static WORK_CLASS: LockClass = LockClass::new("inspect.walk", rank::FRONT_END + 40);
 static RESULT_CLASS: LockClass = LockClass::new("inspect.result", rank::FRONT_END + 41);
@@ -39,59 +35,6 @@ pub(crate) struct WalkOptions {
     pub(crate) check_data: bool,
     /// How many threads.
     pub(crate) threads: usize,
-}
-
-/// What the bottom of a tree of blocks holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Holds {
-    /// An object set.
-    ObjectSet,
-    /// Dnodes.
-    Dnodes,
-    /// Anything else.
-    Data,
-}
-
-/// What a reference means for the space that it refers to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Strength {
-    /// The space must be allocated, and nobody else may refer to it.
-    Firm,
-    /// The space counts as long as the maps say so: blocks being freed, log blocks not claimed.
-    Pending,
-}
-
-/// A block to visit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
-    block: BlockPointer,
-    bookmark: Bookmark,
-    younger_than: Txg,
-    holds: Holds,
-    strength: Strength,
-}
-
-impl Item {
-    /// The root of an object set, of which only blocks born after `younger_than` count.
-    pub(crate) fn root(set: ObjectSetId, block: BlockPointer, younger_than: Txg) -> Self {
-        Self {
-            block,
-            bookmark: Bookmark::root(set),
-            younger_than,
-            holds: Holds::ObjectSet,
-            strength: Strength::Firm,
-        }
-    }
-
-    /// The same, of a dataset that is being destroyed.
-    pub(crate) fn pending(mut self) -> Self {
-        self.strength = Strength::Pending;
-        self
-    }
-
-    fn is_read(&self) -> bool {
-        self.bookmark.level != 0 || self.holds != Holds::Data
-    }
 }
 
 /// A segment that two blocks claim.
@@ -290,36 +233,20 @@ impl<'a> Worker<'a> {
         if !counted || !item.is_read() {
             return;
         }
-        let content = match self.read(item) {
+        let content = match item.read(self.walk.pipeline) {
             Ok(content) => content,
             Err(error) => {
                 // Space being freed may be gone already.
                 if item.strength == Strength::Firm {
-                    self.findings.unreadable.push(error);
+                    self.findings.unreadable.push(error.to_string());
                 }
                 return;
             }
         };
-        match (item.bookmark.level, item.holds) {
-            (1.., _) => self.indirect(item, &content),
-            (_, Holds::ObjectSet) => self.object_set(item, &content),
-            (_, Holds::Dnodes) => self.dnodes(item, &content),
-            (_, Holds::Data) => {}
-        }
-    }
-
-    fn read(&self, item: &Item) -> Result<Buffer, String> {
-        let request = ReadRequest::new(item.bookmark)
-            .in_class(IoClass::Scan)
-            .uncached();
-        match self.walk.pipeline.read(&item.block, &request) {
-            Ok(content) => Ok(content),
-            Err(ReadError::Encrypted { .. }) => {
-                read_sealed(self.walk.pipeline, &item.block, &request)
-                    .map_err(|error| error.to_string())
-            }
-            Err(error) => Err(error.to_string()),
-        }
+        item.for_each_child(&content, &mut |child| match child {
+            Ok(child) => self.take_on(child),
+            Err(error) => self.findings.unreadable.push(error),
+        });
     }
 
     /// Takes on a child: counted here if it leads no further, else left for any thread.
@@ -331,102 +258,6 @@ impl<'a> Worker<'a> {
             self.children.push(child);
         } else {
             self.count(&child);
-        }
-    }
-
-    fn indirect(&mut self, item: &Item, content: &[u8]) {
-        let per_block = (content.len() / block_pointer::SIZE) as u64;
-        for (index, entry) in content.chunks_exact(block_pointer::SIZE).enumerate() {
-            let block = item
-                .bookmark
-                .block
-                .wrapping_mul(per_block)
-                .wrapping_add(index as u64);
-            let level = item.bookmark.level - 1;
-            self.take_on(Item {
-                block: get_at(entry, 0, ByteOrder::NATIVE),
-                bookmark: Bookmark {
-                    level,
-                    block,
-                    ..item.bookmark
-                },
-                ..*item
-            });
-        }
-    }
-
-    fn object_set(&mut self, item: &Item, content: &[u8]) {
-        match ObjectSetPhys::decode(content) {
-            Ok(phys) => {
-                self.tree(item, ObjectId(0), &phys.meta_dnode, Holds::Dnodes);
-                for (number, dnode) in [&phys.user_used, &phys.group_used, &phys.project_used]
-                    .into_iter()
-                    .enumerate()
-                {
-                    if let Some(dnode) = dnode {
-                        let id = ObjectId(u64::MAX - number as u64);
-                        self.tree(item, id, dnode, Holds::Data);
-                    }
-                }
-            }
-            Err(error) => self
-                .findings
-                .unreadable
-                .push(format!("{}: {error}", item.bookmark)),
-        }
-    }
-
-    fn dnodes(&mut self, item: &Item, content: &[u8]) {
-        let first = item.bookmark.block * (content.len() / SLOT_SIZE) as u64;
-        for (index, slot) in dnode::slots(content) {
-            let Slot::Allocated { .. } = slot else {
-                continue;
-            };
-            let id = ObjectId(first + index as u64);
-            match DnodePhys::decode(&content[index * SLOT_SIZE..]) {
-                Ok(dnode) => self.tree(item, id, &dnode, Holds::Data),
-                Err(error) => {
-                    let place = Bookmark {
-                        object: id,
-                        ..item.bookmark
-                    };
-                    self.findings.unreadable.push(format!("{place}: {error}"));
-                }
-            }
-        }
-    }
-
-    /// Takes on the blocks that hang off a dnode.
-    fn tree(&mut self, item: &Item, object: ObjectId, dnode: &DnodePhys, holds: Holds) {
-        let level = dnode.levels as i8 - 1;
-        let pointers = dnode.pointers.iter().take(dnode.pointer_count.into());
-        for (index, pointer) in pointers.enumerate() {
-            let bookmark = Bookmark {
-                object_set: item.bookmark.object_set,
-                object,
-                level,
-                block: index as u64,
-            };
-            self.take_on(Item {
-                block: *pointer,
-                bookmark,
-                holds,
-                ..*item
-            });
-        }
-        if let Some(spill) = dnode.spill {
-            let bookmark = Bookmark {
-                object_set: item.bookmark.object_set,
-                object,
-                level: 0,
-                block: u64::MAX - 1,
-            };
-            self.take_on(Item {
-                block: spill,
-                bookmark,
-                holds: Holds::Data,
-                ..*item
-            });
         }
     }
 

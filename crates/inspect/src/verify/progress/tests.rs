@@ -16,5 +16,15 @@ fn a_line_says_what_how_much_how_fast_and_how_long() {
 
 #[test]
 fn work_is_done_in_a_pipe_as_well() {
-    assert_eq!(shown(&AtomicU64::new(0), None, || 7), 7);
+    assert_eq!(shown(Watcher::Terminal, &AtomicU64::new(0), None, || 7), 7);
+}
+
+#[test]
+fn a_function_is_told_the_end() {
+    let told = std::sync::Mutex::new(Vec::new());
+    let watch = |done, total| told.lock().unwrap().push((done, total));
+    let done = AtomicU64::new(1);
+    let work = || done.store(5, Ordering::Relaxed);
+    shown(Watcher::Function(&watch), &done, Some(9), work);
+    assert_eq!(told.lock().unwrap().last(), Some(&(5, Some(9))));
 }

@@ -1,0 +1,195 @@
+//! Blocks as a walk meets them, and what each leads to.
+
+use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
+use format::block_pointer::{self, BlockPointer};
+use format::dnode::{self, DnodePhys, SLOT_SIZE, Slot};
+use format::object_set::ObjectSetPhys;
+use format::record::get_at;
+use pipeline::{Bookmark, Pipeline, ReadError, ReadRequest};
+use sys::Buffer;
+use vdev::IoClass;
+
+use crate::error::Result;
+use crate::raw::read_sealed;
+
+/// The number that a bookmark gives the block of attributes that did not fit a dnode.
+const SPILL_BLOCK: u64 = u64::MAX - 1;
+
+/// What the bottom of a tree of blocks holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holds {
+    /// An object set.
+    ObjectSet,
+    /// Dnodes.
+    Dnodes,
+    /// Anything else.
+    Data,
+}
+
+/// What a reference means for the space that it refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Strength {
+    /// The space must be allocated, and nobody else may refer to it.
+    Firm,
+    /// The space counts as long as the maps say so: blocks being freed, log blocks not claimed.
+    Pending,
+}
+
+/// A block to visit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) block: BlockPointer,
+    pub(crate) bookmark: Bookmark,
+    pub(crate) younger_than: Txg,
+    pub(crate) holds: Holds,
+    pub(crate) strength: Strength,
+}
+
+impl Item {
+    /// The root of an object set, of which only blocks born after `younger_than` count.
+    pub(crate) fn root(set: ObjectSetId, block: BlockPointer, younger_than: Txg) -> Self {
+        Self {
+            block,
+            bookmark: Bookmark::root(set),
+            younger_than,
+            holds: Holds::ObjectSet,
+            strength: Strength::Firm,
+        }
+    }
+
+    /// The same, of a dataset that is being destroyed.
+    pub(crate) fn pending(mut self) -> Self {
+        self.strength = Strength::Pending;
+        self
+    }
+
+    /// Whether it leads further, or may.
+    pub(crate) fn is_read(&self) -> bool {
+        self.bookmark.level != 0 || self.holds != Holds::Data
+    }
+
+    /// Its content, as far as it can be had without keys.
+    pub(crate) fn read(&self, pipeline: &Pipeline) -> Result<Buffer> {
+        let request = ReadRequest::new(self.bookmark)
+            .in_class(IoClass::Scan)
+            .uncached();
+        match pipeline.read(&self.block, &request) {
+            Err(ReadError::Encrypted { .. }) => read_sealed(pipeline, &self.block, &request),
+            other => Ok(other?),
+        }
+    }
+
+    /// Hands over what the block leads to, holes included, and what of it does not decode.
+    pub(crate) fn for_each_child(
+        &self,
+        content: &[u8],
+        visit: &mut impl FnMut(std::result::Result<Self, String>),
+    ) {
+        match (self.bookmark.level, self.holds) {
+            (1.., _) => self.indirect(content, visit),
+            (_, Holds::ObjectSet) => self.object_set(content, visit),
+            (_, Holds::Dnodes) => self.dnodes(content, visit),
+            (_, Holds::Data) => {}
+        }
+    }
+
+    fn indirect(&self, content: &[u8], visit: &mut impl FnMut(std::result::Result<Self, String>)) {
+        let per_block = (content.len() / block_pointer::SIZE) as u64;
+        for (index, entry) in content.chunks_exact(block_pointer::SIZE).enumerate() {
+            let block = self
+                .bookmark
+                .block
+                .wrapping_mul(per_block)
+                .wrapping_add(index as u64);
+            let level = self.bookmark.level - 1;
+            visit(Ok(Self {
+                block: get_at(entry, 0, ByteOrder::NATIVE),
+                bookmark: Bookmark {
+                    level,
+                    block,
+                    ..self.bookmark
+                },
+                ..*self
+            }));
+        }
+    }
+
+    fn object_set(
+        &self,
+        content: &[u8],
+        visit: &mut impl FnMut(std::result::Result<Self, String>),
+    ) {
+        let phys = match ObjectSetPhys::decode(content) {
+            Ok(phys) => phys,
+            Err(error) => return visit(Err(format!("{}: {error}", self.bookmark))),
+        };
+        self.tree(ObjectId(0), &phys.meta_dnode, Holds::Dnodes, visit);
+        let accounting = [&phys.user_used, &phys.group_used, &phys.project_used];
+        for (number, dnode) in accounting.into_iter().enumerate() {
+            if let Some(dnode) = dnode {
+                let id = ObjectId(u64::MAX - number as u64);
+                self.tree(id, dnode, Holds::Data, visit);
+            }
+        }
+    }
+
+    fn dnodes(&self, content: &[u8], visit: &mut impl FnMut(std::result::Result<Self, String>)) {
+        let first = self.bookmark.block * (content.len() / SLOT_SIZE) as u64;
+        for (index, slot) in dnode::slots(content) {
+            let Slot::Allocated { .. } = slot else {
+                continue;
+            };
+            let id = ObjectId(first + index as u64);
+            match DnodePhys::decode(&content[index * SLOT_SIZE..]) {
+                Ok(dnode) => self.tree(id, &dnode, Holds::Data, visit),
+                Err(error) => {
+                    let place = Bookmark {
+                        object: id,
+                        ..self.bookmark
+                    };
+                    visit(Err(format!("{place}: {error}")));
+                }
+            }
+        }
+    }
+
+    /// The blocks that hang off a dnode.
+    fn tree(
+        &self,
+        object: ObjectId,
+        dnode: &DnodePhys,
+        holds: Holds,
+        visit: &mut impl FnMut(std::result::Result<Self, String>),
+    ) {
+        let level = dnode.levels as i8 - 1;
+        let pointers = dnode.pointers.iter().take(dnode.pointer_count.into());
+        for (index, pointer) in pointers.enumerate() {
+            let bookmark = Bookmark {
+                object_set: self.bookmark.object_set,
+                object,
+                level,
+                block: index as u64,
+            };
+            visit(Ok(Self {
+                block: *pointer,
+                bookmark,
+                holds,
+                ..*self
+            }));
+        }
+        if let Some(spill) = dnode.spill {
+            let bookmark = Bookmark {
+                object_set: self.bookmark.object_set,
+                object,
+                level: 0,
+                block: SPILL_BLOCK,
+            };
+            visit(Ok(Self {
+                block: spill,
+                bookmark,
+                holds: Holds::Data,
+                ..*self
+            }));
+        }
+    }
+}

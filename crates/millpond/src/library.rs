@@ -1,0 +1,28 @@
+//! What the library offers: types of its own over the layers below, so that those may change.
+
+mod datasets;
+mod error;
+mod file;
+mod file_system;
+mod image;
+mod metadata;
+mod opened;
+mod options;
+mod paths;
+mod pool;
+mod properties;
+mod read_dir;
+
+pub use datasets::{DatasetInfo, DatasetKind, ListOptions};
+pub use error::{Error, Result};
+pub use file::{File, FileOptions};
+pub use file_system::{DirEntry, FileSystem};
+pub use image::{
+    Block, BlockAddress, Blocks, DamagedCopy, Image, ImageDataset, SpaceFault, SpaceFaultKind,
+    VerifyOptions, VerifyProgress, VerifyReport,
+};
+pub use metadata::{FileType, Metadata, SetMetadata, Space};
+pub use options::{CreateOptions, DestroyOptions, OpenOptions, Vdev};
+pub use pool::Pool;
+pub use properties::{Property, PropertySource};
+pub use read_dir::ReadDir;

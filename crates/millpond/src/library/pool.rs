@@ -1,0 +1,296 @@
+//! A pool in this process: made, opened, synced, exported; and the way to the admin service.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use control::daemon::Handler;
+use control::{
+    Assignments, Caller, Change, CreateRequest, FileSource, ImportRequest, OpenRequest, Request,
+    Response, Service, VdevClass, VdevShape, VdevSpec,
+};
+
+use super::opened::OpenDatasets;
+use super::properties::{assignment, pool_assignment};
+use super::{CreateOptions, Error, FileSystem, OpenOptions, Result, Vdev};
+
+/// A pool that this process has open. Clones are handles on the same pool; all may be used from any thread.
+///
+/// When the last handle, with all [`FileSystem`]s and [`File`](crate::File)s of the pool, is gone, the pool is exported as
+/// [`Pool::export`] does it, but errors are lost.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What all handles share.
+pub(super) struct Shared {
+    service: Arc<Service>,
+    pub(super) opened: Arc<OpenDatasets>,
+    name: String,
+    guid: u64,
+    read_only: bool,
+    ended: AtomicBool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pool({})", self.name)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.ended.load(Ordering::Acquire) {
+            let _exported = self.service.shut_down();
+        }
+    }
+}
+
+fn caller() -> Caller {
+    let (uid, gid) = (sys::user_id(), sys::group_id());
+    let pid = std::process::id();
+    Caller { uid, gid, pid }
+}
+
+impl Pool {
+    /// Makes a pool. It is open then.
+    ///
+    /// # Errors
+    /// A vdev cannot be used, or looks used; a property makes no sense; the name is none of a pool's.
+    pub fn create(options: &CreateOptions) -> Result<Self> {
+        control::check_pool(&options.name).map_err(|error| {
+            Error::Invalid(format!("cannot create '{}': {error}", options.name))
+        })?;
+        if options.vdevs.is_empty() {
+            let text = format!("cannot create '{}': it has no vdev", options.name);
+            return Err(Error::Invalid(text));
+        }
+        let vdevs = options.vdevs.iter().map(spec).collect();
+        let pool_properties = options.pool_properties.iter();
+        let properties = pool_properties.map(|(name, value)| pool_assignment(name, value));
+        let dataset_properties = options.properties.iter();
+        let dataset_properties = dataset_properties.map(|(name, value)| assignment(name, value));
+        Self::start(&OpenRequest::Create(CreateRequest {
+            name: options.name.clone(),
+            temporary_name: None,
+            vdevs,
+            properties: properties.collect::<Result<_>>()?,
+            features: Vec::new(),
+            without_features: false,
+            dataset_properties: dataset_properties.collect::<Result<_>>()?,
+            altroot: None,
+            force: options.force,
+            file_size: options.file_size,
+            command: format!("library create {}", options.name),
+        }))
+    }
+
+    /// Opens a pool: to write to it, unless the options say [`OpenOptions::read_only`]. No other process can have it
+    /// open meanwhile to write to it.
+    ///
+    /// # Errors
+    /// There is no such pool, or several; devices are missing or damaged; it is in use; a feature is not supported.
+    pub fn open(options: &OpenOptions) -> Result<Self> {
+        let found = choose(options)?;
+        Self::start(&OpenRequest::Import(ImportRequest {
+            guid: found.guid,
+            name: found.name.clone(),
+            new_name: options.new_name.clone(),
+            temporary: options.read_only && options.new_name.is_some(),
+            search: options.paths.clone(),
+            readonly: options.read_only,
+            force: options.force,
+            rewind: options.rewind,
+            rewind_extreme: false,
+            dry_run: false,
+            txg_max: None,
+            destroyed: false,
+            missing_log: options.without_logs,
+            unmounted: true,
+            altroot: None,
+            properties: Assignments::new(),
+            mount_options: Vec::new(),
+            command: format!("library open {}", found.name),
+        }))
+    }
+
+    fn start(request: &OpenRequest) -> Result<Self> {
+        let opened = Service::open(request)?;
+        let source = FileSource::new(&opened);
+        let datasets = OpenDatasets::new(source);
+        let service = Service::new(opened, Arc::clone(&datasets) as _);
+        let (name, guid) = service.identity();
+        let shared = Arc::new(Shared {
+            read_only: service.is_read_only(),
+            opened: datasets,
+            name,
+            guid,
+            ended: AtomicBool::new(false),
+            service: Arc::clone(&service),
+        });
+        let mut first = None;
+        // Nobody is there to hear warnings; the first is an error.
+        let begun = service.begin(&mut |part| {
+            if let Response::Warning(failure) = part {
+                first.get_or_insert(failure);
+            }
+            Ok(())
+        });
+        begun.map_err(|error| Error::Damaged(error.to_string()))?;
+        match first {
+            Some(failure) => Err(failure.into()),
+            None => Ok(Self { shared }),
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Its guid: what stays when the name changes.
+    #[must_use]
+    pub fn guid(&self) -> u64 {
+        self.shared.guid
+    }
+
+    /// Whether it was opened without writing.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.shared.read_only
+    }
+
+    /// Opens the files of a dataset (`"tank/home"`) or of a snapshot (`"tank/home@monday"`).
+    ///
+    /// # Errors
+    /// There is none of that name, or it holds no files.
+    pub fn file_system(&self, name: &str) -> Result<FileSystem> {
+        self.check_alive()?;
+        let open = self.shared.opened.open(name)?;
+        Ok(FileSystem::new(self.clone(), open))
+    }
+
+    /// Waits until everything done so far is on the devices.
+    ///
+    /// # Errors
+    /// A device failed.
+    pub fn sync(&self) -> Result<()> {
+        self.change(Change::Sync)
+    }
+
+    /// Writes everything out and marks the pool as exported, so that another program, or OpenZFS, can import it. Every
+    /// handle on it is stale then; its files and disks are free once the last is gone.
+    ///
+    /// # Errors
+    /// A device failed: the pool is as its last sync left it, or later.
+    pub fn export(self) -> Result<()> {
+        self.check_alive()?;
+        self.change(Change::Export { force: true })?;
+        self.shared.ended.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        if self.shared.ended.load(Ordering::Acquire) {
+            let text = format!("pool '{}' was exported", self.name());
+            return Err(Error::Stale(text));
+        }
+        Ok(())
+    }
+
+    /// Has a change made, as the pool's administrator.
+    pub(super) fn change(&self, change: Change) -> Result<()> {
+        self.ask(&Request::Change {
+            change,
+            command: String::new(),
+        })
+        .map(drop)
+    }
+
+    /// Asks the admin service; the parts of its answer.
+    pub(super) fn ask(&self, request: &Request) -> Result<Vec<Response>> {
+        let mut parts = Vec::new();
+        self.ask_each(request, &mut |part| {
+            parts.push(part);
+            Ok(())
+        })?;
+        Ok(parts)
+    }
+
+    /// Asks the admin service, and hands the parts of its answer over as they come.
+    pub(super) fn ask_each(
+        &self,
+        request: &Request,
+        visit: &mut dyn FnMut(Response) -> Result<()>,
+    ) -> Result<()> {
+        self.check_alive()?;
+        let mut failed = None;
+        let service = &self.shared.service;
+        let heard = service.handle(request, &caller(), &mut |part| {
+            let outcome = match part {
+                Response::Done | Response::Line(_) => Ok(()),
+                Response::Failed(failure) | Response::Warning(failure) => Err(failure.into()),
+                part => visit(part),
+            };
+            if let Err(error) = outcome {
+                failed.get_or_insert(error);
+            }
+            Ok(())
+        });
+        match (failed, heard) {
+            (Some(error), _) => Err(error),
+            (None, Err(error)) => Err(Error::Damaged(error.to_string())),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+}
+
+fn spec(vdev: &Vdev) -> VdevSpec {
+    let shape = match vdev {
+        Vdev::Single(path) => VdevShape::Leaf(absolute(path)),
+        Vdev::Mirror(paths) => VdevShape::Mirror(paths.iter().map(|path| absolute(path)).collect()),
+    };
+    VdevSpec {
+        class: VdevClass::Normal,
+        shape,
+    }
+}
+
+/// Labels name the place of a file, whatever the current directory is.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The pool that the options mean.
+fn choose(options: &OpenOptions) -> Result<control::ImportCandidate> {
+    if options.paths.is_empty() {
+        let text = "cannot open a pool: say where it is with OpenOptions::path";
+        return Err(Error::Invalid(text.to_owned()));
+    }
+    let wanted = options.pool.as_deref();
+    let is_wanted = |found: &control::ImportCandidate| match wanted {
+        Some(wanted) => found.name == wanted || found.guid.to_string() == wanted,
+        None => true,
+    };
+    let mut found: Vec<_> = control::discover(&options.paths)?
+        .into_iter()
+        .map(|found| found.candidate)
+        .filter(|found| is_wanted(found) && !found.destroyed)
+        .collect();
+    match (found.len(), found.pop()) {
+        (1, Some(only)) => Ok(only),
+        (0, _) | (_, None) => {
+            let what = wanted.map_or_else(|| "a pool".to_owned(), |name| format!("'{name}'"));
+            let lines = control::explain_nothing(&options.paths);
+            let lines: String = lines.iter().map(|line| format!("\n{line}")).collect();
+            Err(Error::NotFound(format!(
+                "cannot open {what}: no such pool{lines}"
+            )))
+        }
+        (count, _) => Err(Error::Invalid(format!(
+            "cannot open a pool: {count} are there; name one"
+        ))),
+    }
+}

@@ -1,0 +1,204 @@
+//! Properties of pools and datasets, as text both ways: sizes and words as `zfs set` takes them, exact values as
+//! `zfs get -p` shows them.
+
+use control::{
+    Assignments, Change, PropertyName, Request, Response, Selection, Setting, Source, Types, Value,
+    find_dataset_property, find_pool_property,
+};
+
+use super::{Error, Pool, Result};
+
+/// A property of a dataset or pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Property {
+    /// Its name.
+    pub name: String,
+    /// Its value; numbers in full.
+    pub value: String,
+    /// Where the value comes from.
+    pub source: PropertySource,
+}
+
+/// Where the value of a property comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PropertySource {
+    /// It is measured, nobody sets it.
+    Measured,
+    /// Nobody has set it.
+    Default,
+    /// Set here.
+    Local,
+    /// Set on the dataset of this name, above.
+    Inherited(String),
+    /// From a stream that was received.
+    Received,
+    /// Only for as long as the pool is open.
+    Temporary,
+}
+
+impl From<Source> for PropertySource {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::None => Self::Measured,
+            Source::Default => Self::Default,
+            Source::Local => Self::Local,
+            Source::Temporary => Self::Temporary,
+            Source::Received => Self::Received,
+            Source::Inherited(from) => Self::Inherited(from),
+        }
+    }
+}
+
+type Find = fn(&str) -> Option<PropertyName>;
+
+/// A property and its value as the service takes them.
+pub(super) fn assignment(name: &str, value: &str) -> Result<(String, Value)> {
+    parsed(find_dataset_property, name, value)
+}
+
+/// The same for a property of a pool.
+pub(super) fn pool_assignment(name: &str, value: &str) -> Result<(String, Value)> {
+    parsed(find_pool_property, name, value)
+}
+
+/// Several.
+pub(super) fn assignments(properties: &[(&str, &str)]) -> Result<Assignments> {
+    let parsed = properties.iter();
+    parsed
+        .map(|(name, value)| assignment(name, value))
+        .collect()
+}
+
+fn parsed(find: Find, name: &str, value: &str) -> Result<(String, Value)> {
+    let invalid = |why: &dyn std::fmt::Display| Error::Invalid(format!("property '{name}': {why}"));
+    match find(name) {
+        None => Err(invalid(&"there is none of that name")),
+        Some(PropertyName::Native(row)) => {
+            let parsed = row.parse(value).map_err(|error| invalid(&error))?;
+            Ok((row.name.to_owned(), parsed))
+        }
+        Some(PropertyName::User(name) | PropertyName::Computed(name)) => {
+            // Quotas of owners are numbers, what users name is text.
+            let value = match name.contains("quota@") {
+                true if value == "none" => Value::Number(0),
+                true => Value::Number(control::parse_size(value).map_err(|error| invalid(&error))?),
+                false => Value::Text(value.to_owned()),
+            };
+            Ok((name, value))
+        }
+    }
+}
+
+fn shown(find: Find, name: &str, setting: Setting) -> Property {
+    let value = match (find(name), &setting.value) {
+        (Some(PropertyName::Native(row)), value) => row.format(value, true),
+        (_, Value::Number(number)) => number.to_string(),
+        (_, Value::Text(text)) => text.clone(),
+        (_, Value::Absent) => "-".to_owned(),
+    };
+    Property {
+        name: name.to_owned(),
+        value,
+        source: setting.source.into(),
+    }
+}
+
+impl Pool {
+    /// All properties of a dataset, snapshot or bookmark that apply to it.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn properties(&self, name: &str) -> Result<Vec<Property>> {
+        self.selected(name, Selection::All)
+    }
+
+    /// One property of a dataset, snapshot or bookmark; `written@…`, `userused@…` and the like, too.
+    ///
+    /// # Errors
+    /// There is no such dataset or property.
+    pub fn property(&self, name: &str, property: &str) -> Result<Property> {
+        let Some(known) = find_dataset_property(property) else {
+            let text = format!("property '{property}': there is none of that name");
+            return Err(Error::Invalid(text));
+        };
+        let wanted = known.name().to_owned();
+        let found = self.selected(name, Selection::Names(vec![wanted]))?;
+        found.into_iter().next().ok_or_else(|| {
+            let text = format!("property '{property}' does not apply to '{name}'");
+            Error::Invalid(text)
+        })
+    }
+
+    fn selected(&self, name: &str, properties: Selection) -> Result<Vec<Property>> {
+        let query = control::DatasetQuery {
+            roots: vec![name.to_owned()],
+            depth: Some(0),
+            types: Types::ALL,
+            properties,
+        };
+        let mut found = Vec::new();
+        self.ask_each(&Request::Datasets(query), &mut |part| {
+            if let Response::Datasets(rows) = part {
+                let named = rows.into_iter().filter(|row| row.name == name);
+                let properties = named.flat_map(|row| row.properties);
+                found.extend(properties.map(|(key, set)| shown(find_dataset_property, &key, set)));
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Sets a property of a dataset; open file systems follow at once.
+    ///
+    /// # Errors
+    /// There is no such dataset or property, or the value is not allowed.
+    pub fn set_property(&self, name: &str, property: &str, value: &str) -> Result<()> {
+        let assignment = assignment(property, value)?;
+        // No mount has to follow these.
+        let keep_mounts = matches!(assignment.0.as_str(), "mountpoint" | "canmount");
+        self.change(Change::Set {
+            names: vec![name.to_owned()],
+            properties: vec![assignment],
+            keep_mounts,
+        })
+    }
+
+    /// Forgets the value that was set, so that the parent's holds.
+    ///
+    /// # Errors
+    /// There is no such dataset or property, or it is not inherited.
+    pub fn inherit_property(&self, name: &str, property: &str) -> Result<()> {
+        self.change(Change::Inherit {
+            names: vec![name.to_owned()],
+            property: property.to_owned(),
+            recursive: false,
+            received: false,
+        })
+    }
+
+    /// All properties of the pool itself.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn pool_properties(&self) -> Result<Vec<Property>> {
+        let mut found = Vec::new();
+        for part in self.ask(&Request::Pool(Selection::All))? {
+            if let Response::Pool(report) = part {
+                let all = report.properties.into_iter();
+                found.extend(all.map(|(name, set)| shown(find_pool_property, &name, set)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Sets a property of the pool itself.
+    ///
+    /// # Errors
+    /// There is none of that name, or the value is not allowed.
+    pub fn set_pool_property(&self, property: &str, value: &str) -> Result<()> {
+        let properties = vec![pool_assignment(property, value)?];
+        self.change(Change::SetPool { properties })
+    }
+}

@@ -1,0 +1,217 @@
+//! Files by path.
+
+use super::Fixture;
+use millpond::{Error, FileOptions, FileType, SetMetadata};
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::time::{Duration, UNIX_EPOCH};
+
+#[test]
+fn a_file_is_written_read_cut_off_and_removed() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    files.write("a", b"0123456789").unwrap();
+    assert_eq!(files.read("/a").unwrap(), b"0123456789");
+    files.write("a", b"short").unwrap();
+    assert_eq!(files.read("a").unwrap(), b"short");
+
+    let mut file = files.open("a", &FileOptions::new().read().write()).unwrap();
+    file.set_len(2).unwrap();
+    file.seek(SeekFrom::End(3)).unwrap();
+    file.write_all(b"xy").unwrap();
+    file.rewind().unwrap();
+    let mut content = Vec::new();
+    file.read_to_end(&mut content).unwrap();
+    assert_eq!(content, b"sh\0\0\0xy");
+    file.sync().unwrap();
+
+    let append = FileOptions::new().append();
+    let mut end = files.open("a", &append).unwrap();
+    end.write_all(b"1").unwrap();
+    end.write_all(b"2").unwrap();
+    assert_eq!(files.read("a").unwrap(), b"sh\0\0\0xy12");
+
+    files.remove_file("a").unwrap();
+    assert!(!files.exists("a").unwrap());
+    assert_eq!(file.read_all().unwrap(), b"sh\0\0\0xy12");
+}
+
+#[test]
+fn holes_are_found_and_take_no_space() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    let file = files.create("sparse").unwrap();
+    file.write_all_at(b"end", 1 << 40).unwrap();
+    assert_eq!(file.next_data(0).unwrap(), Some(1 << 40));
+    assert_eq!(file.next_hole(0).unwrap(), Some(0));
+    assert_eq!(file.next_data(1 << 41).unwrap(), None);
+    fixture.pool.sync().unwrap();
+    let metadata = file.metadata().unwrap();
+    assert_eq!(metadata.size, (1 << 40) + 3);
+    assert!(metadata.allocated < 1 << 20, "{}", metadata.allocated);
+}
+
+#[test]
+fn a_large_directory_is_listed_once_each() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    files.create_dir("many").unwrap();
+    for number in 0..1000 {
+        files.write(format!("many/{number}"), b"").unwrap();
+    }
+    let listed: Vec<_> = files
+        .read_dir("many")
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .collect();
+    let names: BTreeSet<_> = listed.iter().map(|entry| entry.name.clone()).collect();
+    assert_eq!((listed.len(), names.len()), (1000, 1000));
+    assert!(
+        listed
+            .iter()
+            .all(|entry| entry.file_type == Some(FileType::Regular))
+    );
+}
+
+#[test]
+fn names_move_and_links_lead_within_the_file_system() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    files.create_dir_all("a/b/c").unwrap();
+    files.create_dir_all("a/b/c").unwrap();
+    files.write("a/b/file", b"x").unwrap();
+    files.hard_link("a/b/file", "a/again").unwrap();
+    assert_eq!(files.metadata("a/again").unwrap().links, 2);
+    files.rename("a/b/file", "moved").unwrap();
+    assert!(!files.exists("a/b/file").unwrap());
+
+    files.symlink("/a/b", "absolute").unwrap();
+    files.symlink("../../moved", "a/b/up").unwrap();
+    files.symlink("../../../../../../moved", "above").unwrap();
+    files.symlink("loop", "loop").unwrap();
+    assert!(files.metadata("absolute/c").unwrap().is_dir());
+    assert_eq!(files.read("absolute/up").unwrap(), b"x");
+    assert_eq!(files.read("above").unwrap(), b"x");
+    assert!(files.symlink_metadata("loop").unwrap().is_symlink());
+    let error = files.metadata("loop").unwrap_err();
+    assert!(matches!(error, Error::TooManyLinks(_)), "{error}");
+    assert_eq!(
+        files.read_link("a/b/up").unwrap(),
+        std::path::Path::new("../../moved")
+    );
+    files.remove_dir("a/b/c").unwrap();
+}
+
+#[test]
+fn metadata_and_attributes_are_kept_over_an_export() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    files.write("f", b"x").unwrap();
+    let time = UNIX_EPOCH + Duration::new(1_000_000_000, 5);
+    let before = UNIX_EPOCH - Duration::new(100, 1);
+    let change = SetMetadata::new()
+        .permissions(0o4751)
+        .owner(7, 8)
+        .modified(time)
+        .accessed(before);
+    files.set_metadata("f", &change).unwrap();
+    files.set_xattr("f", "user.one", b"1").unwrap();
+    files.set_xattr("f", "user.two", b"2").unwrap();
+    files.remove_xattr("f", "user.one").unwrap();
+    let image = fixture.image();
+    drop(files);
+    let _folder = fixture.close();
+
+    let options = millpond::OpenOptions::new().path(image).read_only();
+    let pool = millpond::Pool::open(&options).unwrap();
+    let files = pool.file_system("pond").unwrap();
+    let found = files.metadata("f").unwrap();
+    assert_eq!((found.permissions, found.uid, found.gid), (0o4751, 7, 8));
+    assert_eq!((found.modified, found.accessed), (time, before));
+    assert_eq!(files.list_xattrs("f").unwrap(), ["user.two"]);
+    assert_eq!(files.xattr("f", "user.two").unwrap(), b"2");
+    let error = files.write("f", b"y").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{error}");
+}
+
+#[test]
+fn a_user_may_what_permissions_say() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    let secret = FileOptions::new().write().create_new().permissions(0o600);
+    files.open("secret", &secret).unwrap();
+    files.create_dir("open").unwrap();
+    let everyone = SetMetadata::new().permissions(0o777);
+    files.set_metadata("open", &everyone).unwrap();
+
+    let user = files.acting_as(1234, 99, &[5]).with_umask(0o007);
+    assert_eq!(
+        user.read("secret").unwrap_err().kind(),
+        ErrorKind::PermissionDenied
+    );
+    assert_eq!(
+        user.write("new", b"").unwrap_err().kind(),
+        ErrorKind::PermissionDenied
+    );
+    user.write("open/mine", b"x").unwrap();
+    let mine = user.metadata("open/mine").unwrap();
+    assert_eq!((mine.uid, mine.gid, mine.permissions), (1234, 99, 0o660));
+}
+
+#[test]
+fn errors_say_what_can_be_done_and_name_the_path() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    files.write("file", b"").unwrap();
+    files.create_dir_all("full/inside").unwrap();
+    let kinds = [
+        (files.read("none").unwrap_err(), ErrorKind::NotFound),
+        (
+            files.create_dir("full").unwrap_err(),
+            ErrorKind::AlreadyExists,
+        ),
+        (files.read("full").unwrap_err(), ErrorKind::IsADirectory),
+        (
+            files.read("file/below").unwrap_err(),
+            ErrorKind::NotADirectory,
+        ),
+        (
+            files.remove_dir("full").unwrap_err(),
+            ErrorKind::DirectoryNotEmpty,
+        ),
+        (
+            files.write("x".repeat(300), b"").unwrap_err(),
+            ErrorKind::InvalidFilename,
+        ),
+        (
+            files.xattr("file", "user.none").unwrap_err(),
+            ErrorKind::NotFound,
+        ),
+        (files.remove_file("/").unwrap_err(), ErrorKind::InvalidInput),
+    ];
+    for (error, kind) in kinds {
+        assert_eq!(error.kind(), kind, "{error}");
+        assert_eq!(std::io::Error::from(error).kind(), kind);
+    }
+    let text = files.read("full/none").unwrap_err().to_string();
+    assert_eq!(text, "pond:/full/none: no such file or directory");
+}
+
+#[test]
+fn threads_share_a_file_system() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let files = files.clone();
+            scope.spawn(move || {
+                for number in 0..100 {
+                    let name = format!("{thread}-{number}");
+                    files.write(&name, name.as_bytes()).unwrap();
+                    assert_eq!(files.read(&name).unwrap(), name.as_bytes());
+                }
+            });
+        }
+    });
+    assert_eq!(files.read_dir("/").unwrap().count(), 400);
+}
