@@ -381,10 +381,7 @@ fn make_parts(
     });
     let engine = Engine::new(match options.reproducible {
         true => EngineConfig::on_request(txg.next()),
-        false => EngineConfig {
-            first: txg.next(),
-            ..EngineConfig::default()
-        },
+        false => crate::memory::engine_config(txg.next()),
     });
     let group = WriteGroup::new(txg);
     let writers = PassWriters {

@@ -14,7 +14,7 @@ use dsl::{Bpobj, Dsl, Mos, OpenDsl, Services};
 use format::config::{directory, keys};
 use format::label::PoolState;
 use format::uberblock::VERSION_FEATURES;
-use txg::{Engine, EngineConfig};
+use txg::Engine;
 
 use crate::allocator::PoolAllocator;
 use crate::blocks::WriteRules;
@@ -254,12 +254,7 @@ fn open(
         Err(error) if writable => return Err(error),
         Err(_) => None,
     };
-    let engine = writable.then(|| {
-        Engine::new(EngineConfig {
-            first,
-            ..EngineConfig::default()
-        })
-    });
+    let engine = writable.then(|| Engine::new(crate::memory::engine_config(first)));
     let parts = assemble(loaded, space, engine, name, options)?;
     if writable {
         claim_logs(&parts, first)?;

@@ -25,6 +25,7 @@ mod late_allocator;
 mod limits;
 mod load;
 mod log_devices;
+mod memory;
 mod new_objects;
 mod new_vdev;
 mod obstacles;

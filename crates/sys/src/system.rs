@@ -1,6 +1,7 @@
 //! What the machine says about itself.
 
 use std::fs;
+use std::path::Path;
 
 /// The host's name, as in pool configurations.
 #[must_use]
@@ -35,26 +36,32 @@ pub fn memory_bytes() -> u64 {
     control_group_limit().map_or(total, |limit| limit.min(total))
 }
 
-/// The lowest `memory.max` on the way from our control group (version 2) to the root.
+/// The lowest limit of our control groups, of version 1 or 2, and those above them.
 fn control_group_limit() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let group = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let root = std::path::Path::new("/sys/fs/cgroup");
-    let mut path = root.join(group.trim_start_matches('/'));
-    let mut lowest = None::<u64>;
-    while path.starts_with(root) {
-        let limit = fs::read_to_string(path.join("memory.max"))
-            .ok()
-            .and_then(|text| text.trim().parse::<u64>().ok());
-        lowest = match (lowest, limit) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        if !path.pop() {
-            break;
-        }
-    }
-    lowest
+    let limits = text.lines();
+    limits
+        .filter_map(|line| limit_of_line(line, Path::new("/sys/fs/cgroup")))
+        .min()
+}
+
+/// The limit that one line of /proc/self/cgroup stands for, under the mount point `root`.
+fn limit_of_line(line: &str, root: &Path) -> Option<u64> {
+    let mut fields = line.splitn(3, ':');
+    let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+    let (root, file) = if controllers.is_empty() {
+        (root.to_owned(), "memory.max")
+    } else if controllers.split(',').any(|name| name == "memory") {
+        (root.join("memory"), "memory.limit_in_bytes")
+    } else {
+        return None;
+    };
+    let own = root.join(path.trim_start_matches('/'));
+    own.ancestors()
+        .take_while(|folder| folder.starts_with(&root))
+        .filter_map(|folder| fs::read_to_string(folder.join(file)).ok())
+        .filter_map(|limit| limit.trim().parse().ok())
+        .min()
 }
 
 /// How many processors this process may run on.
@@ -68,3 +75,6 @@ pub fn processor_count() -> usize {
 pub fn is_superuser() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+#[cfg(test)]
+mod tests;
