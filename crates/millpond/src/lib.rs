@@ -27,14 +27,14 @@
 //!
 //! # Threads
 //!
-//! [`Pool`], [`FileSystem`], [`File`] and [`Image`] are `Send` and `Sync`; clones of the first two are cheap handles. Calls
-//! block; a pool has threads of its own that write in the background.
+//! [`Pool`], [`FileSystem`], [`File`] and [`Image`] are `Send` and `Sync`; clones of the first two are cheap handles.
+//! Calls block; a pool has threads of its own that write in the background.
 //!
 //! # Durability
 //!
 //! A change is visible at once, and on the devices some seconds later, whole or not at all: after a crash the pool is
-//! what it was at some moment not long before. [`File::sync`], [`FileSystem::sync`] and [`Pool::sync`] return when what was done
-//! before them is on the devices.
+//! what it was at some moment not long before. [`File::sync`], [`FileSystem::sync`] and [`Pool::sync`] return when what
+//! was done before them is on the devices.
 //!
 //! # Features
 //!

@@ -3,7 +3,6 @@
 //! Invariant: what waits is at most the children of the blocks on the way down, so memory is bounded by the height of
 //! the trees and not by their size.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use format::block_pointer::BlockPointer;
@@ -63,20 +62,22 @@ impl FoundBlock<'_> {
 pub struct Blocks<'a> {
     pipeline: &'a Arc<Pipeline>,
     waiting: Vec<Item>,
-    damage: VecDeque<String>,
+    /// The next one last.
+    damage: Vec<String>,
 }
 
 impl<'a> Blocks<'a> {
     pub(super) fn new(
         pipeline: &'a Arc<Pipeline>,
         mut roots: Vec<Item>,
-        damage: Vec<String>,
+        mut damage: Vec<String>,
     ) -> Self {
         roots.reverse();
+        damage.reverse();
         Self {
             pipeline,
             waiting: roots,
-            damage: damage.into(),
+            damage,
         }
     }
 
@@ -84,16 +85,18 @@ impl<'a> Blocks<'a> {
     fn descend(&mut self, item: &Item) {
         let content = match item.read(self.pipeline) {
             Ok(content) => content,
-            Err(error) => return self.damage.push_back(error.to_string()),
+            Err(error) => return self.damage.push(error.to_string()),
         };
         let before = self.waiting.len();
         let (waiting, damage) = (&mut self.waiting, &mut self.damage);
         item.for_each_child(&content, &mut |child| match child {
             Ok(child) if is_of_interest(&child) => waiting.push(child),
             Ok(_) => {}
-            Err(error) => damage.push_back(error),
+            Err(error) => damage.push(error),
         });
         self.waiting[before..].reverse();
+        // Of blocks before, all was handed over.
+        self.damage.reverse();
     }
 }
 
@@ -105,7 +108,7 @@ impl<'a> Iterator for Blocks<'a> {
     type Item = Result<FoundBlock<'a>, String>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(problem) = self.damage.pop_front() {
+        if let Some(problem) = self.damage.pop() {
             return Some(Err(problem));
         }
         loop {

@@ -237,8 +237,8 @@ impl Pool {
     /// with what is there now.
     ///
     /// # Errors
-    /// It is not the newest, and `destroy_later` does not allow newer snapshots and bookmarks to be destroyed; or one of
-    /// these has clones.
+    /// It is not the newest, and `destroy_later` does not allow newer snapshots and bookmarks to be destroyed; or one
+    /// of these has clones.
     pub fn rollback(&self, snapshot: &str, destroy_later: bool) -> Result<()> {
         self.change(Change::Rollback {
             snapshot: snapshot.to_owned(),
