@@ -259,7 +259,9 @@ pub enum Change {
     Mount {
         /// Which; none: all that may be.
         name: Option<String>,
-        /// Options of `-o`.
+        /// Where, for a file system whose mount point is `legacy`.
+        at: Option<PathBuf>,
+        /// Options of `-o`; with `remount` among them, what is mounted gets them.
         options: Vec<String>,
         /// Over a directory that is not empty.
         overlay: bool,

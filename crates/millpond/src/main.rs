@@ -1,4 +1,4 @@
-//! The one binary: `millpond`, also answering to `zpool`, `zfs` and `zdb`.
+//! The one binary: `millpond`, also answering to `zpool`, `zfs`, `zdb` and `mount.zfs`.
 
 mod arguments;
 mod bench;
@@ -46,6 +46,9 @@ fn main() -> ExitCode {
     };
     if let Some(at) = inspected {
         return own::inspect(at);
+    }
+    if called == "mount.zfs" {
+        return zfs::mount_helper::run(&words);
     }
     // `millpond zpool …` is `zpool …`.
     let program = match program_named(&called) {

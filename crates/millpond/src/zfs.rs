@@ -7,6 +7,7 @@ mod get;
 mod holds;
 mod list;
 mod mount;
+pub(crate) mod mount_helper;
 mod project;
 mod set;
 mod space;

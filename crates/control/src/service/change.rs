@@ -8,6 +8,7 @@ use super::create::{CreateFlags, stored};
 use super::delegation::actor_of;
 use super::destroy::DestroyFlags;
 use super::mounting::{MountFlags, text_of};
+use super::mountpoint::is_remount;
 use super::refusal::{reason, refused, unreadable};
 use super::rules::Target;
 use super::voice::Voice;
@@ -220,6 +221,7 @@ impl Service {
             } => self.delegate(name, *grant, *recursive, changes),
             Change::Mount {
                 name,
+                at,
                 options,
                 overlay,
                 recursive,
@@ -228,6 +230,7 @@ impl Service {
                 let flags = MountFlags {
                     words: options,
                     overlay: *overlay,
+                    at: at.as_deref(),
                 };
                 self.mount(name.as_deref(), flags, *recursive, voice)
             }
@@ -250,8 +253,12 @@ impl Service {
             self.mount_below(&self.dsl.pool_name(), flags, voice);
             return Ok(());
         };
+        if is_remount(flags.words) {
+            return self.remount(dataset, flags.words);
+        }
         self.mount_one(dataset, flags)?;
         if recursive {
+            let flags = MountFlags { at: None, ..flags };
             self.mount_below(dataset, flags, voice);
         }
         Ok(())

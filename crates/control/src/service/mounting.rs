@@ -24,6 +24,8 @@ const CAN_MOUNT_NOAUTO: u64 = 2;
 pub(super) struct MountFlags<'a> {
     pub(super) words: &'a [String],
     pub(super) overlay: bool,
+    /// Where, if not at its own mount point.
+    pub(super) at: Option<&'a Path>,
 }
 
 /// A file system that may be mounted.
@@ -84,13 +86,22 @@ impl Service {
                 "operation not applicable to datasets of this type",
             );
         }
-        let path = match self.mountpoint(head, &dataset)? {
-            Mountpoint::Path(path) => path,
-            Mountpoint::Legacy => {
+        let path = match (self.mountpoint(head, &dataset)?, flags.at) {
+            (Mountpoint::Legacy, Some(at)) => at.to_owned(),
+            (_, Some(_)) => {
+                let text = "it has a mount point of its own";
+                return Err(Failure::new(FailureKind::Invalid, text).advise(format!(
+                    "use 'zfs mount {dataset}', or 'zfs set mountpoint=legacy {dataset}'"
+                )));
+            }
+            (Mountpoint::Path(path), None) => path,
+            (Mountpoint::Legacy, None) => {
                 return Err(Failure::new(FailureKind::Invalid, "legacy mountpoint")
                     .advise("use mount(8) to mount this filesystem"));
             }
-            Mountpoint::None => return refuse(FailureKind::Invalid, "no mountpoint set"),
+            (Mountpoint::None, None) => {
+                return refuse(FailureKind::Invalid, "no mountpoint set");
+            }
         };
         let can_mount = self.number(head, "canmount", false, 1)?;
         if can_mount == CAN_MOUNT_OFF {
@@ -134,6 +145,28 @@ impl Service {
             .mount(&mountable.request)
             .map_err(|reason| framed("mount", dataset, reason))?;
         self.check_replayed(&head, dataset)
+    }
+
+    /// Gives a mounted file system other options, until it is unmounted.
+    pub(super) fn remount(&self, dataset: &str, words: &[String]) -> Result<(), Failure> {
+        let head = self.head("open", dataset)?;
+        let refuse = |kind, text: &str| Err(Failure::cannot(kind, "remount", dataset, text));
+        let Some(mut options) = self.mounts().options(dataset) else {
+            return refuse(FailureKind::Missing, "not currently mounted");
+        };
+        if let Err(word) = apply_words(&mut options, words) {
+            let text = format!("invalid mount option '{word}'");
+            return refuse(FailureKind::Invalid, &text);
+        }
+        if !options.readonly && self.readonly {
+            return refuse(FailureKind::ReadOnly, "the pool is read-only");
+        }
+        if !options.readonly && self.number(&head, "readonly", true, 0)? != 0 {
+            return refuse(FailureKind::ReadOnly, "its property 'readonly' is on");
+        }
+        self.mounts()
+            .set_options(dataset, &options)
+            .map_err(|reason| framed("remount", dataset, reason))
     }
 
     /// Says so when a file system that was just mounted cannot be written, because its log could not be replayed.

@@ -77,6 +77,12 @@ pub(crate) fn mount_order(a: &Path, b: &Path) -> Ordering {
     a.components().cmp(b.components())
 }
 
+/// Whether the words of `-o` change a mount that is there.
+pub(crate) fn is_remount(words: &[String]) -> bool {
+    let mut words = words.iter().flat_map(|words| words.split(','));
+    words.any(|word| word == "remount")
+}
+
 /// Takes over the words of `-o`; an unknown one is returned as the error.
 pub(crate) fn apply_words(options: &mut MountOptions, words: &[String]) -> Result<(), String> {
     for word in words.iter().flat_map(|words| words.split(',')) {

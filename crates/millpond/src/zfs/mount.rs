@@ -17,6 +17,7 @@ pub(crate) fn mount(call: &Invocation) -> Outcome {
         .collect();
     let make = |name: Option<String>| Change::Mount {
         name,
+        at: None,
         options: options.clone(),
         overlay: call.has("O"),
         force: call.has("f"),

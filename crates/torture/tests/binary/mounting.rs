@@ -1,0 +1,77 @@
+//! `mount -t zfs`, by its helper, and what a remount changes.
+
+use crate::session::{Session, path};
+use std::fs;
+use std::process::Output;
+
+/// Runs the binary under the name by which mount(8) calls it.
+fn mount_zfs(session: &Session, arguments: &[&str]) -> Output {
+    let link = session.images().join("mount.zfs");
+    let script = format!(
+        "[ -L {0} ] || ln -s \"$(realpath \"$0\")\" {0}; exec {0} \"$@\"",
+        path(&link)
+    );
+    session.shell(&script, arguments)
+}
+
+#[test]
+fn legacy_file_systems_are_mounted_where_mount_says() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "-o", "mountpoint=legacy", "tank/old"]);
+    let place = session.mounts().join("elsewhere");
+    fs::create_dir(&place).expect("a folder");
+    let output = mount_zfs(
+        &session,
+        &["tank/old", path(&place), "-o", "rw,noatime,nofail"],
+    );
+    assert!(output.status.success(), "{output:?}");
+    fs::write(place.join("file"), "text").expect("written");
+    assert!(session.ok(&["zfs", "mount"]).contains(path(&place)));
+    let again = mount_zfs(&session, &["tank/old", path(&place)]);
+    assert_eq!(again.status.code(), Some(32), "{again:?}");
+
+    let output = mount_zfs(&session, &["tank/old", path(&place), "-o", "remount,ro"]);
+    assert!(output.status.success(), "{output:?}");
+    let refused = fs::write(place.join("file"), "other").expect_err("read-only");
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+
+    // One with a mount point of its own is not for mount(8).
+    session.ok(&["zfs", "create", "tank/new"]);
+    let output = mount_zfs(&session, &["tank/new", path(&place)]);
+    assert_eq!(output.status.code(), Some(32));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("zfs set mountpoint=legacy tank/new"),
+        "{said}"
+    );
+    let output = mount_zfs(&session, &["tank/new"]);
+    assert_eq!(output.status.code(), Some(1));
+    session.export_clean("tank");
+}
+
+#[test]
+fn a_remount_changes_options_until_the_next_mount() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "tank/a"]);
+    let file = session.mount("tank/a").join("file");
+    fs::write(&file, "text").expect("written");
+    session.ok(&["zfs", "mount", "-o", "remount,ro", "tank/a"]);
+    assert!(fs::write(&file, "other").is_err());
+    assert_eq!(fs::read_to_string(&file).expect("read"), "text");
+    session.ok(&["zfs", "mount", "-o", "remount,rw", "tank/a"]);
+    fs::write(&file, "other").expect("written");
+
+    session.ok(&["zfs", "set", "readonly=on", "tank/a"]);
+    session.refused(&["zfs", "mount", "-o", "remount,rw", "tank/a"]);
+    session.ok(&["zfs", "inherit", "readonly", "tank/a"]);
+    session.refused(&["zfs", "mount", "-o", "remount,nonsense", "tank/a"]);
+    session.ok(&["zfs", "unmount", "tank/a"]);
+    session.refused(&["zfs", "mount", "-o", "remount,ro", "tank/a"]);
+    session.export_clean("tank");
+}
