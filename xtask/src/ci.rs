@@ -12,6 +12,9 @@ const LOWER_CRATES: &[&str] = &[
     "base", "sys", "codec", "format", "device", "vdev", "space", "txg",
 ];
 
+/// The crates that have models (`models.rs` beside the tests).
+const MODELLED_CRATES: &[&str] = &["base", "txg"];
+
 /// How the levels beyond `smoke` build their tests: optimised, with assertions. One build serves them all, and the
 /// tests take a third of the time that they need unoptimised.
 const PROFILE: &str = "fast";
@@ -34,6 +37,7 @@ fn run_level(level: &str, tally: &mut Tally) -> TaskResult {
     match level {
         "smoke" => smoke(tally),
         "test" => test(tally),
+        "models" => models(tally),
         "sim" => sim(tally),
         "fuzz" => fuzz(5),
         "torture" => ignored(tally, "torture", &["millpond-torture", "millpond-inspect"]),
@@ -41,6 +45,7 @@ fn run_level(level: &str, tally: &mut Tally) -> TaskResult {
         "all" => {
             // The tests of `interop` are among those of `test`.
             test(tally)?;
+            models(tally)?;
             sim(tally)?;
             fuzz(5)
         }
@@ -117,6 +122,20 @@ fn test(tally: &mut Tally) -> TaskResult {
     ]);
     tally.step("tests", &mut with_environment(tests), false)?;
     crate::suites::installed_pjdfstest()
+}
+
+/// Protocols between threads under the model checker. Everything below them is built anew for that, so it has a
+/// directory of its own.
+fn models(tally: &mut Tally) -> TaskResult {
+    let mut tests = cargo();
+    tests.arg("test");
+    for name in MODELLED_CRATES {
+        tests.args(["-p", &format!("millpond-{name}")]);
+    }
+    tests.args(["--lib", "--", "models::"]);
+    tests.env("RUSTFLAGS", "--cfg shuttle");
+    tests.env("CARGO_TARGET_DIR", target().join("models"));
+    tally.step("models", &mut tests, false)
 }
 
 fn sim(tally: &mut Tally) -> TaskResult {

@@ -15,11 +15,12 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   ci [LEVEL]      run the checks of a level (default: test)
                     smoke    format, lints, layering, unit tests of the lower crates
                     test     smoke, and every test of the workspace
+                    models   protocols between threads, in many orders (also in all)
                     sim      crash points on the simulated disk
                     fuzz     every fuzz target for a short while
                     torture  longer random runs
                     interop  golden pools and OpenZFS's zdb against the real binary (also in test)
-                    all      test, sim and fuzz
+                    all      test, models, sim and fuzz
   suites NAME     a suite that others wrote, on a mount of the release binary, as root
                     pjdfstest  POSIX, call by call; installed from crates.io
                     fsx        random changes of one file, each read back; installed from crates.io

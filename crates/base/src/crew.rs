@@ -2,12 +2,13 @@
 //! there is none.
 
 use crate::queue::Bounded;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::thread;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// An idle thread ends after this long.
-const IDLE: Duration = Duration::from_secs(10);
+/// An idle thread ends after this long; in a model as soon as it can.
+const IDLE: Duration = Duration::from_millis(if cfg!(shuttle) { 1 } else { 10_000 });
 
 /// What a thread is to do.
 pub type Job = Box<dyn FnOnce() + Send>;
@@ -18,8 +19,6 @@ pub struct Crew {
     threads_max: usize,
     queue: Bounded<Job>,
     threads: AtomicUsize,
-    /// Threads that wait for a job.
-    waiting: AtomicUsize,
 }
 
 impl Crew {
@@ -31,7 +30,6 @@ impl Crew {
             threads_max,
             queue,
             threads: AtomicUsize::new(0),
-            waiting: AtomicUsize::new(0),
         })
     }
 
@@ -41,22 +39,25 @@ impl Crew {
     /// The job, for the caller to do: too many wait, or there is not one thread to be had, or the
     /// crew was dismissed.
     pub fn run(self: &Arc<Self>, job: Job) -> Result<(), Job> {
-        self.queue.push(job)?;
-        // The job is in the queue before `waiting` is read, and a thread that stops waiting looks
-        // into the queue once more after it said so: one of the two sees the other.
-        if self.waiting.load(Ordering::SeqCst) == 0 && self.may_start() {
-            let crew = Arc::clone(self);
-            let started = std::thread::Builder::new()
-                .name(self.name.into())
-                .spawn(move || crew.work());
-            if started.is_err()
-                && self.threads.fetch_sub(1, Ordering::SeqCst) == 1
-                && let Some(job) = self.queue.try_pop()
-            {
-                return Err(job);
-            }
+        // Who waits is counted under the queue's lock, with what is queued: a thread that was woken for another job is
+        // not counted on, nor is one that has given up waiting.
+        let somebody_waits = self.queue.push_for(job)?;
+        if !somebody_waits
+            && self.may_start()
+            && !self.start()
+            && self.threads.fetch_sub(1, Ordering::SeqCst) == 1
+            && let Some(job) = self.queue.try_pop()
+        {
+            return Err(job);
         }
         Ok(())
+    }
+
+    /// Starts a thread that was counted; false if the system gives none.
+    fn start(self: &Arc<Self>) -> bool {
+        let crew = Arc::clone(self);
+        let thread = thread::Builder::new().name(self.name.into());
+        thread.spawn(move || crew.work()).is_ok()
     }
 
     fn may_start(&self) -> bool {
@@ -66,16 +67,26 @@ impl Crew {
             .is_ok()
     }
 
-    fn work(&self) {
-        let _leaves = Leaves(&self.threads);
+    fn work(self: &Arc<Self>) {
         loop {
-            self.waiting.fetch_add(1, Ordering::SeqCst);
-            let next = self.queue.pop_for(IDLE);
-            self.waiting.fetch_sub(1, Ordering::SeqCst);
-            match next.or_else(|| self.queue.try_pop()) {
-                Some(job) => job(),
-                None => break,
+            let counted = Leaves(self);
+            self.work_until_idle();
+            drop(counted);
+            if !self.is_wanted() {
+                return;
             }
+        }
+    }
+
+    /// Whether a job came when this thread no longer looked for one, and still counted: then nobody was started for
+    /// it. If so, this thread counts again.
+    fn is_wanted(&self) -> bool {
+        self.queue.depth() > 0 && self.may_start()
+    }
+
+    fn work_until_idle(&self) {
+        while let Some(job) = self.queue.pop_for(IDLE) {
+            job();
         }
     }
 
@@ -85,14 +96,19 @@ impl Crew {
     }
 }
 
-/// Counts a thread out, also one that a job made panic.
-struct Leaves<'a>(&'a AtomicUsize);
+/// Counts a thread out, also one that a job made panic; another one takes what is queued then.
+struct Leaves<'a>(&'a Arc<Crew>);
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.threads.fetch_sub(1, Ordering::SeqCst);
+        if thread::panicking() && self.0.is_wanted() && !self.0.start() {
+            self.0.threads.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, shuttle))]
+mod models;
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -10,6 +10,7 @@ pub mod metrics;
 mod order;
 pub mod queue;
 pub mod random;
+pub mod sync;
 
 pub use ids::{Guid, ObjectId, ObjectSetId, Txg, VdevId};
 pub use order::ByteOrder;

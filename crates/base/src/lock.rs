@@ -8,6 +8,7 @@
 //! Acquisitions and waits are counted by class, hold times of a sample of them, or of all if the
 //! class is [`LockClass::watched`].
 
+mod backend;
 mod mutex;
 pub mod rank;
 mod rwlock;
@@ -196,14 +197,15 @@ impl Drop for Held {
     }
 }
 
-/// The note that this thread holds a lock of a class (debug builds only).
+/// The note that this thread holds a lock of a class (debug builds only; not in models, whose threads are one of the
+/// system's).
 #[derive(Debug)]
 struct OrderNote {
-    #[cfg(debug_assertions)]
+    #[cfg(all(debug_assertions, not(shuttle)))]
     class: &'static LockClass,
 }
 
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(shuttle)))]
 mod held {
     use super::{LockClass, OrderNote};
     use std::cell::RefCell;
@@ -248,7 +250,7 @@ mod held {
     }
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(any(not(debug_assertions), shuttle))]
 impl OrderNote {
     const fn ordered(_: &'static LockClass) -> Self {
         Self {}
@@ -259,5 +261,5 @@ impl OrderNote {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

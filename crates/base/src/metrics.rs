@@ -143,5 +143,5 @@ impl Gauge {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -66,7 +66,7 @@ impl EngineConfig {
     /// How long a reservation waits when `dirty` bytes of `limit` are dirty: nothing below the minimum,
     /// then smoothly more, without a step, up to the cap.
     pub(crate) fn delay_ns(&self, dirty: u64, limit: u64) -> u64 {
-        #[cfg(test)]
+        #[cfg(all(test, not(shuttle)))]
         if crate::engine::NO_DELAY.get() {
             return 0;
         }

@@ -1,10 +1,10 @@
 //! Dirty credits: no byte is dirtied that was not reserved, and reservations wait smoothly.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Txg;
 use base::metrics::{Source, Value};
+use base::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::Engine;
 use crate::meters::DirtyMeters;

@@ -2,9 +2,9 @@
 
 mod suspend;
 
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use base::sync::thread::{self, JoinHandle};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use base::Txg;
@@ -99,9 +99,7 @@ impl Engine {
             return;
         }
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new()
-                .name(name.to_owned())
-                .spawn(body)
+            thread::Builder::new().name(name.to_owned()).spawn(body)
         };
         let quiescer = Arc::clone(self);
         let syncer = Arc::clone(self);
@@ -130,7 +128,7 @@ impl Engine {
         self.end(TxgError::Stopped);
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
-            if thread.thread().id() != std::thread::current().id() {
+            if thread.thread().id() != thread::current().id() {
                 // A thread that panicked has already ended the engine.
                 let _ = thread.join();
             }
@@ -266,7 +264,7 @@ impl Engine {
         if delay_ns != 0 && !self.suspended.load(Ordering::Relaxed) {
             self.kick_for_bytes(self.holds.open());
             self.meters.delay_ns.record(delay_ns);
-            std::thread::sleep(Duration::from_nanos(delay_ns));
+            thread::sleep(Duration::from_nanos(delay_ns));
         }
         Ok(Credit::new(self, bytes))
     }
@@ -451,7 +449,9 @@ fn sync_once(target: &dyn SyncTarget, txg: Txg) -> Result<(), SyncFailure> {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, shuttle))]
+mod models;
+#[cfg(all(test, not(shuttle)))]
 mod tests;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 pub(crate) use tests::NO_DELAY;

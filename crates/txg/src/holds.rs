@@ -9,14 +9,14 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use base::Txg;
+use base::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::Engine;
 
 /// How many shards the counters have; a power of two.
-const SHARDS: usize = 32;
+const SHARDS: usize = if cfg!(shuttle) { 2 } else { 32 };
 
 #[derive(Default)]
 #[repr(align(128))]
@@ -42,18 +42,19 @@ pub(crate) struct Holds {
     shards: Box<[Shard]>,
 }
 
-thread_local! {
+base::sync::thread_local! {
     static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 /// Gives the calling thread the number of another: both then choose the same shards.
 pub(crate) fn share_thread_index(index: usize) {
-    MINE.set(index);
+    MINE.with(|mine| mine.set(index));
 }
 
 /// A small number of the calling thread, to choose a shard by.
 #[must_use]
 pub fn thread_index() -> usize {
+    use std::sync::atomic::AtomicUsize;
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     MINE.with(|mine| {
         if mine.get() == usize::MAX {

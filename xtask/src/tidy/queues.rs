@@ -60,7 +60,8 @@ pub(super) fn check(root: &Path, files: &[PathBuf]) -> TaskResult<Vec<String>> {
     for file in files {
         let name = file.to_string_lossy();
         let is_product = name.starts_with("crates/") && name.contains("/src/");
-        let is_test = name.ends_with("tests.rs") || name.contains("/tests/");
+        let is_test =
+            name.ends_with("tests.rs") || name.ends_with("models.rs") || name.contains("/tests/");
         if is_product && !is_test && name.ends_with(".rs") {
             check_source(&name, &read(file)?, &list, &mut faults);
         }

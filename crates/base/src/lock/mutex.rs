@@ -1,6 +1,6 @@
 //! The ranked, counted mutex and its condition variable.
 
-use super::{Held, LockClass};
+use super::{Held, LockClass, backend};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// A mutual exclusion lock of a class.
 pub struct Mutex<T: ?Sized> {
     class: &'static LockClass,
-    inner: parking_lot::Mutex<T>,
+    inner: backend::Mutex<T>,
 }
 
 impl<T> Mutex<T> {
@@ -17,7 +17,7 @@ impl<T> Mutex<T> {
         class.list();
         Self {
             class,
-            inner: parking_lot::Mutex::new(value),
+            inner: backend::Mutex::new(value),
         }
     }
 
@@ -57,7 +57,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// Proof that the lock is held; gives access to the value.
 #[must_use = "the lock is released at once if the guard is dropped"]
 pub struct MutexGuard<'a, T: ?Sized> {
-    inner: parking_lot::MutexGuard<'a, T>,
+    inner: backend::MutexGuard<'a, T>,
     held: Held,
 }
 
@@ -84,7 +84,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 /// Lets threads wait for a change of what a [`Mutex`] protects.
 #[derive(Debug, Default)]
 pub struct Condvar {
-    inner: parking_lot::Condvar,
+    inner: backend::Condvar,
 }
 
 impl Condvar {
@@ -92,19 +92,19 @@ impl Condvar {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            inner: parking_lot::Condvar::new(),
+            inner: backend::Condvar::new(),
         }
     }
 
     /// Waits until notified; the lock is released meanwhile. Wakes without cause do happen.
-    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         guard.held.released();
         self.inner.wait(&mut guard.inner);
         guard.held.resumed();
     }
 
     /// Waits until `condition` is false.
-    pub fn wait_while<T: ?Sized>(
+    pub fn wait_while<T>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         mut condition: impl FnMut(&mut T) -> bool,
@@ -115,7 +115,7 @@ impl Condvar {
     }
 
     /// Waits until notified or `timeout` has passed; answers whether it timed out.
-    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         guard.held.released();
         let result = self.inner.wait_for(&mut guard.inner, timeout);
         guard.held.resumed();
@@ -123,7 +123,7 @@ impl Condvar {
     }
 
     /// Waits until notified or `deadline` has passed; answers whether it timed out.
-    pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> bool {
+    pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> bool {
         guard.held.released();
         let result = self.inner.wait_until(&mut guard.inner, deadline);
         guard.held.resumed();

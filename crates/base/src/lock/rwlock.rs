@@ -1,13 +1,13 @@
 //! The ranked, counted readers-writer lock.
 
-use super::{Held, LockClass};
+use super::{Held, LockClass, backend};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 /// A lock of a class that many readers or one writer hold.
 pub struct RwLock<T: ?Sized> {
     class: &'static LockClass,
-    inner: parking_lot::RwLock<T>,
+    inner: backend::RwLock<T>,
 }
 
 impl<T> RwLock<T> {
@@ -16,7 +16,7 @@ impl<T> RwLock<T> {
         class.list();
         Self {
             class,
-            inner: parking_lot::RwLock::new(value),
+            inner: backend::RwLock::new(value),
         }
     }
 
@@ -70,7 +70,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 /// Proof that the lock is held for reading.
 #[must_use = "the lock is released at once if the guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
-    inner: parking_lot::RwLockReadGuard<'a, T>,
+    inner: backend::RwLockReadGuard<'a, T>,
     _held: Held,
 }
 
@@ -85,7 +85,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
 /// Proof that the lock is held for writing.
 #[must_use = "the lock is released at once if the guard is dropped"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
-    inner: parking_lot::RwLockWriteGuard<'a, T>,
+    inner: backend::RwLockWriteGuard<'a, T>,
     _held: Held,
 }
 

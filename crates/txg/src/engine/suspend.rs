@@ -5,8 +5,8 @@
 //! case the device comes back, and then fail. Nothing that was accepted is forgotten: the sync goes
 //! on where it stopped.
 
+use base::sync::atomic::Ordering;
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use base::Txg;
@@ -19,7 +19,7 @@ use crate::state::State;
 /// cannot take a request back, so each wait has an end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-thread_local! {
+base::sync::thread_local! {
     static SYNCING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -34,20 +34,20 @@ impl SyncContext {
     /// Marks the calling thread if `syncing` says so.
     pub fn enter(syncing: bool) -> Self {
         Self {
-            before: SYNCING.replace(syncing),
+            before: SYNCING.with(|is| is.replace(syncing)),
         }
     }
 
     /// Whether the calling thread syncs.
     #[must_use]
     pub fn is_current() -> bool {
-        SYNCING.get()
+        SYNCING.with(Cell::get)
     }
 }
 
 impl Drop for SyncContext {
     fn drop(&mut self) {
-        SYNCING.set(self.before);
+        SYNCING.with(|is| is.set(self.before));
     }
 }
 

@@ -1,0 +1,15 @@
+//! Threads, atomic integers and thread-local values: those of the standard library. Built with `--cfg shuttle`, those
+//! of the model checker, which decides who runs next at each of their operations.
+//!
+//! Protocols that are checked that way (`cargo xtask ci models`) take them from here, and their locks from
+//! [`crate::lock`]. Counters that decide nothing are always the standard library's.
+
+#[cfg(shuttle)]
+pub use shuttle::{sync::atomic, thread, thread_local};
+#[cfg(not(shuttle))]
+pub use std::{sync::atomic, thread, thread_local};
+
+#[cfg(shuttle)]
+mod models;
+#[cfg(shuttle)]
+pub use models::check;
