@@ -35,6 +35,7 @@ use crate::import::{LoadedParts, Parts, make_writer};
 use crate::late_allocator::LateAllocator;
 use crate::limits::Limits;
 use crate::load::granularity;
+use crate::memory;
 use crate::new_objects::{NewPool, VERSION_FEATURES, in_dependency_order};
 use crate::new_vdev::{NewVdev, Preparation, prepare_top};
 use crate::open_space::{OpenedSpace, geometry};
@@ -43,8 +44,6 @@ use crate::services::PoolServices;
 use crate::space_store::{MapForms, MosSpaceStore, VdevMaps};
 use crate::status::VdevRole;
 
-/// Clean objects of a dataset that stay in core.
-const OBJECTS_MAX: usize = 65_536;
 /// The longest name of a pool.
 const NAME_MAX: usize = 255;
 
@@ -330,7 +329,7 @@ fn make_parts(
         store: store.clone(),
         id: ObjectSetId::MOS,
         writable: true,
-        objects_max: OBJECTS_MAX,
+        objects_max: memory::mos_objects_max(),
     };
     let mos = ObjectSet::create(open, ObjectSetKind::Meta, &tx)?;
     let maps = Arc::new(MosSpaceStore::new(
@@ -381,7 +380,7 @@ fn make_parts(
     });
     let engine = Engine::new(match options.reproducible {
         true => EngineConfig::on_request(txg.next()),
-        false => crate::memory::engine_config(txg.next()),
+        false => memory::engine_config(txg.next()),
     });
     let group = WriteGroup::new(txg);
     let writers = PassWriters {
@@ -410,7 +409,7 @@ fn make_parts(
             services: Arc::clone(&services) as Arc<dyn Services>,
             engine: Some(Arc::clone(&engine)),
             name: name.clone(),
-            objects_max: OBJECTS_MAX,
+            objects_max: memory::OBJECTS_MAX,
         },
         &pass,
     )?;

@@ -33,6 +33,7 @@ use crate::intent_logs::{Claiming, IntentLogs};
 use crate::limits::Limits;
 use crate::load::Loaded;
 use crate::log_devices::LogDevices;
+use crate::memory;
 use crate::obstacles::Inspection;
 use crate::open_space::{self, OpenedSpace};
 use crate::pool::{Pool, Rewound, Writer};
@@ -42,9 +43,6 @@ use crate::scrub::Scrub;
 use crate::services::PoolServices;
 use crate::sync::{LastSynced, Syncer};
 use crate::vdev_changes::VdevChanges;
-
-/// Clean objects of a dataset that stay in core.
-const OBJECTS_MAX: usize = 65_536;
 
 /// Which of the pools that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,7 +252,7 @@ fn open(
         Err(error) if writable => return Err(error),
         Err(_) => None,
     };
-    let engine = writable.then(|| Engine::new(crate::memory::engine_config(first)));
+    let engine = writable.then(|| Engine::new(memory::engine_config(first)));
     let parts = assemble(loaded, space, engine, name, options)?;
     if writable {
         claim_logs(&parts, first)?;
@@ -360,7 +358,7 @@ fn assemble(
         services: Arc::clone(&services) as Arc<dyn Services>,
         engine: engine.clone(),
         name,
-        objects_max: OBJECTS_MAX,
+        objects_max: memory::OBJECTS_MAX,
     })?;
     Ok(Parts {
         loaded: LoadedParts {

@@ -25,13 +25,12 @@ use crate::error::{PoolError, Result};
 use crate::error_log::ErrorLog;
 use crate::features::Features;
 use crate::late_allocator::LateAllocator;
+use crate::memory;
 
 /// No configuration object is longer.
 const CONFIG_SIZE_MAX: u64 = 64 << 20;
 /// Versions from which on space is charged by deflate ratio.
 const VERSION_DEFLATE: u64 = 9;
-/// Clean objects of the MOS that stay in core.
-const OBJECTS_MAX: usize = 8192;
 
 /// How to load.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +196,7 @@ impl Stage {
             store: store.clone(),
             id: ObjectSetId::MOS,
             writable: options.writable,
-            objects_max: OBJECTS_MAX,
+            objects_max: memory::mos_objects_max(),
         };
         let opened = ObjectSet::open(open, &uberblock.root);
         let mos = opened.map_err(|error| explain(error, &tree))?;
