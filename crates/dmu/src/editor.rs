@@ -370,6 +370,7 @@ impl<'a> Editor<'a> {
             },
             fill,
             previous: original,
+            shared: None,
             place,
         };
         let written = self.context.writer.write(&request);

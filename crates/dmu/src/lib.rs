@@ -23,7 +23,7 @@ mod workers;
 mod zap;
 
 pub use error::{BlockError, DmuError, Place, Result};
-pub use object::{Early, Object, ObjectInfo};
+pub use object::{Early, Object, ObjectInfo, StoredBlock};
 pub use object_set::{AllocateObject, ObjectSet, OpenObjectSet};
 pub use store::{
     BlockAccounting, BlockKind, BlockStore, BlockWrite, BlockWriter, Owner, SyncContext,

@@ -8,6 +8,7 @@ mod bonus;
 mod early;
 mod free;
 mod read;
+mod share;
 mod state;
 mod sync;
 mod write;
@@ -28,6 +29,7 @@ use crate::tx::Tx;
 use crate::zap::ZapState;
 
 pub use early::Early;
+pub use share::StoredBlock;
 pub(crate) use state::{SlotState, State};
 pub(crate) use sync::{Charge, Outcome, Synced, Work};
 

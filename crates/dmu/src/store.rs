@@ -21,6 +21,12 @@ pub trait BlockStore: Send + Sync {
 
     /// Bytes that the block is charged with (deflated, all copies).
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64;
+
+    /// Says that the sync of `txg`, which the caller holds open, may refer to a stored block from one more place
+    /// ([`BlockWrite::shared`]): it must not be freed for good before that is known. False: nothing is ever shared.
+    fn will_share(&self, _txg: Txg, _pointer: &BlockPointer) -> bool {
+        false
+    }
 }
 
 /// What a block is, as far as the choice of compression, checksum and copies goes.
@@ -49,6 +55,9 @@ pub struct BlockWrite<'a> {
     pub fill: u64,
     /// What it replaces. A block of the same txg may be rewritten in place.
     pub previous: BlockPointer,
+    /// A stored block with the same bytes, that the writer may refer to in place of writing another. The pointer is
+    /// born in this txg then, and keeps the physical birth of the block.
+    pub shared: Option<BlockPointer>,
     /// Where it lives.
     pub place: Place,
 }
@@ -65,7 +74,8 @@ pub trait BlockWriter: Sync {
 
 /// Is told of every block that comes into being or dies, exactly once.
 pub trait BlockAccounting: Sync {
-    /// `pointer` was written in this txg and is referenced now.
+    /// `pointer` was written in this txg and is referenced now. With an older physical birth it is one more pointer
+    /// to a stored block.
     fn born(&self, pointer: &BlockPointer);
     /// `pointer` is not referenced any more. The listener frees it or puts it on a dead list.
     fn killed(&self, pointer: &BlockPointer);

@@ -56,6 +56,8 @@ pub trait Services: Send + Sync {
     /// Whether freeing the block needs reads or tables (gang, dedup, cloned), so that it goes to
     /// the list of later frees.
     fn frees_later(&self, pointer: &BlockPointer) -> bool;
+    /// A pointer to a block that an earlier txg stored has been written: it has one reference more.
+    fn shares(&self, _pointer: &BlockPointer) {}
     /// A head's object set goes, and its intent log with it: frees the log's blocks.
     fn end_intent_log(&self, txg: Txg, head: ObjectId, header: &LogHeader);
     /// Whether an intent log that nobody uses holds the head's object set open.

@@ -2,6 +2,7 @@
 
 pub mod acl;
 pub mod block_pointer;
+pub mod block_references;
 pub mod bookmark;
 pub mod bpobj;
 pub mod bptree;

@@ -163,7 +163,8 @@ fn show(
 }
 
 /// The blocks that an object set owns through its log's header, besides its tree: those of the
-/// chain, and of a claimed chain the data that were written for it.
+/// chain, and of a claimed chain the data that were written for it, and what its records of clones refer to: who
+/// claimed it counted a reference for each (we leave no such records in what we claim).
 #[must_use]
 pub fn owned_blocks(
     pipeline: &Pipeline,
@@ -172,7 +173,12 @@ pub fn owned_blocks(
 ) -> Vec<BlockPointer> {
     let claim = header.claim_txg;
     let mut data: Vec<BlockPointer> = Vec::new();
+    let mut referenced: Vec<BlockPointer> = Vec::new();
     let chain = walk(pipeline, set, header, &mut |record| {
+        if claim != Txg(0) && matches!(record.body, Body::CloneRange(_)) {
+            let has_space = |pointer: &BlockPointer| !pointer.is_hole() && !pointer.is_embedded();
+            referenced.extend(record.pointers().filter(has_space));
+        }
         if let Some(pointer) = data_block(record)
             && claim != Txg(0)
             && pointer.birth() >= claim
@@ -184,6 +190,7 @@ pub fn owned_blocks(
     });
     let mut blocks = chain.blocks;
     blocks.append(&mut data);
+    blocks.append(&mut referenced);
     blocks
 }
 

@@ -40,6 +40,7 @@ use crate::new_objects::{NewPool, VERSION_FEATURES, in_dependency_order};
 use crate::new_vdev::{NewVdev, Preparation, prepare_top};
 use crate::open_space::{OpenedSpace, geometry};
 use crate::pool::Pool;
+use crate::references::BlockReferences;
 use crate::services::PoolServices;
 use crate::space_store::{MapForms, MosSpaceStore, VdevMaps};
 use crate::status::VdevRole;
@@ -360,6 +361,7 @@ fn make_parts(
     let name = options.temporary_name.as_ref().unwrap_or(&options.name);
     let events = Events::new(name, guid, Arc::clone(&options.clock));
     errors.tell(&events);
+    let references = BlockReferences::new();
     let services = Arc::new(PoolServices {
         mos: Arc::clone(&mos),
         directory: directory.clone(),
@@ -371,7 +373,12 @@ fn make_parts(
         features: Features::none(),
         history: History::open(&mos, None, &options.host.name, &events)?,
         config: Arc::new(ConfigState::new(config, ObjectId(0))),
-        frees: Arc::new(Frees::new(Arc::clone(&pipeline), space.has_logs())),
+        frees: Arc::new(Frees::new(
+            Arc::clone(&pipeline),
+            Arc::clone(&references),
+            space.has_logs(),
+        )),
+        references,
         limits,
         logs: std::sync::OnceLock::new(),
         scrub: std::sync::OnceLock::new(),
@@ -393,6 +400,7 @@ fn make_parts(
         txg,
         pass: 1,
         group: &group,
+        may_share: false,
     };
     let workers = SyncWorkers::new(1);
     let pass = SyncPass {

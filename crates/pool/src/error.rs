@@ -48,7 +48,7 @@ pub enum WriteObstacle {
         kind: &'static str,
     },
     /// Blocks are cloned.
-    #[error("it has cloned blocks (block_cloning is active)")]
+    #[error("its tables of cloned blocks are not of this machine's kind")]
     BlockCloning,
     /// Blocks are deduplicated.
     #[error("it has a dedup table")]

@@ -188,8 +188,6 @@ impl Features {
             WriteObstacle::Encryption
         } else if **feature == features::ZPOOL_CHECKPOINT {
             WriteObstacle::Checkpoint
-        } else if **feature == features::BLOCK_CLONING {
-            WriteObstacle::BlockCloning
         } else if **feature == features::FAST_DEDUP {
             WriteObstacle::Dedup
         } else {

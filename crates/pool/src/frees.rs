@@ -12,6 +12,8 @@ use pipeline::{FreeError, Pipeline};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::references::BlockReferences;
+
 static PENDING: LockClass = LockClass::new("pool.deferred_frees", rank::LAST + 3);
 
 /// The pass from which on frees are deferred.
@@ -20,6 +22,7 @@ const DEFER_PASS: u32 = 2;
 /// Frees blocks for the layers above.
 pub(crate) struct Frees {
     pipeline: Arc<Pipeline>,
+    references: Arc<BlockReferences>,
     /// The pool has space map logs: everything is freed at once.
     at_once: bool,
     pass: AtomicU32,
@@ -33,9 +36,14 @@ struct Pending {
 }
 
 impl Frees {
-    pub(crate) fn new(pipeline: Arc<Pipeline>, at_once: bool) -> Self {
+    pub(crate) fn new(
+        pipeline: Arc<Pipeline>,
+        references: Arc<BlockReferences>,
+        at_once: bool,
+    ) -> Self {
         Self {
             pipeline,
+            references,
             at_once,
             pass: AtomicU32::new(0),
             pending: Mutex::new(&PENDING, Pending::default()),
@@ -47,7 +55,7 @@ impl Frees {
         self.pass.store(pass, Ordering::Relaxed);
     }
 
-    /// Frees a block that nothing references any more.
+    /// Frees a block that its dataset does not reference any more; with others who do, the pass settles it.
     pub(crate) fn free(&self, txg: Txg, pointer: &BlockPointer) {
         if self.at_once || self.pass.load(Ordering::Relaxed) < DEFER_PASS {
             self.free_now(txg, pointer);
@@ -57,6 +65,15 @@ impl Frees {
     }
 
     fn free_now(&self, txg: Txg, pointer: &BlockPointer) {
+        if self.references.may_be_shared(pointer) {
+            self.references.dropped(pointer);
+        } else {
+            self.free_last(txg, pointer);
+        }
+    }
+
+    /// Gives back the space of a block whose last reference went.
+    pub(crate) fn free_last(&self, txg: Txg, pointer: &BlockPointer) {
         if let Err(error) = self.pipeline.free(pointer, txg) {
             self.pending.lock().fault.get_or_insert(error);
         }

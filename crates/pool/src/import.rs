@@ -9,7 +9,7 @@ use base::clock::{Clock, SystemClock};
 use base::random::Rng;
 use base::{Guid, ObjectId, Txg};
 use device::Access;
-use dmu::SyncWorkers;
+use dmu::{ObjectSet, SyncWorkers, Zap};
 use dsl::{Bpobj, Dsl, Mos, OpenDsl, Services};
 use format::config::{directory, keys};
 use format::label::PoolState;
@@ -37,6 +37,7 @@ use crate::memory;
 use crate::obstacles::Inspection;
 use crate::open_space::{self, OpenedSpace};
 use crate::pool::{Pool, Rewound, Writer};
+use crate::references::BlockReferences;
 use crate::rewind::load_with_rewind;
 use crate::savings;
 use crate::scrub::Scrub;
@@ -334,6 +335,7 @@ fn assemble(
         }
     }
     let config = ConfigState::new(loaded.config, loaded.config_object);
+    let references = open_references(&loaded.mos, &loaded.directory, engine.is_some())?;
     let services = Arc::new(PoolServices {
         mos: Arc::clone(&loaded.mos),
         directory: loaded.directory,
@@ -345,7 +347,12 @@ fn assemble(
         features: loaded.features,
         history,
         config: Arc::new(config),
-        frees: Arc::new(Frees::new(Arc::clone(&loaded.pipeline), logged)),
+        frees: Arc::new(Frees::new(
+            Arc::clone(&loaded.pipeline),
+            Arc::clone(&references),
+            logged,
+        )),
+        references,
         limits,
         logs: OnceLock::new(),
         scrub: OnceLock::new(),
@@ -375,6 +382,19 @@ fn assemble(
         engine,
         workers: SyncWorkers::per_core(),
     })
+}
+
+/// Which blocks are shared; nobody asks in a pool that is not written.
+fn open_references(
+    mos: &ObjectSet,
+    directory: &Zap,
+    writable: bool,
+) -> Result<Arc<BlockReferences>> {
+    let references = BlockReferences::new();
+    if writable {
+        references.load(mos, directory)?;
+    }
+    Ok(references)
 }
 
 /// The list of frees that were deferred to the next txg.
@@ -443,6 +463,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
     };
     let services = &parts.services;
     services.store.set_engine(engine);
+    services.store.set_services(services);
     let deferred = listed_frees(services)?
         .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
     let features = &services.features;

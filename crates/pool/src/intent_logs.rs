@@ -67,6 +67,7 @@ impl DataWriter for HeadWriter {
             txg,
             pass: 1,
             group,
+            may_share: false,
         };
         run(&*writers.writer(Some(&policy)));
         true

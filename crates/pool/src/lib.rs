@@ -32,6 +32,7 @@ mod obstacles;
 mod open_space;
 mod pool;
 mod properties;
+mod references;
 mod rewind;
 mod savings;
 mod scan;

@@ -48,8 +48,10 @@ pub(crate) struct Limits {
     listed: AtomicU64,
     /// Bytes that a checkpoint keeps.
     checkpoint: AtomicU64,
-    /// Bytes that dedup and clones save.
+    /// Bytes that dedup saves.
     saved: AtomicU64,
+    /// Bytes that shared blocks save.
+    shared: AtomicU64,
     /// How often deduplicated bytes are referenced, in percent; 0 = unknown.
     dedup_percent: AtomicU64,
     read_only: AtomicBool,
@@ -82,7 +84,12 @@ impl Limits {
         self.dedup_percent.store(percent, Ordering::Relaxed);
     }
 
-    /// Says how many bytes dedup and clones save.
+    /// Says how many bytes shared blocks save.
+    pub(crate) fn set_shared(&self, bytes: u64) {
+        self.shared.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Says how many bytes dedup saves.
     pub(crate) fn set_saved(&self, bytes: u64) {
         self.saved.store(bytes, Ordering::Relaxed);
     }
@@ -112,7 +119,10 @@ impl Limits {
         SpaceFigures {
             size: counted.clone().map(capacity).sum(),
             allocated: counted.map(|vdev| vdev.allocated_bytes()).sum(),
-            data_space: raw + extra + self.saved.load(Ordering::Relaxed),
+            data_space: raw
+                .saturating_add(extra)
+                .saturating_add(self.saved.load(Ordering::Relaxed))
+                .saturating_add(self.shared.load(Ordering::Relaxed)),
             dedup_percent: match self.dedup_percent.load(Ordering::Relaxed) {
                 0 => 100,
                 percent => percent,

@@ -93,9 +93,6 @@ impl Inspection<'_> {
             if name == directory::CHECKPOINT {
                 return Ok(Some(WriteObstacle::Checkpoint));
             }
-            if name.starts_with(directory::BLOCK_REFERENCE_PREFIX) {
-                return Ok(Some(WriteObstacle::BlockCloning));
-            }
             if name.starts_with(directory::DEDUP_PREFIX) && name != directory::DEDUP_STATISTICS {
                 return Ok(Some(WriteObstacle::Dedup));
             }

@@ -26,7 +26,8 @@ pub(crate) fn load(
 ) -> Result<()> {
     limits.set_checkpoint(checkpoint(mos, config)?);
     let (dedup, clones) = saved(mos, root)?;
-    limits.set_saved(dedup.saved().saturating_add(clones));
+    limits.set_saved(dedup.saved());
+    limits.set_shared(clones);
     limits.set_dedup_percent(dedup.percent());
     Ok(())
 }

@@ -26,6 +26,7 @@ use crate::frees::Frees;
 use crate::history::History;
 use crate::intent_logs::IntentLogs;
 use crate::limits::{Limits, SpaceFigures};
+use crate::references::BlockReferences;
 use crate::scan::ScanPhys;
 use crate::scrub::Scrub;
 
@@ -42,6 +43,8 @@ pub(crate) struct PoolServices {
     pub(crate) history: History,
     pub(crate) config: Arc<ConfigState>,
     pub(crate) frees: Arc<Frees>,
+    /// Which blocks are shared.
+    pub(crate) references: Arc<BlockReferences>,
     pub(crate) limits: Arc<Limits>,
     /// Of a pool that is open for writing, from the time that it is.
     pub(crate) logs: OnceLock<Arc<IntentLogs>>,
@@ -185,7 +188,11 @@ impl Services for PoolServices {
     }
 
     fn frees_later(&self, pointer: &BlockPointer) -> bool {
-        pointer.is_gang() || pointer.is_dedup()
+        pointer.is_gang() || pointer.is_dedup() || self.references.may_be_shared(pointer)
+    }
+
+    fn shares(&self, pointer: &BlockPointer) {
+        self.references.added(pointer);
     }
 
     fn end_intent_log(&self, txg: Txg, head: ObjectId, header: &LogHeader) {

@@ -7,7 +7,7 @@
 use crate::allocator::PoolAllocator;
 use crate::blocks::{PassWriters, WriteRules};
 use crate::config_state::ConfigState;
-use crate::dtl::MissedTxgs;
+use crate::dtl::{MissedTxgs, leaves};
 use crate::duties::Duties;
 use crate::error::{PoolError, Result};
 use crate::frees::Frees;
@@ -21,7 +21,7 @@ use crate::vdev_changes::VdevChanges;
 use base::Txg;
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, rank};
-use dmu::{ObjectSet, SyncWorkers};
+use dmu::{ObjectSet, SyncWorkers, Tx};
 use dsl::{Bpobj, Dsl, SyncPass};
 use format::BlockPointer;
 use format::uberblock::Uberblock;
@@ -126,6 +126,7 @@ impl Syncer {
         self.log_devices.follow();
         self.logs.synced(txg);
         self.duties.services().events.observe(&self.vdevs);
+        self.duties.services().references.synced(txg);
         self.dsl.finish(txg);
         let listed = self.deferred.sizes()?.used;
         self.limits.set_listed(u64::try_from(listed).unwrap_or(0));
@@ -166,6 +167,7 @@ impl Syncer {
             txg,
             pass,
             group,
+            may_share: self.may_share(),
         };
         let engine = self.engine.upgrade();
         if let Some(engine) = &engine {
@@ -205,6 +207,10 @@ impl Syncer {
                 self.space.flush_some(txg, &*self.maps)?;
             }
         }
+        let services = self.duties.services();
+        services.settle_references(&Tx::syncing(txg), |pointer| {
+            self.frees.free_last(txg, pointer);
+        })?;
         self.space.sync(txg, pass, &*self.maps)?;
         self.duties.after(txg, self.maps.take_maps_change())?;
         if let Some(fault) = self.allocator.take_fault() {
@@ -214,6 +220,16 @@ impl Syncer {
             return Err(PoolError::Free(fault.to_string()));
         }
         Ok(root)
+    }
+
+    /// Whether blocks may be shared now. Not while some device has missed a txg: its resilver sees a block where it
+    /// finds it, and who shares one may have been passed when the other lets it go.
+    fn may_share(&self) -> bool {
+        let features = &self.duties.services().features;
+        features.is_enabled(&format::features::BLOCK_CLONING)
+            && leaves(&self.vdevs)
+                .iter()
+                .all(|leaf| leaf.missing().is_empty())
     }
 
     /// Waits until the writes of a txg are durable. Those that no device took are kept and written

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use dmu::Tx;
+use dmu::{StoredBlock, Tx};
 use format::intent_log::Change;
 use format::sa::Attribute;
 
@@ -33,10 +33,22 @@ impl Core {
         data: &[u8],
         options: WriteOptions,
     ) -> Result<usize> {
+        self.write_from(znode, offset, data, None, options)
+    }
+
+    /// The same for data that were copied from elsewhere: at most [`CHUNK`] of them then.
+    fn write_from(
+        &self,
+        znode: &Znode,
+        offset: u64,
+        data: &[u8],
+        origin: Option<&Origin<'_>>,
+        options: WriteOptions,
+    ) -> Result<usize> {
         let mut written = 0;
         let mut offset = offset;
         for chunk in data.chunks(CHUNK) {
-            match self.write_chunk(znode, offset, chunk, options) {
+            match self.write_chunk(znode, offset, chunk, origin, options) {
                 Ok(end) => offset = end,
                 Err(_) if written > 0 => break,
                 Err(error) => return Err(error),
@@ -55,6 +67,7 @@ impl Core {
         znode: &Znode,
         offset: u64,
         data: &[u8],
+        origin: Option<&Origin<'_>>,
         options: WriteOptions,
     ) -> Result<u64> {
         let length = data.len() as u64;
@@ -97,6 +110,9 @@ impl Core {
         }
         self.grow_block(&tx, znode, size, end)?;
         znode.object.write(&tx, offset, data)?;
+        if let Some(origin) = origin {
+            origin.share(&tx, znode, offset);
+        }
         let mut state = znode.state.write();
         state.size = state.size.max(end);
         self.note_data_change(&tx, znode, &mut state, options.kill_set_id)?;
@@ -345,13 +361,14 @@ impl Core {
         let mut at = range.start;
         while at < range.end {
             let end = range.end.min(at + CHUNK as u64);
+            let to = offset + (at - range.start);
             let mut data = vec![0; (end - at) as usize];
-            source.object.read(at, &mut data)?;
+            let origin = Origin::read(source, at, to, &mut data)?;
             let options = WriteOptions {
                 append: false,
                 ..options
             };
-            match self.write(target, offset + (at - range.start), &data, options) {
+            match self.write_from(target, to, &data, Some(&origin), options) {
                 Ok(written) if written == data.len() => at = end,
                 Ok(written) => return Ok(at - range.start + written as u64),
                 Err(_) if at > range.start => break,
@@ -359,6 +376,58 @@ impl Core {
             }
         }
         Ok(at - range.start)
+    }
+}
+
+/// What copied data were before: whole blocks that are stored may be shared.
+struct Origin<'a> {
+    source: &'a Znode,
+    block_size: u64,
+    blocks: Vec<StoredBlock>,
+    /// The source's first byte that was copied.
+    from: u64,
+}
+
+impl<'a> Origin<'a> {
+    /// Reads from `from` on what is to be copied to `to`.
+    fn read(source: &'a Znode, from: u64, to: u64, data: &mut [u8]) -> Result<Self> {
+        let block_size = u64::from(source.object.block_size());
+        let mut origin = Self {
+            source,
+            block_size,
+            blocks: Vec::new(),
+            from,
+        };
+        let aligned = from.is_multiple_of(block_size) && to.is_multiple_of(block_size);
+        if !aligned {
+            source.object.read(from, data)?;
+            return Ok(origin);
+        }
+        let mut at = from;
+        for piece in data.chunks_mut(source.object.block_size() as usize) {
+            match source.object.stored_block(at / block_size)? {
+                Some(stored) if stored.data().len() >= piece.len() => {
+                    piece.copy_from_slice(&stored.data()[..piece.len()]);
+                    origin.blocks.push(stored);
+                }
+                _ => source.object.read(at, piece)?,
+            }
+            at += block_size;
+        }
+        Ok(origin)
+    }
+
+    /// Lets those blocks be shared whose copies, from `to` on in a file, have become the same.
+    fn share(&self, tx: &Tx, znode: &Znode, to: u64) {
+        if u64::from(znode.object.block_size()) != self.block_size {
+            return;
+        }
+        for stored in &self.blocks {
+            let block = stored.block() - self.from / self.block_size + to / self.block_size;
+            znode
+                .object
+                .share_block(tx, block, &self.source.object, stored);
+        }
     }
 }
 

@@ -48,6 +48,7 @@ impl Object {
             kind,
             fill: 1,
             previous: BlockPointer::HOLE,
+            shared: None,
             place,
         };
         let written = writer.write(&request);
@@ -74,6 +75,7 @@ impl Object {
             kind,
             fill: 1,
             previous: BlockPointer::HOLE,
+            shared: None,
             place,
         };
         let written = writer.write(&request);

@@ -30,6 +30,8 @@ pub(crate) struct SlotState {
     pub(crate) spill: Option<SpillChange>,
     /// Data blocks that were written before the sync, with what was written.
     pub(crate) early: BTreeMap<u64, (Buffer, BlockPointer)>,
+    /// Data blocks that were copied from stored ones: what they were then, and where that is stored.
+    pub(crate) shared: BTreeMap<u64, (Buffer, BlockPointer)>,
     /// The dnode's fields at the end of this txg, once a later txg has changed them.
     pub(crate) face: Option<Box<Face>>,
 }
@@ -42,15 +44,29 @@ impl SlotState {
             freed: RangeSet::EMPTY,
             spill: None,
             early: BTreeMap::new(),
+            shared: BTreeMap::new(),
             face: None,
         }
     }
 
     /// Where the block lies that was written early, if it has not changed since.
     pub(crate) fn early_pointer(&self, block: u64) -> Option<BlockPointer> {
-        let (written, pointer) = self.early.get(&block)?;
+        self.unchanged(&self.early, block)
+    }
+
+    /// Where the block is stored that this one was copied from, if it has not changed since.
+    pub(crate) fn shared_pointer(&self, block: u64) -> Option<BlockPointer> {
+        self.unchanged(&self.shared, block)
+    }
+
+    fn unchanged(
+        &self,
+        known: &BTreeMap<u64, (Buffer, BlockPointer)>,
+        block: u64,
+    ) -> Option<BlockPointer> {
+        let (then, pointer) = known.get(&block)?;
         let data = self.blocks.get(&block)?;
-        data.same_memory(written).then_some(*pointer)
+        data.same_memory(then).then_some(*pointer)
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Work {
     blocks: Vec<(u64, Buffer)>,
     /// Blocks that were written early, and where.
     early: BTreeMap<u64, BlockPointer>,
+    /// Stored blocks with the same bytes.
+    shared: BTreeMap<u64, BlockPointer>,
     spill: Option<SpillChange>,
 }
 
@@ -84,6 +86,7 @@ impl Object {
         let mut freed: Vec<_> = slot.freed.iter().collect();
         let mut blocks = Vec::new();
         let mut early = BTreeMap::new();
+        let mut shared = BTreeMap::new();
         let mut spill = slot.spill.clone();
         if face.allocated {
             blocks.extend(
@@ -93,6 +96,8 @@ impl Object {
             );
             let written = slot.early.keys();
             early.extend(written.filter_map(|&block| Some((block, slot.early_pointer(block)?))));
+            let stored = slot.shared.keys();
+            shared.extend(stored.filter_map(|&block| Some((block, slot.shared_pointer(block)?))));
         } else {
             freed = vec![(0, u64::MAX)];
             spill = Some(SpillChange::Remove);
@@ -105,6 +110,7 @@ impl Object {
             freed,
             blocks,
             early,
+            shared,
             spill,
         })
     }
@@ -183,6 +189,7 @@ impl Work {
             },
             fill: 1,
             previous,
+            shared: self.shared.get(block).copied(),
             place,
         };
         let written = context.writer.write(&request);
@@ -258,6 +265,7 @@ impl Work {
             },
             fill: 1,
             previous,
+            shared: None,
             place,
         };
         context

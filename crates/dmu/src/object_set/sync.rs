@@ -194,6 +194,7 @@ impl ObjectSet {
             kind: kind(ObjectType::DNODE),
             fill,
             previous,
+            shared: None,
             place,
         };
         let new = context.writer.write(&request);
@@ -276,6 +277,7 @@ impl ObjectSet {
             kind: kind(ObjectType::OBJECT_SET),
             fill,
             previous: root,
+            shared: None,
             place,
         };
         let new = context.writer.write(&request);

@@ -139,6 +139,9 @@ impl BlockAccounting for HeadAccounting<'_> {
         self.referenced.add(sizes);
         self.unique.add(sizes);
         self.note_features(pointer);
+        if !pointer.is_embedded() && pointer.physical_birth() < self.txg {
+            self.services.shares(pointer);
+        }
         if self.notes_for_livelist(pointer) {
             self.kept.lock().allocated.push(*pointer);
         }

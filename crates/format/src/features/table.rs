@@ -613,7 +613,7 @@ pub const BLOCK_CLONING: Feature = Feature {
         per_dataset: false,
     },
     depends_on: &[],
-    support: Support::ReadOnly,
+    support: Support::Write,
     description: "Support for block cloning via Block Reference Table.",
 };
 

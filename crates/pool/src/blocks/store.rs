@@ -1,9 +1,10 @@
 //! Reading blocks for the objects above, and what a block is charged with.
 
-use base::VdevId;
+use crate::services::PoolServices;
 use base::lock::{LockClass, RwLock, rank};
+use base::{Txg, VdevId};
 use dmu::{BlockError, BlockStore, Place};
-use format::BlockPointer;
+use format::{BlockPointer, features};
 use pipeline::{AttemptFailure, Bookmark, Pipeline, Prefetcher, ReadError, ReadRequest, Wish};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -30,6 +31,8 @@ pub(crate) struct PipelineStore {
     prefetcher: OnceLock<Prefetcher>,
     /// Known once the pool is open for writing.
     engine: OnceLock<Weak<Engine>>,
+    /// Known once the pool is open for writing.
+    services: OnceLock<Weak<PoolServices>>,
 }
 
 impl PipelineStore {
@@ -42,6 +45,7 @@ impl PipelineStore {
             deflates,
             prefetcher: OnceLock::new(),
             engine: OnceLock::new(),
+            services: OnceLock::new(),
         }
     }
 
@@ -49,6 +53,11 @@ impl PipelineStore {
     /// ignored.
     pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
         let _ = self.engine.set(Arc::downgrade(engine));
+    }
+
+    /// Says who knows which blocks are shared; a second call is ignored.
+    pub(crate) fn set_services(&self, services: &Arc<PoolServices>) {
+        let _ = self.services.set(Arc::downgrade(services));
     }
 
     /// Whether a read that failed so is to be done again: a sync cannot go on without its block,
@@ -144,5 +153,16 @@ impl BlockStore for PipelineStore {
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         self.charge(pointer)
+    }
+
+    fn will_share(&self, txg: Txg, pointer: &BlockPointer) -> bool {
+        let services = self.services.get().and_then(Weak::upgrade);
+        let shares =
+            |services: &Arc<PoolServices>| services.features.is_enabled(&features::BLOCK_CLONING);
+        let Some(services) = services.filter(shares) else {
+            return false;
+        };
+        services.references.expect(txg, pointer);
+        true
     }
 }

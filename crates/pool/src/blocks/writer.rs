@@ -2,11 +2,11 @@
 
 use super::rules::WriteRules;
 use super::store::bookmark;
-use base::Txg;
+use base::{ByteOrder, Txg};
 use dmu::{BlockError, BlockWrite, BlockWriter};
 use dsl::{StoragePolicy, WriterSource};
-use format::BlockPointer;
-use pipeline::{Pipeline, WriteRequest};
+use format::{BlockPointer, ObjectType};
+use pipeline::{Pipeline, WritePolicy, WriteRequest};
 use std::sync::Arc;
 use vdev::WriteGroup;
 
@@ -22,6 +22,8 @@ pub(crate) struct PassWriters<'a> {
     pub(crate) pass: u32,
     /// The device writes of the txg: the pool waits for them before the uberblock.
     pub(crate) group: &'a Arc<WriteGroup>,
+    /// Whether blocks may refer to stored ones with the same bytes.
+    pub(crate) may_share: bool,
 }
 
 impl WriterSource for PassWriters<'_> {
@@ -37,14 +39,48 @@ struct RuledWriter<'a> {
     rules: WriteRules,
 }
 
+impl RuledWriter<'_> {
+    /// The pointer to a stored block with the bytes that are to be written, if the rules are as they were when it was.
+    fn refer(&self, write: &BlockWrite<'_>, policy: &WritePolicy) -> Option<BlockPointer> {
+        let stored = write.shared.filter(|_| self.pass.may_share)?;
+        let (kind, previous) = (&write.kind, &write.previous);
+        let is_data = kind.level == 0 && !kind.spill && kind.object_type == ObjectType::PLAIN_FILE;
+        let fits = is_data
+            && !self.rules.is_meta
+            && stored.object_type() == kind.object_type
+            && stored.lsize() == write.data.len() as u64
+            && stored.byte_order() == ByteOrder::NATIVE
+            && stored.checksum_id() == policy.checksum.id()
+            && stored.copies() == usize::from(policy.copies)
+            && stored.physical_birth() < self.pass.txg;
+        if !fits {
+            return None;
+        }
+        let is_there = !previous.is_hole()
+            && !previous.is_embedded()
+            && previous.dva(0) == stored.dva(0)
+            && previous.physical_birth() == stored.physical_birth();
+        if is_there {
+            return Some(*previous);
+        }
+        let mut pointer = stored;
+        pointer.set_birth(self.pass.txg, stored.physical_birth());
+        Some(pointer)
+    }
+}
+
 impl BlockWriter for RuledWriter<'_> {
     fn write(&self, write: &BlockWrite<'_>) -> Result<BlockPointer, BlockError> {
+        let policy = self.rules.policy(&write.kind);
+        if let Some(pointer) = self.refer(write, &policy) {
+            return Ok(pointer);
+        }
         let request = WriteRequest {
             data: write.data,
             object_type: write.kind.object_type,
             level: write.kind.level,
             fill: write.fill,
-            policy: self.rules.policy(&write.kind),
+            policy,
             txg: self.pass.txg,
             pass: self.pass.pass,
             previous: write.previous,

@@ -124,8 +124,15 @@ impl Chooser {
             }
             _ => {
                 let to = self.old_place(places);
-                let (start, offset) = (self.random.below(max / 2), self.random.below(max / 2));
-                let length = self.random.below(max / 2);
+                // Whole blocks may be shared, other ranges are always copied.
+                let (mut start, mut offset) =
+                    (self.random.below(max / 2), self.random.below(max / 2));
+                let mut length = self.random.below(max / 2);
+                if self.random.one_in(2) {
+                    const BLOCK: usize = 128 << 10;
+                    (start, offset) = (start / BLOCK * BLOCK, offset / BLOCK * BLOCK);
+                    length = length.next_multiple_of(BLOCK);
+                }
                 Operation::CopyRange((place, start), (to, offset), length)
             }
         }

@@ -18,7 +18,7 @@ fn room(at: &Path) -> (u64, u64) {
 }
 
 /// Bytes that do not compress.
-fn noise(mebibytes: u64) -> Vec<u8> {
+pub(crate) fn noise(mebibytes: u64) -> Vec<u8> {
     let mut state = 1_u64;
     let words = (0..mebibytes * MIB / 8).map(|_| {
         state = state

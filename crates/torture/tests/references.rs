@@ -1,0 +1,392 @@
+//! Files that share blocks: copies of ranges refer to the blocks of their sources. They are changed and removed in
+//! every order, under snapshots, clones, rollbacks and crashes; contents are compared with a model, counts and space
+//! by zdb.
+
+use dmu::Zap;
+use dsl::tasks::Snapshot;
+use format::block_references::BlockReferencePhys;
+use format::features::BLOCK_CLONING;
+use millpond_torture::forest::Forest;
+use millpond_torture::forest::choose::ChangeChooser;
+use millpond_torture::forest::real::differences;
+use millpond_torture::laboratory::{Laboratory, POOL, image, run_change};
+use millpond_torture::model::Tree;
+use millpond_torture::operation::{Operation, Place};
+use millpond_torture::random::Random;
+use millpond_torture::real;
+use pool::{NewDevice, Pool};
+use posix::{AllocateMode, FileSystem};
+use sim::SimulatedDisk;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const SIZE: u64 = 160 << 20;
+/// Of a block of a large file.
+const BLOCK: usize = 128 << 10;
+
+fn place(name: &str) -> Place {
+    Place {
+        directory: Vec::new(),
+        name: name.to_owned(),
+    }
+}
+
+/// Does one thing to the file system and its model.
+fn apply(system: &FileSystem, tree: &mut Tree, operation: &Operation) {
+    let wanted = tree.apply(operation);
+    let found = real::apply(system, operation);
+    let same = match (&wanted, &found) {
+        (Ok(()), Ok(())) => true,
+        (Err(refusal), Err(error)) => real::errno(*refusal) == error.errno(),
+        _ => false,
+    };
+    let mut text = format!("{operation:?}");
+    text.truncate(200);
+    assert!(
+        same,
+        "{text}: the model says {wanted:?}, the file system {found:?}"
+    );
+}
+
+/// The header of the reference table of the first vdev.
+fn header(pool: &Pool) -> Option<BlockReferencePhys> {
+    let mos = pool.meta_object_set();
+    let directory = Zap::open(&mos.object(format::config::directory::OBJECT).unwrap()).unwrap();
+    let name = format!("{}0", format::config::directory::BLOCK_REFERENCE_PREFIX);
+    let id = directory.lookup(name.as_bytes()).unwrap()?;
+    let table = mos.object(base::ObjectId(id)).unwrap();
+    Some(
+        table.with_bonus(|bonus| BlockReferencePhys::decode_padded(bonus, base::ByteOrder::NATIVE)),
+    )
+}
+
+/// How many references there are beyond the first of each block, by what they save.
+fn saved(pool: &Pool) -> u64 {
+    header(pool).map_or(0, |header| header.saved)
+}
+
+fn judge(folder: &Path) {
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder, POOL);
+    }
+}
+
+fn in_a_file(folder: &Path) -> Laboratory {
+    let path = image(folder, "0");
+    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    Laboratory::create(vec![NewDevice::Path(path)]).unwrap()
+}
+
+fn same(laboratory: &Laboratory, tree: &Tree, when: &str) {
+    let found = real::differences(tree, &laboratory.root());
+    assert!(found.is_empty(), "{when}:\n{}", found.join("\n"));
+}
+
+/// Bytes that do not compress.
+fn noise(random: &mut Random, blocks: usize, more: usize) -> Vec<u8> {
+    let words = (0..(blocks * BLOCK + more).div_ceil(8)).map(|_| random.draw().to_ne_bytes());
+    let mut bytes: Vec<u8> = words.flatten().collect();
+    bytes.truncate(blocks * BLOCK + more);
+    bytes
+}
+
+fn copy(from: &str, to: &str, length: usize) -> Operation {
+    Operation::CopyRange((place(from), 0), (place(to), 0), length)
+}
+
+#[test]
+fn copies_share_blocks_until_the_last_goes_in_any_order() {
+    const ORDERS: [[&str; 3]; 6] = [
+        ["a", "b", "c"],
+        ["a", "c", "b"],
+        ["b", "a", "c"],
+        ["b", "c", "a"],
+        ["c", "a", "b"],
+        ["c", "b", "a"],
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::new(5);
+    let mut laboratory = in_a_file(folder.path());
+    let mut tree = Tree::new();
+    apply(
+        &laboratory.root(),
+        &mut tree,
+        &Operation::Create(place("keeper"), 0o644),
+    );
+    for (index, order) in ORDERS.into_iter().enumerate() {
+        let system = laboratory.root();
+        let whole = noise(&mut random, 3, 777);
+        for name in ["a", "b", "c"] {
+            apply(&system, &mut tree, &Operation::Create(place(name), 0o644));
+        }
+        let length = whole.len();
+        apply(
+            &system,
+            &mut tree,
+            &Operation::Write(place("a"), 0, whole, false),
+        );
+        laboratory.pool.sync().unwrap();
+        let used = laboratory.pool.space().allocated;
+        apply(&system, &mut tree, &copy("a", "b", length));
+        laboratory.pool.sync().unwrap();
+        apply(&system, &mut tree, &copy("b", "c", length));
+        laboratory.pool.sync().unwrap();
+        let table = header(&laboratory.pool).expect("the copies share blocks");
+        assert_eq!((table.count, table.saved), (4, 2 * table.used));
+        assert!(table.used > 3 * BLOCK as u64);
+        assert!(laboratory.pool.features().is_active(&BLOCK_CLONING));
+        let grown = laboratory.pool.space().allocated - used;
+        assert!(grown < BLOCK as u64, "the copies take {grown} bytes");
+        for (gone, name) in order.into_iter().enumerate() {
+            same(&laboratory, &tree, "before a removal");
+            apply(&system, &mut tree, &Operation::Unlink(place(name)));
+            // What the removal queues is freed within two txgs.
+            for _ in 0..3 {
+                apply(
+                    &system,
+                    &mut tree,
+                    &Operation::Chmod(place("keeper"), 0o600),
+                );
+                laboratory.pool.sync().unwrap();
+            }
+            let left = (1_u64).saturating_sub(gone as u64) * table.used;
+            assert_eq!(
+                saved(&laboratory.pool),
+                left,
+                "{gone} of {order:?} are gone"
+            );
+        }
+        assert!(header(&laboratory.pool).is_none(), "an empty table goes");
+        assert!(!laboratory.pool.features().is_active(&BLOCK_CLONING));
+        drop(system);
+        if index % 3 == 2 {
+            laboratory.export().unwrap();
+            judge(folder.path());
+            laboratory = Laboratory::import(folder.path(), false).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_changes_before_the_sync_is_not_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::new(6);
+    let laboratory = in_a_file(folder.path());
+    let (system, mut tree) = (laboratory.root(), Tree::new());
+    for name in ["a", "b", "c"] {
+        apply(&system, &mut tree, &Operation::Create(place(name), 0o644));
+    }
+    let bytes = noise(&mut random, 2, 0);
+    apply(
+        &system,
+        &mut tree,
+        &Operation::Write(place("a"), 0, bytes, false),
+    );
+    // Its source is not stored yet: an ordinary copy.
+    apply(&system, &mut tree, &copy("a", "b", 2 * BLOCK));
+    laboratory.pool.sync().unwrap();
+    assert_eq!(saved(&laboratory.pool), 0);
+    // Source and copy both change in the txg of the copy.
+    apply(&system, &mut tree, &copy("a", "c", 2 * BLOCK));
+    let change = Operation::Write(place("c"), 5, vec![1; 10], false);
+    apply(&system, &mut tree, &change);
+    let change = Operation::Write(place("a"), BLOCK + 5, vec![2; 10], false);
+    apply(&system, &mut tree, &change);
+    laboratory.pool.sync().unwrap();
+    same(&laboratory, &tree, "changed");
+    // The second block of a died in the txg in which c's pointer to it was born: one reference is left.
+    assert_eq!(saved(&laboratory.pool), 0);
+    apply(&system, &mut tree, &Operation::Unlink(place("a")));
+    laboratory.pool.sync().unwrap();
+    same(&laboratory, &tree, "removed");
+    drop(system);
+    laboratory.export().unwrap();
+    judge(folder.path());
+    let laboratory = Laboratory::import(folder.path(), false).unwrap();
+    same(&laboratory, &tree, "imported");
+    laboratory.export().unwrap();
+}
+
+#[test]
+fn a_snapshot_keeps_what_a_copy_shares() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::new(7);
+    let laboratory = in_a_file(folder.path());
+    let (system, mut tree) = (laboratory.root(), Tree::new());
+    for name in ["a", "b"] {
+        apply(&system, &mut tree, &Operation::Create(place(name), 0o644));
+    }
+    let bytes = noise(&mut random, 2, 0);
+    apply(
+        &system,
+        &mut tree,
+        &Operation::Write(place("a"), 0, bytes, false),
+    );
+    laboratory.pool.sync().unwrap();
+    apply(&system, &mut tree, &copy("a", "b", 2 * BLOCK));
+    laboratory.pool.sync().unwrap();
+    assert_eq!(saved(&laboratory.pool), 2 * BLOCK as u64);
+    let dsl = laboratory.pool.dsl();
+    let snapshot = Snapshot {
+        names: vec![format!("{POOL}@s")],
+        properties: Vec::new(),
+    };
+    dsl.run(snapshot).unwrap();
+    let then = tree.clone();
+    for name in ["a", "b"] {
+        apply(&system, &mut tree, &Operation::Unlink(place(name)));
+    }
+    laboratory.pool.sync().unwrap();
+    assert_eq!(saved(&laboratory.pool), 2 * BLOCK as u64);
+    let snapshot =
+        millpond_torture::laboratory::mount(&laboratory.pool, &format!("{POOL}@s"), true);
+    let found = real::differences(&then, &snapshot);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    drop(snapshot);
+    drop(system);
+    laboratory.export().unwrap();
+    judge(folder.path());
+}
+
+/// One random change of the few files of a file system.
+fn step(system: &FileSystem, tree: &mut Tree, random: &mut Random) {
+    const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+    let name = *random.pick(&NAMES);
+    if tree.find(&place(name)).is_err() {
+        apply(system, tree, &Operation::Create(place(name), 0o644));
+        return;
+    }
+    let blocks = |random: &mut Random| random.below(4) * BLOCK;
+    let operation = match random.below(16) {
+        0..3 => {
+            let more = if random.one_in(2) {
+                random.below(3000)
+            } else {
+                0
+            };
+            let count = random.below(3);
+            let bytes = noise(random, count, more);
+            let at = blocks(random);
+            Operation::Write(place(name), at, bytes, false)
+        }
+        3 => Operation::Write(
+            place(name),
+            random.below(BLOCK),
+            vec![7; 600],
+            random.one_in(2),
+        ),
+        4 => Operation::Truncate(place(name), blocks(random) + random.below(2) * 100),
+        5 => Operation::Unlink(place(name)),
+        6 => Operation::Allocate(place(name), AllocateMode::PunchHole, blocks(random), BLOCK),
+        7..12 => {
+            // As `cp` does.
+            let from = *random.pick(&NAMES);
+            if from == name {
+                return;
+            }
+            apply(system, tree, &Operation::Empty(place(name)));
+            copy(from, name, 16 * BLOCK)
+        }
+        _ => {
+            let from = *random.pick(&NAMES);
+            let (start, offset) = (blocks(random), blocks(random));
+            let length = BLOCK + blocks(random);
+            Operation::CopyRange((place(from), start), (place(name), offset), length)
+        }
+    };
+    apply(system, tree, &operation);
+}
+
+/// A random history with changes of datasets; at its end, and after it was left at some moment, zdb finds nothing.
+fn history(seed: u64, steps: usize, crashes: usize) -> u64 {
+    println!(
+        "repeat with: MILLPOND_SEED={seed} cargo test --profile fast -p millpond-torture --test references -- \
+         --nocapture a_random_history"
+    );
+    let mut random = Random::new(seed);
+    let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
+    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+    let laboratory = Laboratory::create(vec![device]).unwrap();
+    let mut forest = Forest::new(POOL);
+    let mut changes = ChangeChooser::new(seed);
+    let first = disk.log_len();
+    let mut states: BTreeMap<u64, Forest> = BTreeMap::new();
+    let mut shared = 0;
+    for _ in 0..steps {
+        if random.one_in(12) {
+            run_change(&laboratory, &mut forest, &mut changes);
+        } else {
+            let path = changes.head(&forest);
+            let system = laboratory.system(&path);
+            step(&system, forest.tree_mut(&path), &mut random);
+        }
+        if random.one_in(4) {
+            laboratory.pool.sync().unwrap();
+            let txg = laboratory.pool.engine().unwrap().synced_txg();
+            states.insert(txg.0, forest.clone());
+            shared = shared.max(saved(&laboratory.pool));
+        }
+    }
+    let same = |forest: &Forest, laboratory: &Laboratory, when: &str| {
+        let found = differences(forest, laboratory).unwrap();
+        assert!(found.is_empty(), "{when}:\n{}", found.join("\n"));
+    };
+    same(&forest, &laboratory, "live");
+    laboratory.export().unwrap();
+    let last = disk.log_len();
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "left");
+    for crash in 0..=crashes {
+        let event = if crash == 0 {
+            last
+        } else {
+            first + random.below(last - first + 1)
+        };
+        let survivors = random.draw();
+        println!("left after event {event} of {first} to {last}, survivors {survivors}");
+        let _ = std::fs::remove_file(&path);
+        disk.crash_at(event, survivors)
+            .write_to_file(&path)
+            .unwrap();
+        let newest = {
+            let device = device::FileDevice::open(&path, device::Access::ReadOnly).unwrap();
+            let labels = vdev::read_labels(&device);
+            labels.best_uberblock(None).unwrap().uberblock.txg.0
+        };
+        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        if let Some(then) = states.get(&newest) {
+            same(then, &laboratory, "after a crash");
+        }
+        laboratory.export().unwrap();
+        judge(folder.path());
+    }
+    shared
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn a_random_history_of_copies() {
+    let seeds = match number("MILLPOND_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..2,
+    };
+    let shared: u64 = seeds.map(|seed| history(seed, 150, 1)).sum();
+    assert!(shared > 0, "nothing was shared");
+}
+
+/// For as long as `MILLPOND_SECONDS` says.
+#[test]
+#[ignore = "takes as long as it is told to"]
+fn random_histories_of_copies() {
+    let start = std::time::Instant::now();
+    let seconds = number("MILLPOND_SECONDS").unwrap_or(60);
+    let mut seed = number("MILLPOND_SEED").unwrap_or(1000);
+    while start.elapsed().as_secs() < seconds {
+        history(seed, 200, 3);
+        seed += 1;
+    }
+}
