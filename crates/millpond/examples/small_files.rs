@@ -1,5 +1,6 @@
 //! How many files of 4 KiB a thread makes, writes and looks at in a second: in an image by the library, or in any
-//! directory, a mount for instance, by the system's calls. `small_files IMAGE.img|DIRECTORY COUNT`; an image is made anew.
+//! directory, a mount for instance, by the system's calls. `small_files IMAGE.img|DIRECTORY COUNT`; an image is made
+//! anew.
 
 use std::error::Error;
 use std::path::Path;
