@@ -31,8 +31,8 @@ pub use found::{
 pub use image::{ImageProgress, ImageReport, ImageRequest, Reproducible, Watcher, make_image};
 pub use message::{
     Assignments, Caller, Change, CreateRequest, DatasetQuery, DatasetRow, DestroyTarget,
-    ImportRequest, OpenRequest, Request, Response, ScrubAction, Selection, VdevShape, VdevSpec,
-    VolumeSpec,
+    ImportRequest, OpenRequest, Request, Response, ScrubAction, Selection, TrimAction, VdevShape,
+    VdevSpec, VolumeSpec,
 };
 pub use metrics::{ClassIo, Distribution, IoReport, LeafIo, Metric, MetricsReport, Reading};
 pub use mounts::{MountOptions, MountRequest, Mounted, Mounts, NoMounts};

@@ -331,6 +331,18 @@ pub enum Change {
     Scrub(ScrubAction),
     /// Wait until a scrub has ended.
     WaitScrub,
+    /// Give free space back to devices.
+    Trim {
+        /// What to do.
+        action: TrimAction,
+        /// Their names, paths or guids; none: all that can.
+        devices: Vec<String>,
+    },
+    /// Wait until devices are no longer trimmed.
+    WaitTrim {
+        /// As above.
+        devices: Vec<String>,
+    },
     /// Everything written so far is on the devices when this returns.
     Sync,
     /// Forget error counts and resume.
@@ -408,6 +420,22 @@ pub enum ScrubAction {
     Stop,
     /// Pause.
     Pause,
+}
+
+/// What to do with a trim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TrimAction {
+    /// Start or resume.
+    Start {
+        /// Bytes a second at most for each device; 0: any number.
+        rate: u64,
+        /// What was there must be gone for good.
+        secure: bool,
+    },
+    /// Give it up.
+    Cancel,
+    /// Stop it for now.
+    Suspend,
 }
 
 /// A part of an answer, or its end.

@@ -165,6 +165,8 @@ pub struct LeafWork {
     pub state: LeafWorkState,
     /// Percent that is done.
     pub percent: u64,
+    /// Bytes of the device that are left to be looked at.
+    pub left: u64,
     /// When it came to this state: seconds since 1970.
     pub time: u64,
 }

@@ -32,6 +32,7 @@ mod source;
 mod status;
 mod stored;
 mod subject;
+mod trim;
 mod vdev_facts;
 mod voice;
 mod walk;

@@ -6,8 +6,8 @@
 use crate::{BlockDevice, DeviceError, DeviceKind, Operation};
 use base::lock::{LockClass, Mutex, rank};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use sys::{BufferMut, Create, Errno, File, FileKind, OpenMode};
 
@@ -43,6 +43,10 @@ pub struct FileDevice {
     /// The flush failure that was not cleared yet. Held while flushing: flushes that overlap join.
     flushing: Mutex<Option<Errno>>,
     failed: AtomicBool,
+    /// Whether it can have holes, once somebody asked.
+    can_discard: OnceLock<bool>,
+    /// A discard was tried, and cannot be done.
+    discard_failed: AtomicBool,
 }
 
 /// The way past the page cache.
@@ -166,6 +170,8 @@ impl FileDevice {
             dirty: AtomicBool::new(false),
             flushing: Mutex::new(&FLUSH_CLASS, None),
             failed: AtomicBool::new(false),
+            can_discard: OnceLock::new(),
+            discard_failed: AtomicBool::new(false),
         })
     }
 
@@ -302,6 +308,9 @@ impl FileDevice {
     }
 }
 
+/// Bytes of the hole with which a file is asked whether it can have holes.
+const HOLE_OF_PROBE: u64 = 4096;
+
 /// Takes the lock of a writer; false when another keeps it. One that has just answered "exported" keeps it
 /// until its process has ended, which on a busy machine takes a while: that is waited for.
 fn lock_in_time(file: &File) -> Result<bool, Errno> {
@@ -401,12 +410,26 @@ impl BlockDevice for FileDevice {
         self.cached
             .punch_hole(offset, len)
             .map_err(|error| match error {
-                Errno::OPNOTSUPP | Errno::NOSYS => DeviceError::Unsupported {
-                    device: Arc::clone(&self.name),
-                    operation: Operation::Discard,
-                },
+                Errno::OPNOTSUPP | Errno::NOSYS => {
+                    self.discard_failed.store(true, Ordering::Relaxed);
+                    DeviceError::Unsupported {
+                        device: Arc::clone(&self.name),
+                        operation: Operation::Discard,
+                    }
+                }
                 error => self.io_error(Operation::Discard, offset, len, error),
             })
+    }
+
+    fn can_discard(&self) -> bool {
+        // A hole beyond the end changes nothing, but who cannot punch one says so. A disk would refuse the place:
+        // it says whether it can when it is asked to.
+        let punched = || {
+            let probe = || self.cached.punch_hole(self.size(), HOLE_OF_PROBE);
+            self.kind != DeviceKind::File || probe().is_ok()
+        };
+        let failed = self.discard_failed.load(Ordering::Relaxed);
+        self.is_writable() && !failed && *self.can_discard.get_or_init(punched)
     }
 
     fn is_writable(&self) -> bool {

@@ -66,6 +66,11 @@ pub trait BlockDevice: Send + Sync {
     /// What the device said; [`DeviceError::Unsupported`] if it cannot.
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
+    /// Whether [`BlockDevice::discard`] can be hoped to work.
+    fn can_discard(&self) -> bool {
+        true
+    }
+
     /// Whether writes are possible.
     fn is_writable(&self) -> bool;
 

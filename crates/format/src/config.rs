@@ -135,4 +135,10 @@ pub mod vdev_zap {
     pub const ALLOCATION_BIAS: &str = "org.zfsonlinux:allocation_bias";
     pub const REBUILD: &str = "org.openzfs:vdev_rebuild";
     pub const RAIDZ_EXPAND_STATE: &str = "org.openzfs:raidz_expand_state";
+    pub const TRIM_STATE: &str = "org.zfsonlinux:vdev_trim_state";
+    pub const TRIM_OFFSET: &str = "org.zfsonlinux:next_offset_to_trim";
+    pub const TRIM_TIME: &str = "org.zfsonlinux:vdev_trim_action_time";
+    pub const TRIM_RATE: &str = "org.zfsonlinux:vdev_trim_rate";
+    pub const TRIM_PARTIAL: &str = "org.zfsonlinux:vdev_trim_partial";
+    pub const TRIM_SECURE: &str = "org.zfsonlinux:vdev_trim_secure";
 }

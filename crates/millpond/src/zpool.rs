@@ -276,6 +276,25 @@ static COMMANDS: &[Command] = &[
         run: admin::scrub,
     },
     Command {
+        name: "trim",
+        aliases: &[],
+        summary: "Give free space back to devices, in the background.",
+        forms: &["pool [device] ...", "-a"],
+        flags: &[
+            switch("a", "all pools"),
+            switch(
+                "d",
+                "so that what was there is gone for good; no device can",
+            ),
+            option("r", "rate", "bytes a second at most, for each device"),
+            switch("c", "give it up"),
+            switch("s", "suspend it"),
+            switch("w", "wait until it has ended"),
+        ],
+        operands: Operands::ANY,
+        run: admin::trim,
+    },
+    Command {
         name: "sync",
         aliases: &[],
         summary: "Write out everything that was written so far.",
@@ -356,7 +375,7 @@ static COMMANDS: &[Command] = &[
             option(
                 "t",
                 "activity[,...]",
-                "only these: free, resilver, scrub; others of OpenZFS never run here",
+                "only these: free, resilver, scrub, trim; others of OpenZFS never run here",
             ),
         ],
         operands: Operands::between(1, 2, "missing 'pool' argument"),

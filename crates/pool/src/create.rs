@@ -243,6 +243,7 @@ impl Pool {
         });
         let writer = pool.writer()?;
         writer.engine.start(writer.syncer.clone());
+        pool.follow_autotrim()?;
         Ok(pool)
     }
 }
@@ -382,6 +383,7 @@ fn make_parts(
         limits,
         logs: std::sync::OnceLock::new(),
         scrub: std::sync::OnceLock::new(),
+        trim: std::sync::OnceLock::new(),
         errors,
         events,
     });

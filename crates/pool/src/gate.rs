@@ -46,6 +46,13 @@ impl ReuseGate {
         }
     }
 
+    /// Whether `txg` may use freed space again.
+    pub(crate) fn is_open(&self, txg: Txg) -> bool {
+        let holds = self.holds.lock();
+        let oldest = holds.first_key_value();
+        oldest.is_none_or(|(held, _)| held.0 + TXGS_UNTIL_REUSE > txg.0)
+    }
+
     /// Waits until `txg` may use freed space again.
     pub(crate) fn wait(&self, txg: Txg) {
         let mut holds = self.holds.lock();

@@ -43,6 +43,7 @@ use crate::savings;
 use crate::scrub::Scrub;
 use crate::services::PoolServices;
 use crate::sync::{LastSynced, Syncer};
+use crate::trim::Trim;
 use crate::vdev_changes::VdevChanges;
 
 /// Which of the pools that were found.
@@ -356,6 +357,7 @@ fn assemble(
         limits,
         logs: OnceLock::new(),
         scrub: OnceLock::new(),
+        trim: OnceLock::new(),
         errors: loaded.errors,
         events,
     });
@@ -446,6 +448,7 @@ fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Res
         if !pool.resilver_if_needed()? {
             pool.resume_scrub()?;
         }
+        pool.resume_trims()?;
         // After the scrub: it may have one of those before it that go now.
         pool.dsl.clean_up()?;
     } else {
@@ -484,6 +487,8 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
     let _ = services.logs.set(Arc::clone(&logs));
     let scrub = Scrub::new();
     let _ = services.scrub.set(Arc::clone(&scrub));
+    let trim = Trim::new(engine.open_txg());
+    let _ = services.trim.set(Arc::clone(&trim));
     let syncer = Syncer {
         objects: Arc::clone(&services.mos),
         dsl: Arc::clone(&parts.dsl),
@@ -513,12 +518,14 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         log_devices: devices,
         vdev_changes: VdevChanges::new(),
         gate: ReuseGate::new(),
+        trim: Arc::clone(&trim),
     };
     Ok(Some(Writer {
         logs,
         engine: Arc::clone(engine),
         syncer: Arc::new(syncer),
         scrub,
+        trim,
     }))
 }
 

@@ -29,6 +29,7 @@ use crate::scrub::Scrub;
 use crate::services::PoolServices;
 use crate::status::{self, PoolStatus};
 use crate::sync::Syncer;
+use crate::trim::Trim;
 
 static STATE: LockClass = LockClass::new("pool.state", rank::POOL + 10);
 
@@ -53,6 +54,7 @@ pub(crate) struct Writer {
     pub(crate) syncer: Arc<Syncer>,
     pub(crate) logs: Arc<IntentLogs>,
     pub(crate) scrub: Arc<Scrub>,
+    pub(crate) trim: Arc<Trim>,
 }
 
 #[derive(Default)]
@@ -321,6 +323,7 @@ impl Pool {
         if let Err(error) = self.write_last(writer, state) {
             // Still open: what comes later must not carry the labels of a pool that is not.
             self.set_label_state(PoolState::Active);
+            writer.trim.stay();
             self.state.lock().closed = false;
             return Err(error);
         }
@@ -339,6 +342,7 @@ impl Pool {
     fn write_last(&self, writer: &Writer, state: PoolState) -> Result<()> {
         let engine = &writer.engine;
         writer.scrub.leave();
+        writer.trim.leave();
         writer.syncer.duties.change_scan_next(ScanChange::Update);
         // What is dirty goes out first, under the old state; and logs end: who imports the pool
         // next has nothing to claim.
@@ -389,6 +393,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         if let Some(writer) = &self.writer {
             writer.scrub.leave();
+            writer.trim.leave();
             writer.engine.stop();
         }
         self.dsl.close();

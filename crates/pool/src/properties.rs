@@ -1,5 +1,7 @@
 //! The pool's own properties: a ZAP that is made when the first one is set.
 
+use std::sync::Arc;
+
 use base::{Guid, ObjectId};
 use dmu::{CreateZap, Tx, Zap};
 use dsl::PropertyValue;
@@ -136,12 +138,15 @@ impl Pool {
     ///
     /// # Errors
     /// The pool is read-only or stopped.
-    pub fn set_properties(&self, properties: Vec<(String, PropertyValue)>) -> Result<()> {
+    pub fn set_properties(
+        self: &Arc<Self>,
+        properties: Vec<(String, PropertyValue)>,
+    ) -> Result<()> {
         let writer = self.writer()?;
         writer.syncer.duties.set_properties_next(properties);
         writer.engine.wait_synced(None)?;
         self.follow_failmode();
-        Ok(())
+        self.follow_autotrim()
     }
 }
 

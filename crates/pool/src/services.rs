@@ -29,6 +29,7 @@ use crate::limits::{Limits, SpaceFigures};
 use crate::references::BlockReferences;
 use crate::scan::ScanPhys;
 use crate::scrub::Scrub;
+use crate::trim::Trim;
 
 /// The pool, as the dataset layer sees it.
 pub(crate) struct PoolServices {
@@ -50,6 +51,8 @@ pub(crate) struct PoolServices {
     pub(crate) logs: OnceLock<Arc<IntentLogs>>,
     /// Of a pool that is open for writing.
     pub(crate) scrub: OnceLock<Arc<Scrub>>,
+    /// Of a pool that is open for writing.
+    pub(crate) trim: OnceLock<Arc<Trim>>,
     /// Where blocks that cannot be read are noted.
     pub(crate) errors: Arc<ErrorLog>,
     /// What happened lately.

@@ -80,6 +80,8 @@ pub struct VdevStatus {
     pub allocated: u64,
     /// Bytes of a leaf's device.
     pub device_size: u64,
+    /// Whether a leaf's device can take space back.
+    pub can_discard: bool,
     /// Vdevs below.
     pub children: Vec<VdevStatus>,
 }
@@ -174,6 +176,7 @@ fn node(config: &VdevConfig, leaves: &[Arc<Leaf>]) -> VdevStatus {
         size: 0,
         allocated: 0,
         device_size: leaf.map_or(0, |leaf| leaf.psize()),
+        can_discard: leaf.is_some_and(|leaf| leaf.can_discard()),
         children,
     }
 }
@@ -185,6 +188,7 @@ fn sum(children: &[VdevStatus]) -> ErrorCounts {
         sum.write += child.errors.write;
         sum.checksum += child.errors.checksum;
         sum.slow += child.errors.slow;
+        sum.trim += child.errors.trim;
     }
     sum
 }

@@ -80,6 +80,7 @@ impl Pool {
         let writer = self.writer.as_ref()?;
         self.state.lock().closed = true;
         writer.scrub.leave();
+        writer.trim.leave();
         writer.engine.stop();
         self.services.writable.store(false, Ordering::Relaxed);
         self.dsl.close();

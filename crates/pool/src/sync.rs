@@ -16,6 +16,7 @@ use crate::intent_logs::IntentLogs;
 use crate::limits::Limits;
 use crate::log_devices::LogDevices;
 use crate::space_store::MosSpaceStore;
+use crate::trim::Trim;
 use crate::uberblock::Commit;
 use crate::vdev_changes::VdevChanges;
 use base::Txg;
@@ -69,6 +70,8 @@ pub(crate) struct Syncer {
     pub(crate) vdev_changes: VdevChanges,
     /// Who still looks at old blocks.
     pub(crate) gate: Arc<ReuseGate>,
+    /// Who gives space back to the devices.
+    pub(crate) trim: Arc<Trim>,
 }
 
 /// The newest uberblock.
@@ -121,6 +124,7 @@ impl Syncer {
                 self.wait_for_devices(error)?;
             }
         }
+        self.trim.finishing(txg);
         self.space.finish(txg)?;
         self.vdev_changes.finish(&self.space);
         self.log_devices.follow();

@@ -313,10 +313,13 @@ impl Pool {
         }
         writer.logs.go_on();
         result?;
+        writer.trim.bar(id, true);
         let vdev = self.vdevs.top(id);
         let changes = &writer.syncer.vdev_changes;
         changes.state.lock().next.push(Change::Remove(id));
-        writer.engine.wait_synced(None)?;
+        let removed = writer.engine.wait_synced(None);
+        writer.trim.bar(id, false);
+        removed?;
         devices.set_leaving(id, false);
         // The device may be gone; if it is there, nobody is to take it for a part of the pool.
         let leaves = vdev.map(|top| top.leaves().to_vec()).unwrap_or_default();

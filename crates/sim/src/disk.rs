@@ -34,6 +34,9 @@ impl Timeline {
     }
 }
 
+/// What discarded bytes read as: what was there is gone for certain, and it is not zero either.
+pub(crate) const DISCARDED: u8 = 0xD5;
+
 /// Something that happened to a disk.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -251,9 +254,14 @@ impl SimulatedDisk {
         let (from, image) = last_checkpoint(&state, index);
         let mut image = image.clone();
         for logged in &state.log[from..index] {
-            if let Event::Write { offset, data } = &logged.event {
-                let fate = fate(*offset, data);
-                self.apply(&mut image, *offset, data, &fate);
+            match &logged.event {
+                Event::Write { offset, data } => {
+                    let fate = fate(*offset, data);
+                    self.apply(&mut image, *offset, data, &fate);
+                }
+                // Needs no flush: the worst for who relied on what was there.
+                Event::Discard { offset, len } => image.fill(*offset, *len, DISCARDED),
+                Event::Flush | Event::FlushFailed => {}
             }
         }
         drop(state);
@@ -430,7 +438,7 @@ impl SimulatedDisk {
                         self.apply(&mut durable, *offset, data, &fate);
                     }
                     Event::Write { offset, data } => durable.write(*offset, data),
-                    Event::Discard { offset, len } => durable.clear(*offset, *len),
+                    Event::Discard { offset, len } => durable.fill(*offset, *len, DISCARDED),
                     Event::Flush | Event::FlushFailed => {}
                 }
             }
@@ -516,7 +524,7 @@ impl BlockDevice for SimulatedDisk {
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.check(Operation::Discard, offset, len)?;
         let mut state = self.state();
-        state.visible.clear(offset, len);
+        state.visible.fill(offset, len, DISCARDED);
         self.log(&mut state, Event::Discard { offset, len });
         Ok(())
     }

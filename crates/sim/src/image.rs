@@ -53,6 +53,20 @@ impl SparseImage {
         });
     }
 
+    /// Makes every byte of `len` at `offset` that one. Whole chunks are shared: it costs next to nothing.
+    pub fn fill(&mut self, offset: u64, len: u64, byte: u8) {
+        let whole: Arc<[u8]> = Arc::from(vec![byte; CHUNK]);
+        for_chunks(offset, len as usize, |chunk, within, range| {
+            if range.len() == CHUNK {
+                self.chunks.insert(chunk, Arc::clone(&whole));
+            } else {
+                let entry = self.chunks.entry(chunk);
+                let target = entry.or_insert_with(|| Arc::from(vec![0; CHUNK]));
+                Arc::make_mut(target)[within..within + range.len()].fill(byte);
+            }
+        });
+    }
+
     /// Every stretch that may hold something other than zeros, by rising offset.
     pub fn stretches(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.chunks

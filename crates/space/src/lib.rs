@@ -9,10 +9,13 @@ mod metaslab;
 mod pool_space;
 mod range_set;
 mod store;
+mod trim;
 mod vdev_space;
 
 pub use error::SpaceError;
+pub use metaslab::TrimSizes;
 pub use pool_space::{COPIES_MAX, Extent, PoolSpace, Request};
 pub use range_set::{Pending, RangeSet};
 pub use store::{MapAppend, MapContents, SpaceStore, StoreError};
+pub use trim::{TrimStep, Trimming};
 pub use vdev_space::{ClassKind, MetaslabInfo, VdevGeometry, VdevSpace};

@@ -1,14 +1,17 @@
 //! A metaslab: a slice of a top-level vdev, and what became of its space in the last txgs.
 //!
-//! Life of a range: `free → allocating(txg) → (written) → freeing → freed → deferred, two txgs → free`.
-//! Invariant, while the metaslab is loaded: free, allocating, freeing, freed, deferred and what is in use are
+//! Life of a range: `free → allocating(txg) → (written) → freeing → freed → deferred, two txgs → free`, and between
+//! two of its lives `free → trimming → free`.
+//! Invariant, while the metaslab is loaded: free, trimming, allocating, freeing, freed, deferred and what is in use are
 //! disjoint and together the whole metaslab. Freed ranges rest for two txgs because the two uberblocks before the
 //! newest must stay importable.
 
 mod load;
 mod sync;
+mod trim;
 
 pub(crate) use sync::{Changes, Pass};
+pub use trim::TrimSizes;
 
 use crate::free_space::FreeSpace;
 use crate::range_set::{Pending, RangeSet};
@@ -57,6 +60,11 @@ struct State {
     map_allocated: i64,
     /// Free for allocation; present once loaded.
     free: Option<FreeSpace>,
+    /// Free, but under a discard: nobody may be given it.
+    trimming: RangeSet,
+    /// What became free lately, if that is remembered. Parts may be in use again.
+    recent: RangeSet,
+    remembers: bool,
     allocating: [RangeSet; Txg::SLOTS],
     freeing: RangeSet,
     freed: RangeSet,
@@ -173,6 +181,7 @@ impl Metaslab {
             .free
             .as_ref()
             .is_some_and(|free| free.segments().overlaps(&range))
+            || state.trimming.overlaps(&range)
             || state.freed.overlaps(&range)
             || state
                 .deferred

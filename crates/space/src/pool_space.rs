@@ -13,13 +13,14 @@ mod allocate;
 mod sync;
 
 use crate::metaslab::Metaslab;
+use crate::trim::TrimGate;
 use crate::vdev_space::{ClassKind, VdevSpace};
 use crate::{SpaceError, SpaceStore};
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{Txg, VdevId};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static VDEVS: LockClass = LockClass::new("space.vdevs", rank::SPACE + 5);
 static ACTIVE: LockClass = LockClass::new("space.active", rank::DMU - 20);
@@ -73,6 +74,10 @@ pub struct PoolSpace {
     two_words: bool,
     /// Bytes that log blocks may still take of the space that is not theirs.
     log_budget: AtomicU64,
+    /// Who trims, and who needs the space.
+    pub(crate) trims: Arc<TrimGate>,
+    /// Whether metaslabs remember what became free.
+    pub(crate) remembers: AtomicBool,
 }
 
 /// Where to look for space.
@@ -127,6 +132,8 @@ impl PoolSpace {
             logs,
             two_words,
             log_budget: AtomicU64::new(u64::MAX),
+            trims: TrimGate::new(),
+            remembers: AtomicBool::new(false),
         }
     }
 
@@ -151,6 +158,7 @@ impl PoolSpace {
     /// Adds a vdev, or replaces it when it has grown.
     pub fn set_vdev(&self, space: VdevSpace) {
         let index = usize::try_from(space.geometry().vdev.0).unwrap_or(usize::MAX);
+        space.set_remembers(self.remembers.load(Ordering::Relaxed));
         let mut vdevs = self.vdevs.write();
         if index >= vdevs.len() {
             vdevs.resize(index + 1, None);
@@ -174,7 +182,11 @@ impl PoolSpace {
         self.dirty.lock().retain(|metaslab| !gone(metaslab));
     }
 
-    fn vdev(&self, vdev: VdevId, range: &Range<u64>) -> Result<Arc<VdevSpace>, SpaceError> {
+    pub(crate) fn vdev(
+        &self,
+        vdev: VdevId,
+        range: &Range<u64>,
+    ) -> Result<Arc<VdevSpace>, SpaceError> {
         let index = usize::try_from(vdev.0).unwrap_or(usize::MAX);
         let found = self.vdevs.read().get(index).cloned().flatten();
         found.ok_or_else(|| SpaceError::Outside {

@@ -167,6 +167,13 @@ impl VdevSpace {
         &self.metaslabs
     }
 
+    /// Whether metaslabs note from now on what becomes free.
+    pub(crate) fn set_remembers(&self, remembers: bool) {
+        for metaslab in &self.metaslabs {
+            metaslab.set_remembers(remembers);
+        }
+    }
+
     /// Bytes in use.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {

@@ -8,7 +8,7 @@ use crate::group::Ticket;
 use crate::queue::{Queue, QueueConfig};
 use crate::{Condition, Failure, IoClass, TxgRanges, VdevAux, VdevError, VdevState};
 use base::{Guid, Txg};
-use device::BlockDevice;
+use device::{BlockDevice, DeviceError};
 use format::label;
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
@@ -39,6 +39,8 @@ pub struct ErrorCounts {
     pub checksum: u64,
     /// Operations that took longer than 30 s.
     pub slow: u64,
+    /// Discards that failed.
+    pub trim: u64,
 }
 
 /// One device of a pool. Dropping it writes what is queued and ends its threads.
@@ -268,6 +270,36 @@ impl Leaf {
             self.port.meters.write_errors.increment();
         }
         result
+    }
+
+    /// Gives the bytes at `offset` of the allocatable area back to the device, when it is this operation's turn. Nobody
+    /// may have been given them.
+    ///
+    /// # Errors
+    /// What the device said; [`DeviceError::Unsupported`] if it cannot.
+    pub fn discard(&self, offset: u64, len: u64) -> Result<(), VdevError> {
+        let place = Self::device_offset(offset);
+        let bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        if offset.checked_add(len).is_none_or(|end| end > self.asize()) {
+            return Err(VdevError::from(DeviceError::OutOfRange {
+                device: self.path(),
+                operation: device::Operation::Discard,
+                offset,
+                len,
+                size: self.asize(),
+            }));
+        }
+        // Never so, as nobody has the place; what is queued is worth more than what a discard saves.
+        if self.has_newer(place, bytes) {
+            return Ok(());
+        }
+        Ok(self.port.discard(place, bytes)?)
+    }
+
+    /// Whether discards can be hoped to work.
+    #[must_use]
+    pub fn can_discard(&self) -> bool {
+        self.is_writable() && self.device().is_some_and(|device| device.can_discard())
     }
 
     /// Whether writes to this place of the device are under way.

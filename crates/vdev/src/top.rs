@@ -411,22 +411,6 @@ impl Top {
             result => result,
         }
     }
-
-    /// Gives space back to the devices, as far as they can.
-    pub fn discard(&self, offset: u64, len: u64) {
-        if self
-            .contains(offset, usize::try_from(len).unwrap_or(usize::MAX))
-            .is_err()
-        {
-            return;
-        }
-        for leaf in self.leaves.iter().filter(|leaf| leaf.is_writable()) {
-            if let Some(device) = leaf.device() {
-                // Advice: a device that cannot keeps the space.
-                let _ = device.discard(Leaf::device_offset(offset), len);
-            }
-        }
-    }
 }
 
 /// What it means that a leaf has other bytes than the wanted ones.

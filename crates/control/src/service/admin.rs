@@ -56,6 +56,8 @@ impl Service {
             Change::DestroyPool { force } => self.destroy_pool(*force),
             Change::Scrub(action) => self.scrub(*action),
             Change::WaitScrub => self.wait_scrub(),
+            Change::Trim { action, devices } => self.trim(*action, devices),
+            Change::WaitTrim { devices } => self.wait_trim(devices),
             _ => Err(Failure::new(
                 FailureKind::Unsupported,
                 "this change is not supported",

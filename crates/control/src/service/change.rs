@@ -34,6 +34,9 @@ impl Service {
             // Others may change the pool, or stop the scrub, meanwhile.
             return self.wait_scrub();
         }
+        if let Change::WaitTrim { devices } = change {
+            return self.wait_trim(devices);
+        }
         self.check_running(change)?;
         let _one_at_a_time = self.changes.lock();
         // What is granted, and what it is granted for, may have changed meanwhile.
@@ -61,6 +64,7 @@ impl Service {
             Change::DestroyPool { .. } => ("destroy", &pool),
             Change::Sync => ("sync", &pool),
             Change::Scrub(_) => ("scrub", &pool),
+            Change::Trim { .. } => ("trim", &pool),
             Change::AddVdevs { .. } => ("add to", &pool),
             Change::RemoveVdevs { .. } => ("remove from", &pool),
             Change::Unmount { name, .. } => ("unmount", name.as_ref().unwrap_or(&pool)),
@@ -87,6 +91,7 @@ impl Service {
                 | Change::Unmount { .. }
                 | Change::Sync
                 | Change::WaitScrub
+                | Change::WaitTrim { .. }
                 | Change::Destroy { dry_run: true, .. }
         )
     }

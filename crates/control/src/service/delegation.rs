@@ -293,6 +293,9 @@ impl Service {
             Change::Unmount { name, .. } => denied("unmount", name.as_deref().unwrap_or(&pool)),
             Change::SetPool { .. } | Change::SetVdev { .. } => denied("set property for", &pool),
             Change::Scrub(_) | Change::WaitScrub => denied_plainly(&format!("scrub {pool}")),
+            Change::Trim { .. } | Change::WaitTrim { .. } => {
+                denied_plainly(&format!("trim {pool}"))
+            }
             Change::Export { .. } => denied("export", &pool),
             Change::DestroyPool { .. } => denied("destroy", &pool),
             Change::AddVdevs { .. } => denied("add to", &pool),

@@ -149,6 +149,11 @@ impl<'a> Stored<'a> {
         let size = vdev.device_size;
         vdev.leaf.initialize = leaf_work(&zap, &INITIALIZE, size);
         vdev.leaf.trim = leaf_work(&zap, &TRIM, size);
+        // What is stored is of the last txg.
+        if let Some(trim) = self.pool.leaf_trim(guid) {
+            let state = work_state(trim.state as u64);
+            vdev.leaf.trim = work_of(state, trim.offset, trim.time_s, size);
+        }
     }
 
     /// Bytes of a table, or of those that a table of tables names.
@@ -270,18 +275,29 @@ const TRIM: WorkNames = [
 fn leaf_work(zap: &Zap, names: &WorkNames, size: u64) -> LeafWork {
     let number = |name: &str| zap.lookup(name.as_bytes()).ok().flatten().unwrap_or(0);
     let [state, next, time] = names.map(number);
-    let state = match state {
+    work_of(work_state(state), next, time, size)
+}
+
+const fn work_state(number: u64) -> LeafWorkState {
+    match number {
         1 => LeafWorkState::Active,
         3 => LeafWorkState::Suspended,
         4 => LeafWorkState::Complete,
         _ => LeafWorkState::None,
-    };
+    }
+}
+
+fn work_of(state: LeafWorkState, next: u64, time: u64, size: u64) -> LeafWork {
     let share = u128::from(next) * 100 / u128::from(size.max(1));
     LeafWork {
         state,
         percent: match state {
             LeafWorkState::Complete => 100,
             _ => u64::try_from(share.min(100)).unwrap_or(100),
+        },
+        left: match state {
+            LeafWorkState::Active | LeafWorkState::Suspended => size.saturating_sub(next),
+            LeafWorkState::None | LeafWorkState::Complete => 0,
         },
         time,
     }

@@ -298,9 +298,10 @@ impl Found<'_> {
             "write_bytes" => work().writes.1,
             "trim_ops" => work().trims.0,
             "trim_bytes" => work().trims.1,
-            "initialize_errors" | "trim_errors" | "null_ops" | "null_bytes" | "free_ops"
-            | "free_bytes" | "claim_ops" | "claim_bytes" | "removing" => 0,
-            "trim_support" if self.is_leaf() => 1,
+            "trim_errors" => errors.trim,
+            "initialize_errors" | "null_ops" | "null_bytes" | "free_ops" | "free_bytes"
+            | "claim_ops" | "claim_bytes" | "removing" => 0,
+            "trim_support" if self.is_leaf() => self.status.can_discard.into(),
             _ => return None,
         })
     }

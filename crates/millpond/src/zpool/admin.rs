@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use control::client::Connection;
-use control::{Assignments, Change, Failure, FailureKind, PropertyError, ScanState, ScrubAction};
+use control::{
+    Assignments, Change, Failure, FailureKind, PropertyError, ScanState, ScrubAction, TrimAction,
+};
 
 use crate::Outcome;
 use crate::arguments::assign_pool;
@@ -121,6 +123,46 @@ fn watch_scan(connection: &mut Connection) -> Outcome {
         }
         std::thread::sleep(crate::waiting::PAUSE);
     }
+}
+
+pub(crate) fn trim(call: &Invocation) -> Outcome {
+    let rate = call.value("r").map(control::parse_size).transpose();
+    let rate = rate.map_err(|error| usage(format!("invalid value for rate: {error}")))?;
+    let secure = call.has("d");
+    let action = match (call.has("c"), call.has("s")) {
+        (true, true) => return Err(usage("-c cannot be combined with other options")),
+        (true, _) | (_, true) if rate.is_some() || secure || call.has("w") => {
+            return Err(usage("-c and -s cannot be combined with other options"));
+        }
+        (true, _) => TrimAction::Cancel,
+        (_, true) => TrimAction::Suspend,
+        _ => TrimAction::Start {
+            rate: rate.unwrap_or(0),
+            secure,
+        },
+    };
+    // The first word is the pool, the others are devices of it.
+    let (names, devices) = match call.operands() {
+        words if call.has("a") && !words.is_empty() => return Err(usage("too many arguments")),
+        [] if call.has("a") => (Vec::new(), Vec::new()),
+        [] => return Err(usage("missing pool name argument")),
+        [pool, devices @ ..] => (vec![pool.clone()], devices.to_vec()),
+    };
+    each(&names, &|mut connection| {
+        let devices = devices.clone();
+        change(
+            &mut connection,
+            Change::Trim { action, devices },
+            &call.line,
+        )
+    })?;
+    if !call.has("w") {
+        return Ok(());
+    }
+    each(&names, &|mut connection| {
+        let devices = devices.clone();
+        change(&mut connection, Change::WaitTrim { devices }, "")
+    })
 }
 
 pub(crate) fn sync(call: &Invocation) -> Outcome {

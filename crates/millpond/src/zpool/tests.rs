@@ -161,15 +161,15 @@ fn scan(kind: ScanKind, state: ScanState) -> PoolStatus {
 
 #[test]
 fn scans_that_are_waited_for() {
-    let running = wait::scans(&scan(ScanKind::Scrub, ScanState::Running));
+    let running = wait::under_way(&scan(ScanKind::Scrub, ScanState::Running));
     assert_eq!(running.scrub, Some(4096));
     assert!(running.is_idle(&["resilver", "free", "trim"]));
     assert!(!running.is_idle(&["trim", "scrub"]));
-    let resilver = wait::scans(&scan(ScanKind::Resilver, ScanState::Running));
+    let resilver = wait::under_way(&scan(ScanKind::Resilver, ScanState::Running));
     assert_eq!((resilver.scrub, resilver.resilver), (None, Some(4096)));
     for state in [ScanState::Paused, ScanState::Finished, ScanState::Canceled] {
         assert_eq!(
-            wait::scans(&scan(ScanKind::Scrub, state)),
+            wait::under_way(&scan(ScanKind::Scrub, state)),
             wait::Work::default()
         );
     }

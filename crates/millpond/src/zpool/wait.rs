@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use control::client::Connection;
 use control::{
-    Column, Failure, PoolStatus, ScanKind, ScanState, Selection, Style, Value, aligned,
-    human_bytes, scripted,
+    Column, Failure, LeafWorkState, PoolStatus, ScanKind, ScanState, Selection, Style, Value,
+    VdevReport, VdevState, aligned, human_bytes, scripted,
 };
 
 use super::list::timestamp;
@@ -17,7 +17,7 @@ use crate::progress::{Course, Line};
 use crate::repeat::Interval;
 use crate::waiting::until_idle;
 
-/// What a pool may be busy with. Only freeing, resilvers and scrubs exist here.
+/// What a pool may be busy with. Only freeing, resilvers, scrubs and trims exist here.
 pub(super) const ACTIVITIES: [&str; 9] = [
     "discard",
     "free",
@@ -38,6 +38,7 @@ pub(super) struct Work {
     pub(super) free: Option<u64>,
     pub(super) resilver: Option<u64>,
     pub(super) scrub: Option<u64>,
+    pub(super) trim: Option<u64>,
 }
 
 impl Work {
@@ -47,6 +48,7 @@ impl Work {
             "free" => self.free,
             "resilver" => self.resilver,
             "scrub" => self.scrub,
+            "trim" => self.trim,
             _ => None,
         }
     }
@@ -122,13 +124,16 @@ fn work(connection: &mut Connection) -> Result<Work, Failure> {
     }
     Ok(Work {
         free: Some(number("freeing")).filter(|bytes| *bytes != 0),
-        ..scans(&status(connection)?)
+        ..under_way(&status(connection)?)
     })
 }
 
-/// The scan under way. A paused one is not.
-pub(super) fn scans(status: &PoolStatus) -> Work {
+/// The scan and the trims under way. Those that are paused or suspended are not.
+pub(super) fn under_way(status: &PoolStatus) -> Work {
     let mut work = Work::default();
+    for vdev in &status.vdevs {
+        add_trims(vdev, &mut work.trim);
+    }
     if let Some(scan) = &status.scan
         && scan.state == ScanState::Running
     {
@@ -139,6 +144,16 @@ pub(super) fn scans(status: &PoolStatus) -> Work {
         }
     }
     work
+}
+
+fn add_trims(vdev: &VdevReport, left: &mut Option<u64>) {
+    let trim = &vdev.leaf.trim;
+    if trim.state == LeafWorkState::Active && vdev.state == VdevState::Online {
+        *left = Some(left.unwrap_or(0).saturating_add(trim.left));
+    }
+    for child in &vdev.children {
+        add_trims(child, left);
+    }
 }
 
 /// One line of what is left, under a header if it is the first.

@@ -39,7 +39,7 @@ impl Metaslab {
     }
 
     /// Reads the maps, if that was not done yet.
-    pub(super) fn load(&self, store: &dyn SpaceStore) -> Result<(), SpaceError> {
+    pub(crate) fn load(&self, store: &dyn SpaceStore) -> Result<(), SpaceError> {
         if self.state.lock().free.is_some() {
             return Ok(());
         }

@@ -135,6 +135,9 @@ impl Metaslab {
             if let Some(range) = outcome {
                 return Err(self.contradiction(&state, "end of rest", range));
             }
+            if state.remembers {
+                state.recent.extend(rested.iter());
+            }
         }
         Ok(state.deferred.iter().any(|deferred| !deferred.is_empty()))
     }
@@ -296,9 +299,10 @@ impl Metaslab {
         if !long {
             return Ok(None);
         }
-        // Free on disk: the free segments, what rests, and what this and later txgs took but did not write yet.
+        // Free on disk: the free segments, what is being trimmed, what rests, and what this and later txgs took but
+        // did not write yet.
         let mut free_on_disk = free.segments().clone();
-        let resting = [&state.freed]
+        let resting = [&state.freed, &state.trimming]
             .into_iter()
             .chain(&state.deferred)
             .chain(&state.allocating);
@@ -310,7 +314,8 @@ impl Metaslab {
     fn map_histogram(&self, state: &State) -> Option<[u64; 32]> {
         let free = state.free.as_ref()?;
         let mut buckets = [0; 32];
-        let resting = state.deferred.iter().flat_map(RangeSet::iter);
+        let resting = state.deferred.iter().chain([&state.trimming]);
+        let resting = resting.flat_map(RangeSet::iter);
         for segment in free.segments().iter().chain(resting) {
             let bucket = (segment.end - segment.start)
                 .ilog2()

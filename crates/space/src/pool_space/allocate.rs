@@ -26,6 +26,22 @@ impl PoolSpace {
         request: &Request,
         store: &dyn SpaceStore,
     ) -> Result<Vec<Extent>, SpaceError> {
+        let quiet = self.trims.quiet();
+        match self.try_allocate(request, store) {
+            // What was missing may have been under a discard: it is waited for, and none begins meanwhile.
+            Err(SpaceError::NoSpace { .. }) if !self.trims.was_quiet_since(quiet) => {
+                let _held = self.trims.hold_off();
+                self.try_allocate(request, store)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn try_allocate(
+        &self,
+        request: &Request,
+        store: &dyn SpaceStore,
+    ) -> Result<Vec<Extent>, SpaceError> {
         const NORMAL: Region = Region::Class(ClassKind::Normal);
         const SPECIAL: Region = Region::Class(ClassKind::Special);
         let regions = match request.class {

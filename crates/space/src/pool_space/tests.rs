@@ -369,3 +369,51 @@ fn small_vdevs_set_nothing_aside_and_the_budget_ends() {
     space.set_log_budget(0);
     space.allocate(&log, &store).unwrap();
 }
+
+#[test]
+fn an_allocation_waits_for_space_under_a_discard() {
+    let store = MemoryStore::default();
+    let space = open(&store, 1, true);
+    let sizes = crate::TrimSizes {
+        min: 4096,
+        max: SIZE,
+    };
+    let mut taken = Vec::new();
+    let mut from = 0;
+    while let Ok(crate::TrimStep::Range(range)) =
+        space.trim_step(VdevId(0), from, (sizes, false), &store)
+    {
+        from = range.extent().range.end;
+        taken.push(range);
+    }
+    assert_eq!(from, SIZE, "everything is free, and taken");
+    let request = Request {
+        size: 32 << 10,
+        copies: 1,
+        txg: Txg(5),
+        class: ClassKind::Normal,
+        hint: 0,
+    };
+    // The discards end while the allocation below waits, or before it looks: either way it gets its space.
+    let trimmer = std::thread::spawn(move || {
+        for range in taken {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            drop(range);
+        }
+    });
+    let extents = space.allocate(&request, &store).unwrap();
+    trimmer.join().unwrap();
+    assert_eq!(extents.len(), 1);
+    // Trims pass it by.
+    let mut from = 0;
+    while let Ok(crate::TrimStep::Range(range)) =
+        space.trim_step(VdevId(0), from, (sizes, false), &store)
+    {
+        let (range, own) = (&range.extent().range, &extents[0].range);
+        assert!(range.end <= own.start || own.end <= range.start);
+        from = range.end;
+    }
+    // Nothing was ever used but one metaslab.
+    let used = space.trim_step(VdevId(0), 0, (sizes, true), &store);
+    assert!(matches!(used, Ok(crate::TrimStep::End)));
+}

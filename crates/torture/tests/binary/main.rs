@@ -18,5 +18,6 @@ mod progress;
 mod projects;
 mod session;
 mod suspension;
+mod trims;
 mod verbs;
 mod waiting;

@@ -32,6 +32,7 @@ pub(crate) struct Meters {
     pub(crate) write_errors: Counter,
     pub(crate) checksum_errors: Counter,
     pub(crate) slow: Counter,
+    pub(crate) trim_errors: Counter,
     pub(crate) healed: Counter,
     pub(crate) queued_bytes: Gauge,
     pub(crate) merged: Counter,
@@ -111,6 +112,7 @@ impl Meters {
             write: self.write_errors.get(),
             checksum: self.checksum_errors.get(),
             slow: self.slow.get(),
+            trim: self.trim_errors.get(),
         }
     }
 
@@ -119,6 +121,7 @@ impl Meters {
         self.write_errors.reset();
         self.checksum_errors.reset();
         self.slow.reset();
+        self.trim_errors.reset();
     }
 
     pub(crate) fn statistics(&self, gate: &Gate) -> LeafStatistics {
@@ -171,6 +174,7 @@ impl Source for Meters {
         sink("errors.write", Value::from(&self.write_errors));
         sink("errors.checksum", Value::from(&self.checksum_errors));
         sink("slow", Value::from(&self.slow));
+        sink("errors.trim", Value::from(&self.trim_errors));
         sink("healed", Value::from(&self.healed));
         sink("queue.bytes", Value::from(&self.queued_bytes));
         sink("queue.merged", Value::from(&self.merged));

@@ -253,6 +253,32 @@ impl Port {
         Ok(())
     }
 
+    /// Gives bytes back to the device.
+    pub(crate) fn discard(&self, offset: u64, len: usize) -> Result<(), DeviceError> {
+        let class = IoClass::Trim;
+        let Ok(device) = self.usable_device() else {
+            return Err(DeviceError::NotFound {
+                device: Arc::clone(&self.path),
+            });
+        };
+        let meters = self.meters.class(class);
+        let start_ns = monotonic_ns();
+        meters.pending.add(1);
+        let discard = || {
+            meters.pending.add(-1);
+            let waited_ns = monotonic_ns().saturating_sub(start_ns);
+            meters.queue_wait_ns.record(waited_ns);
+            device.discard(offset, len as u64)
+        };
+        let result = self.operate(class, (len, 1), discard);
+        let total_ns = monotonic_ns().saturating_sub(start_ns);
+        meters.total_ns.record(total_ns);
+        if result.is_err() {
+            self.meters.trim_errors.increment();
+        }
+        result
+    }
+
     /// Counts a write that failed for good, and finds out whether the device is still there.
     pub(crate) fn write_failed(&self, failure: &Failure) {
         if let Failure::Device(error) = failure {

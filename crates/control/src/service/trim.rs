@@ -1,0 +1,120 @@
+//! Giving free space back to the devices of the pool.
+
+use base::Guid;
+use pool::{PoolError, TrimRefusal, VdevStatus};
+
+use super::Service;
+use super::open::kind_of;
+use super::refusal::unreadable;
+use crate::message::TrimAction;
+use crate::{Failure, FailureKind};
+
+/// A leaf that was meant.
+struct Meant {
+    guid: Guid,
+    name: String,
+    can_discard: bool,
+}
+
+impl Service {
+    /// Starts, suspends or gives up the trims of devices; of all that can, if none is named.
+    pub(super) fn trim(&self, action: TrimAction, devices: &[String]) -> Result<(), Failure> {
+        let verb = match action {
+            TrimAction::Start { .. } => "trim",
+            TrimAction::Cancel => "cancel trim",
+            TrimAction::Suspend => "suspend trim",
+        };
+        let all = devices.is_empty();
+        let mut leaves = self.meant(verb, devices)?;
+        if all {
+            leaves.retain(|leaf| leaf.can_discard);
+            if leaves.is_empty() {
+                let text = format!("cannot {verb}: no devices in pool support trim operations");
+                return Err(Failure::new(FailureKind::Unsupported, text));
+            }
+        }
+        let guids: Vec<Guid> = leaves.iter().map(|leaf| leaf.guid).collect();
+        let refused = match action {
+            TrimAction::Start { rate, secure } => self.pool.start_trims(&guids, rate, secure),
+            TrimAction::Cancel => self.pool.cancel_trims(&guids),
+            TrimAction::Suspend => self.pool.suspend_trims(&guids),
+        };
+        let failed = |error: PoolError| {
+            let pool = self.pool.name();
+            Failure::new(kind_of(&error), format!("cannot {verb} '{pool}': {error}"))
+        };
+        let refused = refused.map_err(failed)?;
+        // Of a whole pool, those for which there was something to do count.
+        if all && refused.len() < leaves.len() {
+            return Ok(());
+        }
+        told(verb, &leaves, &refused)
+    }
+
+    /// Waits until none of these devices, of all if none is named, is being trimmed.
+    pub(super) fn wait_trim(&self, devices: &[String]) -> Result<(), Failure> {
+        let leaves = self.meant("trim", devices)?;
+        let guids: Vec<Guid> = leaves.iter().map(|leaf| leaf.guid).collect();
+        self.pool.wait_trims(&guids).map_err(|error| {
+            let pool = self.pool.name();
+            let text = format!("cannot wait for trim of '{pool}': {error}");
+            Failure::new(kind_of(&error), text)
+        })
+    }
+
+    /// The leaves of these names, paths or guids; all, if none is named.
+    fn meant(&self, verb: &str, devices: &[String]) -> Result<Vec<Meant>, Failure> {
+        let status = self.pool.status().map_err(unreadable)?;
+        let mut leaves = Vec::new();
+        gather(&status.root, &mut leaves);
+        if devices.is_empty() {
+            return Ok(leaves.into_iter().map(meant).collect());
+        }
+        let find = |name: &String| {
+            let found = leaves.iter().find(|leaf| answers_to(leaf, name));
+            found.map(|leaf| meant(leaf)).ok_or_else(|| {
+                let text = format!("cannot {verb} '{name}': no such device in pool");
+                Failure::new(FailureKind::Missing, text)
+            })
+        };
+        devices.iter().map(find).collect()
+    }
+}
+
+fn gather<'a>(vdev: &'a VdevStatus, leaves: &mut Vec<&'a VdevStatus>) {
+    if vdev.statistics.is_some() && vdev.children.is_empty() {
+        leaves.push(vdev);
+    }
+    for child in &vdev.children {
+        gather(child, leaves);
+    }
+}
+
+fn short(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn answers_to(leaf: &VdevStatus, name: &str) -> bool {
+    let path = leaf.path.as_deref().unwrap_or_default();
+    path == name || short(path) == name || name.parse() == Ok(leaf.guid.0)
+}
+
+fn meant(leaf: &VdevStatus) -> Meant {
+    Meant {
+        guid: leaf.guid,
+        name: leaf.path.clone().unwrap_or_default(),
+        can_discard: leaf.can_discard,
+    }
+}
+
+/// One line for each device that was refused.
+fn told(verb: &str, leaves: &[Meant], refused: &[TrimRefusal]) -> Result<(), Failure> {
+    let mut lines = refused.iter().filter_map(|(guid, reason)| {
+        let leaf = leaves.iter().find(|leaf| leaf.guid == *guid)?;
+        Some(format!("cannot {verb} '{}': {reason}", leaf.name))
+    });
+    let Some(first) = lines.next() else {
+        return Ok(());
+    };
+    Err(lines.fold(Failure::new(FailureKind::Invalid, first), Failure::advise))
+}

@@ -1,0 +1,124 @@
+//! Trims of pools on files.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::TrimState;
+use crate::churn::Churn;
+use crate::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
+use base::Guid;
+
+fn single(path: &Path) -> Arc<Pool> {
+    device::FileDevice::create(path, 96 << 20).unwrap();
+    let device = NewDevice::Path(path.to_owned());
+    Pool::create(CreateOptions::new("tank", vec![NewVdev::Single(device)])).unwrap()
+}
+
+fn leaf(pool: &Pool) -> Guid {
+    pool.vdevs().tops()[0].leaves()[0].guid()
+}
+
+fn stored_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().blocks() * 512
+}
+
+#[test]
+fn free_space_of_a_file_becomes_holes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.img");
+    let pool = single(&path);
+    let mut churn = Churn::new(&pool, 5);
+    churn.run(&pool, 3);
+    // Every free byte of the image has been written to.
+    let garbage = vec![0xA5; 1 << 20];
+    let device = pool.vdevs().tops()[0].leaves()[0].device().unwrap();
+    let tail = (64 << 20)..(88 << 20);
+    let used = pool.space().allocated;
+    for at in tail.step_by(garbage.len()) {
+        device.write(at, &garbage).unwrap();
+    }
+    let before = stored_bytes(&path);
+    let guid = leaf(&pool);
+    assert!(pool.start_trims(&[guid], 0, false).unwrap().is_empty());
+    pool.wait_trims(&[guid]).unwrap();
+    let trim = pool.leaf_trim(guid).unwrap();
+    assert_eq!(trim.state, TrimState::Complete);
+    drop(device);
+    let after = stored_bytes(&path);
+    println!("{before} bytes before, {after} after, {used} in use");
+    assert!(after + (20 << 20) < before);
+    churn.run(&pool, 2);
+    churn.check(&pool);
+    let names: Vec<String> = pool
+        .events(0)
+        .into_iter()
+        .map(|event| event.class)
+        .collect();
+    assert!(names.contains(&"sysevent.fs.zfs.trim_start".to_owned()));
+    assert!(names.contains(&"sysevent.fs.zfs.trim_finish".to_owned()));
+    pool.export().unwrap();
+    drop(pool);
+    let options = ImportOptions::new(vec![folder.path().to_owned()], Selection::Only);
+    let pool = Pool::import(&options).unwrap();
+    churn.check(&pool);
+    assert_eq!(pool.leaf_trim(guid).unwrap().time_s, trim.time_s);
+    pool.export().unwrap();
+    drop(pool);
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder.path(), "tank");
+    }
+}
+
+#[test]
+fn a_trim_goes_on_after_an_import() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = single(&folder.path().join("a.img"));
+    let guid = leaf(&pool);
+    // One range, and then nothing for a long time.
+    assert!(pool.start_trims(&[guid], 1, false).unwrap().is_empty());
+    assert_eq!(pool.start_trims(&[guid], 0, false).unwrap().len(), 1);
+    while pool.leaf_trim(guid).unwrap().offset == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(pool.suspend_trims(&[guid]).unwrap().is_empty());
+    assert_eq!(pool.suspend_trims(&[guid]).unwrap().len(), 1);
+    let offset = pool.leaf_trim(guid).unwrap().offset;
+    pool.export().unwrap();
+    drop(pool);
+    let options = ImportOptions::new(vec![folder.path().to_owned()], Selection::Only);
+    let pool = Pool::import(&options).unwrap();
+    let trim = pool.leaf_trim(guid).unwrap();
+    assert_eq!(
+        (trim.state, trim.offset, trim.rate),
+        (TrimState::Suspended, offset, 1)
+    );
+    assert!(pool.start_trims(&[guid], 1, false).unwrap().is_empty());
+    assert!(pool.leaf_trim(guid).unwrap().offset >= offset);
+    pool.export().unwrap();
+    drop(pool);
+    let pool = Pool::import(&options).unwrap();
+    assert_eq!(pool.leaf_trim(guid).unwrap().state, TrimState::Active);
+    assert!(pool.cancel_trims(&[guid]).unwrap().is_empty());
+    assert_eq!(pool.cancel_trims(&[guid]).unwrap().len(), 1);
+    assert!(pool.start_trims(&[guid], 0, false).unwrap().is_empty());
+    pool.wait_trims(&[guid]).unwrap();
+    assert_eq!(pool.leaf_trim(guid).unwrap().state, TrimState::Complete);
+    assert_eq!(pool.start_trims(&[guid], 0, true).unwrap().len(), 1);
+    let history = pool.history().unwrap();
+    let words: Vec<&str> = history
+        .iter()
+        .filter_map(|record| record.str("history internal str"))
+        .collect();
+    let ends = words.iter().filter_map(|text| text.strip_prefix("vdev="));
+    let ends: Vec<&str> = ends.filter_map(|text| text.split(' ').nth(1)).collect();
+    let wanted = [
+        "activated",
+        "suspended",
+        "activated",
+        "canceled",
+        "activated",
+        "complete",
+    ];
+    assert_eq!(ends, wanted, "{words:?}");
+}

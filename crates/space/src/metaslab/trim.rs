@@ -1,0 +1,93 @@
+//! Free ranges that are being given back to the device.
+//!
+//! Invariant: a range under discard is neither free for allocation nor in use. It leaves `free` before the discard
+//! begins and comes back only when it has ended on all leaves: what is written there afterwards cannot be destroyed
+//! by it. What was freed in the last two txgs is not in `free` and so is never discarded.
+
+use super::Metaslab;
+use crate::range_set::RangeSet;
+use crate::{SpaceError, SpaceStore};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Discards begin and end at multiples of so many bytes: smaller pieces of a host's blocks would only be zeroed.
+const ALIGNMENT: u64 = 4096;
+
+/// Which free ranges are worth a discard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrimSizes {
+    /// Shorter ranges are left alone, bytes.
+    pub min: u64,
+    /// Longer ones are cut into pieces of that, bytes.
+    pub max: u64,
+}
+
+impl Metaslab {
+    /// Notes from now on what becomes free, for [`Self::take_recent`]; or no more.
+    pub(crate) fn set_remembers(&self, remembers: bool) {
+        let mut state = self.state.lock();
+        state.remembers = remembers;
+        if !remembers {
+            state.recent = RangeSet::new();
+        }
+    }
+
+    /// What became free since this was last asked.
+    pub(crate) fn take_recent(&self) -> RangeSet {
+        std::mem::take(&mut self.state.lock().recent)
+    }
+
+    /// Takes the first range of `within` that is free and worth a discard out of use, until [`Self::trimmed`].
+    pub(crate) fn take_for_trim(
+        &self,
+        within: &Range<u64>,
+        sizes: TrimSizes,
+        store: &dyn SpaceStore,
+    ) -> Result<Option<Range<u64>>, SpaceError> {
+        self.load(store)?;
+        let mut state = self.state.lock();
+        let Some(free) = &mut state.free else {
+            return Ok(None);
+        };
+        let segments = free.segments();
+        let first = segments.containing(within.start);
+        let later = segments
+            .iter_from(within.start)
+            .take_while(|segment| segment.start < within.end);
+        let piece = |segment: Range<u64>| {
+            let start = segment.start.max(within.start);
+            let start = start.checked_next_multiple_of(ALIGNMENT)?;
+            let end = segment.end.min(within.end) / ALIGNMENT * ALIGNMENT;
+            let end = end.min(start.saturating_add(sizes.max));
+            (start < end && end - start >= sizes.min).then_some(start..end)
+        };
+        let Some(range) = first.into_iter().chain(later).find_map(piece) else {
+            return Ok(None);
+        };
+        // `largest` stays: it is an upper bound, and the range comes back.
+        if free.remove(range.clone()) && state.trimming.insert(range.clone()) {
+            Ok(Some(range))
+        } else {
+            Err(self.contradiction(&state, "trim", range))
+        }
+    }
+
+    /// A range is free again: its discard has ended.
+    pub(crate) fn trimmed(&self, range: Range<u64>) -> Result<(), SpaceError> {
+        let mut state = self.state.lock();
+        let taken = state.trimming.remove(range.clone());
+        let Some(free) = &mut state.free else {
+            return Err(self.contradiction(&state, "end of trim", range));
+        };
+        let given = taken && free.insert(range.clone());
+        self.largest.store(free.largest(), Ordering::Relaxed);
+        if given {
+            Ok(())
+        } else {
+            Err(self.contradiction(&state, "end of trim", range))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
