@@ -52,13 +52,53 @@ struct Member {
 #[derive(Clone)]
 struct Cover {
     host: TreeTag,
+    /// Its names from the host's root on.
+    path: Vec<Vec<u8>>,
     node: u64,
     /// The directory that it is in, and its name there.
     parent: u64,
     name: Vec<u8>,
 }
 
+/// Nobody in particular: permissions are the kernel's to check.
+const NOBODY: Caller = Caller {
+    uid: 0,
+    gid: 0,
+    pid: 0,
+    group_of_directory: None,
+};
+
 impl Cover {
+    /// The directory of a path in a tree; one that is absent is made if `make` says so.
+    fn find(host: TreeTag, path: &[Vec<u8>], tree: &dyn Tree, make: bool) -> Reply<Self> {
+        let (mut parent, mut node) = (ROOT_NODE, ROOT_NODE);
+        for name in path {
+            parent = node;
+            node = match tree.lookup(&NOBODY, parent, name) {
+                Ok(found) if found.node != 0 => found.node,
+                Ok(_) | Err(Errno::ENOENT) if make => {
+                    let creation = Creation {
+                        mode: 0o755,
+                        umask: 0,
+                        device: 0,
+                    };
+                    tree.mkdir(&NOBODY, parent, name, creation)?.node
+                }
+                Ok(_) => return Err(Errno::ENOENT),
+                Err(error) => return Err(error),
+            };
+        }
+        // The root itself cannot be covered: the kernel knows it without asking.
+        let name = path.last().ok_or(Errno::EBUSY)?.clone();
+        Ok(Self {
+            host,
+            path: path.to_vec(),
+            node,
+            parent,
+            name,
+        })
+    }
+
     /// Makes the kernel ask again what the name means.
     fn forget(&self, session: &Session) {
         session.invalidate_name(self.host.mark() | self.parent, &self.name);
@@ -109,31 +149,11 @@ impl Forest {
         tree: Arc<dyn Tree>,
         session: &Session,
     ) -> Reply<TreeTag> {
-        let caller = Caller {
-            uid: 0,
-            gid: 0,
-            pid: 0,
-            group_of_directory: None,
-        };
         let (outer, ..) = self.inner(host.root())?;
-        let (mut parent, mut node) = (ROOT_NODE, ROOT_NODE);
-        for name in path {
-            parent = node;
-            node = outer.lookup(&caller, parent, name)?.node;
-            if node == 0 {
-                return Err(Errno::ENOENT);
-            }
-        }
-        // The root itself cannot be covered: the kernel knows it without asking.
-        let name = path.last().ok_or(Errno::EBUSY)?.to_vec();
-        let cover = Cover {
-            host,
-            node,
-            parent,
-            name,
-        };
+        let path: Vec<Vec<u8>> = path.iter().map(|name| name.to_vec()).collect();
+        let cover = Cover::find(host, &path, &*outer, false)?;
         let mut members = self.members.write();
-        if members.covered.contains_key(&(host, node)) {
+        if members.covered.contains_key(&(host, cover.node)) {
             return Err(Errno::EBUSY);
         }
         let index = if members.by_tag.len() < TAGS {
@@ -153,10 +173,43 @@ impl Forest {
                 covers: Some(cover.clone()),
             });
         }
-        members.covered.insert((host, node), tag);
+        members.covered.insert((host, cover.node), tag);
         drop(members);
         cover.forget(session);
         Ok(tag)
+    }
+
+    /// The content of the tree `host` was replaced, and its nodes are others now: covers the directories with the
+    /// same paths again. Those that are absent are made; where that fails, nothing is covered.
+    pub fn cover_again(&self, host: TreeTag, session: &Session) {
+        let Ok((outer, ..)) = self.inner(host.root()) else {
+            return;
+        };
+        let tags: Vec<(TreeTag, Cover)> = {
+            let members = self.members.read();
+            let inside = members.covered.iter().filter(|((of, _), _)| *of == host);
+            let cover = |tag: TreeTag| {
+                let member = members.by_tag.get(usize::from(tag.0))?.as_ref()?;
+                Some((tag, member.covers.clone()?))
+            };
+            inside.filter_map(|(_, tag)| cover(*tag)).collect()
+        };
+        for (tag, old) in tags {
+            let found = Cover::find(host, &old.path, &*outer, true).ok();
+            let mut members = self.members.write();
+            members.covered.remove(&(host, old.node));
+            if let Some(new) = &found {
+                members.covered.insert((host, new.node), tag);
+                let place = members.by_tag.get_mut(usize::from(tag.0));
+                if let Some(member) = place.and_then(Option::as_mut) {
+                    member.covers = Some(new.clone());
+                }
+            }
+            drop(members);
+            if let Some(new) = found {
+                new.forget(session);
+            }
+        }
     }
 
     /// Whether trees are shown inside of this one.

@@ -412,7 +412,7 @@ pub fn is_dead_mount(path: &Path) -> bool {
 }
 
 /// The path as the mount table has it, also where the mount itself cannot be looked at.
-fn resolved(path: &Path) -> PathBuf {
+pub(crate) fn resolved(path: &Path) -> PathBuf {
     let whole = std::fs::canonicalize(path).ok();
     let by_parent = || {
         let parent = std::fs::canonicalize(path.parent()?).ok()?;
@@ -424,6 +424,10 @@ fn resolved(path: &Path) -> PathBuf {
 /// One line of the mount table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountedEntry {
+    /// The mount's number, while it is mounted.
+    pub id: u64,
+    /// The number of the mount in which it lies.
+    pub parent: u64,
     /// What is mounted: for Millpond the dataset's name.
     pub source: Vec<u8>,
     /// Where.
@@ -449,7 +453,10 @@ fn mounted_entry(line: &[u8]) -> Option<MountedEntry> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let separator = fields.iter().position(|field| *field == b"-")?;
     let path = unescaped(fields.get(4)?);
+    let number = |field: usize| std::str::from_utf8(fields.get(field)?).ok()?.parse().ok();
     Some(MountedEntry {
+        id: number(0)?,
+        parent: number(1)?,
         source: unescaped(fields.get(separator + 2)?),
         path: PathBuf::from(std::ffi::OsStr::from_bytes(&path)),
         kind: unescaped(fields.get(separator + 1)?),

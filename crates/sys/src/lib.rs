@@ -7,6 +7,7 @@ mod buffer;
 mod file;
 mod file_project;
 mod fuse_device;
+mod mounts_inside;
 mod process;
 mod random;
 pub mod system;
@@ -19,6 +20,7 @@ pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, change_mount_flags,
     is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
 };
+pub use mounts_inside::MountsInside;
 pub use process::{
     PeerCredentials, SignalDescriptor, TerminationSignal, close_inherited, group_id, new_session,
     peer_credentials, replace_standard_streams, user_id,

@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use sys::{MountError, UnmountMode};
+use sys::{MountError, MountsInside, UnmountMode};
 
 static TABLE_CLASS: LockClass = LockClass::new("daemon.mounts", rank::FRONT_END + 2);
 
@@ -63,6 +63,8 @@ struct Entry {
     options: posix::MountOptions,
     /// How it is mounted now: properties, and `-o` over them.
     present: Mutex<MountOptions>,
+    /// What is mounted inside, while the content is being replaced.
+    inside: Mutex<MountsInside>,
 }
 
 /// How the kernel sees a dataset.
@@ -102,6 +104,7 @@ impl Entry {
 }
 
 static PRESENT_CLASS: LockClass = LockClass::new("daemon.mount_options", rank::FRONT_END + 5);
+static INSIDE_CLASS: LockClass = LockClass::new("daemon.mounts_inside", rank::FRONT_END + 6);
 static NAME_CLASS: LockClass = LockClass::new("daemon.dataset_name", rank::FRONT_END + 4);
 
 /// The snapshots of one mounted dataset, by whatever name it has now.
@@ -221,6 +224,7 @@ impl DaemonMounts {
                 place,
                 options: file_options,
                 present: Mutex::new(&PRESENT_CLASS, options.clone()),
+                inside: Mutex::new(&INSIDE_CLASS, MountsInside::default()),
             }),
             Err(failure) => {
                 // Nothing was asked of it yet, so there is nothing to lose.
@@ -509,6 +513,11 @@ impl Mounts for DaemonMounts {
             return Ok(());
         };
         entry.session().flush_dirty();
+        // Before requests wait: the paths of these mounts are walked.
+        if matches!(entry.place, Place::Own { .. }) {
+            let inside = MountsInside::keep(&entry.path);
+            *entry.inside.lock() = inside;
+        }
         if entry.tree.suspend() {
             return Ok(());
         }
@@ -523,8 +532,13 @@ impl Mounts for DaemonMounts {
         let present = entry.present.lock().clone();
         match self.open_live(dataset, &entry.options, &present) {
             Ok(live) => {
-                let (mount, _, tag) = entry.shown();
+                let (mount, forest, tag) = entry.shown();
                 entry.tree.resume(live, mount.session(), tag.root());
+                forest.cover_again(tag, mount.session());
+                let inside = std::mem::take(&mut *entry.inside.lock());
+                for path in inside.restore() {
+                    eprintln!("millpond: {}: cannot be mounted again", path.display());
+                }
             }
             // There is nothing to show any more.
             Err(_) => {

@@ -75,3 +75,58 @@ fn a_remount_changes_options_until_the_next_mount() {
     session.refused(&["zfs", "mount", "-o", "remount,ro", "tank/a"]);
     session.export_clean("tank");
 }
+
+/// Mounts below `place`, with what is mounted.
+fn mounted_below(place: &std::path::Path) -> Vec<(String, Vec<u8>)> {
+    let entries = sys::mounted_entries().expect("the mount table");
+    let below = entries.iter().filter(|entry| entry.path.starts_with(place));
+    let mut found: Vec<_> = below
+        .map(|entry| (entry.path.display().to_string(), entry.source.clone()))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn what_is_mounted_inside_stays_over_a_rollback() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    for dataset in ["tank/home", "tank/home/joe"] {
+        session.ok(&["zfs", "create", dataset]);
+    }
+    let (top, home) = (session.mount("tank"), session.mount("tank/home"));
+    let file = home.join("joe/file");
+    fs::write(&file, "joe's").expect("written");
+    fs::write(top.join("old"), "").expect("written");
+    session.ok(&["zfs", "snapshot", "tank@one"]);
+    session.ok(&["zfs", "snapshot", "tank/home@one"]);
+    session.ok(&["zfs", "create", "tank/late"]);
+    fs::write(top.join("new"), "").expect("written");
+    fs::write(home.join("new"), "").expect("written");
+    let open = fs::File::open(&file).expect("opened");
+    let before = mounted_below(&top);
+
+    for dataset in ["tank", "tank/home"] {
+        session.ok(&["zfs", "rollback", &format!("{dataset}@one")]);
+        // Names are looked up again when somebody walks there.
+        assert_eq!(fs::read(&file).expect("read"), b"joe's", "{dataset}");
+        fs::write(session.mount("tank/late").join("file"), dataset).expect("written");
+        assert_eq!(mounted_below(&top), before, "{dataset}");
+    }
+    assert!(top.join("old").exists() && !top.join("new").exists());
+    assert!(!home.join("new").exists());
+    assert_eq!(std::io::read_to_string(open).expect("read"), "joe's");
+    // What was written went to the datasets, not to the folders below their mounts.
+    for dataset in ["tank/home/joe", "tank/home", "tank/late"] {
+        session.ok(&["zfs", "unmount", dataset]);
+    }
+    assert!(!file.exists());
+    assert!(!session.mount("tank/late").join("file").exists());
+    for dataset in ["tank/late", "tank/home", "tank/home/joe"] {
+        session.ok(&["zfs", "mount", dataset]);
+    }
+    assert_eq!(fs::read(&file).expect("read"), b"joe's");
+    session.export_clean("tank");
+}
