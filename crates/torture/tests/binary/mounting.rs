@@ -130,3 +130,24 @@ fn what_is_mounted_inside_stays_over_a_rollback() {
     assert_eq!(fs::read(&file).expect("read"), b"joe's");
     session.export_clean("tank");
 }
+
+/// A name that is a symbolic link again after the rollback leads nowhere else.
+#[test]
+fn a_rollback_mounts_nothing_over_what_links_lead_to() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let top = session.mount("tank");
+    let outside = session.images().join("outside");
+    fs::create_dir(&outside).expect("a folder");
+    fs::write(outside.join("mine"), "").expect("written");
+    std::os::unix::fs::symlink(&outside, top.join("trap")).expect("a link");
+    session.ok(&["zfs", "snapshot", "tank@one"]);
+    fs::remove_file(top.join("trap")).expect("removed");
+    session.ok(&["zfs", "create", "tank/trap"]);
+    session.ok(&["zfs", "rollback", "tank@one"]);
+    assert!(outside.join("mine").exists());
+    assert_eq!(mounted_below(&outside), []);
+    session.export_clean("tank");
+}
