@@ -13,7 +13,7 @@ const LOWER_CRATES: &[&str] = &[
 ];
 
 /// The crates that have models (`models.rs` beside the tests).
-const MODELLED_CRATES: &[&str] = &["base", "txg"];
+const MODELLED_CRATES: &[&str] = &["base", "txg", "intent"];
 
 /// How the levels beyond `smoke` build their tests: optimised, with assertions. One build serves them all, and the
 /// tests take a third of the time that they need unoptimised.

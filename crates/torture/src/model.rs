@@ -575,7 +575,16 @@ impl Node {
             words.push("owner".to_owned());
         }
         if self.xattrs != wanted.xattrs {
-            words.push("extended attributes".to_owned());
+            let list = |node: &Self| -> Vec<String> {
+                let each = node.xattrs.iter();
+                each.map(|(name, value)| format!("{name}: {} of {:?}", value.len(), value.first()))
+                    .collect()
+            };
+            words.push(format!(
+                "extended attributes ({:?}, not {:?})",
+                list(self),
+                list(wanted)
+            ));
         }
         if wanted.mtime.is_some() && self.mtime != wanted.mtime {
             words.push(format!("mtime ({:?}, not {:?})", self.mtime, wanted.mtime));
