@@ -54,7 +54,7 @@ pub fn claim(
             ..Bookmark::root(set)
         });
         let readable = pipeline
-            .read_stored(&pointer, &request.uncached().speculative())
+            .read_stored(&pointer, &request.uncached().unpromised())
             .is_ok();
         if readable && !data.iter().any(|(_, known)| known.same_block(&pointer)) {
             data.push((record.header.sequence, pointer));

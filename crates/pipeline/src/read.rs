@@ -158,7 +158,7 @@ impl Pipeline {
             let stored = if dva.gang {
                 self.read_gang(block, &dva, request, budget)
             } else {
-                self.read_copy(block, &dva, request.class)
+                self.read_copy(block, &dva, request)
             };
             let decoded = stored.and_then(|stored| {
                 let data = decode(stored.clone())?;
@@ -186,8 +186,9 @@ impl Pipeline {
         &self,
         block: &BlockPointer,
         dva: &Dva,
-        class: IoClass,
+        request: &ReadRequest,
     ) -> Result<Buffer, AttemptFailure> {
+        let class = request.class;
         let kind = block.checksum().map_err(AttemptFailure::Pointer)?;
         let expected = block.checksum_value();
         let mut actual = None;
@@ -203,7 +204,7 @@ impl Pipeline {
             birth: block.physical_birth(),
         };
         // A chain of log blocks ends where the next was not written.
-        let outcome = if kind.is_embedded() {
+        let outcome = if kind.is_embedded() || !request.promised {
             top.try_read(range, class, &mut accept)
         } else {
             top.read(range, class, &mut accept)

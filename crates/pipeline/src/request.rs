@@ -63,6 +63,9 @@ pub struct ReadRequest {
     pub cached: bool,
     /// Whether a failure is expected (log blocks, prefetch) and so not logged.
     pub speculative: bool,
+    /// Whether the devices said that they have it. Of bytes that were never promised, other ones are no error of
+    /// theirs.
+    pub promised: bool,
 }
 
 impl ReadRequest {
@@ -74,6 +77,7 @@ impl ReadRequest {
             bookmark,
             cached: true,
             speculative: false,
+            promised: true,
         }
     }
 
@@ -89,6 +93,14 @@ impl ReadRequest {
     pub const fn uncached(mut self) -> Self {
         self.cached = false;
         self
+    }
+
+    /// The same, of a block whose write may have been cut off before anybody relied on it: failure is expected, and
+    /// no device is to blame.
+    #[must_use]
+    pub const fn unpromised(mut self) -> Self {
+        self.promised = false;
+        self.speculative()
     }
 
     /// The same, where failure is expected.

@@ -191,3 +191,27 @@ proptest! {
         let _ = rig.pipeline.read_stored(&block, &ReadRequest::new(Bookmark::default()));
     }
 }
+
+#[test]
+fn bytes_that_were_never_promised_blame_no_device() {
+    let rig = Rig::new();
+    let block = rig.write(&request(&noise(4096, 1))).expect("room");
+    for disk in &rig.disks {
+        disk.damage(block.dva(0).expect("an address").offset, 512);
+    }
+    let blamed = || {
+        let tops = rig.pipeline.vdevs.tops();
+        let leaves = tops.iter().flat_map(|top| top.leaves());
+        leaves.map(|leaf| leaf.errors().checksum).sum::<u64>()
+    };
+    let ask = ReadRequest::new(Bookmark::default()).uncached();
+    let unpromised = rig.pipeline.read(&block, &ask.unpromised());
+    assert!(unpromised.is_err());
+    assert_eq!(blamed(), 0);
+    let speculative = rig.pipeline.read(&block, &ask.speculative());
+    assert!(speculative.is_err());
+    assert!(
+        blamed() > 0,
+        "what was promised and is not there is an error of the device"
+    );
+}
