@@ -162,15 +162,26 @@ impl Metaslab {
     pub(crate) fn unallocate(&self, range: Range<u64>, txg: Txg) -> Result<(), SpaceError> {
         let mut state = self.state.lock();
         let taken = state.allocating[txg.slot()].remove(range.clone());
+        self.make_free(&mut state, range, taken, "return")
+    }
+
+    /// Makes a range free for allocation again, if it was `taken` from where it was; `what` names the operation.
+    fn make_free(
+        &self,
+        state: &mut State,
+        range: Range<u64>,
+        taken: bool,
+        what: &'static str,
+    ) -> Result<(), SpaceError> {
         let Some(free) = &mut state.free else {
-            return Err(self.contradiction(&state, "return", range));
+            return Err(self.contradiction(state, what, range));
         };
         let given = taken && free.insert(range.clone());
         self.largest.store(free.largest(), Ordering::Relaxed);
         if given {
             Ok(())
         } else {
-            Err(self.contradiction(&state, "return", range))
+            Err(self.contradiction(state, what, range))
         }
     }
 

@@ -53,3 +53,10 @@ impl Random {
         bytes
     }
 }
+
+/// The seed that `MILLPOND_SEED` gives, else the test's own.
+#[must_use]
+pub fn seed(default: u64) -> u64 {
+    let text = std::env::var("MILLPOND_SEED").ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(default)
+}

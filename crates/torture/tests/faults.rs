@@ -4,7 +4,7 @@
 use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
-use millpond_torture::random::Random;
+use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
 use pool::{NewDevice, PoolError};
 use sim::{Fault, FaultKind, SimulatedDisk, Times};
@@ -137,13 +137,6 @@ fn fail_and_mend(seed: u64) {
     rig.survives(&[&rig.tree], seed ^ 1);
     drop(pool);
     rig.laboratory.export().unwrap();
-}
-
-fn seed(default: u64) -> u64 {
-    std::env::var("MILLPOND_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
 }
 
 #[test]

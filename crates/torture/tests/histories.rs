@@ -5,17 +5,11 @@ use millpond_torture::forest::choose::ChangeChooser;
 use millpond_torture::forest::real::differences;
 use millpond_torture::laboratory::{Laboratory, POOL, image, run_change, run_operations};
 use millpond_torture::operation::Chooser;
+use millpond_torture::random::seed;
 use pool::NewDevice;
 use std::path::Path;
 
 const SIZE: u64 = 768 << 20;
-
-fn seed(default: u64) -> u64 {
-    std::env::var("MILLPOND_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
 
 fn new_devices(folder: &Path, count: usize) -> Vec<NewDevice> {
     (0..count)

@@ -4,7 +4,7 @@
 use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
-use millpond_torture::random::Random;
+use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
 use pool::{ImportOptions, NewDevice, Pool, Rewind, Selection};
 use sim::{Event, SimulatedDisk};
@@ -146,13 +146,6 @@ fn explore(seed: u64, rounds: usize, points: usize) {
     }
     println!("{compared} states compared");
     assert!(compared > 0);
-}
-
-fn seed(default: u64) -> u64 {
-    std::env::var("MILLPOND_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
 }
 
 #[test]

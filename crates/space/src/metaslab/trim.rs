@@ -8,7 +8,6 @@ use super::Metaslab;
 use crate::range_set::RangeSet;
 use crate::{SpaceError, SpaceStore};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 /// Discards begin and end at multiples of so many bytes: smaller pieces of a host's blocks would only be zeroed.
 const ALIGNMENT: u64 = 4096;
@@ -76,16 +75,7 @@ impl Metaslab {
     pub(crate) fn trimmed(&self, range: Range<u64>) -> Result<(), SpaceError> {
         let mut state = self.state.lock();
         let taken = state.trimming.remove(range.clone());
-        let Some(free) = &mut state.free else {
-            return Err(self.contradiction(&state, "end of trim", range));
-        };
-        let given = taken && free.insert(range.clone());
-        self.largest.store(free.largest(), Ordering::Relaxed);
-        if given {
-            Ok(())
-        } else {
-            Err(self.contradiction(&state, "end of trim", range))
-        }
+        self.make_free(&mut state, range, taken, "end of trim")
     }
 }
 

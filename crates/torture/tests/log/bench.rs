@@ -11,6 +11,7 @@ use format::intent_log::{Body, CreateFields, Record, encode_record, kind};
 use intent::{Data, Entry, Log, Replay, Replayed, Scope, WriteEntry};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
+pub(crate) use millpond_torture::random::seed;
 use pool::{NewDevice, Pool};
 use sim::{SimulatedDisk, Timeline};
 
@@ -343,9 +344,4 @@ pub(crate) fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
         (pointers > 0) == (logs == 0),
         "large writes go in place where there are no log devices: {pointers}"
     );
-}
-
-pub(crate) fn seed(default: u64) -> u64 {
-    let text = std::env::var("MILLPOND_SEED").ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
