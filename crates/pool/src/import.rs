@@ -9,7 +9,7 @@ use base::clock::{Clock, SystemClock};
 use base::random::Rng;
 use base::{Guid, ObjectId, Txg};
 use device::Access;
-use dmu::{ObjectSet, SyncWorkers, Zap};
+use dmu::SyncWorkers;
 use dsl::{Bpobj, Dsl, Mos, OpenDsl, Services};
 use format::config::{directory, keys};
 use format::label::PoolState;
@@ -335,8 +335,8 @@ fn assemble(
             allocator = Some(made);
         }
     }
+    let references = open_references(&loaded, engine.is_some())?;
     let config = ConfigState::new(loaded.config, loaded.config_object);
-    let references = open_references(&loaded.mos, &loaded.directory, engine.is_some())?;
     let services = Arc::new(PoolServices {
         mos: Arc::clone(&loaded.mos),
         directory: loaded.directory,
@@ -387,14 +387,10 @@ fn assemble(
 }
 
 /// Which blocks are shared; nobody asks in a pool that is not written.
-fn open_references(
-    mos: &ObjectSet,
-    directory: &Zap,
-    writable: bool,
-) -> Result<Arc<BlockReferences>> {
+fn open_references(loaded: &Loaded, writable: bool) -> Result<Arc<BlockReferences>> {
     let references = BlockReferences::new();
     if writable {
-        references.load(mos, directory)?;
+        references.load(&loaded.mos, &loaded.directory, &loaded.vdevs)?;
     }
     Ok(references)
 }

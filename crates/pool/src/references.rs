@@ -29,6 +29,7 @@ use format::{BlockPointer, ObjectType, features};
 
 use crate::error::{PoolError, Result, WriteObstacle};
 use crate::services::PoolServices;
+use vdev::VdevTree;
 
 static TABLES: LockClass = LockClass::new("pool.references", rank::POOL + 40);
 static REGIONS: LockClass = LockClass::new("pool.reference_regions", rank::LAST + 5);
@@ -114,7 +115,7 @@ impl BlockReferences {
     }
 
     /// Reads the tables that the MOS directory names.
-    pub(crate) fn load(&self, mos: &ObjectSet, root: &Zap) -> Result<()> {
+    pub(crate) fn load(&self, mos: &ObjectSet, root: &Zap, vdevs: &VdevTree) -> Result<()> {
         let mut tables = self.tables.lock();
         let mut regions = BTreeMap::new();
         for entry in root.entries()? {
@@ -126,8 +127,10 @@ impl BlockReferences {
             };
             let damaged = |what: &str| PoolError::Damaged(format!("{name} {what}"));
             let vdev = vdev.parse().map_err(|_| damaged("names no vdev"))?;
+            let top = vdevs.top(VdevId(vdev));
+            let top = top.map_err(|_| damaged("names a vdev that is not there"))?;
             let table = Table::open(mos, ObjectId(entry.value), name)?;
-            regions.insert(VdevId(vdev), table.regions()?);
+            regions.insert(VdevId(vdev), table.regions(top.asize())?);
             tables.insert(VdevId(vdev), table);
         }
         drop(tables);
@@ -373,12 +376,10 @@ impl Table {
         })
     }
 
-    /// Entries by region.
-    fn regions(&self) -> Result<Vec<u16>> {
-        /// No vdev is larger: 2^50 bytes for each bit of what a device can address here.
-        const REGIONS_MAX: u64 = 1 << 28;
+    /// Entries by region, of a vdev of `asize` bytes: a damaged header asks for no memory beyond that.
+    fn regions(&self, asize: u64) -> Result<Vec<u16>> {
         let count = self.header.regions;
-        if count > REGIONS_MAX {
+        if count > asize.div_ceil(REGION_BYTES) {
             return Err(PoolError::Damaged(format!("{count} regions of references")));
         }
         let mut bytes = vec![0; usize::try_from(count).unwrap_or(0) * 2];

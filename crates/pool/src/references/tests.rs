@@ -10,7 +10,8 @@ fn the_table_of_a_pool_of_openzfs_is_read() {
     let pool = Pool::open_read(&golden.images()).unwrap();
     let services = &pool.services;
     let references = BlockReferences::new();
-    references.load(&services.mos, &services.directory).unwrap();
+    let load = references.load(&services.mos, &services.directory, &pool.vdevs);
+    load.unwrap();
     let tables = references.tables.lock();
     let table = &tables[&VdevId(0)];
     assert_eq!(table.header.count, 4);
@@ -76,4 +77,22 @@ fn only_expected_blocks_wait_without_a_table() {
     references.synced(Txg(9));
     assert!(!references.may_be_shared(&pointer));
     assert!(!references.in_use.load(Ordering::Relaxed));
+}
+
+/// A header decides how much memory is asked for: no more than its vdev has regions.
+#[test]
+fn a_table_with_more_regions_than_its_vdev_is_damaged() {
+    let Some(golden) = golden::pool("codecs") else {
+        return;
+    };
+    let pool = Pool::open_read(&golden.images()).unwrap();
+    let services = &pool.services;
+    let references = BlockReferences::new();
+    let load = references.load(&services.mos, &services.directory, &pool.vdevs);
+    load.unwrap();
+    let asize = pool.vdevs.top(VdevId(0)).unwrap().asize();
+    let mut tables = references.tables.lock();
+    let table = tables.get_mut(&VdevId(0)).unwrap();
+    table.header.regions = asize.div_ceil(REGION_BYTES) + 1;
+    assert!(matches!(table.regions(asize), Err(PoolError::Damaged(_))));
 }
