@@ -40,6 +40,20 @@ pub(crate) struct LargeWrite {
 }
 
 impl Item {
+    fn new(stamp: u64, txg: Txg, entry: Entry) -> Self {
+        let changed_bytes = match &entry {
+            Entry::Record(bytes) => bytes.len() as u64,
+            Entry::Write(write) => write.length,
+        };
+        Self {
+            stamp,
+            txg,
+            entry,
+            changed_bytes,
+            vdevs: Vec::new(),
+        }
+    }
+
     /// Its write, if that is of at least `least` bytes whose data are in the object.
     fn large_write(&self, least: u64) -> Option<LargeWrite> {
         match &self.entry {
@@ -107,27 +121,18 @@ impl Lists {
         &self.shards[index as usize % SHARDS]
     }
 
-    /// Adds a record of `txg`, which the caller holds open.
-    pub(crate) fn append(&self, txg: Txg, scope: Scope, entry: Entry) {
-        let stamp = self.next_stamp.fetch_add(1, Ordering::AcqRel);
-        let changed_bytes = match &entry {
-            Entry::Record(bytes) => bytes.len() as u64,
-            Entry::Write(write) => write.length,
-        };
-        let item = Item {
-            stamp,
-            txg,
-            entry,
-            changed_bytes,
-            vdevs: Vec::new(),
-        };
+    /// Adds the records of one operation of `txg`, which the caller holds open. No take falls between them:
+    /// a commit carries all or none.
+    pub(crate) fn append(&self, txg: Txg, scope: Scope, entries: Vec<Entry>) {
+        let count = entries.len() as u64;
+        let first = self.next_stamp.fetch_add(count, Ordering::AcqRel);
+        let items = (first..)
+            .zip(entries)
+            .map(|(stamp, entry)| Item::new(stamp, txg, entry));
         if let Scope::Object(object) = scope {
             let mut shard = self.shard(object).lock();
-            Slot::of(&mut shard, txg)
-                .entry(object)
-                .or_default()
-                .push(item);
-            return;
+            let list = Slot::of(&mut shard, txg).entry(object).or_default();
+            return list.extend(items);
         }
         let mut names = self.names.lock();
         // Under the lock of the names: a commit looks for an object's records first there, then here, so it must not
@@ -137,7 +142,7 @@ impl Lists {
                 Slot::of(&mut names, item.txg).push(item);
             }
         }
-        Slot::of(&mut names, txg).push(item);
+        Slot::of(&mut names, txg).extend(items);
     }
 
     fn take_object(&self, object: ObjectId) -> Vec<Item> {

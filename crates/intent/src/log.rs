@@ -181,14 +181,14 @@ impl Log {
         self.logs_xattrs
     }
 
-    /// Records what `tx` just did. Called inside the transaction, under whatever excludes
+    /// Records what `tx` just did: each commit carries all of `entries` or none. Called inside the transaction, under whatever excludes
     /// operations that depend on this one; never waits for a device.
     ///
     /// While the log is being replayed nothing is recorded: that the record under way was applied
     /// is noted for the transaction's txg instead.
-    pub fn append(&self, tx: &Tx, scope: Scope, entry: Entry) {
-        if self.records() && is_sound(&entry) {
-            self.lists.append(tx.txg(), scope, entry);
+    pub fn append(&self, tx: &Tx, scope: Scope, entries: Vec<Entry>) {
+        if self.records() && entries.iter().all(is_sound) {
+            self.lists.append(tx.txg(), scope, entries);
         } else {
             self.append_nothing(tx);
         }

@@ -14,7 +14,7 @@ use dmu::Tx;
 use format::intent_log::Change;
 use intent::Asker;
 
-pub(crate) use describe::{FLAG_BITS, new_object};
+pub(crate) use describe::{FLAG_BITS, creation, creation_as, new_object};
 pub use journal::IntentLog;
 
 use crate::Result;
@@ -46,8 +46,8 @@ pub struct LoggedWrite<'a> {
 
 /// Makes single operations durable before their txg is.
 pub trait OperationLog: Send + Sync {
-    /// Notes what `tx` did.
-    fn record(&self, tx: &Tx, scope: Scope, change: &Change<'_>);
+    /// Notes what `tx` did, in this order. Whatever becomes durable has all of `changes` or none.
+    fn record(&self, tx: &Tx, scope: Scope, changes: &[Change<'_>]);
 
     /// Notes that `tx` wrote data.
     fn record_write(&self, tx: &Tx, write: &LoggedWrite<'_>);
@@ -86,7 +86,7 @@ impl NoLog {
 }
 
 impl OperationLog for NoLog {
-    fn record(&self, _: &Tx, _: Scope, _: &Change<'_>) {}
+    fn record(&self, _: &Tx, _: Scope, _: &[Change<'_>]) {}
 
     fn record_write(&self, _: &Tx, _: &LoggedWrite<'_>) {}
 
@@ -106,10 +106,10 @@ impl Core {
         self.writing_parts().map(|writing| &*writing.log)
     }
 
-    /// Notes what `tx` did.
-    pub(crate) fn record(&self, tx: &Tx, scope: Scope, change: &Change<'_>) {
+    /// Notes what `tx` did, all or nothing (see [`OperationLog::record`]).
+    pub(crate) fn record(&self, tx: &Tx, scope: Scope, changes: &[Change<'_>]) {
         if let Some(log) = self.log() {
-            log.record(tx, scope, change);
+            log.record(tx, scope, changes);
         }
     }
 

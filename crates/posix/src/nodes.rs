@@ -12,7 +12,7 @@ use format::intent_log::Change;
 use format::sa::Attribute;
 
 use crate::core::{Core, Plan};
-use crate::log::Scope;
+use crate::log::{self, Scope};
 use crate::names::{is_dot, pack_entry};
 use crate::permission::{SET_GID, SET_UID};
 use crate::posix_acl::{ACCESS_NAME, DEFAULT_NAME, PosixAcl};
@@ -179,8 +179,7 @@ impl Core {
             self.abandon(&tx, &znode);
             return Err(error);
         }
-        self.record_create(&tx, parent.id(), &znode, name, target);
-        self.record_inherited_acls(&tx, &znode, &inherited);
+        self.record_new(&tx, (parent.id(), name), &znode, target, &inherited);
         // Whoever finds the name finds this copy of the file.
         self.table.insert(Arc::clone(&znode));
         drop(names);
@@ -298,7 +297,7 @@ impl Core {
                 object,
                 name,
             };
-            self.record(&tx, Scope::Names, &change);
+            self.record(&tx, Scope::Names, &[change]);
         }
         // Not before: its other names may go as soon as this one counts.
         drop(state);
@@ -458,24 +457,31 @@ impl Core {
         Ok(())
     }
 
-    /// Notes the access lists that a new file has from its directory. They go with its creation,
-    /// so that it is never there without them.
-    fn record_inherited_acls(&self, tx: &Tx, znode: &Znode, from: &Inherited) {
-        let has_directory = znode.state.read().xattr.0 != 0;
-        for (name, acl) in [(ACCESS_NAME, &from.access), (DEFAULT_NAME, &from.default)] {
-            match acl {
-                Some(_) if has_directory => self.note_unlogged(tx),
-                Some(acl) => {
-                    let change = Change::SetXattr {
-                        object: znode.id(),
-                        name,
-                        value: Some(&acl.encode()),
-                    };
-                    self.record(tx, Scope::Names, &change);
-                }
-                None => {}
-            }
+    /// Notes a new file with the access lists that it has from its directory: it is never there
+    /// without them.
+    fn record_new(
+        &self,
+        tx: &Tx,
+        (directory, name): (ObjectId, &[u8]),
+        znode: &Znode,
+        target: Option<&[u8]>,
+        from: &Inherited,
+    ) {
+        let lists = [(ACCESS_NAME, &from.access), (DEFAULT_NAME, &from.default)];
+        let lists: Vec<(&[u8], Vec<u8>)> = lists
+            .into_iter()
+            .filter_map(|(name, acl)| Some((name, acl.as_ref()?.encode())))
+            .collect();
+        if !lists.is_empty() && znode.state.read().xattr.0 != 0 {
+            return self.note_unlogged(tx);
         }
+        let mut changes = vec![log::creation(directory, znode, name, target)];
+        changes.extend(lists.iter().map(|(name, value)| Change::SetXattr {
+            object: znode.id(),
+            name,
+            value: Some(value),
+        }));
+        self.record(tx, Scope::Names, &changes);
     }
 
     /// Takes back an object that got no name.

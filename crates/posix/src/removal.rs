@@ -63,7 +63,7 @@ impl Core {
                 name: found.stored(name),
                 is_directory: false,
             };
-            self.record(&tx, Scope::Names, &change);
+            self.record(&tx, Scope::Names, &[change]);
             drop(names);
             drop(tx);
             self.finish(&child, lingers);
@@ -123,7 +123,7 @@ impl Core {
                 name: found.stored(name),
                 is_directory: true,
             };
-            self.record(&tx, Scope::Names, &change);
+            self.record(&tx, Scope::Names, &[change]);
             drop(locked);
             drop(tx);
             self.finish(&child, lingers);

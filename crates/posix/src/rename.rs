@@ -197,7 +197,7 @@ impl Core {
             from: (source.directory.id(), source.stored()),
             to: (target.directory.id(), target.name),
         };
-        self.record(tx, scope, &change);
+        self.record(tx, scope, &[change]);
     }
 
     /// Whether there is nothing to do: both names are the same file.

@@ -85,7 +85,7 @@ impl Progress {
 }
 
 impl OperationLog for Progress {
-    fn record(&self, tx: &Tx, _: Scope, _: &Change<'_>) {
+    fn record(&self, tx: &Tx, _: Scope, _: &[Change<'_>]) {
         self.note(tx);
     }
 

@@ -338,7 +338,7 @@ impl Core {
                 offset: range.start,
                 length,
             };
-            self.record(&tx, Scope::File(znode.id()), &change);
+            self.record(&tx, Scope::File(znode.id()), &[change]);
         }
         Ok(())
     }

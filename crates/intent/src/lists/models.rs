@@ -24,15 +24,32 @@ fn numbers(items: &[Item]) -> Vec<u8> {
 fn a_commit_misses_no_record_of_its_object() {
     check(|| {
         let lists = Arc::new(Lists::new());
-        lists.append(OPEN, Scope::Object(FILE), record(1));
+        lists.append(OPEN, Scope::Object(FILE), vec![record(1)]);
         let other = {
             let lists = Arc::clone(&lists);
-            thread::spawn(move || lists.append(OPEN, Scope::NamespaceAfter(FILE), record(2)))
+            thread::spawn(move || lists.append(OPEN, Scope::NamespaceAfter(FILE), vec![record(2)]))
         };
         let taken = numbers(&lists.take(&[FILE], Txg(0)));
         assert!(taken.contains(&1), "{taken:?}");
         other.join().expect("no thread fails");
         let rest = numbers(&lists.take(&[FILE], Txg(0)));
         assert_eq!([taken, rest].concat(), [1, 2]);
+    });
+}
+
+/// What one operation recorded goes together: no commit of another file has a part of it.
+#[test]
+fn a_commit_has_all_of_an_operation_or_nothing() {
+    check(|| {
+        let lists = Arc::new(Lists::new());
+        lists.append(OPEN, Scope::Object(FILE), vec![record(1)]);
+        let other = {
+            let lists = Arc::clone(&lists);
+            let scope = Scope::NamespaceAfter(FILE);
+            thread::spawn(move || lists.append(OPEN, scope, vec![record(2), record(3)]))
+        };
+        let taken = numbers(&lists.take(&[ObjectId(8)], Txg(0)));
+        assert!(taken.is_empty() || taken == [1, 2, 3], "{taken:?}");
+        other.join().expect("no thread fails");
     });
 }

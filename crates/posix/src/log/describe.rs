@@ -47,45 +47,41 @@ pub(crate) fn new_object(znode: &Znode) -> NewObject {
     }
 }
 
+/// A file that came to be under a name.
+pub(crate) fn creation<'a>(
+    directory: ObjectId,
+    znode: &Znode,
+    name: &'a [u8],
+    target: Option<&'a [u8]>,
+) -> Change<'a> {
+    let is_directory = znode.state.read().file_type() == FileType::Directory;
+    let created = match target {
+        Some(target) => Created::Symlink(target),
+        None if is_directory => Created::Directory,
+        None => Created::File,
+    };
+    creation_as(created, directory, znode, name)
+}
+
+/// An object of this kind that came to be.
+pub(crate) fn creation_as<'a>(
+    created: Created<'a>,
+    directory: ObjectId,
+    znode: &Znode,
+    name: &'a [u8],
+) -> Change<'a> {
+    Change::Create(Create {
+        created,
+        directory,
+        new: new_object(znode),
+        name,
+        acl: None,
+        attributes: None,
+        domains: Vec::new(),
+    })
+}
+
 impl Core {
-    /// Notes that a file came to be under a name.
-    pub(crate) fn record_create(
-        &self,
-        tx: &Tx,
-        directory: ObjectId,
-        znode: &Znode,
-        name: &[u8],
-        target: Option<&[u8]>,
-    ) {
-        let is_directory = znode.state.read().file_type() == FileType::Directory;
-        let created = match target {
-            Some(target) => Created::Symlink(target),
-            None if is_directory => Created::Directory,
-            None => Created::File,
-        };
-        self.record_created(tx, created, directory, znode, name);
-    }
-
-    pub(crate) fn record_created(
-        &self,
-        tx: &Tx,
-        created: Created<'_>,
-        directory: ObjectId,
-        znode: &Znode,
-        name: &[u8],
-    ) {
-        let change = Change::Create(Create {
-            created,
-            directory,
-            new: new_object(znode),
-            name,
-            acl: None,
-            attributes: None,
-            domains: Vec::new(),
-        });
-        self.record(tx, Scope::Names, &change);
-    }
-
     /// Notes a change of the size.
     pub(crate) fn record_size(&self, tx: &Tx, object: ObjectId, state: &State) {
         self.record_set(tx, object, state, attribute::SIZE, None);
@@ -150,7 +146,7 @@ impl Core {
             extended,
             domains: Vec::new(),
         });
-        self.record(tx, Scope::File(object), &change);
+        self.record(tx, Scope::File(object), &[change]);
     }
 }
 

@@ -39,8 +39,9 @@ impl IntentLog {
 }
 
 impl OperationLog for IntentLog {
-    fn record(&self, tx: &Tx, scope: Scope, change: &Change<'_>) {
-        if !self.log.records() || !self.can_say(change) {
+    fn record(&self, tx: &Tx, scope: Scope, changes: &[Change<'_>]) {
+        let can_say = changes.iter().all(|change| self.can_say(change));
+        if !self.log.records() || !can_say {
             return self.log.append_nothing(tx);
         }
         let scope = match scope {
@@ -48,8 +49,9 @@ impl OperationLog for IntentLog {
             Scope::NamesAfter(object) => intent::Scope::NamespaceAfter(object),
             Scope::File(object) => intent::Scope::Object(object),
         };
-        let entry = Entry::Record(change.encode(ByteOrder::NATIVE));
-        self.log.append(tx, scope, entry);
+        let encode = |change: &Change<'_>| Entry::Record(change.encode(ByteOrder::NATIVE));
+        let entries = changes.iter().map(encode).collect();
+        self.log.append(tx, scope, entries);
     }
 
     fn record_write(&self, tx: &Tx, write: &LoggedWrite<'_>) {
@@ -68,7 +70,7 @@ impl OperationLog for IntentLog {
             data,
         };
         let scope = intent::Scope::Object(write.object);
-        self.log.append(tx, scope, Entry::Write(entry));
+        self.log.append(tx, scope, vec![Entry::Write(entry)]);
     }
 
     fn note_unlogged(&self, tx: &Tx) {

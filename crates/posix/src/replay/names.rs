@@ -9,7 +9,7 @@ use format::sa::Attribute;
 
 use super::{Applier, claim, owner, time};
 use crate::core::Plan;
-use crate::log::FLAG_BITS;
+use crate::log::{self, FLAG_BITS, Scope};
 use crate::store::NewFile;
 use crate::znode::{Znode, internal_flags};
 use crate::{FileType, PosixError, RenameMode, Result, flags};
@@ -134,7 +134,8 @@ impl Applier {
             state.crtime = time(crtime);
             znode.store(&tx, &core.store, &mut state, &[Attribute::Crtime])?;
         }
-        core.record_create(&tx, parent.id(), &znode, create.name, target);
+        let made = log::creation(parent.id(), &znode, create.name, target);
+        core.record(&tx, Scope::Names, &[made]);
         core.table.insert(Arc::clone(&znode));
         drop(names);
         drop(tx);
@@ -227,7 +228,8 @@ impl Applier {
         state.xattr = directory.id();
         file.store(&tx, &core.store, &mut state, &[Attribute::Xattr])?;
         drop(state);
-        core.record_created(&tx, create.created, file.id(), &directory, b"");
+        let made = log::creation_as(create.created, file.id(), &directory, b"");
+        core.record(&tx, Scope::Names, &[made]);
         core.table.insert(directory);
         Ok(())
     }

@@ -10,7 +10,7 @@ use format::sa::Attribute;
 
 use super::{VALUE_MAX, other_name, packed};
 use crate::core::{Core, Plan};
-use crate::log::Scope;
+use crate::log::{Scope, creation_as};
 use crate::names::{pack_entry, unpack_entry};
 use crate::permission::SET_GID;
 use crate::posix_acl::{ACCESS_NAME, DEFAULT_NAME, PosixAcl};
@@ -200,7 +200,7 @@ impl Core {
                 name,
                 value,
             };
-            self.record(tx, scope, &change);
+            self.record(tx, scope, &[change]);
         }
         Ok(true)
     }
@@ -224,7 +224,7 @@ impl Core {
                 name,
                 is_directory: false,
             };
-            self.record(tx, Scope::NamesAfter(znode.id()), &change);
+            self.record(tx, Scope::NamesAfter(znode.id()), &[change]);
         }
         self.note_xattr_entry(tx, directory, -1)
     }
@@ -238,6 +238,7 @@ impl Core {
     ) -> Result<()> {
         let directory = self.xattr_directory((tx, log), znode)?;
         let zap = Zap::open(&self.object(directory)?)?;
+        let mut changes = Vec::new();
         let file = match zap.lookup(name)? {
             Some(entry) => self.znode(unpack_entry(entry).0)?,
             None => {
@@ -248,9 +249,7 @@ impl Core {
                 let mode = FileType::Regular.bits() << 12 | 0o644;
                 let file = self.make_hidden(tx, directory, mode, owner)?;
                 zap.add(tx, name, pack_entry(file.id(), Some(FileType::Regular)))?;
-                if log.is_some() {
-                    self.record_created(tx, Created::File, directory, &file, name);
-                }
+                changes.push(creation_as(Created::File, directory, &file, name));
                 self.note_xattr_entry(tx, directory, 1)?;
                 file
             }
@@ -267,43 +266,15 @@ impl Core {
         }
         file.object.write(tx, 0, value)?;
         if log.is_some() {
-            self.record_value(tx, (znode.id(), file.id()), state.size, value);
+            changes.extend(value_changes(file.id(), state.size, value));
+            // With the names: whoever makes the file durable that has the attribute knows nothing of this one. What was
+            // done to that file before goes along: a value that moved between both forms must never be in neither.
+            self.record(tx, Scope::NamesAfter(znode.id()), &changes);
         }
         state.size = length;
         (state.mtime, state.ctime) = (self.now(), self.now());
         let changed = [Attribute::Size, Attribute::Mtime, Attribute::Ctime];
         file.store(tx, &self.store, &mut state, &changed)
-    }
-
-    /// Notes the new value of an attribute that is a file. It goes with the names: whoever makes
-    /// the file durable that has the attribute knows nothing of this one. What was done to that file before goes
-    /// along: a value that moved between both forms must never be in neither.
-    fn record_value(
-        &self,
-        tx: &Tx,
-        (owner, object): (ObjectId, ObjectId),
-        old_size: u64,
-        value: &[u8],
-    ) {
-        let length = value.len() as u64;
-        let scope = Scope::NamesAfter(owner);
-        if old_size > length || length == 0 {
-            let change = Change::Truncate {
-                object,
-                offset: length,
-                length: 0,
-            };
-            self.record(tx, scope, &change);
-        }
-        if length > 0 {
-            let change = Change::Write {
-                object,
-                offset: 0,
-                length,
-                data: Written::Here(value),
-            };
-            self.record(tx, scope, &change);
-        }
     }
 
     /// The hidden directory of a file's attributes, made when it is not there.
@@ -330,8 +301,8 @@ impl Core {
         znode.store(tx, &self.store, &mut state, &[Attribute::Xattr])?;
         drop(state);
         if log.is_some() {
-            let created = Created::XattrDirectory;
-            self.record_created(tx, created, znode.id(), &directory, b"");
+            let made = creation_as(Created::XattrDirectory, znode.id(), &directory, b"");
+            self.record(tx, Scope::Names, &[made]);
         }
         Ok(directory.id())
     }
@@ -438,4 +409,26 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// The new value of an attribute that is a file of `old_size` bytes.
+fn value_changes(
+    object: ObjectId,
+    old_size: u64,
+    value: &[u8],
+) -> impl Iterator<Item = Change<'_>> {
+    let length = value.len() as u64;
+    let cut = Change::Truncate {
+        object,
+        offset: length,
+        length: 0,
+    };
+    let written = Change::Write {
+        object,
+        offset: 0,
+        length,
+        data: Written::Here(value),
+    };
+    let cut = (old_size > length || length == 0).then_some(cut);
+    cut.into_iter().chain((length > 0).then_some(written))
 }

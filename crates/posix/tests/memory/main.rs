@@ -1,6 +1,7 @@
 //! File semantics on a pool in memory: single rules, and long random histories against a model.
 
 mod data;
+mod diary;
 mod history;
 mod names;
 mod permissions;

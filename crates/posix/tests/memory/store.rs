@@ -13,11 +13,13 @@ use dmu::{
 use format::block_pointer::{BlockPointer, Dva};
 use format::{ObjectSetKind, ObjectType};
 use millpond_posix::{
-    DatasetProperties, FileSystem, MountOptions, NewFileSystem, NoLog, Source, Space, SpaceNumbers,
-    create_file_system,
+    DatasetProperties, FileSystem, MountOptions, NewFileSystem, OperationLog, Source, Space,
+    SpaceNumbers, create_file_system,
 };
 use sys::Buffer;
 use txg::{Engine, EngineConfig, SyncFailure, SyncTarget};
+
+use crate::diary::Diary;
 
 const SET: ObjectSetId = ObjectSetId(7);
 
@@ -157,6 +159,7 @@ impl Space for Room {
 pub(crate) struct MemoryPool {
     target: Arc<Target>,
     engine: Arc<Engine>,
+    pub(crate) diary: Arc<Diary>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) room: Arc<Room>,
     pub(crate) properties: DatasetProperties,
@@ -186,10 +189,12 @@ impl MemoryPool {
         drop(tx);
         engine.wait_synced(None).unwrap();
         let room = Arc::new(Room(AtomicU64::new(1 << 40)));
-        let fs = mount(&target, &engine, &clock, &room, properties, &options);
+        let diary = Diary::new(Arc::clone(&engine));
+        let fs = mount(&target, &diary, &clock, &room, properties, &options);
         Self {
             target,
             engine,
+            diary,
             clock,
             room,
             properties,
@@ -242,9 +247,10 @@ impl MemoryPool {
         let objects = self.synced();
         *self.target.objects.lock().unwrap() = Some(objects);
         self.engine = start(&self.target, next);
+        self.diary = Diary::new(Arc::clone(&self.engine));
         self.fs = mount(
             &self.target,
-            &self.engine,
+            &self.diary,
             &self.clock,
             &self.room,
             self.properties,
@@ -285,7 +291,7 @@ fn open(blocks: &Arc<Blocks>) -> OpenObjectSet {
 
 fn mount(
     target: &Arc<Target>,
-    engine: &Arc<Engine>,
+    diary: &Arc<Diary>,
     clock: &Arc<ManualClock>,
     room: &Arc<Room>,
     properties: DatasetProperties,
@@ -293,8 +299,8 @@ fn mount(
 ) -> Arc<FileSystem> {
     let source = Source {
         objects: Arc::clone(target.objects.lock().unwrap().as_ref().unwrap()),
-        engine: Some(Arc::clone(engine)),
-        log: Some(Arc::new(NoLog::new(Arc::clone(engine)))),
+        engine: Some(Arc::clone(diary.engine())),
+        log: Some(Arc::clone(diary) as Arc<dyn OperationLog>),
         space: Some(Arc::clone(room) as Arc<dyn Space>),
         clock: Arc::clone(clock) as Arc<dyn base::clock::Clock>,
         identity: 1,

@@ -7,9 +7,9 @@ use crate::store::MemoryPool;
 use crate::{node, root};
 
 const ACCESS: &[u8] = b"system.posix_acl_access";
-const DEFAULT: &[u8] = b"system.posix_acl_default";
+pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
 
-fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+pub(crate) fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut out = 2u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in entries {
         out.extend(tag.to_le_bytes());

@@ -122,7 +122,7 @@ impl Bench {
         };
         let record = encode_record(kind::CREATE, &fields.to_bytes(ByteOrder::NATIVE), &[b"f\0"]);
         self.log
-            .append(&tx, Scope::Namespace, Entry::Record(record));
+            .append(&tx, Scope::Namespace, vec![Entry::Record(record)]);
         object
     }
 
@@ -143,7 +143,7 @@ impl Bench {
             data,
         };
         self.log
-            .append(&tx, Scope::Object(object.id()), Entry::Write(entry));
+            .append(&tx, Scope::Object(object.id()), vec![Entry::Write(entry)]);
     }
 
     pub(crate) fn commit(&self, object: ObjectId, version: u64) {

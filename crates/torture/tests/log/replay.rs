@@ -91,7 +91,7 @@ fn clone_of(bench: &Bench, source: &Arc<Object>) -> (ObjectId, ObjectId, usize) 
     let tx = bench.tx(0);
     bench
         .log
-        .append(&tx, Scope::Object(copy.id()), Entry::Record(record));
+        .append(&tx, Scope::Object(copy.id()), vec![Entry::Record(record)]);
     drop(tx);
     bench.log.commit(copy.id()).unwrap();
     (source.id(), copy.id(), length)
