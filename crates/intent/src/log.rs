@@ -181,8 +181,8 @@ impl Log {
         self.logs_xattrs
     }
 
-    /// Records what `tx` just did: each commit carries all of `entries` or none. Called inside the transaction, under whatever excludes
-    /// operations that depend on this one; never waits for a device.
+    /// Records what `tx` just did: each commit carries all of `entries` or none. Called inside the
+    /// transaction, under whatever excludes operations that depend on this one; never waits for a device.
     ///
     /// While the log is being replayed nothing is recorded: that the record under way was applied
     /// is noted for the transaction's txg instead.
