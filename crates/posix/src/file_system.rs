@@ -71,6 +71,11 @@ impl FileSystem {
         self.core.store.objects.id()
     }
 
+    /// Its objects.
+    pub(crate) fn objects(&self) -> &ObjectSet {
+        &self.core.store.objects
+    }
+
     /// The ZPL version: 5 is the newest.
     pub fn version(&self) -> u64 {
         self.core.master.version

@@ -5,6 +5,7 @@
 //! protocol asked. Start at [`FileSystem`], then [`OpenFile`] for what happens on file data.
 
 mod attributes;
+mod comparison;
 mod core;
 mod credentials;
 mod directory;
@@ -41,6 +42,7 @@ mod xattr;
 mod znode;
 
 pub use attributes::{Attributes, FileType, SetAttributes, SetTime, Statistics, Timestamp, flags};
+pub use comparison::{Changed, Comparison, FileChange};
 pub use credentials::{Access, Credentials};
 pub use directory::{DirectoryEntry, RenameMode, Visit, XattrMode};
 pub use error::{Corruption, Errno, PosixError, Result};

@@ -13,7 +13,7 @@ pub use director::{Director, Stage};
 
 use crate::durable::Record;
 use crate::laboratory::outcome;
-use crate::model::{Kind, NodeId, Refusal, Tree};
+use crate::model::{Kind, Node, NodeId, Refusal, Tree};
 use crate::operation::{Chooser, Limits, Operation, Place};
 use crate::random::Random;
 use crate::real;
@@ -34,6 +34,8 @@ pub struct Patch {
 /// A file system that workers are in, from its creation or rollback to its end.
 #[derive(Debug)]
 pub struct Plot {
+    /// Its root directory, without names.
+    root: Node,
     /// Closed while there is none.
     gate: RwLock<Option<Arc<FileSystem>>>,
     /// By worker.
@@ -58,6 +60,7 @@ impl Plot {
             })
         };
         Self {
+            root: tree.node(Tree::ROOT).without_names(),
             gate: RwLock::new(None),
             patches: (0..workers).map(patch).collect(),
         }
@@ -75,17 +78,18 @@ impl Plot {
     /// All of its files as the model has them now.
     fn tree(&self) -> Tree {
         let trees = (0..self.patches.len()).map(|worker| self.patch(worker).record.tree.clone());
-        join(trees)
+        self.join(trees)
     }
-}
 
-/// The tree of a file system from those of the workers.
-fn join(trees: impl Iterator<Item = Tree>) -> Tree {
-    let mut all = Tree::new();
-    for (worker, own) in trees.enumerate() {
-        all.graft(Tree::ROOT, &directory(worker), &own);
+    /// The tree of the file system from those of the workers.
+    fn join(&self, trees: impl Iterator<Item = Tree>) -> Tree {
+        let mut all = Tree::new();
+        *all.node_mut(Tree::ROOT) = self.root.clone();
+        for (worker, own) in trees.enumerate() {
+            all.graft(Tree::ROOT, &directory(worker), &own);
+        }
+        all
     }
-    all
 }
 
 /// How much is done.
@@ -236,6 +240,8 @@ impl<'a> Worker<'a> {
             return;
         }
         record.note(&operation);
+        // The same with the moments that a watched snapshot may have seen.
+        record.tree = expected.clone();
         if let Operation::Write(place, _, bytes, true) = &operation
             && !bytes.is_empty()
         {

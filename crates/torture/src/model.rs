@@ -1,49 +1,15 @@
 //! A file system in memory that is simple enough to be right: what the real one is compared with.
 
+mod node;
+
+pub use node::{History, Kind, Node};
+
 use posix::{AllocateMode, FileType, RenameMode, Timestamp, XattrMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The number of a node in a [`Tree`].
 pub type NodeId = u64;
-
-/// A file, directory or link of the model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// What it is, with its contents.
-    pub kind: Kind,
-    /// Permission bits.
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Extended attributes.
-    pub xattrs: BTreeMap<String, Vec<u8>>,
-    /// When its data changed last, if that time was set and nothing changed it since.
-    pub mtime: Option<Timestamp>,
-}
-
-/// What a node is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A regular file and its bytes.
-    File(Arc<Vec<u8>>),
-    /// A directory and its names.
-    Directory(BTreeMap<String, NodeId>),
-    /// A symbolic link and its target.
-    Link(String),
-    /// A pipe, socket or device, and the device's numbers.
-    Special(FileType, (u32, u32)),
-}
-
-impl Kind {
-    /// A file with these bytes.
-    #[must_use]
-    pub fn file(bytes: Vec<u8>) -> Self {
-        Self::File(Arc::new(bytes))
-    }
-}
 
 /// What replaces a name that an overlay file system takes for removed.
 const WHITEOUT: Kind = Kind::Special(FileType::CharacterDevice, (0, 0));
@@ -151,8 +117,31 @@ impl Tree {
 
     /// The names of a directory that is about to change.
     fn names_changing(&mut self, directory: NodeId) -> &mut BTreeMap<String, NodeId> {
-        self.node_mut(directory).mtime = None;
+        self.changing(directory).mtime = None;
         self.names_mut(directory)
+    }
+
+    /// A node that is about to change.
+    fn changing(&mut self, id: NodeId) -> &mut Node {
+        let node = self.node_mut(id);
+        node.history.changed = History::now();
+        node
+    }
+
+    /// A node that gets a name in a directory.
+    fn gets_name(&mut self, id: NodeId, directory: NodeId) {
+        let parent = self.node(directory).history.born;
+        self.changing(id).history.parent = parent;
+    }
+
+    /// The same tree, of which nobody knows how it came to be.
+    #[must_use]
+    pub fn without_history(&self) -> Self {
+        let mut tree = self.clone();
+        for node in tree.nodes.values_mut() {
+            node.history = History::default();
+        }
+        tree
     }
 
     /// The node of a name.
@@ -202,6 +191,7 @@ impl Tree {
             }
         }
         let id = self.insert(node);
+        self.gets_name(id, directory);
         self.names_changing(directory).insert(name.to_owned(), id);
         Ok(id)
     }
@@ -277,6 +267,7 @@ impl Tree {
         if self.names(directory)?.contains_key(name) {
             return Err(Refusal::Exists);
         }
+        self.gets_name(node, directory);
         self.names_changing(directory).insert(name.to_owned(), node);
         Ok(())
     }
@@ -338,6 +329,8 @@ impl Tree {
             }
             self.names_changing(from.0).insert(from.1.to_owned(), old);
             self.names_changing(to.0).insert(to.1.to_owned(), moved);
+            self.gets_name(old, from.0);
+            self.gets_name(moved, to.0);
             return Ok(());
         }
         if let Some(old) = old {
@@ -355,8 +348,10 @@ impl Tree {
         }
         self.names_changing(from.0).remove(from.1);
         self.names_changing(to.0).insert(to.1.to_owned(), moved);
+        self.gets_name(moved, to.0);
         if mode == RenameMode::Whiteout {
             let whiteout = self.insert(Node::new(WHITEOUT, 0));
+            self.gets_name(whiteout, from.0);
             self.names_changing(from.0)
                 .insert(from.1.to_owned(), whiteout);
         }
@@ -374,7 +369,9 @@ impl Tree {
         }
     }
 
+    /// After a name of it went.
     fn forget_if_unnamed(&mut self, id: NodeId) {
+        self.changing(id);
         if self.link_count(id) == 0 {
             self.nodes.remove(&id);
         }
@@ -392,7 +389,8 @@ impl Tree {
 
     /// The bytes of a file that are about to change.
     fn contents_changing(&mut self, id: NodeId) -> Outcome<&mut Vec<u8>> {
-        let node = self.node_mut(id);
+        self.contents(id)?;
+        let node = self.changing(id);
         let Kind::File(contents) = &mut node.kind else {
             return Err(Refusal::Invalid);
         };
@@ -447,8 +445,7 @@ impl Tree {
         mode: AllocateMode,
         (offset, length): (usize, usize),
     ) -> Outcome {
-        let contents = self.contents_changing(id)?;
-        let (size, end) = (contents.len(), offset + length);
+        let (size, end) = (self.contents(id)?.len(), offset + length);
         let extends = match mode {
             AllocateMode::Extend => true,
             AllocateMode::KeepSize | AllocateMode::PunchHole => false,
@@ -459,10 +456,10 @@ impl Tree {
             AllocateMode::PunchHole | AllocateMode::ZeroRange { .. }
         );
         if zeros && offset < size {
-            contents[offset..end.min(size)].fill(0);
+            self.contents_changing(id)?[offset..end.min(size)].fill(0);
         }
         if extends && end > size {
-            contents.resize(end, 0);
+            self.contents_changing(id)?.resize(end, 0);
         }
         Ok(())
     }
@@ -489,12 +486,12 @@ impl Tree {
 
     /// Sets permission bits.
     pub fn chmod(&mut self, id: NodeId, mode: u32) {
-        self.node_mut(id).mode = mode;
+        self.changing(id).mode = mode;
     }
 
     /// Sets owner and group.
     pub fn chown(&mut self, id: NodeId, uid: u32, gid: u32) {
-        let node = self.node_mut(id);
+        let node = self.changing(id);
         (node.uid, node.gid) = (uid, gid);
         if !matches!(node.kind, Kind::Directory(_)) {
             node.mode &= if node.mode & 0o010 == 0 {
@@ -507,7 +504,7 @@ impl Tree {
 
     /// Sets when its data changed last.
     pub fn set_mtime(&mut self, id: NodeId, mtime: Timestamp) {
-        self.node_mut(id).mtime = Some(mtime);
+        self.changing(id).mtime = Some(mtime);
     }
 
     /// Sets an extended attribute.
@@ -515,12 +512,13 @@ impl Tree {
     /// # Errors
     /// It is there or is not, as the mode says.
     pub fn set_xattr(&mut self, id: NodeId, name: &str, value: &[u8], mode: XattrMode) -> Outcome {
-        let xattrs = &mut self.node_mut(id).xattrs;
+        let xattrs = &self.node(id).xattrs;
         match (mode, xattrs.contains_key(name)) {
             (XattrMode::Create, true) => return Err(Refusal::Exists),
             (XattrMode::Replace, false) => return Err(Refusal::NoAttribute),
             _ => {}
         }
+        let xattrs = &mut self.changing(id).xattrs;
         xattrs.insert(name.to_owned(), value.to_vec());
         Ok(())
     }
@@ -530,78 +528,10 @@ impl Tree {
     /// # Errors
     /// There is none of that name.
     pub fn remove_xattr(&mut self, id: NodeId, name: &str) -> Outcome {
-        self.node_mut(id)
-            .xattrs
-            .remove(name)
-            .map(|_| ())
-            .ok_or(Refusal::NoAttribute)
-    }
-}
-
-impl Node {
-    /// The same; of a directory without its entries.
-    #[must_use]
-    pub fn without_names(&self) -> Self {
-        let mut node = self.clone();
-        if let Kind::Directory(names) = &mut node.kind {
-            names.clear();
+        if !self.node(id).xattrs.contains_key(name) {
+            return Err(Refusal::NoAttribute);
         }
-        node
-    }
-
-    /// In what a node that was found differs from this one of the model, as `wanted`.
-    #[must_use]
-    pub fn differences(&self, wanted: &Self) -> Vec<String> {
-        let mut words = Vec::new();
-        match (&self.kind, &wanted.kind) {
-            (Kind::Directory(_), Kind::Directory(_)) => {}
-            (Kind::File(left), Kind::File(right)) if left != right => {
-                let mut pairs = left.iter().zip(right.iter());
-                let equal = pairs.position(|(left, right)| left != right);
-                words.push(format!(
-                    "contents ({} bytes, not {}; {} equal)",
-                    left.len(),
-                    right.len(),
-                    equal.unwrap_or(left.len().min(right.len()))
-                ));
-            }
-            (left, right) if left != right => words.push("kind or target".to_owned()),
-            _ => {}
-        }
-        if self.mode != wanted.mode {
-            words.push(format!("mode ({:o}, not {:o})", self.mode, wanted.mode));
-        }
-        if (self.uid, self.gid) != (wanted.uid, wanted.gid) {
-            words.push("owner".to_owned());
-        }
-        if self.xattrs != wanted.xattrs {
-            let list = |node: &Self| -> Vec<String> {
-                let each = node.xattrs.iter();
-                each.map(|(name, value)| format!("{name}: {} of {:?}", value.len(), value.first()))
-                    .collect()
-            };
-            words.push(format!(
-                "extended attributes ({:?}, not {:?})",
-                list(self),
-                list(wanted)
-            ));
-        }
-        if wanted.mtime.is_some() && self.mtime != wanted.mtime {
-            words.push(format!("mtime ({:?}, not {:?})", self.mtime, wanted.mtime));
-        }
-        words
-    }
-
-    /// A node of root's without extended attributes.
-    #[must_use]
-    pub fn new(kind: Kind, mode: u32) -> Self {
-        Self {
-            kind,
-            mode,
-            uid: 0,
-            gid: 0,
-            xattrs: BTreeMap::new(),
-            mtime: None,
-        }
+        self.changing(id).xattrs.remove(name);
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Random histories against the model: live, after export and import, and judged by zdb.
 
+use millpond_torture::changes;
 use millpond_torture::forest::Forest;
 use millpond_torture::forest::choose::ChangeChooser;
 use millpond_torture::forest::real::differences;
@@ -71,6 +72,13 @@ fn history(seed: u64, plan: &Plan) {
             assert!(
                 found.is_empty(),
                 "round {round}, {when}:\n{}",
+                found.join("\n")
+            );
+            laboratory.pool.sync().unwrap();
+            let (found, compared) = changes::differences(&forest, laboratory);
+            assert!(
+                found.is_empty(),
+                "round {round}, {when}, {compared} compared:\n{}",
                 found.join("\n")
             );
         };

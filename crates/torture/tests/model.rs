@@ -23,6 +23,8 @@ struct Tally {
     operations: u64,
     changes: u64,
     imports: u64,
+    /// Pairs of states whose differences were compared.
+    compared: usize,
     power_losses: u64,
 }
 
@@ -38,9 +40,10 @@ fn no_events() -> Box<dyn Fn() -> usize + Send + Sync> {
     Box::new(|| 0)
 }
 
-fn same(director: &mut Director, when: &str) {
+fn same(director: &mut Director, when: &str, tally: &mut Tally) {
     let found = director.differences();
     assert!(found.is_empty(), "{when}:\n{}", found.join("\n"));
+    tally.compared += director.compared();
 }
 
 fn judge_by_zdb(folder: &Path) {
@@ -72,7 +75,7 @@ fn rounds(
         println!("round {round}: {plan:?}");
         let mut director = Director::new(laboratory, forest, (seed + round, plan), no_events());
         director.run(round);
-        same(&mut director, "live");
+        same(&mut director, "live", tally);
         tally.add(&director);
         (laboratory, forest) = director.finish();
         laboratory.export().unwrap();
@@ -82,7 +85,7 @@ fn rounds(
         laboratory = Laboratory::import(folder, false).unwrap();
         tally.imports += 1;
         let mut director = Director::new(laboratory, forest, (seed + round, plan), no_events());
-        same(&mut director, "imported");
+        same(&mut director, "imported", tally);
         (laboratory, forest) = director.finish();
     }
     laboratory.export().unwrap();
@@ -127,7 +130,7 @@ fn with_power_losses(seed: u64, turns: usize, tally: &mut Tally) {
     let first = disk.log_len();
     director.run(0);
     let last = disk.log_len();
-    same(&mut director, "live");
+    same(&mut director, "live", tally);
     tally.add(&director);
     let folder = tempfile::tempdir().unwrap();
     for loss in 0..LOSSES {
@@ -205,8 +208,9 @@ mod torture_runs {
                 seed += 1;
             }
             println!(
-                "seeds to {seed}: {} operations, {} changes of datasets, {} imports, {} power losses, 0 differences",
-                tally.operations, tally.changes, tally.imports, tally.power_losses
+                "seeds to {seed}: {} operations, {} changes of datasets, {} imports, {} power losses, {} pairs of \
+                 states compared, 0 differences",
+                tally.operations, tally.changes, tally.imports, tally.power_losses, tally.compared
             );
         }
     }

@@ -1,7 +1,8 @@
 //! Changes datasets while workers are in them.
 
 use super::judge::sums;
-use super::{Crowd, Plan, Plot, Worker, directory, join};
+use super::{Crowd, Plan, Plot, Worker, directory};
+use crate::changes;
 use crate::durable::Found;
 use crate::forest::choose::ChangeChooser;
 use crate::forest::real::{apply, differences};
@@ -40,6 +41,8 @@ pub struct Director {
     seed: u64,
     /// Changes of datasets that were done.
     changes: u64,
+    /// Pairs of states that were compared as `zfs diff` does.
+    compared: usize,
     stages: Vec<Stage>,
 }
 
@@ -71,6 +74,7 @@ impl Director {
             crowd,
             seed,
             changes: 0,
+            compared: 0,
             stages: Vec::new(),
         };
         let paths: Vec<String> = director.forest.heads().keys().cloned().collect();
@@ -93,6 +97,12 @@ impl Director {
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.crowd.done(), self.changes)
+    }
+
+    /// Pairs of states of file systems whose differences were compared.
+    #[must_use]
+    pub const fn compared(&self) -> usize {
+        self.compared
     }
 
     /// Workers come into a head: each gets its directory.
@@ -276,8 +286,12 @@ impl Director {
         }
         if found.is_ok() {
             let mut moments = vec![vec![0..u64::MAX]; workers];
-            for (name, candidates) in names.iter().zip(candidates) {
-                let tree = self.recognise(name, &candidates, &mut moments);
+            for ((name, plot), candidates) in names.iter().zip(&watched).zip(candidates) {
+                let trees = self.recognise(name, &candidates, &mut moments);
+                let Some(plot) = plot else {
+                    continue;
+                };
+                let tree = plot.join(trees.into_iter());
                 *self.forest.tree_mut(split(name, '@').0) = tree;
             }
         }
@@ -285,14 +299,14 @@ impl Director {
         agree(change, &wanted, &found)
     }
 
-    /// The tree that a snapshot has: each worker's directory as after one of its turns. `moments` are the turns that
-    /// the snapshots of the set so far may be of, by worker.
+    /// What each worker's directory is in a snapshot: as after one of its turns. `moments` are the turns that the
+    /// snapshots of the set so far may be of, by worker.
     fn recognise(
         &self,
         name: &str,
         candidates: &[Vec<(u64, Tree)>],
         moments: &mut [Vec<Range<u64>>],
-    ) -> Tree {
+    ) -> Vec<Tree> {
         let system = mount(&self.laboratory.pool, name, true);
         let mut trees = Vec::new();
         for ((worker, candidates), moments) in candidates.iter().enumerate().zip(moments) {
@@ -325,9 +339,15 @@ impl Director {
                 directory(worker)
             );
             *moments = common;
-            trees.push(candidates[*first].1.clone());
+            let first = &candidates[*first].1;
+            // Something was changed and changed back: it looks as before, and yet it changed.
+            let is_certain = same.iter().all(|index| candidates[*index].1 == *first);
+            trees.push(match is_certain {
+                true => first.clone(),
+                false => first.without_history(),
+            });
         }
-        join(trees.into_iter())
+        trees
     }
 
     /// Everything in which pool and model differ while nobody works, a line each; also what does not add up.
@@ -342,6 +362,9 @@ impl Director {
         self.laboratory.pool.sync().expect("the pool syncs");
         let mut found = differences(&self.forest, &self.laboratory).expect("datasets are read");
         found.extend(sums(&self.laboratory).expect("datasets are read"));
+        let (changes, compared) = changes::differences(&self.forest, &self.laboratory);
+        self.compared += compared;
+        found.extend(changes);
         found
     }
 
