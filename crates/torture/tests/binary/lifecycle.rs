@@ -144,8 +144,14 @@ fn a_daemon_keeps_no_lock_of_the_shell_that_started_it() {
     session.export_clean("locks");
 }
 
-/// Kills the process that serves a pool: the one that has its image open.
+/// Kills the process that serves a pool.
 pub(crate) fn kill_server(session: &Session, pool: &str) {
+    let server = rustix::process::Pid::from_raw(server_id(session, pool)).expect("a process");
+    rustix::process::kill_process(server, rustix::process::Signal::KILL).expect("kill");
+}
+
+/// The process that serves a pool: the one that has its image open.
+fn server_id(session: &Session, pool: &str) -> i32 {
     let image = session.images().join(format!("{pool}.img"));
     for process in fs::read_dir("/proc").expect("/proc").flatten() {
         let Some(id) = process
@@ -161,12 +167,39 @@ pub(crate) fn kill_server(session: &Session, pool: &str) {
         let serves = files
             .flatten()
             .any(|file| fs::read_link(file.path()).is_ok_and(|target| target == image));
-        if serves && let Some(id) = rustix::process::Pid::from_raw(id) {
-            rustix::process::kill_process(id, rustix::process::Signal::KILL).expect("kill");
-            return;
+        if serves {
+            return id;
         }
     }
     panic!("no process serves {}", path(&image));
+}
+
+/// Freed memory stays with the daemon for the next txg, in ordinary pages; the environment may say otherwise.
+#[test]
+fn the_environment_has_the_last_word_on_the_daemons_memory() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let settings = |session: &Session| {
+        let id = server_id(session, "pages");
+        let environment = fs::read(format!("/proc/{id}/environ")).expect("environment");
+        let all = environment.split(|&byte| byte == 0);
+        let ours = all.filter(|variable| variable.starts_with(b"MIMALLOC_"));
+        let mut ours: Vec<_> = ours.map(String::from_utf8_lossy).map(Into::into).collect();
+        ours.sort();
+        ours as Vec<String>
+    };
+    session.create("pages", 96, &["-O", "mountpoint=none"]);
+    let wanted = ["MIMALLOC_ALLOW_THP=0", "MIMALLOC_PURGE_DELAY=10000"];
+    assert_eq!(settings(&session), wanted);
+    session.export("pages");
+    let script = "MIMALLOC_ALLOW_THP=1 \"$0\" zpool import -N -d \"$1\" pages";
+    let images = session.images();
+    let imported = session.shell(script, &[path(&images)]);
+    assert!(imported.status.success(), "{imported:?}");
+    let wanted = ["MIMALLOC_ALLOW_THP=1", "MIMALLOC_PURGE_DELAY=10000"];
+    assert_eq!(settings(&session), wanted);
+    session.ok(&["zpool", "export", "pages"]);
 }
 
 #[test]
