@@ -17,7 +17,8 @@ pub struct Found {
     pub problem: Option<String>,
     /// A directory's entries.
     pub entries: BTreeMap<String, Self>,
-    pub(crate) node: Node,
+    /// Its contents and attributes.
+    pub node: Node,
 }
 
 impl Found {

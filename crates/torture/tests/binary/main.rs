@@ -12,6 +12,7 @@ mod lifecycle;
 mod limits;
 mod log_devices;
 mod make_image;
+mod model;
 mod mounting;
 mod owners;
 mod progress;
