@@ -67,7 +67,7 @@ fn fragmentation_is_what_zdb_says() {
         .iter()
         .filter_map(|name| golden::pool(name))
     {
-        let Some(session) = Session::new() else {
+        let Some(mut session) = Session::new() else {
             return;
         };
         session.bring(&pool.images());
@@ -78,19 +78,9 @@ fn fragmentation_is_what_zdb_says() {
         let Some(percent) = said.lines().find_map(|l| l.trim().strip_prefix(&line)) else {
             continue;
         };
-        let images = path(&images);
-        session.ok(&[
-            "zpool",
-            "import",
-            "-d",
-            images,
-            "-o",
-            "readonly=on",
-            "-N",
-            &name,
-        ]);
+        session.import(&name, &["-N", "-o", "readonly=on"]);
         let shown = session.ok(&["zpool", "list", "-H", "-o", "frag", &name]);
-        session.ok(&["zpool", "export", &name]);
+        session.export(&name);
         assert_eq!(shown.trim(), percent.trim(), "{}", pool.name);
     }
 }
