@@ -74,7 +74,7 @@ class Suite:
                   stderr=subprocess.DEVNULL)
 
     def client(self, number):
-        command = ["psql", "-h", f"{self.work}/socket", "-d", "postgres", "-AtqX"]
+        command = ["psql", "-h", f"{self.work}/socket", "-d", "postgres", "-AtqX", "-v", "ON_ERROR_STOP=1"]
         psql = subprocess.Popen(["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", *command],
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
@@ -105,6 +105,17 @@ class Suite:
                 return int(process)
         fail("nobody serves the mount")
 
+    def end(self, postmaster):
+        """Ends PostgreSQL, which may have ended itself: it looks for its lock file once a minute."""
+        try:
+            os.kill(postmaster, signal.SIGQUIT)
+            for _ in range(300):
+                os.kill(postmaster, 0)
+                time.sleep(0.1)
+            os.kill(postmaster, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
     def round(self):
         postmaster = int(open(f"{self.data}/postmaster.pid").readline())
         clients = [threading.Thread(target=self.client, args=(number,)) for number in range(CLIENTS)]
@@ -118,13 +129,7 @@ class Suite:
         os.kill(self.server(), signal.SIGKILL)
         for client in clients:
             client.join(30)
-        os.kill(postmaster, signal.SIGQUIT)
-        for _ in range(300):
-            if not os.path.exists(f"/proc/{postmaster}"):
-                break
-            time.sleep(0.1)
-        else:
-            os.kill(postmaster, signal.SIGKILL)
+        self.end(postmaster)
         bench.wait()
         subprocess.run(["umount", "-l", f"{self.work}/mounts/pg"], stderr=subprocess.DEVNULL)
         self.admin("zpool", "import", "-f", "-d", self.work, "-R", f"{self.work}/mounts", "pg")

@@ -9,6 +9,7 @@ const SUITES: &[(&str, &str)] = &[
     ("pjdfstest", "pjdfstest.sh"),
     ("fsx", "fsx.sh"),
     ("stress", "stress.sh"),
+    ("compile", "compile.sh"),
     ("xfstests", "xfstests.sh"),
     ("postgres", "postgres.py"),
 ];
