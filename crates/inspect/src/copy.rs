@@ -18,6 +18,7 @@ use posix::{Attributes, FileType};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::Audience;
 use crate::contents;
 use crate::error::{InspectError, Result};
 use crate::list::{DEPTH_MAX, join};
@@ -36,8 +37,8 @@ pub struct CopyOptions {
     pub recursive: bool,
     /// Replace what is there already (`-f`).
     pub force: bool,
-    /// Show progress on standard error.
-    pub progress: bool,
+    /// Who is told on the standard error how far it is.
+    pub audience: Audience,
 }
 
 /// What was copied.
@@ -71,7 +72,7 @@ pub fn cp(words: &[String], destination: &Path, options: &CopyOptions) -> Result
     } else {
         LastLink::Follow
     };
-    let mut progress = Progress::new(options.progress);
+    let mut progress = Progress::new(options.audience);
     place::for_each(words, last, &mut problems, &mut |named, problems| {
         let (folder, name) = destination_of(&named, destination, is_directory)?;
         let failed = |source: Errno| InspectError::Destination {

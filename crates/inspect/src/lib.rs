@@ -1,5 +1,6 @@
 //! Reading pools without trusting them: ls, cat, cp, tree, inspect.
 
+mod audience;
 mod cat;
 mod contents;
 mod copy;
@@ -23,6 +24,7 @@ mod tree;
 mod verify;
 mod view;
 
+pub use audience::Audience;
 pub use cat::cat;
 pub use copy::{Copied, CopyOptions, cp};
 pub use error::InspectError;

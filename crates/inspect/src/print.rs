@@ -21,4 +21,6 @@ pub(crate) use numbers::{Numbers, nice};
 pub(crate) use objects::{ObjectOptions, print_dataset, print_mos};
 pub(crate) use space::print_space_maps;
 pub(crate) use time::{calendar, stamp};
-pub(crate) use verify::{describe_bad_copy, describe_miscount, print_kinds, print_report};
+pub(crate) use verify::{
+    describe_bad_copy, describe_miscount, print_kinds, print_report, print_report_json,
+};

@@ -5,11 +5,11 @@ mod options;
 use std::ffi::OsString;
 use std::io::Write;
 
-use crate::InspectError;
 use crate::error::Result;
 use crate::print;
 use crate::raw::{DatasetEntry, RawObjectSet, RawPool, find, tree_datasets};
 use crate::verify;
+use crate::{Audience, InspectError};
 use options::Options;
 
 /// Damage was found.
@@ -45,7 +45,9 @@ fn inspect(options: &Options, out: &mut dyn Write) -> Result<u8> {
     }
     let pool = RawPool::open(&options.open)?;
     let mut status = 0;
-    if pool.uberblocks_skipped > 0 {
+    if pool.uberblocks_skipped > 0 && options.json {
+        status = EXIT_DAMAGE;
+    } else if pool.uberblocks_skipped > 0 {
         let (count, txg) = (pool.uberblocks_skipped, pool.uberblock.txg);
         writeln!(
             out,
@@ -153,6 +155,12 @@ fn check(options: &Options, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
         data: options.checksums > 1,
         leaks: !options.no_leaks,
     };
+    if options.json {
+        let watcher = verify::Watcher::Audience(Audience::Program);
+        let report = verify::verify(pool, checks, watcher)?;
+        print::print_report_json(out, pool, &report)?;
+        return Ok(if report.is_clean() { 0 } else { EXIT_DAMAGE });
+    }
     let checked = match options.checksums {
         0 => "",
         1 => "metadata checksums and verify ",
@@ -169,7 +177,7 @@ fn check(options: &Options, pool: &RawPool, out: &mut dyn Write) -> Result<u8> {
         "to verify "
     };
     writeln!(out, "\nTraversing all blocks {verb}{checked}{wanted}...\n")?;
-    let report = verify::verify(pool, checks, verify::Watcher::Terminal)?;
+    let report = verify::verify(pool, checks, verify::Watcher::Audience(Audience::of(false)))?;
     print::print_report(out, &report)?;
     if options.blocks > 1 {
         let levels = options.blocks > 2;

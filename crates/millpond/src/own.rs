@@ -8,8 +8,15 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::Outcome;
-use crate::grammar::{Command, Invocation, Operands, Program, option, switch};
+use crate::grammar::{Command, Flag, Invocation, Operands, Program, option, switch};
 use crate::output::print;
+
+/// What long work of its own tells a program.
+const PROGRESS_JSON: Flag = switch(
+    "j",
+    "JSON: on standard error how far it is, once a second; at its end what was done",
+)
+.or("json");
 
 /// `millpond` and its own commands.
 pub(crate) static PROGRAM: Program = Program {

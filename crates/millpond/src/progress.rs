@@ -1,66 +1,69 @@
-//! How far long work is, in one line of a terminal: what, how much, how fast, how long. None in a
-//! pipe or file.
+//! How far long work is, in one line of a terminal: what, how much, how fast, how long. In a pipe
+//! or file only with `--json`, in lines for programs.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use control::human_bytes;
+use inspect::Audience;
+use serde_json::{Value, json};
 
-/// How often the line is drawn.
+/// How often a line of which nothing else is known is drawn.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// What takes longer is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// A line on the standard error, if that is a terminal. It is gone when this is.
+/// A line on the standard error, if that is a terminal, or lines for a program. It is gone from the
+/// terminal when this is.
 pub(crate) struct Line {
-    shown: bool,
+    audience: Audience,
     drawn: bool,
     next: Instant,
 }
 
 impl Line {
-    pub(crate) fn new() -> Self {
+    /// For a program where JSON was asked for.
+    pub(crate) fn new(json: bool) -> Self {
         Self {
-            shown: io::stderr().is_terminal(),
+            audience: Audience::of(json),
             drawn: false,
             next: Instant::now(),
         }
     }
 
     /// Not before an interval has passed.
-    pub(crate) fn later() -> Self {
-        let mut line = Self::new();
-        line.next += INTERVAL;
+    pub(crate) fn later(json: bool) -> Self {
+        let mut line = Self::new(json);
+        line.next += line.audience.interval();
         line
     }
 
-    /// Whether anything is ever drawn.
-    pub(crate) const fn is_shown(&self) -> bool {
-        self.shown
+    /// Who is told.
+    pub(crate) const fn audience(&self) -> Audience {
+        self.audience
     }
 
-    /// Draws what `text` says, if it is time to.
-    pub(crate) fn draw(&mut self, text: impl FnOnce() -> String) {
-        if !self.shown {
+    /// Tells people what `text` says, and programs `progress`, if it is time to.
+    pub(crate) fn draw(&mut self, text: impl FnOnce() -> String, progress: impl FnOnce() -> Value) {
+        if self.audience == Audience::Nobody {
             return;
         }
         let now = Instant::now();
         if now >= self.next {
-            self.next = now + INTERVAL;
+            self.next = now + self.audience.interval();
             self.drawn = true;
-            // A terminal that takes nothing stops no work.
-            let _ = io::stderr().write_all(format!("\r{}\x1b[K", text()).as_bytes());
+            self.audience.tell(text, progress);
         }
     }
 
     /// Removes the line.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.drawn) {
-            let _ = io::stderr().write_all(b"\r\x1b[K");
+            self.audience.clear();
         }
     }
 }
@@ -119,14 +122,18 @@ pub(crate) struct Ticker {
 impl Ticker {
     pub(crate) fn start(what: String) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
-        let mut line = Line::new();
+        let mut line = Line::new(false);
         let own = Arc::clone(&ended);
         let start = Instant::now();
         let tick = move || {
             while !own.load(Ordering::Acquire) {
                 let elapsed = start.elapsed();
                 if elapsed >= SLOW {
-                    line.draw(|| format!("{what}: {}", control::span(elapsed.as_secs())));
+                    let seconds = elapsed.as_secs();
+                    line.draw(
+                        || format!("{what}: {}", control::span(seconds)),
+                        || json!({"what": what, "elapsed_s": seconds}),
+                    );
                 }
                 std::thread::park_timeout(INTERVAL);
             }

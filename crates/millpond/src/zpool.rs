@@ -271,6 +271,11 @@ static COMMANDS: &[Command] = &[
             switch("s", "stop it"),
             switch("p", "pause it"),
             switch("w", "wait until it has ended"),
+            switch(
+                "j",
+                "JSON, with -w: on standard error how far it is, once a second; at its end the pools, as 'status -j' has them",
+            )
+            .or("json"),
         ],
         operands: Operands::ANY,
         run: admin::scrub,

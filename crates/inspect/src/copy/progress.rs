@@ -1,23 +1,25 @@
-//! How far a copy is, on a terminal.
+//! How far a copy is.
 
-use std::io::Write;
+use serde_json::json;
 
+use crate::Audience;
 use crate::print::nice;
 
-const INTERVAL_NS: u64 = 200_000_000;
-
 pub(super) struct Progress {
-    shown: bool,
+    audience: Audience,
+    interval_ns: u64,
     next_ns: u64,
     pub(super) entries: u64,
     pub(super) bytes: u64,
 }
 
 impl Progress {
-    pub(super) fn new(shown: bool) -> Self {
+    pub(super) fn new(audience: Audience) -> Self {
+        let interval_ns = u64::try_from(audience.interval().as_nanos()).unwrap_or(u64::MAX);
         Self {
-            shown,
-            next_ns: base::clock::monotonic_ns() + INTERVAL_NS,
+            audience,
+            interval_ns,
+            next_ns: base::clock::monotonic_ns().saturating_add(interval_ns),
             entries: 0,
             bytes: 0,
         }
@@ -34,22 +36,21 @@ impl Progress {
     }
 
     fn show(&mut self) {
-        if !self.shown {
+        if self.audience == Audience::Nobody {
             return;
         }
         let now = base::clock::monotonic_ns();
         if now >= self.next_ns {
-            self.next_ns = now + INTERVAL_NS;
-            let line = format!("\r{} entries, {}B \x1b[K", self.entries, nice(self.bytes));
-            // A terminal that takes nothing stops no copy.
-            let _ = std::io::stderr().write_all(line.as_bytes());
+            self.next_ns = now.saturating_add(self.interval_ns);
+            self.audience.tell(
+                || format!("{} entries, {}B ", self.entries, nice(self.bytes)),
+                || json!({"what": "copying", "entries": self.entries, "bytes": self.bytes}),
+            );
         }
     }
 
     /// Removes the line.
     pub(super) fn finish(&mut self) {
-        if self.shown {
-            let _ = std::io::stderr().write_all(b"\r\x1b[K");
-        }
+        self.audience.clear();
     }
 }

@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 
 use format::object_type::ObjectType;
+use serde_json::{Value, json};
 
 use crate::print::Numbers;
-use crate::verify::{BadCopy, Miscount, Report, Statistics, Totals};
+use crate::raw::RawPool;
+use crate::verify::{BadCopy, Miscount, Report, Segment, Statistics, Totals};
 
 /// So many problems of a kind are printed one by one.
 const LISTED_MAX: usize = 100;
@@ -127,41 +129,96 @@ fn embedded(statistics: &Statistics) -> Vec<(u8, u64)> {
     }
 }
 
-fn print_problems(out: &mut dyn Write, report: &Report) -> io::Result<()> {
-    for path in &report.devices_missing {
-        writeln!(out, "device missing: {path}")?;
-    }
-    list(out, "unreadable blocks", &report.unreadable, |problem| {
-        problem.clone()
-    })?;
-    list(out, "bad copies", &report.bad_copies, describe_bad_copy)?;
-    list(
-        out,
-        "faults in space maps",
-        &report.map_faults,
-        Clone::clone,
-    )?;
-    list(out, "misplaced blocks", &report.overlaps, |overlap| {
-        format!(
-            "{}: vdev {}, offset {:#x}, size {:#x}: {}",
-            overlap.bookmark, overlap.vdev, overlap.offset, overlap.length, overlap.problem
-        )
-    })?;
-    for (what, segments) in [
-        ("leaked space", &report.leaked),
-        ("space in use but free in the space maps", &report.missing),
-    ] {
-        list(out, what, segments, |segment| {
+/// Every kind of problem, with how many there are and the first of them.
+fn problems(report: &Report) -> Vec<Problems> {
+    let placed = |what: &'static str, segments: &[Segment]| {
+        Problems::of(what, segments, |segment| {
             let (vdev, offset, length) = (segment.vdev, segment.offset, segment.length);
             format!("{what}: vdev {vdev}, offset {offset:#x}, size {length}")
-        })?;
+        })
+    };
+    vec![
+        Problems::of("missing devices", &report.devices_missing, |path| {
+            format!("device missing: {path}")
+        }),
+        Problems::of("unreadable blocks", &report.unreadable, Clone::clone),
+        Problems::of("bad copies", &report.bad_copies, describe_bad_copy),
+        Problems::of("faults in space maps", &report.map_faults, Clone::clone),
+        Problems::of("misplaced blocks", &report.overlaps, |overlap| {
+            format!(
+                "{}: vdev {}, offset {:#x}, size {:#x}: {}",
+                overlap.bookmark, overlap.vdev, overlap.offset, overlap.length, overlap.problem
+            )
+        }),
+        placed("leaked space", &report.leaked),
+        placed("space in use but free in the space maps", &report.missing),
+        Problems::of(
+            "wrong reference counts",
+            &report.miscounts,
+            describe_miscount,
+        ),
+    ]
+}
+
+/// Problems of one kind.
+struct Problems {
+    what: &'static str,
+    count: usize,
+    listed: Vec<String>,
+}
+
+impl Problems {
+    fn of<T>(what: &'static str, items: &[T], describe: impl Fn(&T) -> String) -> Self {
+        Self {
+            what,
+            count: items.len(),
+            listed: items.iter().take(LISTED_MAX).map(describe).collect(),
+        }
     }
-    list(
-        out,
-        "wrong reference counts",
-        &report.miscounts,
-        describe_miscount,
-    )
+}
+
+fn print_problems(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    for kind in problems(report) {
+        for line in &kind.listed {
+            writeln!(out, "{line}")?;
+        }
+        let more = kind.count - kind.listed.len();
+        if more > 0 {
+            writeln!(out, "... and {more} more {}", kind.what)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints a report as one JSON object.
+pub(crate) fn print_report_json(
+    out: &mut dyn Write,
+    pool: &RawPool,
+    report: &Report,
+) -> io::Result<()> {
+    let total = report.statistics.total();
+    let kinds = problems(report).into_iter().filter(|kind| kind.count > 0);
+    let kinds: Vec<Value> = kinds
+        .map(|kind| json!({"kind": kind.what, "count": kind.count, "first": kind.listed}))
+        .collect();
+    let document = json!({
+        "output_version": {"command": "inspect", "vers_major": 0, "vers_minor": 1},
+        "pool": pool.name,
+        // As text: readers of JSON may keep 53 bits of a number only.
+        "pool_guid": pool.guid.to_string(),
+        "txg": pool.uberblock.txg.0,
+        "newer_uberblocks_skipped": pool.uberblocks_skipped,
+        "clean": report.is_clean(),
+        "space_checked": report.leaks_checked,
+        "space_matches": report.leaks_checked.then(|| report.space_matches()),
+        "blocks": total.blocks,
+        "logical_bytes": total.logical,
+        "physical_bytes": total.physical,
+        "allocated_bytes": total.allocated,
+        "checksummed_bytes": report.bytes_checked,
+        "problems": kinds,
+    });
+    writeln!(out, "{document:#}")
 }
 
 /// A wrong count in one line.
@@ -189,21 +246,6 @@ pub(crate) fn describe_bad_copy(copy: &BadCopy) -> String {
         "{place}: {device} (vdev {}) offset {offset:#x}: {problem}; {rest}",
         copy.vdev
     )
-}
-
-fn list<T>(
-    out: &mut dyn Write,
-    what: &str,
-    items: &[T],
-    describe: impl Fn(&T) -> String,
-) -> io::Result<()> {
-    for item in items.iter().take(LISTED_MAX) {
-        writeln!(out, "{}", describe(item))?;
-    }
-    if items.len() > LISTED_MAX {
-        writeln!(out, "... and {} more {what}", items.len() - LISTED_MAX)?;
-    }
-    Ok(())
 }
 
 /// Prints counts and sizes by type, and by level when `levels`.

@@ -29,13 +29,15 @@ pub(crate) struct Options {
     /// Print as much as there is.
     pub(crate) verbose: u32,
     pub(crate) numbers: Numbers,
+    /// The result of a check as JSON.
+    pub(crate) json: bool,
     /// The dataset after the pool's name, with its snapshot.
     pub(crate) dataset: Option<String>,
     /// Objects to print; all when empty.
     pub(crate) objects: Vec<std::ops::RangeInclusive<u64>>,
 }
 
-const USAGE: &str = "usage: inspect [-bcCdhilmuLPv] [--verify] [-t txg] [-e] [-p directory]... \
+const USAGE: &str = "usage: inspect [-bcCdhijlmuLPv] [--verify] [--json] [-t txg] [-e] [-p directory]... \
                      image|directory... [pool[/dataset][@snapshot] [object|first:last]...]";
 
 impl Options {
@@ -58,6 +60,7 @@ impl Options {
         }
         options.operands(operands)?;
         options.defaults();
+        options.check_json()?;
         Ok(options)
     }
 
@@ -79,6 +82,7 @@ impl Options {
             "disable-leak-tracking" => self.no_leaks = true,
             "parseable" => self.numbers.exact = true,
             "exported" => {}
+            "json" => self.json = true,
             "verbose" => self.verbose += 1,
             other => return Err(wrong(&format!("unknown option --{other}"))),
         }
@@ -110,6 +114,7 @@ impl Options {
                 'm' => self.space_maps += 1,
                 'i' => self.intent_logs += 1,
                 'h' => self.history += 1,
+                'j' => self.json = true,
                 'L' => self.no_leaks = true,
                 'P' => self.numbers.exact = true,
                 'v' => self.verbose += 1,
@@ -168,6 +173,23 @@ impl Options {
             return Err(wrong(
                 "name the pool's images or disks, or a directory with -p",
             ));
+        }
+        Ok(())
+    }
+
+    /// Only a check has a result as JSON, and nothing may stand beside it.
+    fn check_json(&self) -> Result<()> {
+        let others = [
+            self.labels,
+            self.uberblock,
+            self.config,
+            self.datasets,
+            self.space_maps,
+            self.intent_logs,
+            self.history,
+        ];
+        if self.json && (self.blocks == 0 || others.iter().any(|count| *count > 0)) {
+            return Err(wrong("--json goes with --verify, -b and -c only"));
         }
         Ok(())
     }

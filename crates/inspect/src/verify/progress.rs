@@ -1,12 +1,12 @@
-//! How far a check is, on a terminal: what, how much, how fast, how long. None in a pipe.
+//! How far a check is: what, how much, how fast, how long.
 
-use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::print::nice;
+use serde_json::json;
 
-const INTERVAL: Duration = Duration::from_millis(200);
+use crate::Audience;
+use crate::print::nice;
 
 /// Ends the line however the work ends.
 struct Ending<'a>(&'a AtomicBool);
@@ -20,8 +20,8 @@ impl Drop for Ending<'_> {
 /// Who is told how far a check is.
 #[derive(Clone, Copy)]
 pub(crate) enum Watcher<'a> {
-    /// Who sits at the terminal, if there is one.
-    Terminal,
+    /// Who reads the standard error.
+    Audience(Audience),
     /// A function: the bytes that are done, and of how many, where that is known. Called five times a second.
     Function(&'a (dyn Fn(u64, Option<u64>) + Sync)),
 }
@@ -29,20 +29,17 @@ pub(crate) enum Watcher<'a> {
 impl Watcher<'_> {
     fn tell(self, done: u64, total: Option<u64>, elapsed: Duration) {
         match self {
-            Self::Terminal => {
-                let text = line(done, total, elapsed);
-                // A terminal that takes nothing stops no check.
-                let _ = std::io::stderr().write_all(format!("\r{text}\x1b[K").as_bytes());
-            }
+            Self::Audience(audience) => audience.tell(
+                || line(done, total, elapsed),
+                || json!({"what": "verifying", "bytes": done, "bytes_total": total}),
+            ),
             Self::Function(function) => function(done, total),
         }
     }
 
     fn end(self, done: u64, total: Option<u64>) {
         match self {
-            Self::Terminal => {
-                let _ = std::io::stderr().write_all(b"\r\x1b[K");
-            }
+            Self::Audience(audience) => audience.clear(),
             Self::Function(function) => function(done, total),
         }
     }
@@ -56,9 +53,11 @@ pub(super) fn shown<R>(
     total: Option<u64>,
     work: impl FnOnce() -> R,
 ) -> R {
-    if matches!(watcher, Watcher::Terminal) && !std::io::stderr().is_terminal() {
-        return work();
-    }
+    let interval = match watcher {
+        Watcher::Audience(Audience::Nobody) => return work(),
+        Watcher::Audience(audience) => audience.interval(),
+        Watcher::Function(_) => Audience::Nobody.interval(),
+    };
     let ended = AtomicBool::new(false);
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -68,7 +67,7 @@ pub(super) fn shown<R>(
                 if ended.load(Ordering::Acquire) {
                     break;
                 }
-                std::thread::park_timeout(INTERVAL);
+                std::thread::park_timeout(interval);
             }
         };
         let builder = std::thread::Builder::new().name("progress".to_owned());

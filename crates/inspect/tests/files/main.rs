@@ -22,7 +22,7 @@ fn words(images: &[PathBuf], place: &str) -> Vec<String> {
 const RECURSIVE: CopyOptions = CopyOptions {
     recursive: true,
     force: false,
-    progress: false,
+    audience: millpond_inspect::Audience::Nobody,
 };
 
 fn is_root() -> bool {

@@ -4,12 +4,14 @@ use std::io::{self, BufWriter, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use control::{Failure, FailureKind};
-use inspect::{CopyOptions, InspectError, ListOptions, Problems, TreeOptions};
+use control::{Failure, FailureKind, Json, JsonOptions};
+use inspect::{Audience, Copied, CopyOptions, InspectError, ListOptions, Problems, TreeOptions};
+use serde_json::json;
 
 use crate::Outcome;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
-use crate::output::{Stop, complain, usage};
+use crate::output::{Stop, complain, print, usage};
+use crate::own::PROGRESS_JSON;
 
 const PLACE: &str = "image ... image:[pool/dataset[@snapshot]][/path]";
 const MISSING: &str = "missing place: image:[pool/dataset[@snapshot]][/path]";
@@ -28,7 +30,7 @@ pub(super) const LS: Command = Command {
         switch("R", "directories below as well"),
         switch("1", "one name a line (always so)"),
         switch("h", "sizes for people"),
-        switch("j", "JSON"),
+        switch("j", "JSON").or("json"),
     ],
     operands: Operands::at_least(1, MISSING),
     run: ls,
@@ -52,6 +54,7 @@ pub(super) const CP: Command = Command {
     flags: &[
         switch("r", "directories with all that is in them"),
         switch("f", "replace what is there already"),
+        PROGRESS_JSON,
     ],
     operands: Operands::at_least(2, "missing destination"),
     run: cp,
@@ -97,13 +100,32 @@ fn cp(call: &Invocation) -> Outcome {
     let Some((destination, sources)) = call.operands().split_last() else {
         return Err(usage(MISSING));
     };
+    let json = call.has("j");
     let options = CopyOptions {
         recursive: call.has("r"),
         force: call.has("f"),
-        progress: io::stderr().is_terminal(),
+        audience: Audience::of(json),
     };
     let copied = inspect::cp(sources, Path::new(destination), &options);
-    end("cp", copied.map(|copied| copied.problems))
+    match copied {
+        Ok(copied) if json => print_json(&copied),
+        copied => end("cp", copied.map(|copied| copied.problems)),
+    }
+}
+
+fn print_json(copied: &Copied) -> Outcome {
+    let mut document = Json::new("cp", JsonOptions::default());
+    document.member("entries", json!(copied.entries));
+    document.member("bytes", json!(copied.bytes));
+    document.member("problem_count", json!(copied.problems.count()));
+    let lines: Vec<String> = copied.problems.lines().collect();
+    document.member("problems", json!(lines));
+    document.member("notes", json!(copied.problems.remarks()));
+    print(&document.text())?;
+    match copied.problems.is_empty() {
+        true => Ok(()),
+        false => Err(Stop::Quiet(1)),
+    }
 }
 
 fn tree(call: &Invocation) -> Outcome {

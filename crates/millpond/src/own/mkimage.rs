@@ -4,11 +4,15 @@ mod progress;
 
 use std::path::PathBuf;
 
-use control::{Failure, FailureKind, ImageRequest, Reproducible, human_bytes};
+use control::{
+    Failure, FailureKind, ImageReport, ImageRequest, Json, JsonOptions, Reproducible, human_bytes,
+};
+use serde_json::json;
 
 use crate::Outcome;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
-use crate::output::{Stop, complain, usage};
+use crate::output::{Stop, complain, print, usage};
+use crate::own::PROGRESS_JSON;
 use crate::zpool::{NO_FEATURES, POOL_PROPERTY, ROOT_PROPERTY};
 use progress::Progress;
 
@@ -31,6 +35,7 @@ pub(super) const MKIMAGE: Command = Command {
             "SIZE",
             "how large the image is; else as large as it needs to be",
         ),
+        PROGRESS_JSON,
         switch(
             "reproducible",
             "the same bytes from the same contents and options",
@@ -42,10 +47,15 @@ pub(super) const MKIMAGE: Command = Command {
 
 fn mkimage(call: &Invocation) -> Outcome {
     let request = request(call)?;
-    let mut progress = Progress::new();
+    let json = call.has("j");
+    let mut progress = Progress::new(json);
     let made = control::make_image(&request, &mut |now| progress.show(now));
     progress.clear();
     let report = made?;
+    if json {
+        print_json(&request, &report)?;
+        return outcome(&report);
+    }
     for line in &report.problems {
         complain(line);
     }
@@ -61,10 +71,26 @@ fn mkimage(call: &Invocation) -> Outcome {
         human_bytes(report.progress.bytes),
         human_bytes(report.size),
     ));
+    outcome(&report)
+}
+
+const fn outcome(report: &ImageReport) -> Outcome {
     match report.problem_count {
         0 => Ok(()),
         _ => Err(Stop::Quiet(1)),
     }
+}
+
+fn print_json(request: &ImageRequest, report: &ImageReport) -> Outcome {
+    let mut document = Json::new("mkimage", JsonOptions::default());
+    document.member("image", json!(request.image.to_string_lossy()));
+    document.member("pool", json!(request.pool.name));
+    document.member("entries", json!(report.progress.entries));
+    document.member("bytes", json!(report.progress.bytes));
+    document.member("size", json!(report.size));
+    document.member("problem_count", json!(report.problem_count));
+    document.member("problems", json!(report.problems));
+    print(&document.text())
 }
 
 fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
@@ -119,7 +145,7 @@ fn portable_line(call: &Invocation, name: &str) -> String {
     for (flag, value) in call.flags() {
         let dashes = if flag.len() > 1 { "--" } else { "-" };
         match (flag, value) {
-            ("f" | "n", _) => {}
+            ("f" | "n" | "j", _) => {}
             (flag, Some(value)) => line += &format!(" {dashes}{flag} {value}"),
             (flag, None) => line += &format!(" {dashes}{flag}"),
         }

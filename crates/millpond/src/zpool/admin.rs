@@ -4,14 +4,17 @@ use std::path::Path;
 
 use control::client::Connection;
 use control::{
-    Assignments, Change, Failure, FailureKind, PropertyError, ScanState, ScrubAction, TrimAction,
+    Assignments, Change, Failure, FailureKind, Json, JsonOptions, PropertyError, ScanState,
+    ScrubAction, TrimAction, VdevNaming,
 };
+use inspect::Audience;
+use serde_json::json;
 
 use crate::Outcome;
 use crate::arguments::assign_pool;
 use crate::daemons::{change, ended, pool, pools, status};
 use crate::grammar::Invocation;
-use crate::output::{Stop, complain, usage};
+use crate::output::{Stop, complain, print, usage};
 use crate::progress::{Course, Line};
 
 pub(crate) fn destroy(call: &Invocation) -> Outcome {
@@ -92,32 +95,57 @@ pub(crate) fn scrub(call: &Invocation) -> Outcome {
         (false, true, _) => ScrubAction::Pause,
         (false, false, _) => ScrubAction::Start,
     };
+    let json = call.has("j");
+    if json && !call.has("w") {
+        return Err(usage("invalid option combination: -j without -w"));
+    }
     let names = all_or_named(call)?;
     each(&names, &|mut connection| {
         change(&mut connection, Change::Scrub(action), &call.line)
     })?;
-    if call.has("w") {
-        each(&names, &|mut connection| {
-            watch_scan(&mut connection)?;
-            change(&mut connection, Change::WaitScrub, "")
-        })
-    } else {
-        Ok(())
-    }
-}
-
-/// Shows on a terminal how far a scan is, until it has ended or was paused.
-fn watch_scan(connection: &mut Connection) -> Outcome {
-    let mut line = Line::new();
-    if !line.is_shown() {
+    if !call.has("w") {
         return Ok(());
     }
+    let ended = std::cell::RefCell::new(Vec::new());
+    each(&names, &|mut connection| {
+        watch_scan(&mut connection, json)?;
+        change(&mut connection, Change::WaitScrub, "")?;
+        if json {
+            ended.borrow_mut().push(status(&mut connection)?);
+        }
+        Ok(())
+    })?;
+    if json {
+        // For programs: numbers as they are.
+        let options = JsonOptions {
+            exact: true,
+            integers: true,
+            ..JsonOptions::default()
+        };
+        let mut document = Json::new("zpool scrub", options);
+        document.statuses(&ended.into_inner(), VdevNaming::default());
+        print(&document.text())?;
+    }
+    Ok(())
+}
+
+/// Tells how far a scan is, until it has ended or was paused.
+fn watch_scan(connection: &mut Connection, json: bool) -> Outcome {
+    let mut line = Line::new(json);
+    if line.audience() == Audience::Nobody {
+        return Ok(());
+    }
+    let pool = connection.pool().to_owned();
     let mut course = Course::new(format!("{}: scrub", connection.pool()));
     loop {
         let Some(scan) = status(connection)?.scan else {
             return Ok(());
         };
-        line.draw(|| course.text(scan.scanned, scan.to_examine));
+        let (done, total) = (scan.scanned, scan.to_examine);
+        line.draw(
+            || course.text(done, total),
+            || json!({"what": "scrub", "pool": pool, "bytes": done, "bytes_total": total}),
+        );
         if scan.state != ScanState::Running {
             return Ok(());
         }

@@ -7,6 +7,7 @@ use control::{
     Column, Failure, LeafWorkState, PoolStatus, ScanKind, ScanState, Selection, Style, Value,
     VdevReport, VdevState, aligned, human_bytes, scripted,
 };
+use serde_json::json;
 
 use super::list::timestamp;
 use crate::Outcome;
@@ -72,7 +73,7 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
     timestamp(call)?;
     let mut due = Instant::now();
     let mut first = true;
-    let mut line = Line::new();
+    let mut line = Line::new(false);
     let mut course = Course::new(format!("{name}: busy"));
     let mut most = 0;
     until_idle(pool(name)?, &mut |connection| {
@@ -93,7 +94,10 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
             let left = activities.iter().filter_map(|activity| work.left(activity));
             let left = left.fold(0, u64::saturating_add);
             most = most.max(left);
-            line.draw(|| course.text(most - left, most));
+            line.draw(
+                || course.text(most - left, most),
+                || json!({"what": "waiting", "bytes": most - left, "bytes_total": most}),
+            );
         }
         Ok(work.is_idle(&activities))
     })

@@ -16,7 +16,15 @@ fn a_line_says_what_how_much_how_fast_and_how_long() {
 
 #[test]
 fn work_is_done_in_a_pipe_as_well() {
-    assert_eq!(shown(Watcher::Terminal, &AtomicU64::new(0), None, || 7), 7);
+    assert_eq!(
+        shown(
+            Watcher::Audience(Audience::Nobody),
+            &AtomicU64::new(0),
+            None,
+            || 7
+        ),
+        7
+    );
 }
 
 #[test]

@@ -1,8 +1,10 @@
-//! How far it is, in one line of a terminal: what, how much, how fast, how long.
+//! How far it is: what, how much, how fast, how long.
 
 use std::time::{Duration, Instant};
 
 use control::{ImageProgress, human_bytes};
+use inspect::Audience;
+use serde_json::{Value, json};
 
 use crate::progress::Line;
 
@@ -13,10 +15,10 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// On the standard error, if that is a terminal.
-    pub(super) fn new() -> Self {
+    /// On the standard error, if that is a terminal, or for a program.
+    pub(super) fn new(json: bool) -> Self {
         Self {
-            line: Line::later(),
+            line: Line::later(json),
             start: None,
         }
     }
@@ -27,7 +29,7 @@ impl Progress {
             self.start.get_or_insert(moment);
         }
         let elapsed = self.start.map_or(Duration::ZERO, |start| moment - start);
-        self.line.draw(|| line(now, elapsed));
+        self.line.draw(|| line(now, elapsed), || object(now));
     }
 
     /// Removes the line.
@@ -37,10 +39,23 @@ impl Progress {
 
     /// A last line.
     pub(super) fn end(&self, text: &str) {
-        if self.line.is_shown() {
+        if self.line.audience() == Audience::Terminal {
             crate::output::complain(&text);
         }
     }
+}
+
+fn object(now: &ImageProgress) -> Value {
+    if now.entries_total == 0 {
+        return json!({"what": "counting", "entries": now.entries});
+    }
+    json!({
+        "what": "copying",
+        "entries": now.entries,
+        "entries_total": now.entries_total,
+        "bytes": now.bytes,
+        "bytes_total": now.bytes_total,
+    })
 }
 
 fn line(now: &ImageProgress, elapsed: Duration) -> String {
