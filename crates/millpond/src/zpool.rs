@@ -273,7 +273,7 @@ static COMMANDS: &[Command] = &[
             switch("w", "wait until it has ended"),
             switch(
                 "j",
-                "JSON, with -w: on standard error how far it is, once a second; at its end the pools, as 'status -j' has them",
+                "JSON, with -w: how far it is, a line a second on standard error; then the pools, as by 'status -j'",
             )
             .or("json"),
         ],

@@ -1,5 +1,6 @@
 //! The numbers of space that users see of a dataset.
 
+use base::Txg;
 use dmu::Tx;
 use format::bookmark::BookmarkPhys;
 
@@ -125,27 +126,40 @@ impl Dataset {
         }
     }
 
-    /// What was written to this dataset since an older snapshot of its ancestry.
+    /// What was written to this dataset since an older snapshot of its ancestry, and is there still: the difference of
+    /// what both refer to, and what went that the older one has.
     ///
     /// # Errors
     /// A snapshot between cannot be read.
     pub fn written_since(&self, older: &Self) -> Result<u64> {
-        let mine = self.phys()?;
         let then = older.phys()?;
-        let mut written = mine.referenced_bytes.wrapping_sub(then.referenced_bytes);
-        let mut dead = self.deadlist_sizes()?;
-        let mut current = mine.previous_snapshot;
+        let mut written = self
+            .phys()?
+            .referenced_bytes
+            .wrapping_sub(then.referenced_bytes);
+        let mut dead = self.dead_of(then.creation_txg)?;
+        let mut current = self.phys()?.previous_snapshot;
         while current.0 != 0 && current != older.id() {
             let dataset = self.dsl.dataset_by_id(current)?;
             let phys = dataset.phys()?;
             if phys.creation_txg <= then.creation_txg {
                 break;
             }
-            dead += dataset.deadlist_sizes()?;
+            dead += dataset.dead_of(then.creation_txg)?;
             current = phys.previous_snapshot;
         }
         written = written.wrapping_add_signed(dead.used);
         Ok(written)
+    }
+
+    /// What of the dead list was born up to a snapshot before this one.
+    fn dead_of(&self, birth: Txg) -> Result<Sizes> {
+        let phys = self.phys()?;
+        // A dead list has nothing that is younger than the snapshot before it.
+        if phys.deadlist.0 == 0 || phys.previous_snapshot_txg <= birth {
+            return self.deadlist_sizes();
+        }
+        self.deadlist()?.sizes_between(Txg(0), Some(birth))
     }
 
     /// What was written to this dataset since a bookmark of its head was a snapshot; none for one
@@ -161,7 +175,7 @@ impl Dataset {
         }
         // What went before the next snapshot the bookmark knows; the dead lists know the rest.
         let mut freed = i64::try_from(bookmark.freed_before_next).unwrap_or(i64::MAX);
-        let mut dead = self.deadlist_sizes()?.used;
+        let mut dead = self.dead_of(bookmark.creation_txg)?.used;
         let mut current = mine.previous_snapshot;
         while current.0 != 0 {
             let dataset = self.dsl.dataset_by_id(current)?;
@@ -170,7 +184,7 @@ impl Dataset {
                 break;
             }
             freed = freed.saturating_add(dead);
-            dead = dataset.deadlist_sizes()?.used;
+            dead = dataset.dead_of(bookmark.creation_txg)?.used;
             current = phys.previous_snapshot;
         }
         let written = mine

@@ -69,6 +69,44 @@ fn dedup_tables_are_shown_as_zdb_shows_them() {
     session.export(&name);
 }
 
+/// What came after the older snapshot and went again after a later one was written, but is not there any more.
+#[test]
+fn written_since_a_snapshot_is_what_is_there_still() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &["-O", "compression=off", "-O", "atime=off"]);
+    let root = session.mount("tank");
+    let noise = vec![0xA5_u8; 1 << 20];
+    for (name, snapshot) in [("a", "tank@one"), ("b", "tank@two")] {
+        fs::write(root.join(name), &noise).expect("written");
+        session.ok(&["zfs", "snapshot", snapshot]);
+    }
+    let number = |property: &str, dataset: &str| {
+        let text = session.ok(&["zfs", "get", "-Hp", "-o", "value", property, dataset]);
+        text.trim_end().parse::<u64>().expect("a number")
+    };
+    let written = number("written@one", "tank");
+    assert_eq!(written, number("written@one", "tank@two"));
+    assert!(written > 1 << 20, "{written}");
+    fs::remove_file(root.join("b")).expect("removed");
+    session.ok(&["zfs", "wait", "tank"]);
+    for _ in 0..3 {
+        session.ok(&["zpool", "sync", "tank"]);
+    }
+    let written = number("written@one", "tank");
+    assert!(written < 512 << 10, "{written}");
+    // What the older one has was not written since, wherever it went.
+    fs::remove_file(root.join("a")).expect("removed");
+    session.ok(&["zfs", "wait", "tank"]);
+    for _ in 0..3 {
+        session.ok(&["zpool", "sync", "tank"]);
+    }
+    let written = number("written@one", "tank");
+    assert!(written < 512 << 10, "{written}");
+    session.export_clean("tank");
+}
+
 /// The figure of a bookmark goes on when its snapshot is gone: equal to a twin's that keeps it.
 #[test]
 fn written_since_a_bookmark() {
