@@ -151,7 +151,10 @@ fn apply_to_contents(root: &Path, operation: &Operation) -> Result<()> {
         }
         Operation::CopyRange((from, start), (to, offset), length) => {
             let (from, to) = (open(from, OFlags::RDONLY)?, open(to, OFlags::WRONLY)?);
-            let (mut start, mut offset, mut left) = (*start as u64, *offset as u64, *length);
+            let (mut start, mut offset) = (*start as u64, *offset as u64);
+            // What the file has now: a copy within it may make it longer, and would go on with what it copied.
+            let size = fs::fstat(&from)?.st_size as u64;
+            let mut left = (*length).min(size.saturating_sub(start) as usize);
             while left > 0 {
                 let (source, target) = (Some(&mut start), Some(&mut offset));
                 match fs::copy_file_range(&from, source, &to, target, left)? {
