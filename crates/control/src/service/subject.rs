@@ -1,6 +1,5 @@
 //! One dataset as properties see it, and the rule that makes a shown property of what is stored.
 
-use super::owners::OwnerProperty;
 use crate::Failure;
 use crate::property::{
     Access, DATASET_PROPERTIES, Default, Property, PropertyName, Setting, Source, Types, Value,
@@ -54,13 +53,9 @@ pub(crate) fn named(
             Some(PropertyName::Native(property)) => native(subject, property)?,
             Some(PropertyName::User(name)) => user(subject, &name)?,
             Some(PropertyName::Computed(name)) => {
-                // Users' limits, and what they use, are the dataset's own.
-                let source = match OwnerProperty::parse(&name) {
-                    Some(_) => Source::Local,
-                    None => Source::None,
-                };
+                // What is asked for by name (users' space, `written@`) counts as the dataset's own.
                 let value = subject.measured(&name)?;
-                value.map(|value| Setting::from(value, source))
+                value.map(|value| Setting::from(value, Source::Local))
             }
             None => None,
         };

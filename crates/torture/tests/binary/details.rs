@@ -89,6 +89,8 @@ fn written_since_a_snapshot_is_what_is_there_still() {
     let written = number("written@one", "tank");
     assert_eq!(written, number("written@one", "tank@two"));
     assert!(written > 1 << 20, "{written}");
+    let source = session.ok(&["zfs", "get", "-H", "-o", "source", "written@one", "tank"]);
+    assert_eq!(source, "local\n");
     fs::remove_file(root.join("b")).expect("removed");
     session.ok(&["zfs", "wait", "tank"]);
     for _ in 0..3 {
