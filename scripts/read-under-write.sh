@@ -15,6 +15,7 @@ trap 'limit 0' EXIT
 [ -f "$W/disk.img" ] || dd if=/dev/zero of="$W/disk.img" bs=1M count=6144 conv=fsync status=none
 
 start() {
+    mkdir -p "$W/mnt"
     case $1 in
     millpond) $M zpool create -f -O atime=off -O mountpoint="$W/mnt" rw "$W/disk.img" ;;
     ext4) wipefs -qa "$W/disk.img"; mkfs.ext4 -q -F -E nodiscard "$W/disk.img"; again ext4 ;;
