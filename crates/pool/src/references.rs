@@ -26,10 +26,10 @@ use format::config::directory;
 use format::record::get_at;
 use format::zap::FatHeader;
 use format::{BlockPointer, ObjectType, features};
+use vdev::VdevTree;
 
 use crate::error::{PoolError, Result, WriteObstacle};
 use crate::services::PoolServices;
-use vdev::VdevTree;
 
 static TABLES: LockClass = LockClass::new("pool.references", rank::POOL + 40);
 static REGIONS: LockClass = LockClass::new("pool.reference_regions", rank::LAST + 5);

@@ -1,17 +1,21 @@
 use super::*;
 use crate::Pool;
 
+/// The pool `codecs` and its tables; none, with a line that says so, where it is not at hand.
+fn codecs() -> Option<(Arc<Pool>, Arc<BlockReferences>)> {
+    let pool = Pool::open_read(&golden::pool("codecs")?.images()).unwrap();
+    let references = BlockReferences::new();
+    let (mos, directory) = (&pool.services.mos, &pool.services.directory);
+    references.load(mos, directory, &pool.vdevs).unwrap();
+    Some((pool, references))
+}
+
 /// The table of the pool `codecs`: four blocks of a file and their copies (OpenZFS's `zdb -TTTT` prints the same).
 #[test]
 fn the_table_of_a_pool_of_openzfs_is_read() {
-    let Some(golden) = golden::pool("codecs") else {
+    let Some((pool, references)) = codecs() else {
         return;
     };
-    let pool = Pool::open_read(&golden.images()).unwrap();
-    let services = &pool.services;
-    let references = BlockReferences::new();
-    let load = references.load(&services.mos, &services.directory, &pool.vdevs);
-    load.unwrap();
     let tables = references.tables.lock();
     let table = &tables[&VdevId(0)];
     assert_eq!(table.header.count, 4);
@@ -44,7 +48,7 @@ fn the_table_of_a_pool_of_openzfs_is_read() {
         (COUNTS_BLOCK_SIZE, ObjectType::OTN_U64_METADATA)
     );
     assert_eq!(info.bonus_type, ObjectType::OTN_U64_METADATA);
-    let asize = services.config.get().root.children[0].asize_min();
+    let asize = pool.services.config.get().root.children[0].asize_min();
     assert_eq!(table.header.regions, asize.div_ceil(REGION_BYTES));
 }
 
@@ -82,14 +86,9 @@ fn only_expected_blocks_wait_without_a_table() {
 /// A header decides how much memory is asked for: no more than its vdev has regions.
 #[test]
 fn a_table_with_more_regions_than_its_vdev_is_damaged() {
-    let Some(golden) = golden::pool("codecs") else {
+    let Some((pool, references)) = codecs() else {
         return;
     };
-    let pool = Pool::open_read(&golden.images()).unwrap();
-    let services = &pool.services;
-    let references = BlockReferences::new();
-    let load = references.load(&services.mos, &services.directory, &pool.vdevs);
-    load.unwrap();
     let asize = pool.vdevs.top(VdevId(0)).unwrap().asize();
     let mut tables = references.tables.lock();
     let table = tables.get_mut(&VdevId(0)).unwrap();
