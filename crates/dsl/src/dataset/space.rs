@@ -111,14 +111,6 @@ impl Dataset {
         Deadlist::open(&self.dsl.mos, self.phys()?.deadlist)
     }
 
-    fn deadlist_sizes(&self) -> Result<Sizes> {
-        if self.phys()?.deadlist.0 == 0 {
-            Ok(Sizes::ZERO)
-        } else {
-            self.deadlist()?.sizes()
-        }
-    }
-
     fn written_since_previous(&self) -> Result<u64> {
         match self.previous()? {
             Some(previous) => self.written_since(&previous),
@@ -132,13 +124,11 @@ impl Dataset {
     /// # Errors
     /// A snapshot between cannot be read.
     pub fn written_since(&self, older: &Self) -> Result<u64> {
+        let mine = self.phys()?;
         let then = older.phys()?;
-        let mut written = self
-            .phys()?
-            .referenced_bytes
-            .wrapping_sub(then.referenced_bytes);
+        let written = mine.referenced_bytes.wrapping_sub(then.referenced_bytes);
         let mut dead = self.dead_of(then.creation_txg)?;
-        let mut current = self.phys()?.previous_snapshot;
+        let mut current = mine.previous_snapshot;
         while current.0 != 0 && current != older.id() {
             let dataset = self.dsl.dataset_by_id(current)?;
             let phys = dataset.phys()?;
@@ -148,18 +138,21 @@ impl Dataset {
             dead += dataset.dead_of(then.creation_txg)?;
             current = phys.previous_snapshot;
         }
-        written = written.wrapping_add_signed(dead.used);
-        Ok(written)
+        Ok(written.wrapping_add_signed(dead.used))
     }
 
     /// What of the dead list was born up to a snapshot before this one.
     fn dead_of(&self, birth: Txg) -> Result<Sizes> {
         let phys = self.phys()?;
-        // A dead list has nothing that is younger than the snapshot before it.
-        if phys.deadlist.0 == 0 || phys.previous_snapshot_txg <= birth {
-            return self.deadlist_sizes();
+        if phys.deadlist.0 == 0 {
+            return Ok(Sizes::ZERO);
         }
-        self.deadlist()?.sizes_between(Txg(0), Some(birth))
+        let deadlist = self.deadlist()?;
+        // A dead list has nothing that is younger than the snapshot before it.
+        if phys.previous_snapshot_txg <= birth {
+            return deadlist.sizes();
+        }
+        deadlist.sizes_between(Txg(0), Some(birth))
     }
 
     /// What was written to this dataset since a bookmark of its head was a snapshot; none for one
