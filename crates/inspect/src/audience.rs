@@ -39,19 +39,26 @@ impl Audience {
 
     /// Tells it: `text` to people, `progress` to programs.
     pub fn tell(self, text: impl FnOnce() -> String, progress: impl FnOnce() -> Value) {
-        let line = match self {
-            Self::Nobody => return,
-            Self::Terminal => format!("\r{}\x1b[K", text()),
-            Self::Program => format!("{}\n", json!({"progress": progress()})),
-        };
-        // A reader who takes nothing stops no work.
-        let _ = io::stderr().write_all(line.as_bytes());
+        match self {
+            Self::Program => write(&format!("{}\n", json!({"progress": progress()}))),
+            Self::Nobody | Self::Terminal => self.tell_people(text),
+        }
+    }
+
+    /// Tells people `text`, and programs nothing.
+    pub fn tell_people(self, text: impl FnOnce() -> String) {
+        if self == Self::Terminal {
+            write(&format!("\r{}\x1b[K", text()));
+        }
     }
 
     /// Removes the line from a terminal.
     pub fn clear(self) {
-        if self == Self::Terminal {
-            let _ = io::stderr().write_all(b"\r\x1b[K");
-        }
+        self.tell_people(String::new);
     }
+}
+
+fn write(line: &str) {
+    // A reader who takes nothing stops no work.
+    let _ = io::stderr().write_all(line.as_bytes());
 }

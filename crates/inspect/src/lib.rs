@@ -6,6 +6,7 @@ mod contents;
 mod copy;
 mod error;
 mod image;
+mod line;
 mod list;
 mod log;
 mod place;
@@ -32,6 +33,7 @@ pub use image::{
     BlockPlace, Blocks, Checked, Checks, DamagedCopy, FoundBlock, Image, ImageDataset, SpaceFault,
     SpaceFaultKind,
 };
+pub use line::Line;
 pub use list::{ListOptions, ls};
 pub use problems::Problems;
 pub use run::run;

@@ -1,78 +1,15 @@
-//! How far long work is, in one line of a terminal: what, how much, how fast, how long. In a pipe
-//! or file only with `--json`, in lines for programs.
+//! How far long work is, for the line of a terminal: what, how much, how fast, how long.
 
-use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use control::human_bytes;
-use inspect::Audience;
-use serde_json::{Value, json};
-
-/// How often a line of which nothing else is known is drawn.
-const INTERVAL: Duration = Duration::from_millis(200);
+use inspect::{Audience, Line};
 
 /// What takes longer is slow.
 const SLOW: Duration = Duration::from_secs(1);
-
-/// A line on the standard error, if that is a terminal, or lines for a program. It is gone from the
-/// terminal when this is.
-pub(crate) struct Line {
-    audience: Audience,
-    drawn: bool,
-    next: Instant,
-}
-
-impl Line {
-    /// For a program where JSON was asked for.
-    pub(crate) fn new(json: bool) -> Self {
-        Self {
-            audience: Audience::of(json),
-            drawn: false,
-            next: Instant::now(),
-        }
-    }
-
-    /// Not before an interval has passed.
-    pub(crate) fn later(json: bool) -> Self {
-        let mut line = Self::new(json);
-        line.next += line.audience.interval();
-        line
-    }
-
-    /// Who is told.
-    pub(crate) const fn audience(&self) -> Audience {
-        self.audience
-    }
-
-    /// Tells people what `text` says, and programs `progress`, if it is time to.
-    pub(crate) fn draw(&mut self, text: impl FnOnce() -> String, progress: impl FnOnce() -> Value) {
-        if self.audience == Audience::Nobody {
-            return;
-        }
-        let now = Instant::now();
-        if now >= self.next {
-            self.next = now + self.audience.interval();
-            self.drawn = true;
-            self.audience.tell(text, progress);
-        }
-    }
-
-    /// Removes the line.
-    pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.drawn) {
-            self.audience.clear();
-        }
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
 
 /// How much of something is done, since it was first looked at.
 pub(crate) struct Course {
@@ -122,23 +59,22 @@ pub(crate) struct Ticker {
 impl Ticker {
     pub(crate) fn start(what: String) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
-        let mut line = Line::new(false);
+        let mut line = Line::new(Audience::of(false));
+        let audience = line.audience();
         let own = Arc::clone(&ended);
         let start = Instant::now();
         let tick = move || {
             while !own.load(Ordering::Acquire) {
                 let elapsed = start.elapsed();
                 if elapsed >= SLOW {
-                    let seconds = elapsed.as_secs();
-                    line.draw(
-                        || format!("{what}: {}", control::span(seconds)),
-                        || json!({"what": what, "elapsed_s": seconds}),
-                    );
+                    line.draw_for_people(|| {
+                        format!("{what}: {}", control::span(elapsed.as_secs()))
+                    });
                 }
-                std::thread::park_timeout(INTERVAL);
+                std::thread::park_timeout(audience.interval());
             }
         };
-        let thread = io::stderr().is_terminal().then(|| {
+        let thread = (audience == Audience::Terminal).then(|| {
             let builder = std::thread::Builder::new().name("progress".to_owned());
             builder.spawn(tick)
         });

@@ -7,7 +7,7 @@ use control::{
     Assignments, Change, Failure, FailureKind, Json, JsonOptions, PropertyError, ScanState,
     ScrubAction, TrimAction, VdevNaming,
 };
-use inspect::Audience;
+use inspect::{Audience, Line};
 use serde_json::json;
 
 use crate::Outcome;
@@ -15,7 +15,7 @@ use crate::arguments::assign_pool;
 use crate::daemons::{change, ended, pool, pools, status};
 use crate::grammar::Invocation;
 use crate::output::{Stop, complain, print, usage};
-use crate::progress::{Course, Line};
+use crate::progress::Course;
 
 pub(crate) fn destroy(call: &Invocation) -> Outcome {
     let force = call.has("f");
@@ -131,7 +131,7 @@ pub(crate) fn scrub(call: &Invocation) -> Outcome {
 
 /// Tells how far a scan is, until it has ended or was paused.
 fn watch_scan(connection: &mut Connection, json: bool) -> Outcome {
-    let mut line = Line::new(json);
+    let mut line = Line::new(Audience::of(json));
     if line.audience() == Audience::Nobody {
         return Ok(());
     }

@@ -7,14 +7,14 @@ use control::{
     Column, Failure, LeafWorkState, PoolStatus, ScanKind, ScanState, Selection, Style, Value,
     VdevReport, VdevState, aligned, human_bytes, scripted,
 };
-use serde_json::json;
+use inspect::{Audience, Line};
 
 use super::list::timestamp;
 use crate::Outcome;
 use crate::daemons::{pool, report, status};
 use crate::grammar::Invocation;
 use crate::output::{Stop, print, usage};
-use crate::progress::{Course, Line};
+use crate::progress::Course;
 use crate::repeat::Interval;
 use crate::waiting::until_idle;
 
@@ -73,7 +73,7 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
     timestamp(call)?;
     let mut due = Instant::now();
     let mut first = true;
-    let mut line = Line::new(false);
+    let mut line = Line::new(Audience::of(false));
     let mut course = Course::new(format!("{name}: busy"));
     let mut most = 0;
     until_idle(pool(name)?, &mut |connection| {
@@ -94,10 +94,7 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
             let left = activities.iter().filter_map(|activity| work.left(activity));
             let left = left.fold(0, u64::saturating_add);
             most = most.max(left);
-            line.draw(
-                || course.text(most - left, most),
-                || json!({"what": "waiting", "bytes": most - left, "bytes_total": most}),
-            );
+            line.draw_for_people(|| course.text(most - left, most));
         }
         Ok(work.is_idle(&activities))
     })

@@ -3,10 +3,8 @@
 use std::time::{Duration, Instant};
 
 use control::{ImageProgress, human_bytes};
-use inspect::Audience;
+use inspect::{Audience, Line};
 use serde_json::{Value, json};
-
-use crate::progress::Line;
 
 pub(super) struct Progress {
     line: Line,
@@ -18,7 +16,7 @@ impl Progress {
     /// On the standard error, if that is a terminal, or for a program.
     pub(super) fn new(json: bool) -> Self {
         Self {
-            line: Line::later(json),
+            line: Line::later(Audience::of(json)),
             start: None,
         }
     }
