@@ -29,7 +29,7 @@ pub(crate) fn destroy(call: &Invocation) -> Outcome {
 pub(crate) fn export(call: &Invocation) -> Outcome {
     let names = all_or_named(call)?;
     let force = call.has("f");
-    each(&names, &|connection| {
+    each(&names, &mut |connection| {
         close(connection, Change::Export { force }, &call.line)
     })
 }
@@ -52,7 +52,7 @@ fn all_or_named(call: &Invocation) -> Result<Vec<String>, Stop> {
 }
 
 /// Does something with every pool, going on after failures.
-fn each(names: &[String], act: &dyn Fn(Connection) -> Outcome) -> Outcome {
+fn each(names: &[String], act: &mut dyn FnMut(Connection) -> Outcome) -> Outcome {
     let (connections, mut complete) = pools(names)?;
     for connection in connections {
         match act(connection) {
@@ -100,18 +100,18 @@ pub(crate) fn scrub(call: &Invocation) -> Outcome {
         return Err(usage("invalid option combination: -j without -w"));
     }
     let names = all_or_named(call)?;
-    each(&names, &|mut connection| {
+    each(&names, &mut |mut connection| {
         change(&mut connection, Change::Scrub(action), &call.line)
     })?;
     if !call.has("w") {
         return Ok(());
     }
-    let ended = std::cell::RefCell::new(Vec::new());
-    each(&names, &|mut connection| {
+    let mut statuses = Vec::new();
+    each(&names, &mut |mut connection| {
         watch_scan(&mut connection, json)?;
         change(&mut connection, Change::WaitScrub, "")?;
         if json {
-            ended.borrow_mut().push(status(&mut connection)?);
+            statuses.push(status(&mut connection)?);
         }
         Ok(())
     })?;
@@ -123,7 +123,7 @@ pub(crate) fn scrub(call: &Invocation) -> Outcome {
             ..JsonOptions::default()
         };
         let mut document = Json::new("zpool scrub", options);
-        document.statuses(&ended.into_inner(), VdevNaming::default());
+        document.statuses(&statuses, VdevNaming::default());
         print(&document.text())?;
     }
     Ok(())
@@ -136,7 +136,7 @@ fn watch_scan(connection: &mut Connection, json: bool) -> Outcome {
         return Ok(());
     }
     let pool = connection.pool().to_owned();
-    let mut course = Course::new(format!("{}: scrub", connection.pool()));
+    let mut course = Course::new(format!("{pool}: scrub"));
     loop {
         let Some(scan) = status(connection)?.scan else {
             return Ok(());
@@ -176,7 +176,7 @@ pub(crate) fn trim(call: &Invocation) -> Outcome {
         [] => return Err(usage("missing pool name argument")),
         [pool, devices @ ..] => (vec![pool.clone()], devices.to_vec()),
     };
-    each(&names, &|mut connection| {
+    each(&names, &mut |mut connection| {
         let devices = devices.clone();
         change(
             &mut connection,
@@ -187,14 +187,14 @@ pub(crate) fn trim(call: &Invocation) -> Outcome {
     if !call.has("w") {
         return Ok(());
     }
-    each(&names, &|mut connection| {
+    each(&names, &mut |mut connection| {
         let devices = devices.clone();
         change(&mut connection, Change::WaitTrim { devices }, "")
     })
 }
 
 pub(crate) fn sync(call: &Invocation) -> Outcome {
-    each(call.operands(), &|mut connection| {
+    each(call.operands(), &mut |mut connection| {
         change(&mut connection, Change::Sync, &call.line)
     })
 }
