@@ -45,15 +45,16 @@ fn inspect(options: &Options, out: &mut dyn Write) -> Result<u8> {
     }
     let pool = RawPool::open(&options.open)?;
     let mut status = 0;
-    if pool.uberblocks_skipped > 0 && options.json {
+    if pool.uberblocks_skipped > 0 {
         status = EXIT_DAMAGE;
-    } else if pool.uberblocks_skipped > 0 {
-        let (count, txg) = (pool.uberblocks_skipped, pool.uberblock.txg);
-        writeln!(
-            out,
-            "{count} newer uberblocks lead nowhere; this is txg {txg}"
-        )?;
-        status = EXIT_DAMAGE;
+        // As JSON the report says so.
+        if !options.json {
+            let (count, txg) = (pool.uberblocks_skipped, pool.uberblock.txg);
+            writeln!(
+                out,
+                "{count} newer uberblocks lead nowhere; this is txg {txg}"
+            )?;
+        }
     }
     if options.config > 0 {
         writeln!(out, "\nMOS Configuration:")?;
