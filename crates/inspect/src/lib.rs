@@ -12,11 +12,6 @@ mod log;
 mod place;
 mod print;
 mod problems;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "shared by several commands that are landing one by one"
-)]
 mod raw;
 mod run;
 mod source;

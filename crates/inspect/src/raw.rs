@@ -8,7 +8,7 @@ mod open;
 mod pool;
 mod zap;
 
-pub(crate) use attributes::{Attributes, RawFileSystem};
+pub(crate) use attributes::RawFileSystem;
 pub(crate) use datasets::{DatasetEntry, dataset_phys, datasets, named_datasets, tree_datasets};
 pub(crate) use objects::{RawObject, RawObjectSet, read_sealed};
 pub(crate) use open::{Found, find};

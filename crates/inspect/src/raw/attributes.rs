@@ -44,8 +44,6 @@ pub(crate) struct Attributes {
     pub(crate) packed_xattrs: Vec<u8>,
     /// Where a symbolic link leads, when that is stored with the attributes.
     pub(crate) symlink: Option<Vec<u8>>,
-    /// Access control entries as stored (host order).
-    pub(crate) acl: Vec<u8>,
 }
 
 /// A file system's object set with what its attributes need to be understood.
@@ -54,10 +52,6 @@ pub(crate) struct RawFileSystem {
     pub(crate) set: RawObjectSet,
     /// The root directory.
     pub(crate) root: ObjectId,
-    /// ZPL version.
-    pub(crate) version: u64,
-    /// The master node's numbers: normalization, casesensitivity, utf8only, …
-    pub(crate) properties: HashMap<Vec<u8>, u64>,
     registry: HashMap<u16, (Option<Attribute>, Registration)>,
     layouts: HashMap<u16, Vec<u16>>,
 }
@@ -65,26 +59,23 @@ pub(crate) struct RawFileSystem {
 impl RawFileSystem {
     /// Looks up the master node. Layouts that cannot be read only cost the files that use them.
     pub(crate) fn open(set: &RawObjectSet) -> Result<Self> {
-        let mut properties = HashMap::new();
+        let mut words = HashMap::new();
         set.object(MASTER_NODE)?.zap_entries(&mut |entry| {
             if let (ZapKey::Name(name), Some(value)) = (entry.key, entry.value.as_word()) {
-                properties.insert(name, value);
+                words.insert(name, value);
             }
         })?;
-        let word = |name: &str| properties.get(name.as_bytes()).copied();
+        let word = |name: &str| words.get(name.as_bytes()).copied();
         let root = word("ROOT").ok_or(InspectError::NoEntry("ROOT"))?;
         let mut file_system = Self {
             set: set.clone(),
             root: ObjectId(root),
-            version: word("VERSION").unwrap_or(0),
             registry: default_registry(),
             layouts: HashMap::new(),
-            properties: HashMap::new(),
         };
         if let Some(attributes) = word("SA_ATTRS").filter(|&id| id != 0) {
             file_system.load_attributes(ObjectId(attributes))?;
         }
-        file_system.properties = properties;
         Ok(file_system)
     }
 
@@ -187,15 +178,6 @@ impl RawFileSystem {
         }
         Ok(())
     }
-
-    /// Where a symbolic link leads.
-    pub(crate) fn symlink(&self, object: &RawObject, attributes: &Attributes) -> Result<Vec<u8>> {
-        if let Some(target) = &attributes.symlink {
-            return Ok(target.clone());
-        }
-        let length = attributes.size.min(object.block_size()) as usize;
-        object.read_at(0, length)
-    }
 }
 
 /// The numbers that attributes have before any registry.
@@ -239,9 +221,12 @@ impl Attributes {
             Attribute::Gid => self.gid = word,
             Attribute::Projid => self.project = Some(word),
             Attribute::Symlink => self.symlink = Some(value),
-            Attribute::DaclAces => self.acl = value,
             Attribute::Dxattr => self.packed_xattrs = value,
-            Attribute::Pad | Attribute::ZnodeAcl | Attribute::DaclCount | Attribute::Scanstamp => {}
+            Attribute::Pad
+            | Attribute::ZnodeAcl
+            | Attribute::DaclAces
+            | Attribute::DaclCount
+            | Attribute::Scanstamp => {}
         }
     }
 }
@@ -267,7 +252,6 @@ fn legacy(bonus: &[u8], into: &mut Attributes) {
         xattr_directory: znode.xattr.0,
         packed_xattrs: Vec::new(),
         symlink: None,
-        acl: Vec::new(),
     };
     if znode.mode & MODE_TYPE == MODE_SYMLINK {
         let target = bonus.get(znode::TAIL..).unwrap_or(&[]);

@@ -34,7 +34,6 @@ pub(crate) struct RawPool {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) name: String,
     pub(crate) guid: u64,
-    pub(crate) label_config: NvList,
     top_configs: Vec<NvList>,
     pub(crate) uberblock: Uberblock,
     /// How many newer uberblocks led nowhere.
@@ -66,8 +65,8 @@ impl RawPool {
             .iter()
             .filter_map(|found| found.config())
             .max_by_key(|config| config.u64(keys::TXG));
-        let label_config = newest.cloned().unwrap_or_default();
-        let name = label_config.str(keys::NAME).unwrap_or("?").to_owned();
+        let name = newest.and_then(|config| config.str(keys::NAME));
+        let name = name.unwrap_or("?").to_owned();
         let (tree, top_configs) = assemble(&devices)?;
         let pipeline = Arc::new(Pipeline::new(PipelineConfig::new(
             Arc::new(tree),
@@ -89,7 +88,6 @@ impl RawPool {
                         pipeline,
                         name,
                         guid,
-                        label_config,
                         top_configs,
                         uberblock,
                         uberblocks_skipped,
