@@ -17,7 +17,7 @@ pub(crate) fn start(request: &OpenRequest) -> Result<(), Stop> {
         OpenRequest::Create(request) => format!("creating '{}'", request.name),
         OpenRequest::Import(request) => format!("importing '{}'", request.name),
     }));
-    daemon::start(request, &mut |part| {
+    daemon::start(request, &crate::DAEMON_MEMORY, &mut |part| {
         // Its line is gone before another one is written.
         ticker = None;
         show(part, &mut complete)

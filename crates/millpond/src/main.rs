@@ -21,6 +21,14 @@ use output::{Stop, complain, print};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// How a daemon's allocator treats memory, where the environment does not say otherwise: what is freed stays for ten
+/// seconds, so that the next txg does not wait for fresh memory, and pages are small, for on virtual machines a
+/// request that is the first to touch a huge one waits for milliseconds (`docs/decisions/memory.md`).
+const DAEMON_MEMORY: [(&str, &str); 2] = [
+    ("MIMALLOC_PURGE_DELAY", "10000"),
+    ("MIMALLOC_ALLOW_THP", "0"),
+];
+
 /// How a command ends.
 pub(crate) type Outcome = Result<(), Stop>;
 

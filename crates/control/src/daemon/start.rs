@@ -16,25 +16,18 @@ use sys::SignalDescriptor;
 /// The one argument of a process that shall become a daemon.
 pub const CHILD_ARGUMENT: &str = "daemon-child";
 
-/// How a daemon's allocator treats memory, where the environment does not say otherwise: what is freed stays for ten
-/// seconds, so that the next txg does not wait for fresh memory, and pages are small, for on virtual machines a
-/// request that is the first to touch a huge one waits for milliseconds (`docs/decisions/memory.md`).
-const ALLOCATOR_SETTINGS: [(&str, &str); 2] = [
-    ("MIMALLOC_PURGE_DELAY", "10000"),
-    ("MIMALLOC_ALLOW_THP", "0"),
-];
-
 fn service_failure(what: &str, error: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Service, format!("{what}: {error}"))
 }
 
 /// Starts a daemon that creates or imports a pool, and returns when it serves. `part` gets what it
-/// says meanwhile.
+/// says meanwhile. `defaults` are variables of the daemon's environment that this program's does not have.
 ///
 /// # Errors
 /// Why the pool could not be opened, in the daemon's words.
 pub fn start(
     request: &OpenRequest,
+    defaults: &[(&str, &str)],
     part: &mut dyn FnMut(Response) -> Result<(), Failure>,
 ) -> Result<Connection, Failure> {
     let program = std::env::current_exe()
@@ -42,7 +35,7 @@ pub fn start(
     let mut command = Command::new(program);
     command.arg0("millpond").arg(CHILD_ARGUMENT);
     let unsaid = |(name, _): &(&str, &str)| std::env::var_os(name).is_none();
-    command.envs(ALLOCATOR_SETTINGS.into_iter().filter(unsaid));
+    command.envs(defaults.iter().copied().filter(unsaid));
     start_with(command, request, part)
 }
 
