@@ -7,7 +7,7 @@ use device::{BlockDevice, DeviceError, DeviceKind, FileDevice, Operation};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use sys::{Buffer, BufferMut, Errno};
 
 /// The common order of events on several disks of one pool.
@@ -80,6 +80,8 @@ struct State {
     faults: Vec<Fault>,
     failed: bool,
     writable: bool,
+    /// Flushes wait.
+    held: bool,
 }
 
 /// A disk in memory that records what happens to it. Clones are the same disk.
@@ -95,6 +97,7 @@ struct Shared {
     sector_size: u32,
     timeline: Timeline,
     state: Mutex<State>,
+    freed: Condvar,
 }
 
 impl SimulatedDisk {
@@ -122,6 +125,7 @@ impl SimulatedDisk {
             faults: Vec::new(),
             failed: false,
             writable: true,
+            held: false,
         };
         Self {
             shared: Arc::new(Shared {
@@ -131,6 +135,7 @@ impl SimulatedDisk {
                 sector_size: 512,
                 timeline: timeline.clone(),
                 state: Mutex::new(state),
+                freed: Condvar::new(),
             }),
         }
     }
@@ -313,6 +318,12 @@ impl SimulatedDisk {
     /// Makes the disk refuse writes, or take them again.
     pub fn set_writable(&self, writable: bool) {
         self.state().writable = writable;
+    }
+
+    /// Holds flushes up, or lets them go on.
+    pub fn hold_flushes(&self, held: bool) {
+        self.state().held = held;
+        self.shared.freed.notify_all();
     }
 
     fn sector(&self) -> u64 {
@@ -504,7 +515,11 @@ impl BlockDevice for SimulatedDisk {
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        let mut state = self.state();
+        let free = self
+            .shared
+            .freed
+            .wait_while(self.state(), |state| state.held);
+        let mut state = free.unwrap_or_else(PoisonError::into_inner);
         let everything = 0..u64::MAX;
         let strikes = |f: &mut Fault| f.kind == FaultKind::FlushError && f.strikes(&everything);
         if state.failed || state.faults.iter_mut().any(strikes) {

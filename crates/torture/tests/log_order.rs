@@ -1,6 +1,5 @@
 //! What one commit may carry to the medium, and what it may not leave behind.
 
-use device::{BlockDevice, DeviceError, DeviceKind};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::operation::{Operation, Place};
 use millpond_torture::real;
@@ -9,81 +8,11 @@ use posix::{
     AllocateMode, Credentials, FileSystem, FileType, OpenFile, OpenOptions, WriteOptions, XattrMode,
 };
 use sim::SimulatedDisk;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 const SIZE: u64 = 96 << 20;
-
-/// A disk whose flushes can be held up.
-struct HeldDisk {
-    inner: Arc<SimulatedDisk>,
-    held: Mutex<bool>,
-    freed: Condvar,
-}
-
-impl HeldDisk {
-    fn new() -> Arc<Self> {
-        Arc::new(Self {
-            inner: Arc::new(SimulatedDisk::new(SIZE, 5)),
-            held: Mutex::new(false),
-            freed: Condvar::new(),
-        })
-    }
-
-    fn hold(&self, held: bool) {
-        *self.held.lock().unwrap() = held;
-        self.freed.notify_all();
-    }
-}
-
-impl BlockDevice for HeldDisk {
-    fn size(&self) -> u64 {
-        self.inner.size()
-    }
-
-    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.inner.read(offset, bytes)
-    }
-
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.inner.write(offset, bytes)
-    }
-
-    fn flush(&self) -> Result<(), DeviceError> {
-        let held = self.held.lock().unwrap();
-        drop(self.freed.wait_while(held, |held| *held).unwrap());
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.inner.discard(offset, len)
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.inner.sector_size()
-    }
-
-    fn kind(&self) -> DeviceKind {
-        self.inner.kind()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-
-    fn failure(&self) -> Option<DeviceError> {
-        self.inner.failure()
-    }
-
-    fn clear_failure(&self) {
-        self.inner.clear_failure();
-    }
-}
 
 fn place(name: &str) -> Place {
     Place {
@@ -110,8 +39,8 @@ fn open(system: &FileSystem, name: &str) -> OpenFile {
 }
 
 /// A pool whose log is under way.
-fn pond(disk: &Arc<HeldDisk>) -> (Laboratory, Arc<FileSystem>) {
-    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(disk) as _);
+fn pond(disk: &SimulatedDisk) -> (Laboratory, Arc<FileSystem>) {
+    let device = NewDevice::Open("/simulated/disk".into(), Arc::new(disk.clone()));
     let laboratory = Laboratory::create(vec![device]).unwrap();
     let system = laboratory.root();
     create(&system, "first");
@@ -121,10 +50,10 @@ fn pond(disk: &Arc<HeldDisk>) -> (Laboratory, Arc<FileSystem>) {
 }
 
 /// The file system after a power loss now.
-fn after_power_loss(disk: &HeldDisk, check: impl FnOnce(&FileSystem)) {
+fn after_power_loss(disk: &SimulatedDisk, check: impl FnOnce(&FileSystem)) {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "crashed");
-    disk.inner.crash(1).write_to_file(&path).unwrap();
+    disk.crash(1).write_to_file(&path).unwrap();
     let crashed = Laboratory::import(folder.path(), false).unwrap();
     check(&crashed.system(POOL));
     crashed.export().unwrap();
@@ -135,7 +64,7 @@ fn after_power_loss(disk: &HeldDisk, check: impl FnOnce(&FileSystem)) {
 #[test]
 fn names_after_one_that_is_not_in_the_log_wait_for_it() {
     const THREADS: usize = 8;
-    let disk = HeldDisk::new();
+    let disk = SimulatedDisk::new(SIZE, 5);
     let (laboratory, system) = pond(&disk);
     let files: Vec<OpenFile> = (0..THREADS)
         .map(|number| {
@@ -144,7 +73,7 @@ fn names_after_one_that_is_not_in_the_log_wait_for_it() {
         })
         .collect();
     laboratory.pool.sync().unwrap();
-    disk.hold(true);
+    disk.hold_flushes(true);
     std::thread::scope(|scope| {
         for file in &files {
             let commit = || {
@@ -163,7 +92,7 @@ fn names_after_one_that_is_not_in_the_log_wait_for_it() {
         let linked = system.link(&root, unnamed.object(), top, b"unlogged");
         linked.unwrap();
         create(&system, "later");
-        disk.hold(false);
+        disk.hold_flushes(false);
     });
     after_power_loss(&disk, |system| {
         let root = Credentials::root();
@@ -177,7 +106,7 @@ fn names_after_one_that_is_not_in_the_log_wait_for_it() {
 /// removal along.
 #[test]
 fn an_attribute_that_moves_is_always_somewhere() {
-    let disk = HeldDisk::new();
+    let disk = SimulatedDisk::new(SIZE, 5);
     let (_laboratory, system) = pond(&disk);
     let root = Credentials::root();
     create(&system, "holder");
@@ -206,7 +135,7 @@ fn an_attribute_that_moves_is_always_somewhere() {
 /// Bytes that are appended while a range before them is freed or the file extended stay.
 #[test]
 fn appended_bytes_survive_allocations_beside_them() {
-    let disk = HeldDisk::new();
+    let disk = SimulatedDisk::new(SIZE, 5);
     let (_laboratory, system) = pond(&disk);
     let (appender, other) = (open(&system, "first"), open(&system, "first"));
     let done = AtomicBool::new(false);
