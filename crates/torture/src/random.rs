@@ -1,5 +1,7 @@
 //! Random numbers from a seed: one seed is one history.
 
+use std::ops::Range;
+
 /// A small generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random {
@@ -57,6 +59,17 @@ impl Random {
 /// The seed that `MILLPOND_SEED` gives, else the test's own.
 #[must_use]
 pub fn seed(default: u64) -> u64 {
-    let text = std::env::var("MILLPOND_SEED").ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(default)
+    asked("MILLPOND_SEED").unwrap_or(default)
+}
+
+/// That seed alone, else all of the test's own.
+#[must_use]
+pub fn seeds(default: Range<u64>) -> Range<u64> {
+    asked("MILLPOND_SEED").map_or(default, |seed| seed..seed + 1)
+}
+
+/// The number that a variable of the environment gives.
+#[must_use]
+pub fn asked(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }

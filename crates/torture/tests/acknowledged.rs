@@ -8,7 +8,7 @@ use millpond_torture::durable::{Commits, Demand, Found, Record};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::model::Kind;
 use millpond_torture::operation::{Chooser, Limits, Operation, Place};
-use millpond_torture::random::Random;
+use millpond_torture::random::{Random, seeds};
 use millpond_torture::real;
 use pool::NewDevice;
 use posix::{Credentials, FileSystem, OpenOptions};
@@ -258,15 +258,6 @@ fn explore(test: &str, seed: u64, (threads, steps, points): (usize, usize, usize
         } else {
             run.check(event, survivors, folder.path(), point % 32 == 0);
         }
-    }
-}
-
-/// The seed asked for, or those of a test.
-fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
-    let asked = std::env::var("MILLPOND_SEED").ok();
-    match asked.and_then(|text| text.parse().ok()) {
-        Some(seed) => seed..seed + 1,
-        None => default,
     }
 }
 

@@ -321,12 +321,12 @@ mod torture_runs {
     /// Modules of long tests are named after their level.
     mod torture {
         use super::super::{Part, Storm, ratio, storm_holds_its_bars};
+        use millpond_torture::random::asked;
 
         #[test]
         #[ignore = "torture: 100,000 rollbacks"]
         fn a_hundred_thousand_rollbacks() {
-            let count = std::env::var("MILLPOND_ROLLBACKS").ok();
-            let count: usize = count.and_then(|text| text.parse().ok()).unwrap_or(100_000);
+            let count = asked("MILLPOND_ROLLBACKS").unwrap_or(100_000) as usize;
             let plan = Storm {
                 heads: 128,
                 part: 1000,

@@ -6,7 +6,7 @@ use millpond_torture::crowd::{Director, Plan};
 use millpond_torture::forest::Forest;
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::operation::Limits;
-use millpond_torture::random::Random;
+use millpond_torture::random::{Random, asked, seed, seeds};
 use pool::NewDevice;
 use sim::SimulatedDisk;
 use std::path::Path;
@@ -174,18 +174,11 @@ fn history(seed: u64, turns: usize, tally: &mut Tally) {
     }
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    let text = std::env::var(variable).ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// A history in a file and one with power losses, or those of one seed.
 #[test]
 fn a_history() {
-    let turns = number("MILLPOND_TURNS", 80) as usize;
-    let first = number("MILLPOND_SEED", 0);
-    let last = first + u64::from(std::env::var("MILLPOND_SEED").is_err());
-    for seed in first..=last {
+    let turns = asked("MILLPOND_TURNS").unwrap_or(80) as usize;
+    for seed in seeds(0..2) {
         history(seed, turns, &mut Tally::default());
     }
 }
@@ -193,16 +186,16 @@ fn a_history() {
 mod torture_runs {
     /// Modules of long tests are named after their level.
     mod torture {
-        use super::super::{Duration, Instant, Tally, history, number};
+        use super::super::{Duration, Instant, Tally, asked, history, seed};
 
         /// `MILLPOND_SECONDS` (60) of histories, from `MILLPOND_SEED` (1000) on.
         #[test]
         #[ignore = "torture: histories one after the other"]
         fn histories() {
-            let time = Duration::from_secs(number("MILLPOND_SECONDS", 60));
-            let turns = number("MILLPOND_TURNS", 600) as usize;
+            let time = Duration::from_secs(asked("MILLPOND_SECONDS").unwrap_or(60));
+            let turns = asked("MILLPOND_TURNS").unwrap_or(600) as usize;
             let (begun, mut tally) = (Instant::now(), Tally::default());
-            let mut seed = number("MILLPOND_SEED", 1000);
+            let mut seed = seed(1000);
             while begun.elapsed() < time {
                 history(seed, turns, &mut tally);
                 seed += 1;

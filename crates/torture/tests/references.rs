@@ -12,7 +12,7 @@ use millpond_torture::forest::real::differences;
 use millpond_torture::laboratory::{Laboratory, POOL, image, run_change};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::{Operation, Place};
-use millpond_torture::random::Random;
+use millpond_torture::random::{Random, asked, seed, seeds};
 use millpond_torture::real;
 use pool::{NewDevice, Pool};
 use posix::{AllocateMode, FileSystem};
@@ -364,17 +364,9 @@ fn history(seed: u64, steps: usize, crashes: usize) -> u64 {
     shared
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 #[test]
 fn a_random_history_of_copies() {
-    let seeds = match number("MILLPOND_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..2,
-    };
-    let shared: u64 = seeds.map(|seed| history(seed, 150, 1)).sum();
+    let shared: u64 = seeds(1..2).map(|seed| history(seed, 150, 1)).sum();
     assert!(shared > 0, "nothing was shared");
 }
 
@@ -383,8 +375,8 @@ fn a_random_history_of_copies() {
 #[ignore = "takes as long as it is told to"]
 fn random_histories_of_copies() {
     let start = std::time::Instant::now();
-    let seconds = number("MILLPOND_SECONDS").unwrap_or(60);
-    let mut seed = number("MILLPOND_SEED").unwrap_or(1000);
+    let seconds = asked("MILLPOND_SECONDS").unwrap_or(60);
+    let mut seed = seed(1000);
     while start.elapsed().as_secs() < seconds {
         history(seed, 200, 3);
         seed += 1;

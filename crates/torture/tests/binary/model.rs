@@ -10,7 +10,7 @@ use millpond_torture::durable::{Commits, Demand, Record};
 use millpond_torture::model::{Kind, Refusal, Tree};
 use millpond_torture::operation::{Chooser, Limits, Operation, Place};
 use millpond_torture::picture::Picture;
-use millpond_torture::random::{Random, seed};
+use millpond_torture::random::{Random, asked, seed};
 use millpond_torture::real::errno;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -304,14 +304,13 @@ fn mounted_files_are_as_the_model_says() {
 }
 
 mod torture {
-    use super::{Duration, Instant};
+    use super::{Duration, Instant, asked};
 
     /// `MILLPOND_SECONDS` (60) of rounds, from `MILLPOND_SEED` (1).
     #[test]
     #[ignore = "torture: rounds one after the other"]
     fn mounted_models() {
-        let text = std::env::var("MILLPOND_SECONDS").ok();
-        let seconds = text.and_then(|text| text.parse().ok()).unwrap_or(60);
+        let seconds = asked("MILLPOND_SECONDS").unwrap_or(60);
         let begun = Instant::now();
         super::rounds(600, 1500, &mut |_| {
             begun.elapsed() < Duration::from_secs(seconds)
