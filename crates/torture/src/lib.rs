@@ -1,6 +1,6 @@
 //! Models, random histories and crash points: what the engine must survive.
 
-pub mod changes;
+pub mod comparison;
 pub mod crowd;
 pub mod durable;
 pub mod forest;

@@ -1,6 +1,6 @@
 //! Random histories against the model: live, after export and import, and judged by zdb.
 
-use millpond_torture::changes;
+use millpond_torture::comparison;
 use millpond_torture::forest::Forest;
 use millpond_torture::forest::choose::ChangeChooser;
 use millpond_torture::forest::real::differences;
@@ -75,7 +75,7 @@ fn history(seed: u64, plan: &Plan) {
                 found.join("\n")
             );
             laboratory.pool.sync().unwrap();
-            let (found, compared) = changes::differences(&forest, laboratory);
+            let (found, compared) = comparison::differences(&forest, laboratory);
             assert!(
                 found.is_empty(),
                 "round {round}, {when}, {compared} compared:\n{}",

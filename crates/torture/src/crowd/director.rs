@@ -2,7 +2,7 @@
 
 use super::judge::sums;
 use super::{Crowd, Plan, Plot, Worker, directory};
-use crate::changes;
+use crate::comparison;
 use crate::durable::Found;
 use crate::forest::choose::ChangeChooser;
 use crate::forest::real::{apply, differences};
@@ -362,9 +362,9 @@ impl Director {
         self.laboratory.pool.sync().expect("the pool syncs");
         let mut found = differences(&self.forest, &self.laboratory).expect("datasets are read");
         found.extend(sums(&self.laboratory).expect("datasets are read"));
-        let (changes, compared) = changes::differences(&self.forest, &self.laboratory);
+        let (lines, compared) = comparison::differences(&self.forest, &self.laboratory);
         self.compared += compared;
-        found.extend(changes);
+        found.extend(lines);
         found
     }
 
