@@ -12,8 +12,9 @@ mod judge;
 pub use director::{Director, Stage};
 
 use crate::durable::Record;
+use crate::holes;
 use crate::laboratory::outcome;
-use crate::model::{Kind, Node, NodeId, Refusal, Tree};
+use crate::model::{Node, Refusal, Tree};
 use crate::operation::{Chooser, Limits, Operation, Place};
 use crate::random::Random;
 use crate::real;
@@ -241,19 +242,12 @@ impl<'a> Worker<'a> {
         }
         record.note(&operation);
         // The same with the moments that a watched snapshot may have seen.
-        record.tree = expected.clone();
+        record.tree = expected;
         if let Operation::Write(place, _, bytes, true) = &operation
             && !bytes.is_empty()
         {
-            record.promise(expected.find(place).ok(), (self.crowd.events)());
+            record.promise(record.tree.find(place).ok(), (self.crowd.events)());
         }
-    }
-
-    /// A file of its own.
-    fn pick_file(&mut self, tree: &Tree) -> Option<(Place, NodeId)> {
-        let mut files = tree.places();
-        files.retain(|(_, node)| matches!(tree.node(*node).kind, Kind::File(_)));
-        (!files.is_empty()).then(|| self.random.pick(&files).clone())
     }
 
     fn open(&self, system: &FileSystem, place: &Place) -> posix::OpenFile {
@@ -274,7 +268,7 @@ impl<'a> Worker<'a> {
     }
 
     fn fsync(&mut self, system: &FileSystem, patch: &mut Patch) {
-        let Some((place, node)) = self.pick_file(&patch.record.tree) else {
+        let Some((place, node)) = patch.record.tree.pick_file(&mut self.random) else {
             return;
         };
         self.open(system, &place).fsync().expect("the pool writes");
@@ -284,7 +278,7 @@ impl<'a> Worker<'a> {
     /// Reads a part of a file, and where its holes are.
     fn look(&mut self, path: &str, system: &FileSystem, patch: &Patch) {
         let tree = &patch.record.tree;
-        let Some((place, node)) = self.pick_file(tree) else {
+        let Some((place, node)) = tree.pick_file(&mut self.random) else {
             return;
         };
         let contents = tree.contents(node).expect("a file");
@@ -294,32 +288,19 @@ impl<'a> Worker<'a> {
         let count = file.read(start as u64, &mut buffer).expect("it reads");
         let end = contents.len().min(start + buffer.len());
         let wanted = contents.get(start..end).unwrap_or_default();
-        assert_eq!(count, wanted.len(), "{path}: {place:?} from {start}");
+        let about = format!("{path}: {place:?}");
+        assert_eq!(count, wanted.len(), "{about} from {start}");
         assert!(
             buffer[..count] == *wanted,
-            "{path}: {place:?} from {start}: other bytes"
+            "{about} from {start}: other bytes"
         );
-        let mut at = 0;
-        while at < contents.len() {
-            let data = match file.seek_data(at as u64) {
-                Ok(data) => data as usize,
-                Err(PosixError::NoSuchOffset) => contents.len(),
-                Err(error) => panic!("{path}: {place:?}: {error}"),
-            };
-            let hole = &contents[at..data];
-            assert!(
-                hole.iter().all(|byte| *byte == 0),
-                "{path}: {place:?}: data between {at} and {data} are shown as a hole"
-            );
-            at = match data < contents.len() {
-                true => file.seek_hole(data as u64).expect("there is an end") as usize,
-                false => data,
-            };
-            assert!(
-                at > data || at == contents.len(),
-                "{path}: {place:?}: no end"
-            );
-        }
+        let data = |at| match file.seek_data(at) {
+            Ok(data) => Ok(Some(data)),
+            Err(PosixError::NoSuchOffset) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let checked = holes::check(contents, &about, data, |at| file.seek_hole(at));
+        checked.unwrap_or_else(|error| panic!("{about}: {error}"));
     }
 }
 

@@ -4,6 +4,7 @@ pub mod comparison;
 pub mod crowd;
 pub mod durable;
 pub mod forest;
+pub mod holes;
 pub mod laboratory;
 pub mod model;
 pub mod operation;

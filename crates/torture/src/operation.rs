@@ -5,6 +5,7 @@ mod choose;
 pub use choose::{Chooser, Limits};
 
 use crate::model::{Kind, Node, NodeId, Refusal, Tree};
+use crate::random::Random;
 use posix::{AllocateMode, FileType, RenameMode, Timestamp, XattrMode};
 
 /// Where a name is: the path of its directory from the root, and the name.
@@ -166,6 +167,13 @@ impl Tree {
             }
             _ => Err(Refusal::Invalid),
         }
+    }
+
+    /// One of its regular files, by one of its names.
+    pub fn pick_file(&self, random: &mut Random) -> Option<(Place, NodeId)> {
+        let mut files = self.places();
+        files.retain(|(_, node)| matches!(self.node(*node).kind, Kind::File(_)));
+        (!files.is_empty()).then(|| random.pick(&files).clone())
     }
 
     /// Every name with its place.

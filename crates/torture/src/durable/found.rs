@@ -4,6 +4,7 @@ use crate::model::{Kind, Node, NodeId, Tree};
 use base::ObjectId;
 use posix::{Credentials, FileSystem, FileType, OpenOptions, PosixError, Visit};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// A file or directory as it was found, with all below it.
@@ -36,7 +37,8 @@ impl Found {
         }
     }
 
-    fn unreadable(object: u64, error: &PosixError) -> Self {
+    /// One that could not be read.
+    pub fn unreadable(object: u64, error: &impl Display) -> Self {
         Self {
             object,
             links: 0,

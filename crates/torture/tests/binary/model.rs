@@ -7,6 +7,7 @@ mod mounted;
 use super::lifecycle::kill_server;
 use super::session::Session;
 use millpond_torture::durable::{Commits, Demand, Record};
+use millpond_torture::holes;
 use millpond_torture::model::{Kind, Refusal, Tree};
 use millpond_torture::operation::{Chooser, Limits, Operation, Place};
 use millpond_torture::picture::Picture;
@@ -138,22 +139,14 @@ impl Worker {
         Ok(())
     }
 
-    /// A file of its own.
-    fn pick_file(&mut self) -> Option<Place> {
-        let tree = &self.record.tree;
-        let mut files = tree.places();
-        files.retain(|(_, node)| matches!(tree.node(*node).kind, Kind::File(_)));
-        (!files.is_empty()).then(|| self.random.pick(&files).0.clone())
-    }
-
     fn fsync(&mut self, dying: &AtomicBool) -> Result<(), Gone> {
-        let Some(place) = self.pick_file() else {
+        let Some((place, node)) = self.record.tree.pick_file(&mut self.random) else {
             return Ok(());
         };
         let path = mounted::path(&self.folder, &place);
         let synced = mounted::open_for_reading(&path).and_then(rustix::fs::fsync);
         self.alive(synced, &place, dying)?;
-        self.record.promise(self.record.tree.find(&place).ok(), 0);
+        self.record.promise(Some(node), 0);
         Ok(())
     }
 
@@ -172,10 +165,9 @@ impl Worker {
 
     /// Reads a part of a file, and where its holes are.
     fn look(&mut self, dying: &AtomicBool) -> Result<(), Gone> {
-        let Some(place) = self.pick_file() else {
+        let Some((place, node)) = self.record.tree.pick_file(&mut self.random) else {
             return Ok(());
         };
-        let node = self.record.tree.find(&place).expect("it was picked");
         let contents = self.record.tree.contents(node).expect("a file").clone();
         let path = mounted::path(&self.folder, &place);
         let file = self.alive(mounted::open_for_reading(&path), &place, dying)?;
@@ -190,27 +182,21 @@ impl Worker {
             // What the kernel had of it.
             return Err(Gone);
         }
-        let about = format!("{}: {place:?} from {start}", self.folder.display());
-        assert_eq!(count, wanted.len(), "{about}");
-        assert!(buffer[..count] == *wanted, "{about}: other bytes");
-        let mut at = 0;
-        while at < contents.len() {
-            let data = match rustix::fs::seek(&file, SeekFrom::Data(at as u64)) {
-                Err(Errno::NXIO) => contents.len(),
-                found => self.alive(found, &place, dying)? as usize,
-            };
-            assert!(
-                contents[at..data].iter().all(|byte| *byte == 0),
-                "{place:?}: data between {at} and {data} are shown as a hole"
-            );
-            if data == contents.len() {
-                break;
-            }
-            let hole = rustix::fs::seek(&file, SeekFrom::Hole(data as u64));
-            at = self.alive(hole, &place, dying)? as usize;
-            assert!(at > data, "{place:?}: a hole where there are data");
-        }
-        Ok(())
+        let about = format!("{}: {place:?}", self.folder.display());
+        assert_eq!(count, wanted.len(), "{about} from {start}");
+        assert!(
+            buffer[..count] == *wanted,
+            "{about} from {start}: other bytes"
+        );
+        let data = |at| match rustix::fs::seek(&file, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => Ok(None),
+            found => self.alive(found, &place, dying).map(Some),
+        };
+        let hole = |at| {
+            let found = rustix::fs::seek(&file, SeekFrom::Hole(at));
+            self.alive(found, &place, dying)
+        };
+        holes::check(&contents, &about, data, hole)
     }
 
     fn same(&self, when: &str) {

@@ -196,13 +196,7 @@ fn link_unnamed(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
 
 /// Reads what is below a path.
 pub(super) fn read(path: &Path) -> Found {
-    try_read(path).unwrap_or_else(|error| Found {
-        object: 0,
-        links: 0,
-        problem: Some(error.to_string()),
-        entries: BTreeMap::new(),
-        node: Node::new(Kind::Special(FileType::Fifo, (0, 0)), 0),
-    })
+    try_read(path).unwrap_or_else(|error| Found::unreadable(0, &error))
 }
 
 fn try_read(path: &Path) -> std::io::Result<Found> {
