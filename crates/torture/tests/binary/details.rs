@@ -69,6 +69,16 @@ fn dedup_tables_are_shown_as_zdb_shows_them() {
     session.export(&name);
 }
 
+/// Waits until what was removed from these datasets of `tank`, which is freed in the background, is free.
+fn settle(session: &Session, datasets: &[&str]) {
+    for dataset in datasets {
+        session.ok(&["zfs", "wait", dataset]);
+    }
+    for _ in 0..3 {
+        session.ok(&["zpool", "sync", "tank"]);
+    }
+}
+
 /// What came after the older snapshot and went again after a later one was written, but is not there any more.
 #[test]
 fn written_since_a_snapshot_is_what_is_there_still() {
@@ -92,18 +102,12 @@ fn written_since_a_snapshot_is_what_is_there_still() {
     let source = session.ok(&["zfs", "get", "-H", "-o", "source", "written@one", "tank"]);
     assert_eq!(source, "local\n");
     fs::remove_file(root.join("b")).expect("removed");
-    session.ok(&["zfs", "wait", "tank"]);
-    for _ in 0..3 {
-        session.ok(&["zpool", "sync", "tank"]);
-    }
+    settle(&session, &["tank"]);
     let written = number("written@one", "tank");
     assert!(written < 512 << 10, "{written}");
     // What the older one has was not written since, wherever it went.
     fs::remove_file(root.join("a")).expect("removed");
-    session.ok(&["zfs", "wait", "tank"]);
-    for _ in 0..3 {
-        session.ok(&["zpool", "sync", "tank"]);
-    }
+    settle(&session, &["tank"]);
     let written = number("written@one", "tank");
     assert!(written < 512 << 10, "{written}");
     session.export_clean("tank");
@@ -146,14 +150,7 @@ fn written_since_a_bookmark() {
         write(twin, "d");
         remove(twin, "a");
     });
-    // What was removed is freed in the background.
-    let settle = || {
-        each(&|twin| drop(session.ok(&["zfs", "wait", twin])));
-        for _ in 0..3 {
-            session.ok(&["zpool", "sync", "tank"]);
-        }
-    };
-    settle();
+    settle(&session, &twins);
     for twin in twins {
         let written = number(twin, "written#one");
         assert_eq!(written, number(twin, "written@one"));
@@ -168,7 +165,7 @@ fn written_since_a_bookmark() {
         remove(twin, "d");
         write(twin, "f");
     });
-    settle();
+    settle(&session, &twins);
     let (kept, dropped) = (
         number("tank/keeps", "written@one"),
         number("tank/drops", "written#one"),

@@ -185,9 +185,10 @@ fn the_environment_has_the_last_word_on_the_daemons_memory() {
         let environment = fs::read(format!("/proc/{id}/environ")).expect("environment");
         let all = environment.split(|&byte| byte == 0);
         let ours = all.filter(|variable| variable.starts_with(b"MIMALLOC_"));
-        let mut ours: Vec<_> = ours.map(String::from_utf8_lossy).map(Into::into).collect();
+        let ours = ours.map(|variable| String::from_utf8_lossy(variable).into_owned());
+        let mut ours: Vec<String> = ours.collect();
         ours.sort();
-        ours as Vec<String>
+        ours
     };
     session.create("pages", 96, &["-O", "mountpoint=none"]);
     let wanted = ["MIMALLOC_ALLOW_THP=0", "MIMALLOC_PURGE_DELAY=10000"];
