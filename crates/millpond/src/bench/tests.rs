@@ -61,3 +61,15 @@ fn pieces_are_as_long_as_asked() {
         assert_eq!(contents.piece(&random, length).len() as u64, length);
     }
 }
+
+#[test]
+fn a_mail_is_read_to_its_end() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("mail");
+    fs::write(&path, vec![7; 150_000]).unwrap();
+    let read = |bytes: usize| {
+        let file = fs::File::open(&path).unwrap();
+        files::read_whole(&file, &mut vec![0; bytes]).unwrap()
+    };
+    assert_eq!([read(64 << 10), read(1 << 20)], [150_000; 2]);
+}
