@@ -15,6 +15,7 @@ mod rwlock;
 
 use crate::clock::monotonic_ns;
 use crate::metrics::{Counter, Histogram, HistogramSnapshot, Value, registry};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -140,6 +141,7 @@ impl LockClass {
             return (guard, Held::new(self, sampled, order));
         }
         self.contended.increment();
+        OwnWaits::note(self);
         let start = Instant::now();
         let guard = wait();
         self.wait_ns
@@ -153,6 +155,35 @@ impl LockClass {
         let sampled = self.acquisitions.increment_sampled(self.hold_period);
         let order = OrderNote::unordered(self);
         Some((guard, Held::new(self, sampled, order)))
+    }
+}
+
+/// Where one thread stood in line for locks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnWaits {
+    /// How often.
+    pub count: u64,
+    /// The class of the last lock that it waited for.
+    pub last: Option<&'static str>,
+}
+
+thread_local! {
+    static OWN_WAITS: Cell<OwnWaits> = const { Cell::new(OwnWaits { count: 0, last: None }) };
+}
+
+impl OwnWaits {
+    /// Those of the calling thread: the classes' own counts have those of all threads.
+    #[must_use]
+    pub fn now() -> Self {
+        OWN_WAITS.try_with(Cell::get).unwrap_or_default()
+    }
+
+    fn note(class: &LockClass) {
+        let _ = OWN_WAITS.try_with(|waits| {
+            let count = waits.get().count + 1;
+            let last = Some(class.name);
+            waits.set(Self { count, last });
+        });
     }
 }
 

@@ -38,13 +38,18 @@ fn acquisitions_and_waits_are_counted() {
     let guard = lock.lock();
     let waiter = {
         let lock = std::sync::Arc::clone(&lock);
-        std::thread::spawn(move || *lock.lock() += 1)
+        std::thread::spawn(move || {
+            *lock.lock() += 1;
+            OwnWaits::now()
+        })
     };
     while COUNT.counts().contended == 0 {
         std::thread::yield_now();
     }
     drop(guard);
-    waiter.join().unwrap();
+    let waits = waiter.join().unwrap();
+    assert_eq!((waits.count, waits.last), (1, Some(COUNT.name)));
+    assert_eq!(OwnWaits::now().count, 0, "it was the other thread");
     assert_eq!(*lock.lock(), 1);
     assert_eq!(
         COUNT.counts(),
