@@ -190,7 +190,8 @@ mod torture_runs {
                         read_ahead(system, on == 1);
                         times[on].push(read_in(file, SHARED_BYTES, 12_800, threads, pattern));
                     }
-                    // Short and many: what else the machine does only adds to a time, and a tenth of them had little of it.
+                    // Short and many: what else the machine does only adds to a time, and a tenth of
+                    // them had little of it.
                     let [off, on] = times.map(|mut times| {
                         times.sort_unstable();
                         times[times.len() / 10].as_secs_f64()
