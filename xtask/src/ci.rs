@@ -1,10 +1,11 @@
 //! The levels of checking. The same on a laptop as in continuous integration.
 
-use crate::environment::{target, variables};
+use crate::environment::{Environment, binary, target, variables};
+use crate::programs;
 use crate::run::{TaskError, TaskResult, cargo, say, step};
 use crate::tally::Tally;
 use crate::tidy;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 /// The crates whose tests take seconds: what every commit runs.
@@ -13,11 +14,14 @@ const LOWER_CRATES: &[&str] = &[
 ];
 
 /// The crates that have models (`models.rs` beside the tests).
-const MODELLED_CRATES: &[&str] = &["base", "txg", "intent"];
+const MODELLED_CRATES: &[&str] = &["base", "txg", "intent", "dmu"];
 
-/// How the levels beyond `smoke` build their tests: optimised, with assertions. One build serves them all, and the
-/// tests take a third of the time that they need unoptimised.
-const PROFILE: &str = "fast";
+/// How the levels beyond `smoke` build their tests and the real binary: optimised, with assertions. One build serves
+/// them all, and the tests take a third of the time that they need unoptimised.
+pub(crate) const PROFILE: &str = "fast";
+
+/// How long each target is fuzzed.
+const FUZZ_SECONDS: u32 = 2;
 
 /// Runs one level; the last line printed says how many tests passed, failed and were skipped.
 pub(crate) fn run(level: &str) -> ExitCode {
@@ -39,15 +43,15 @@ fn run_level(level: &str, tally: &mut Tally) -> TaskResult {
         "test" => test(tally),
         "models" => models(tally),
         "sim" => sim(tally),
-        "fuzz" => fuzz(5),
-        "torture" => ignored(tally, "torture", &["millpond-torture", "millpond-inspect"]),
+        "fuzz" => fuzz(FUZZ_SECONDS),
+        "torture" => ignored(tally, "torture"),
         "interop" => interop(tally),
         "all" => {
             // The tests of `interop` are among those of `test`.
             test(tally)?;
             models(tally)?;
             sim(tally)?;
-            fuzz(5)
+            fuzz(FUZZ_SECONDS)
         }
         other => Err(TaskError::Level(other.to_owned())),
     }
@@ -61,7 +65,7 @@ fn smoke(tally: &mut Tally) -> TaskResult {
         tests.args(["-p", &format!("millpond-{name}")]);
     }
     tests.args(["--", "--show-output"]);
-    tally.step("tests of the lower crates", &mut tests, false)
+    tally.step("tests of the lower crates", &mut tests)
 }
 
 /// What needs no test run.
@@ -75,6 +79,8 @@ fn checks() -> TaskResult {
             "clippy",
             "--workspace",
             "--all-targets",
+            "--profile",
+            PROFILE,
             "--quiet",
             "--",
             "-D",
@@ -90,6 +96,8 @@ fn checks() -> TaskResult {
             "millpond",
             "--lib",
             "--no-default-features",
+            "--profile",
+            PROFILE,
             "--quiet",
             "--",
             "-D",
@@ -98,30 +106,24 @@ fn checks() -> TaskResult {
     )
 }
 
-fn with_environment(mut command: Command) -> Command {
-    for (name, value) in variables() {
-        command.env(name, value);
-    }
-    // The release binary, once `release_binary` has built it: tests of the whole use it.
-    command.env("MILLPOND_BIN", target().join("release/millpond"));
-    command
+/// What tests find in their environment; the real binary that tests of the whole use is the one of `profile`.
+fn environment(profile: &str) -> Environment {
+    let mut environment = variables();
+    environment.push(("MILLPOND_BIN", binary(profile).into_os_string()));
+    environment
 }
 
 fn test(tally: &mut Tally) -> TaskResult {
     checks()?;
-    release_binary()?;
-    let mut tests = cargo();
-    tests.args([
-        "test",
-        "--profile",
-        PROFILE,
-        "--workspace",
-        "--no-fail-fast",
-        "--",
-        "--show-output",
-    ]);
-    tally.step("tests", &mut with_environment(tests), false)?;
-    crate::suites::installed_pjdfstest()
+    let environment = environment(PROFILE);
+    let options = ["--show-output"];
+    let outcome = programs::run("tests", |_| true, &options, &environment, (tally, false));
+    let mut examples = cargo();
+    examples.args(["test", "--profile", PROFILE, "--workspace", "--doc"]);
+    examples.args(["--", "--show-output"]);
+    let examples = tally.step("examples in documentation", &mut examples);
+    outcome.and(examples)?;
+    crate::suites::installed_pjdfstest(&binary(PROFILE))
 }
 
 /// Protocols between threads under the model checker. Everything below them is built anew for that, so it has a
@@ -135,23 +137,19 @@ fn models(tally: &mut Tally) -> TaskResult {
     tests.args(["--lib", "--", "models::"]);
     tests.env("RUSTFLAGS", "--cfg shuttle");
     tests.env("CARGO_TARGET_DIR", target().join("models"));
-    tally.step("models", &mut tests, false)
+    tally.step("models", &mut tests)
 }
 
 fn sim(tally: &mut Tally) -> TaskResult {
-    ignored(tally, "sim", &["millpond-torture"])
+    ignored(tally, "sim")
 }
 
 /// Long tests carry `#[ignore = "sim: …"]` or `#[ignore = "torture: …"]` and live in modules of that name.
-fn ignored(tally: &mut Tally, level: &str, packages: &[&str]) -> TaskResult {
-    let mut tests = cargo();
-    tests.args(["test", "--profile", PROFILE, "--no-fail-fast"]);
-    for package in packages {
-        tests.args(["-p", package]);
-    }
+fn ignored(tally: &mut Tally, level: &str) -> TaskResult {
     let filter = format!("{level}::");
-    tests.args(["--tests", "--", "--show-output", "--ignored", &filter]);
-    tally.step(level, &mut with_environment(tests), true)
+    let options = ["--show-output", "--ignored", &filter];
+    let counted = (tally, true);
+    programs::run(level, |_| true, &options, &environment(PROFILE), counted)
 }
 
 fn fuzz(seconds: u32) -> TaskResult {
@@ -167,7 +165,8 @@ fn fuzz(seconds: u32) -> TaskResult {
         "--seconds",
     ]);
     fuzz.arg(seconds.to_string());
-    step("fuzz", &mut with_environment(fuzz))
+    fuzz.envs(variables());
+    step("fuzz", &mut fuzz)
 }
 
 pub(crate) fn release_binary() -> TaskResult {
@@ -177,10 +176,11 @@ pub(crate) fn release_binary() -> TaskResult {
     )
 }
 
+/// The only level whose real binary is the one that people get.
 fn interop(tally: &mut Tally) -> TaskResult {
     release_binary()?;
-    let mut tests = cargo();
-    tests.args(["test", "-p", "millpond-torture", "--test", "binary"]);
-    tests.args(["--", "--show-output"]);
-    tally.step("interop", &mut with_environment(tests), false)
+    let wanted = |name: &str| name == "torture::binary";
+    let options = ["--show-output"];
+    let environment = environment("release");
+    programs::run("interop", wanted, &options, &environment, (tally, false))
 }

@@ -16,6 +16,11 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// The real binary, as a profile builds it.
+pub(crate) fn binary(profile: &str) -> PathBuf {
+    target().join(profile).join("millpond")
+}
+
 /// Unpacks the golden pools of the repository, and those of the folder that `MILLPOND_GOLDEN_ARCHIVES` names
 /// (a larger set), into one folder, which is returned.
 pub(crate) fn golden() -> TaskResult<PathBuf> {
@@ -71,9 +76,12 @@ pub(crate) fn openzfs() -> TaskResult<PathBuf> {
     Ok(prefix.join("run/zdb"))
 }
 
+/// Variables of the environment.
+pub(crate) type Environment = Vec<(&'static str, OsString)>;
+
 /// The variables by which tests find what they compare with. What cannot be had is left out, with a word why:
 /// the tests that need it then say that they are skipped.
-pub(crate) fn variables() -> Vec<(&'static str, OsString)> {
+pub(crate) fn variables() -> Environment {
     let mut variables = Vec::new();
     let mut add = |name: &'static str, found: TaskResult<PathBuf>| match found {
         Ok(path) => variables.push((name, path.into_os_string())),
@@ -89,5 +97,32 @@ pub(crate) fn variables() -> Vec<(&'static str, OsString)> {
         Some(set) => add("MILLPOND_ZDB", Ok(set.into())),
         None => add("MILLPOND_ZDB", openzfs()),
     }
+    if let Some(folder) = scratch() {
+        variables.push(("TMPDIR", folder.into_os_string()));
+    }
     variables
+}
+
+/// A folder in memory for what tests write, where there is enough: syncing a real disk thousands of times takes longer
+/// than all else that tests do.
+fn scratch() -> Option<PathBuf> {
+    const NEEDED: u64 = 6 << 30;
+    let memory = Path::new("/dev/shm");
+    if std::env::var_os("TMPDIR").is_some() {
+        return None;
+    }
+    let available = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = available
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    if kilobytes << 10 < 2 * NEEDED {
+        return None;
+    }
+    let mut space = Command::new("df");
+    space.args(["--output=avail", "-B1"]).arg(memory);
+    let output = space.output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let free: u64 = text.lines().nth(1)?.trim().parse().ok()?;
+    (free >= NEEDED).then(|| memory.to_path_buf())
 }

@@ -2,7 +2,9 @@
 
 mod api;
 mod ci;
+mod controls;
 mod environment;
+mod programs;
 mod run;
 mod suites;
 mod tally;
@@ -19,7 +21,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     sim      crash points on the simulated disk
                     fuzz     every fuzz target for a short while
                     torture  longer random runs
-                    interop  golden pools and OpenZFS's zdb against the real binary (also in test)
+                    interop  golden pools and OpenZFS's zdb against the release binary (in test: against
+                             one with assertions)
                     all      test, models, sim and fuzz
   suites NAME     a suite that others wrote, on a mount of the release binary, as root
                     pjdfstest  POSIX, call by call; installed from crates.io
@@ -27,6 +30,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     stress     stress-ng, git, SQLite, a C compiler
                     xfstests   generic/quick; XFSTESTS names the folder in which it was built
                     postgres   PostgreSQL while the server is killed; a number: so many times
+  controls [NAME…]
+                  take cures out of a copy of the tree, one by one: the test that tests/controls names must fail
   tidy            layering, file length, stray markers, links in the documents
   api [--accept]  what changed of the library's public face, breaking or additive; accept it
   golden          unpack the golden pools into target/golden
@@ -39,6 +44,7 @@ fn main() -> ExitCode {
         ["ci"] => return ci::run("test"),
         ["ci", level] => return ci::run(level),
         ["suites", name, rest @ ..] => suites::run(name, rest),
+        ["controls", names @ ..] => controls::run(names),
         ["tidy"] => tidy::run(),
         ["api"] => api::run(false),
         ["api", "--accept"] => api::run(true),

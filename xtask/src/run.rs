@@ -17,6 +17,8 @@ pub(crate) enum TaskError {
     File(PathBuf, std::io::Error),
     /// The checks found faults, which were printed.
     Faults(usize),
+    /// Test programs failed; what they printed was shown.
+    Tests(Vec<String>),
     /// There is no such level.
     Level(String),
 }
@@ -28,6 +30,7 @@ impl fmt::Display for TaskError {
             Self::Status(command, status) => write!(f, "`{command}` failed: {status}"),
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Faults(count) => write!(f, "{count} fault(s) found"),
+            Self::Tests(programs) => write!(f, "failed: {}", programs.join(", ")),
             Self::Level(level) => write!(f, "no such level: {level}"),
         }
     }

@@ -1,7 +1,8 @@
 //! Test suites that others wrote, on mounts of the release binary: scripts in `scripts/suites`.
 
-use crate::environment::{root, target};
+use crate::environment::{binary, root, target};
 use crate::run::{TaskError, TaskResult, step};
+use std::path::Path;
 use std::process::Command;
 
 /// A suite: its name, and the script that runs it.
@@ -21,17 +22,20 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> TaskResult {
         .find(|(known, _)| *known == name)
         .ok_or_else(|| TaskError::Level(name.to_owned()))?;
     crate::ci::release_binary()?;
-    step(name, command(script).args(arguments))
+    step(name, command(script, &binary("release")).args(arguments))
 }
 
 /// pjdfstest, as part of other checks: where it is installed, which takes longer than to run it.
-pub(crate) fn installed_pjdfstest() -> TaskResult {
-    step("pjdfstest", command("pjdfstest.sh").args(["--installed"]))
+pub(crate) fn installed_pjdfstest(binary: &Path) -> TaskResult {
+    step(
+        "pjdfstest",
+        command("pjdfstest.sh", binary).args(["--installed"]),
+    )
 }
 
-fn command(script: &str) -> Command {
+fn command(script: &str, binary: &Path) -> Command {
     let mut command = Command::new(root().join("scripts/suites").join(script));
     command.env("CARGO_TARGET_DIR", target());
-    command.env("MILLPOND_BIN", target().join("release/millpond"));
+    command.env("MILLPOND_BIN", binary);
     command
 }

@@ -3,8 +3,8 @@
 use crate::run::{TaskError, TaskResult, describe, say};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 #[cfg(test)]
@@ -33,14 +33,8 @@ impl fmt::Display for Tally {
 }
 
 impl Tally {
-    /// Runs a `cargo test` command, which must ask for `--show-output`, with its output shown as it comes.
-    /// `of_ignored`: it runs tests that an earlier run counted as ignored.
-    pub(crate) fn step(
-        &mut self,
-        name: &str,
-        command: &mut Command,
-        of_ignored: bool,
-    ) -> TaskResult {
+    /// Runs a `cargo test` command with its output shown as it comes.
+    pub(crate) fn step(&mut self, name: &str, command: &mut Command) -> TaskResult {
         say(&format!("== {name}"));
         let line = describe(command);
         let begin = Instant::now();
@@ -51,27 +45,37 @@ impl Tally {
             .map_err(start_failed)?;
         let mut run = Run::default();
         if let Some(output) = child.stdout.take() {
-            for text in BufReader::new(output).split(b'\n') {
-                let text = text.map_err(start_failed)?;
-                if let Some(shown) = run.line(&String::from_utf8_lossy(&text)) {
-                    say(shown);
-                }
-            }
+            let show = |shown: &str| say(shown);
+            run.read(output, show).map_err(start_failed)?;
         }
         let status = child.wait().map_err(start_failed)?;
-        self.add(&run, of_ignored);
+        let outcome = Outcome {
+            run,
+            shown: Vec::new(),
+            status: Some(status),
+        };
         say(&format!(
             "== {name}: {status}, {} s",
             begin.elapsed().as_secs()
         ));
-        if status.success() {
+        if self.take(&outcome, false) {
             return Ok(());
         }
-        if run.failed == 0 {
+        Err(TaskError::Status(line, status))
+    }
+
+    /// Counts what became of a run that is over; whether it ended well.
+    /// `of_ignored`: it ran tests that an earlier run counted as ignored.
+    pub(crate) fn take(&mut self, outcome: &Outcome, of_ignored: bool) -> bool {
+        self.add(&outcome.run, of_ignored);
+        if outcome.status.is_some_and(|status| status.success()) {
+            return true;
+        }
+        if outcome.run.failed == 0 {
             // It did not build, or a test brought its process down: no result line tells.
             self.failed += 1;
         }
-        Err(TaskError::Status(line, status))
+        false
     }
 
     fn add(&mut self, run: &Run, of_ignored: bool) {
@@ -82,6 +86,50 @@ impl Tally {
         if of_ignored {
             let done = run.passed + run.failed + run.skipped;
             self.ignored = self.ignored.saturating_sub(done);
+        }
+    }
+}
+
+/// A test program that ran, asked for `--show-output`.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    run: Run,
+    /// The lines that are to be shown.
+    shown: Vec<String>,
+    /// None: it never ran.
+    status: Option<ExitStatus>,
+}
+
+impl Outcome {
+    /// Of a program that could not be started.
+    pub(crate) fn never_ran() -> Self {
+        Self {
+            run: Run::default(),
+            shown: Vec::new(),
+            status: None,
+        }
+    }
+
+    /// Reads what a program prints, to its end.
+    pub(crate) fn read(output: impl Read) -> std::io::Result<Self> {
+        let mut outcome = Self::never_ran();
+        let (run, shown) = (&mut outcome.run, &mut outcome.shown);
+        run.read(output, |line| shown.push(line.to_owned()))?;
+        Ok(outcome)
+    }
+
+    /// How the program ended.
+    pub(crate) const fn ended(&mut self, status: ExitStatus) {
+        self.status = Some(status);
+    }
+
+    /// What of its output is to be shown, and its status when that is not plain success.
+    pub(crate) fn show(&self) {
+        for line in &self.shown {
+            say(line);
+        }
+        if let Some(status) = self.status.filter(|status| !status.success()) {
+            say(&format!("it ended with {status}"));
         }
     }
 }
@@ -102,6 +150,16 @@ struct Run {
 }
 
 impl Run {
+    /// Takes all lines of an output.
+    fn read(&mut self, output: impl Read, mut show: impl FnMut(&str)) -> std::io::Result<()> {
+        for text in BufReader::new(output).split(b'\n') {
+            if let Some(shown) = self.line(&String::from_utf8_lossy(&text?)) {
+                show(shown);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a line; what of it is to be shown.
     fn line<'a>(&mut self, line: &'a str) -> Option<&'a str> {
         if let Some(counts) = line.strip_prefix("test result: ") {

@@ -32,7 +32,7 @@ pub(crate) fn run() -> TaskResult {
 }
 
 /// Every file of the repository, relative to its root, without build output.
-fn tracked(root: &Path) -> TaskResult<Vec<PathBuf>> {
+pub(crate) fn tracked(root: &Path) -> TaskResult<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {

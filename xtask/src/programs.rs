@@ -1,0 +1,229 @@
+//! Test programs side by side. Cargo builds them and says where they are; running one after the other leaves a
+//! processor idle while a program waits for its longest test, for zdb, or for a device.
+
+use crate::ci::PROFILE;
+use crate::environment::{Environment, root};
+use crate::run::{TaskError, TaskResult, cargo, describe, say};
+use crate::tally::{Outcome, Tally};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+#[cfg(test)]
+mod tests;
+
+/// A test program that cargo has built.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// The folder of its crate, in which its tests run.
+    folder: PathBuf,
+    executable: PathBuf,
+    /// `crate::target`.
+    name: String,
+}
+
+/// Programs that take longest: the last one to end must be a short one.
+const LONG: &[&str] = &[
+    "torture::binary",
+    "torture::acknowledged",
+    "torture::log",
+    "torture::crashes",
+    "torture::model",
+];
+
+/// Programs that measure time, memory or counters that others would disturb: each runs with nothing beside it.
+const ALONE: &[&str] = &[
+    "torture::bars",
+    "torture::durability",
+    "torture::read_ahead",
+    "vdev::scheduler",
+];
+
+/// Builds the test programs of the workspace, so that one build serves all levels, and runs those that `wanted` names
+/// by crate and target, with `options`, as many at a time as there are processors.
+/// `of_ignored`: they run tests that an earlier run counted as ignored.
+pub(crate) fn run(
+    name: &str,
+    wanted: impl Fn(&str) -> bool,
+    options: &[&str],
+    environment: &Environment,
+    (tally, of_ignored): (&mut Tally, bool),
+) -> TaskResult {
+    let mut programs = build(name)?;
+    programs.retain(|program| wanted(&program.name));
+    say(&format!("== {name}: {} programs", programs.len()));
+    let begin = Instant::now();
+    let (alone, mut together): (Vec<_>, Vec<_>) = programs
+        .into_iter()
+        .partition(|program| ALONE.contains(&program.name.as_str()));
+    together.sort_by_key(|program| {
+        let rank = LONG.iter().position(|long| *long == program.name);
+        rank.unwrap_or(LONG.len())
+    });
+    let side_by_side = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut failed = Vec::new();
+    for (programs, workers) in [(together, side_by_side), (alone, 1)] {
+        each(
+            programs,
+            workers,
+            (options, environment),
+            |name, outcome| {
+                if !report(&name, outcome, (tally, of_ignored)) {
+                    failed.push(name);
+                }
+            },
+        );
+    }
+    say(&format!("== {name}: {} s", begin.elapsed().as_secs()));
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(TaskError::Tests(failed))
+    }
+}
+
+/// Runs programs, `workers` at a time, and hands over what became of each.
+fn each(
+    programs: Vec<Program>,
+    workers: usize,
+    (options, environment): (&[&str], &Environment),
+    mut ended: impl FnMut(String, TaskResult<(Outcome, u64)>),
+) {
+    let queue = Mutex::new(VecDeque::from(programs));
+    let (sender, outcomes) = channel();
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (queue, sender) = (&queue, sender.clone());
+            scope.spawn(move || {
+                while let Some(program) = next(queue) {
+                    let outcome = program.run(options, environment);
+                    if sender.send((program.name, outcome)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (name, outcome) in outcomes {
+            ended(name, outcome);
+        }
+    });
+}
+
+fn next(queue: &Mutex<VecDeque<Program>>) -> Option<Program> {
+    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    queue.pop_front()
+}
+
+/// Shows what a program printed and counts it; whether it ended well.
+fn report(
+    name: &str,
+    outcome: TaskResult<(Outcome, u64)>,
+    (tally, of_ignored): (&mut Tally, bool),
+) -> bool {
+    match outcome {
+        Ok((outcome, seconds)) => {
+            say(&format!("== {name}: {seconds} s"));
+            outcome.show();
+            tally.take(&outcome, of_ignored)
+        }
+        Err(error) => {
+            say(&format!("== {name}: {error}"));
+            tally.take(&Outcome::never_ran(), of_ignored)
+        }
+    }
+}
+
+impl Program {
+    fn run(&self, options: &[&str], environment: &Environment) -> TaskResult<(Outcome, u64)> {
+        let begin = Instant::now();
+        let mut command = Command::new(&self.executable);
+        command.args(options).current_dir(&self.folder);
+        command.env("CARGO_MANIFEST_DIR", &self.folder);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let line = describe(&command);
+        let failed = |error| TaskError::Start(line.clone(), error);
+        // One pipe for both, so that what a test says stays in order.
+        let (output, writer) = std::io::pipe().map_err(failed)?;
+        command
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone().map_err(failed)?)
+            .stderr(writer);
+        let mut child = command.spawn().map_err(failed)?;
+        // Its ends of the pipe, or reading would never end.
+        drop(command);
+        let mut outcome = Outcome::read(output).map_err(failed)?;
+        outcome.ended(child.wait().map_err(failed)?);
+        Ok((outcome, begin.elapsed().as_secs()))
+    }
+}
+
+/// Builds test programs, and finds them in what cargo says of each.
+fn build(name: &str) -> TaskResult<Vec<Program>> {
+    say(&format!("== {name}: build"));
+    let begin = Instant::now();
+    let mut command = cargo();
+    command
+        .args(["test", "--profile", PROFILE, "--workspace"])
+        .args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let line = describe(&command);
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| TaskError::Start(line.clone(), error))?;
+    say(&format!(
+        "== {name}: build: {}, {} s",
+        output.status,
+        begin.elapsed().as_secs()
+    ));
+    if !output.status.success() {
+        return Err(TaskError::Status(line, output.status));
+    }
+    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
+    let programs: Vec<Program> = messages.lines().filter_map(program).collect();
+    if programs.is_empty() {
+        return Err(TaskError::File(
+            root(),
+            std::io::Error::other("cargo named no test program"),
+        ));
+    }
+    Ok(programs)
+}
+
+/// The test program of one of cargo's messages, when it is about one.
+fn program(message: &str) -> Option<Program> {
+    // Other artifacts have an executable, too: the binaries that tests run.
+    let (_, profile) = message.split_once("\"profile\":{")?;
+    let (profile, _) = profile.split_once('}')?;
+    if !profile.contains("\"test\":true") {
+        return None;
+    }
+    let executable = PathBuf::from(text(message, "executable")?);
+    let manifest = PathBuf::from(text(message, "manifest_path")?);
+    let folder = manifest.parent()?.to_path_buf();
+    let (_, target) = message.split_once("\"target\":{")?;
+    let in_crate = folder.file_name().unwrap_or_default().to_string_lossy();
+    let name = format!("{in_crate}::{}", text(target, "name")?);
+    Some(Program {
+        folder,
+        executable,
+        name,
+    })
+}
+
+/// The text that a message has under a key; none when it has something else there.
+fn text(message: &str, key: &str) -> Option<String> {
+    let (_, rest) = message.split_once(&format!("\"{key}\":\""))?;
+    let mut text = String::new();
+    let mut characters = rest.chars();
+    loop {
+        match characters.next()? {
+            '"' => return Some(text),
+            '\\' => text.push(characters.next()?),
+            other => text.push(other),
+        }
+    }
+}
