@@ -42,6 +42,20 @@ impl Crew {
         // Who waits is counted under the queue's lock, with what is queued: a thread that was woken for another job is
         // not counted on, nor is one that has given up waiting.
         let somebody_waits = self.queue.push_for(job)?;
+        self.pushed(somebody_waits)
+    }
+
+    /// Has a job done that was taken in before, when whoever brings it must not be held up. There is room for it: those
+    /// who take in such jobs bound them.
+    ///
+    /// # Errors
+    /// The job, when there is not one thread to be had, or the crew was dismissed.
+    pub fn run_owed(self: &Arc<Self>, job: Job) -> Result<(), Job> {
+        let somebody_waits = self.queue.push_owed(job)?;
+        self.pushed(somebody_waits)
+    }
+
+    fn pushed(self: &Arc<Self>, somebody_waits: bool) -> Result<(), Job> {
         if !somebody_waits
             && self.may_start()
             && !self.start()

@@ -1,4 +1,4 @@
-//! Ids and units as types, byte order, clocks, ranked locks, bounded queues, counters.
+//! Ids and units as types, byte order, clocks, ranked locks, bounded queues, counters, tunables.
 //!
 //! The bottom of the house: no I/O, no policy, nothing that knows what a pool is.
 
@@ -11,6 +11,7 @@ mod order;
 pub mod queue;
 pub mod random;
 pub mod sync;
+pub mod tunable;
 
 pub use ids::{Guid, ObjectId, ObjectSetId, Txg, VdevId};
 pub use order::ByteOrder;

@@ -98,6 +98,20 @@ impl<T> Bounded<T> {
         Ok(state.popping >= state.items.len())
     }
 
+    /// The same for an item that was taken in before, where it had to wait for something else: it needs no room.
+    ///
+    /// # Errors
+    /// The item, if the queue is closed.
+    pub(crate) fn push_owed(&self, item: T) -> Result<bool, T> {
+        let mut state = self.state.lock();
+        if state.closed {
+            self.meters.refused.increment();
+            return Err(item);
+        }
+        self.insert(&mut state, item);
+        Ok(state.popping >= state.items.len())
+    }
+
     /// Adds an item, waiting for room; gives it back only if the queue is closed.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::tunables;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,14 +16,6 @@ use crate::shard::Shard;
 
 static SHARD_CLASS: LockClass = LockClass::new("cache shard", rank::CACHE + 2);
 static FLIGHT_CLASS: LockClass = LockClass::new("cache read in flight", rank::CACHE + 1);
-
-/// Shards are at least this large, so that a large block fits into one.
-const SHARD_BYTES_MIN: usize = 32 << 20;
-const SHARDS_MAX: usize = 64;
-
-/// What blocks for a short stay may take of all shards together, and of the limit.
-const PASSING_BYTES_MAX: usize = 256 << 20;
-const PASSING_SHARE: usize = 4;
 
 /// How long a block is worth keeping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,7 +69,8 @@ pub struct CacheStatistics {
     pub limit_bytes: u64,
 }
 
-/// A load in progress, on which others wait.
+/// A load in progress, on which others wait. Whoever changes what the cache has of its block takes it out of the
+/// flights: then what it brings is of before, and is for those only who asked before.
 #[derive(Debug)]
 struct Flight {
     done: Mutex<bool>,
@@ -92,6 +86,12 @@ impl Flight {
         flights.insert(key, Arc::clone(&flight));
         flight
     }
+
+    /// Wakes who waits: they look again.
+    fn land(&self) {
+        *self.done.lock() = true;
+        self.landed.notify_all();
+    }
 }
 
 #[derive(Debug)]
@@ -99,6 +99,14 @@ struct Locked<V> {
     blocks: Shard<V>,
     /// At most one entry a loading thread.
     flights: HashMap<BlockKey, Arc<Flight>>,
+}
+
+impl<V> Locked<V> {
+    /// Whether nothing came for the block since the flight started.
+    fn is_current(&self, key: &BlockKey, flight: &Arc<Flight>) -> bool {
+        let current = self.flights.get(key);
+        current.is_some_and(|current| Arc::ptr_eq(current, flight))
+    }
 }
 
 #[derive(Debug)]
@@ -122,7 +130,8 @@ impl<V: Clone> Cache<V> {
     /// A cache that holds at most `limit_bytes`.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
-        let count = (limit_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+        let count = (limit_bytes / tunables::SHARD_BYTES_MIN.count())
+            .clamp(1, tunables::SHARDS_MAX.count());
         let count = 1 << count.ilog2();
         let index = Arc::new(Index::new());
         let slot = || Slot {
@@ -188,28 +197,37 @@ impl<V: Clone> Cache<V> {
 
     /// Holds `value`, which weighs `bytes`, replacing what was there.
     pub fn insert(&self, key: BlockKey, value: V, bytes: usize, stay: Stay) {
-        self.slot(&key)
-            .locked
-            .lock()
-            .blocks
-            .insert(key, value, bytes, stay);
+        let mut locked = self.slot(&key).locked.lock();
+        locked.blocks.insert(key, value, bytes, stay);
+        let outrun = locked.flights.remove(&key);
+        drop(locked);
+        outrun.iter().for_each(|flight| flight.land());
     }
 
     /// Forgets a block.
     pub fn remove(&self, key: &BlockKey) {
-        self.slot(key).locked.lock().blocks.remove(key);
+        let mut locked = self.slot(key).locked.lock();
+        locked.blocks.remove(key);
+        let outrun = locked.flights.remove(key);
+        drop(locked);
+        outrun.iter().for_each(|flight| flight.land());
     }
 
     /// Forgets everything.
     pub fn clear(&self) {
         for slot in &self.slots {
-            slot.locked.lock().blocks.clear();
+            let mut locked = slot.locked.lock();
+            locked.blocks.clear();
+            let outrun = std::mem::take(&mut locked.flights);
+            drop(locked);
+            outrun.values().for_each(|flight| flight.land());
         }
     }
 
     /// The block from the cache, or from `load`, which gives the value and its weight. Of several
     /// threads that miss the same block at once, one loads and the others take its result; when
-    /// it fails, the next one tries for itself.
+    /// it fails, the next one tries for itself. A load that began before an [`Cache::insert`] or
+    /// [`Cache::remove`] of the block changes nothing in the cache.
     pub fn get_or_load<E>(
         &self,
         key: BlockKey,
@@ -241,9 +259,7 @@ impl<V: Clone> Cache<V> {
         };
         slot.misses.fetch_add(1, Ordering::Relaxed);
         let (value, bytes) = load()?;
-        let held = value.clone();
-        slot.locked.lock().blocks.insert(key, held, bytes, stay);
-        drop(landing);
+        landing.bring(value.clone(), bytes, stay);
         Ok(value)
     }
 
@@ -308,7 +324,7 @@ impl<V: Clone + Send + Sync> Source for Cache<V> {
 }
 
 fn passing_bytes(limit_bytes: usize) -> usize {
-    (limit_bytes / PASSING_SHARE).min(PASSING_BYTES_MAX)
+    (limit_bytes / tunables::PASSING_SHARE.count()).min(tunables::PASSING_BYTES_MAX.count())
 }
 
 /// A place kept for a block. Dropped unfilled, those who wait for the block try for themselves.
@@ -320,8 +336,7 @@ pub struct Reservation<'a, V> {
 impl<V: Clone> Reservation<'_, V> {
     /// The block is loaded; it weighs `bytes`.
     pub fn fill(self, value: V, bytes: usize, stay: Stay) {
-        let Landing { slot, key, .. } = &self.landing;
-        slot.locked.lock().blocks.insert(*key, value, bytes, stay);
+        self.landing.bring(value, bytes, stay);
     }
 }
 
@@ -332,10 +347,23 @@ struct Landing<'a, V> {
     flight: Arc<Flight>,
 }
 
+impl<V: Clone> Landing<'_, V> {
+    /// Holds what was loaded, if nothing else came meanwhile: that is newer.
+    fn bring(self, value: V, bytes: usize, stay: Stay) {
+        let mut locked = self.slot.locked.lock();
+        if locked.is_current(&self.key, &self.flight) {
+            locked.blocks.insert(self.key, value, bytes, stay);
+        }
+    }
+}
+
 impl<V> Drop for Landing<'_, V> {
     fn drop(&mut self) {
-        self.slot.locked.lock().flights.remove(&self.key);
-        *self.flight.done.lock() = true;
-        self.flight.landed.notify_all();
+        let mut locked = self.slot.locked.lock();
+        if locked.is_current(&self.key, &self.flight) {
+            locked.flights.remove(&self.key);
+        }
+        drop(locked);
+        self.flight.land();
     }
 }

@@ -9,6 +9,8 @@ mod cache;
 mod index;
 mod limit;
 mod shard;
+mod tunables;
 
 pub use cache::{BlockKey, Cache, CacheStatistics, Reservation, Stay};
 pub use limit::default_limit_bytes;
+pub use tunables::TUNABLES;

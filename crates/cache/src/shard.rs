@@ -18,14 +18,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::index::{Held, Index};
+use crate::tunables;
 use crate::{BlockKey, Stay};
 
 const NONE: u32 = u32::MAX;
 /// What an entry costs beyond its bytes: slab, table and reference counts.
 const ENTRY_BYTES: usize = 160;
-/// Names of evicted blocks to remember: as many as blocks present, within these.
+/// Names of evicted blocks to remember: as many as blocks present, but not fewer, and at most [`tunables::GHOSTS_MAX`].
 const GHOSTS_MIN: usize = 64;
-const GHOSTS_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Queue {
@@ -227,7 +227,11 @@ impl<V: Clone> Shard<V> {
         if self.ghost_set.insert(key) {
             self.ghosts.push_back(key);
         }
-        let most = self.table.len().clamp(GHOSTS_MIN, GHOSTS_MAX);
+        let most = self
+            .table
+            .len()
+            .max(GHOSTS_MIN)
+            .min(tunables::GHOSTS_MAX.count());
         while self.ghosts.len() > most {
             if let Some(forgotten) = self.ghosts.pop_front() {
                 self.ghost_set.remove(&forgotten);

@@ -351,6 +351,17 @@ pub enum PoolNote {
     HostMismatch,
 }
 
+/// A pool that stopped for good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoppedReport {
+    /// Why.
+    pub reason: String,
+    /// The txg whose state is on disk.
+    pub txg: u64,
+    /// When that was written: seconds since 1970.
+    pub time: u64,
+}
+
 /// A pool's health.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolStatus {
@@ -369,6 +380,9 @@ pub struct PoolStatus {
     pub root_state: VdevState,
     /// Whether changes fail at once when the pool is suspended (`failmode=continue`).
     pub fails_at_once: bool,
+    /// Why it stopped for good, when a txg could not be written for another reason than a device.
+    #[serde(default)]
+    pub stopped: Option<StoppedReport>,
     /// What is remarkable.
     pub note: Option<PoolNote>,
     /// The last scan.

@@ -12,9 +12,11 @@ use format::dnode::LEVELS_MAX;
 use sys::{Buffer, BufferMut};
 
 use crate::error::{DmuError, Result};
+use crate::meters::METERS;
 use crate::pointer;
 use crate::store::{BlockKind, BlockStore, BlockWrite, SyncContext};
 use crate::tree::{Reader, Tree, shift_left, shift_right};
+use crate::tunables;
 
 /// An indirect block being changed.
 struct Node {
@@ -31,8 +33,12 @@ pub(crate) struct Editor<'a> {
     nodes: BTreeMap<(u8, u64), Node>,
     /// The indirect block last read, for neighbours.
     recent: Option<((u8, u64), Buffer)>,
+    /// The indirect block that the last data block's pointer was put into.
+    filling: Option<u64>,
     used_delta: i64,
     touched: bool,
+    /// The last block under a freed range that could not be read.
+    unreadable: Option<BlockPointer>,
 }
 
 /// An object's next tree.
@@ -42,6 +48,8 @@ pub(crate) struct Edited {
     pub(crate) used_delta: i64,
     /// Whether any block was born or killed.
     pub(crate) touched: bool,
+    /// The last block under a freed range that could not be read: what is below it is lost.
+    pub(crate) unreadable: Option<BlockPointer>,
 }
 
 /// Reports the replacement of `old` by `new`; by how much the space changed, and whether any
@@ -75,8 +83,10 @@ impl<'a> Editor<'a> {
             reader,
             nodes: BTreeMap::new(),
             recent: None,
+            filling: None,
             used_delta: 0,
             touched: false,
+            unreadable: None,
         }
     }
 
@@ -220,15 +230,42 @@ impl<'a> Editor<'a> {
         self.touched |= changed;
     }
 
-    /// Sets the pointer of a data block that was written.
+    /// Sets the pointer of a data block that was written. Given in the order of their numbers, they keep one indirect
+    /// block of each level in memory at a time.
     pub(crate) fn set_data(
         &mut self,
         block: u64,
         old: &BlockPointer,
         new: BlockPointer,
     ) -> Result<()> {
+        let above = shift_right(block, self.tree.entries_shift());
+        if self.filling.replace(above).is_some_and(|last| last < above) {
+            self.write_before(block)?;
+        }
         self.replaced(old, &new);
         self.set_pointer(0, block, new)
+    }
+
+    /// Writes the changed indirect blocks that lie as a whole before data block `block`.
+    fn write_before(&mut self, block: u64) -> Result<()> {
+        #[cfg(test)]
+        tests::note_open(self.nodes.len());
+        for level in 1..self.tree.levels {
+            let end = shift_right(block, self.tree.span_shift(level));
+            while let Some((&key, _)) = self.nodes.range((level, 0)..(level, end)).next()
+                && let Some(node) = self.nodes.remove(&key)
+            {
+                self.write(level, key.1, node)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, level: u8, index: u64, node: Node) -> Result<()> {
+        let original = node.original;
+        let new = self.write_node(level, index, node)?;
+        self.replaced(&original, &new);
+        self.set_pointer(level, index, new)
     }
 
     /// Frees the data blocks `first..=last`, whole indirect subtrees at once.
@@ -269,6 +306,21 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
+    /// An indirect block whose children are to be freed. One that cannot be read leaks them: its tree goes all the
+    /// same, for a txg cannot wait for what will never come back. (A device that is away is waited for by the store.)
+    fn read_doomed(&mut self, old: &BlockPointer, level: u8, index: u64) -> Option<Buffer> {
+        match self.tree.read_indirect(&self.reader, old, level, index) {
+            Ok(data) => Some(data),
+            Err(_) => {
+                METERS.unreadable_freed.increment();
+                if let Some(earlier) = self.unreadable.replace(*old) {
+                    self.context.accounting.leaked(&earlier, 0);
+                }
+                None
+            }
+        }
+    }
+
     /// Kills a block and all below it. The depth is bounded by the tree's levels.
     fn kill_subtree(&mut self, old: &BlockPointer, level: u8, index: u64) -> Result<()> {
         if level > 0 {
@@ -276,7 +328,7 @@ impl<'a> Editor<'a> {
             let data = match changed {
                 Some(node) => Some(node.data.freeze()),
                 None if old.is_hole() => None,
-                None => Some(self.tree.read_indirect(&self.reader, old, level, index)?),
+                None => self.read_doomed(old, level, index),
             };
             if self
                 .recent
@@ -308,8 +360,7 @@ impl<'a> Editor<'a> {
 
     /// Starts reading an indirect block that the walk will come to soon.
     fn prefetch_child(&self, data: &[u8], level: u8, base: u64, entry: u64) {
-        const AHEAD: u64 = 16;
-        let soon = entry + AHEAD;
+        let soon = entry + tunables::EDITOR_AHEAD.get();
         let child = pointer::get(data, soon as usize);
         if !child.is_hole() && !child.is_embedded() {
             let place = self.reader.place(level, base + soon);
@@ -323,16 +374,14 @@ impl<'a> Editor<'a> {
             let above = self.nodes.split_off(&(level + 1, 0));
             let mut done = std::mem::replace(&mut self.nodes, above);
             while let Some(((level, index), node)) = done.pop_first() {
-                let original = node.original;
-                let new = self.write_node(level, index, node)?;
-                self.replaced(&original, &new);
-                self.set_pointer(level, index, new)?;
+                self.write(level, index, node)?;
             }
         }
         Ok(Edited {
             tree: self.tree,
             used_delta: self.used_delta,
             touched: self.touched,
+            unreadable: self.unreadable,
         })
     }
 
@@ -377,3 +426,6 @@ impl<'a> Editor<'a> {
         written.map_err(|source| DmuError::Write { place, source })
     }
 }
+
+#[cfg(test)]
+mod tests;

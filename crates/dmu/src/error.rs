@@ -65,37 +65,56 @@ impl fmt::Display for Place {
 
 /// Why the store could not read or write a block; the store's own error is inside.
 #[derive(Clone)]
-pub struct BlockError(Arc<dyn std::error::Error + Send + Sync>);
+pub struct BlockError {
+    source: Arc<dyn std::error::Error + Send + Sync>,
+    of_device: bool,
+}
 
 impl BlockError {
     /// Wraps a store's error.
     #[must_use]
     pub fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self(Arc::new(error))
+        Self {
+            source: Arc::new(error),
+            of_device: false,
+        }
+    }
+
+    /// The same; some device did not answer, so that the block may be there all the same.
+    #[must_use]
+    pub const fn of_device(mut self, of_device: bool) -> Self {
+        self.of_device = of_device;
+        self
+    }
+
+    /// Whether some device did not answer, so that the block may be there all the same.
+    #[must_use]
+    pub const fn is_of_device(&self) -> bool {
+        self.of_device
     }
 
     /// The store's error.
     #[must_use]
     pub fn inner(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
-        self.0.as_ref()
+        self.source.as_ref()
     }
 }
 
 impl fmt::Debug for BlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        fmt::Debug::fmt(&self.source, f)
     }
 }
 
 impl fmt::Display for BlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
+        fmt::Display::fmt(&self.source, f)
     }
 }
 
 impl std::error::Error for BlockError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
+        self.source.source()
     }
 }
 
@@ -159,6 +178,14 @@ pub enum DmuError {
         /// What does not fit.
         what: &'static str,
     },
+    /// The change is one more than [`Tx::interrupt_after`](crate::Tx::interrupt_after) allowed.
+    #[error("a change of object {object} of object set {object_set} was interrupted")]
+    Interrupted {
+        /// The object set.
+        object_set: ObjectSetId,
+        /// The object.
+        object: ObjectId,
+    },
     /// The name is already in the ZAP.
     #[error("the name exists in ZAP object {object} of object set {object_set}")]
     EntryExists {
@@ -189,6 +216,24 @@ pub enum DmuError {
 pub type Result<T, E = DmuError> = std::result::Result<T, E>;
 
 impl DmuError {
+    /// Whether what is stored is damaged for good, as far as can be told: reading it again will not help.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Read { source, .. } => !source.is_of_device(),
+            Self::Corrupt { .. } => true,
+            Self::Write { .. }
+            | Self::NoSuchObject { .. }
+            | Self::ObjectInUse { .. }
+            | Self::ReadOnly { .. }
+            | Self::Unsuitable { .. }
+            | Self::EntryExists { .. }
+            | Self::NoSuchEntry { .. }
+            | Self::Interrupted { .. }
+            | Self::ZapFull { .. } => false,
+        }
+    }
+
     /// A malformed block.
     pub(crate) fn corrupt(place: Place, what: impl Into<String>) -> Self {
         Self::Corrupt {

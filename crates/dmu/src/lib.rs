@@ -14,20 +14,24 @@ mod object;
 mod object_set;
 mod pointer;
 mod ranges;
+mod stage;
 mod store;
 #[cfg(test)]
 mod testing;
 mod tree;
+pub mod tunables;
 mod tx;
 mod workers;
 mod zap;
 
 pub use error::{BlockError, DmuError, Place, Result};
-pub use object::{Early, Object, ObjectInfo, StoredBlock};
-pub use object_set::{AllocateObject, ObjectSet, OpenObjectSet};
+pub use object::{Early, FreePiece, Object, ObjectInfo, StoredBlock, StoredBlocks};
+pub use object_set::{AllocateObject, ObjectSet, OpenObjectSet, read_by_walks};
 pub use store::{
-    BlockAccounting, BlockKind, BlockStore, BlockWrite, BlockWriter, Owner, SyncContext,
+    BlockAccounting, BlockKind, BlockReference, BlockStore, BlockWrite, BlockWriter, Owner,
+    ReferenceRules, SyncContext,
 };
-pub use tx::{Admission, Refusal, Reservation, Tx, TxError};
+pub use tunables::TUNABLES;
+pub use tx::{Account, Admission, Footprint, Promise, Refusal, Reservation, Tx, TxError, Wanted};
 pub use workers::SyncWorkers;
 pub use zap::{CreateZap, FoundName, Zap, ZapCursor, ZapEntry, ZapMatch};

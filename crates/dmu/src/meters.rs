@@ -16,12 +16,24 @@ pub(crate) struct Meters {
     pub(crate) dirty_entries: Arc<Counter>,
     /// Blocks copied because an older txg had still to sync them.
     pub(crate) blocks_copied: Arc<Counter>,
+    /// Blocks that transactions copied as references to stored ones, without their bytes.
+    pub(crate) blocks_referenced: Arc<Counter>,
+    /// Such blocks whose sync wrote others all the same.
+    pub(crate) references_written: Arc<Counter>,
     /// Reads begun again because the tree was swapped meanwhile.
     pub(crate) reads_repeated: Arc<Counter>,
+    /// Blocks that transactions said they would free.
+    pub(crate) freed_blocks: Arc<Counter>,
     /// Runs of object numbers taken.
     pub(crate) number_runs: Arc<Counter>,
+    /// Blocks of dnodes whose numbers cannot be handed out because they cannot be read.
+    pub(crate) number_blocks_unreadable: Arc<Counter>,
+    /// Parts of the array of dnodes read ahead for a walk through directories.
+    pub(crate) sweeps: Arc<Counter>,
     /// Leaves of ZAPs that were split.
     pub(crate) leaves_split: Arc<Counter>,
+    /// Indirect blocks that were freed unread, because they are damaged: what was below them leaked.
+    pub(crate) unreadable_freed: Arc<Counter>,
     /// Lookups that met a split and looked again behind the writer's lock.
     pub(crate) lookups_repeated: Arc<Counter>,
 }
@@ -35,9 +47,15 @@ pub(crate) static METERS: LazyLock<Meters> = LazyLock::new(|| {
         objects_evicted: counter("objects_evicted"),
         dirty_entries: counter("dirty_entries"),
         blocks_copied: counter("blocks_copied"),
+        blocks_referenced: counter("blocks_referenced"),
+        references_written: counter("references_written"),
         reads_repeated: counter("reads_repeated"),
+        freed_blocks: counter("freed_blocks"),
         number_runs: counter("number_runs"),
+        number_blocks_unreadable: counter("number_blocks_unreadable"),
+        sweeps: counter("sweeps"),
         leaves_split: counter("leaves_split"),
+        unreadable_freed: counter("unreadable_freed"),
         lookups_repeated: counter("lookups_repeated"),
     }
 });

@@ -7,6 +7,7 @@
 mod bonus;
 mod early;
 mod free;
+mod piece;
 mod read;
 mod share;
 mod state;
@@ -29,8 +30,9 @@ use crate::tx::Tx;
 use crate::zap::ZapState;
 
 pub use early::Early;
-pub use share::StoredBlock;
-pub(crate) use state::{SlotState, State};
+pub use piece::FreePiece;
+pub use share::{StoredBlock, StoredBlocks};
+pub(crate) use state::{REFERENCE_BYTES, SlotState, State};
 pub(crate) use sync::{Charge, Outcome, Synced, Work};
 
 static STATE: LockClass = LockClass::new("dmu.object", rank::DMU + 30);
@@ -39,14 +41,14 @@ static STATE: LockClass = LockClass::new("dmu.object", rank::DMU + 30);
 pub struct Object {
     id: ObjectId,
     shared: Arc<Shared>,
-    state: RwLock<State>,
+    pub(crate) state: RwLock<State>,
     /// How many txgs hold changes of this object that the dnodes on disk do not show yet.
     dirty_txgs: AtomicU32,
     /// Whether it was looked up since the table's hand last passed.
     pub(crate) referenced: AtomicBool,
     /// Copies of fields for readers that must not wait.
     used_bytes: AtomicU64,
-    block_size: AtomicU32,
+    pub(crate) block_size: AtomicU32,
     pub(crate) zap: OnceLock<Box<ZapState>>,
 }
 
@@ -94,6 +96,7 @@ impl Object {
             indirect_shift: phys.indirect_shift,
             block_size: phys.data_block_size(),
             max_block: phys.max_block_id,
+            seen: base::Txg(0),
         };
         Self::assemble(
             shared,
@@ -109,6 +112,7 @@ impl Object {
 
     /// Makes a new object part of the transaction's txg.
     pub(crate) fn enter_new(self: &Arc<Self>, tx: &Tx) -> Result<()> {
+        self.stage(tx)?;
         let mut state = self.state.write();
         self.change(tx, &mut state).map(|_| ())
     }
@@ -141,7 +145,7 @@ impl Object {
     /// Whether its object set is open for writing.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.shared.writable
+        self.shared.is_writable()
     }
 
     /// Space of all its blocks, as last synced; takes no lock.
@@ -207,7 +211,7 @@ impl Object {
     /// # Errors
     /// An indirect block cannot be read.
     pub fn block_pointer(&self, block: u64) -> Result<BlockPointer> {
-        let tree = self.state.read().tree.clone();
+        let tree = self.tree_of(&self.state.read());
         tree.lookup(&self.reader(), block)
     }
 
@@ -217,6 +221,14 @@ impl Object {
         let state = self.state.read();
         let count = usize::from(state.tree.pointer_count).min(3);
         (state.tree.pointers[..count].to_vec(), state.footprint.spill)
+    }
+
+    /// The tree, for reading. Under the state's lock nobody replaces it, so that it is in use now.
+    pub(crate) fn tree_of(&self, state: &State) -> Tree {
+        Tree {
+            seen: self.shared.store.now(),
+            ..state.tree.clone()
+        }
     }
 
     pub(crate) fn reader(&self) -> Reader<'_> {
@@ -237,7 +249,7 @@ impl Object {
 
     /// Opens the state for changes in `tx`: the object is on its txg's dirty list afterwards.
     fn change<'a>(self: &Arc<Self>, tx: &Tx, state: &'a mut State) -> Result<&'a mut State> {
-        if !self.shared.writable {
+        if !self.shared.is_writable() {
             return Err(DmuError::ReadOnly {
                 object_set: self.shared.id,
             });
@@ -255,13 +267,16 @@ impl Object {
     /// Puts the object on the dirty list of the transaction's txg, once.
     fn enter(self: &Arc<Self>, tx: &Tx, state: &mut State) -> Result<()> {
         const DNODE_BYTES: u64 = 1024;
+        const DNODE_BLOCK_BYTES: u64 = 16 * 1024;
+        /// Of the blocks above a block of dnodes, what they compress to: neighbours share them.
+        const DNODE_INDIRECT_BYTES: u64 = 4 * 1024;
         let txg = tx.txg();
         let slot = &mut state.slots[txg.slot()];
         match slot {
             Some(slot) if slot.txg == txg => {
                 #[cfg(test)]
                 if crate::object_set::REQUEUES.get() {
-                    self.shared.dirty.push(txg, Arc::clone(self));
+                    let _ = self.shared.dirty.push(txg, Arc::clone(self));
                 }
                 Ok(())
             }
@@ -270,11 +285,26 @@ impl Object {
                 *slot = Some(Box::new(SlotState::new(txg)));
                 self.dirty_txgs.fetch_add(1, Ordering::AcqRel);
                 METERS.dirty_entries.increment();
-                self.shared.dirty.push(txg, Arc::clone(self));
+                if self.shared.dirty.push(txg, Arc::clone(self)) {
+                    tx.writes(DNODE_BLOCK_BYTES, true);
+                    tx.writes(DNODE_INDIRECT_BYTES, true);
+                }
                 tx.dirtied(DNODE_BYTES);
                 Ok(())
             }
         }
+    }
+
+    /// What `txg` changed was undone: the object leaves that txg's dirty list.
+    pub(crate) fn withdraw(&self, txg: Txg) {
+        if self.shared.dirty.withdraw(txg, self) {
+            self.leave();
+        }
+    }
+
+    /// The creation of this object was undone.
+    pub(crate) fn unmake(&self) {
+        self.state.write().face.allocated = false;
     }
 
     /// The dnodes on disk show what `txg` changed: the object may leave the core again.

@@ -6,8 +6,10 @@
 mod allocate;
 mod dirty;
 mod meta;
+mod numbers;
 mod sync;
 mod table;
+mod walk;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,11 +28,13 @@ use crate::store::{BlockStore, Owner};
 use crate::tx::Tx;
 
 pub use allocate::AllocateObject;
-use allocate::Numbers;
 use dirty::DirtyLists;
 use meta::Meta;
+use numbers::Numbers;
 pub(crate) use sync::to_phys;
 use table::Table;
+use walk::Walks;
+pub use walk::read_by_walks;
 
 static HEADER: LockClass = LockClass::new("dmu.header", rank::DMU + 36);
 static OWNERS: LockClass = LockClass::new("dmu.owners", rank::DMU + 21);
@@ -42,12 +46,19 @@ const ZEROS: usize = 128 * 1024;
 pub(crate) struct Shared {
     pub(crate) id: ObjectSetId,
     pub(crate) store: Arc<dyn BlockStore>,
-    pub(crate) writable: bool,
+    writable: bool,
+    /// It was taken out of service: what is dirty in it is never written.
+    is_stopped: AtomicBool,
     pub(crate) dirty: DirtyLists,
     zeros: Buffer,
 }
 
 impl Shared {
+    /// Whether it may be changed now.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable && !self.is_stopped.load(Ordering::Acquire)
+    }
+
     /// A block of zeros.
     pub(crate) fn zeros(&self, size: usize) -> Buffer {
         if size <= ZEROS {
@@ -86,9 +97,10 @@ struct Header {
 /// An open object set.
 pub struct ObjectSet {
     shared: Arc<Shared>,
-    table: Table,
+    table: Arc<Table>,
     meta: Meta,
     numbers: Numbers,
+    walks: Walks,
     header: Mutex<Header>,
     header_dirty: [AtomicBool; Txg::SLOTS],
     owners: RwLock<[Option<Arc<Object>>; 3]>,
@@ -168,6 +180,7 @@ impl ObjectSet {
             id: options.id,
             store: options.store,
             writable: options.writable,
+            is_stopped: AtomicBool::new(false),
             dirty: DirtyLists::new(),
             zeros: Buffer::zeroed(ZEROS),
         });
@@ -181,9 +194,10 @@ impl ObjectSet {
             special(&phys.project_used, Owner::Project),
         ];
         Arc::new(Self {
-            table: Table::new(options.objects_max),
+            table: Arc::new(Table::new(options.objects_max)),
             meta: Meta::new(&phys.meta_dnode),
             numbers: Numbers::new(),
+            walks: Walks::new(),
             header: Mutex::new(
                 &HEADER,
                 Header {
@@ -223,7 +237,20 @@ impl ObjectSet {
     /// Whether it may be changed.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.shared.writable
+        self.shared.is_writable()
+    }
+
+    /// Takes it out of service, because it cannot be written: nothing of it changes from now on, and
+    /// what is dirty stays in core, for readers, as long as somebody uses it. On disk it stays as
+    /// its last sync left it.
+    pub fn stop(&self) {
+        self.shared.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Whether it was taken out of service: what was changed last is not on disk, nor will be.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.shared.is_stopped.load(Ordering::Acquire)
     }
 
     /// The pointer to the root block, as last synced.
@@ -270,6 +297,9 @@ impl ObjectSet {
     /// Whether a sync of `txg` would write something.
     #[must_use]
     pub fn is_dirty(&self, txg: Txg) -> bool {
+        if self.is_stopped() {
+            return false;
+        }
         self.header_dirty[txg.slot()].load(Ordering::Acquire) || self.shared.dirty.is_dirty(txg)
     }
 
@@ -416,6 +446,12 @@ impl ObjectSet {
     pub fn synced(&self, txg: Txg) {
         self.numbers.synced(txg);
         self.table.forget_freed(txg);
+        if self.is_stopped() {
+            // The lists refer to objects that refer to the lists.
+            for ahead in 0..Txg::SLOTS as u64 {
+                drop(self.shared.dirty.take(Txg(txg.0 + ahead)));
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The traits through which this layer reaches blocks: the pool's pipeline in production, memory
 //! in tests. And what syncing reports to the layers above.
 
-use base::{ObjectId, Txg};
+use base::{ObjectId, ObjectSetId, Txg};
 use format::{BlockPointer, ObjectType};
 use sys::Buffer;
 
@@ -15,17 +15,71 @@ pub trait BlockStore: Send + Sync {
     /// No copy of the block could be read.
     fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError>;
 
+    /// The same of a block that was in use at `seen`, see [`BlockStore::now`]: then copies of it that are bad may be
+    /// repaired, if it is certain that they are still this block's.
+    ///
+    /// # Errors
+    /// As [`BlockStore::read`].
+    fn read_seen(
+        &self,
+        pointer: &BlockPointer,
+        place: Place,
+        _seen: Txg,
+    ) -> Result<Buffer, BlockError> {
+        self.read(pointer, place)
+    }
+
+    /// The present state of the pool, as who repairs blocks counts: asked before, or while nobody can replace, what a
+    /// pointer is taken from. 0: nothing is repaired.
+    fn now(&self) -> Txg {
+        Txg(0)
+    }
+
+    /// As [`BlockStore::prefetch`], of blocks that were in use at `seen`.
+    fn prefetch_seen(&self, blocks: &[(BlockPointer, Place)], _seen: Txg) {
+        self.prefetch(blocks);
+    }
+
     /// Starts reading blocks into the cache, when that costs the caller nothing. Neighbours are read
     /// together.
     fn prefetch(&self, blocks: &[(BlockPointer, Place)]);
 
+    /// Whether a block is in the cache, or has no place of its own to be read from.
+    fn is_cached(&self, _pointer: &BlockPointer) -> bool {
+        true
+    }
+
+    /// Starts reading blocks that may lie anywhere, by their places, with what lies between them where that is little.
+    /// `follow`: of what they lead to, what a walk through directories will want ([`crate::read_by_walks`]) as well.
+    fn prefetch_scattered(&self, _blocks: &[(BlockPointer, Place)], _seen: Txg, _follow: bool) {}
+
     /// Bytes that the block is charged with (deflated, all copies).
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64;
+
+    /// Which stored blocks new ones of an object set may be references to. None: none at all.
+    fn reference_rules(&self, _set: ObjectSetId, _kind: &BlockKind) -> Option<ReferenceRules> {
+        None
+    }
 
     /// Says that the sync of `txg`, which the caller holds open, may refer to a stored block from one more place
     /// ([`BlockWrite::shared`]): it must not be freed for good before that is known. False: nothing is ever shared.
     fn will_share(&self, _txg: Txg, _pointer: &BlockPointer) -> bool {
         false
+    }
+}
+
+/// How a block would be written now: a copy of another block is a reference only to one that was written so.
+#[derive(Clone, Copy, Debug)]
+pub struct ReferenceRules {
+    /// The checksum's number.
+    pub checksum: u8,
+    /// How many copies there are.
+    pub copies: usize,
+}
+
+impl ReferenceRules {
+    pub(crate) fn allow(&self, pointer: &BlockPointer) -> bool {
+        pointer.checksum_id() == self.checksum && pointer.copies() == self.copies
     }
 }
 
@@ -62,6 +116,24 @@ pub struct BlockWrite<'a> {
     pub place: Place,
 }
 
+/// A stored block that one more place is to refer to.
+#[derive(Clone, Copy)]
+pub struct BlockReference<'a> {
+    /// The pointer that leads to it now.
+    pub stored: &'a BlockPointer,
+    /// What the block is at its new place.
+    pub kind: BlockKind,
+    /// Bytes of a block there.
+    pub size: usize,
+    /// What it replaces.
+    pub previous: BlockPointer,
+    /// The block cannot be read, so no other can be written in its place: only what a pointer cannot express may
+    /// be refused.
+    pub is_unreadable: bool,
+    /// The new place.
+    pub place: Place,
+}
+
 /// Writes blocks of the txg that is being synced.
 pub trait BlockWriter: Sync {
     /// Writes the block; the pointer to it (a hole for zeros, where policy says so). The device
@@ -70,6 +142,12 @@ pub trait BlockWriter: Sync {
     /// # Errors
     /// No space, or no device left.
     fn write(&self, request: &BlockWrite<'_>) -> Result<BlockPointer, BlockError>;
+
+    /// The pointer that leads to a stored block from one more place: born in this txg, with the physical birth of the
+    /// block. None: the block's bytes are to be written.
+    fn refer(&self, _reference: &BlockReference<'_>) -> Option<BlockPointer> {
+        None
+    }
 }
 
 /// Is told of every block that comes into being or dies, exactly once.
@@ -79,6 +157,10 @@ pub trait BlockAccounting: Sync {
     fn born(&self, pointer: &BlockPointer);
     /// `pointer` is not referenced any more. The listener frees it or puts it on a dead list.
     fn killed(&self, pointer: &BlockPointer);
+    /// A tree of blocks was freed of which `pointer` cannot be read ([`BlockAccounting::killed`] is told of it all the
+    /// same): nothing refers any more to what is below it, and nobody can free that. `bytes` says how much that is, as
+    /// far as it is known: of an object that was freed whole, once, with the last such block.
+    fn leaked(&self, _pointer: &BlockPointer, _bytes: u64) {}
 }
 
 /// What a sync of an object set needs.

@@ -1,8 +1,8 @@
 //! An object store in memory that knows which blocks live, for this crate's tests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::{ObjectSetId, Txg, VdevId};
 use format::block_pointer::Dva;
@@ -12,7 +12,10 @@ use sys::Buffer;
 
 use crate::error::{BlockError, Place};
 use crate::object_set::{ObjectSet, OpenObjectSet};
-use crate::store::{BlockAccounting, BlockStore, BlockWrite, BlockWriter, SyncContext};
+use crate::store::{
+    BlockAccounting, BlockKind, BlockReference, BlockStore, BlockWrite, BlockWriter,
+    ReferenceRules, SyncContext,
+};
 use crate::tx::Tx;
 use crate::workers::SyncWorkers;
 
@@ -25,10 +28,17 @@ struct Missing(u64);
 pub(crate) struct MemoryStore {
     blocks: Mutex<BTreeMap<u64, Buffer>>,
     next: AtomicU64,
-    live: Mutex<BTreeSet<u64>>,
+    /// How many pointers lead to each block.
+    live: Mutex<BTreeMap<u64, u64>>,
     dead: Mutex<Vec<u64>>,
     /// Done once, after the next read has its block and before the reader gets it.
     pub(crate) after_read: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// The block of dnodes that cannot be read; 0: none.
+    pub(crate) refuse_dnodes: AtomicU64,
+    /// Blocks that references may be made to, by the txg that said so.
+    named: Mutex<BTreeMap<u64, Txg>>,
+    /// Whether syncs write blocks instead of referring to others.
+    pub(crate) refuses_references: AtomicBool,
 }
 
 fn offset(pointer: &BlockPointer) -> u64 {
@@ -36,7 +46,12 @@ fn offset(pointer: &BlockPointer) -> u64 {
 }
 
 impl BlockStore for MemoryStore {
-    fn read(&self, pointer: &BlockPointer, _: Place) -> Result<Buffer, BlockError> {
+    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
+        let refused = self.refuse_dnodes.load(Ordering::Relaxed);
+        let dnodes = pointer.object_type() == ObjectType::DNODE && place.level == 0;
+        if refused != 0 && dnodes && place.block == refused as i64 {
+            return Err(BlockError::new(Missing(offset(pointer))));
+        }
         if pointer.is_hole() {
             return Ok(Buffer::zeroed(pointer.lsize() as usize));
         }
@@ -53,6 +68,22 @@ impl BlockStore for MemoryStore {
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()
+    }
+
+    fn reference_rules(&self, _: ObjectSetId, kind: &BlockKind) -> Option<ReferenceRules> {
+        let sample = BlockPointer::for_block(kind.object_type, 0, 512, 512);
+        Some(ReferenceRules {
+            checksum: sample.checksum_id(),
+            copies: 1,
+        })
+    }
+
+    fn will_share(&self, txg: Txg, pointer: &BlockPointer) -> bool {
+        assert!(self.live.lock().contains_key(&offset(pointer)));
+        let mut named = self.named.lock();
+        let newest = named.entry(offset(pointer)).or_insert(txg);
+        *newest = txg.max(*newest);
+        true
     }
 }
 
@@ -95,9 +126,40 @@ impl BlockWriter for MemoryWriter<'_> {
         self.store.blocks.lock().insert(at, request.data.clone());
         Ok(pointer)
     }
+
+    fn refer(&self, reference: &BlockReference<'_>) -> Option<BlockPointer> {
+        if self.store.refuses_references.load(Ordering::Relaxed) && !reference.is_unreadable {
+            return None;
+        }
+        let named = self
+            .store
+            .named
+            .lock()
+            .get(&offset(reference.stored))
+            .copied();
+        assert!(
+            named >= Some(self.txg),
+            "{:?} was not named",
+            reference.stored
+        );
+        assert_eq!(reference.stored.lsize(), reference.size as u64);
+        assert!(reference.stored.physical_birth() < self.txg);
+        let previous = &reference.previous;
+        if !previous.is_hole() && offset(previous) == offset(reference.stored) {
+            return Some(*previous);
+        }
+        let mut pointer = *reference.stored;
+        pointer.set_birth(self.txg, pointer.physical_birth());
+        Some(pointer)
+    }
 }
 
 impl MemoryStore {
+    /// Has a block not be readable any more.
+    pub(crate) fn lose(&self, pointer: &BlockPointer) {
+        self.blocks.lock().remove(&offset(pointer));
+    }
+
     /// Changes bytes of the blocks: (which block, which byte, by what).
     pub(crate) fn damage(&self, places: &[(usize, usize, u8)]) {
         let mut blocks = self.blocks.lock();
@@ -123,17 +185,18 @@ impl BlockAccounting for Gullible {
 
 impl BlockAccounting for MemoryStore {
     fn born(&self, pointer: &BlockPointer) {
-        assert!(
-            self.live.lock().insert(offset(pointer)),
-            "born twice: {pointer:?}"
-        );
+        let is_reference = pointer.physical_birth() < pointer.birth();
+        let mut live = self.live.lock();
+        let count = live.entry(offset(pointer)).or_default();
+        assert!(*count == 0 || is_reference, "born twice: {pointer:?}");
+        *count += 1;
     }
 
     fn killed(&self, pointer: &BlockPointer) {
-        assert!(
-            self.live.lock().remove(&offset(pointer)),
-            "killed but not alive: {pointer:?}"
-        );
+        let mut live = self.live.lock();
+        let count = live.get_mut(&offset(pointer)).filter(|count| **count > 0);
+        let count = count.unwrap_or_else(|| panic!("killed but not alive: {pointer:?}"));
+        *count -= 1;
         self.dead.lock().push(offset(pointer));
     }
 }
@@ -210,10 +273,24 @@ impl Harness {
         // Blocks that died are not reused for two txgs; here they are gone at once, so that a
         // reader of a dead block is found out.
         let mut blocks = self.store.blocks.lock();
+        let mut live = self.store.live.lock();
         for dead in self.store.dead.lock().drain(..) {
-            blocks.remove(&dead);
+            if live.get(&dead) == Some(&0) {
+                blocks.remove(&dead);
+                live.remove(&dead);
+            }
         }
+        self.store.named.lock().retain(|_, named| *named > txg);
         Ok(())
+    }
+
+    /// Writes a block as the open txg has it so far.
+    pub(crate) fn write_early(&self, object: &crate::Object, block: u64) {
+        let writer = MemoryWriter {
+            store: &self.store,
+            txg: self.txg,
+        };
+        object.write_early(self.txg, block, &writer).unwrap();
     }
 
     /// Closes and syncs the open txg.
@@ -228,11 +305,11 @@ impl Harness {
         self.set = ObjectSet::open(options(&self.store), &self.set.root_pointer()).unwrap();
     }
 
-    /// Every block that lives is reachable exactly once, and the fill counts are right.
+    /// Every block that lives is reachable by as many pointers as are counted, and the fill counts are right.
     pub(crate) fn check(&self) {
-        let mut reached = BTreeSet::new();
+        let mut reached = BTreeMap::new();
         let root = self.set.root_pointer();
-        assert!(reached.insert(offset(&root)));
+        reached.insert(offset(&root), 1);
         let place = Place::root(ObjectSetId(7));
         let phys = ObjectSetPhys::decode(&self.store.read(&root, place).unwrap()).unwrap();
         let mut count = 0;
@@ -241,13 +318,13 @@ impl Harness {
             for (index, slot) in format::dnode::slots(&block) {
                 if matches!(slot, format::dnode::Slot::Allocated { .. }) {
                     let dnode = format::DnodePhys::decode(&block[index * 512..]).unwrap();
-                    let mut inner = BTreeSet::new();
+                    let mut inner = BTreeMap::new();
                     let used = walk(store, &dnode, &mut inner);
                     assert_eq!(dnode.used_bytes(), used, "used of {dnode:?}");
                     count += 1;
-                    for at in inner {
-                        assert!(store.live.lock().contains(&at), "reachable but dead");
-                        store.dead.lock().push(at);
+                    for (at, times) in inner {
+                        assert!(store.live.lock().contains_key(&at), "reachable but dead");
+                        store.dead.lock().extend((0..times).map(|_| at));
                     }
                 }
             }
@@ -258,7 +335,9 @@ impl Harness {
         {
             walk(&self.store, special, &mut reached);
         }
-        reached.extend(self.store.dead.lock().drain(..));
+        for at in self.store.dead.lock().drain(..) {
+            *reached.entry(at).or_default() += 1;
+        }
         assert_eq!(root.fill(), count, "fill of the root");
         assert_eq!(&reached, &*self.store.live.lock(), "leaked or lost blocks");
     }
@@ -266,7 +345,7 @@ impl Harness {
     fn walk_dnode(
         &self,
         dnode: &format::DnodePhys,
-        reached: &mut BTreeSet<u64>,
+        reached: &mut BTreeMap<u64, u64>,
         each: &mut dyn FnMut(&MemoryStore, Buffer),
     ) {
         let mut data = Vec::new();
@@ -278,14 +357,14 @@ impl Harness {
     }
 }
 
-fn walk(store: &MemoryStore, dnode: &format::DnodePhys, reached: &mut BTreeSet<u64>) -> u64 {
+fn walk(store: &MemoryStore, dnode: &format::DnodePhys, reached: &mut BTreeMap<u64, u64>) -> u64 {
     walk_data(store, dnode, reached, &mut Vec::new())
 }
 
 fn walk_data(
     store: &MemoryStore,
     dnode: &format::DnodePhys,
-    reached: &mut BTreeSet<u64>,
+    reached: &mut BTreeMap<u64, u64>,
     data: &mut Vec<Buffer>,
 ) -> u64 {
     let mut used = 0;
@@ -294,7 +373,7 @@ fn walk_data(
         used += walk_pointer(store, pointer, level, dnode, reached, data).0;
     }
     if let Some(spill) = &dnode.spill {
-        assert!(reached.insert(offset(spill)));
+        assert!(reached.insert(offset(spill), 1).is_none());
         used += store.charged_bytes(spill);
     }
     used
@@ -305,14 +384,16 @@ fn walk_pointer(
     pointer: &BlockPointer,
     level: u8,
     dnode: &format::DnodePhys,
-    reached: &mut BTreeSet<u64>,
+    reached: &mut BTreeMap<u64, u64>,
     data: &mut Vec<Buffer>,
 ) -> (u64, u64) {
     if pointer.is_hole() {
         return (0, 0);
     }
     assert_eq!(pointer.level(), level);
-    assert!(reached.insert(offset(pointer)), "reached twice");
+    let times = reached.entry(offset(pointer)).or_default();
+    *times += 1;
+    assert!(*times == 1 || level == 0, "reached twice");
     let block = store.read(pointer, Place::root(ObjectSetId(7))).unwrap();
     let mut used = store.charged_bytes(pointer);
     if level == 0 {

@@ -27,6 +27,8 @@ pub(crate) struct Tree {
     pub(crate) block_size: u32,
     /// The highest block id on disk.
     pub(crate) max_block: u64,
+    /// When it was in use, as of [`BlockStore::now`].
+    pub(crate) seen: Txg,
 }
 
 /// Through what, and on whose behalf, a tree is read.
@@ -42,10 +44,17 @@ impl Reader<'_> {
         Place::new(self.object_set, self.object, level, block)
     }
 
-    pub(crate) fn read(&self, pointer: &BlockPointer, level: u8, block: u64) -> Result<Buffer> {
+    /// Reads a block of a tree that was in use at `seen`.
+    pub(crate) fn read(
+        &self,
+        pointer: &BlockPointer,
+        level: u8,
+        block: u64,
+        seen: Txg,
+    ) -> Result<Buffer> {
         let place = self.place(level, block);
         self.store
-            .read(pointer, place)
+            .read_seen(pointer, place, seen)
             .map_err(|source| DmuError::Read { place, source })
     }
 }
@@ -123,7 +132,7 @@ impl Tree {
         level: u8,
         index: u64,
     ) -> Result<Buffer> {
-        let data = reader.read(pointer, level, index)?;
+        let data = reader.read(pointer, level, index, self.seen)?;
         if data.len() != self.indirect_size() {
             return Err(DmuError::corrupt(
                 reader.place(level, index),
@@ -166,6 +175,49 @@ impl Tree {
             found = pointer::get(&data, entry as usize);
         }
         Ok(found)
+    }
+
+    /// Reads the indirect blocks above data block `block` that a change below them would have to read, once the ranges
+    /// of `freed` are gone: a block that is freed whole is not among them, nor anything below it. From the first call
+    /// on, `known` keeps the level 1 block that was looked at last.
+    ///
+    /// # Errors
+    /// One cannot be read: the change cannot be synced.
+    pub(crate) fn warm(
+        &self,
+        reader: &Reader<'_>,
+        block: u64,
+        freed: &[(u64, u64)],
+        known: &mut Option<u64>,
+    ) -> Result<()> {
+        let mut level = self.levels.clamp(1, LEVELS_MAX) - 1;
+        let top = shift_right(block, self.span_shift(level));
+        let parent = shift_right(block, self.span_shift(1));
+        if level == 0
+            || top >= u64::from(self.pointer_count)
+            || known.replace(parent) == Some(parent)
+        {
+            return Ok(());
+        }
+        let mut found = self.pointers[top as usize];
+        while level > 0 && !found.is_hole() {
+            let span = self.span_shift(level);
+            let index = shift_right(block, span);
+            let first = shift_left(index, span);
+            let last = first.saturating_add(shift_left(1, span) - 1);
+            if freed
+                .iter()
+                .any(|range| range.0 <= first && last <= range.1)
+            {
+                return Ok(());
+            }
+            let data = self.read_indirect(reader, &found, level, index)?;
+            level -= 1;
+            let entry =
+                shift_right(block, self.span_shift(level)) & ((1 << self.entries_shift()) - 1);
+            found = pointer::get(&data, entry as usize);
+        }
+        Ok(())
     }
 
     /// The first data block at or after `from` that is allocated (`data`) or a hole (not `data`),

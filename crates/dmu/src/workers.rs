@@ -36,7 +36,10 @@ impl SyncWorkers {
 
     /// Runs `job` for every number below `count`, on as many threads as pay (`heavy`: the work is
     /// worth starting threads for). The first error ends the run.
-    pub(crate) fn run<E: Send>(
+    ///
+    /// # Errors
+    /// The first that a job gave.
+    pub fn run<E: Send>(
         &self,
         count: usize,
         heavy: bool,

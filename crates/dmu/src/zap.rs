@@ -10,10 +10,10 @@ mod grow;
 mod micro;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::ObjectId;
-use base::lock::{LockClass, Mutex, RwLock, rank};
+use base::lock::{LockClass, Mutex, MutexGuard, RwLock, rank};
 use format::zap::micro::{MICRO_NAME_MAX, SIZE_MAX};
 use format::zap::normalize::{NormalizationFlags, names_match};
 use format::zap::{self, BlockKind, FatHeader, Key, MicroMut, Value};
@@ -34,6 +34,7 @@ static LOCATED: LockClass = LockClass::new("dmu.zap_header", rank::DMU + 12);
 static FORM: LockClass = LockClass::new("dmu.zap_form", rank::DMU + 11);
 
 /// Which form the ZAP has, as far as it is known.
+#[derive(Clone)]
 pub(crate) enum Form {
     Unknown,
     Micro(Index),
@@ -43,8 +44,8 @@ pub(crate) enum Form {
 /// What an object that is a ZAP keeps in core.
 pub(crate) struct ZapState {
     /// Held while the ZAP is changed.
-    writer: Mutex<()>,
-    form: RwLock<Form>,
+    pub(crate) writer: Mutex<()>,
+    pub(crate) form: RwLock<Form>,
     /// The header of a fat ZAP, for lookups.
     located: RwLock<Option<Arc<Located>>>,
     /// Rises whenever leaves move.
@@ -59,6 +60,12 @@ impl ZapState {
             located: RwLock::new(&LOCATED, None),
             version: AtomicU64::new(0),
         })
+    }
+
+    /// Leaves have moved: the header that is remembered is out of date.
+    pub(crate) fn moved(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        *self.located.write() = None;
     }
 }
 
@@ -199,6 +206,13 @@ impl Zap {
 
     fn state(&self) -> &ZapState {
         self.object.zap.get_or_init(ZapState::new)
+    }
+
+    /// Begins a change.
+    fn begin(&self, tx: &Tx) -> Result<MutexGuard<'_, ()>> {
+        let writer = self.state().writer.lock();
+        self.object.stage(tx)?;
+        Ok(writer)
     }
 
     fn load(&self) -> Result<()> {
@@ -373,7 +387,7 @@ impl Zap {
     /// The name is there already; the ZAP is full; a block cannot be read or is malformed.
     pub fn add(&self, tx: &Tx, name: &[u8], value: u64) -> Result<()> {
         self.check_name(name)?;
-        let _writer = self.state().writer.lock();
+        let _writer = self.begin(tx)?;
         if self.put_micro(tx, name, value, false)? {
             return Ok(());
         }
@@ -389,7 +403,7 @@ impl Zap {
             return self.add(tx, name, word);
         }
         self.check_name(name)?;
-        let _writer = self.state().writer.lock();
+        let _writer = self.begin(tx)?;
         self.make_fat(tx)?;
         fat::insert(self, tx, &FatKey::new(Key::Name(name)), value)
     }
@@ -399,7 +413,7 @@ impl Zap {
     /// # Errors
     /// As [`Zap::add`].
     pub fn add_words(&self, tx: &Tx, key: &[u64], value: &Value) -> Result<()> {
-        let _writer = self.state().writer.lock();
+        let _writer = self.begin(tx)?;
         fat::insert(self, tx, &FatKey::new(Key::Words(key)), value)
     }
 
@@ -409,7 +423,7 @@ impl Zap {
     /// As [`Zap::add`], but that the name may be there.
     pub fn update(&self, tx: &Tx, name: &[u8], value: u64) -> Result<()> {
         self.check_name(name)?;
-        let _writer = self.state().writer.lock();
+        let _writer = self.begin(tx)?;
         if self.put_micro(tx, name, value, true)? {
             return Ok(());
         }
@@ -425,7 +439,7 @@ impl Zap {
             return self.update(tx, name, word);
         }
         self.check_name(name)?;
-        let _writer = self.state().writer.lock();
+        let _writer = self.begin(tx)?;
         self.make_fat(tx)?;
         fat::update(self, tx, &FatKey::new(Key::Name(name)), value)
     }
@@ -435,7 +449,7 @@ impl Zap {
     /// # Errors
     /// As [`Zap::update`].
     pub fn update_words(&self, tx: &Tx, key: &[u64], value: &Value) -> Result<()> {
-        let _writer = self.state().writer.lock();
+        let _writer = self.begin(tx)?;
         fat::update(self, tx, &FatKey::new(Key::Words(key)), value)
     }
 
@@ -444,7 +458,7 @@ impl Zap {
     /// # Errors
     /// It is not there; a block cannot be read or is malformed.
     pub fn remove(&self, tx: &Tx, name: &[u8]) -> Result<()> {
-        let _writer = self.state().writer.lock();
+        let _writer = self.begin(tx)?;
         if let Form::Micro(index) = &mut *self.state().form.write() {
             let found = self
                 .object
@@ -466,7 +480,7 @@ impl Zap {
     /// # Errors
     /// As [`Zap::remove`].
     pub fn remove_words(&self, tx: &Tx, key: &[u64]) -> Result<()> {
-        let _writer = self.state().writer.lock();
+        let _writer = self.begin(tx)?;
         fat::remove(self, tx, &Key::Words(key))
     }
 

@@ -2,8 +2,17 @@
 //!
 //! Invariant: the totals in the bonus are those of the own pointers and of all lists inside;
 //! entries marked as frees count negative. Changed in syncing context only.
+//!
+//! A list may be damaged where it is added to or taken from, and the pool goes on: see [`aside`] and [`take`].
 
-use std::sync::Arc;
+mod aside;
+mod named;
+mod take;
+
+use crate::tunables::POINTERS_AT_ONCE;
+use std::sync::{Arc, LazyLock};
+
+use base::metrics::{Counter, registry};
 
 use base::ObjectId;
 use dmu::{AllocateObject, Object, Tx};
@@ -15,13 +24,33 @@ use format::{BlockPointer, ObjectType, features};
 use crate::error::{DslError, Result};
 use crate::mos::{Mos, change_record, read_record};
 use crate::sizes::{Sizes, change};
+pub(crate) use aside::{append_list_to, append_to};
+pub use named::NamedList;
+pub use take::Taken;
+
+/// What can be watched here, for the whole process.
+struct Meters {
+    /// Lists that could not be added to any more: another took their place, with them inside.
+    put_aside: Arc<Counter>,
+    /// Lists that could not be read at all: what they list leaked.
+    lists_lost: Arc<Counter>,
+    /// Pointers of lists that could not be read when they were due to be freed: their blocks leaked.
+    pointers_lost: Arc<Counter>,
+}
+
+static METERS: LazyLock<Meters> = LazyLock::new(|| {
+    let counter = |name: &str| registry().counter(&format!("dsl.{name}"));
+    Meters {
+        put_aside: counter("lists_put_aside"),
+        lists_lost: counter("lists_lost"),
+        pointers_lost: counter("listed_pointers_lost"),
+    }
+});
 
 const POINTER: u64 = 128;
 const NUMBER: u64 = 8;
 /// How deep lists may be nested before they are taken for a loop.
 const DEPTH_MAX: u32 = 128;
-/// Pointers read at once.
-const BATCH: u64 = 512;
 const VERSION_COMPRESSED_TOTALS: u64 = 3;
 const VERSION_SUBOBJECTS: u64 = 26;
 
@@ -120,7 +149,7 @@ impl Bpobj {
     /// Appends block pointers; `freed` marks them as frees (livelists).
     ///
     /// # Errors
-    /// The list cannot be written.
+    /// The end of the list cannot be read, or the list not be written. Nothing has changed then.
     pub fn append(&self, tx: &Tx, pointers: &[BlockPointer], freed: bool) -> Result<()> {
         let header = self.header()?;
         let mut bytes = vec![0; pointers.len() * POINTER as usize];
@@ -129,8 +158,7 @@ impl Bpobj {
             sum += Sizes::of(self.mos.store.as_ref(), pointer);
             stored_pointer(pointer, freed).encode(chunk, base::ByteOrder::NATIVE);
         }
-        self.object
-            .write(tx, header.pointer_count * POINTER, &bytes)?;
+        self.write_at(tx, header.pointer_count * POINTER, &bytes)?;
         let sum = if freed { -sum } else { sum };
         change_record(&self.object, tx, |header: &mut BpobjPhys| {
             header.pointer_count += pointers.len() as u64;
@@ -141,60 +169,93 @@ impl Bpobj {
         })
     }
 
-    /// Appends another list, which belongs to this one from now on or is gone.
+    /// Writes behind the end. What the sync will read is read first.
+    fn write_at(&self, tx: &Tx, at: u64, bytes: &[u8]) -> Result<()> {
+        self.object.prepare_write(at, bytes.len() as u64)?;
+        Ok(self.object.write(tx, at, bytes)?)
+    }
+
+    /// Appends another list, which belongs to this one from now on or is gone. One that cannot be read is left where
+    /// it is: what it lists leaks.
     ///
     /// # Errors
-    /// A list cannot be read or written.
+    /// The end of this list cannot be read, or it cannot be written. Nothing has changed then.
     pub fn append_list(&self, tx: &Tx, other: ObjectId) -> Result<()> {
         if self.mos.directory_word(directory::EMPTY_BPOBJ)? == Some(other.0) {
-            return drop_empty(&self.mos, tx);
+            return drop_empties(&self.mos, tx, 1);
         }
-        let list = Self::open(&self.mos, other)?;
+        let Some(list) = unless_lost(Self::open(&self.mos, other))? else {
+            return Ok(());
+        };
         let theirs = list.header()?;
         if theirs.is_empty() {
             return list.destroy(tx);
         }
         let sum = list.sizes()?;
         let array = self.array(tx)?;
-        let mut absorbed = false;
-        if theirs.subobject_count == 0 {
-            absorbed = true;
-        } else if self.fits_block(theirs.subobjects, theirs.subobject_count * NUMBER)? {
-            let numbers = list.numbers(&theirs)?;
-            self.append_numbers(tx, &array, &numbers)?;
-            self.mos.free(tx, theirs.subobjects)?;
-            change_record(&list.object, tx, |header: &mut BpobjPhys| {
-                header.subobject_count = 0;
-                header.subobjects = ObjectId(0);
-            })?;
-            absorbed = true;
-        }
-        if absorbed && self.fits_block(other, theirs.pointer_count * POINTER)? {
-            self.absorb_pointers(tx, &list, &theirs)?;
-            change_record(&list.object, tx, |header: &mut BpobjPhys| {
-                header.pointer_count = 0;
-            })?;
-            list.destroy(tx)?;
-        } else {
+        if !self.absorb(tx, &array, &list)? {
             self.append_numbers(tx, &array, &[other])?;
         }
         change_record(&self.object, tx, |header: &mut BpobjPhys| add(header, sum))
     }
 
-    /// Whether `bytes` bytes are within the first block of an object.
-    fn fits_block(&self, object: ObjectId, bytes: u64) -> Result<bool> {
-        Ok(bytes <= u64::from(self.mos.object(object)?.block_size()))
-    }
-
-    fn absorb_pointers(&self, tx: &Tx, list: &Self, theirs: &BpobjPhys) -> Result<()> {
-        let mut bytes = vec![0; (theirs.pointer_count * POINTER) as usize];
-        list.object.read(0, &mut bytes)?;
+    /// Takes over what another list holds, as far as that is little; true when nothing of it is left.
+    fn absorb(&self, tx: &Tx, array: &Arc<Object>, list: &Self) -> Result<bool> {
+        let theirs = list.header()?;
+        if theirs.subobject_count != 0 {
+            let bytes = theirs.subobject_count * NUMBER;
+            let Some(numbers) = self.little(theirs.subobjects, bytes, || list.numbers(&theirs))?
+            else {
+                return Ok(false);
+            };
+            self.append_numbers(tx, array, &numbers)?;
+            free_or_leak(&self.mos, tx, theirs.subobjects)?;
+            change_record(&list.object, tx, |header: &mut BpobjPhys| {
+                header.subobject_count = 0;
+                header.subobjects = ObjectId(0);
+            })?;
+        }
+        let bytes = theirs.pointer_count * POINTER;
+        let read = || {
+            let mut pointers = vec![0; bytes as usize];
+            list.object.read(0, &mut pointers)?;
+            Ok(pointers)
+        };
+        let Some(pointers) = self.little(list.id(), bytes, read)? else {
+            return Ok(false);
+        };
         let at = self.header()?.pointer_count * POINTER;
-        self.object.write(tx, at, &bytes)?;
+        match self.write_at(tx, at, &pointers) {
+            // The other list may be inside this one even so.
+            Err(error) if error.is_damage() => return Ok(false),
+            written => written?,
+        }
         change_record(&self.object, tx, |header: &mut BpobjPhys| {
             header.pointer_count += theirs.pointer_count;
             header.freed_count += theirs.freed_count;
-        })
+        })?;
+        change_record(&list.object, tx, |header: &mut BpobjPhys| {
+            header.pointer_count = 0;
+        })?;
+        list.destroy(tx)?;
+        Ok(true)
+    }
+
+    /// What `read` reads, if it is within the first block of an object and can be read.
+    fn little<T>(
+        &self,
+        object: ObjectId,
+        bytes: u64,
+        read: impl FnOnce() -> Result<T>,
+    ) -> Result<Option<T>> {
+        let found = self.mos.object(object).and_then(|object| {
+            let fits = bytes <= u64::from(object.block_size());
+            fits.then(read).transpose()
+        });
+        match found {
+            Err(error) if error.is_damage() => Ok(None),
+            found => found,
+        }
     }
 
     /// The array of the lists inside, made when it is not there.
@@ -217,7 +278,9 @@ impl Bpobj {
 
     fn append_numbers(&self, tx: &Tx, array: &Arc<Object>, numbers: &[ObjectId]) -> Result<()> {
         let bytes: Vec<u8> = numbers.iter().flat_map(|id| id.0.to_ne_bytes()).collect();
-        array.write(tx, self.header()?.subobject_count * NUMBER, &bytes)?;
+        let at = self.header()?.subobject_count * NUMBER;
+        array.prepare_write(at, bytes.len() as u64)?;
+        array.write(tx, at, &bytes)?;
         change_record(&self.object, tx, |header: &mut BpobjPhys| {
             header.subobject_count += numbers.len() as u64;
         })
@@ -240,10 +303,11 @@ impl Bpobj {
         Ok(bytes.chunks_exact(NUMBER as usize).map(word).collect())
     }
 
-    /// Frees the list itself, the lists inside it included, but no block that they list.
+    /// Frees the list itself, the lists inside it included, but no block that they list. What cannot be read of it
+    /// leaks.
     ///
     /// # Errors
-    /// A list cannot be read.
+    /// A list cannot be written.
     pub fn destroy(&self, tx: &Tx) -> Result<()> {
         self.destroy_nested(tx, 0)
     }
@@ -251,11 +315,12 @@ impl Bpobj {
     fn destroy_nested(&self, tx: &Tx, depth: u32) -> Result<()> {
         self.check_depth(depth)?;
         let header = self.header()?;
-        for id in self.numbers(&header)? {
-            Self::open(&self.mos, id)?.destroy_nested(tx, depth + 1)?;
+        for id in unless_lost(self.numbers(&header))?.unwrap_or_default() {
+            let inner = Self::open(&self.mos, id);
+            unless_lost(inner.and_then(|inner| inner.destroy_nested(tx, depth + 1)))?;
         }
         if header.subobjects.0 != 0 {
-            self.mos.free(tx, header.subobjects)?;
+            free_or_leak(&self.mos, tx, header.subobjects)?;
         }
         self.mos.free(tx, self.id())
     }
@@ -287,7 +352,7 @@ impl Bpobj {
         }
         let mut from = 0;
         while from < header.pointer_count {
-            let to = (from + BATCH).min(header.pointer_count);
+            let to = (from + POINTERS_AT_ONCE.get()).min(header.pointer_count);
             for pointer in self.read_pointers(from, to)? {
                 visit(&pointer, is_freed(&pointer))?;
             }
@@ -302,105 +367,6 @@ impl Bpobj {
         let pointer = |chunk| get_at(chunk, 0, base::ByteOrder::NATIVE);
         Ok(bytes.chunks_exact(POINTER as usize).map(pointer).collect())
     }
-
-    /// Takes up to `limit` pointers off the list, lists inside first, last ones first, and gives
-    /// each to `take`. Lists inside that are used up are freed. Returns the sizes taken and how
-    /// many pointers.
-    ///
-    /// # Errors
-    /// A list cannot be read or written.
-    pub fn take(
-        &self,
-        tx: &Tx,
-        limit: u64,
-        take: &mut dyn FnMut(&BlockPointer),
-    ) -> Result<(Sizes, u64)> {
-        self.take_nested(tx, limit, take, 0)
-    }
-
-    fn take_nested(
-        &self,
-        tx: &Tx,
-        limit: u64,
-        take: &mut dyn FnMut(&BlockPointer),
-        depth: u32,
-    ) -> Result<(Sizes, u64)> {
-        self.check_depth(depth)?;
-        let mut taken = Sizes::ZERO;
-        let mut count = 0;
-        while count < limit {
-            let header = self.header()?;
-            let Some(last) = header.subobject_count.checked_sub(1) else {
-                break;
-            };
-            let array = self.mos.object(header.subobjects)?;
-            let mut bytes = [0; NUMBER as usize];
-            array.read(last * NUMBER, &mut bytes)?;
-            let inner = Self::open(&self.mos, ObjectId(u64::from_ne_bytes(bytes)))?;
-            let (sizes, pointers) = inner.take_nested(tx, limit - count, take, depth + 1)?;
-            taken += sizes;
-            count += pointers;
-            change_record(&self.object, tx, |header: &mut BpobjPhys| {
-                add(header, -sizes)
-            })?;
-            if inner.is_empty()? {
-                inner.destroy(tx)?;
-                self.drop_last_list(tx, last)?;
-            }
-        }
-        let own = self.take_own(tx, limit - count, take)?;
-        Ok((taken + own.0, count + own.1))
-    }
-
-    fn drop_last_list(&self, tx: &Tx, last: u64) -> Result<()> {
-        if last == 0 {
-            self.mos.free(tx, self.header()?.subobjects)?;
-        }
-        change_record(&self.object, tx, |header: &mut BpobjPhys| {
-            header.subobject_count = last;
-            if last == 0 {
-                header.subobjects = ObjectId(0);
-            }
-        })
-    }
-
-    fn take_own(
-        &self,
-        tx: &Tx,
-        limit: u64,
-        take: &mut dyn FnMut(&BlockPointer),
-    ) -> Result<(Sizes, u64)> {
-        let header = self.header()?;
-        if header.subobject_count != 0 || header.pointer_count == 0 || limit == 0 {
-            return Ok((Sizes::ZERO, 0));
-        }
-        let mut taken = Sizes::ZERO;
-        let mut freed = 0;
-        let mut end = header.pointer_count;
-        let goal = end.saturating_sub(limit);
-        while end > goal {
-            let from = end.saturating_sub(BATCH).max(goal);
-            for pointer in self.read_pointers(from, end)?.iter().rev() {
-                let sizes = Sizes::of(self.mos.store.as_ref(), pointer);
-                if is_freed(pointer) {
-                    freed += 1;
-                    taken -= sizes;
-                } else {
-                    taken += sizes;
-                }
-                take(pointer);
-            }
-            end = from;
-        }
-        self.object
-            .free_range(tx, end * POINTER, u64::MAX - end * POINTER)?;
-        change_record(&self.object, tx, |header: &mut BpobjPhys| {
-            header.pointer_count = end;
-            header.freed_count = header.freed_count.saturating_sub(freed);
-            add(header, -taken);
-        })?;
-        Ok((taken, header.pointer_count - end))
-    }
 }
 
 fn add(header: &mut BpobjPhys, sizes: Sizes) {
@@ -409,41 +375,69 @@ fn add(header: &mut BpobjPhys, sizes: Sizes) {
     change(&mut header.uncompressed, sizes.uncompressed);
 }
 
-/// The shared empty list, with one more reference to it; without the feature, a list of one's own.
-pub(crate) fn reference_empty(mos: &Mos, tx: &Tx) -> Result<ObjectId> {
-    let services = &mos.services;
-    if !services.is_enabled(&features::EMPTY_BPOBJ) {
-        return Ok(Bpobj::create(mos, tx, BpobjPhys::BLOCK_SIZE)?.id());
+/// What was found, or none when that is damaged: what it lists leaks then, which is counted.
+pub(crate) fn unless_lost<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(error) if error.is_damage() => {
+            METERS.lists_lost.increment();
+            Ok(None)
+        }
+        found => found.map(Some),
     }
-    let directory = mos.directory()?;
-    let id = match directory.lookup(directory::EMPTY_BPOBJ.as_bytes())? {
-        Some(id) => ObjectId(id),
+}
+
+/// Frees an object; one whose dnode cannot be read leaks.
+fn free_or_leak(mos: &Mos, tx: &Tx, id: ObjectId) -> Result<()> {
+    unless_lost(mos.free(tx, id)).map(|_| ())
+}
+
+/// `count` empty lists: the shared one each time, with as many more references to it; without the feature, lists of
+/// their own.
+pub(crate) fn reference_empties(mos: &Mos, tx: &Tx, count: usize) -> Result<Vec<ObjectId>> {
+    let services = &mos.services;
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    if !services.is_enabled(&features::EMPTY_BPOBJ) {
+        let own = |_| Ok(Bpobj::create(mos, tx, BpobjPhys::BLOCK_SIZE)?.id());
+        return (0..count).map(own).collect();
+    }
+    let id = match shared_empty(mos)? {
+        Some(id) => id,
         None => {
             let id = Bpobj::create(mos, tx, BpobjPhys::BLOCK_SIZE)?.id();
+            let directory = mos.directory()?;
             directory.add(tx, directory::EMPTY_BPOBJ.as_bytes(), id.0)?;
             id
         }
     };
-    services.change_references(tx, &features::EMPTY_BPOBJ, 1)?;
-    Ok(id)
+    services.change_references(tx, &features::EMPTY_BPOBJ, signed(count))?;
+    Ok(vec![id; count])
 }
 
-/// Gives up a reference to the shared empty list, and the list with the last one.
-pub(crate) fn drop_empty(mos: &Mos, tx: &Tx) -> Result<()> {
+/// Gives up `count` references to the shared empty list, and the list with the last one.
+pub(crate) fn drop_empties(mos: &Mos, tx: &Tx, count: usize) -> Result<()> {
     let services = &mos.services;
-    services.change_references(tx, &features::EMPTY_BPOBJ, -1)?;
+    if count == 0 {
+        return Ok(());
+    }
+    services.change_references(tx, &features::EMPTY_BPOBJ, -signed(count))?;
     if services.references(&features::EMPTY_BPOBJ) != 0 {
         return Ok(());
     }
     let directory = mos.directory()?;
-    if let Some(id) = directory.lookup(directory::EMPTY_BPOBJ.as_bytes())? {
+    if let Some(id) = shared_empty(mos)? {
         directory.remove(tx, directory::EMPTY_BPOBJ.as_bytes())?;
-        Bpobj::open(mos, ObjectId(id))?.destroy(tx)?;
+        Bpobj::open(mos, id)?.destroy(tx)?;
     }
     Ok(())
 }
 
-/// Whether this is the shared empty list.
-pub(crate) fn is_shared_empty(mos: &Mos, id: ObjectId) -> Result<bool> {
-    Ok(mos.directory_word(directory::EMPTY_BPOBJ)? == Some(id.0))
+/// The shared empty list, while anybody refers to it.
+pub(crate) fn shared_empty(mos: &Mos) -> Result<Option<ObjectId>> {
+    Ok(mos.directory_word(directory::EMPTY_BPOBJ)?.map(ObjectId))
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

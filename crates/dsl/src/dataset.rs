@@ -3,6 +3,8 @@
 //! Invariants: the object set of a head is open at most once; a head whose object set is open and
 //! writable is in the layer's list of heads, so that its dirty objects are found at sync.
 
+mod accounting;
+mod burial;
 mod relations;
 mod space;
 mod sync;
@@ -23,6 +25,7 @@ use crate::mos::{change_record, name_of, read_record};
 
 pub use relations::{Bookmark, Hold};
 pub use space::DatasetSpace;
+pub(crate) use sync::Begun;
 
 static OBJECT_SET: LockClass = LockClass::new("dsl.object_set", rank::DSL + 25);
 static NAME: LockClass = LockClass::new("dsl.snapshot_name", rank::DSL + 28);
@@ -97,8 +100,10 @@ impl Dataset {
         Arc::clone(&self.directory.read())
     }
 
-    pub(crate) fn set_directory(&self, directory: &Arc<Directory>) {
-        *self.directory.write() = Arc::clone(directory);
+    pub(crate) fn set_directory(self: &Arc<Self>, tx: &Tx, directory: &Arc<Directory>) {
+        let before = std::mem::replace(&mut *self.directory.write(), Arc::clone(directory));
+        let dataset = Arc::clone(self);
+        tx.on_undo(move || *dataset.directory.write() = before);
     }
 
     /// The guid, the same wherever the snapshot is received.
@@ -144,8 +149,10 @@ impl Dataset {
         Ok(name)
     }
 
-    pub(crate) fn set_snapshot_name(&self, name: &str) {
-        *self.snapshot_name.lock() = Some(name.to_owned());
+    pub(crate) fn set_snapshot_name(self: &Arc<Self>, tx: &Tx, name: &str) {
+        let before = self.snapshot_name.lock().replace(name.to_owned());
+        let dataset = Arc::clone(self);
+        tx.on_undo(move || *dataset.snapshot_name.lock() = before);
     }
 
     /// The ZAP of a head's snapshots.
@@ -184,6 +191,9 @@ impl Dataset {
 
     /// Why this head cannot be written, though its pool can.
     fn unwritable(&self) -> Result<Option<&'static str>> {
+        if self.dsl.stopped.lock().contains_key(&self.id()) {
+            return Ok(Some("changes that could not be written"));
+        }
         if self.extra_word(features::REDACTED_DATASETS.guid)?.is_some() {
             return Ok(Some("redacted data"));
         }
@@ -210,6 +220,15 @@ impl Dataset {
         let options = self.open_options(writable);
         let opened = ObjectSet::open(options, &self.phys()?.block_pointer)?;
         Ok(self.enter_object_set(opened, writable))
+    }
+
+    /// Refuses what puts these contents into another dataset, when their root cannot be read.
+    pub(crate) fn check_root(&self) -> Result<()> {
+        let root = self.phys()?.block_pointer;
+        if self.open_object_set().is_none() && !root.is_hole() {
+            ObjectSet::open(self.open_options(false), &root)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn open_options(&self, writable: bool) -> OpenObjectSet {
@@ -260,6 +279,54 @@ impl Dataset {
         *self.object_set.lock() = None;
     }
 
+    /// A task replaces the contents: whoever opens the object set from now on sees the new ones, unless the task is
+    /// undone.
+    pub(crate) fn replace_object_set(self: &Arc<Self>, tx: &Tx) {
+        let before = self.object_set.lock().take();
+        let stopped = self.dsl.stopped.lock().get(&self.id()).cloned();
+        self.new_epoch();
+        let dataset = Arc::clone(self);
+        tx.on_undo(move || {
+            let is_open = before.is_some();
+            let mut current = dataset.object_set.lock();
+            *current = before;
+            let mut heads = dataset.dsl.heads.lock();
+            if is_open && !dataset.is_snapshot {
+                heads.insert(dataset.id(), Arc::clone(&dataset));
+            } else {
+                heads.remove(&dataset.id());
+            }
+            drop(heads);
+            drop(current);
+            dataset.new_epoch();
+            let id = dataset.id();
+            dataset
+                .dsl
+                .stopped
+                .lock()
+                .extend(stopped.map(|stopped| (id, stopped)));
+        });
+    }
+
+    /// A task destroys the dataset: its object set closes, and its live copy is forgotten, once the task is done.
+    pub(crate) fn leave_core(self: &Arc<Self>, tx: &Tx) {
+        let dataset = Arc::clone(self);
+        tx.on_success(move || dataset.forget());
+    }
+
+    /// A task makes the dataset: the same, if that is undone.
+    pub(crate) fn leave_core_if_undone(self: &Arc<Self>, tx: &Tx) {
+        let dataset = Arc::clone(self);
+        tx.on_undo(move || dataset.forget());
+    }
+
+    fn forget(&self) {
+        self.close_object_set();
+        self.dsl.heads.lock().remove(&self.id());
+        self.dsl.stopped.lock().remove(&self.id());
+        self.dsl.datasets.forget(self.id());
+    }
+
     /// Changes when the dataset's contents are replaced (rollback, receive): an object set that was
     /// opened under another epoch is stale.
     #[must_use]
@@ -268,6 +335,7 @@ impl Dataset {
     }
 
     pub(crate) fn new_epoch(&self) {
+        self.dsl.stopped.lock().remove(&self.id());
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 

@@ -3,6 +3,8 @@
 //! A key k holds the blocks born after k, up to the next key, so that destroying a snapshot moves
 //! whole lists. Pools before version 26 have one plain list instead, which is read only.
 
+mod keys;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,10 +14,14 @@ use format::bpobj::BpobjPhys;
 use format::deadlist::{DeadlistPhys, parse_integer_key};
 use format::{BlockPointer, ObjectType};
 
-use crate::bpobj::{Bpobj, drop_empty, is_shared_empty, reference_empty};
+use crate::bpobj::{
+    Bpobj, NamedList, append_list_to, append_to, drop_empties, reference_empties, shared_empty,
+    unless_lost,
+};
 use crate::error::{DslError, Result};
 use crate::mos::{Mos, change_record, read_record};
 use crate::sizes::{Sizes, change};
+pub(crate) use keys::{DeadKeys, Keys};
 
 /// A dead list or livelist.
 #[derive(Clone)]
@@ -62,8 +68,15 @@ impl Deadlist {
     pub fn clone_keys(&self, tx: &Tx, max: Txg) -> Result<Self> {
         let new = Self::create(&self.mos, tx)?;
         let zap = new.zap()?;
-        for key in self.entries()?.into_keys().filter(|key| *key < max) {
-            zap.add_int(tx, key.0, reference_empty(&self.mos, tx)?.0)?;
+        let keys = self.keys()?;
+        let wanted: Vec<Txg> = keys
+            .iter()
+            .map(|(key, _)| key)
+            .filter(|key| *key < max)
+            .collect();
+        let empties = reference_empties(&self.mos, tx, wanted.len())?;
+        for (key, list) in wanted.into_iter().zip(empties) {
+            zap.add_int(tx, key.0, list.0)?;
         }
         Ok(new)
     }
@@ -92,13 +105,28 @@ impl Deadlist {
     /// # Errors
     /// The list cannot be read, or has a key that is no txg.
     pub fn entries(&self) -> Result<BTreeMap<Txg, ObjectId>> {
-        let mut entries = BTreeMap::new();
-        for entry in self.zap()?.entries()? {
-            let key = parse_integer_key(&entry.name)
-                .ok_or_else(|| DslError::damaged(self.id(), "a key is no txg"))?;
-            entries.insert(Txg(key), ObjectId(entry.value));
-        }
-        Ok(entries)
+        Ok(self.keys()?.iter().collect())
+    }
+
+    /// The same, from memory when they are there.
+    pub(crate) fn keys(&self) -> Result<Arc<Keys>> {
+        self.mos.dead_keys.get(self.id(), || {
+            let mut entries = Vec::new();
+            if self.is_legacy() {
+                return Err(DslError::damaged(self.id(), "a dead list of an old pool"));
+            }
+            Zap::scan(&self.object, &mut |name, list| {
+                let key = parse_integer_key(name)
+                    .ok_or_else(|| DslError::damaged(self.id(), "a key is no txg"))?;
+                entries.push((Txg(key), ObjectId(list)));
+                Ok::<_, DslError>(())
+            })?;
+            Ok(Keys::new(entries))
+        })
+    }
+
+    fn changed(&self, key: Txg, list: Option<ObjectId>) {
+        self.mos.dead_keys.change(self.id(), key, list);
     }
 
     /// Sizes of all blocks in it.
@@ -133,9 +161,13 @@ impl Deadlist {
             })?;
             return Ok(sum);
         }
+        let empty = shared_empty(&self.mos)?;
         let mut sum = Sizes::ZERO;
-        for (key, list) in self.entries()? {
-            if key >= low && high.is_none_or(|high| key < high) {
+        for &(key, list) in self.keys()?.from(low) {
+            if high.is_some_and(|high| key >= high) {
+                break;
+            }
+            if Some(list) != empty {
                 sum += Bpobj::open(&self.mos, list)?.sizes()?;
             }
         }
@@ -158,18 +190,20 @@ impl Deadlist {
         if pointers.is_empty() {
             return Ok(());
         }
-        let entries = self.entries()?;
-        let mut batches: BTreeMap<Txg, Vec<BlockPointer>> = BTreeMap::new();
+        let keys = self.keys()?;
+        let mut batches: BTreeMap<(Txg, ObjectId), Vec<BlockPointer>> = BTreeMap::new();
         for pointer in pointers {
-            let (key, _) = entries
-                .range(..pointer.birth())
-                .next_back()
+            let found = keys
+                .below(pointer.birth())
                 .ok_or_else(|| DslError::damaged(self.id(), "no key takes a dead block"))?;
-            batches.entry(*key).or_default().push(*pointer);
+            batches.entry(found).or_default().push(*pointer);
         }
-        for (key, batch) in batches {
-            let list = self.own_list(tx, key, entries.get(&key).copied())?;
-            list.append(tx, &batch, freed)?;
+        // Held no longer: a change would copy them.
+        drop(keys);
+        for ((key, current), batch) in batches {
+            let list = self.own_list(tx, key, current)?;
+            let new = append_to(&self.mos, tx, list, &batch, freed)?;
+            self.give(tx, key, new)?;
         }
         let store = self.mos.store.as_ref();
         let sum: Sizes = pointers
@@ -180,27 +214,34 @@ impl Deadlist {
     }
 
     /// The list of a key, its own one instead of the shared empty one.
-    fn own_list(&self, tx: &Tx, key: Txg, current: Option<ObjectId>) -> Result<Bpobj> {
-        let current = current.ok_or_else(|| DslError::damaged(self.id(), "a key is missing"))?;
-        if !is_shared_empty(&self.mos, current)? {
-            return Bpobj::open(&self.mos, current);
+    fn own_list(&self, tx: &Tx, key: Txg, current: ObjectId) -> Result<ObjectId> {
+        if shared_empty(&self.mos)? != Some(current) {
+            return Ok(current);
         }
-        let list = Bpobj::create(&self.mos, tx, BpobjPhys::BLOCK_SIZE)?;
-        drop_empty(&self.mos, tx)?;
-        self.zap()?.update_int(tx, key.0, list.id().0)?;
+        let list = Bpobj::create(&self.mos, tx, BpobjPhys::BLOCK_SIZE)?.id();
+        self.give(tx, key, Some(list))?;
+        drop_empties(&self.mos, tx, 1)?;
         Ok(list)
     }
 
-    /// Appends a whole list to the one of a key.
+    /// Gives a key another list, if there is one.
+    fn give(&self, tx: &Tx, key: Txg, list: Option<ObjectId>) -> Result<()> {
+        let Some(list) = list else {
+            return Ok(());
+        };
+        self.zap()?.update_int(tx, key.0, list.0)?;
+        self.changed(key, Some(list));
+        Ok(())
+    }
+
+    /// Appends a whole list, which is not the shared empty one, to the one of a key.
     fn append_list(&self, tx: &Tx, key: Txg, current: ObjectId, list: ObjectId) -> Result<()> {
-        if is_shared_empty(&self.mos, list)? {
-            return drop_empty(&self.mos, tx);
+        if shared_empty(&self.mos)? == Some(current) {
+            self.give(tx, key, Some(list))?;
+            return drop_empties(&self.mos, tx, 1);
         }
-        if is_shared_empty(&self.mos, current)? {
-            drop_empty(&self.mos, tx)?;
-            return Ok(self.zap()?.update_int(tx, key.0, list.0)?);
-        }
-        Bpobj::open(&self.mos, current)?.append_list(tx, list)
+        let new = append_list_to(&self.mos, tx, current, list)?;
+        self.give(tx, key, new)
     }
 
     /// Adds a key, empty.
@@ -208,9 +249,17 @@ impl Deadlist {
     /// # Errors
     /// The list cannot be written, or the key is there.
     pub fn add_key(&self, tx: &Tx, key: Txg) -> Result<()> {
-        Ok(self
-            .zap()?
-            .add_int(tx, key.0, reference_empty(&self.mos, tx)?.0)?)
+        for list in reference_empties(&self.mos, tx, 1)? {
+            self.zap()?.add_int(tx, key.0, list.0)?;
+            self.changed(key, Some(list));
+        }
+        Ok(())
+    }
+
+    fn take_key(&self, tx: &Tx, key: Txg) -> Result<()> {
+        self.zap()?.remove_int(tx, key.0)?;
+        self.changed(key, None);
+        Ok(())
     }
 
     /// Removes a key, if it is there; the next lower one takes its blocks.
@@ -218,16 +267,20 @@ impl Deadlist {
     /// # Errors
     /// The list cannot be read or written.
     pub fn remove_key(&self, tx: &Tx, key: Txg) -> Result<()> {
-        let entries = self.entries()?;
-        let Some(list) = entries.get(&key) else {
+        let keys = self.keys()?;
+        let Some(list) = keys.get(key) else {
             return Ok(());
         };
-        let (lower, current) = entries
-            .range(..key)
-            .next_back()
+        let (lower, current) = keys
+            .below(key)
             .ok_or_else(|| DslError::damaged(self.id(), "the lowest key cannot go"))?;
-        self.append_list(tx, *lower, *current, *list)?;
-        Ok(self.zap()?.remove_int(tx, key.0)?)
+        drop(keys);
+        if shared_empty(&self.mos)? == Some(list) {
+            drop_empties(&self.mos, tx, 1)?;
+        } else {
+            self.append_list(tx, lower, current, list)?;
+        }
+        self.take_key(tx, key)
     }
 
     /// Moves everything of another dead list into this one and frees the other.
@@ -240,29 +293,51 @@ impl Deadlist {
             return Err(DslError::damaged(other.id(), "a dead list of an old pool"));
         }
         self.add_sizes(tx, other.sizes()?)?;
-        for (key, list) in other.entries()? {
-            let entries = self.entries()?;
-            let (mine, current) = entries
-                .range(..=key)
-                .next_back()
+        let empty = shared_empty(&self.mos)?;
+        let theirs = other.keys()?;
+        let full = theirs.iter().filter(|(_, list)| Some(*list) != empty);
+        let mut empties = theirs.len();
+        for (key, list) in full {
+            empties -= 1;
+            // Asked again for each: the list before may have changed them.
+            let (mine, current) = self
+                .keys()?
+                .below(key.next())
                 .ok_or_else(|| DslError::damaged(self.id(), "no key takes a list"))?;
-            self.append_list(tx, *mine, *current, list)?;
+            self.append_list(tx, mine, current, list)?;
         }
-        self.mos.free(tx, other.id())
+        drop_empties(&self.mos, tx, empties)?;
+        other.free(tx)
+    }
+
+    /// Frees the dead list's own object.
+    fn free(&self, tx: &Tx) -> Result<()> {
+        self.mos.dead_keys.forget(self.id());
+        self.mos.free(tx, self.id())
     }
 
     /// Moves the lists with keys from `low` on to the end of `target`; their sizes.
     ///
     /// # Errors
     /// A list cannot be read or written.
-    pub fn move_to(&self, tx: &Tx, low: Txg, target: &Bpobj) -> Result<Sizes> {
-        let zap = self.zap()?;
+    pub fn move_to(&self, tx: &Tx, low: Txg, target: &NamedList) -> Result<Sizes> {
+        let empty = shared_empty(&self.mos)?;
         let mut moved = Sizes::ZERO;
-        for (key, list) in self.entries()?.range(low..) {
-            moved += Bpobj::open(&self.mos, *list)?.sizes()?;
-            target.append_list(tx, *list)?;
-            zap.remove_int(tx, key.0)?;
+        let mut empties = 0;
+        let going = self.keys()?.from(low).to_vec();
+        for (key, list) in going {
+            if Some(list) == empty {
+                empties += 1;
+            } else {
+                let sizes = Bpobj::open(&self.mos, list).and_then(|list| list.sizes());
+                if let Some(sizes) = unless_lost(sizes)? {
+                    moved += sizes;
+                    target.append_list(tx, list)?;
+                }
+            }
+            self.take_key(tx, key)?;
         }
+        drop_empties(&self.mos, tx, empties)?;
         self.add_sizes(tx, -moved)?;
         Ok(moved)
     }
@@ -272,30 +347,58 @@ impl Deadlist {
     /// # Errors
     /// The list cannot be read or written.
     pub fn drop_part(&self, tx: &Tx, key: Txg) -> Result<()> {
-        let Some(part) = self.entries()?.remove(&key) else {
+        let Some(part) = self.keys()?.get(key) else {
             return Ok(());
         };
-        self.zap()?.remove_int(tx, key.0)?;
-        if is_shared_empty(&self.mos, part)? {
-            return drop_empty(&self.mos, tx);
+        self.take_key(tx, key)?;
+        if shared_empty(&self.mos)? == Some(part) {
+            return drop_empties(&self.mos, tx, 1);
         }
-        let list = Bpobj::open(&self.mos, part)?;
+        let Some(list) = unless_lost(Bpobj::open(&self.mos, part))? else {
+            return Ok(());
+        };
         self.add_sizes(tx, -list.sizes()?)?;
         list.destroy(tx)
     }
 
-    /// Frees the dead list, but no block in it.
+    /// Notes in a part that blocks of it were freed.
     ///
     /// # Errors
-    /// A list cannot be read.
+    /// The list cannot be written.
+    pub(crate) fn append_freed(
+        &self,
+        tx: &Tx,
+        part: &Bpobj,
+        pointers: &[BlockPointer],
+    ) -> Result<()> {
+        if pointers.is_empty() {
+            return Ok(());
+        }
+        part.append(tx, pointers, true)?;
+        let store = self.mos.store.as_ref();
+        let sum: Sizes = pointers
+            .iter()
+            .map(|pointer| Sizes::of(store, pointer))
+            .sum();
+        self.add_sizes(tx, -sum)
+    }
+
+    /// Frees the dead list, but no block in it. What cannot be read of it leaks.
+    ///
+    /// # Errors
+    /// A list cannot be written.
     pub fn destroy(&self, tx: &Tx) -> Result<()> {
-        for list in self.entries()?.into_values() {
-            if is_shared_empty(&self.mos, list)? {
-                drop_empty(&self.mos, tx)?;
+        let empty = shared_empty(&self.mos)?;
+        let mut empties = 0;
+        let keys = unless_lost(self.keys())?;
+        for (_, list) in keys.iter().flat_map(|keys| keys.iter()) {
+            if Some(list) == empty {
+                empties += 1;
             } else {
-                Bpobj::open(&self.mos, list)?.destroy(tx)?;
+                unless_lost(Bpobj::open(&self.mos, list).and_then(|list| list.destroy(tx)))?;
             }
         }
-        self.mos.free(tx, self.id())
+        drop_empties(&self.mos, tx, empties)?;
+        self.free(tx)
     }
 }

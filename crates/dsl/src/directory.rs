@@ -119,8 +119,16 @@ impl Directory {
         self.parent().map_or(0, |parent| parent.depth() + 1)
     }
 
-    pub(crate) fn set_place(&self, parent: Option<Arc<Self>>, component: String) {
-        *self.place.write() = Place { parent, component };
+    pub(crate) fn set_place(
+        self: &Arc<Self>,
+        tx: &Tx,
+        parent: Option<Arc<Self>>,
+        component: String,
+    ) {
+        let place = Place { parent, component };
+        let before = std::mem::replace(&mut *self.place.write(), place);
+        let directory = Arc::clone(self);
+        tx.on_undo(move || *directory.place.write() = before);
     }
 
     pub(crate) fn child_map(&self) -> Result<Zap> {

@@ -192,6 +192,16 @@ impl DslError {
         Self::Busy { name: name.into() }
     }
 
+    /// Whether what is stored is damaged for good, as far as can be told: reading it again will not help.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Dmu(error) => error.is_damage(),
+            Self::Format { .. } | Self::Damaged { .. } => true,
+            _ => false,
+        }
+    }
+
     pub(crate) const fn damaged(object: ObjectId, what: &'static str) -> Self {
         Self::Damaged { object, what }
     }

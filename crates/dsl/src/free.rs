@@ -1,6 +1,8 @@
 //! What is freed in the background: the list of later frees, trees of destroyed datasets, and
 //! livelists of destroyed clones, each in bounded slices a txg; what is left survives a restart.
 
+mod damaged;
+pub(crate) mod slice;
 mod tree;
 
 use base::ObjectId;
@@ -10,39 +12,29 @@ use format::config::directory as keys;
 use format::dsl::{UsedBy, hidden};
 use format::{BlockPointer, ObjectType, features};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use crate::bpobj::Bpobj;
-use crate::error::{DslError, Result};
+use crate::bpobj::NamedList;
+use crate::error::Result;
 use crate::layer::Dsl;
-use crate::livelist;
 use crate::mos::{change_record, read_record};
 use crate::services::SyncPass;
 use crate::sizes::{Sizes, change};
+use crate::tunables;
+use slice::Slice;
 
 pub(crate) use tree::{TreeWalk, WalkEnd};
 
-/// Blocks freed in the background a txg, at most, unless told otherwise.
-pub(crate) const SLICE_BLOCKS: u64 = 100_000;
 /// Block size of the queue of trees.
 const QUEUE_BLOCK: u32 = 128 * 1024;
 
 impl Dsl {
-    fn free_list(&self) -> Result<Bpobj> {
-        let id = self
-            .mos
-            .directory_word(keys::FREE_BPOBJ)?
-            .ok_or_else(|| DslError::damaged(keys::OBJECT, "no list of later frees"))?;
-        Bpobj::open(&self.mos, ObjectId(id))
-    }
-
     /// Blocks whose freeing needs more work go to the list of later frees, and are charged to
     /// `$FREE` until then.
     pub(crate) fn free_later(&self, tx: &Tx, pointers: &[BlockPointer]) -> Result<()> {
         if pointers.is_empty() {
             return Ok(());
         }
-        self.free_list()?.append(tx, pointers, false)?;
+        self.later_frees().append(tx, pointers)?;
         let store = self.mos.store.as_ref();
         let sizes = pointers
             .iter()
@@ -70,9 +62,9 @@ impl Dsl {
         }
     }
 
-    /// The list of later frees, for tasks that move whole lists to it.
-    pub(crate) fn later_frees(&self) -> Result<Bpobj> {
-        self.free_list()
+    /// The list of later frees.
+    pub(crate) fn later_frees(&self) -> NamedList {
+        NamedList::new(&self.mos, keys::FREE_BPOBJ)
     }
 
     /// Whether something waits to be freed in the background.
@@ -86,19 +78,11 @@ impl Dsl {
         if queued {
             return Ok(true);
         }
-        match directory.lookup(keys::FREE_BPOBJ.as_bytes())? {
-            Some(id) => Ok(!Bpobj::open(&self.mos, ObjectId(id))?.is_empty()?),
-            None => Ok(false),
-        }
+        Ok(!self.later_frees().is_empty()?)
     }
 
-    /// Sets how many blocks are freed in the background a txg, at most.
-    pub fn set_background_slice(&self, blocks: u64) {
-        self.slice_blocks.store(blocks.max(1), Ordering::Relaxed);
-    }
-
-    /// Frees a slice of what waits. Called once a txg, in pass 1 after the tasks; true when
-    /// something was freed.
+    /// Frees a slice of what waits, bounded in blocks and in time. Called once a txg, in pass 1 after the tasks; true
+    /// when something was freed.
     ///
     /// # Errors
     /// A list cannot be read or written.
@@ -109,15 +93,27 @@ impl Dsl {
         let tx = Tx::syncing(pass.txg);
         let services = self.services();
         let mut free = |pointer: &BlockPointer| services.free(pass.txg, pointer);
-        let slice = self.slice_blocks.load(Ordering::Relaxed);
-        let (sizes, mut count) = self.free_list()?.take(&tx, slice, &mut free)?;
-        self.charge_free(&tx, -sizes)?;
-        if count < slice {
-            count += self.free_trees(&tx, slice - count)?;
+        let blocks = tunables::BACKGROUND_BLOCKS.get();
+        let time_ms = tunables::BACKGROUND_MS.get();
+        let mut slice = Slice::new(services.clock(), blocks, time_ms);
+        let list = self.later_frees();
+        let (mut freed, mut lost) = (Sizes::ZERO, Sizes::ZERO);
+        loop {
+            let taken = list.take(&tx, slice.next(), &mut free)?;
+            freed += taken.sizes;
+            lost += taken.lost;
+            slice.done(taken.count);
+            if taken.count == 0 {
+                break;
+            }
         }
-        if count < slice {
-            livelist::free_one(self, &tx)?;
+        self.charge_free(&tx, -freed)?;
+        if lost != Sizes::ZERO {
+            self.charge_free(&tx, -lost)?;
+            self.charge_leak(&tx, lost)?;
         }
+        self.free_trees(&tx, &mut slice)?;
+        self.free_livelists(&tx, &mut slice)?;
         self.settle_leak(&tx)?;
         Ok(true)
     }
@@ -137,12 +133,17 @@ impl Dsl {
         if left == Sizes::ZERO {
             return Ok(());
         }
+        free.charge(tx, UsedBy::Head, -left)?;
+        self.charge_leak(tx, left)
+    }
+
+    /// Charges what nobody refers to and nobody can free to `$LEAK`, which is made when there is none.
+    pub(crate) fn charge_leak(&self, tx: &Tx, sizes: Sizes) -> Result<()> {
         let leak = match self.hidden_directory(hidden::LEAK)? {
             Some(leak) => leak,
             None => crate::tasks::create_directory(self, tx, self.root, hidden::LEAK)?,
         };
-        free.charge(tx, UsedBy::Head, -left)?;
-        leak.charge(tx, UsedBy::Head, left)
+        leak.charge(tx, UsedBy::Head, sizes)
     }
 
     fn queue(&self) -> Result<Option<Arc<Object>>> {
@@ -160,7 +161,7 @@ impl Dsl {
         birth: base::Txg,
         sizes: Sizes,
     ) -> Result<()> {
-        let queue = match self.queue()? {
+        let queue = match self.usable_queue(tx)? {
             Some(queue) => queue,
             None => {
                 let shape = AllocateObject {
@@ -179,14 +180,12 @@ impl Dsl {
                 queue
             }
         };
-        let header: BlockTreePhys = read_record(&queue)?;
         let entry = BlockTreeEntry {
             root: *root,
             birth,
             bookmark: [0; 4],
         };
-        let bytes = entry.to_bytes(base::ByteOrder::NATIVE);
-        queue.write(tx, BlockTreeEntry::offset(header.end), &bytes)?;
+        self.enqueue(tx, &queue, &entry)?;
         change_record(&queue, tx, |header: &mut BlockTreePhys| {
             header.end += 1;
             change(&mut header.bytes, sizes.used);
@@ -195,33 +194,32 @@ impl Dsl {
         })
     }
 
-    /// Frees up to `limit` blocks of queued trees, oldest tree first.
-    fn free_trees(&self, tx: &Tx, limit: u64) -> Result<u64> {
-        let Some(queue) = self.queue()? else {
-            return Ok(0);
+    /// Frees a slice of the queued trees, oldest tree first.
+    fn free_trees(&self, tx: &Tx, slice: &mut Slice<'_>) -> Result<()> {
+        let Some(queue) = self.usable_queue(tx)? else {
+            return Ok(());
         };
-        let mut count = 0;
         loop {
             let header: BlockTreePhys = read_record(&queue)?;
             if header.begin >= header.end {
-                self.drop_queue(tx, &queue)?;
-                return Ok(count);
+                return self.drop_queue(tx, &queue);
             }
-            if count >= limit {
-                return Ok(count);
+            let limit = slice.next();
+            if limit == 0 {
+                return Ok(());
             }
-            count += self.free_first_tree(tx, &queue, header.begin, limit - count)?;
+            // A tree that was done already, or of which nothing is left, is something done as well.
+            let walked = self.free_first_tree(tx, &queue, header.begin, limit)?;
+            slice.done(walked.max(1));
         }
     }
 
     fn free_first_tree(&self, tx: &Tx, queue: &Arc<Object>, index: u64, limit: u64) -> Result<u64> {
-        let mut bytes = [0; BlockTreeEntry::SIZE];
-        queue.read(BlockTreeEntry::offset(index), &mut bytes)?;
-        let mut entry = BlockTreeEntry::decode_padded(&bytes, base::ByteOrder::NATIVE);
         let mut freed = Sizes::ZERO;
         let mut walked = 0;
         let mut done = true;
-        if entry.birth != DONE {
+        let entry = self.queued_tree(queue, index)?;
+        if let Some(mut entry) = entry.filter(|entry| entry.birth != DONE) {
             let store = self.mos.store.as_ref();
             let mut walk = TreeWalk::new(store, entry.birth, entry.bookmark, limit);
             let end = walk.run(&entry.root, &mut |pointer| {
@@ -251,10 +249,7 @@ impl Dsl {
     }
 
     fn drop_queue(&self, tx: &Tx, queue: &Arc<Object>) -> Result<()> {
-        self.mos.directory()?.remove(tx, keys::BPTREE.as_bytes())?;
-        self.mos
-            .services
-            .change_references(tx, &features::ASYNC_DESTROY, -1)?;
+        self.forget_queue(tx)?;
         self.mos.free(tx, queue.id())
     }
 

@@ -9,16 +9,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use base::ObjectId;
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
+use base::{ObjectId, Txg};
 use dmu::ObjectSet;
 use format::config::directory as keys;
 use format::dsl::hidden;
 use txg::Engine;
 
+use crate::admission::PoolAccount;
 use crate::dataset::Dataset;
 use crate::directory::Directory;
 use crate::error::{DslError, Result};
+use crate::livelist::PartInHand;
 use crate::mos::Mos;
 use crate::name::{self, Target};
 use crate::registry::Registry;
@@ -28,10 +30,15 @@ use crate::task::TaskQueue;
 
 static DIRECTORIES: LockClass = LockClass::new("dsl.directories", rank::DSL + 20);
 static DATASETS: LockClass = LockClass::new("dsl.datasets", rank::DSL + 21);
+static STOPPED: LockClass = LockClass::new("dsl.stopped", rank::DSL + 29);
 static HEADS: LockClass = LockClass::new("dsl.heads", rank::DSL + 26);
 /// Taken before all that a task takes: one that fills a new file system takes locks of that layer.
 static TREE: LockClass = LockClass::new("dsl.tree", rank::POSIX - 5);
 static ROOT_NAME: LockClass = LockClass::new("dsl.root_name", rank::DSL + 40);
+/// Taken by whoever writes dead lists and their like beside others who sync.
+static LISTS: LockClass = LockClass::new("dsl.lists", rank::DSL + 10);
+static DESTROYING: LockClass = LockClass::new("dsl.destroying", rank::LAST + 6);
+static LIVELIST_PART: LockClass = LockClass::new("dsl.livelist_part", rank::LAST + 8);
 pub(crate) static MOS_CHARGE: LockClass = LockClass::new("dsl.mos_charge", rank::LAST + 1);
 
 /// What an open pool gives this layer.
@@ -59,15 +66,34 @@ pub struct Dsl {
     /// Heads whose object sets are open: they may be dirty.
     pub(crate) heads: Mutex<BTreeMap<ObjectId, Arc<Dataset>>>,
     pub(crate) tasks: TaskQueue,
+    /// The space that is promised to transactions.
+    pub(crate) account: Arc<PoolAccount>,
     /// Held for writing while a task runs.
     pub(crate) tree: RwLock<()>,
+    /// Held while heads that sync write to dead lists, the list of later frees and livelists.
+    pub(crate) lists: Mutex<()>,
     /// Space of the pool's own object set that is not charged yet.
     pub(crate) mos_charge: Mutex<Sizes>,
-    /// Blocks freed in the background a txg, at most.
-    pub(crate) slice_blocks: AtomicU64,
+    /// Heads that could not be written, and why: they stay as they are on disk until the pool is imported again.
+    pub(crate) stopped: Mutex<BTreeMap<ObjectId, StoppedHead>>,
+    /// The txg in which snapshots were destroyed last, and the time up to which more of them may be.
+    pub(crate) destroying: Mutex<(base::Txg, u64)>,
+    /// Of a destroyed clone's livelist: what is being freed.
+    pub(crate) livelist_part: Mutex<Option<PartInHand>>,
     pub(crate) myself: Weak<Self>,
     root_name: Mutex<String>,
     stamp: AtomicU64,
+}
+
+/// A head that could not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoppedHead {
+    /// Its name.
+    pub name: String,
+    /// The last txg whose changes it has.
+    pub synced: Txg,
+    /// Why not.
+    pub reason: String,
 }
 
 /// While it lives, no task changes the tree of datasets: syncing waits for it.
@@ -119,9 +145,13 @@ impl Dsl {
             datasets: Registry::new(&DATASETS),
             heads: Mutex::new(&HEADS, BTreeMap::new()),
             tasks: TaskQueue::new(),
+            account: PoolAccount::new(),
             tree: RwLock::new(&TREE, ()),
+            lists: Mutex::new(&LISTS, ()),
             mos_charge: Mutex::new(&MOS_CHARGE, Sizes::ZERO),
-            slice_blocks: AtomicU64::new(crate::free::SLICE_BLOCKS),
+            stopped: Mutex::new(&STOPPED, BTreeMap::new()),
+            destroying: Mutex::new(&DESTROYING, (base::Txg(0), 0)),
+            livelist_part: Mutex::new(&LIVELIST_PART, None),
             myself: Weak::clone(myself),
             root_name: Mutex::new(&ROOT_NAME, name),
             stamp: AtomicU64::new(1),
@@ -286,6 +316,12 @@ impl Dsl {
     pub fn head(&self, path: &str) -> Result<Arc<Dataset>> {
         let directory = self.directory(path)?;
         directory.head()?.ok_or_else(|| DslError::not_found(path))
+    }
+
+    /// The head with that number, if it is open.
+    #[must_use]
+    pub fn open_head(&self, id: ObjectId) -> Option<Arc<Dataset>> {
+        self.heads.lock().get(&id).cloned()
     }
 
     /// All heads under a directory, itself included, parents before children, in the order of

@@ -25,15 +25,16 @@ mod sizes;
 mod sync;
 mod task;
 pub mod tasks;
+pub mod tunables;
 
 pub use admission::HeadAdmission;
-pub use bpobj::Bpobj;
+pub use bpobj::{Bpobj, NamedList, Taken};
 pub use dataset::{Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold};
 pub use deadlist::Deadlist;
 pub use delegation::{Actor, ChangeGrants, Grant};
 pub use directory::{Directory, DirectorySpace};
 pub use error::{DslError, Result};
-pub use layer::{Dsl, OpenDsl, QuietTree};
+pub use layer::{Dsl, OpenDsl, QuietTree, StoppedHead};
 pub use mos::Mos;
 pub use new_pool::NewPool;
 pub use policy::StoragePolicy;
@@ -43,3 +44,4 @@ pub use property::{
 pub use services::{HistoryEvent, Services, SpaceClass, Succession, SyncPass, WriterSource};
 pub use sizes::Sizes;
 pub use task::{Task, TaskContext};
+pub use tunables::TUNABLES;

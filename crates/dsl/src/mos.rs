@@ -9,6 +9,7 @@ use format::dsl::{DatasetPhys, DirectoryPhys};
 use format::features;
 use format::{FormatError, ObjectType};
 
+use crate::deadlist::DeadKeys;
 use crate::error::{DslError, Result};
 use crate::services::Services;
 
@@ -21,6 +22,7 @@ pub struct Mos {
     pub services: Arc<dyn Services>,
     /// Where blocks are read.
     pub store: Arc<dyn BlockStore>,
+    pub(crate) dead_keys: Arc<DeadKeys>,
 }
 
 impl Mos {
@@ -32,6 +34,7 @@ impl Mos {
             set,
             services,
             store,
+            dead_keys: Arc::default(),
         }
     }
 

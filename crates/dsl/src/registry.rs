@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+use crate::tunables;
 use base::ObjectId;
 use base::lock::{LockClass, Mutex};
 
@@ -24,13 +25,12 @@ impl<T> Registry<T> {
 
     /// Enters `fresh`, unless another copy was faster: then that one.
     pub(crate) fn enter(&self, id: ObjectId, fresh: Arc<T>) -> Arc<T> {
-        /// Dead entries are swept when the table has grown by so many.
-        const SWEEP: usize = 256;
+        let sweep = tunables::REGISTRY_SWEEP.count();
         let mut table = self.table.lock();
         if let Some(present) = table.get(&id).and_then(Weak::upgrade) {
             return present;
         }
-        if table.len() % SWEEP == SWEEP - 1 {
+        if table.len() % sweep == sweep - 1 {
             table.retain(|_, weak| weak.strong_count() != 0);
         }
         table.insert(id, Arc::downgrade(&fresh));

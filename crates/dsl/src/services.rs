@@ -11,6 +11,7 @@ use format::features::Feature;
 use format::intent_log::LogHeader;
 use txg::Engine;
 
+use crate::layer::StoppedHead;
 use crate::policy::StoragePolicy;
 
 /// How far a request may go into the pool's last space.
@@ -49,10 +50,19 @@ pub trait Services: Send + Sync {
     fn change_references(&self, tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<()>;
     /// Bytes that datasets may use in all.
     fn usable_bytes(&self, class: SpaceClass) -> u64;
+    /// Bytes of the largest sector of the devices that take data: every block takes whole ones.
+    fn sector_bytes(&self) -> u64 {
+        512
+    }
     /// Freed bytes that may not be used again yet: the next txgs give them back.
     fn deferred_bytes(&self) -> u64;
     /// Frees a block that nothing references any more, in the way of the pass under way.
     fn free(&self, txg: Txg, pointer: &BlockPointer);
+    /// A task begins: until [`Services::end_task`], what it frees, shares and ends only waits, and what it counts can
+    /// be undone.
+    fn begin_task(&self) {}
+    /// The task has ended: what waited is done (`done`), or is as if it had never been asked for.
+    fn end_task(&self, _txg: Txg, _done: bool) {}
     /// Whether freeing the block needs reads or tables (gang, dedup, cloned), so that it goes to
     /// the list of later frees.
     fn frees_later(&self, pointer: &BlockPointer) -> bool;
@@ -70,6 +80,8 @@ pub trait Services: Send + Sync {
     fn succeeded(&self, _tx: &Tx, _succession: Succession) -> dmu::Result<()> {
         Ok(())
     }
+    /// A head was taken out of service: its changes cannot be written.
+    fn stopped(&self, _head: &StoppedHead) {}
     /// Writes an internal event into the pool's history.
     ///
     /// # Errors

@@ -4,16 +4,17 @@
 //! again until nothing is dirty. Tasks that fill a new dataset sync it themselves, so that a
 //! snapshot of it in the same txg sees it whole.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base::Txg;
-use dmu::{BlockAccounting, BlockStore, SyncContext, Tx};
+use dmu::{BlockAccounting, BlockStore, ObjectSet, SyncContext, SyncWorkers, Tx};
 use format::dsl::{UsedBy, hidden};
 use format::{BlockPointer, features};
 
-use crate::error::Result;
-use crate::layer::Dsl;
-use crate::services::SyncPass;
+use crate::dataset::{Begun, Dataset};
+use crate::error::{DslError, Result};
+use crate::layer::{Dsl, StoppedHead};
+use crate::services::{SpaceClass, SyncPass};
 use crate::sizes::Sizes;
 
 /// Charges blocks of the pool's own object set, and frees what dies.
@@ -42,6 +43,12 @@ impl BlockAccounting for MosAccounting<'_> {
     }
 }
 
+/// Whether a head may be taken out of service for an error of its sync, and nothing else: it is damaged, and `txg` has
+/// not booked anything of it in an earlier pass.
+fn may_stop(error: &DslError, object_set: &ObjectSet, txg: Txg) -> bool {
+    error.is_damage() && object_set.root_pointer().birth() < txg
+}
+
 impl Dsl {
     /// One pass: heads, the charge of the pool's own object set, that object set, and in pass 1
     /// the queued tasks. The new root of the pool's own object set, when it was written.
@@ -52,7 +59,7 @@ impl Dsl {
         self.sync_heads(pass)?;
         let root = self.sync_mos(pass)?;
         if pass.pass == 1 {
-            self.run_tasks(pass)?;
+            self.run_tasks(pass);
         }
         Ok(root)
     }
@@ -75,17 +82,121 @@ impl Dsl {
         Ok(self.is_dirty(txg) || self.has_background_frees()?)
     }
 
-    /// Writes the heads that are dirty in the pass's txg; true when there were any.
+    /// First thing in a txg's sync: a head that is dirty and cannot be written, because something is damaged that its
+    /// sync needs, is taken out of service, before anything of the txg is written or freed. It stays as its last
+    /// sync left it, and the others go on.
     ///
     /// # Errors
-    /// A block cannot be read or written: the txg must not complete.
+    /// Something failed that is no damage: the txg must not complete.
+    pub fn look_ahead(&self, pass: &SyncPass<'_>) -> Result<()> {
+        let heads: Vec<_> = self.heads.lock().values().cloned().collect();
+        for head in heads {
+            let Some(object_set) = head.open_object_set() else {
+                continue;
+            };
+            if !object_set.is_dirty(pass.txg) {
+                continue;
+            }
+            match head.look_ahead(&object_set, pass) {
+                Ok(()) => {}
+                Err(error) if error.is_damage() => {
+                    self.stop(&head, &object_set, pass.txg, &error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a head out of service whose sync in `txg` is not possible.
+    fn stop(&self, head: &Arc<Dataset>, object_set: &ObjectSet, txg: Txg, error: &DslError) {
+        object_set.stop();
+        let stopped = StoppedHead {
+            name: head.directory().name(),
+            synced: txg.previous(),
+            reason: error.to_string(),
+        };
+        self.services().stopped(&stopped);
+        self.stopped.lock().insert(head.id(), stopped);
+    }
+
+    /// The heads that were taken out of service since the pool was opened.
+    #[must_use]
+    pub fn stopped_heads(&self) -> Vec<StoppedHead> {
+        self.stopped.lock().values().cloned().collect()
+    }
+
+    /// Writes the heads that are dirty in the pass's txg; true when there were any. Those with much to write one after
+    /// the other, each on all threads; the others beside each other, each on one, so that their reads and the steps
+    /// that follow each other (data, dnodes, root) do not add up. They are begun and booked in the order of their
+    /// numbers.
+    ///
+    /// One that cannot be written because something is damaged, although [`Dsl::look_ahead`] saw nothing, is taken out
+    /// of service: nothing of it was freed. What was written of it leaks.
+    ///
+    /// # Errors
+    /// A block cannot be written, or a device does not answer: the txg must not complete.
     fn sync_heads(&self, pass: &SyncPass<'_>) -> Result<bool> {
         let heads: Vec<_> = self.heads.lock().values().cloned().collect();
-        let mut any = false;
-        for head in heads {
-            any |= head.sync(pass)?;
+        let tx = Tx::syncing(pass.txg);
+        let mut begun = Vec::new();
+        for head in &heads {
+            begun.extend(self.begin_head(head, &tx, pass)?.map(|begun| (head, begun)));
+        }
+        let roots: Vec<OnceLock<Result<BlockPointer>>> =
+            begun.iter().map(|_| OnceLock::new()).collect();
+        let write = |index: usize, pass: &SyncPass<'_>| -> Result<()> {
+            let (head, begun) = &begun[index];
+            let root = match head.write(begun, pass) {
+                Err(error) if !may_stop(&error, &begun.object_set, pass.txg) => return Err(error),
+                root => root,
+            };
+            // Each head is written once.
+            let _ = roots[index].set(root);
+            Ok(())
+        };
+        let is_large = |index: &usize| begun[*index].1.object_set.is_heavy(pass.txg);
+        let (large, small): (Vec<usize>, Vec<usize>) = (0..begun.len()).partition(is_large);
+        large.into_iter().try_for_each(|index| write(index, pass))?;
+        let alone = SyncWorkers::new(1);
+        let each = SyncPass {
+            workers: &alone,
+            ..*pass
+        };
+        let several = small.len() > 1;
+        pass.workers
+            .run(small.len(), several, |job| write(small[job], &each))?;
+        let any = !begun.is_empty();
+        for ((head, begun), root) in begun.into_iter().zip(roots) {
+            match root.into_inner() {
+                Some(Ok(root)) => head.book(&tx, begun, root)?,
+                Some(Err(error)) => {
+                    self.stop(head, &begun.object_set, pass.txg, &error);
+                    self.charge_leak(&tx, begun.written())?;
+                }
+                None => {}
+            }
         }
         Ok(any)
+    }
+
+    /// Begins the sync of a head, if that is dirty and possible.
+    fn begin_head<'a>(
+        &self,
+        head: &'a Arc<Dataset>,
+        tx: &Tx,
+        pass: &SyncPass<'_>,
+    ) -> Result<Option<Begun<'a>>> {
+        match head.begin(tx, pass) {
+            Err(error) => match head.open_object_set() {
+                Some(object_set) if may_stop(&error, &object_set, pass.txg) => {
+                    self.stop(head, &object_set, pass.txg, &error);
+                    Ok(None)
+                }
+                _ => Err(error),
+            },
+            begun => begun,
+        }
     }
 
     /// Charges the pool's own object set with what its last sync wrote, and writes it when it is
@@ -133,6 +244,9 @@ impl Dsl {
     /// that are clean close.
     pub fn finish(&self, txg: Txg) {
         self.mos.set.synced(txg);
+        // Where it cannot be told, nothing is promised.
+        let available = self.available_bytes(SpaceClass::Normal).unwrap_or(0);
+        self.account.synced(txg, available);
         let heads: Vec<_> = self.heads.lock().values().cloned().collect();
         for head in heads {
             if let Some(object_set) = head.open_object_set() {

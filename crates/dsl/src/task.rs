@@ -1,8 +1,14 @@
 //! Sync tasks: every change of the tree of datasets.
 //!
 //! A task is queued in the open txg and runs when that txg syncs: first its check, which changes
-//! nothing and may refuse, then its change, which must succeed. Tasks of one txg run one after the
-//! other, each seeing what those before it did. The caller waits until the txg is on disk.
+//! nothing and may refuse, then its change. Tasks of one txg run one after the other, each seeing
+//! what those before it did. The caller waits until the txg is on disk.
+//!
+//! A change that fails is undone and nothing else: the objects that it changed, what it changed in
+//! core, the blocks that it wrote; what it freed was only noted ([`Services::begin_task`](crate::Services)).
+//! The txg goes on, and the caller is told.
+
+mod blocks;
 
 use std::sync::Arc;
 
@@ -14,6 +20,7 @@ use crate::delegation::Actor;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::services::{HistoryEvent, SpaceClass, SyncPass};
+use blocks::Written;
 
 static TASKS: LockClass = LockClass::new("dsl.tasks", rank::LAST + 3);
 static ANSWER: LockClass = LockClass::new("dsl.task_answer", rank::LAST + 4);
@@ -48,11 +55,17 @@ pub trait Task: Send {
     /// Why not.
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()>;
 
-    /// Makes the change.
+    /// Makes the change, with the context's transaction alone.
     ///
     /// # Errors
-    /// Only what makes the txg impossible to write.
+    /// What cannot be read or written, and could not be foreseen: what was changed is undone.
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<Self::Output>;
+
+    /// Whether its last change was all of it. What is longer than a txg should take goes on in the next one, from its
+    /// check on.
+    fn is_finished(&self) -> bool {
+        true
+    }
 
     /// How far into the last space it may go.
     fn space(&self) -> SpaceClass {
@@ -77,33 +90,21 @@ struct Queued<T: Task> {
 }
 
 trait AnyTask: Send {
-    fn run(&mut self, context: &TaskContext<'_>) -> Result<()>;
+    fn run(&mut self, dsl: &Arc<Dsl>, pass: &SyncPass<'_>);
 }
 
 impl<T: Task> AnyTask for Queued<T> {
-    fn run(&mut self, context: &TaskContext<'_>) -> Result<()> {
+    fn run(&mut self, dsl: &Arc<Dsl>, pass: &SyncPass<'_>) {
         let Some(mut task) = self.task.take() else {
-            return Ok(());
+            return;
         };
-        let context = &TaskContext {
-            actor: &self.actor,
-            ..*context
-        };
-        let possible = context
-            .dsl
-            .admit(task.space())
-            .and_then(|()| task.check(context));
-        let ended = match possible {
+        let admitted = dsl.admit(task.space());
+        let done = admitted.and_then(|()| dsl.attempt(&mut task, pass, &self.actor));
+        *self.answer.lock() = Some(match done {
             Err(DslError::Again { .. }) => Ended::Again(task),
-            Err(refusal) => Ended::Done(Err(refusal)),
-            Ok(()) => {
-                let done = task.apply(context)?;
-                context.dsl.new_stamp();
-                Ended::Done(Ok(done))
-            }
-        };
-        *self.answer.lock() = Some(ended);
-        Ok(())
+            Ok(_) if !task.is_finished() => Ended::Again(task),
+            done => Ended::Done(done),
+        });
     }
 }
 
@@ -164,49 +165,67 @@ impl Dsl {
     }
 
     /// Runs the tasks of the pass's txg. Called once a txg, after heads and the pool's own object
-    /// set were written; true when there were any.
-    ///
-    /// # Errors
-    /// A task broke off: the txg must not complete.
-    pub(crate) fn run_tasks(self: &Arc<Self>, pass: &SyncPass<'_>) -> Result<bool> {
+    /// set were written.
+    pub(crate) fn run_tasks(self: &Arc<Self>, pass: &SyncPass<'_>) {
         let tasks = std::mem::take(&mut self.tasks.slots.lock()[pass.txg.slot()]);
-        let any = !tasks.is_empty();
-        let tx = Tx::syncing(pass.txg);
-        let actor = Actor::administrator();
+        for mut task in tasks {
+            let _tree = self.tree.write();
+            task.run(self, pass);
+        }
+    }
+
+    /// Checks a task and makes its change, or leaves everything as it was.
+    fn attempt<T: Task>(
+        self: &Arc<Self>,
+        task: &mut T,
+        pass: &SyncPass<'_>,
+        actor: &Actor,
+    ) -> Result<T::Output> {
+        let tx = Tx::staged(pass.txg, self.mos.set.id());
+        let written = Written::new(pass);
+        let pass = &SyncPass {
+            writers: &written,
+            ..*pass
+        };
         let context = TaskContext {
             dsl: self,
             tx: &tx,
             pass,
-            actor: &actor,
+            actor,
         };
-        for mut task in tasks {
-            let _tree = self.tree.write();
-            task.run(&context)?;
+        task.check(&context)?;
+        let services = self.services();
+        services.begin_task();
+        let done = task.apply(&context);
+        if done.is_ok() {
+            tx.keep();
+        } else {
+            drop(tx);
+            self.mos.dead_keys.forget_all();
         }
-        Ok(any)
+        self.new_stamp();
+        services.end_task(pass.txg, done.is_ok());
+        if done.is_err() {
+            written.free(services);
+        }
+        done
     }
 
     /// Runs one task at once, in a txg that is being synced: for whoever builds a pool.
     ///
     /// # Errors
-    /// The task is not possible, or broke off.
+    /// The task is not possible, or failed and was undone.
     pub fn run_now<T: Task>(
         self: &Arc<Self>,
         mut task: T,
         pass: &SyncPass<'_>,
     ) -> Result<T::Output> {
-        let tx = Tx::syncing(pass.txg);
-        let actor = Actor::administrator();
-        let context = TaskContext {
-            dsl: self,
-            tx: &tx,
-            pass,
-            actor: &actor,
-        };
-        task.check(&context)?;
-        let done = task.apply(&context)?;
-        self.new_stamp();
-        Ok(done)
+        loop {
+            let done = self.attempt(&mut task, pass, &Actor::administrator())?;
+            if task.is_finished() {
+                return Ok(done);
+            }
+        }
     }
 
     /// Refuses when the pool's space of a class is used up.

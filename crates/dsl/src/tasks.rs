@@ -16,7 +16,7 @@ pub use create::{Clone, CreateDataset, Populate};
 pub(crate) use create::{create_directory, create_head, directory_object, fill};
 pub use destroy::{DestroyHead, DestroySnapshots};
 pub use hold::{Hold, Release};
-pub use leftovers::CleanedUp;
+pub use leftovers::{CleanedUp, ReleaseTemporary};
 pub(crate) use limits::{change_count, start_counting};
 pub use promote::Promote;
 pub use rename::{Rename, RenameSnapshot};
@@ -50,6 +50,12 @@ pub(crate) fn new_zap(
         ..CreateZap::default()
     };
     Ok(Zap::create(&mos.set, tx, &options)?)
+}
+
+/// What is named twice in one request is meant once.
+fn without_repeats<T: Ord + std::clone::Clone>(wanted: &mut Vec<T>) {
+    let mut seen = std::collections::BTreeSet::new();
+    wanted.retain(|one| seen.insert(one.clone()));
 }
 
 /// Splits the path of a new dataset into its parent and its last component.

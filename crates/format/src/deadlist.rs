@@ -29,13 +29,13 @@ pub fn integer_key(number: u64) -> String {
 /// The number of such a key.
 #[must_use]
 pub fn parse_integer_key(key: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(key).ok()?;
-    let plain = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if plain {
-        u64::from_str_radix(text, 16).ok()
-    } else {
-        None
+    if key.is_empty() {
+        return None;
     }
+    key.iter().try_fold(0u64, |number, byte| {
+        let digit = char::from(*byte).to_digit(16)?;
+        Some(number.checked_mul(16)? | u64::from(digit))
+    })
 }
 
 /// The greatest of the ascending `keys` below `birth`: the entry that takes a block born then.

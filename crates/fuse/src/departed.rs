@@ -4,6 +4,7 @@
 //! file that was opened here has a handle and stays an object; a directory, which the kernel opens
 //! by itself, and a file that somebody only looks at (`O_PATH`) are remembered here.
 
+use crate::tunables;
 use base::ObjectId;
 use base::lock::{LockClass, Mutex, rank};
 use posix::{Attributes, Removed};
@@ -13,10 +14,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static DEPARTED_CLASS: LockClass = LockClass::new("fuse.departed", rank::FRONT_END + 22);
 
 const SHARDS: usize = 16;
-
-/// Files without an object of their own that are remembered, in each shard: past that, the kernel
-/// keeps more than anybody looks at, and others are stale.
-const ATTRIBUTES_MAX: usize = 4096;
 
 /// What is left of a file.
 enum Left {
@@ -59,7 +56,7 @@ impl Departed {
         let mut shard = shard.lock();
         let left = if holds {
             Left::Object { _held: removed }
-        } else if shard.len() < ATTRIBUTES_MAX {
+        } else if shard.len() < tunables::DEPARTED_MAX.count() {
             Left::Attributes(Box::new(attributes))
         } else {
             return;

@@ -14,12 +14,17 @@ mod node;
 mod session;
 mod sharing;
 mod tree;
+mod tunables;
 pub mod wire;
 
 pub use dataset::{DatasetTree, SUSPEND_WAIT, SnapshotDirectory, SnapshotEntry, SnapshotSource};
 pub use forest::{Forest, TreeTag};
-pub use mount::{Mount, MountFailure, MountOptions, MountState, remove_dead_mounts};
+pub use mount::{Mount, MountFailure, MountOptions, MountState, remove_dead_mounts, while_busy};
 pub use session::{Session, SessionError, SessionOptions};
 pub use tree::{
     Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
+};
+pub use tunables::{
+    BUSY_WAIT_MS, LOOKS_LOSS_PARTS, LOOKS_SAVED_NS_MAX, PARKED_REQUESTS_MAX, PARKED_THREADS_MAX,
+    READERS_MAX, TUNABLES,
 };

@@ -2,9 +2,10 @@
 
 use crate::session::{Session, SessionError, SessionOptions};
 use crate::tree::Tree;
+use crate::tunables::BUSY_WAIT_MS;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use sys::{FuseMountOptions, MountError, UnmountMode};
 
 /// The part of the mount's type after `fuse.`: tools that know ZFS by its type find it there.
@@ -143,13 +144,55 @@ impl Mount {
         if self.session.has_ended() {
             return Ok(());
         }
-        sys::unmount_fuse(&self.path, mode)?;
-        if mode == UnmountMode::IfIdle {
-            // The kernel drops the connection with the last reference to the superblock, which a
-            // process in passing may hold a moment longer.
-            let _ended = self.session.wait_ended(END_WAIT);
+        if mode != UnmountMode::IfIdle {
+            return sys::unmount_fuse(&self.path, mode);
         }
+        let device = sys::mount_device(&self.path);
+        while_busy(MountError::is_busy, || sys::unmount_fuse(&self.path, mode))?;
+        self.wait_idle(device);
         Ok(())
+    }
+
+    /// The kernel drops the connection with the last reference to the superblock, which a process in passing may
+    /// hold a moment longer. A copy in another mount namespace may hold it for ever: that is not waited for.
+    fn wait_idle(&self, device: Option<(u32, u32)>) {
+        let busy_wait = Duration::from_millis(BUSY_WAIT_MS.get());
+        if self.session.wait_ended(busy_wait) {
+            return;
+        }
+        let copies = device.map(|device| sys::mount_copies(device, 1));
+        match copies.unwrap_or_default().first() {
+            None => drop(self.session.wait_ended(END_WAIT)),
+            Some(copy) => eprintln!(
+                "millpond: {} was unmounted, but it is {copy}, where its files are gone now",
+                self.path.display()
+            ),
+        }
+    }
+}
+
+/// Tries again and again, in growing steps up to [`BUSY_WAIT_MS`] altogether, what is refused because somebody uses
+/// something.
+///
+/// # Errors
+/// What the last attempt said.
+pub fn while_busy<T, E>(
+    is_busy: impl Fn(&E) -> bool,
+    mut attempt: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let deadline = Instant::now().checked_add(Duration::from_millis(BUSY_WAIT_MS.get()));
+    let mut step = Duration::from_millis(5);
+    loop {
+        let left = deadline.map_or(Duration::ZERO, |end| {
+            end.saturating_duration_since(Instant::now())
+        });
+        match attempt() {
+            Err(error) if is_busy(&error) && !left.is_zero() => {
+                std::thread::sleep(step.min(left));
+                step = (step * 2).min(Duration::from_millis(100));
+            }
+            outcome => return outcome,
+        }
     }
 }
 

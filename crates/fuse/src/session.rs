@@ -7,6 +7,7 @@ mod counters;
 mod dispatch;
 mod durable;
 mod negotiate;
+mod parked;
 mod readers;
 mod spin;
 
@@ -22,6 +23,7 @@ use dispatch::{send, send_error};
 use durable::Durable;
 pub(crate) use negotiate::TRANSFER_LEN_MAX;
 use negotiate::{Negotiation, Settled, negotiate};
+use parked::Parked;
 use readers::Readers;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -67,6 +69,7 @@ struct Shared {
     settled: Settled,
     readers: Readers,
     durable: Durable,
+    parked: Parked,
     failed: AtomicBool,
     over: AtomicBool,
     ended: Mutex<bool>,
@@ -113,6 +116,7 @@ impl Shared {
     fn end(&self) {
         self.over.store(true, Ordering::Release);
         self.durable.close();
+        self.parked.close();
         readers::stop_monitor(self);
         // Whatever happens there, those who wait for the end must learn of it.
         let ended = std::panic::AssertUnwindSafe(|| self.tree.ended());
@@ -153,6 +157,7 @@ impl Session {
             settled,
             readers: Readers::new(residents),
             durable: Durable::new(),
+            parked: Parked::new(),
             failed: AtomicBool::new(false),
             over: AtomicBool::new(false),
             ended: Mutex::new(&ENDED_CLASS, false),

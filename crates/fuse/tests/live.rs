@@ -12,6 +12,8 @@ mod page_cache;
 mod removed;
 #[path = "../../dmu/tests/support/mod.rs"]
 mod support;
+#[path = "live/throttled.rs"]
+mod throttled;
 #[path = "live/unseen.rs"]
 mod unseen;
 
@@ -51,10 +53,31 @@ struct Target {
     engine: Mutex<Option<Arc<Engine>>>,
     set: Mutex<Option<Arc<ObjectSet>>>,
     workers: SyncWorkers,
+    gate: Gate,
+}
+
+/// Holds up a sync, as a disk that does not answer its flushes.
+#[derive(Default)]
+struct Gate {
+    is_shut: std::sync::Mutex<bool>,
+    opened: std::sync::Condvar,
+}
+
+impl Gate {
+    fn shut(&self, shut: bool) {
+        *self.is_shut.lock().unwrap() = shut;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        let is_shut = self.is_shut.lock().unwrap();
+        drop(self.opened.wait_while(is_shut, |is_shut| *is_shut).unwrap());
+    }
 }
 
 impl SyncTarget for Target {
     fn sync(&self, txg: Txg) -> Result<(), SyncFailure> {
+        self.gate.pass();
         let Some(set) = self.set.lock().clone() else {
             return Ok(());
         };
@@ -91,8 +114,8 @@ impl SyncTarget for Target {
 struct Room;
 
 impl dmu::Admission for Room {
-    fn admit(&self, _: u64, _: bool) -> Result<(), dmu::Refusal> {
-        Ok(())
+    fn admit(&self, _: &dmu::Wanted) -> Result<Option<dmu::Promise>, dmu::Refusal> {
+        Ok(None)
     }
 }
 
@@ -124,6 +147,7 @@ impl Disk {
             engine: Mutex::new(&SETS, Some(Arc::clone(&engine))),
             set: Mutex::new(&SETS, None),
             workers: SyncWorkers::per_core(),
+            gate: Gate::default(),
         });
         let tx = Tx::syncing(Txg(4));
         let kind = ObjectSetKind::FileSystem;
@@ -197,6 +221,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
+        self.target.gate.shut(false);
         self.engine.stop();
     }
 }

@@ -3,6 +3,7 @@
 
 mod attributes;
 mod datasets;
+mod missed;
 mod objects;
 mod open;
 mod pool;

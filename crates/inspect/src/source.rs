@@ -66,6 +66,7 @@ impl BlockStore for Store {
 
     fn prefetch(&self, blocks: &[(BlockPointer, Place)]) {
         let wish = |(block, place): &(BlockPointer, Place)| Wish {
+            seen: base::Txg(0),
             block: *block,
             bookmark: bookmark(*place),
         };

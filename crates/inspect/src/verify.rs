@@ -77,6 +77,8 @@ pub(crate) struct Report {
     pub(crate) allocated: u64,
     pub(crate) referenced: u64,
     pub(crate) bytes_checked: u64,
+    /// Bytes of copies that devices missed and that a resilver will bring.
+    pub(crate) bytes_missed: u64,
     pub(crate) devices_missing: Vec<String>,
     pub(crate) leaks_checked: bool,
 }
@@ -140,6 +142,7 @@ pub(crate) fn verify(
     report.bad_copies = findings.bad_copies;
     report.overlaps = findings.overlaps;
     report.bytes_checked = findings.bytes_checked;
+    report.bytes_missed = findings.bytes_missed;
     report.unreadable = findings.unreadable;
     // What the walk met itself is not told twice.
     damage.retain(|error| !report.unreadable.contains(error));
@@ -183,6 +186,7 @@ fn sides(pool: &RawPool, report: &mut Report) -> Vec<Side> {
                     vdev: top.id().0,
                     path: leaf.path().to_string(),
                     device: Arc::clone(&device),
+                    leaf: Arc::clone(leaf),
                 }),
                 None => report.devices_missing.push(leaf.path().to_string()),
             }

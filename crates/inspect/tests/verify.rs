@@ -2,10 +2,13 @@
 
 use std::ffi::OsString;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use dsl::tasks::CreateDataset;
 use golden::Zdb;
 use millpond_inspect::run;
+use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 
 /// Pools whose devices are read: plain disks and mirrors.
 const POOLS: [&str; 16] = [
@@ -144,4 +147,73 @@ fn a_wrong_command_line_is_status_2_and_no_pool_status_1() {
     assert_eq!(inspect(&["-b"], folder.path()).0, 1);
     assert_eq!(inspect(&["-Z"], folder.path()).0, 2);
     assert_eq!(inspect(&["--frobnicate"], folder.path()).0, 2);
+}
+
+fn sparse(folder: &Path, name: &str, bytes: u64) -> PathBuf {
+    let path = folder.join(name);
+    let file = std::fs::File::create(&path).expect("a file");
+    file.set_len(bytes).expect("a sparse file");
+    path
+}
+
+/// What a side of a mirror missed while it was away is not there, and it is not to blame: the pool knows.
+#[test]
+fn what_a_side_missed_is_no_damage() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let away = tempfile::tempdir().expect("a temporary folder");
+    let sides = ["a.img", "b.img"].map(|name| sparse(folder.path(), name, 96 << 20));
+    let devices = sides.iter().cloned().map(NewDevice::Path).collect();
+    let options = CreateOptions::new("tank", vec![NewVdev::Mirror(devices)]);
+    Pool::create(options)
+        .expect("a pool")
+        .export()
+        .expect("exported");
+    let parked = away.path().join("b.img");
+    std::fs::copy(&sides[1], &parked).expect("copied");
+    std::fs::remove_file(&sides[1]).expect("removed");
+    let import = ImportOptions::new(vec![folder.path().to_owned()], Selection::Only);
+    let pool = Pool::import(&import).expect("imported");
+    for number in 0..20 {
+        let create = CreateDataset {
+            path: format!("tank/{number}"),
+            kind: format::ObjectSetKind::FileSystem,
+            properties: Vec::new(),
+            case_insensitive: false,
+            populate: None,
+        };
+        pool.dsl().run(create).expect("a dataset");
+    }
+    pool.export().expect("exported");
+    let (status, report) = inspect(&["--verify"], folder.path());
+    assert_eq!(status, 0, "{report}");
+    std::fs::copy(&parked, &sides[1]).expect("copied");
+    let (status, report) = inspect(&["--verify"], folder.path());
+    assert_eq!(status, 0, "{report}");
+    assert!(report.contains("to be resilvered"), "{report}");
+    // What it did not miss counts.
+    assert!(damage(&sides[1], 8 << 10) > 0);
+    let (status, report) = inspect(&["--verify"], folder.path());
+    assert_eq!(status, 3, "{report}");
+}
+
+/// The time follows what a pool holds, not how large it is.
+#[test]
+fn an_empty_pool_of_105_terabytes_is_checked_at_once() {
+    const AT_MOST: Duration = Duration::from_secs(15);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Of a size that every file system has room for.
+    let vdev = |number| {
+        let path = sparse(folder.path(), &format!("{number}.img"), 15_000_000_000_000);
+        NewVdev::Single(NewDevice::Path(path))
+    };
+    let options = CreateOptions::new("tank", (0..7).map(vdev).collect());
+    Pool::create(options)
+        .expect("a pool")
+        .export()
+        .expect("exported");
+    let started = Instant::now();
+    let (status, report) = inspect(&["--verify"], folder.path());
+    println!("{:?}: {report}", started.elapsed());
+    assert_eq!(status, 0, "{report}");
+    assert!(started.elapsed() < AT_MOST, "{:?}", started.elapsed());
 }

@@ -21,23 +21,39 @@ pub struct Claim {
     pub shares: bool,
 }
 
+/// What is told apart by when it was written.
+#[derive(Clone, Copy, Debug)]
+pub struct Ages {
+    /// The last txg in which the head was synced. Records up to it are on disk; usually all later ones are younger than
+    /// the pool's last txg, but a head that was taken out of service stays behind its pool.
+    pub synced: Txg,
+    /// Blocks born before this are in the maps.
+    pub newer: Txg,
+    /// The first txg of this import, which claims the others.
+    pub first: Txg,
+}
+
 /// Finds out what has to be claimed of a log; nothing when there is none, or it was claimed by an
-/// earlier import. Blocks born before `newer` are in the maps; `first`, the first txg of this import,
-/// claims the others.
+/// earlier import.
 #[must_use]
 pub fn claim(
     pipeline: &Pipeline,
     set: ObjectSetId,
     header: &LogHeader,
-    newer: Txg,
-    first: Txg,
+    Ages {
+        synced,
+        newer,
+        first,
+    }: Ages,
 ) -> Option<Claim> {
     if header.log.is_hole() || header.claim_txg != Txg(0) {
         return None;
     }
     let mut data: Vec<(u64, BlockPointer)> = Vec::new();
     let mut first_clone = None;
+    let mut is_behind = false;
     let chain = walk(pipeline, set, header, &mut |record| {
+        is_behind |= record.header.txg > synced && record.header.txg < newer;
         if matches!(record.body, Body::CloneRange(_)) {
             first_clone.get_or_insert(record.header.sequence);
             // Blocks of a txg that did not reach the disk are lost.
@@ -67,7 +83,8 @@ pub fn claim(
         flags |= LogHeader::FLAG_REPLAY_NEEDED;
     }
     let header = LogHeader {
-        claim_txg: first,
+        // Older records are not replayed.
+        claim_txg: if is_behind { synced.next() } else { first },
         claim_block_sequence: chain.block_sequence,
         claim_record_sequence: chain.record_sequence,
         flags,

@@ -1,5 +1,6 @@
 //! Device flushes that serve everyone whose writes were done before they began.
 
+use crate::tunables;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,15 +11,6 @@ use base::queue::Bounded;
 use vdev::{VdevError, VdevTree};
 
 static FLUSHES: LockClass = LockClass::new("intent.flushes", rank::INTENT + 40);
-
-/// Flushes of one vdev under way at once. Two, as with batches: the second does not wait out the
-/// first.
-const RUNNING_MAX: usize = 2;
-
-/// Threads that lead batches for callers who have none.
-const LEADERS_MAX: usize = 32;
-/// Leads that may wait for a thread: there is at most one a log.
-const LEADS_MAX: usize = 1024;
 
 #[derive(Default)]
 struct Line {
@@ -55,8 +47,8 @@ impl Flusher {
             ended: Condvar::new(),
             crew: Crew::new(
                 "intent-leader",
-                LEADERS_MAX,
-                Bounded::new("intent.leads", LEADS_MAX),
+                tunables::LEADERS_MAX.count(),
+                Bounded::new("intent.leads", tunables::LEADS_MAX.count()),
             ),
         })
     }
@@ -85,7 +77,7 @@ impl Flusher {
             if line.good > mine {
                 return Ok(false);
             }
-            if line.running < RUNNING_MAX && line.next == mine {
+            if line.running < tunables::FLUSHES_MAX.count() && line.next == mine {
                 break;
             }
             self.ended.wait(&mut lines);

@@ -25,8 +25,27 @@ pub trait Replay {
     /// done already, or has become needless, is no error.
     ///
     /// # Errors
-    /// One line saying why it could not be applied.
-    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String>;
+    /// Why it could not be applied.
+    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), Unapplied>;
+}
+
+/// Why a record could not be applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unapplied {
+    /// One line.
+    pub reason: String,
+    /// What it would change is damaged for good: no later replay can do better, and the records after it are not
+    /// to wait for that.
+    pub damage: bool,
+}
+
+impl From<String> for Unapplied {
+    fn from(reason: String) -> Self {
+        Self {
+            reason,
+            damage: false,
+        }
+    }
 }
 
 /// What a replay did.
@@ -36,6 +55,8 @@ pub struct Replayed {
     pub records: u64,
     /// Records passed over: their txgs are on disk, or an earlier replay did them.
     pub skipped: u64,
+    /// Records that were passed over because what they would change is damaged, and why.
+    pub lost: Vec<(u64, String)>,
     /// The first record that could not be applied, and why: the log stays owed.
     pub failed: Option<(u64, String)>,
 }
@@ -72,6 +93,7 @@ impl Log {
     ///
     /// A record that fails is tried once more after a sync; if it fails again the replay ends
     /// there, and the log stays owed: the next import may try again behind the last good record.
+    /// One that fails because its file is damaged is passed over: it costs what the damage costs.
     ///
     /// # Errors
     /// The pool has stopped.
@@ -111,7 +133,14 @@ impl Log {
                     outcome.records += 1;
                     true
                 }
-                Err(reason) => {
+                Err(Unapplied {
+                    reason,
+                    damage: true,
+                }) => {
+                    outcome.lost.push((sequence, reason));
+                    true
+                }
+                Err(Unapplied { reason, .. }) => {
                     outcome.failed = Some((sequence, reason));
                     false
                 }
@@ -124,7 +153,7 @@ impl Log {
         set: ObjectSetId,
         record: &Record<'_>,
         replay: &mut dyn Replay,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unapplied> {
         let block = self.data_of(set, record)?;
         let first = replay.apply(record, block.as_deref());
         if first.is_ok() {

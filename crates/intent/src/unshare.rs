@@ -23,10 +23,8 @@ use vdev::WriteGroup;
 
 use crate::error::IntentError;
 use crate::layout::{BLOCK_MAX, UNIT};
+use crate::tunables;
 use crate::walk::walk;
-
-/// The most data in one record.
-const DATA_MAX: usize = 64 << 10;
 
 /// Writes the chain that `header` shows anew, without clones, in `first`: the header that takes its place, claimed.
 /// The old chain's blocks are the caller's to free, but not the data that its other records point to.
@@ -175,7 +173,7 @@ impl NewChain<'_> {
         let length = usize::try_from(write.length).unwrap_or(usize::MAX);
         let bytes = &bytes[..length.min(bytes.len())];
         let mut offset = write.offset;
-        for piece in bytes.chunks(DATA_MAX) {
+        for piece in bytes.chunks(tunables::UNSHARED_BYTES_MAX.count()) {
             let length = piece.len() as u64;
             let write = WriteFields {
                 offset,

@@ -9,7 +9,7 @@ use pipeline::{Bookmark, Pipeline, ReadRequest};
 use sys::Buffer;
 
 /// A chain longer than this goes in circles.
-const BLOCKS_MAX: usize = 1 << 22;
+pub(crate) const BLOCKS_MAX: usize = 1 << 22;
 
 /// A chain as the medium has it.
 #[derive(Debug, Default)]
@@ -29,14 +29,44 @@ pub struct Chain {
 }
 
 /// The content of one block.
-struct Content {
-    bytes: Buffer,
-    form: ChainForm,
-    element: ChainElement,
-    order: ByteOrder,
+pub(crate) struct Content {
+    pub(crate) bytes: Buffer,
+    pub(crate) form: ChainForm,
+    pub(crate) element: ChainElement,
+    pub(crate) order: ByteOrder,
 }
 
-fn read(pipeline: &Pipeline, set: ObjectSetId, pointer: &BlockPointer) -> Option<Content> {
+/// How far a chain counts: what was claimed of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// The last block.
+    pub(crate) block: u64,
+    /// The last record.
+    pub(crate) record: u64,
+}
+
+impl Limits {
+    pub(crate) fn of(header: &LogHeader) -> Self {
+        let mut limits = Self {
+            block: u64::MAX,
+            record: u64::MAX,
+        };
+        if header.claim_txg != Txg(0) {
+            limits.block = header.claim_block_sequence;
+            if header.flags & LogHeader::FLAG_CLAIM_RECORD_VALID != 0 {
+                limits.record = header.claim_record_sequence;
+            }
+        }
+        limits
+    }
+}
+
+/// One block of a chain; none when it is not there, or does not continue the chain.
+pub(crate) fn read(
+    pipeline: &Pipeline,
+    set: ObjectSetId,
+    pointer: &BlockPointer,
+) -> Option<Content> {
     let form = ChainForm::of(pointer)?;
     let bookmark = Bookmark {
         object_set: set,
@@ -66,18 +96,10 @@ pub fn walk(
     visit: &mut dyn FnMut(&Record<'_>) -> bool,
 ) -> Chain {
     let mut chain = Chain::default();
-    let claimed = header.claim_txg != Txg(0);
-    let (block_max, record_max) = if claimed {
-        let records = header.flags & LogHeader::FLAG_CLAIM_RECORD_VALID != 0;
-        let records = if records {
-            header.claim_record_sequence
-        } else {
-            u64::MAX
-        };
-        (header.claim_block_sequence, records)
-    } else {
-        (u64::MAX, u64::MAX)
-    };
+    let Limits {
+        block: block_max,
+        record: record_max,
+    } = Limits::of(header);
     let mut places = HashSet::new();
     let mut pointer = header.log;
     // Blocks before this sequence number are known to be of whole commits.

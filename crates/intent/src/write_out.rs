@@ -19,13 +19,12 @@ use vdev::WriteGroup;
 use crate::entry::{Entry, LogBias};
 use crate::lists::{Item, LargeWrite};
 use crate::log::Log;
+use crate::tunables;
 
 static EARLY: LockClass = LockClass::new("intent.early", rank::INTENT + 42);
 
-/// Writes shorter than this go into the log, unless the property `logbias` says throughput.
-const DIRECT_MIN: u64 = 32 << 10;
-/// Blocks written under one hold of a txg.
-const BLOCKS_A_HOLD: usize = 32;
+/// Of what `logbias` calls throughput, all that is not empty is written in place.
+const THROUGHPUT_MIN: u64 = 1;
 
 /// Writes data blocks by the head's rules; supplied by the pool.
 pub trait DataWriter: Send + Sync {
@@ -111,9 +110,9 @@ impl Log {
     /// The shortest write whose blocks are written in place. Log devices take all that wants to be fast.
     fn least_direct(&self) -> u64 {
         match self.log_bias() {
-            LogBias::Throughput => 1,
+            LogBias::Throughput => THROUGHPUT_MIN,
             LogBias::Latency if (self.has_devices)() => u64::MAX,
-            LogBias::Latency => DIRECT_MIN,
+            LogBias::Latency => tunables::DIRECT_BYTES_MIN.get(),
         }
     }
 
@@ -132,14 +131,14 @@ impl Log {
             return;
         };
         let block_size = u64::from(object.block_size());
-        if least == DIRECT_MIN {
+        if least != THROUGHPUT_MIN {
             // A whole block for a small part of it costs more than the part.
             writes.retain(|write| write.length >= block_size / 2);
         }
         let parts = parts(&writes, block_size);
         let mut placed = Placed::new(writes.len());
         let mut groups = Vec::new();
-        for chunk in parts.chunks(BLOCKS_A_HOLD) {
+        for chunk in parts.chunks(tunables::BLOCKS_A_HOLD.count()) {
             let Ok(hold) = self.engine.hold() else {
                 return;
             };
@@ -214,12 +213,14 @@ impl Log {
     }
 
     /// Whether a record can point to a block: not to a gang, whose claim would need more than
-    /// space, nor to a block inside its pointer.
+    /// space, nor to a block inside its pointer, nor to one without a checksum: after a crash nothing would tell
+    /// whether it was written whole, or on which sides of a mirror.
     fn loggable(&self, chunk: &Chunk<'_>, pointer: BlockPointer) -> Written {
         if pointer.is_hole() {
             return Written::At(BlockPointer::HOLE);
         }
-        if pointer.is_gang() || pointer.is_embedded() {
+        let is_proven = pointer.checksum().is_ok_and(|kind| !kind.is_off());
+        if pointer.is_gang() || pointer.is_embedded() || !is_proven {
             return Written::Nothing;
         }
         let bytes = u64::from(chunk.object.block_size());

@@ -1,6 +1,7 @@
 //! `millpond bench`: workloads on any directory, with the latency of the device below in the same
 //! run.
 
+mod beside;
 mod bulk;
 mod files;
 mod measure;
@@ -8,6 +9,7 @@ mod probe;
 mod report;
 #[cfg(test)]
 mod tests;
+mod throttled;
 mod untar;
 
 use std::fs::{self, File};
@@ -22,6 +24,7 @@ use control::{Change, Failure, FailureKind, VdevReport};
 use crate::arguments::number;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Stop, print, usage};
+use beside::{Beside, PROGRAMS_MAX};
 use measure::{Phase, Tally};
 use report::Outcome;
 
@@ -32,20 +35,24 @@ pub(crate) const COMMAND: Command = Command {
     summary: "Run a workload in a directory of any file system, and the device below it alone.",
     forms: &[
         "meta|readdir|write-data|varmail|fsync|untar directory",
-        "mkbig|rdbig|fanread directory",
+        "mkbig|rdbig|fanread|throttled directory",
     ],
     flags: &[
         option(
             "t",
             "threads",
-            "threads of readdir, write-data, varmail, fsync, fanread",
+            "threads of readdir, write-data, varmail, fsync, fanread; writers of throttled",
         ),
         option(
             "n",
             "files",
             "files of meta, readdir, write-data, varmail, untar",
         ),
-        option("s", "seconds", "how long varmail and fsync run"),
+        option(
+            "s",
+            "seconds",
+            "how long varmail, fsync and each part of throttled run",
+        ),
         option(
             "b",
             "megabytes",
@@ -53,6 +60,11 @@ pub(crate) const COMMAND: Command = Command {
         ),
         option("record", "bytes", "how much fanread reads at once"),
         switch("stride", "fanread: records scattered over the file"),
+        option(
+            "beside",
+            "programs",
+            "so many programs compute meanwhile, each in a session of its own",
+        ),
         option(
             "probe",
             "dir",
@@ -74,7 +86,7 @@ struct Scenario {
     parameters: &'static [(&'static str, u64)],
 }
 
-const SCENARIOS: [Scenario; 9] = [
+const SCENARIOS: [Scenario; 10] = [
     Scenario {
         name: "meta",
         run: files::meta,
@@ -120,6 +132,11 @@ const SCENARIOS: [Scenario; 9] = [
         run: bulk::fanread,
         parameters: &[("threads", 8), ("megabytes", 256), ("record", 512)],
     },
+    Scenario {
+        name: "throttled",
+        run: throttled::throttled,
+        parameters: &[("threads", 200), ("seconds", 5)],
+    },
 ];
 
 /// Where and how a scenario runs.
@@ -135,6 +152,8 @@ struct Run {
     record: u64,
     stride: bool,
     contents: Contents,
+    /// Programs that compute meanwhile.
+    beside: u64,
     /// The Millpond pool that the directory is in: it has to be told, for it never hears of `syncfs`.
     pool: Option<String>,
 }
@@ -240,7 +259,8 @@ fn bench(call: &Invocation) -> crate::Outcome {
     let probe = || probed.as_deref().map(probe::probe).transpose();
     let before = probe().map_err(failed)?;
     fs::create_dir(&run.directory).map_err(failed)?;
-    let phases = (scenario.run)(&run);
+    let programs = Beside::start(run.beside);
+    let phases = programs.and_then(|_computing| (scenario.run)(&run));
     if !call.has("k") {
         fs::remove_dir_all(&run.directory).map_err(failed)?;
     }
@@ -305,6 +325,14 @@ fn prepare(
         }
         parameters.push((*name, value));
     }
+    let beside = call.value("beside");
+    let beside = beside.map_or(Ok(0), |text| number(text, "beside"))?;
+    if beside > PROGRAMS_MAX {
+        return Err(usage(format!("at most {PROGRAMS_MAX} programs beside")));
+    }
+    if beside != 0 {
+        parameters.push(("beside", beside));
+    }
     let value = |name: &str| {
         let found = parameters.iter().find(|(found, _)| *found == name);
         found.map_or(1, |(_, value)| *value)
@@ -325,6 +353,7 @@ fn prepare(
         record: value("record"),
         stride: call.has("stride"),
         contents: Contents::new(),
+        beside,
         pool: pool_at(&place)?,
         place,
     };

@@ -19,11 +19,15 @@ mod scratch;
 mod scrub;
 #[cfg(test)]
 mod testing;
+mod tunables;
 mod write;
 
 pub use allocator::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
 pub use error::{Attempt, AttemptFailure, FreeError, Mismatch, ReadError, Unreadable, WriteError};
-pub use pipeline::{ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics};
-pub use prefetch::{PrefetchStatistics, Prefetcher, Wish};
+pub use pipeline::{
+    ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics, RepairPermit, Repairs,
+};
+pub use prefetch::{Follow, PrefetchStatistics, Prefetcher, Wish};
 pub use request::{Bookmark, ReadRequest, WritePolicy, WriteRequest};
 pub use scrub::Scrubbed;
+pub use tunables::TUNABLES;

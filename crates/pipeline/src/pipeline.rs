@@ -1,9 +1,10 @@
 //! The pipeline itself: what it is made of and the few things that change under it.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use base::Txg;
 use base::lock::{LockClass, RwLock, rank};
 use base::metrics::{Counter, Source, Value, registry};
 use cache::{BlockKey, Cache, Stay};
@@ -14,7 +15,7 @@ use sys::Buffer;
 use vdev::VdevTree;
 
 use crate::prefetch::Wishes;
-use crate::{Allocator, ReadError};
+use crate::{Allocator, ReadError, ReadRequest};
 
 static SALT_CLASS: LockClass = LockClass::new("pipeline.salt", rank::PIPELINE + 40);
 
@@ -55,7 +56,7 @@ pub struct PipelineConfig {
     pub cache_bytes: usize,
     /// Where unreadable blocks are noted.
     pub error_log: Option<Arc<dyn ErrorLog>>,
-    /// Whether bad copies may be written again from good ones.
+    /// Whether bad copies may be written again from good ones, with leave of [`Repairs`].
     pub heal: bool,
     /// The devices' allocation units.
     pub granularity: Granularity,
@@ -99,6 +100,8 @@ pub struct PipelineStatistics {
     pub writes_avoided: u64,
     /// Copies written again from good ones.
     pub copies_healed: u64,
+    /// Reads that met bad copies and had no leave to repair them.
+    pub repairs_refused: u64,
     /// Blocks of which no copy could be read.
     pub unreadable: u64,
 }
@@ -113,6 +116,7 @@ pub(crate) struct Counters {
     pub(crate) gangs_written: Counter,
     pub(crate) writes_avoided: Counter,
     pub(crate) copies_healed: Counter,
+    pub(crate) repairs_refused: Counter,
     pub(crate) unreadable: Counter,
 }
 
@@ -127,6 +131,7 @@ impl Counters {
             gangs_written: self.gangs_written.get(),
             writes_avoided: self.writes_avoided.get(),
             copies_healed: self.copies_healed.get(),
+            repairs_refused: self.repairs_refused.get(),
             unreadable: self.unreadable.get(),
         }
     }
@@ -144,12 +149,23 @@ impl Source for Counters {
             ("gangs_written", found.gangs_written),
             ("writes_avoided", found.writes_avoided),
             ("copies_healed", found.copies_healed),
+            ("repairs_refused", found.repairs_refused),
             ("unreadable", found.unreadable),
         ] {
             sink(name, Value::Counter(count));
         }
     }
 }
+
+/// Who knows which places of the devices are still whose.
+pub trait Repairs: Send + Sync {
+    /// Leave to write over bad copies of a block born in `birth`, whose pointer was in use at `seen`: while the answer
+    /// lives, its places are given to no other block, and nobody rewrites it. Nothing when that is not certain.
+    fn permit(&self, seen: Txg, birth: Txg) -> Option<RepairPermit>;
+}
+
+/// Leave to repair, until it is dropped.
+pub type RepairPermit = Box<dyn std::any::Any + Send>;
 
 /// Reads, writes and frees blocks. Shared by every thread of a pool.
 pub struct Pipeline {
@@ -163,6 +179,7 @@ pub struct Pipeline {
     pub(crate) wishes: Wishes,
     salt: RwLock<Salt>,
     heal: AtomicBool,
+    repairs: OnceLock<Arc<dyn Repairs>>,
     hole_birth: AtomicBool,
     smallest_allocation: AtomicU64,
     allocation_unit: AtomicU64,
@@ -194,6 +211,7 @@ impl Pipeline {
             wishes: Wishes::default(),
             salt: RwLock::new(&SALT_CLASS, config.salt),
             heal: AtomicBool::new(config.heal),
+            repairs: OnceLock::new(),
             hole_birth: AtomicBool::new(config.hole_birth),
             smallest_allocation: AtomicU64::new(config.granularity.smallest),
             allocation_unit: AtomicU64::new(config.granularity.unit),
@@ -220,6 +238,30 @@ impl Pipeline {
     /// Allows or forbids writing bad copies again from good ones.
     pub fn set_heal(&self, heal: bool) {
         self.heal.store(heal, Ordering::Relaxed);
+    }
+
+    /// Says who is asked before a read repairs anything; before that, and of nobody else, nothing is repaired by reads.
+    pub fn set_repairs(&self, repairs: Arc<dyn Repairs>) {
+        let _ = self.repairs.set(repairs);
+    }
+
+    /// Leave to write over bad copies of a block that was read.
+    pub(crate) fn permit(
+        &self,
+        block: &BlockPointer,
+        request: &ReadRequest,
+    ) -> Option<RepairPermit> {
+        if !self.heals() || request.seen == Txg(0) {
+            return None;
+        }
+        let permit = self
+            .repairs
+            .get()?
+            .permit(request.seen, block.physical_birth());
+        if permit.is_none() {
+            self.counters.repairs_refused.increment();
+        }
+        permit
     }
 
     /// Says whether the feature `hole_birth` is active.
@@ -275,12 +317,15 @@ impl Pipeline {
     }
 }
 
-/// The kernel caches what is in files: they need not stay here long.
+/// The kernel caches what is in files: they need not stay here long. Nor need what takes many times the memory here
+/// that reading it again takes of a device: the indirect blocks of a file that is nearly all holes.
 pub(crate) fn stay_of(block: &BlockPointer) -> Stay {
-    if block.level() == 0 && block.object_type() == ObjectType::PLAIN_FILE {
-        Stay::Short
-    } else {
-        Stay::Long
+    const SPARSE_SHARE: u64 = 16;
+    let sparse = || block.psize().saturating_mul(SPARSE_SHARE) <= block.lsize();
+    match (block.level(), block.object_type()) {
+        (0, ObjectType::PLAIN_FILE) => Stay::Short,
+        (1, ObjectType::PLAIN_FILE | ObjectType::ZVOL) if sparse() => Stay::Short,
+        _ => Stay::Long,
     }
 }
 

@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
+use base::Txg;
+use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{Counter, Gauge, Source, Value, registry};
 use base::queue::Bounded;
 use format::block_pointer::BlockPointer;
 
-use crate::pipeline::cache_key;
-use crate::{Bookmark, Pipeline};
+use sys::Buffer;
 
-const QUEUE_RUNS: usize = 1024;
-/// The part of the cache that blocks on their way may fill: more would push each other out.
-const CACHE_SHARE: u64 = 8;
-/// How many blocks may wait to be asked for: 2 GiB of the largest usual ones.
-const WISHES: usize = 16384;
+use crate::pipeline::cache_key;
+use crate::run::{Stretch, stretches};
+use crate::{Bookmark, Pipeline, tunables};
+
+static FOLLOWING: LockClass = LockClass::new("pipeline.prefetch_following", rank::PIPELINE + 45);
 
 /// What reading ahead did so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,12 +52,15 @@ pub(crate) struct Wishes {
 
 impl Wishes {
     fn place(&self, hash: u64) -> Option<&AtomicU64> {
-        self.places.get()?.get(hash as usize % WISHES)
+        let places = self.places.get()?;
+        places.get(hash as usize % places.len())
     }
 
     fn note(&self, hash: u64) {
-        self.places
-            .get_or_init(|| (0..WISHES).map(|_| AtomicU64::new(0)).collect());
+        self.places.get_or_init(|| {
+            let count = tunables::PREFETCH_PLACES.count();
+            (0..count).map(|_| AtomicU64::new(0)).collect()
+        });
         if let Some(place) = self.place(hash) {
             let before = place.swap(hash.max(1), Ordering::Relaxed);
             if before != 0 && before != hash {
@@ -87,11 +91,49 @@ pub struct Wish {
     pub block: BlockPointer,
     /// Which it is.
     pub bookmark: Bookmark,
+    /// As of [`crate::ReadRequest`].
+    pub seen: Txg,
+}
+
+/// What a block leads to: it is shown each block that was wished for, and says what else to read.
+pub type Follow = fn(&[u8], &Wish) -> Vec<Wish>;
+
+/// What a thread takes on at once.
+enum Run {
+    /// Wishes in the order of those who have them.
+    Neighbours(Vec<Wish>),
+    /// A piece of a device.
+    Stretch(Stretch, Option<Follow>),
+    /// What is in the cache already, for what it leads to.
+    Known(Vec<Wish>, Follow),
+}
+
+impl Run {
+    /// What is to be read.
+    fn wishes(&self) -> &[Wish] {
+        match self {
+            Self::Neighbours(wishes) | Self::Stretch(Stretch { wishes, .. }, _) => wishes,
+            Self::Known(..) => &[],
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.wishes().iter().map(|wish| wish.block.lsize()).sum()
+    }
+}
+
+/// Runs under way that lead to other blocks, and these: wished for together when the last run has ended, or when there
+/// are many.
+#[derive(Default)]
+struct Following {
+    runs: usize,
+    found: Vec<Wish>,
 }
 
 struct Shared {
     pipeline: Arc<Pipeline>,
-    queue: Bounded<Vec<Wish>>,
+    queue: Bounded<Run>,
+    following: Mutex<Following>,
     in_flight_bytes: AtomicU64,
     in_flight: Gauge,
     budget_bytes: u64,
@@ -104,7 +146,6 @@ struct Shared {
 /// Reads blocks into the cache before someone asks. A demand read never waits for it, except for
 /// the very block that is being read. When the budget is spent, wishes are dropped.
 pub struct Prefetcher {
-    pipeline: Arc<Pipeline>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -114,8 +155,9 @@ impl Prefetcher {
     #[must_use]
     pub fn new(pipeline: Arc<Pipeline>, threads: usize, budget_bytes: u64) -> Self {
         let shared = Arc::new(Shared {
-            queue: Bounded::new("prefetch", QUEUE_RUNS),
-            pipeline: Arc::clone(&pipeline),
+            queue: Bounded::new("prefetch", tunables::PREFETCH_RUNS.count()),
+            following: Mutex::new(&FOLLOWING, Following::default()),
+            pipeline,
             in_flight_bytes: AtomicU64::new(0),
             in_flight: Gauge::new(),
             budget_bytes,
@@ -126,55 +168,33 @@ impl Prefetcher {
         });
         registry().add_source("prefetch", &shared);
         let start = |number| {
-            let (pipeline, shared) = (Arc::clone(&pipeline), Arc::clone(&shared));
+            let shared = Arc::clone(&shared);
             let builder = std::thread::Builder::new().name(format!("prefetch-{number}"));
             // Fewer threads, or none, only mean less read-ahead.
-            builder.spawn(move || serve(&pipeline, &shared)).ok()
+            let serve = move || {
+                while let Some(run) = shared.queue.pop() {
+                    shared.serve(&run);
+                }
+            };
+            builder.spawn(serve).ok()
         };
         let threads = (0..threads).filter_map(start).collect();
-        Self {
-            pipeline,
-            shared,
-            threads,
-        }
+        Self { shared, threads }
     }
 
     /// Wishes that blocks be in the cache soon; neighbours are best wished for together. Costs a look into
     /// the cache for each, and a queue's lock.
     pub fn prefetch(&self, wishes: &[Wish]) {
-        let shared = &self.shared;
-        let cache = &self.pipeline.cache;
-        let budget = shared.budget_bytes.min(cache.limit_bytes() / CACHE_SHARE);
-        let (mut run, mut run_bytes) = (Vec::with_capacity(wishes.len()), 0);
-        for wish in wishes {
-            let Some(key) = cache_key(&wish.block) else {
-                continue;
-            };
-            if cache.contains(&key) {
-                shared.present.increment();
-                continue;
-            }
-            let bytes = wish.block.lsize();
-            if shared.in_flight_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > budget {
-                shared.in_flight_bytes.fetch_sub(bytes, Ordering::Relaxed);
-                shared.refused.increment();
-                continue;
-            }
-            run.push(*wish);
-            run_bytes += bytes;
+        let run = self.shared.admit(wishes.iter().copied());
+        if !run.is_empty() {
+            self.shared.push(Run::Neighbours(run));
         }
-        if run.is_empty() {
-            return;
-        }
-        shared.in_flight.add(run_bytes.cast_signed());
-        shared.issued.add(run.len() as u64);
-        for key in run.iter().filter_map(|wish| cache_key(&wish.block)) {
-            self.pipeline.wishes.note(key.hash());
-        }
-        if let Err(run) = shared.queue.push(run) {
-            shared.failed.add(run.len() as u64);
-            shared.give_back(run_bytes);
-        }
+    }
+
+    /// The same of blocks that may lie anywhere: they are read by their places, together with what is between them
+    /// where that is little.
+    pub fn prefetch_scattered(&self, wishes: Vec<Wish>, follow: Option<Follow>) {
+        self.shared.scatter(wishes, follow);
     }
 
     /// What reading ahead did so far.
@@ -185,6 +205,115 @@ impl Prefetcher {
 }
 
 impl Shared {
+    /// Those of the wished blocks that are not in the cache and for which there is room.
+    fn admit(&self, wishes: impl Iterator<Item = Wish>) -> Vec<Wish> {
+        let cache = &self.pipeline.cache;
+        let budget = self
+            .budget_bytes
+            .min(cache.limit_bytes() / tunables::PREFETCH_CACHE_SHARE.get());
+        let (mut run, mut run_bytes) = (Vec::with_capacity(wishes.size_hint().0), 0);
+        for wish in wishes {
+            let Some(key) = cache_key(&wish.block) else {
+                continue;
+            };
+            if cache.contains(&key) {
+                self.present.increment();
+                continue;
+            }
+            let bytes = wish.block.lsize();
+            if self.in_flight_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > budget {
+                self.in_flight_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                self.refused.increment();
+                continue;
+            }
+            self.pipeline.wishes.note(key.hash());
+            run.push(wish);
+            run_bytes += bytes;
+        }
+        self.in_flight.add(run_bytes.cast_signed());
+        self.issued.add(run.len() as u64);
+        run
+    }
+
+    /// Gives a run to the threads, or gives it up.
+    fn push(&self, run: Run) -> bool {
+        let pushed = self.queue.push(run);
+        if let Err(run) = &pushed {
+            self.failed.add(run.wishes().len() as u64);
+            self.give_back(run.bytes());
+        }
+        pushed.is_ok()
+    }
+
+    fn scatter(&self, mut wishes: Vec<Wish>, follow: Option<Follow>) {
+        let mut runs = Vec::new();
+        if let Some(follow) = follow {
+            let cache = &self.pipeline.cache;
+            let is_known =
+                |wish: &mut Wish| cache_key(&wish.block).is_some_and(|key| cache.contains(&key));
+            let known: Vec<Wish> = wishes.extract_if(.., is_known).collect();
+            if !known.is_empty() {
+                runs.push(Run::Known(known, follow));
+            }
+        }
+        let stretches = stretches(self.admit(wishes.into_iter()));
+        runs.extend(
+            stretches
+                .into_iter()
+                .map(|stretch| Run::Stretch(stretch, follow)),
+        );
+        if follow.is_some() {
+            self.following.lock().runs += runs.len();
+        }
+        for run in runs {
+            if !self.push(run)
+                && let Some(follow) = follow
+            {
+                self.followed(Vec::new(), follow);
+            }
+        }
+    }
+
+    /// A run has ended, and led to these.
+    fn followed(&self, found: Vec<Wish>, follow: Follow) {
+        let mut following = self.following.lock();
+        following.found.extend(found);
+        following.runs = following.runs.saturating_sub(1);
+        let due = following.runs == 0 || following.found.len() >= tunables::FOLLOWED_MAX.count();
+        if !due || following.found.is_empty() {
+            return;
+        }
+        let found = std::mem::take(&mut following.found);
+        drop(following);
+        self.scatter(found, Some(follow));
+    }
+
+    fn serve(&self, run: &Run) {
+        let pipeline = &self.pipeline;
+        match run {
+            Run::Neighbours(wishes) => self.failed.add(pipeline.read_ahead(wishes)),
+            Run::Stretch(stretch, None) => {
+                self.failed
+                    .add(pipeline.read_stretch(stretch, &mut |_, _| {}));
+            }
+            Run::Known(wishes, follow) => {
+                let mut found = Vec::new();
+                for wish in wishes {
+                    let data = cache_key(&wish.block).and_then(|key| pipeline.cache.get(&key));
+                    found.extend(data.iter().flat_map(|data| follow(data, wish)));
+                }
+                self.followed(found, *follow);
+            }
+            Run::Stretch(stretch, Some(follow)) => {
+                let mut found = Vec::new();
+                let mut see = |wish: &Wish, data: &Buffer| found.extend(follow(data, wish));
+                self.failed.add(pipeline.read_stretch(stretch, &mut see));
+                self.followed(found, *follow);
+            }
+        }
+        self.give_back(run.bytes());
+    }
+
     /// Blocks of so many bytes are on their way no more.
     fn give_back(&self, bytes: u64) {
         self.in_flight_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -230,12 +359,5 @@ impl Drop for Prefetcher {
         for thread in self.threads.drain(..) {
             let _died_of_a_bug = thread.join();
         }
-    }
-}
-
-fn serve(pipeline: &Pipeline, shared: &Shared) {
-    while let Some(run) = shared.queue.pop() {
-        shared.failed.add(pipeline.read_ahead(&run));
-        shared.give_back(run.iter().map(|wish| wish.block.lsize()).sum());
     }
 }

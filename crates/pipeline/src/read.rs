@@ -13,7 +13,7 @@ use format::embedded_checksum;
 use format::gang::GangHeader;
 use format::object_type::{self, ObjectType};
 use sys::{Buffer, BufferMut};
-use vdev::{BlockRange, IoClass, WriteGroup};
+use vdev::{BlockRange, IoClass, ReadOutcome, Top, Verdict, WriteGroup};
 
 pub(crate) use gang::GangBudget;
 
@@ -58,12 +58,18 @@ impl Pipeline {
         result
     }
 
-    /// Whether stored bytes are the ones that the pointer describes.
+    /// Whether stored bytes are the ones that the pointer describes. Without a checksum they pass.
     #[must_use]
     pub fn verify(&self, block: &BlockPointer, stored: &[u8]) -> bool {
+        self.verdict(block, stored) != Verdict::Wrong
+    }
+
+    /// What the pointer says of stored bytes.
+    #[must_use]
+    pub fn verdict(&self, block: &BlockPointer, stored: &[u8]) -> Verdict {
         block
             .checksum()
-            .is_ok_and(|kind| self.judge(block, kind, stored).0)
+            .map_or(Verdict::Wrong, |kind| self.judge(block, kind, stored).0)
     }
 
     /// The gang header that the pointer leads to, from any of its copies.
@@ -167,7 +173,7 @@ impl Pipeline {
             match decoded {
                 Ok((stored, data)) => {
                     self.counters.blocks_read.increment();
-                    self.heal_copies(block, &stored, &attempts);
+                    self.heal_copies(block, &stored, &attempts, request);
                     return Ok(data);
                 }
                 Err(failure) => attempts.push(Attempt { dva, failure }),
@@ -193,9 +199,9 @@ impl Pipeline {
         let expected = block.checksum_value();
         let mut actual = None;
         let mut accept = |data: &[u8]| {
-            let (good, sum) = self.judge(block, kind, data);
+            let (verdict, sum) = self.judge(block, kind, data);
             actual = Some(sum);
-            good
+            verdict
         };
         let top = self.vdevs.top(dva.vdev)?;
         let range = BlockRange {
@@ -210,7 +216,10 @@ impl Pipeline {
             top.read(range, class, &mut accept)
         };
         match outcome {
-            Ok(outcome) => Ok(outcome.data),
+            Ok(outcome) => {
+                self.mend(&top, &outcome, range, (block, request));
+                Ok(outcome.data)
+            }
             Err(error) => Err(match actual {
                 Some(actual) if error.is_checksum() => {
                     AttemptFailure::Checksum(Box::new(Mismatch {
@@ -226,23 +235,53 @@ impl Pipeline {
     }
 
     /// Whether stored bytes pass the pointer's checksum, and what it is.
-    fn judge(&self, block: &BlockPointer, kind: Checksum, data: &[u8]) -> (bool, ChecksumValue) {
+    fn judge(&self, block: &BlockPointer, kind: Checksum, data: &[u8]) -> (Verdict, ChecksumValue) {
         if kind.is_embedded() {
             // A log block: the pointer holds its identity, which is the verifier.
             let identity = block.checksum_value();
             let verified = embedded_checksum::verify(kind, data, identity.0);
-            return (verified.is_ok(), identity);
+            return (Verdict::proof(verified.is_ok()), identity);
         }
         let sum = self.checksum(kind, data, block.byte_order());
-        (matches(block, kind, sum), sum)
+        if kind.is_off() {
+            return (Verdict::Unproven, sum);
+        }
+        (Verdict::proof(matches(block, kind, sum)), sum)
     }
 
-    /// Writes a good copy over the bad ones that were met before it. Their failure to take it is
-    /// the devices' to count: the read has succeeded.
-    fn heal_copies(&self, block: &BlockPointer, stored: &Buffer, attempts: &[Attempt]) {
-        if attempts.is_empty() || !self.heals() || block.is_gang() {
+    /// Gives the right bytes to leaves of a vdev that had others, if that is allowed.
+    pub(crate) fn mend(
+        &self,
+        top: &Top,
+        outcome: &ReadOutcome,
+        range: BlockRange,
+        (block, request): (&BlockPointer, &ReadRequest),
+    ) {
+        if outcome.lacking.is_empty() {
             return;
         }
+        let permit = self.permit(block, request);
+        if permit.is_some() {
+            top.mend(outcome, range);
+        }
+        drop(permit);
+    }
+
+    /// Writes a good copy over the bad ones that were met before it, if that is allowed. Their failure to take it is
+    /// the devices' to count: the read has succeeded.
+    fn heal_copies(
+        &self,
+        block: &BlockPointer,
+        stored: &Buffer,
+        attempts: &[Attempt],
+        request: &ReadRequest,
+    ) {
+        if attempts.is_empty() || block.is_gang() {
+            return;
+        }
+        let Some(permit) = self.permit(block, request) else {
+            return;
+        };
         let group = WriteGroup::new(block.physical_birth());
         for attempt in attempts {
             let Ok(top) = self.vdevs.top(attempt.dva.vdev) else {
@@ -252,11 +291,12 @@ impl Pipeline {
             self.counters.copies_healed.increment();
         }
         let _counted_by_the_vdev = group.wait();
+        drop(permit);
     }
 }
 
 /// Whether the pointer can be followed at all.
-fn check(block: &BlockPointer, request: &ReadRequest) -> Result<(), ReadError> {
+pub(crate) fn check(block: &BlockPointer, request: &ReadRequest) -> Result<(), ReadError> {
     let bookmark = request.bookmark;
     if block.is_redacted() {
         return Err(ReadError::Redacted { bookmark });
@@ -268,7 +308,7 @@ fn check(block: &BlockPointer, request: &ReadRequest) -> Result<(), ReadError> {
 }
 
 /// Whether the stored bytes are ciphertext. Authenticated blocks and indirect blocks are not.
-fn is_ciphertext(block: &BlockPointer) -> bool {
+pub(crate) fn is_ciphertext(block: &BlockPointer) -> bool {
     block.is_encrypted() && block.level() == 0 && block.object_type().is_encrypted()
 }
 
@@ -276,9 +316,6 @@ fn is_ciphertext(block: &BlockPointer) -> bool {
 /// two words for the sum; weak sums are folded into them.
 fn matches(block: &BlockPointer, kind: Checksum, sum: ChecksumValue) -> bool {
     let stored = block.checksum_value();
-    if kind.is_off() {
-        return true;
-    }
     if !block.is_encrypted() || block.object_type() == ObjectType::OBJECT_SET {
         return sum == stored;
     }

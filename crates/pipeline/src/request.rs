@@ -66,6 +66,9 @@ pub struct ReadRequest {
     /// Whether the devices said that they have it. Of bytes that were never promised, other ones are no error of
     /// theirs.
     pub promised: bool,
+    /// When the pointer was seen to be in use, as [`crate::Repairs`] counts; 0: not known. Only then bad copies can be
+    /// repaired.
+    pub seen: Txg,
 }
 
 impl ReadRequest {
@@ -78,7 +81,15 @@ impl ReadRequest {
             cached: true,
             speculative: false,
             promised: true,
+            seen: Txg(0),
         }
+    }
+
+    /// The same, of a block that was seen to be in use at `seen`.
+    #[must_use]
+    pub const fn seen(mut self, seen: Txg) -> Self {
+        self.seen = seen;
+        self
     }
 
     /// The same, in another class.

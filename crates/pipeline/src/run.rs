@@ -1,16 +1,16 @@
-//! Reading several blocks that lie one after the other with one operation: for reading ahead.
+//! Reading several blocks that lie one after the other, or near each other, with one operation: for reading ahead.
 
+use base::Txg;
+use cache::Reservation;
 use format::block_pointer::BlockPointer;
 use sys::Buffer;
-use vdev::{BlockRange, IoClass};
+use vdev::{BlockRange, IoClass, Verdict};
 
 use crate::pipeline::{cache_key, stay_of};
 use crate::prefetch::Wish;
 use crate::read::decode;
-use crate::{Pipeline, ReadRequest};
-
-/// The most bytes of one operation.
-const RUN_BYTES: u64 = 1 << 20;
+use crate::tunables::{GAP_BYTES, RUN_BYTES};
+use crate::{Bookmark, Pipeline, ReadRequest};
 
 impl Pipeline {
     /// Brings wished blocks into the cache; answers how many could not be read. Blocks that are there, or that
@@ -32,33 +32,109 @@ impl Pipeline {
                 run.push(next);
             }
             let blocks: Vec<BlockPointer> = run.iter().map(|(wish, _)| wish.block).collect();
-            let together = self.read_run(&blocks);
+            let seen = run.iter().map(|(wish, _)| wish.seen).min();
+            let together = self.read_run(&blocks, seen.unwrap_or_default());
             for (wish, reservation) in run {
                 let block = &wish.block;
                 let piece = together
                     .as_ref()
                     .and_then(|stored| stored.get(place_in_run(&start, block)?));
                 let data = piece.and_then(|piece| decode(block, Buffer::from_slice(piece)).ok());
-                let data = data.or_else(|| {
-                    let mut request = ReadRequest::new(wish.bookmark)
-                        .in_class(IoClass::AsyncRead)
-                        .speculative();
-                    request.cached = false;
-                    self.read(block, &request).ok()
-                });
-                if let Some(data) = data.filter(|data| data.len() as u64 == block.lsize()) {
-                    let bytes = data.memory_size();
-                    reservation.fill(data, bytes, stay_of(block));
-                } else {
-                    failed += 1;
-                }
+                let filled = self.fill(wish, reservation, data);
+                failed += u64::from(filled.is_none());
             }
         }
         failed
     }
 
+    /// Puts the content of a wished block into its reserved place: `data`, if that is it, or what the block's own read
+    /// gives.
+    fn fill(
+        &self,
+        wish: &Wish,
+        reservation: Reservation<'_, Buffer>,
+        data: Option<Buffer>,
+    ) -> Option<Buffer> {
+        let block = &wish.block;
+        let data = data.or_else(|| {
+            let mut request = ReadRequest::new(wish.bookmark)
+                .in_class(IoClass::AsyncRead)
+                .seen(wish.seen)
+                .speculative();
+            request.cached = false;
+            self.read(block, &request).ok()
+        });
+        let data = data.filter(|data| data.len() as u64 == block.lsize())?;
+        reservation.fill(data.clone(), data.memory_size(), stay_of(block));
+        Some(data)
+    }
+
+    /// Brings the blocks of a stretch into the cache, as [`Pipeline::read_ahead`]; `see` is shown each of them.
+    pub(crate) fn read_stretch(
+        &self,
+        stretch: &Stretch,
+        see: &mut dyn FnMut(&Wish, &Buffer),
+    ) -> u64 {
+        let mut reserved = Vec::with_capacity(stretch.wishes.len());
+        for wish in &stretch.wishes {
+            let Some(key) = cache_key(&wish.block) else {
+                continue;
+            };
+            match self.cache.reserve(key) {
+                Some(reservation) => reserved.push((wish, reservation)),
+                None => {
+                    let found = self.cache.get(&key);
+                    found.iter().for_each(|data| see(wish, data));
+                }
+            }
+        }
+        let wanted: Vec<&Wish> = reserved.iter().map(|(wish, _)| *wish).collect();
+        let together = self.read_between(stretch, &wanted);
+        let mut failed = 0;
+        for (wish, reservation) in reserved {
+            let block = &wish.block;
+            let piece = together.as_ref().and_then(|(start, stored)| {
+                let at = usize::try_from(block.dva(0)?.offset.checked_sub(*start)?).ok()?;
+                stored.get(at..at + usize::try_from(block.psize()).ok()?)
+            });
+            let data = piece
+                .filter(|piece| self.verdict(block, piece) == Verdict::Proven)
+                .and_then(|piece| decode(block, Buffer::from_slice(piece)).ok());
+            match self.fill(wish, reservation, data) {
+                Some(data) => see(wish, &data),
+                None => failed += 1,
+            }
+        }
+        failed
+    }
+
+    /// What there is between the first and the last of several blocks of a stretch, and where that begins. Nothing of
+    /// it is believed, or written anywhere, because it was read here.
+    fn read_between(&self, stretch: &Stretch, wanted: &[&Wish]) -> Option<(u64, Buffer)> {
+        let ([first, _, ..], Some(last)) = (wanted, wanted.last()) else {
+            return None;
+        };
+        let (from, to) = (first.block.dva(0)?, last.block.dva(0)?);
+        // A disk that goes on where it was does not seek.
+        let start = if from.offset - stretch.start <= GAP_BYTES.get() {
+            stretch.start
+        } else {
+            from.offset
+        };
+        let end = to.offset.checked_add(last.block.psize())?;
+        let range = BlockRange {
+            offset: start,
+            len: usize::try_from(end.checked_sub(start)?).ok()?,
+            birth: first.block.physical_birth(),
+        };
+        let top = self.vdevs.top(from.vdev).ok()?;
+        let data = top.read_unjudged(range, IoClass::AsyncRead).ok()?;
+        self.counters.blocks_read.add(wanted.len() as u64);
+        Some((start, data))
+    }
+
     /// The stored bytes of neighbouring blocks, each verified; nothing for a single one, or when any is bad.
-    fn read_run(&self, blocks: &[BlockPointer]) -> Option<Buffer> {
+    fn read_run(&self, blocks: &[BlockPointer], seen: Txg) -> Option<Buffer> {
         let ([first, _, ..], Some(last)) = (blocks, blocks.last()) else {
             return None;
         };
@@ -67,11 +143,11 @@ impl Pipeline {
         // Every piece is verified before a side of a mirror is believed, for what one side gives may be
         // written over what another could not.
         let mut accept = |data: &[u8]| {
-            blocks.iter().all(|block| {
-                place_in_run(first, block)
-                    .and_then(|place| data.get(place))
-                    .is_some_and(|piece| self.verify(block, piece))
-            })
+            let pieces = blocks.iter().map(|block| {
+                let piece = place_in_run(first, block).and_then(|place| data.get(place));
+                piece.map_or(Verdict::Wrong, |piece| self.verdict(block, piece))
+            });
+            pieces.fold(Verdict::Proven, Verdict::and)
         };
         let range = BlockRange {
             offset: start.offset,
@@ -81,6 +157,8 @@ impl Pipeline {
         let top = self.vdevs.top(start.vdev).ok()?;
         // What is bad among them is found, and counted, when they are read one by one.
         let outcome = top.try_read(range, IoClass::AsyncRead, &mut accept).ok()?;
+        let request = ReadRequest::new(Bookmark::default()).seen(seen);
+        self.mend(&top, &outcome, range, (first, &request));
         self.counters.blocks_read.add(blocks.len() as u64);
         Some(outcome.data)
     }
@@ -97,7 +175,48 @@ fn follows(start: &BlockPointer, last: &BlockPointer, next: &BlockPointer) -> bo
         && last.physical_birth() == next.physical_birth()
         && plain(last)
         && plain(next)
-        && theirs.offset - first.offset + next.psize() <= RUN_BYTES
+        && theirs.offset - first.offset + next.psize() <= RUN_BYTES.get()
+}
+
+/// A piece of a device, and the blocks in it that are wished for, by place.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    /// Where it begins: at its first block, or where the stretch before it ends.
+    pub(crate) start: u64,
+    pub(crate) wishes: Vec<Wish>,
+}
+
+/// Wishes by their places, cut into pieces that are worth an operation each: gaps are read where they are small.
+pub(crate) fn stretches(mut wishes: Vec<Wish>) -> Vec<Stretch> {
+    let place = |wish: &Wish| {
+        let dva = wish.block.dva(0);
+        dva.map(|dva| (dva.vdev, dva.offset))
+    };
+    wishes.sort_by_key(place);
+    let mut found: Vec<Stretch> = Vec::new();
+    // Device and end of the last block, unless it has to be read by itself.
+    let mut before = None;
+    for wish in wishes {
+        let Some(dva) = wish.block.dva(0) else {
+            continue;
+        };
+        let end = dva.offset.saturating_add(wish.block.psize());
+        let alone = wish.block.is_gang() || wish.block.is_encrypted();
+        let near = before.filter(|(vdev, last)| {
+            *vdev == dva.vdev && !alone && dva.offset.saturating_sub(*last) <= GAP_BYTES.get()
+        });
+        before = (!alone).then_some((dva.vdev, end));
+        match (near, found.last_mut()) {
+            (Some(_), Some(stretch)) if end - stretch.start <= RUN_BYTES.get() => {
+                stretch.wishes.push(wish);
+            }
+            (near, _) => found.push(Stretch {
+                start: near.map_or(dva.offset, |(_, last)| last.min(dva.offset)),
+                wishes: vec![wish],
+            }),
+        }
+    }
+    found
 }
 
 /// Where the bytes of `block` lie in a run that begins with `first`.

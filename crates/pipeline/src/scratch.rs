@@ -1,9 +1,7 @@
 //! Each thread's own scratch memory for compression, reused.
 
+use crate::tunables;
 use std::cell::RefCell;
-
-/// What a thread keeps between blocks; more is given back at once.
-const KEEP_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -17,7 +15,7 @@ pub(crate) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> 
         memory.resize(len, 0);
     }
     let result = work(&mut memory[..len]);
-    if memory.len() <= KEEP_BYTES_MAX {
+    if memory.len() <= tunables::SCRATCH_BYTES_MAX.count() {
         SCRATCH.replace(memory);
     }
     result

@@ -2,11 +2,14 @@
 //!
 //! The caller sees to it that the block is not freed and its space not used again meanwhile.
 
+use base::Txg;
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
 use sys::Buffer;
-use vdev::{BlockRange, IoClass};
+use vdev::{BlockRange, IoClass, Repaired, Verdict};
 
+use crate::pipeline::cache_key;
+use crate::read::{check, decode, is_ciphertext};
 use crate::{Bookmark, Pipeline, ReadError, ReadRequest, Unreadable};
 
 /// Gang headers inside gang headers, at most.
@@ -38,46 +41,138 @@ impl Pipeline {
     /// Verifies every copy of a block, on every device that holds it, and repairs the wrong ones
     /// from a right one. A block without any right copy is noted in the error log.
     pub fn scrub(&self, block: &BlockPointer, bookmark: Bookmark) -> Scrubbed {
+        self.scrub_promised(block, bookmark, true)
+    }
+
+    /// The same for a block of an intent log whose writing may not have ended, on any device or on all: wrong copies
+    /// count against no device, and a block without right copies is not noted.
+    pub fn scrub_unpromised(&self, block: &BlockPointer, bookmark: Bookmark) -> Scrubbed {
+        self.scrub_promised(block, bookmark, false)
+    }
+
+    fn scrub_promised(&self, block: &BlockPointer, bookmark: Bookmark, promised: bool) -> Scrubbed {
         let mut sum = Scrubbed::default();
         if block.is_hole() || block.is_embedded() {
             return sum;
         }
-        self.scrub_tree(block, bookmark, 0, &mut sum);
+        let look = Look { bookmark, promised };
+        self.scrub_tree(block, look, 0, &mut sum);
+        if !promised {
+            sum.unreadable = 0;
+        }
         if sum.unreadable > 0 {
-            self.counters.unreadable.increment();
-            if let Some(log) = &self.error_log {
-                log.record(&ReadError::Unreadable(Box::new(Unreadable {
-                    bookmark,
-                    block: *block,
-                    attempts: Vec::new(),
-                })));
-            }
+            self.note_unreadable(block, bookmark);
         }
         sum
     }
 
-    fn scrub_tree(&self, block: &BlockPointer, bookmark: Bookmark, depth: u32, sum: &mut Scrubbed) {
-        if !block.is_gang() {
-            let length = block.psize() as usize;
-            let good = self.scrub_copies(block, length, sum, &mut |data| self.verify(block, data));
-            sum.unreadable += u64::from(!good);
-            return;
+    /// The same for one copy of a block, which is mended from the others if need be; for a gang all that it is made of.
+    /// That no copy is right is counted, and noted, with the first.
+    pub fn scrub_copy(&self, block: &BlockPointer, bookmark: Bookmark, index: usize) -> Scrubbed {
+        if block.is_gang() {
+            return self.scrub(block, bookmark);
         }
-        let mut right = |data: &[u8]| GangHeader::decode(data, block).is_ok();
-        if depth > GANG_DEPTH_MAX || !self.scrub_copies(block, gang::SIZE, sum, &mut right) {
-            sum.unreadable += 1;
-            return;
+        let mut sum = Scrubbed::default();
+        let Some(dva) = block.dvas().nth(index) else {
+            return sum;
+        };
+        let length = block.psize() as usize;
+        let range = BlockRange {
+            offset: dva.offset,
+            len: length,
+            birth: block.physical_birth(),
+        };
+        let count = |sum: &mut Scrubbed, repaired: Repaired| {
+            sum.repaired_bytes += (repaired.healed * length) as u64;
+            sum.unrepaired += repaired.unrepaired as u64;
+        };
+        let top = self.vdevs.top(dva.vdev).ok();
+        if let Some(top) = &top {
+            sum.examined_bytes += top.allocated_size(length as u64);
+            let mut accept = |data: &[u8]| self.verdict(block, data);
+            if let Ok(outcome) = top.scrub(range, true, &mut accept) {
+                count(&mut sum, outcome.repaired);
+                if outcome.data.is_some() {
+                    return sum;
+                }
+            }
         }
         let request = ReadRequest::new(bookmark)
             .in_class(IoClass::Scan)
+            .uncached()
             .speculative();
-        match self.gang_header(block, &request) {
-            Ok(header) => {
-                for member in header.used() {
-                    self.scrub_tree(member, bookmark, depth + 1, sum);
-                }
+        match (self.read_stored(block, &request), &top) {
+            (Ok(data), Some(top)) if self.heals() => count(&mut sum, top.heal(range, &data)),
+            (Ok(_), _) => {}
+            (Err(_), _) if index == 0 => {
+                sum.unreadable += 1;
+                self.note_unreadable(block, bookmark);
             }
-            Err(_) => sum.unreadable += 1,
+            (Err(_), _) => {}
+        }
+        sum
+    }
+
+    /// The content of a block of which this is what lies at one of its places, if that is right.
+    #[must_use]
+    pub fn content(&self, block: &BlockPointer, stored: Buffer) -> Option<Buffer> {
+        let request = ReadRequest::new(Bookmark::default());
+        let is_plain = check(block, &request).is_ok() && !is_ciphertext(block);
+        if !is_plain || !self.verify(block, &stored) {
+            return None;
+        }
+        let data = decode(block, stored).ok()?;
+        (data.len() as u64 == block.lsize()).then_some(data)
+    }
+
+    /// Whether the cache has a block.
+    #[must_use]
+    pub fn is_cached(&self, block: &BlockPointer) -> bool {
+        cache_key(block).is_some_and(|key| self.cache.contains(&key))
+    }
+
+    /// Counts a block that no device has, and notes it in the error log.
+    pub fn note_unreadable(&self, block: &BlockPointer, bookmark: Bookmark) {
+        self.counters.unreadable.increment();
+        if let Some(log) = &self.error_log {
+            log.record(&ReadError::Unreadable(Box::new(Unreadable {
+                bookmark,
+                block: *block,
+                attempts: Vec::new(),
+            })));
+        }
+    }
+
+    fn scrub_tree(&self, block: &BlockPointer, look: Look, depth: u32, sum: &mut Scrubbed) {
+        if !block.is_gang() {
+            let length = block.psize() as usize;
+            let mut accept = |data: &[u8]| self.verdict(block, data);
+            let good = self.scrub_copies(block, (length, look.promised), sum, &mut accept);
+            sum.unreadable += u64::from(!good);
+            return;
+        }
+        let mut right = |data: &[u8]| Verdict::proof(GangHeader::decode(data, block).is_ok());
+        let header = (gang::SIZE, look.promised);
+        let good = depth <= GANG_DEPTH_MAX && self.scrub_copies(block, header, sum, &mut right);
+        let request = ReadRequest::new(look.bookmark)
+            .in_class(IoClass::Scan)
+            .speculative();
+        let header = good.then(|| self.gang_header(block, &request).ok());
+        let Some(header) = header.flatten() else {
+            // The members, of the same txg, were not seen.
+            self.leave_behind(block.physical_birth());
+            sum.unreadable += 1;
+            return;
+        };
+        for member in header.used() {
+            self.scrub_tree(member, look, depth + 1, sum);
+        }
+    }
+
+    /// Notes that a scan did not see some block of `birth`: no device that missed it has it now.
+    fn leave_behind(&self, birth: Txg) {
+        for top in self.vdevs.tops() {
+            top.leave_behind(birth);
         }
     }
 
@@ -85,27 +180,30 @@ impl Pipeline {
     fn scrub_copies(
         &self,
         block: &BlockPointer,
-        length: usize,
+        (length, promised): (usize, bool),
         sum: &mut Scrubbed,
-        accept: &mut dyn FnMut(&[u8]) -> bool,
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> bool {
         let mut right: Option<Buffer> = None;
         let mut wrong: Vec<Dva> = Vec::new();
+        let range_of = |dva: &Dva| BlockRange {
+            offset: dva.offset,
+            len: length,
+            birth: block.physical_birth(),
+        };
+        let count = |sum: &mut Scrubbed, repaired: Repaired| {
+            sum.repaired_bytes += (repaired.healed * length) as u64;
+            sum.unrepaired += repaired.unrepaired as u64;
+        };
         for dva in block.dvas() {
             let Ok(top) = self.vdevs.top(dva.vdev) else {
                 continue;
             };
             sum.examined_bytes += top.allocated_size(length as u64);
-            let range = BlockRange {
-                offset: dva.offset,
-                len: length,
-                birth: block.physical_birth(),
-            };
-            let Ok(outcome) = top.scrub(range, accept) else {
+            let Ok(outcome) = top.scrub(range_of(&dva), promised, accept) else {
                 continue;
             };
-            sum.repaired_bytes += (outcome.healed * length) as u64;
-            sum.unrepaired += outcome.unrepaired as u64;
+            count(sum, outcome.repaired);
             match outcome.data {
                 Some(data) => right = right.or(Some(data)),
                 None => wrong.push(dva),
@@ -115,11 +213,17 @@ impl Pipeline {
         if self.heals() {
             for dva in wrong {
                 if let Ok(top) = self.vdevs.top(dva.vdev) {
-                    let healed = top.heal(dva.offset, &right);
-                    sum.repaired_bytes += (healed * length) as u64;
+                    count(sum, top.heal(range_of(&dva), &right));
                 }
             }
         }
         true
     }
+}
+
+/// What is looked at, and whether it must be there.
+#[derive(Clone, Copy)]
+struct Look {
+    bookmark: Bookmark,
+    promised: bool,
 }

@@ -20,6 +20,8 @@ pub(crate) struct Memory {
     bytes: Mutex<Vec<u8>>,
     pub(crate) reads: AtomicU64,
     pub(crate) writes: AtomicU64,
+    /// Done once, after the next read has its bytes and before the reader gets them.
+    pub(crate) after_read: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Memory {
@@ -28,6 +30,7 @@ impl Memory {
             bytes: Mutex::new(vec![0; DEVICE_BYTES]),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            after_read: Mutex::new(None),
         })
     }
 
@@ -54,6 +57,10 @@ impl BlockDevice for Memory {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let start = offset as usize;
         bytes.copy_from_slice(&self.bytes.lock().unwrap()[start..start + bytes.len()]);
+        let after = self.after_read.lock().unwrap().take();
+        if let Some(after) = after {
+            after();
+        }
         Ok(())
     }
 
@@ -133,10 +140,21 @@ impl Allocator for Bump {
     }
 }
 
+/// Gives leave to repair, or does not.
+pub(crate) struct Leave(pub(crate) AtomicBool);
+
+impl Repairs for Leave {
+    fn permit(&self, _: Txg, _: Txg) -> Option<RepairPermit> {
+        let given = self.0.load(Ordering::Relaxed);
+        given.then(|| Box::new(()) as RepairPermit)
+    }
+}
+
 /// Everything together.
 pub(crate) struct Rig {
     pub(crate) disks: [Arc<Memory>; 2],
     pub(crate) allocator: Arc<Bump>,
+    pub(crate) leave: Arc<Leave>,
     pub(crate) pipeline: Pipeline,
 }
 
@@ -181,13 +199,17 @@ impl Rig {
             live: Mutex::new(BTreeSet::new()),
         });
         let tree = Arc::new(VdevTree::new(vec![Some(top)]));
+        let leave = Arc::new(Leave(AtomicBool::new(true)));
         let mut config = PipelineConfig::new(tree, Arc::clone(&allocator) as Arc<dyn Allocator>);
         config.cache_bytes = 8 << 20;
         change(&mut config);
+        let pipeline = Pipeline::new(config);
+        pipeline.set_repairs(Arc::clone(&leave) as Arc<dyn Repairs>);
         Self {
             disks,
             allocator,
-            pipeline: Pipeline::new(config),
+            leave,
+            pipeline,
         }
     }
 
@@ -201,8 +223,10 @@ impl Rig {
 
     /// Reads from the devices.
     pub(crate) fn read(&self, block: &BlockPointer) -> Result<Buffer, ReadError> {
-        self.pipeline
-            .read(block, &ReadRequest::new(Bookmark::default()).uncached())
+        self.pipeline.read(
+            block,
+            &ReadRequest::new(Bookmark::default()).uncached().seen(TXG),
+        )
     }
 }
 

@@ -4,9 +4,11 @@
 //! sync and to that of the pool's own object set. Must not know what the blocks mean.
 
 mod rules;
+mod sharing;
 mod store;
 mod writer;
 
 pub(crate) use rules::WriteRules;
+pub(crate) use sharing::{Sharing, all_are_whole};
 pub(crate) use store::PipelineStore;
 pub(crate) use writer::PassWriters;

@@ -24,7 +24,7 @@ fn path(pool: &Pool, name: &str) -> String {
     format!("{}/{name}", pool.name())
 }
 
-fn create_volume(pool: &Pool, name: &str) {
+pub(crate) fn create_volume(pool: &Pool, name: &str) {
     let populate = |set: &Arc<dmu::ObjectSet>, tx: &Tx| -> Result<(), String> {
         let shape = AllocateObject {
             object_type: ObjectType::ZVOL,
@@ -124,11 +124,17 @@ impl Churn {
 
     /// A block of the volume that lies on a device, and the object it is of.
     pub(crate) fn some_block(&self, pool: &Pool) -> (format::BlockPointer, ObjectId) {
+        (self.blocks(pool)[0], ObjectId(1))
+    }
+
+    /// All blocks of the volume that lie on a device.
+    pub(crate) fn blocks(&self, pool: &Pool) -> Vec<format::BlockPointer> {
         let head = pool.dsl().head(&path(pool, "churn")).unwrap();
         let object = head.object_set().unwrap().object(ObjectId(1)).unwrap();
-        let mut blocks = (0..BLOCKS as u64).map(|block| object.block_pointer(block).unwrap());
-        let found = blocks.find(|block| !block.is_hole() && !block.is_embedded());
-        (found.unwrap(), ObjectId(1))
+        let blocks = (0..BLOCKS as u64).map(|block| object.block_pointer(block).unwrap());
+        blocks
+            .filter(|block| !block.is_hole() && !block.is_embedded())
+            .collect()
     }
 
     /// Destroys the volume with its snapshots.
@@ -260,6 +266,21 @@ impl Filler {
                 }
             }
         }
+    }
+
+    /// Its blocks that lie on a device.
+    pub(crate) fn blocks(&self, pool: &Pool) -> Vec<format::BlockPointer> {
+        let head = pool.dsl().head(&path(pool, "full")).unwrap();
+        let set = head.object_set().unwrap();
+        let objects = self.objects.iter();
+        let blocks = objects.flat_map(|(id, _, blocks)| {
+            let object = set.object(*id).unwrap();
+            let pointer = move |index| object.block_pointer(index as u64).unwrap();
+            (0..blocks.len()).map(pointer)
+        });
+        blocks
+            .filter(|block| !block.is_hole() && !block.is_embedded())
+            .collect()
     }
 
     pub(crate) fn destroy(&self, pool: &Pool) {

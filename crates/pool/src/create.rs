@@ -227,7 +227,8 @@ impl Pool {
         let (parts, altroot) = parts;
         let writer = make_writer(&parts)?
             .ok_or_else(|| PoolError::Damaged("a new pool without space".to_owned()))?;
-        writer.syncer.sync_txg(Txg::INITIAL)?;
+        let group = WriteGroup::new(Txg::INITIAL);
+        writer.syncer.sync_txg(Txg::INITIAL, &group)?;
         parts.services.events.system("pool_create", Vec::new());
         let pool = Arc::new(Self {
             guid: parts.loaded.guid,
@@ -311,9 +312,9 @@ fn make_parts(
     let tx = Tx::syncing(txg);
     let allocators = match options.reproducible {
         true => 1,
-        false => std::thread::available_parallelism().map_or(1, usize::from),
+        false => space::allocators_of_machine(),
     };
-    let space = Arc::new(fresh_space(&config, &roles, &enabled, allocators.min(4))?);
+    let space = Arc::new(fresh_space(&config, &roles, &enabled, allocators)?);
     let late = Arc::new(LateAllocator::default());
     let mut pipeline = PipelineConfig::new(Arc::clone(&vdevs), late.clone());
     pipeline.cache_bytes = options.cache_bytes;
@@ -386,6 +387,7 @@ fn make_parts(
         trim: std::sync::OnceLock::new(),
         errors,
         events,
+        task: crate::task_effects::TaskEffects::new(),
     });
     let engine = Engine::new(match options.reproducible {
         true => EngineConfig::on_request(txg.next()),
@@ -419,7 +421,7 @@ fn make_parts(
             services: Arc::clone(&services) as Arc<dyn Services>,
             engine: Some(Arc::clone(&engine)),
             name: name.clone(),
-            objects_max: memory::OBJECTS_MAX,
+            objects_max: crate::tunables::OBJECTS_MAX.count(),
         },
         &pass,
     )?;

@@ -16,6 +16,7 @@ use vdev::{
 use crate::config::VdevConfig;
 use crate::discover::{self, FoundDevice};
 use crate::error::{PoolError, Result};
+use crate::import::Between;
 
 /// No pool nests vdevs deeper.
 const DEPTH_MAX: u32 = 8;
@@ -47,6 +48,13 @@ impl Devices {
             devices.add(path, device);
         }
         Ok(devices)
+    }
+
+    /// Puts a device in front of each.
+    pub(crate) fn put_between(&mut self, between: &Between) {
+        for opened in self.by_leaf.values_mut() {
+            opened.device = between(Arc::clone(&opened.device));
+        }
     }
 
     /// Adds an open device, when it carries a label of a pool.

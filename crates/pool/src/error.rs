@@ -236,6 +236,14 @@ pub enum PoolError {
         /// Passes tried.
         passes: u32,
     },
+    /// A pointer to a stored block was written that nobody had spoken of while the txg was open.
+    #[error("a reference to the block at {offset:#x} of vdev {vdev} was not expected")]
+    UnnamedReference {
+        /// The vdev of its first copy.
+        vdev: VdevId,
+        /// Where that begins.
+        offset: u64,
+    },
     /// A block could not be freed.
     #[error("a block could not be freed: {0}")]
     Free(String),
@@ -325,6 +333,11 @@ impl From<txg::TxgError> for PoolError {
             txg::TxgError::Stopped => Self::Stopped {
                 txg: Txg(0),
                 reason: "the pool is closed".to_owned(),
+            },
+            // Only file operations are postponed.
+            postponed @ txg::TxgError::Postponed => Self::Stopped {
+                txg: Txg(0),
+                reason: postponed.to_string(),
             },
         }
     }

@@ -20,11 +20,9 @@ use pipeline::ReadError;
 
 use crate::events::Events;
 use crate::services::PoolServices;
+use crate::tunables;
 
 static PENDING: LockClass = LockClass::new("pool.error_log", rank::LAST - 32);
-
-/// Blocks that wait to be stored, at most; what is beyond is found by the next scrub.
-const PENDING_MAX: usize = 10_000;
 
 /// A block that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,7 +110,7 @@ impl pipeline::ErrorLog for ErrorLog {
         } else {
             &mut pending.last
         };
-        if into.len() < PENDING_MAX {
+        if into.len() < tunables::ERRORS_PENDING_MAX.count() {
             into.insert(found);
         }
     }

@@ -16,14 +16,12 @@ use vdev::{Condition, ErrorCounts, Leaf, VdevAux, VdevState, VdevTree};
 use crate::dtl;
 use crate::error_log::DataError;
 use crate::scan::{FUNCTION_RESILVER, ScanPhys};
+use crate::tunables;
 
 static RING: LockClass = LockClass::new("pool.events", rank::LAST - 12);
 static SEEN: LockClass = LockClass::new("pool.events_seen", rank::LAST - 14);
+static TASK: LockClass = LockClass::new("pool.events_task", rank::LAST - 13);
 
-/// Events that are kept, as many as OpenZFS keeps.
-const KEPT_MAX: usize = 512;
-/// Error reports of a second.
-const REPORTS_MAX: u32 = 20;
 /// Bytes of a text that are kept.
 const TEXT_MAX: usize = 4096;
 
@@ -71,6 +69,8 @@ pub(crate) struct Events {
     ring: Mutex<Ring>,
     /// Leaves as they were last seen.
     seen: Mutex<BTreeMap<Guid, (Condition, ErrorCounts)>>,
+    /// What the task under way did, until it is done. Its thread is the only one that writes history.
+    task: Mutex<Option<Vec<Fields>>>,
 }
 
 type Fields = Vec<(&'static str, EventValue)>;
@@ -83,6 +83,7 @@ impl Events {
             clock,
             ring: Mutex::new(&RING, Ring::default()),
             seen: Mutex::new(&SEEN, BTreeMap::new()),
+            task: Mutex::new(&TASK, None),
         })
     }
 
@@ -117,7 +118,23 @@ impl Events {
         fields.extend(record.dataset.map(id));
         fields.push(("history_txg", EventValue::Number(record.txg)));
         fields.push(("history_time", EventValue::Number(record.time_s)));
-        self.system("history_event", fields);
+        match &mut *self.task.lock() {
+            Some(waiting) => waiting.push(fields),
+            None => self.system("history_event", fields),
+        }
+    }
+
+    /// A task begins: what it does is told when it is done.
+    pub(crate) fn begin_task(&self) {
+        *self.task.lock() = Some(Vec::new());
+    }
+
+    /// The task is done, or was undone: then nothing of it happened.
+    pub(crate) fn end_task(&self, done: bool) {
+        let waiting = self.task.lock().take().filter(|_| done);
+        for fields in waiting.into_iter().flatten() {
+            self.system("history_event", fields);
+        }
     }
 
     /// A vdev came, went or was cleared.
@@ -144,6 +161,12 @@ impl Events {
             ("zio_blkid", EventValue::Number(error.block)),
         ];
         self.report("data", None, fields);
+    }
+
+    /// A file system was taken out of service, because it cannot be written.
+    pub(crate) fn stopped(&self, dataset: &str, reason: &str) {
+        let fields = vec![("dataset", text(dataset)), ("reason", text(reason))];
+        self.report("dataset_stopped", None, fields);
     }
 
     /// The pool's devices failed it.
@@ -209,7 +232,7 @@ impl Events {
                 ring.reports = (second, 0);
             }
             ring.reports.1 += 1;
-            if ring.reports.1 > REPORTS_MAX {
+            if u64::from(ring.reports.1) > tunables::REPORTS_MAX.get() {
                 return;
             }
         }
@@ -264,7 +287,7 @@ impl Events {
         let id = ring.last_id;
         let time = EventValue::Time(time_ns / 1_000_000_000, time_ns % 1_000_000_000);
         fields.extend([("time", time), ("eid", EventValue::Number(id))]);
-        while ring.kept.len() >= KEPT_MAX {
+        while ring.kept.len() >= tunables::EVENTS_MAX.count() {
             ring.kept.pop_front();
         }
         ring.kept.push_back(Event {

@@ -24,8 +24,8 @@ struct Tables {
 }
 
 /// What the tables say, in core.
-#[derive(Default)]
-struct Counts {
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
     /// By name on disk: 0 = enabled, more = active.
     by_guid: BTreeMap<String, u64>,
     /// Those of `features_for_read`, to tell which unknown ones forbid reading.
@@ -100,6 +100,19 @@ impl Features {
     pub(crate) fn adopt(&self, made: Self) {
         *self.tables.lock() = made.tables.into_inner();
         *self.counts.lock() = made.counts.into_inner();
+    }
+
+    /// What the tables say.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.lock().clone()
+    }
+
+    /// The tables are again as they were when they said `counts`; whether that changes anything.
+    pub(crate) fn restore(&self, counts: Counts) -> bool {
+        let mut now = self.counts.lock();
+        let changed = *now != counts;
+        *now = counts;
+        changed
     }
 
     /// How many things use a feature; `None` when it is disabled.

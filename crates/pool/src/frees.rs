@@ -5,14 +5,26 @@
 
 use base::Txg;
 use base::lock::{LockClass, Mutex, rank};
+use base::metrics::{Counter, registry};
 use dmu::Tx;
-use dsl::Bpobj;
+use dsl::NamedList;
 use format::BlockPointer;
 use pipeline::{FreeError, Pipeline};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use crate::references::BlockReferences;
+use crate::scrub::PendingBlocks;
+
+/// What can be watched here, for the whole process.
+struct Meters {
+    /// Gang blocks that were freed although their header is damaged: their members leaked.
+    gangs_leaked: Arc<Counter>,
+}
+
+static METERS: LazyLock<Meters> = LazyLock::new(|| Meters {
+    gangs_leaked: registry().counter("pool.gangs_leaked"),
+});
 
 static PENDING: LockClass = LockClass::new("pool.deferred_frees", rank::LAST + 3);
 
@@ -27,6 +39,8 @@ pub(crate) struct Frees {
     at_once: bool,
     pass: AtomicU32,
     pending: Mutex<Pending>,
+    /// What a scan has found is not to be looked at when it is freed.
+    scan: Arc<PendingBlocks>,
 }
 
 #[derive(Default)]
@@ -47,7 +61,13 @@ impl Frees {
             at_once,
             pass: AtomicU32::new(0),
             pending: Mutex::new(&PENDING, Pending::default()),
+            scan: Arc::new(PendingBlocks::new()),
         }
+    }
+
+    /// The blocks that a scan has found, which is told of every free.
+    pub(crate) const fn scan(&self) -> &Arc<PendingBlocks> {
+        &self.scan
     }
 
     /// Begins a pass.
@@ -74,22 +94,28 @@ impl Frees {
 
     /// Gives back the space of a block whose last reference went.
     pub(crate) fn free_last(&self, txg: Txg, pointer: &BlockPointer) {
-        if let Err(error) = self.pipeline.free(pointer, txg) {
-            self.pending.lock().fault.get_or_insert(error);
+        self.scan.freed(txg, pointer);
+        match self.pipeline.free(pointer, txg) {
+            Ok(()) => {}
+            // Who the members were nobody can say any more.
+            Err(FreeError::Gang(_)) => METERS.gangs_leaked.increment(),
+            Err(error @ FreeError::Dedup) => {
+                self.pending.lock().fault.get_or_insert(error);
+            }
         }
     }
 
     /// Puts what this pass deferred on the list.
-    pub(crate) fn list(&self, list: &Bpobj, txg: Txg) -> dsl::Result<()> {
+    pub(crate) fn list(&self, list: &NamedList, txg: Txg) -> dsl::Result<()> {
         let blocks = std::mem::take(&mut self.pending.lock().blocks);
         if blocks.is_empty() {
             return Ok(());
         }
-        list.append(&Tx::syncing(txg), &blocks, false)
+        list.append(&Tx::syncing(txg), &blocks)
     }
 
-    /// Frees everything that earlier txgs put on the list.
-    pub(crate) fn free_listed(&self, list: &Bpobj, txg: Txg) -> dsl::Result<()> {
+    /// Frees everything that earlier txgs put on the list; what cannot be read of it leaks.
+    pub(crate) fn free_listed(&self, list: &NamedList, txg: Txg) -> dsl::Result<()> {
         if list.is_empty()? {
             return Ok(());
         }

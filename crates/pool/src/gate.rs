@@ -1,24 +1,29 @@
-//! Keeps freed space from being used again while somebody still looks at old block pointers.
+//! Keeps freed space from being used again while somebody still looks at old block pointers, or repairs what they
+//! point to.
 //!
 //! A block that is referenced in the state of txg T is freed in T + 1 at the earliest, and its
-//! space is allocated again in T + 4 at the earliest. While a hold of T exists, T + 4 does not
-//! begin to sync. Holds are short: syncing waits for them.
+//! space can be allocated again at the end of T + 3 at the earliest. While a hold of T exists, T + 3 does not
+//! end: what it would make free is not given away. Holds are short: syncing waits for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Txg;
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use pipeline::{RepairPermit, Repairs};
 
 static GATE: LockClass = LockClass::new("pool.reuse_gate", rank::LAST - 40);
 
-/// After so many txgs freed space is used again.
-const TXGS_UNTIL_REUSE: u64 = 4;
+/// At the end of so many txgs later, freed space can be used again.
+const TXGS_UNTIL_REUSE: u64 = 3;
 
 /// See the module.
 pub(crate) struct ReuseGate {
     holds: Mutex<BTreeMap<Txg, usize>>,
     released: Condvar,
+    /// The last txg that was let through: it is on disk, and what it made free may be used. Changes under the lock.
+    passed: AtomicU64,
 }
 
 /// While it lives, blocks of the state of its txg stay as they are.
@@ -28,10 +33,30 @@ pub(crate) struct Hold {
 }
 
 impl ReuseGate {
-    pub(crate) fn new() -> Arc<Self> {
+    /// `synced`: the newest txg on disk.
+    pub(crate) fn new(synced: Txg) -> Arc<Self> {
         Arc::new(Self {
             holds: Mutex::new(&GATE, BTreeMap::new()),
             released: Condvar::new(),
+            passed: AtomicU64::new(synced.0),
+        })
+    }
+
+    /// The last txg that was let through.
+    pub(crate) fn now(&self) -> Txg {
+        Txg(self.passed.load(Ordering::Acquire))
+    }
+
+    /// Holds the state of `seen`, unless what was in use then may have been given away since.
+    fn hold_since(self: &Arc<Self>, seen: Txg) -> Option<Hold> {
+        let mut holds = self.holds.lock();
+        if seen.0 + TXGS_UNTIL_REUSE <= self.now().0 {
+            return None;
+        }
+        *holds.entry(seen).or_insert(0) += 1;
+        Some(Hold {
+            gate: Arc::clone(self),
+            txg: seen,
         })
     }
 
@@ -46,14 +71,19 @@ impl ReuseGate {
         }
     }
 
-    /// Whether `txg` may use freed space again.
+    /// How many states are held.
+    pub(crate) fn held(&self) -> usize {
+        self.holds.lock().len()
+    }
+
+    /// Whether the end of `txg` may make space free for use.
     pub(crate) fn is_open(&self, txg: Txg) -> bool {
         let holds = self.holds.lock();
         let oldest = holds.first_key_value();
         oldest.is_none_or(|(held, _)| held.0 + TXGS_UNTIL_REUSE > txg.0)
     }
 
-    /// Waits until `txg` may use freed space again.
+    /// Waits until the end of `txg`, which is on disk, may make space free for use.
     pub(crate) fn wait(&self, txg: Txg) {
         let mut holds = self.holds.lock();
         while holds
@@ -62,6 +92,25 @@ impl ReuseGate {
         {
             self.released.wait(&mut holds);
         }
+        self.passed.fetch_max(txg.0, Ordering::AcqRel);
+    }
+}
+
+/// Gives leave to repair by a gate.
+pub(crate) struct GatedRepairs(pub(crate) Arc<ReuseGate>);
+
+impl Repairs for GatedRepairs {
+    fn permit(&self, seen: Txg, birth: Txg) -> Option<RepairPermit> {
+        // A block of a txg that is not on disk yet may be rewritten where it is.
+        let hold = self.0.hold_since(seen).filter(|_| birth <= self.0.now())?;
+        Some(Box::new(hold))
+    }
+}
+
+impl Hold {
+    /// The txg whose state stays as it is.
+    pub(crate) const fn txg(&self) -> Txg {
+        self.txg
     }
 }
 
@@ -84,15 +133,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hold_stops_the_fourth_txg_after_it() {
-        let gate = ReuseGate::new();
+    fn a_hold_stops_the_end_of_the_third_txg_after_it() {
+        let gate = ReuseGate::new(Txg(10));
         let hold = gate.hold(|| Txg(10));
-        gate.wait(Txg(13));
+        gate.wait(Txg(12));
         let waiter = Arc::clone(&gate);
-        let thread = std::thread::spawn(move || waiter.wait(Txg(14)));
+        let thread = std::thread::spawn(move || waiter.wait(Txg(13)));
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(!thread.is_finished());
         drop(hold);
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn who_repairs_has_the_places_or_no_leave() {
+        let gate = ReuseGate::new(Txg(10));
+        let repairs = GatedRepairs(Arc::clone(&gate));
+        assert!(
+            repairs.permit(Txg(10), Txg(11)).is_none(),
+            "not on disk yet"
+        );
+        gate.wait(Txg(11));
+        gate.wait(Txg(12));
+        let permit = repairs.permit(Txg(10), Txg(5));
+        assert!(permit.is_some());
+        let waiter = Arc::clone(&gate);
+        let thread = std::thread::spawn(move || waiter.wait(Txg(13)));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!thread.is_finished(), "given away under a repair");
+        drop(permit);
+        thread.join().unwrap();
+        assert!(
+            repairs.permit(Txg(10), Txg(5)).is_none(),
+            "perhaps another block's"
+        );
+        assert!(repairs.permit(Txg(11), Txg(5)).is_some());
     }
 }

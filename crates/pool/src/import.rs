@@ -8,16 +8,16 @@ use std::sync::{Arc, OnceLock};
 use base::clock::{Clock, SystemClock};
 use base::random::Rng;
 use base::{Guid, ObjectId, Txg};
-use device::Access;
+use device::{Access, BlockDevice};
 use dmu::SyncWorkers;
-use dsl::{Bpobj, Dsl, Mos, OpenDsl, Services};
+use dsl::{Dsl, Mos, NamedList, OpenDsl, Services};
 use format::config::{directory, keys};
 use format::label::PoolState;
 use format::uberblock::VERSION_FEATURES;
 use txg::Engine;
 
 use crate::allocator::PoolAllocator;
-use crate::blocks::WriteRules;
+use crate::blocks::{Sharing, WriteRules};
 use crate::config_state::ConfigState;
 use crate::devices::{Devices, paths_of};
 use crate::discover::{FoundPool, discover};
@@ -42,7 +42,7 @@ use crate::rewind::load_with_rewind;
 use crate::savings;
 use crate::scrub::Scrub;
 use crate::services::PoolServices;
-use crate::sync::{LastSynced, Syncer};
+use crate::sync::{LastSynced, Syncer, UnderWay};
 use crate::trim::Trim;
 use crate::vdev_changes::VdevChanges;
 
@@ -102,7 +102,12 @@ pub struct ImportOptions {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub rng: Arc<dyn Rng>,
+    /// What to put between the pool and each of its devices, if anything.
+    pub between: Option<Between>,
 }
+
+/// A device in front of another.
+pub type Between = Arc<dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync>;
 
 impl ImportOptions {
     /// The usual: by name, writable, nothing forced.
@@ -123,6 +128,7 @@ impl ImportOptions {
             host: Host::current(),
             clock: Arc::new(SystemClock),
             rng: Arc::new(sys::SystemRng),
+            between: None,
         }
     }
 
@@ -159,7 +165,10 @@ impl Pool {
         } else {
             Access::ReadWrite
         };
-        let devices = Devices::open(&paths_of(&found.config.root, &found.devices), access)?;
+        let mut devices = Devices::open(&paths_of(&found.config.root, &found.devices), access)?;
+        if let Some(between) = &options.between {
+            devices.put_between(between);
+        }
         let (loaded, rewound) = load_with_rewind(&found, &devices, options)?;
         loaded.features.check_known(!options.read_only)?;
         dtl::note_outdated(&loaded.vdevs, &devices.found(), loaded.uberblock.txg);
@@ -271,7 +280,7 @@ fn claim_logs(parts: &Parts, first: Txg) -> Result<()> {
         dsl: &parts.dsl,
         pipeline: &parts.loaded.pipeline,
         space: &space.space,
-        maps: &*space.maps,
+        maps: &space.maps,
         vdevs: &parts.loaded.vdevs,
         rng: parts.services.rng.as_ref(),
         loaded: parts.loaded.uberblock.txg,
@@ -360,6 +369,7 @@ fn assemble(
         trim: OnceLock::new(),
         errors: loaded.errors,
         events,
+        task: crate::task_effects::TaskEffects::new(),
     });
     note_kept(&services, &listed_frees(&services)?);
     let dsl = Dsl::open(OpenDsl {
@@ -367,7 +377,7 @@ fn assemble(
         services: Arc::clone(&services) as Arc<dyn Services>,
         engine: engine.clone(),
         name,
-        objects_max: memory::OBJECTS_MAX,
+        objects_max: crate::tunables::OBJECTS_MAX.count(),
     })?;
     Ok(Parts {
         loaded: LoadedParts {
@@ -396,22 +406,20 @@ fn open_references(loaded: &Loaded, writable: bool) -> Result<Arc<BlockReference
 }
 
 /// The list of frees that were deferred to the next txg.
-fn listed_frees(services: &Arc<PoolServices>) -> Result<Option<Bpobj>> {
+fn listed_frees(services: &Arc<PoolServices>) -> Result<Option<NamedList>> {
     let mos = Mos::new(
         Arc::clone(&services.mos),
         Arc::clone(services) as Arc<dyn Services>,
     );
-    let id = services
-        .directory
-        .lookup(directory::SYNC_BPLIST.as_bytes())?;
-    Ok(id.map(|id| Bpobj::open(&mos, ObjectId(id))).transpose()?)
+    let list = NamedList::deferred(&mos);
+    Ok(list.exists()?.then_some(list))
 }
 
 /// Tells the limits of space that is neither free nor anybody's. Figures that cannot be read are
 /// left out: they only make the shown space a little larger.
-fn note_kept(services: &PoolServices, deferred: &Option<Bpobj>) {
+fn note_kept(services: &PoolServices, deferred: &Option<NamedList>) {
     let limits = &services.limits;
-    if let Some(Ok(sizes)) = deferred.as_ref().map(Bpobj::sizes) {
+    if let Some(Ok(sizes)) = deferred.as_ref().map(NamedList::sizes) {
         limits.set_listed(u64::try_from(sizes.used).unwrap_or(0));
     }
     let config = services.config.get();
@@ -453,6 +461,32 @@ fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Res
     Ok(pool)
 }
 
+/// The rules of the pool's own object set.
+fn own_rules(services: &PoolServices) -> WriteRules {
+    let features = &services.features;
+    WriteRules::meta(
+        features.is_active(&format::features::LZ4_COMPRESS),
+        features.is_active(&format::features::EMBEDDED_DATA),
+        if services.version >= VERSION_FEATURES {
+            3
+        } else {
+            1
+        },
+    )
+}
+
+impl Parts {
+    /// What decides whether blocks may be shared.
+    fn sharing(&self, meta: WriteRules) -> Sharing {
+        Sharing {
+            services: Arc::downgrade(&self.services),
+            dsl: Arc::downgrade(&self.dsl),
+            vdevs: Arc::clone(&self.loaded.vdevs),
+            meta,
+        }
+    }
+}
+
 /// The syncer over the parts of a writable pool.
 pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
     let (Some(engine), Some(space), Some(allocator)) =
@@ -461,27 +495,20 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         return Ok(None);
     };
     let services = &parts.services;
+    let gate = ReuseGate::new(parts.loaded.uberblock.txg);
     services.store.set_engine(engine);
-    services.store.set_services(services);
+    services.store.set_gate(&gate);
     let deferred = listed_frees(services)?
         .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
-    let features = &services.features;
-    let rules = WriteRules::meta(
-        features.is_active(&format::features::LZ4_COMPRESS),
-        features.is_active(&format::features::EMBEDDED_DATA),
-        if services.version >= VERSION_FEATURES {
-            3
-        } else {
-            1
-        },
-    );
+    let rules = own_rules(services);
+    services.store.set_sharing(parts.sharing(rules));
     let rng = Arc::clone(&services.rng);
     let devices = LogDevices::new(&parts.loaded.vdevs, &space.space);
     let pipeline = &parts.loaded.pipeline;
     let logs = Arc::new(IntentLogs::new(engine, pipeline, rng, rules, &devices));
     // There is one writer a pool: nobody was first.
     let _ = services.logs.set(Arc::clone(&logs));
-    let scrub = Scrub::new();
+    let scrub = Scrub::new(services.frees.scan());
     let _ = services.scrub.set(Arc::clone(&scrub));
     let trim = Trim::new(engine.open_txg());
     let _ = services.trim.set(Arc::clone(&trim));
@@ -513,8 +540,9 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         flush_all: AtomicBool::new(false),
         log_devices: devices,
         vdev_changes: VdevChanges::new(),
-        gate: ReuseGate::new(),
+        gate,
         trim: Arc::clone(&trim),
+        under_way: UnderWay::default(),
     };
     Ok(Some(Writer {
         logs,

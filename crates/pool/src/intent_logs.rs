@@ -2,24 +2,26 @@
 //! sync.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
 use base::{ObjectId, ObjectSetId, Txg};
-use dmu::{BlockWriter, ObjectSet, Tx};
+use dmu::{BlockWriter, DmuError, ObjectSet, Place, SyncWorkers, Tx};
 use dsl::{Dataset, DatasetFeature, Dsl, WriterSource};
-use format::BlockPointer;
 use format::intent_log::LogHeader;
-use intent::{Claim, DataWriter, Flusher, Log, OpenLog};
-use pipeline::Pipeline;
-use space::{Extent, PoolSpace, SpaceStore};
+use format::{BlockPointer, ObjectSetPhys};
+use intent::{Ages, Claim, DataWriter, Flusher, Log, OpenLog};
+use pipeline::{Bookmark, Pipeline};
+use space::{Extent, PoolSpace};
 use txg::Engine;
-use vdev::{VdevTree, WriteGroup};
+use vdev::{Leaf, VdevTree, WriteGroup};
 
 use crate::blocks::{PassWriters, WriteRules};
 use crate::error::{PoolError, Result, WriteObstacle};
 use crate::log_devices::LogDevices;
+use crate::space_store::MosSpaceStore;
+use crate::tunables;
 
 static LOGS: LockClass = LockClass::new("pool.intent_logs", rank::INTENT);
 
@@ -61,6 +63,10 @@ impl DataWriter for HeadWriter {
         let Some(Ok(policy)) = head.map(|head| head.directory().storage_policy()) else {
             return false;
         };
+        // No record may point to blocks without checksums: it would be for nothing.
+        if !WriteRules::dataset(&policy, self.rules).has_checksums() {
+            return false;
+        }
         let writers = PassWriters {
             pipeline: &self.pipeline,
             meta: self.rules,
@@ -71,6 +77,22 @@ impl DataWriter for HeadWriter {
         };
         run(&*writers.writer(Some(&policy)));
         true
+    }
+}
+
+/// What logs need no more once their heads are written.
+///
+/// It keeps neither logs nor heads in use: tasks of the same txg may destroy them.
+pub(crate) struct CutLogs(Vec<(Weak<ObjectSet>, Vec<BlockPointer>)>);
+
+impl CutLogs {
+    /// Gives these blocks to `free`, but for those of heads that could not be written: their logs still have what was
+    /// synced, for the next import.
+    pub(crate) fn free(&self, free: &mut dyn FnMut(&BlockPointer)) {
+        let is_stopped =
+            |head: &Weak<ObjectSet>| head.upgrade().is_some_and(|head| head.is_stopped());
+        let written = self.0.iter().filter(|(head, _)| !is_stopped(head));
+        written.flat_map(|(_, blocks)| blocks).for_each(free);
     }
 }
 
@@ -137,17 +159,18 @@ impl IntentLogs {
         open.chain(&state.retired).cloned().collect()
     }
 
-    /// First thing in a txg's sync: headers are brought up to date, and blocks that are not needed
-    /// any more go to `free`.
-    pub(crate) fn sync(&self, txg: Txg, free: &mut dyn FnMut(&BlockPointer)) {
-        for log in self.all() {
-            log.sync(txg).free.iter().for_each(&mut *free);
-        }
+    /// First thing in a txg's sync: headers are brought up to date. The blocks that are not needed any more are freed
+    /// by [`CutLogs::free`].
+    pub(crate) fn sync(&self, txg: Txg) -> CutLogs {
+        let mut logs = self.all();
+        logs.retain(|log| !log.objects().is_stopped());
+        let cut = |log: &Arc<Log>| (Arc::downgrade(log.objects()), log.sync(txg).free);
+        CutLogs(logs.iter().map(cut).collect())
     }
 
     /// `txg` is on disk. Logs that nobody uses and that have nothing under way are closed.
     pub(crate) fn synced(&self, txg: Txg) {
-        for log in self.all() {
+        for log in self.all().iter().filter(|log| !log.objects().is_stopped()) {
             log.synced(txg);
         }
         let mut state = self.state.lock();
@@ -203,7 +226,7 @@ pub(crate) struct Claiming<'a> {
     pub(crate) dsl: &'a Arc<Dsl>,
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) space: &'a PoolSpace,
-    pub(crate) maps: &'a dyn SpaceStore,
+    pub(crate) maps: &'a MosSpaceStore,
     pub(crate) vdevs: &'a VdevTree,
     pub(crate) rng: &'a dyn Rng,
     /// The newest state that the pool is opened in.
@@ -213,37 +236,72 @@ pub(crate) struct Claiming<'a> {
 }
 
 impl Claiming<'_> {
-    /// Claims the logs of all heads.
+    /// Claims the logs of all heads, several at once: each is read block after block. Only heads with a log are
+    /// opened.
     pub(crate) fn run(&self) -> Result<()> {
         let root = self.dsl.root_directory()?;
-        let mut sharing = Vec::new();
-        for head in self.dsl.heads_under(&root)? {
-            if head.phys()?.block_pointer.is_hole() {
-                continue;
+        let heads = self.dsl.heads_under(&root)?;
+        let sharing: Vec<OnceLock<Claim>> = heads.iter().map(|_| OnceLock::new()).collect();
+        let workers = SyncWorkers::new(tunables::CLAIMS_COUNT.count());
+        workers.run(heads.len(), heads.len() > 1, |index| -> Result<()> {
+            let head = &heads[index];
+            let objects = match self.with_log(head) {
+                Ok(Some(objects)) => objects,
+                Ok(None) => return Ok(()),
+                // Where its log begins nobody knows, and nothing else of it can be read either.
+                Err(error) if error.is_damage() => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            if let Some(claim) = self.claim(head, &objects)? {
+                // Each is claimed once.
+                let _ = sharing[index].set(claim);
             }
-            let claim = self.claim(&head)?;
-            sharing.extend(claim.map(|claim| (head, claim)));
-        }
+            Ok(())
+        })?;
         // This allocates: nothing may be left that the maps do not know.
-        for (head, claim) in &sharing {
-            self.unshare(head, claim)?;
+        for (head, claim) in heads.iter().zip(&sharing) {
+            if let Some(claim) = claim.get() {
+                self.unshare(head, claim)?;
+            }
         }
         Ok(())
     }
 
+    /// The objects of a head, if it has a log, as its root block says.
+    fn with_log(&self, head: &Arc<Dataset>) -> dsl::Result<Option<Arc<ObjectSet>>> {
+        let pointer = head.phys()?.block_pointer;
+        if pointer.is_hole() {
+            return Ok(None);
+        }
+        let place = Place::root(ObjectSetId(head.id().0));
+        let block = self.dsl.mos().store.read(&pointer, place);
+        let block = block.map_err(|source| DmuError::Read { place, source })?;
+        let phys = ObjectSetPhys::decode(&block).map_err(|error| DmuError::Corrupt {
+            place,
+            what: error.to_string(),
+        })?;
+        if phys.log_header == LogHeader::EMPTY {
+            return Ok(None);
+        }
+        head.object_set().map(Some)
+    }
+
     /// Claims one log; answers the claim if the log has to be written anew.
-    fn claim(&self, head: &Arc<Dataset>) -> Result<Option<Claim>> {
-        let objects = head.object_set()?;
+    fn claim(&self, head: &Arc<Dataset>, objects: &ObjectSet) -> Result<Option<Claim>> {
         let header = objects.intent_log_header();
         let set = ObjectSetId(head.id().0);
         if self.is_lost(&header) {
-            return self.forget(&objects, &header).map(|()| None);
+            return self.forget(objects, &header).map(|()| None);
         }
         if self.first != self.loaded.next() {
-            return self.discard(&objects, &header).map(|()| None);
+            return self.discard(objects, &header).map(|()| None);
         }
-        let newer = self.loaded.next();
-        let Some(claim) = intent::claim(self.pipeline, set, &header, newer, self.first) else {
+        let ages = Ages {
+            synced: objects.root_pointer().birth(),
+            newer: self.loaded.next(),
+            first: self.first,
+        };
+        let Some(claim) = intent::claim(self.pipeline, set, &header, ages) else {
             return Ok(None);
         };
         for dva in claim.blocks.iter().flat_map(BlockPointer::dvas) {
@@ -254,9 +312,39 @@ impl Claiming<'_> {
             };
             self.space.claim(&extent, self.first, self.maps)?;
         }
+        self.note_sides(set, &claim);
         let tx = Tx::syncing(self.first);
         objects.set_intent_log_header(&tx, claim.header.clone());
         Ok(claim.shares.then_some(claim))
+    }
+
+    /// No uberblock says which sides of a mirror have what was written after it. Sides that are away now, or were when
+    /// it was written, have missed the blocks of the log; the others are looked at, and mended. Also blocks of the
+    /// chain that the maps knew: they are written later than they are born.
+    fn note_sides(&self, set: ObjectSetId, claim: &Claim) {
+        let newer = self.loaded.next();
+        let old = claim.chain.iter().filter(|block| block.birth() < newer);
+        for block in old.chain(&claim.blocks) {
+            for dva in block.dvas() {
+                let Ok(top) = self.vdevs.top(dva.vdev) else {
+                    continue;
+                };
+                let is_behind = |leaf: &&Arc<Leaf>| !leaf.is_writable() || leaf.misses(self.loaded);
+                let several = top.leaves().len() > 1;
+                let behind = top
+                    .leaves()
+                    .iter()
+                    .filter(|leaf| several && is_behind(leaf));
+                behind.for_each(|leaf| leaf.note_missing(block.physical_birth()));
+                if several {
+                    let bookmark = Bookmark {
+                        level: -2,
+                        ..Bookmark::root(set)
+                    };
+                    self.pipeline.scrub_unpromised(block, bookmark);
+                }
+            }
+        }
     }
 
     /// Puts a log without shared blocks in the place of one that was claimed.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use base::metrics::registry;
 use dsl::SpaceClass;
 use space::{ClassKind, PoolSpace, VdevSpace};
 
@@ -60,6 +61,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// Supplies the space maps; a second call is ignored.
     pub(crate) fn set(&self, space: Arc<PoolSpace>) {
+        registry().add_source("space", &space);
         // There is only one caller.
         let _ = self.space.set(space);
     }
@@ -133,9 +135,16 @@ impl Limits {
         }
     }
 
+    /// Bytes of the largest sector of the devices that take data.
+    pub(crate) fn sector_bytes(&self) -> u64 {
+        let vdevs = self.space.get().map(|space| space.vdevs());
+        let shifts = vdevs.iter().flatten().map(|vdev| vdev.geometry().ashift);
+        1 << shifts.max().unwrap_or(9)
+    }
+
     /// Bytes of normal vdevs that log blocks may take until the next txg. They may take what datasets may not, but
-    /// for the part of what is kept back that frees of a full pool need.
-    pub(crate) fn log_budget(&self) -> u64 {
+    /// for the part of what is kept back that frees of a full pool need, and what may be `promised` to transactions.
+    pub(crate) fn log_budget(&self, promised: u64) -> u64 {
         let Some(space) = self.space.get() else {
             return 0;
         };
@@ -150,7 +159,9 @@ impl Limits {
             used += vdev.allocated_bytes() + vdev.deferred_bytes();
         }
         let kept = slop(raw, log) / 4;
-        raw.saturating_sub(used).saturating_sub(log + kept)
+        raw.saturating_sub(used)
+            .saturating_sub(log + kept)
+            .saturating_sub(promised)
     }
 
     /// Bytes that datasets may use in all.

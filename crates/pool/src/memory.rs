@@ -3,6 +3,8 @@
 use base::Txg;
 use txg::EngineConfig;
 
+use crate::tunables;
+
 /// More memory than this lets no more be dirty: what is dirty is what a crash loses, and what a sync waits for.
 const MEMORY_MAX: u64 = 8 << 30;
 
@@ -11,9 +13,6 @@ pub(crate) fn engine_config(first: Txg) -> EngineConfig {
     EngineConfig::for_memory(first, sys::system::memory_bytes().min(MEMORY_MAX))
 }
 
-/// Clean objects of a dataset that stay in core.
-pub(crate) const OBJECTS_MAX: usize = 65_536;
-
 /// Clean objects of the MOS that stay in core: one for each 64 KiB of memory, of which it takes one or two KiB. A list
 /// of all snapshots opens an object for each, so with fewer than there are snapshots each list loads all of them again.
 pub(crate) fn mos_objects_max() -> usize {
@@ -21,5 +20,6 @@ pub(crate) fn mos_objects_max() -> usize {
     let wanted = sys::system::memory_bytes() / MEMORY_PER_OBJECT;
     usize::try_from(wanted)
         .unwrap_or(usize::MAX)
-        .clamp(8_192, 262_144)
+        .max(8_192)
+        .min(tunables::MOS_OBJECTS_MAX.count())
 }

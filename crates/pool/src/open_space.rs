@@ -52,8 +52,8 @@ pub(crate) fn open(
     // Logs are used when the feature is active; they are read whenever they are there.
     let logged = features.is_active(&features::LOG_SPACEMAP) && logs.is_some();
     let two_words = features.is_active(&features::SPACEMAP_V2);
-    let allocators = std::thread::available_parallelism().map_or(1, usize::from);
-    let space = PoolSpace::new(vdevs, allocators.min(4), logged, two_words);
+    let allocators = space::allocators_of_machine();
+    let space = PoolSpace::new(vdevs, allocators, logged, two_words);
     if let Some(id) = logs {
         let zap = Arc::new(Zap::open(&mos.object(ObjectId(id))?)?);
         for (txg, log) in maps.set_logs(zap)? {
@@ -110,13 +110,13 @@ fn open_vdev(mos: &ObjectSet, top: &VdevConfig, maps: &MosSpaceStore) -> Result<
     };
     let mut known = Vec::with_capacity(count);
     for (object, txg) in objects.into_iter().zip(txgs) {
-        known.push(info(mos, ObjectId(object), Txg(txg))?);
+        known.push(info(mos, ObjectId(object), Txg(txg), geometry.ashift)?);
     }
     maps.set_vdev(top.id(), vdev_maps);
     Ok(VdevSpace::new(geometry, &known))
 }
 
-fn info(mos: &ObjectSet, object: ObjectId, unflushed: Txg) -> Result<MetaslabInfo> {
+fn info(mos: &ObjectSet, object: ObjectId, unflushed: Txg, ashift: u32) -> Result<MetaslabInfo> {
     if object == ObjectId(0) {
         return Ok(MetaslabInfo {
             unflushed,
@@ -125,11 +125,20 @@ fn info(mos: &ObjectSet, object: ObjectId, unflushed: Txg) -> Result<MetaslabInf
     }
     let map = mos.object(object)?;
     let header = map.with_bonus(|bonus| SpaceMapPhys::decode_padded(bonus, ByteOrder::NATIVE));
+    let with_histogram = map.bonus().len() >= SpaceMapPhys::SIZE;
     Ok(MetaslabInfo {
         object,
         allocated: header.allocated,
         unflushed,
+        longest: with_histogram.then(|| longest(&header, ashift)),
     })
+}
+
+/// What the longest free segment has at least, bytes, as the histogram of a map says.
+fn longest(header: &SpaceMapPhys, ashift: u32) -> u64 {
+    let buckets = header.histogram.iter().zip(ashift..);
+    let filled = buckets.filter(|(count, _)| **count > 0);
+    filled.last().map_or(0, |(_, shift)| 1 << shift)
 }
 
 /// The first `count` words of an array object; what is past its end is 0.

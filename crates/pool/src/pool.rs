@@ -12,7 +12,7 @@ use format::NvList;
 use format::label::PoolState;
 use intent::Log;
 use pipeline::Pipeline;
-use space::PoolSpace;
+use space::{Extent, Loaded, PoolSpace};
 use txg::Engine;
 use vdev::VdevTree;
 
@@ -184,6 +184,25 @@ impl Pool {
         self.services.space()
     }
 
+    /// What of its free space is in memory.
+    #[must_use]
+    pub fn loaded_space(&self) -> Loaded {
+        let loaded = self.space.as_ref().map(|space| space.loaded());
+        loaded.unwrap_or_default()
+    }
+
+    /// Takes space out of use: who makes pools of odd shapes to try them does. Nothing owns it, and a check of the
+    /// pool calls it leaked. What is not free is passed over. Answers how many extents were taken.
+    ///
+    /// # Errors
+    /// The pool is read-only, or stopped.
+    pub fn take_space(&self, extents: impl Iterator<Item = Extent>) -> Result<u64> {
+        let syncer = &self.writer()?.syncer;
+        let hold = self.writer()?.engine.hold()?;
+        let claims = extents.map(|extent| syncer.space.claim(&extent, hold.txg(), &*syncer.maps));
+        Ok(claims.filter(|claim| claim.is_ok()).count() as u64)
+    }
+
     /// The pool's own object set, for those who look at everything.
     #[must_use]
     pub fn meta_object_set(&self) -> &Arc<dmu::ObjectSet> {
@@ -268,6 +287,7 @@ impl Pool {
             },
             // A log that cannot be read says nothing.
             errors: self.services.data_errors().unwrap_or_default(),
+            stopped: self.dsl.stopped_heads(),
         })
     }
 
@@ -280,6 +300,13 @@ impl Pool {
             });
         }
         Ok(writer)
+    }
+
+    /// How many older states somebody still looks at, so that what was freed since cannot be used again.
+    #[must_use]
+    pub fn states_held(&self) -> usize {
+        let writer = self.writer.as_ref();
+        writer.map_or(0, |writer| writer.syncer.gate.held())
     }
 
     /// Waits until everything that was changed before is on disk.
@@ -323,6 +350,7 @@ impl Pool {
         if let Err(error) = self.write_last(writer, state) {
             // Still open: what comes later must not carry the labels of a pool that is not.
             self.set_label_state(PoolState::Active);
+            writer.scrub.stay();
             writer.trim.stay();
             self.state.lock().closed = false;
             return Err(error);
@@ -341,7 +369,7 @@ impl Pool {
     /// The last txgs of a pool that is closed as `state`.
     fn write_last(&self, writer: &Writer, state: PoolState) -> Result<()> {
         let engine = &writer.engine;
-        writer.scrub.leave();
+        writer.scrub.close();
         writer.trim.leave();
         writer.syncer.duties.change_scan_next(ScanChange::Update);
         // What is dirty goes out first, under the old state; and logs end: who imports the pool
@@ -392,7 +420,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if let Some(writer) = &self.writer {
-            writer.scrub.leave();
+            writer.scrub.close();
             writer.trim.leave();
             writer.engine.stop();
         }

@@ -167,6 +167,16 @@ impl BlockReferences {
         self.waiting.lock().added.push(*pointer);
     }
 
+    /// Fails if a reference was made to a block that nobody named before: its space may be free already.
+    fn check_named(&self, added: &[BlockPointer]) -> Result<()> {
+        let regions = self.regions.read();
+        let mut addresses = added.iter().filter_map(address_of);
+        match addresses.find(|address| !regions.expected.contains_key(address)) {
+            None => Ok(()),
+            Some((vdev, offset)) => Err(PoolError::UnnamedReference { vdev, offset }),
+        }
+    }
+
     /// A pointer to a block that [may be shared](Self::may_be_shared) is no more.
     pub(crate) fn dropped(&self, pointer: &BlockPointer) {
         self.waiting.lock().dropped.push(*pointer);
@@ -195,6 +205,7 @@ impl PoolServices {
         if waiting.added.is_empty() && waiting.dropped.is_empty() {
             return Ok(());
         }
+        self.references.check_named(&waiting.added)?;
         let mut tables = self.references.tables.lock();
         let mut changes: BTreeMap<Address, Change> = BTreeMap::new();
         for pointer in &waiting.added {

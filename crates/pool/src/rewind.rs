@@ -122,6 +122,9 @@ fn verify_tree(loaded: &Loaded, set: ObjectSetId, root: &BlockPointer, after: Tx
             found: Vec::new(),
             found_max: BLOCKS_MAX,
             unreadable: 0,
+            unseen_through: Txg(0),
+            ahead: None,
+            wants_more: false,
         };
         let done = walk.run(root);
         let is_metadata =

@@ -1,17 +1,24 @@
 //! Scrub: every copy of every block is read and verified, and mended where it is wrong.
 //!
 //! A thread walks the object sets, oldest snapshots first, so that each block is seen with the
-//! first dataset that has it ([`course`]). It works in short slices, each under a hold of the reuse
-//! gate: what a slice finds cannot be overwritten while it is looked at. Where it is is stored
-//! every few seconds, with every change of the datasets it has still to see, when it is paused and
-//! at export: after a restart it goes on from there, and so does OpenZFS.
+//! first dataset that has it ([`course`]), and collects where their copies lie ([`pending`]). When
+//! memory for that is used up, or everything was seen, all that was collected is looked at in the
+//! order of places ([`issue`]); then the walk goes on. Both work in short slices, each under a hold
+//! of the reuse gate: what a slice looks at cannot be overwritten meanwhile. The place up to which
+//! everything was looked at is stored every few seconds, with every change of the datasets still to
+//! be seen, when it is paused and at export: after a restart it goes on from there, and so does
+//! OpenZFS.
 //!
 //! ```text
 //! none/finished/cancelled --start--> running <--start/pause--> paused --stop--> cancelled
 //!                                    running --all seen--> finished
 //! ```
 
+mod ahead;
 mod course;
+mod issue;
+mod logs;
+mod pending;
 pub(crate) mod walk;
 mod work;
 
@@ -32,17 +39,14 @@ use crate::pool::Pool;
 use crate::scan::{
     FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_SCANNING, ScanPhys,
 };
+use ahead::Ahead;
 use course::Course;
+use logs::LogPlace;
+pub(crate) use pending::PendingBlocks;
 
 static CONTROL: LockClass = LockClass::new("pool.scrub", rank::POOL + 20);
+static AHEAD: LockClass = LockClass::new("pool.scan_ahead", rank::POOL + 21);
 static THREAD: LockClass = LockClass::new("pool.scrub_thread", rank::POOL + 15);
-
-/// Blocks of a slice: few enough for a slice to be short.
-const SLICE_BLOCKS: usize = 128;
-/// Threads that verify.
-const THREADS: usize = 4;
-/// How often the state is stored.
-const STORE_EVERY_NS: u64 = 5_000_000_000;
 
 /// What the thread is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,10 +62,40 @@ struct Control {
     wish: Wish,
     /// The state of the scrub that runs or is paused.
     scan: Option<ScanPhys>,
-    /// Where that is.
+    /// Which scan this is: changes with every one that begins.
+    number: u64,
+    /// Where the walk is.
     course: Course,
+    /// Where it was when all that it had collected was looked at: what is stored.
+    kept: Course,
+    /// What was collected is being looked at, until there is nothing left of it.
+    is_issuing: bool,
+    /// How far the intent log of the object set under way was looked at.
+    log: LogPlace,
     /// When it was paused, or found so at import: seconds since 1970.
     paused_at_s: u64,
+    /// Somebody starts a scan, or goes on with one: others who would wait for the outcome.
+    is_starting: bool,
+    /// The pool closes: none is started.
+    is_closed: bool,
+}
+
+/// While it lives, nobody else starts a scan.
+struct Starting<'a>(&'a Scrub);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.0.control.lock().is_starting = false;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Where a scrub was.
+pub(crate) struct Way {
+    /// Which scrub.
+    number: u64,
+    course: Course,
+    kept: Course,
 }
 
 /// The scrub of a pool that is open for writing.
@@ -69,20 +103,31 @@ pub(crate) struct Scrub {
     control: Mutex<Control>,
     changed: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
+    pending: Arc<PendingBlocks>,
+    /// What was read ahead of the walk; empty while a slice works with it.
+    ahead: Mutex<Ahead>,
 }
 
 impl Scrub {
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(pending: &Arc<PendingBlocks>) -> Arc<Self> {
         let control = Control {
             wish: Wish::Run,
             scan: None,
+            number: 0,
             course: Course::begin(ScanPhys::default()),
+            kept: Course::begin(ScanPhys::default()),
+            is_issuing: false,
+            log: LogPlace::default(),
             paused_at_s: 0,
+            is_starting: false,
+            is_closed: false,
         };
         Arc::new(Self {
             control: Mutex::new(&CONTROL, control),
             changed: Condvar::new(),
             thread: Mutex::new(&THREAD, None),
+            pending: Arc::clone(pending),
+            ahead: Mutex::new(&AHEAD, Ahead::default()),
         })
     }
 
@@ -103,8 +148,29 @@ impl Scrub {
         Some(ScanPhys { ended, ..scan })
     }
 
+    /// One after the other, for between the look whether a scan runs and its start is a txg.
+    fn starting(&self) -> Starting<'_> {
+        let mut control = self.control.lock();
+        while control.is_starting {
+            self.changed.wait(&mut control);
+        }
+        control.is_starting = true;
+        Starting(self)
+    }
+
+    /// Ends the thread, for the pool closes; what is stored stays.
+    pub(crate) fn close(&self) {
+        self.control.lock().is_closed = true;
+        self.leave();
+    }
+
+    /// The pool stays open.
+    pub(crate) fn stay(&self) {
+        self.control.lock().is_closed = false;
+    }
+
     /// Ends the thread; what is stored stays.
-    pub(crate) fn leave(&self) {
+    fn leave(&self) {
         self.control.lock().wish = Wish::Leave;
         self.changed.notify_all();
         let thread = self.thread.lock().take();
@@ -127,7 +193,28 @@ impl Scrub {
     /// What is to be stored of the scrub that runs or is paused, with its queue.
     pub(crate) fn stored(&self) -> Option<(ScanPhys, BTreeMap<ObjectId, Txg>)> {
         let control = self.control.lock();
-        Some(control.course.stored(&control.scan?))
+        Some(control.kept.stored(&control.scan?))
+    }
+
+    /// Where the scrub is.
+    pub(crate) fn way(&self) -> Way {
+        let control = self.control.lock();
+        Way {
+            number: control.number,
+            course: control.course.clone(),
+            kept: control.kept.clone(),
+        }
+    }
+
+    /// Changes that were followed were undone: goes back to where the scrub was before. Both places: what was
+    /// collected up to the one and looked at up to the other stays so, and what came since is done again. A scrub that
+    /// began meanwhile has met no dataset yet, and followed nothing.
+    pub(crate) fn go_back(&self, way: Way) {
+        let mut control = self.control.lock();
+        if control.number == way.number {
+            control.course.go_back(way.course);
+            control.kept.go_back(way.kept);
+        }
     }
 
     /// Follows a change of the datasets; whether there is a scrub to follow it.
@@ -136,6 +223,7 @@ impl Scrub {
         let running = control.scan.is_some();
         if running {
             control.course.follow(succession);
+            control.kept.follow(succession);
         }
         running
     }
@@ -149,6 +237,7 @@ impl Pool {
     pub fn start_scrub(self: &Arc<Self>) -> Result<()> {
         let writer = self.writer()?;
         let scrub = &writer.scrub;
+        let _starting = scrub.starting();
         let running = scrub.current();
         if running.is_some_and(|scan| scan.function == FUNCTION_RESILVER) {
             return Err(PoolError::Scan("currently resilvering"));
@@ -202,6 +291,7 @@ impl Pool {
         if scan.bookmark == [0; 4] {
             (scan.examined, scan.processed, scan.errors, scan.skipped) = (0, 0, 0, 0);
         }
+        let _starting = self.writer()?.scrub.starting();
         let queue = self.services.stored_queue(&scan)?;
         let exists = |id: ObjectId| self.dsl.dataset_by_id(id).is_ok();
         self.run_scrub(scan, Course::resume(scan, queue, &exists))
@@ -210,15 +300,16 @@ impl Pool {
     /// Starts a resilver if a device is there that missed txgs; whether one was.
     pub(crate) fn resilver_if_needed(self: &Arc<Self>) -> Result<bool> {
         let writer = self.writer()?;
-        let behind = dtl::leaves(&self.vdevs)
-            .into_iter()
-            .filter(|leaf| leaf.is_writable())
-            .filter_map(|leaf| leaf.missing().bounds());
-        let bounds = behind.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
-        let Some((first, last)) = bounds else {
+        let leaves = dtl::leaves(&self.vdevs).into_iter();
+        let mut writable = leaves.filter(|leaf| leaf.is_writable());
+        if writable.all(|leaf| leaf.missing().is_empty()) {
+            return Ok(false);
+        }
+        let _starting = writer.scrub.starting();
+        writer.scrub.leave();
+        let Some((first, last)) = self.begin_resilver() else {
             return Ok(false);
         };
-        writer.scrub.leave();
         let scan = ScanPhys {
             function: FUNCTION_RESILVER,
             state: STATE_SCANNING,
@@ -233,15 +324,25 @@ impl Pool {
         Ok(true)
     }
 
-    /// A resilver ended well: the devices that it was for have what they missed.
-    fn note_resilvered(&self, through: Txg) {
+    /// From here until [`Pool::note_resilvered`] devices note what the resilver leaves behind. The first and the last
+    /// txg that one of them missed; everything of these txgs is on disk before the walk begins, for its start is
+    /// stored first.
+    fn begin_resilver(&self) -> Option<(Txg, Txg)> {
+        let leaves = dtl::leaves(&self.vdevs).into_iter();
+        let bounds = leaves.filter(|leaf| leaf.is_writable()).filter_map(|leaf| {
+            leaf.begin_resilver();
+            leaf.missing().bounds()
+        });
+        bounds.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
+    }
+
+    /// A resilver has seen everything that it could: the devices that it was for have what they missed, but for what
+    /// it left behind.
+    fn note_resilvered(&self) {
         for leaf in dtl::leaves(&self.vdevs) {
-            let mut missing = leaf.missing();
-            if missing.is_empty() || !leaf.is_writable() {
+            if !leaf.end_resilver() {
                 continue;
             }
-            missing.remove_through(through);
-            leaf.set_missing(missing);
             self.services.config.change(|config| {
                 if let Some(leaf) = config.root.find_mut(leaf.guid()) {
                     leaf.list.remove(keys::RESILVER_TXG);
@@ -250,13 +351,36 @@ impl Pool {
         }
     }
 
+    /// Some blocks that are not younger than `birth` were not seen by the scan.
+    fn leave_behind_through(&self, birth: Txg) {
+        for leaf in dtl::leaves(&self.vdevs) {
+            leaf.note_left_through(birth);
+        }
+    }
+
     fn run_scrub(self: &Arc<Self>, scan: ScanPhys, course: Course) -> Result<()> {
         let writer = self.writer()?;
         let scrub = Arc::clone(&writer.scrub);
+        let number = scrub.pending.begin();
+        // What the txg under way has freed already is not known.
+        if let Err(error) = writer.engine.wait_synced(None) {
+            scrub.pending.end(number);
+            return Err(error.into());
+        }
         {
             let mut control = scrub.control.lock();
+            if control.is_closed {
+                drop(control);
+                scrub.pending.end(number);
+                return Err(PoolError::Scan("the pool is being closed"));
+            }
             control.scan = Some(scan);
+            control.number = number;
+            control.kept = course.clone();
             control.course = course;
+            control.is_issuing = false;
+            control.log = LogPlace::default();
+            *scrub.ahead.lock() = Ahead::default();
             control.paused_at_s = self.clock().now_s();
             self.services.errors.set_scanning(true);
             control.wish = if scan.is_paused() {
@@ -269,7 +393,7 @@ impl Pool {
         let own = Arc::clone(&scrub);
         let thread = std::thread::Builder::new()
             .name("pool-scrub".to_owned())
-            .spawn(move || work::run(&pool, &own));
+            .spawn(move || work::run(&pool, &own, number));
         match thread {
             Ok(thread) => {
                 *scrub.thread.lock() = Some(thread);
@@ -277,6 +401,7 @@ impl Pool {
             }
             Err(_) => {
                 scrub.control.lock().scan = None;
+                scrub.pending.end(number);
                 Err(PoolError::Scan("no thread can be started"))
             }
         }

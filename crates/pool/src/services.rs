@@ -29,6 +29,7 @@ use crate::limits::{Limits, SpaceFigures};
 use crate::references::BlockReferences;
 use crate::scan::ScanPhys;
 use crate::scrub::Scrub;
+use crate::task_effects::TaskEffects;
 use crate::trim::Trim;
 
 /// The pool, as the dataset layer sees it.
@@ -57,6 +58,8 @@ pub(crate) struct PoolServices {
     pub(crate) errors: Arc<ErrorLog>,
     /// What happened lately.
     pub(crate) events: Arc<Events>,
+    /// What the task under way asked for.
+    pub(crate) task: TaskEffects,
 }
 
 impl PoolServices {
@@ -146,6 +149,10 @@ impl PoolServices {
 }
 
 impl Services for PoolServices {
+    fn stopped(&self, head: &dsl::StoppedHead) {
+        self.events.stopped(&head.name, &head.reason);
+    }
+
     fn store(&self) -> Arc<dyn BlockStore> {
         Arc::clone(&self.store) as Arc<dyn BlockStore>
     }
@@ -182,12 +189,26 @@ impl Services for PoolServices {
         self.limits.usable_bytes(class)
     }
 
+    fn sector_bytes(&self) -> u64 {
+        self.limits.sector_bytes()
+    }
+
     fn deferred_bytes(&self) -> u64 {
         self.limits.figures().deferred
     }
 
     fn free(&self, txg: Txg, pointer: &BlockPointer) {
-        self.frees.free(txg, pointer);
+        if !self.task.frees(pointer) {
+            self.frees.free(txg, pointer);
+        }
+    }
+
+    fn begin_task(&self) {
+        self.begin_effects();
+    }
+
+    fn end_task(&self, txg: Txg, done: bool) {
+        self.end_effects(txg, done);
     }
 
     fn frees_later(&self, pointer: &BlockPointer) -> bool {
@@ -195,11 +216,15 @@ impl Services for PoolServices {
     }
 
     fn shares(&self, pointer: &BlockPointer) {
-        self.references.added(pointer);
+        if !self.task.shares(pointer) {
+            self.references.added(pointer);
+        }
     }
 
     fn end_intent_log(&self, txg: Txg, head: ObjectId, header: &LogHeader) {
-        if let Some(logs) = self.logs.get() {
+        if let Some(logs) = self.logs.get()
+            && !self.task.ends_log(head, header)
+        {
             let free = logs.end(txg, head, header);
             free.iter().for_each(|pointer| self.free(txg, pointer));
         }
@@ -218,11 +243,7 @@ impl Services for PoolServices {
             Succession::Merged { snapshot, .. } => self.forget_boot_file_system(tx, snapshot)?,
             Succession::Taken { .. } | Succession::Exchanged { .. } => {}
         }
-        if self
-            .scrub
-            .get()
-            .is_some_and(|scrub| scrub.follow(succession))
-        {
+        if self.scrub_follows(succession) {
             self.store_scan(tx)?;
         }
         Ok(())

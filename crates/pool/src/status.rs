@@ -109,6 +109,8 @@ pub struct PoolStatus {
     pub scan: Option<ScanPhys>,
     /// Blocks that cannot be read, as the error log has them.
     pub errors: Vec<DataError>,
+    /// Heads that were taken out of service, because they could not be written.
+    pub stopped: Vec<dsl::StoppedHead>,
 }
 
 pub(crate) fn vdevs(

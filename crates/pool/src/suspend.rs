@@ -26,6 +26,21 @@ impl Pool {
         engine.suspension().or_else(failure)
     }
 
+    /// Why the pool stopped for good, when it did: a txg could not be written for another reason than a device. It
+    /// takes no changes any more.
+    #[must_use]
+    pub fn stopped(&self) -> Option<String> {
+        let failure = self.writer.as_ref()?.engine.failure()?;
+        Some(failure.to_string())
+    }
+
+    /// The state that an import would find on the devices: its txg, and when that was written, in seconds since 1970.
+    #[must_use]
+    pub fn on_disk(&self) -> Option<(Txg, u64)> {
+        let uberblock = self.writer.as_ref()?.syncer.last.get();
+        Some((uberblock.txg, uberblock.timestamp))
+    }
+
     /// Refuses what a suspended pool cannot do.
     ///
     /// # Errors
@@ -40,8 +55,14 @@ impl Pool {
     /// disk. Devices that missed txgs are resilvered. Answers how many leaves were picked.
     ///
     /// # Errors
-    /// The devices still fail: the pool is suspended as before.
+    /// The devices still fail: the pool is suspended as before. Or it stopped for good, because a txg could not be
+    /// written for another reason.
     pub fn clear(self: &Arc<Self>, named: &dyn Fn(&Leaf) -> bool) -> Result<usize> {
+        // What was not on disk when a sync failed for good cannot be written again: parts of it are.
+        let engine = self.writer.as_ref().map(|writer| &writer.engine);
+        if let Some(failure) = engine.and_then(|engine| engine.failure()) {
+            return Err(failure.into());
+        }
         let mut picked = 0;
         let mut failed = None;
         for top in self.vdevs.tops() {
@@ -79,9 +100,10 @@ impl Pool {
     pub fn abandon(&self) -> Option<Txg> {
         let writer = self.writer.as_ref()?;
         self.state.lock().closed = true;
-        writer.scrub.leave();
+        writer.scrub.close();
         writer.trim.leave();
         writer.engine.stop();
+        writer.syncer.under_way.forget();
         self.services.writable.store(false, Ordering::Relaxed);
         self.dsl.close();
         Some(writer.engine.synced_txg())

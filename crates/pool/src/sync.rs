@@ -5,9 +5,9 @@
 //! that the last pass allocates nothing. Only then the uberblock is written. Nothing is acknowledged before.
 
 use crate::allocator::PoolAllocator;
-use crate::blocks::{PassWriters, WriteRules};
+use crate::blocks::{PassWriters, WriteRules, all_are_whole};
 use crate::config_state::ConfigState;
-use crate::dtl::{MissedTxgs, leaves};
+use crate::dtl::MissedTxgs;
 use crate::duties::Duties;
 use crate::error::{PoolError, Result};
 use crate::frees::Frees;
@@ -17,13 +17,14 @@ use crate::limits::Limits;
 use crate::log_devices::LogDevices;
 use crate::space_store::MosSpaceStore;
 use crate::trim::Trim;
+use crate::tunables;
 use crate::uberblock::Commit;
 use crate::vdev_changes::VdevChanges;
 use base::Txg;
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, rank};
 use dmu::{ObjectSet, SyncWorkers, Tx};
-use dsl::{Bpobj, Dsl, SyncPass};
+use dsl::{Dsl, NamedList, SyncPass};
 use format::BlockPointer;
 use format::uberblock::Uberblock;
 use pipeline::Pipeline;
@@ -33,6 +34,7 @@ use std::sync::{Arc, Weak};
 use txg::{Engine, SyncFailure, SyncTarget};
 use vdev::{VdevTree, WriteGroup};
 
+static UNDER_WAY: LockClass = LockClass::new("pool.writes_under_way", rank::LAST - 19);
 static LAST: LockClass = LockClass::new("pool.last_synced", rank::LAST - 20);
 
 /// A txg that does not converge after so many passes never will: a bug of ours, and no uberblock is written.
@@ -49,7 +51,7 @@ pub(crate) struct Syncer {
     pub(crate) frees: Arc<Frees>,
     pub(crate) logs: Arc<IntentLogs>,
     /// The list of deferred frees.
-    pub(crate) deferred: Bpobj,
+    pub(crate) deferred: NamedList,
     pub(crate) limits: Arc<Limits>,
     pub(crate) vdevs: Arc<VdevTree>,
     /// Which txgs the leaves missed.
@@ -72,6 +74,28 @@ pub(crate) struct Syncer {
     pub(crate) gate: Arc<ReuseGate>,
     /// Who gives space back to the devices.
     pub(crate) trim: Arc<Trim>,
+    /// The writes of the txg that is being synced, or could not be.
+    pub(crate) under_way: UnderWay,
+}
+
+/// The writes of one txg.
+pub(crate) struct UnderWay(Mutex<Option<Arc<WriteGroup>>>);
+
+impl Default for UnderWay {
+    fn default() -> Self {
+        Self(Mutex::new(&UNDER_WAY, None))
+    }
+}
+
+impl UnderWay {
+    fn set(&self, group: Option<Arc<WriteGroup>>) {
+        *self.0.lock() = group;
+    }
+
+    /// Lets go of what a pool that is given up could not write.
+    pub(crate) fn forget(&self) {
+        self.set(None);
+    }
 }
 
 /// The newest uberblock.
@@ -93,10 +117,27 @@ impl LastSynced {
 
 impl SyncTarget for Syncer {
     fn sync(&self, txg: Txg) -> Result<(), SyncFailure> {
-        self.sync_txg(txg).map_err(|error| SyncFailure {
+        let group = WriteGroup::new(txg);
+        // Should this fail, what was accepted can still be read: also what no leaf took.
+        self.under_way.set(Some(Arc::clone(&group)));
+        self.sync_txg(txg, &group).map_err(|error| SyncFailure {
             reason: error.to_string(),
-        })
+        })?;
+        self.under_way.set(None);
+        Ok(())
     }
+}
+
+/// The fault that tests ask for ([`tunables::FAULTS`]), in the middle of a sync: blocks are written and booked, and
+/// nothing leads to them.
+fn asked_fault(txg: Txg) -> Result<()> {
+    let wanted = tunables::FAULT_TXG.get();
+    if wanted == 0 || txg.0 < wanted {
+        return Ok(());
+    }
+    let text = "the fault that was asked for";
+    assert!(tunables::FAULT_KIND.get() == 0, "{text}");
+    Err(PoolError::Damaged(text.to_owned()))
 }
 
 impl Syncer {
@@ -106,17 +147,15 @@ impl Syncer {
     }
 
     /// Writes a txg, and its uberblock if it changed anything.
-    pub(crate) fn sync_txg(&self, txg: Txg) -> Result<()> {
-        self.gate.wait(txg);
+    pub(crate) fn sync_txg(&self, txg: Txg, group: &Arc<WriteGroup>) -> Result<()> {
         self.maps.begin(txg);
-        let group = WriteGroup::new(txg);
         let mut pass = 0;
-        let mut root = self.passes(txg, &group, &mut pass)?;
-        self.until_durable(&group)?;
+        let mut root = self.passes(txg, group, &mut pass)?;
+        self.until_durable(group)?;
         // A leaf that failed has missed this txg, and that must be known as soon as the txg is.
         while self.missed.is_dirty() {
-            root = self.passes(txg, &group, &mut pass)?.or(root);
-            self.until_durable(&group)?;
+            root = self.passes(txg, group, &mut pass)?.or(root);
+            self.until_durable(group)?;
         }
         if let Some(root) = root {
             let uberblock = self.uberblock(txg, root);
@@ -124,6 +163,8 @@ impl Syncer {
                 self.wait_for_devices(error)?;
             }
         }
+        // From here on what rested long enough is given away again, to open transactions as well.
+        self.gate.wait(txg);
         self.trim.finishing(txg);
         self.space.finish(txg)?;
         self.vdev_changes.finish(&self.space);
@@ -134,7 +175,24 @@ impl Syncer {
         self.dsl.finish(txg);
         let listed = self.deferred.sizes()?.used;
         self.limits.set_listed(u64::try_from(listed).unwrap_or(0));
-        self.space.set_log_budget(self.limits.log_budget());
+        let promised = self.dsl.promised_room();
+        self.space.set_log_budget(self.limits.log_budget(promised));
+        self.hasten_frees()?;
+        // Now, when nobody waits for this txg's blocks.
+        self.space.load_ahead(&*self.maps);
+        Ok(())
+    }
+
+    /// What was freed can be used two txgs later: where space is short, these come at once.
+    fn hasten_frees(&self) -> Result<()> {
+        let waiting = self.limits.figures().deferred;
+        let waits = waiting > 0 || self.dsl.has_background_frees()?;
+        if waits
+            && waiting.max(tunables::SPACE_SHORT_BYTES.get()) > self.dsl.promised_room()
+            && let Some(engine) = self.engine.upgrade()
+        {
+            engine.kick();
+        }
         Ok(())
     }
 
@@ -194,12 +252,16 @@ impl Syncer {
         self.duties.before(txg, pass)?;
         self.missed.sync()?;
         self.config.store(&self.objects, txg)?;
+        // What a head cannot write, its log still has: that is cut for good once the head is written.
+        let mut cut = None;
         if pass == 1 {
-            let free = &mut |pointer: &BlockPointer| self.frees.free(txg, pointer);
-            self.logs.sync(txg, free);
+            self.dsl.look_ahead(&context)?;
+            cut = Some(self.logs.sync(txg));
         }
         let root = self.dsl.sync(&context)?;
-        if pass == 1 {
+        asked_fault(txg)?;
+        if let Some(cut) = cut {
+            cut.free(&mut |pointer| self.frees.free(txg, pointer));
             self.dsl.background(&context)?;
         }
         self.frees.list(&self.deferred, txg)?;
@@ -226,14 +288,10 @@ impl Syncer {
         Ok(root)
     }
 
-    /// Whether blocks may be shared now. Not while some device has missed a txg: its resilver sees a block where it
-    /// finds it, and who shares one may have been passed when the other lets it go.
+    /// Whether blocks may be shared now.
     fn may_share(&self) -> bool {
         let features = &self.duties.services().features;
-        features.is_enabled(&format::features::BLOCK_CLONING)
-            && leaves(&self.vdevs)
-                .iter()
-                .all(|leaf| leaf.missing().is_empty())
+        features.is_enabled(&format::features::BLOCK_CLONING) && all_are_whole(&self.vdevs)
     }
 
     /// Waits until the writes of a txg are durable. Those that no device took are kept and written

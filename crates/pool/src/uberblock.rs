@@ -68,8 +68,7 @@ impl Commit<'_> {
                 txg: self.uberblock.txg,
             });
         }
-        tops.iter()
-            .try_for_each(|top| top.flush_for_txg().map_err(PoolError::Commit))
+        vdev::flush_tops(tops).map_err(PoolError::Commit)
     }
 
     fn write_labels(&self, tops: &[Arc<Top>], pair: LabelPair) -> Result<()> {
@@ -89,8 +88,7 @@ impl Commit<'_> {
                 return Err(PoolError::NoLabelWritten { vdev: node.id() });
             }
         }
-        tops.iter()
-            .try_for_each(|top| top.flush_for_txg().map_err(PoolError::Commit))
+        vdev::flush_tops(tops).map_err(PoolError::Commit)
     }
 }
 

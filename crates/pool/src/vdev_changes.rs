@@ -11,6 +11,7 @@ use std::sync::Arc;
 use base::lock::{LockClass, Mutex, rank};
 use base::{Guid, ObjectId, Txg, VdevId};
 use dmu::{Tx, Zap};
+use dsl::PropertyValue;
 use format::BlockPointer;
 use format::Uberblock;
 use format::config::{directory, keys, vdev_types, vdev_zap};
@@ -227,6 +228,14 @@ fn hole(id: VdevId) -> VdevConfig {
 }
 
 impl Pool {
+    /// The property `ashift`, for vdevs that are added without being told; none when that is automatic.
+    fn default_ashift(&self) -> Result<Option<u32>> {
+        Ok(match self.property("ashift")? {
+            Some(PropertyValue::Number(shift)) if shift != 0 => u32::try_from(shift).ok(),
+            Some(PropertyValue::Number(_) | PropertyValue::Text(_)) | None => None,
+        })
+    }
+
     /// Adds top-level vdevs; they are in use when this returns. `force`: devices may belong to another pool.
     ///
     /// # Errors
@@ -248,6 +257,10 @@ impl Pool {
         }
         let mut config = self.config();
         let mut devices = Devices::default();
+        let ashift = match ashift {
+            None => self.default_ashift()?,
+            given => given,
+        };
         let preparation = Preparation {
             ashift,
             force,

@@ -1,6 +1,5 @@
 //! What all operations of a file system share.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +9,9 @@ use base::lock::{LockClass, Mutex, RwLock, rank};
 use dmu::{DmuError, Object, Reservation, Tx, Zap};
 use txg::Engine;
 
+use crate::listings::Listings;
 use crate::log::OperationLog;
+use crate::long_free::LongFrees;
 use crate::master::Master;
 use crate::permission::{self, Subject};
 use crate::quota::QuotaTables;
@@ -42,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) master: Master,
     pub(crate) quotas: QuotaTables,
     pub(crate) table: ZnodeTable,
+    pub(crate) listings: Listings,
     pub(crate) options: MountOptions,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) identity: u64,
@@ -49,6 +51,7 @@ pub(crate) struct Core {
     /// Files whose access time in core is newer than the stored one.
     pub(crate) touched: Mutex<Vec<Arc<Znode>>>,
     pub(crate) ended: AtomicBool,
+    pub(crate) long_frees: LongFrees,
     /// The intent log is being replayed: what once was allowed is not refused now.
     pub(crate) replaying: bool,
     properties: RwLock<DatasetProperties>,
@@ -68,32 +71,16 @@ impl std::fmt::Debug for Core {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) write_bytes: u64,
+    /// Of the file's blocks, at most; 0 = 128 KiB.
+    pub(crate) block_bytes: u32,
     pub(crate) names: u32,
     pub(crate) objects: u32,
     /// More is freed than allocated: may go into the reserve.
     pub(crate) net_free: bool,
-}
-
-/// A transaction that gives back the space it did not need.
-pub(crate) struct Change<'a> {
-    tx: Tx,
-    reserved: u64,
-    space: &'a dyn Space,
-}
-
-impl Deref for Change<'_> {
-    type Target = Tx;
-
-    fn deref(&self) -> &Tx {
-        &self.tx
-    }
-}
-
-impl Drop for Change<'_> {
-    fn drop(&mut self) {
-        let unused = self.reserved.saturating_sub(self.tx.dirtied_bytes());
-        self.space.give_back(self.tx.txg(), unused);
-    }
+    /// Whole blocks that become references to stored ones.
+    pub(crate) referenced_blocks: u64,
+    /// Blocks that are freed whole.
+    pub(crate) freed_blocks: u64,
 }
 
 impl Core {
@@ -127,12 +114,14 @@ impl Core {
             master,
             quotas,
             table: ZnodeTable::new(options.znodes_max),
+            listings: Listings::new(),
             options,
             clock: source.clock,
             identity: source.identity,
             rename: Mutex::new(&RENAME, ()),
             touched: Mutex::new(&TOUCHED, Vec::new()),
             ended: AtomicBool::new(false),
+            long_frees: LongFrees::default(),
             replaying: false,
             reads_ahead: AtomicBool::new(source.properties.read_ahead),
             properties: RwLock::new(&PROPERTIES, source.properties),
@@ -180,26 +169,19 @@ impl Core {
     }
 
     /// Begins a transaction. No lock may be held: this waits for credit and for txgs.
-    pub(crate) fn begin(&self, plan: Plan) -> Result<Change<'_>> {
+    pub(crate) fn begin(&self, plan: Plan) -> Result<Tx> {
         let writing = self.writing()?;
         let reservation = Reservation {
             write_bytes: plan.write_bytes,
+            block_bytes: plan.block_bytes,
+            referenced_blocks: plan.referenced_blocks,
             names: plan.names,
             objects: plan.objects,
             net_free: plan.net_free,
+            freed_blocks: plan.freed_blocks,
             admission: (!self.replaying).then_some(&*writing.space as _),
         };
-        let reserved = if plan.net_free || self.replaying {
-            0
-        } else {
-            reservation.dirty_bytes()
-        };
-        let tx = Tx::assign(&writing.engine, &reservation)?;
-        Ok(Change {
-            tx,
-            reserved,
-            space: &*writing.space,
-        })
+        Ok(Tx::assign(&writing.engine, &reservation)?)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -213,6 +195,11 @@ impl Core {
     /// The file with that number.
     pub(crate) fn znode(&self, id: ObjectId) -> Result<Arc<Znode>> {
         self.table.get_or_load(id, || {
+            if let Some(listed) = self.listings.loading(id)
+                && self.properties().read_ahead_metadata
+            {
+                self.store.objects.prefetch_dnodes(&listed);
+            }
             let object = self.store.objects.object(id).map_err(|error| match error {
                 DmuError::NoSuchObject { .. } => PosixError::Stale,
                 error => error.into(),

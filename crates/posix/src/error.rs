@@ -175,6 +175,9 @@ pub enum PosixError {
     /// A block could not be read or written, or an object is not what it should be.
     #[error(transparent)]
     Storage(dmu::DmuError),
+    /// The file system was taken out of service: its last changes could not be written.
+    #[error("the last changes could not be written")]
+    Unwritten,
     /// The pool does not write any more.
     #[error(transparent)]
     Stopped(#[from] txg::TxgError),
@@ -192,6 +195,16 @@ pub enum PosixError {
 }
 
 impl PosixError {
+    /// Whether what is stored is damaged for good, as far as can be told.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Storage(error) => error.is_damage(),
+            Self::Corrupt { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The error number that a front end answers with.
     pub fn errno(&self) -> Errno {
         match self {
@@ -219,7 +232,11 @@ impl PosixError {
             Self::Busy => Errno::EBUSY,
             Self::NoSuchOffset => Errno::ENXIO,
             Self::BadHandle => Errno::EBADF,
-            Self::Corrupt { .. } | Self::Storage(_) | Self::Stopped(_) | Self::Log(_) => Errno::EIO,
+            Self::Corrupt { .. }
+            | Self::Storage(_)
+            | Self::Unwritten
+            | Self::Stopped(_)
+            | Self::Log(_) => Errno::EIO,
         }
     }
 }

@@ -58,6 +58,9 @@ impl FileSystem {
     pub fn mount(source: Source, options: MountOptions) -> Result<Arc<Self>> {
         let core = Arc::new(Core::new(source, options)?);
         core.directory(core.master.root)?;
+        if core.options.frees_in_background {
+            core.free_in_background();
+        }
         Ok(Arc::new(Self { core }))
     }
 

@@ -6,6 +6,7 @@
 
 mod attributes;
 mod comparison;
+mod copying;
 mod core;
 mod credentials;
 mod directory;
@@ -13,7 +14,9 @@ mod error;
 mod file;
 mod file_system;
 mod life;
+mod listings;
 mod log;
+mod long_free;
 mod lookup;
 mod master;
 mod names;
@@ -37,6 +40,7 @@ mod space;
 mod statfs;
 mod store;
 mod table;
+mod tunables;
 mod writing;
 mod xattr;
 mod znode;
@@ -59,6 +63,8 @@ pub use quota::{QuotaKind, QuotaLine, QuotaUnit};
 pub use removed::Removed;
 pub use replay::{Replayed, replay};
 pub use space::{Space, SpaceNumbers};
+pub use tunables::TUNABLES;
+pub use txg::{Admitted, Postponed, without_waiting};
 
 #[cfg(test)]
 mod golden_tests;

@@ -14,11 +14,9 @@ use intent::Asker;
 
 use crate::core::{Core, Plan};
 use crate::names::unpack_entry;
+use crate::tunables::{TOUCHED_MAX, XATTR_FILES_TXG};
 use crate::znode::{Form, State, Znode};
 use crate::{OpenOptions, PosixError, Result, flags};
-
-/// How many files' access times are stored in one transaction.
-const TOUCHED_MAX: usize = 256;
 
 impl Znode {
     /// Whether someone has it open.
@@ -47,8 +45,8 @@ impl Core {
         };
         // What cannot be done now stays on the list of unlinked files.
         if last && ends {
-            let _ = self.free_unlinked(znode);
-        } else if last && self.touched.lock().len() >= TOUCHED_MAX {
+            self.finish(znode, true);
+        } else if last && self.touched.lock().len() >= TOUCHED_MAX.count() {
             let _ = self.store_access_times();
         }
     }
@@ -59,23 +57,29 @@ impl Core {
     }
 
     /// Frees a file that lost its last name in an earlier transaction, when it `lingers`. What
-    /// cannot be done now stays on the list of unlinked files.
+    /// cannot be done now stays on the list of unlinked files; what is long is left to the thread for that, and by a
+    /// replay to the mount.
     pub(crate) fn finish(&self, znode: &Arc<Znode>, lingers: bool) {
-        if lingers {
-            let _ = self.free_unlinked(znode);
+        if !lingers || self.is_long(znode) && (self.replaying || self.free_later(znode.id())) {
+            return;
         }
+        let _ = self.free_unlinked(znode);
     }
 
     /// Frees a file that is on the list, unless someone opened or linked it meanwhile.
-    fn free_unlinked(&self, znode: &Arc<Znode>) -> Result<()> {
+    pub(crate) fn free_unlinked(&self, znode: &Arc<Znode>) -> Result<()> {
         let extended = znode.state.read().xattr;
         if extended.0 != 0 {
             self.empty_xattr_directory(extended)?;
         }
+        let Some(freed_blocks) = self.free_all_but_one(znode)? else {
+            return Ok(());
+        };
         let tx = self.begin(Plan {
             names: 1,
             objects: 3,
             net_free: true,
+            freed_blocks,
             ..Plan::default()
         })?;
         let mut state = znode.state.write();
@@ -93,9 +97,9 @@ impl Core {
         self.free(&tx, znode, &mut state)
     }
 
-    /// Whether freeing the file is one step.
-    pub(crate) fn can_free_at_once(&self, state: &State) -> bool {
-        state.xattr.0 == 0
+    /// Whether freeing the file is one step, and no long one.
+    pub(crate) fn can_free_at_once(&self, znode: &Znode, state: &State) -> bool {
+        state.xattr.0 == 0 && self.cost_at_once(znode).is_some()
     }
 
     /// Frees the object of a file that has no name; the caller holds its state.
@@ -114,24 +118,31 @@ impl Core {
 
     /// Frees the files in a directory of extended attributes, some a transaction.
     fn empty_xattr_directory(&self, directory: ObjectId) -> Result<()> {
-        const BATCH: usize = 32;
+        let most = XATTR_FILES_TXG.count();
         let zap = Zap::open(&self.object(directory)?)?;
         loop {
             let mut cursor = zap.cursor(0);
             let mut batch = Vec::new();
             while let Some(entry) = cursor.next_entry()? {
                 batch.push((entry.name, unpack_entry(entry.value).0));
-                if batch.len() == BATCH {
+                if batch.len() == most {
                     break;
                 }
             }
             if batch.is_empty() {
                 return Ok(());
             }
+            let mut freed_blocks = 0u64;
+            for (_, object) in &batch {
+                if let Ok(object) = self.object(*object) {
+                    freed_blocks = freed_blocks.saturating_add(self.shorten(&object)?);
+                }
+            }
             let tx = self.begin(Plan {
-                names: BATCH as u32,
-                objects: BATCH as u32,
+                names: most as u32,
+                objects: most as u32,
                 net_free: true,
+                freed_blocks,
                 ..Plan::default()
             })?;
             for (name, object) in batch {
@@ -145,35 +156,58 @@ impl Core {
         }
     }
 
-    /// Frees what the list of unlinked files holds and nobody has open.
+    /// Frees what the list of unlinked files holds and nobody has open. What of it is damaged stays on the
+    /// list; what is long, a replay leaves to the mount.
     pub(crate) fn drain_unlinked(&self) -> Result<u64> {
         self.writing()?;
         let mut freed = 0;
-        for entry in self.unlinked_set()?.entries()? {
-            let znode = match self.znode(ObjectId(entry.value)) {
-                Ok(znode) => znode,
-                // An object that is gone, or that cannot be read: freeing it would lose track.
-                Err(PosixError::Stale) => {
-                    self.forget_unlinked(&entry.name)?;
-                    continue;
-                }
-                Err(_) => continue,
-            };
-            let is_garbage = {
-                let state = znode.state.read();
-                !state.freed && !znode.is_referenced() && (state.links == 0 || is_xattr(&state))
-            };
-            if !is_garbage {
-                continue;
+        let mut cursor = self.unlinked_set()?.cursor(0);
+        while let Some(entry) = cursor.next_entry()? {
+            match self.drain_entry(&entry.name, ObjectId(entry.value)) {
+                Ok(was_freed) => freed += u64::from(was_freed),
+                Err(error) if error.is_damage() => {}
+                Err(error) => return Err(error),
             }
-            if znode.state.read().links != 0 {
-                self.empty_xattr_directory(znode.id())?;
-                znode.state.write().links = 0;
-            }
-            self.free_unlinked(&znode)?;
-            freed += 1;
         }
         Ok(freed)
+    }
+
+    /// Frees the file of an entry of the list, if nobody has it open; says whether it did.
+    fn drain_entry(&self, name: &[u8], object: ObjectId) -> Result<bool> {
+        let znode = match self.znode(object) {
+            Ok(znode) => znode,
+            Err(PosixError::Stale) => {
+                self.forget_unlinked(name)?;
+                return Ok(false);
+            }
+            // An object that cannot be read: freeing it would lose track.
+            Err(_) => return Ok(false),
+        };
+        let is_garbage = {
+            let state = znode.state.read();
+            !state.freed && !znode.is_referenced() && (state.links == 0 || is_xattr(&state))
+        };
+        if !is_garbage {
+            return Ok(false);
+        }
+        if znode.state.read().links != 0 {
+            self.empty_xattr_directory(znode.id())?;
+            znode.state.write().links = 0;
+        }
+        if self.is_long(&znode) {
+            if self.replaying {
+                let extended = znode.state.read().xattr;
+                if extended.0 != 0 {
+                    self.empty_xattr_directory(extended)?;
+                }
+                return Ok(false);
+            }
+            if self.free_later(znode.id()) {
+                return Ok(false);
+            }
+        }
+        self.free_unlinked(&znode)?;
+        Ok(true)
     }
 
     fn forget_unlinked(&self, name: &[u8]) -> Result<()> {
@@ -197,9 +231,10 @@ impl Core {
         let dirty = znode.object.dirty_txg().unwrap_or(Txg(0));
         let changed = znode.changed_txg().max(dirty);
         match self.log() {
-            Some(log) => log.commit(znode.id(), Some(changed)),
-            None => Ok(()),
+            Some(log) => log.commit(znode.id(), Some(changed))?,
+            None => return Ok(()),
         }
+        self.check_written()
     }
 
     /// The same for a caller without a thread; false: it takes one.
@@ -215,7 +250,7 @@ impl Core {
     /// Stores the access times that were kept in core.
     fn store_access_times(&self) -> Result<()> {
         let touched = std::mem::take(&mut *self.touched.lock());
-        for some in touched.chunks(TOUCHED_MAX) {
+        for some in touched.chunks(TOUCHED_MAX.count()) {
             let tx = self.begin(Plan {
                 objects: some.len() as u32,
                 ..Plan::default()
@@ -232,7 +267,7 @@ impl Core {
 
     /// Stores all access times kept in core, and waits for everything to be durable.
     pub(crate) fn end(&self) -> Result<()> {
-        if self.writing().is_err() {
+        if self.writing().is_err() || self.store.objects.is_stopped() {
             return Ok(());
         }
         self.store_access_times()?;
@@ -241,12 +276,21 @@ impl Core {
         Ok(())
     }
 
+    /// Refuses to say that something is durable when the object set was taken out of service meanwhile.
+    fn check_written(&self) -> Result<()> {
+        if self.store.objects.is_stopped() {
+            return Err(PosixError::Unwritten);
+        }
+        Ok(())
+    }
+
     /// Waits until all changes so far are durable.
     pub(crate) fn sync(&self) -> Result<()> {
         match self.writing() {
-            Ok(writing) => Ok(writing.engine.wait_synced(None)?),
-            Err(_) => Ok(()),
+            Ok(writing) => writing.engine.wait_synced(None)?,
+            Err(_) => return Ok(()),
         }
+        self.check_written()
     }
 
     /// Refuses writing to what must not change.

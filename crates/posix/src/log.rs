@@ -38,8 +38,10 @@ pub struct LoggedWrite<'a> {
     pub object: ObjectId,
     /// From where.
     pub offset: u64,
-    /// What.
-    pub data: &'a [u8],
+    /// How many bytes.
+    pub length: u64,
+    /// What, where the bytes are at hand.
+    pub data: Option<&'a [u8]>,
     /// It is committed as soon as it is done.
     pub at_once: bool,
 }

@@ -93,6 +93,8 @@ pub struct DatasetProperties {
     pub read_only: bool,
     /// Contents of files are read ahead (`prefetch=all`).
     pub read_ahead: bool,
+    /// Whether dnodes are read ahead for those who walk through directories.
+    pub read_ahead_metadata: bool,
     /// Each write is durable before it returns.
     pub sync_always: bool,
     /// `sync=disabled`: fsync does nothing.
@@ -110,6 +112,7 @@ impl Default for DatasetProperties {
             long_names: false,
             read_only: false,
             read_ahead: true,
+            read_ahead_metadata: true,
             sync_always: false,
             sync_disabled: false,
         }
@@ -125,6 +128,8 @@ pub struct MountOptions {
     pub kernel_checks_permissions: bool,
     /// A directory whose name is gone stays while the caller has its [`crate::Removed`].
     pub keeps_removed_directories: bool,
+    /// A thread of its own frees what takes more than one transaction; otherwise whoever asks waits for it.
+    pub frees_in_background: bool,
     /// Whom files seem to belong to.
     pub owners: OwnerMap,
     /// Overrides the dataset's access time policy.

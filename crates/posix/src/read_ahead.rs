@@ -11,11 +11,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::tunables;
+
 const STREAMS: usize = 8;
-const WINDOW_MIN: u64 = 256 << 10;
-const WINDOW_MAX: u64 = 8 << 20;
-/// So many reads that continue nothing does a stream outlive.
-const PATIENCE: u64 = 16;
 
 /// Where one sequential reader is, and how far ahead was read for it.
 #[derive(Debug, Default)]
@@ -80,15 +78,18 @@ impl Stream {
         if self.expected.fetch_max(range.end, Ordering::Relaxed) >= range.end {
             return None;
         }
-        self.patience.store(PATIENCE, Ordering::Relaxed);
+        self.patience
+            .store(tunables::READ_AHEAD_PATIENCE.get(), Ordering::Relaxed);
         let known = self.ahead.load(Ordering::Relaxed);
         let (ahead, window) = (known.max(range.end), self.window.load(Ordering::Relaxed));
         // Asked for in large steps, so that a stream of small reads does not ask each time.
         if ahead >= size || (window != 0 && ahead - range.end > window / 2) {
             return None;
         }
-        let least = WINDOW_MIN.max(2 * (range.end - range.start));
-        let window = (window * 2).clamp(least.min(WINDOW_MAX), WINDOW_MAX);
+        let most = tunables::READ_AHEAD_BYTES_MAX.get();
+        let least = tunables::READ_AHEAD_BYTES_MIN.get();
+        let least = least.max(2 * (range.end - range.start));
+        let window = (window * 2).clamp(least.min(most), most);
         let target = range.end.saturating_add(window).min(size);
         let mine = target > ahead
             && self

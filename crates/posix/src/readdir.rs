@@ -45,7 +45,17 @@ impl Core {
         let mut cursor = self
             .entries(&znode)?
             .cursor(cookie.saturating_sub(FIRST_ENTRY));
+        let (mut noted, mut first) = (0, cookie <= AFTER_DOT_DOT);
         while let Some(entry) = cursor.next_entry()? {
+            if noted == 0 {
+                let values = cursor.pending().map(|entry| entry.value);
+                let values = std::iter::once(entry.value).chain(values);
+                noted = values.clone().count();
+                let objects = values.map(|value| unpack_entry(value).0);
+                self.listings.note(directory, first, objects);
+                first = false;
+            }
+            noted -= 1;
             let (object, file_type) = unpack_entry(entry.value);
             let next_cookie = entry.cookie.saturating_add(FIRST_ENTRY).min(LAST);
             let shown = DirectoryEntry {

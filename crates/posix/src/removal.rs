@@ -42,6 +42,7 @@ impl Core {
                 names: 3,
                 objects: 4,
                 net_free: true,
+                freed_blocks: self.cost_at_once(&child).unwrap_or(0),
                 ..Plan::default()
             })?;
             let names = parent.names.write();
@@ -98,6 +99,7 @@ impl Core {
                 names: 3,
                 objects: 4,
                 net_free: true,
+                freed_blocks: self.cost_at_once(&child).unwrap_or(0),
                 ..Plan::default()
             })?;
             let mut locked = Znode::lock_names(&[&parent, &child]);
@@ -191,7 +193,7 @@ impl Core {
             log.discard(znode.id());
         }
         let keeps = self.keeps_removed(&state);
-        if ends && !keeps && !znode.is_referenced() && self.can_free_at_once(&state) {
+        if ends && !keeps && !znode.is_referenced() && self.can_free_at_once(znode, &state) {
             self.free(tx, znode, &mut state)?;
             return Ok(false);
         }

@@ -126,9 +126,11 @@ impl Core {
             self.check_loop(moved, &target.directory)?;
         }
         self.check_rename(who, source, target, mode)?;
+        let goes = target.file.as_ref();
         let tx = self.begin(Plan {
             names: 4,
             objects: 8,
+            freed_blocks: goes.and_then(|file| self.cost_at_once(file)).unwrap_or(0),
             ..Plan::default()
         })?;
         let exchanged = target
@@ -150,9 +152,7 @@ impl Core {
         if !self.is_current(source)? || !self.is_current(target)? {
             return Ok(false);
         }
-        if locked.iter().any(|(_, names)| names.removed) {
-            return Err(PosixError::NotFound);
-        }
+        self.check_locked(&locked, replaced)?;
         match (mode, exchanged) {
             (RenameMode::Exchange, Some(other)) => {
                 self.exchange(&tx, source, target, (moved, other))?;
@@ -183,6 +183,27 @@ impl Core {
             self.finish(replaced, lingers);
         }
         Ok(true)
+    }
+
+    /// Looks again at what may have changed until the names were locked: directories that are gone, and something that
+    /// came into the directory that goes.
+    fn check_locked(
+        &self,
+        locked: &[(ObjectId, NamesWrite<'_>)],
+        replaced: Option<&Arc<Znode>>,
+    ) -> Result<()> {
+        if locked.iter().any(|(_, names)| names.removed) {
+            return Err(PosixError::NotFound);
+        }
+        match replaced {
+            Some(replaced)
+                if replaced.state.read().is_directory()
+                    && !self.entries(replaced)?.is_empty()? =>
+            {
+                Err(PosixError::NotEmpty)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn record_rename(&self, tx: &Tx, renamed: Renamed, source: &End<'_>, target: &End<'_>) {

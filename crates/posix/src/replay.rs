@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::{ByteOrder, ObjectId, Txg};
 use dmu::Tx;
 use format::intent_log::{Change, NewObject, Record};
-use intent::Log;
+use intent::{Log, Unapplied};
 
 use crate::core::Core;
 use crate::log::{LoggedWrite, OperationLog, Scope};
@@ -31,6 +31,8 @@ pub struct Replayed {
     pub records: u64,
     /// Records that were applied before, or whose txgs had synced.
     pub skipped: u64,
+    /// The sequence numbers of records that were passed over because what they would change is damaged, and why.
+    pub lost: Vec<(u64, String)>,
     /// The sequence number of the record that could not be applied, and why.
     pub failed: Option<(u64, String)>,
 }
@@ -54,7 +56,11 @@ pub fn replay(mut source: Source, log: &Arc<Log>) -> Result<Replayed> {
     let core = Arc::new(Core::new_for_replay(source)?);
     // Numbers of files that were on their way out when the last txg synced may have been used
     // again since.
-    core.drain_unlinked()?;
+    match core.drain_unlinked() {
+        // The list itself is damaged: what is on it stays.
+        Err(error) if error.is_damage() => {}
+        done => drop(done?),
+    }
     let mut applier = Applier {
         core,
         progress,
@@ -64,6 +70,7 @@ pub fn replay(mut source: Source, log: &Arc<Log>) -> Result<Replayed> {
     Ok(Replayed {
         records: done.records,
         skipped: done.skipped,
+        lost: done.lost,
         failed: done.failed,
     })
 }
@@ -112,10 +119,13 @@ pub(crate) struct Applier {
 }
 
 impl intent::Replay for Applier {
-    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String> {
+    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), Unapplied> {
         let change = Change::parse(record).map_err(|error| error.to_string())?;
         self.change(&change, record.order, block)
-            .map_err(|error| error.to_string())
+            .map_err(|error| Unapplied {
+                reason: error.to_string(),
+                damage: error.is_damage(),
+            })
     }
 }
 

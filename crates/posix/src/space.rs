@@ -1,6 +1,5 @@
 //! What a file system must know about the space of its dataset.
 
-use base::Txg;
 use dmu::Admission;
 use dsl::{DatasetFeature, HeadAdmission, SpaceClass};
 
@@ -23,11 +22,6 @@ pub trait Space: Admission {
     fn note_feature(&self, feature: DatasetFeature) {
         let _ = feature;
     }
-
-    /// A transaction of `txg` did not need so much of what it reserved.
-    fn give_back(&self, txg: Txg, bytes: u64) {
-        let _ = (txg, bytes);
-    }
 }
 
 impl Space for HeadAdmission {
@@ -41,9 +35,5 @@ impl Space for HeadAdmission {
 
     fn note_feature(&self, feature: DatasetFeature) {
         self.head().note_feature(feature);
-    }
-
-    fn give_back(&self, txg: Txg, bytes: u64) {
-        Self::give_back(self, txg, bytes);
     }
 }

@@ -14,15 +14,12 @@ use base::ObjectId;
 use base::lock::{LockClass, RwLock, rank};
 
 use crate::Result;
+use crate::tunables;
 use crate::znode::Znode;
 
 static SHARD: LockClass = LockClass::new("posix.table", rank::POSIX + 40);
 
 const SHARDS: usize = 64;
-/// Files in core when nothing else is asked for.
-const CAPACITY_DEFAULT: usize = 65_536;
-/// How many files the hand looks at in one sweep.
-const SWEEP: usize = 8;
 
 /// Spreads object numbers; they are small, dense and not chosen by an adversary.
 #[derive(Default)]
@@ -70,7 +67,7 @@ impl ZnodeTable {
     /// A table for about `capacity` files; 0 for the default.
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = if capacity == 0 {
-            CAPACITY_DEFAULT
+            tunables::FILES_MAX.count()
         } else {
             capacity
         };
@@ -152,7 +149,7 @@ impl ZnodeTable {
         if shard.files.len() <= self.capacity {
             return swept;
         }
-        for _ in 0..SWEEP {
+        for _ in 0..tunables::SWEEP.get() {
             if shard.ring.is_empty() {
                 break;
             }

@@ -5,12 +5,12 @@
 //! data are there, and shrinks before they go.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use dmu::{StoredBlock, Tx};
+use dmu::Tx;
 use format::intent_log::Change;
 use format::sa::Attribute;
 
+use crate::copying::{Contents, Origin};
 use crate::core::{Core, Plan};
 use crate::log::{LoggedWrite, Scope};
 use crate::permission::without_set_id;
@@ -18,7 +18,7 @@ use crate::znode::{State, Znode, internal_flags};
 use crate::{AllocateMode, FileType, PosixError, Result, SetAttributes, WriteOptions};
 
 /// What one transaction writes at most.
-const CHUNK: usize = 1 << 20;
+pub(crate) const CHUNK: usize = 1 << 20;
 /// The largest offset of a byte, as Linux has it.
 const SIZE_MAX: u64 = i64::MAX as u64;
 /// The smallest unit of a block size.
@@ -37,7 +37,7 @@ impl Core {
     }
 
     /// The same for data that were copied from elsewhere: at most [`CHUNK`] of them then.
-    fn write_from(
+    pub(crate) fn write_from(
         &self,
         znode: &Znode,
         offset: u64,
@@ -48,8 +48,9 @@ impl Core {
         let mut written = 0;
         let mut offset = offset;
         for chunk in data.chunks(CHUNK) {
-            match self.write_chunk(znode, offset, chunk, origin, options) {
-                Ok(end) => offset = end,
+            let contents = Contents::Bytes(chunk, origin);
+            match self.write_chunk(znode, offset, &contents, options) {
+                Ok(end) => offset = end.unwrap_or(offset),
                 Err(_) if written > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -61,16 +62,15 @@ impl Core {
         Ok(written)
     }
 
-    /// Writes one transaction's worth; says where it ended.
-    fn write_chunk(
+    /// Writes one transaction's worth; says where it ended, unless that cannot be written so.
+    pub(crate) fn write_chunk(
         &self,
         znode: &Znode,
         offset: u64,
-        data: &[u8],
-        origin: Option<&Origin<'_>>,
+        contents: &Contents<'_>,
         options: WriteOptions,
-    ) -> Result<u64> {
-        let length = data.len() as u64;
+    ) -> Result<Option<u64>> {
+        let length = contents.length();
         let guess = {
             let state = znode.state.read();
             let guess = if options.append { state.size } else { offset };
@@ -87,12 +87,8 @@ impl Core {
         }
         self.check_space_quota(znode)?;
         znode.object.prepare_write(guess, length)?;
-        let plan = Plan {
-            write_bytes: length,
-            objects: 1,
-            ..Plan::default()
-        };
-        let tx = self.begin(plan)?;
+        let block_bytes = self.block_bytes_of(znode, guess.saturating_add(length));
+        let tx = self.begin(contents.plan(block_bytes))?;
         let _data = znode.data.lock();
         let size = {
             let state = znode.state.read();
@@ -109,9 +105,8 @@ impl Core {
             return Err(PosixError::FileTooLarge);
         }
         self.grow_block(&tx, znode, size, end)?;
-        znode.object.write(&tx, offset, data)?;
-        if let Some(origin) = origin {
-            origin.share(&tx, znode, offset);
+        if !contents.put(&tx, znode, offset)? {
+            return Ok(None);
         }
         let mut state = znode.state.write();
         state.size = state.size.max(end);
@@ -123,12 +118,13 @@ impl Core {
             let write = LoggedWrite {
                 object: znode.id(),
                 offset,
-                data,
+                length,
+                data: contents.bytes(),
                 at_once: options.sync,
             };
             log.record_write(&tx, &write);
         }
-        Ok(end)
+        Ok(Some(end))
     }
 
     /// Fits the block size of a file with one block to its size after a change up to `end`.
@@ -145,6 +141,19 @@ impl Core {
             znode.object.set_block_size(tx, new, 0)?;
         }
         Ok(())
+    }
+
+    /// Bytes of the blocks of a file that is going to be written up to `end`, at most.
+    pub(crate) fn block_bytes_of(&self, znode: &Znode, end: u64) -> u32 {
+        let info = znode.object.info();
+        if info.max_block != 0 || info.levels > 1 {
+            return info.block_size;
+        }
+        let record = u64::from(self.properties().record_size);
+        let grown = grown_block_size(u64::from(info.block_size), record, end);
+        u32::try_from(grown)
+            .unwrap_or(info.block_size)
+            .max(info.block_size)
     }
 
     pub(crate) fn check_data_change(&self, znode: &Znode, state: &State) -> Result<()> {
@@ -236,35 +245,85 @@ impl Core {
             znode.object.prepare_write(size, 1)?;
         }
         let shrinks = size < znode.state.read().size;
+        let freed_blocks = if shrinks {
+            let cost = self.cut_all_but_one(znode, size, change)?;
+            znode.object.prepare_free(size, u64::MAX)?;
+            cost
+        } else {
+            0
+        };
         let plan = Plan {
             write_bytes: u64::from(znode.object.block_size()),
+            block_bytes: znode.object.block_size(),
             objects: 1,
             net_free: shrinks,
+            freed_blocks,
             ..Plan::default()
         };
         let tx = self.begin(plan)?;
         let _data = znode.data.lock();
         let old = {
-            let mut state = znode.state.write();
+            let state = znode.state.read();
             self.check_data_change(znode, &state)?;
-            let old = state.size;
-            if grows_only && old >= size {
-                return Ok(());
-            }
-            state.size = size;
-            if size == 0 {
-                state.flags &= !internal_flags::SPARSE;
-            }
-            self.note_data_change(&tx, znode, &mut state, change.kill_set_id)?;
-            self.record_size(&tx, znode.id(), &state);
-            old
+            state.size
         };
-        if size < old {
-            znode.object.free_range(&tx, size, u64::MAX)?;
-        } else if size > old {
-            self.grow_block(&tx, znode, old, size)?;
+        if grows_only && old >= size {
+            return Ok(());
         }
+        self.replace_size(&tx, znode, old..size, change)
+    }
+
+    /// Makes a file of one size one of another. What can fail comes before anything is changed, and the log is told
+    /// when all is done.
+    fn replace_size(
+        &self,
+        tx: &Tx,
+        znode: &Znode,
+        Range {
+            start: old,
+            end: size,
+        }: Range<u64>,
+        change: &SetAttributes,
+    ) -> Result<()> {
+        if size < old {
+            znode.object.begin_free(tx, size)?;
+        } else {
+            self.grow_block(tx, znode, old, size)?;
+        }
+        let before = self.store_size(tx, znode, size, change)?;
+        if size < old
+            && let Err(error) = znode.object.free_range(tx, size, u64::MAX)
+        {
+            // Nothing is freed.
+            let mut state = znode.state.write();
+            (state.size, state.flags) = before;
+            self.note_data_change(tx, znode, &mut state, false)?;
+            return Err(error.into());
+        }
+        self.record_size(tx, znode.id(), &znode.state.read());
         Ok(())
+    }
+
+    /// Stores a new size, or leaves the old one; answers size and flags of before.
+    fn store_size(
+        &self,
+        tx: &Tx,
+        znode: &Znode,
+        size: u64,
+        change: &SetAttributes,
+    ) -> Result<(u64, u64)> {
+        let mut state = znode.state.write();
+        self.check_data_change(znode, &state)?;
+        let before = (state.size, state.flags);
+        state.size = size;
+        if size == 0 {
+            state.flags &= !internal_flags::SPARSE;
+        }
+        let stored = self.note_data_change(tx, znode, &mut state, change.kill_set_id);
+        if stored.is_err() {
+            (state.size, state.flags) = before;
+        }
+        stored.map(|()| before)
     }
 
     pub(crate) fn allocate(
@@ -310,17 +369,34 @@ impl Core {
         Ok(())
     }
 
-    /// Makes a range within the file a hole.
+    /// Makes a range within the file a hole, piece by piece from its end.
     pub(crate) fn free_file_range(&self, znode: &Znode, range: Range<u64>) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
+        let mut range = range;
+        while !range.is_empty() {
+            let (piece, freed_blocks) = self.last_piece_of(znode, &range);
+            range.end = piece.start;
+            self.free_file_piece(znode, piece, freed_blocks, range.is_empty())?;
         }
+        Ok(())
+    }
+
+    fn free_file_piece(
+        &self,
+        znode: &Znode,
+        range: Range<u64>,
+        freed_blocks: u64,
+        is_last: bool,
+    ) -> Result<()> {
         let length = range.end - range.start;
-        znode.object.prepare_write(range.start, length)?;
+        let goes = |size| if range.end >= size { u64::MAX } else { length };
+        let size = znode.state.read().size;
+        znode.object.prepare_free(range.start, goes(size))?;
         let plan = Plan {
             write_bytes: 2 * u64::from(znode.object.block_size()),
+            block_bytes: znode.object.block_size(),
             objects: 1,
             net_free: true,
+            freed_blocks,
             ..Plan::default()
         };
         let tx = self.begin(plan)?;
@@ -328,11 +404,15 @@ impl Core {
         // Not the size that the caller saw: what was appended since is kept.
         let size = znode.state.read().size;
         // Beyond the end there is nothing to keep: the last block goes as a whole.
-        let freed = if range.end >= size { u64::MAX } else { length };
-        znode.object.free_range(&tx, range.start, freed)?;
+        znode.object.begin_free(&tx, range.start)?;
+        if goes(size) != u64::MAX {
+            znode.object.begin_free(&tx, range.end)?;
+        }
+        znode.object.free_range(&tx, range.start, goes(size))?;
         let mut state = znode.state.write();
         self.note_data_change(&tx, znode, &mut state, false)?;
-        if state.links != 0 {
+        // A record that is replayed counts as applied with its last transaction.
+        if state.links != 0 && (is_last || !self.replaying) {
             let change = Change::Truncate {
                 object: znode.id(),
                 offset: range.start,
@@ -341,93 +421,6 @@ impl Core {
             self.record(&tx, Scope::File(znode.id()), &[change]);
         }
         Ok(())
-    }
-
-    /// Copies a range from one file to another, or within one.
-    pub(crate) fn copy_range(
-        &self,
-        (source, from): (&Arc<Znode>, Range<u64>),
-        (target, offset): (&Arc<Znode>, u64),
-        options: WriteOptions,
-    ) -> Result<u64> {
-        let length = usize::try_from(from.end.saturating_sub(from.start)).unwrap_or(usize::MAX);
-        let (range, _) = source.clamp(from.start, length)?;
-        let overlaps = source.id() == target.id()
-            && offset < range.end
-            && range.start < offset.saturating_add(range.end - range.start);
-        if overlaps {
-            return Err(PosixError::Invalid("ranges of one file overlap"));
-        }
-        let mut at = range.start;
-        while at < range.end {
-            let end = range.end.min(at + CHUNK as u64);
-            let to = offset + (at - range.start);
-            let mut data = vec![0; (end - at) as usize];
-            let origin = Origin::read(source, at, to, &mut data)?;
-            let options = WriteOptions {
-                append: false,
-                ..options
-            };
-            match self.write_from(target, to, &data, Some(&origin), options) {
-                Ok(written) if written == data.len() => at = end,
-                Ok(written) => return Ok(at - range.start + written as u64),
-                Err(_) if at > range.start => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(at - range.start)
-    }
-}
-
-/// What copied data were before: whole blocks that are stored may be shared.
-struct Origin<'a> {
-    source: &'a Znode,
-    block_size: u64,
-    blocks: Vec<StoredBlock>,
-    /// The source's first byte that was copied.
-    from: u64,
-}
-
-impl<'a> Origin<'a> {
-    /// Reads from `from` on what is to be copied to `to`.
-    fn read(source: &'a Znode, from: u64, to: u64, data: &mut [u8]) -> Result<Self> {
-        let block_size = u64::from(source.object.block_size());
-        let mut origin = Self {
-            source,
-            block_size,
-            blocks: Vec::new(),
-            from,
-        };
-        let aligned = from.is_multiple_of(block_size) && to.is_multiple_of(block_size);
-        if !aligned {
-            source.object.read(from, data)?;
-            return Ok(origin);
-        }
-        let mut at = from;
-        for piece in data.chunks_mut(source.object.block_size() as usize) {
-            match source.object.stored_block(at / block_size)? {
-                Some(stored) if stored.data().len() >= piece.len() => {
-                    piece.copy_from_slice(&stored.data()[..piece.len()]);
-                    origin.blocks.push(stored);
-                }
-                _ => source.object.read(at, piece)?,
-            }
-            at += block_size;
-        }
-        Ok(origin)
-    }
-
-    /// Lets those blocks be shared whose copies, from `to` on in a file, have become the same.
-    fn share(&self, tx: &Tx, znode: &Znode, to: u64) {
-        if u64::from(znode.object.block_size()) != self.block_size {
-            return;
-        }
-        for stored in &self.blocks {
-            let block = stored.block() - self.from / self.block_size + to / self.block_size;
-            znode
-                .object
-                .share_block(tx, block, &self.source.object, stored);
-        }
     }
 }
 

@@ -399,7 +399,10 @@ impl SimulatedDisk {
         let (mut offset, mut data) = (offset, data);
         let mut struck = None;
         for fault in &mut state.faults {
-            let read_or_flush = matches!(fault.kind, FaultKind::ReadError | FaultKind::FlushError);
+            let read_or_flush = matches!(
+                fault.kind,
+                FaultKind::ReadError | FaultKind::RottenRead | FaultKind::FlushError
+            );
             if !read_or_flush && fault.strikes(&range) {
                 struck = Some(fault.kind.clone());
                 break;
@@ -503,6 +506,16 @@ impl BlockDevice for SimulatedDisk {
             return Err(self.io_error(Operation::Read, &range));
         }
         state.visible.read(offset, bytes);
+        for fault in &mut state.faults {
+            if fault.kind == FaultKind::RottenRead && fault.strikes(&range) {
+                let (from, to) = (
+                    fault.range.start.max(range.start),
+                    fault.range.end.min(range.end),
+                );
+                let rotten = &mut bytes[(from - offset) as usize..(to - offset) as usize];
+                rotten.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+        }
         Ok(())
     }
 

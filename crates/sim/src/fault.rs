@@ -7,6 +7,8 @@ use std::ops::Range;
 pub enum FaultKind {
     /// Reads of the range fail.
     ReadError,
+    /// Reads succeed and give the bytes of the range turned over.
+    RottenRead,
     /// Writes to the range fail; nothing is written.
     WriteError,
     /// Writes to the range fail because the file system that holds the image is full.

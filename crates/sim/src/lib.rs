@@ -13,11 +13,13 @@ mod image;
 mod memory;
 mod model;
 mod paced;
+mod watched;
 
 pub use crash::{Fate, Survival};
 pub use disk::{Event, SimulatedDisk, Timeline};
 pub use fault::{Fault, FaultKind, Times};
 pub use image::SparseImage;
 pub use memory::MemoryDisk;
-pub use model::{DeviceModel, VirtualDevice, VirtualOperation};
+pub use model::{DeviceModel, DeviceWork, VirtualDevice, VirtualOperation};
 pub use paced::{PacedDisk, VirtualClock};
+pub use watched::WatchedReads;

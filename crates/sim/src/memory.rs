@@ -1,6 +1,6 @@
 //! A device in memory without a past, for tests that run long: nothing is recorded, so that an
 //! operation costs the same however many there were. Reads may take the time that a modelled
-//! device would take, by sleeping.
+//! device would take, and flushes a time of their own, by sleeping.
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +28,8 @@ pub struct MemoryDisk {
     image: RwLock<SparseImage>,
     /// Whose time reads take; none: no time.
     model: Option<DeviceModel>,
+    /// What a flush takes.
+    flush_time: Duration,
     pace: Mutex<Pace>,
     freed: Condvar,
 }
@@ -40,6 +42,7 @@ impl MemoryDisk {
             size,
             image: RwLock::new(&IMAGE, SparseImage::new()),
             model: None,
+            flush_time: Duration::ZERO,
             pace: Mutex::new(&PACE, Pace { active: 0, head: 0 }),
             freed: Condvar::new(),
         }
@@ -50,6 +53,15 @@ impl MemoryDisk {
     pub fn paced(size: u64, model: DeviceModel) -> Self {
         Self {
             model: Some(model),
+            ..Self::new(size)
+        }
+    }
+
+    /// A disk whose flushes take so long.
+    #[must_use]
+    pub fn slow_to_flush(size: u64, flush_time: Duration) -> Self {
+        Self {
+            flush_time,
             ..Self::new(size)
         }
     }
@@ -103,6 +115,9 @@ impl BlockDevice for MemoryDisk {
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
+        if !self.flush_time.is_zero() {
+            std::thread::sleep(self.flush_time);
+        }
         Ok(())
     }
 

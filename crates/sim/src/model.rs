@@ -75,6 +75,29 @@ pub struct VirtualOperation {
     pub len: u64,
 }
 
+/// What a device did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceWork {
+    /// Operations.
+    pub operations: u64,
+    /// Those that did not go on where the one before ended.
+    pub seeks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl std::ops::Sub for DeviceWork {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            operations: self.operations - before.operations,
+            seeks: self.seeks - before.seeks,
+            bytes: self.bytes - before.bytes,
+        }
+    }
+}
+
 /// A device that is given operations and says when they end.
 #[derive(Debug)]
 pub struct VirtualDevice {
@@ -84,6 +107,7 @@ pub struct VirtualDevice {
     running: Vec<(u64, VirtualOperation)>,
     /// Where the head of a disk is.
     head: u64,
+    work: DeviceWork,
 }
 
 impl VirtualDevice {
@@ -95,7 +119,18 @@ impl VirtualDevice {
             waiting: Vec::new(),
             running: Vec::new(),
             head: 0,
+            work: DeviceWork {
+                operations: 0,
+                seeks: 0,
+                bytes: 0,
+            },
         }
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub const fn work(&self) -> DeviceWork {
+        self.work
     }
 
     /// Gives it an operation.
@@ -124,6 +159,9 @@ impl VirtualDevice {
             let (_, operation) = self.waiting.remove(self.choose(now_ns));
             let VirtualOperation { offset, len, .. } = operation;
             let end = now_ns + self.model.cost_ns(self.head, offset, len);
+            self.work.operations += 1;
+            self.work.seeks += u64::from(offset != self.head);
+            self.work.bytes += len;
             self.head = operation.offset + operation.len;
             self.running.push((end, operation));
         }

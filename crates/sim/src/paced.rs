@@ -2,7 +2,7 @@
 //! clock that stands still while any thread of the process runs. What threads do costs nothing, what
 //! devices do costs exactly what it costs, and a loaded machine changes neither.
 
-use crate::{DeviceModel, VirtualDevice, VirtualOperation};
+use crate::{DeviceModel, DeviceWork, VirtualDevice, VirtualOperation};
 use device::{BlockDevice, DeviceError, DeviceKind};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -57,6 +57,12 @@ impl VirtualClock {
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.state().now_ns
+    }
+
+    /// What the device did while operations took time.
+    #[must_use]
+    pub fn work(&self) -> DeviceWork {
+        self.state().device.work()
     }
 
     /// Whether operations take time now.
@@ -174,12 +180,13 @@ fn switches() -> Option<BTreeMap<String, u64>> {
     Some(found)
 }
 
-/// A disk whose operations take the time of a [`VirtualClock`]; writes and flushes only: reads come
-/// from a cache.
+/// A disk whose operations take the time of a [`VirtualClock`]; writes and flushes only, for reads come
+/// from a cache, unless [`PacedDisk::with_reads`] says otherwise.
 pub struct PacedDisk {
     inner: Arc<dyn BlockDevice>,
     clock: Arc<VirtualClock>,
     flush_ns: u64,
+    reads: bool,
 }
 
 impl PacedDisk {
@@ -190,6 +197,16 @@ impl PacedDisk {
             inner,
             clock: Arc::clone(clock),
             flush_ns,
+            reads: false,
+        }
+    }
+
+    /// The same with reads that take time.
+    #[must_use]
+    pub fn with_reads(self) -> Self {
+        Self {
+            reads: true,
+            ..self
         }
     }
 }
@@ -200,6 +217,9 @@ impl BlockDevice for PacedDisk {
     }
 
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        if self.reads {
+            self.clock.transfer(offset, bytes.len());
+        }
         self.inner.read(offset, bytes)
     }
 

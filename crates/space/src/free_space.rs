@@ -1,54 +1,110 @@
-//! The free space of a metaslab, by position and by size.
+//! The free space of a metaslab while it is loaded.
 
 use crate::RangeSet;
-use std::collections::BTreeSet;
+use crate::segments::{CLASSES, Position, Segments, class_of};
+use crate::tunables;
 use std::ops::Range;
 
-/// How many segments a search from the cursor looks at before it takes the smallest that fits.
-const SEARCH_STEPS: usize = 32;
-
-/// Free segments by position, with an index by size.
-#[derive(Clone, Debug, Default)]
+/// Free segments of a part of a vdev, in units of its smallest allocation.
+#[derive(Clone, Debug)]
 pub(crate) struct FreeSpace {
-    segments: RangeSet,
-    by_size: BTreeSet<(u64, u64)>,
+    list: List,
+    /// Where the part begins, bytes.
+    base: u64,
+    /// log2 of a unit, bytes.
+    shift: u32,
+    /// After the last allocation, in units.
     cursor: u64,
 }
 
+/// Four bytes a number are enough for metaslabs of up to 2^32 units, which is all but the largest there can be.
+#[derive(Clone, Debug)]
+enum List {
+    Narrow(Segments<u32>),
+    Wide(Segments<u64>),
+}
+
+macro_rules! list {
+    ($list:expr, $segments:ident => $what:expr) => {
+        match $list {
+            List::Narrow($segments) => $what,
+            List::Wide($segments) => $what,
+        }
+    };
+}
+
 impl FreeSpace {
-    pub(crate) fn largest(&self) -> u64 {
-        self.by_size.last().map_or(0, |(length, _)| *length)
+    /// No free space, in `whole` with units of `2^shift` bytes.
+    pub(crate) fn new(whole: &Range<u64>, shift: u32) -> Self {
+        let units = (whole.end - whole.start) >> shift;
+        let list = if units <= u64::from(u32::MAX) {
+            List::Narrow(Segments::new())
+        } else {
+            List::Wide(Segments::new())
+        };
+        Self {
+            list,
+            base: whole.start,
+            shift,
+            cursor: 0,
+        }
     }
 
-    pub(crate) fn segments(&self) -> &RangeSet {
-        &self.segments
+    /// How many segments there are.
+    pub(crate) fn count(&self) -> usize {
+        list!(&self.list, segments => segments.count())
     }
 
-    /// False, and nothing done, when part of the range is free already.
+    /// Bytes of memory that the segments take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        list!(&self.list, segments => segments.memory_bytes())
+    }
+
+    /// The longest segment, bytes. Not for each allocation: it is searched.
+    pub(crate) fn longest(&self) -> u64 {
+        list!(&self.list, segments => segments.longest()) << self.shift
+    }
+
+    /// A power of two such that some segment has at least so many bytes, and none twice as many.
+    pub(crate) fn longest_class(&self) -> u64 {
+        let classes = self.classes();
+        let longest = (0..CLASSES).rev().find(|class| classes[*class] > 0);
+        longest.map_or(0, |class| 1 << class << self.shift)
+    }
+
+    /// How many segments have from `2^i` units on, for each `i`.
+    pub(crate) fn classes(&self) -> &[u32; CLASSES] {
+        list!(&self.list, segments => segments.classes())
+    }
+
+    /// The class of a length in bytes.
+    pub(crate) fn class(length: u64, shift: u32) -> usize {
+        class_of(length >> shift)
+    }
+
+    fn units(&self, range: &Range<u64>) -> Option<(u64, u64)> {
+        let mask = (1_u64 << self.shift) - 1;
+        let start = range.start.checked_sub(self.base)?;
+        let end = range.end.checked_sub(self.base)?;
+        ((start | end) & mask == 0).then_some((start >> self.shift, end >> self.shift))
+    }
+
+    fn range(&self, (start, end): (u64, u64)) -> Range<u64> {
+        let bytes = |unit: u64| self.base + (unit << self.shift);
+        bytes(start)..bytes(end)
+    }
+
+    /// False, and nothing done, when part of the range is free already or no whole units.
     #[must_use]
     pub(crate) fn insert(&mut self, range: Range<u64>) -> bool {
-        if range.is_empty() {
-            return true;
-        }
-        if self.segments.overlaps(&range) {
-            return false;
-        }
-        let before = range
-            .start
-            .checked_sub(1)
-            .and_then(|last| self.segments.containing(last));
-        let after = self.segments.containing(range.end);
-        let mut merged = range.clone();
-        for neighbour in [before, after].into_iter().flatten() {
-            self.by_size
-                .remove(&(neighbour.end - neighbour.start, neighbour.start));
-            merged = merged.start.min(neighbour.start)..merged.end.max(neighbour.end);
-        }
-        let inserted = self.segments.insert(range);
-        debug_assert!(inserted, "no overlap, as checked above");
-        self.by_size
-            .insert((merged.end - merged.start, merged.start));
-        true
+        range.is_empty() || self.insert_merged(range).is_some()
+    }
+
+    /// Adds a range that is not empty; how long a segment it belongs to then. None as [`Self::insert`].
+    pub(crate) fn insert_merged(&mut self, range: Range<u64>) -> Option<u64> {
+        let (start, end) = self.units(&range)?;
+        let merged = list!(&mut self.list, segments => segments.insert(start, end))?;
+        Some(merged << self.shift)
     }
 
     /// False, and nothing done, when part of the range is not free.
@@ -57,54 +113,103 @@ impl FreeSpace {
         if range.is_empty() {
             return true;
         }
-        let Some(found) = self.segments.containing(range.start) else {
+        let Some((start, end)) = self.units(&range) else {
             return false;
         };
-        if found.end < range.end {
-            return false;
-        }
-        let removed = self.segments.remove(range.clone());
-        debug_assert!(removed, "the range lies in a free segment");
-        self.by_size.remove(&(found.end - found.start, found.start));
-        for rest in [found.start..range.start, range.end..found.end] {
-            if !rest.is_empty() {
-                self.by_size.insert((rest.end - rest.start, rest.start));
-            }
-        }
-        true
+        list!(&mut self.list, segments => segments.remove(start, end))
+    }
+
+    /// Whether a byte of the range is free.
+    pub(crate) fn overlaps(&self, range: &Range<u64>) -> bool {
+        let start = range.start.saturating_sub(self.base) >> self.shift;
+        let end = range.end.saturating_sub(self.base);
+        let end = end.div_ceil(1 << self.shift);
+        start < end && list!(&self.list, segments => segments.overlaps(start, end))
+    }
+
+    /// The segments that end after `from`, in ascending order.
+    pub(crate) fn iter_from(&self, from: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+        let unit = from.saturating_sub(self.base) >> self.shift;
+        let first = self.last_to(unit);
+        let ends_before = |at: &Position| self.at(*at).is_some_and(|range| range.end <= from);
+        let mut next = match first {
+            Some(at) if !ends_before(&at) => Some(at),
+            other => self.after(other),
+        };
+        std::iter::from_fn(move || {
+            let at = next?;
+            next = self.after(Some(at));
+            self.at(at)
+        })
+    }
+
+    /// All segments in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.iter_from(self.base)
+    }
+
+    fn at(&self, position: Position) -> Option<Range<u64>> {
+        let found = list!(&self.list, segments => segments.range_at(position));
+        found.map(|found| self.range(found))
+    }
+
+    fn last_to(&self, unit: u64) -> Option<Position> {
+        list!(&self.list, segments => segments.last_to(unit))
+    }
+
+    fn after(&self, position: Option<Position>) -> Option<Position> {
+        list!(&self.list, segments => segments.after(position))
     }
 
     /// Takes `size` bytes: the next fit after the last allocation, so that what is written together lies
-    /// together; when the next segments are too small, the smallest that fits.
+    /// together; when the next segments are too short, one that is hardly longer.
     pub(crate) fn allocate(&mut self, size: u64) -> Option<Range<u64>> {
-        if size == 0 || self.largest() < size {
+        let units = size.div_ceil(1 << self.shift);
+        if units == 0 {
             return None;
         }
-        let start = self.next_fit(size).or_else(|| {
-            self.by_size
-                .range((size, 0)..)
-                .next()
-                .map(|(_, start)| *start)
-        })?;
-        let range = start..start + size;
-        if !self.remove(range.clone()) {
+        let best = || list!(&self.list, segments => segments.best_fit(units));
+        let start = self.next_fit(units).or_else(best)?;
+        let taken = (start, start + units);
+        if !list!(&mut self.list, segments => segments.remove(taken.0, taken.1)) {
             return None;
         }
-        self.cursor = range.end;
-        Some(range)
+        self.cursor = taken.1;
+        Some(self.range(taken))
     }
 
-    fn next_fit(&self, size: u64) -> Option<u64> {
-        if let Some(found) = self.segments.containing(self.cursor)
-            && found.end - self.cursor >= size
-        {
-            return Some(self.cursor);
+    fn next_fit(&self, units: u64) -> Option<u64> {
+        list!(&self.list, segments => {
+            if let Some((_, end)) = segments.containing(self.cursor)
+                && end - self.cursor >= units
+            {
+                return Some(self.cursor);
+            }
+            let mut at = segments.after(segments.last_to(self.cursor));
+            for _ in 0..tunables::SEARCH_STEPS.get() {
+                let (start, end) = segments.range_at(at?)?;
+                if end - start >= units {
+                    return Some(start);
+                }
+                at = segments.after(at);
+            }
+            None
+        })
+    }
+
+    /// The free ranges as a set of their own.
+    pub(crate) fn to_set(&self) -> RangeSet {
+        let mut set = RangeSet::new();
+        for range in self.iter() {
+            let added = set.insert(range);
+            debug_assert!(added, "segments do not overlap");
         }
-        self.segments
-            .iter_from(self.cursor)
-            .take(SEARCH_STEPS)
-            .find(|segment| segment.end - segment.start >= size)
-            .map(|segment| segment.start)
+        set
+    }
+
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        list!(&self.list, segments => segments.units()) << self.shift
     }
 }
 

@@ -5,16 +5,19 @@
 
 mod error;
 mod free_space;
+mod lists;
 mod metaslab;
 mod pool_space;
 mod range_set;
+mod segments;
 mod store;
 mod trim;
+pub mod tunables;
 mod vdev_space;
 
 pub use error::SpaceError;
 pub use metaslab::TrimSizes;
-pub use pool_space::{COPIES_MAX, Extent, PoolSpace, Request};
+pub use pool_space::{COPIES_MAX, Extent, Loaded, PoolSpace, Request, allocators_of_machine};
 pub use range_set::{Pending, RangeSet};
 pub use store::{MapAppend, MapContents, SpaceStore, StoreError};
 pub use trim::{TrimStep, Trimming};

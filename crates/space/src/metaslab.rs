@@ -2,24 +2,32 @@
 //!
 //! Life of a range: `free → allocating(txg) → (written) → freeing → freed → deferred, two txgs → free`, and between
 //! two of its lives `free → trimming → free`.
-//! Invariant, while the metaslab is loaded: free, trimming, allocating, freeing, freed, deferred and what is in use are
-//! disjoint and together the whole metaslab. Freed ranges rest for two txgs because the two uberblocks before the
-//! newest must stay importable.
+//! Invariant: free, trimming, allocating, freeing, freed, deferred and what is in use are disjoint and together the
+//! whole metaslab. Freed ranges rest for two txgs because the two uberblocks before the newest must stay importable.
+//!
+//! All but *free* is always in core. *Free* is there while the metaslab is loaded, and follows at any moment from what
+//! its map and the logs say: free on disk, less what is allocating, freed or deferred. So a metaslab may be unloaded
+//! at any time when nothing of it is under a discard.
 
 mod load;
 mod sync;
 mod trim;
+mod weight;
 
 pub(crate) use sync::{Changes, Pass};
 pub use trim::TrimSizes;
 
 use crate::free_space::FreeSpace;
+use crate::lists::Lists;
 use crate::range_set::{Pending, RangeSet};
-use crate::{SpaceError, SpaceStore};
+use crate::{MetaslabInfo, SpaceError, SpaceStore};
 use base::lock::{LockClass, Mutex, rank};
 use base::{ObjectId, Txg, VdevId};
 use std::ops::Range;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use weight::Weight;
+pub(crate) use weight::rank_of;
 
 static METASLAB: LockClass = LockClass::new("space.metaslab", rank::SPACE + 10);
 /// Held while a metaslab's map is read or written: the store below is the dmu, so this lock comes before its locks.
@@ -46,10 +54,17 @@ pub(crate) struct Metaslab {
     /// Whoever reads or writes the maps holds it; the state's lock is never held then.
     map: Mutex<()>,
     state: Mutex<State>,
+    /// The lists of the vdev.
+    lists: Arc<Lists>,
     /// Bytes in use as the maps on disk say (own map and logs).
     allocated: AtomicI64,
-    /// The largest free segment; the size of all free space while not loaded.
-    largest: AtomicU64,
+    /// An upper bound of the longest free segment, bytes.
+    bound: AtomicU64,
+    loaded: AtomicBool,
+    /// How many allocators work on it.
+    users: AtomicUsize,
+    /// The last txg for which it was used.
+    used: AtomicU64,
 }
 
 /// What a metaslab knows; under its lock.
@@ -58,13 +73,16 @@ struct State {
     object: ObjectId,
     map_length: u64,
     map_allocated: i64,
-    /// Free for allocation; present once loaded.
+    /// Free for allocation, while loaded.
     free: Option<FreeSpace>,
+    /// How many segments there were when it was unloaded.
+    segments_unloaded: usize,
+    /// What is said of it on the lists.
+    weight: Weight,
     /// Free, but under a discard: nobody may be given it.
     trimming: RangeSet,
     /// What became free lately, if that is remembered. Parts may be in use again.
     recent: RangeSet,
-    remembers: bool,
     allocating: [RangeSet; Txg::SLOTS],
     freeing: RangeSet,
     freed: RangeSet,
@@ -75,28 +93,31 @@ struct State {
 }
 
 impl Metaslab {
-    /// A metaslab with the space map `object` (0: never used), whose header says `map_allocated` bytes.
-    pub(crate) fn new(
-        place: Place,
-        object: ObjectId,
-        map_allocated: i64,
-        unflushed_txg: Txg,
-    ) -> Self {
-        let size = place.range.end - place.range.start;
-        let used = u64::try_from(map_allocated).unwrap_or(0);
+    /// A metaslab of which `info` is known, on the lists of its vdev.
+    pub(crate) fn new(place: Place, info: &MetaslabInfo, lists: &Arc<Lists>) -> Self {
         let state = State {
-            object,
-            map_allocated,
-            unflushed_txg,
+            object: info.object,
+            map_allocated: info.allocated,
+            unflushed_txg: info.unflushed,
             ..State::default()
         };
-        Self {
+        lists.allocated.add(info.allocated);
+        if info.object != ObjectId(0) {
+            lists.lock().mapped.insert((info.unflushed, place.index));
+        }
+        let metaslab = Self {
             map: Mutex::new(&MAP, ()),
             state: Mutex::new(&METASLAB, state),
-            allocated: AtomicI64::new(map_allocated),
-            largest: AtomicU64::new(size.saturating_sub(used)),
+            lists: Arc::clone(lists),
+            allocated: AtomicI64::new(info.allocated),
+            bound: AtomicU64::new(0),
+            loaded: AtomicBool::new(false),
+            users: AtomicUsize::new(0),
+            used: AtomicU64::new(0),
             place,
-        }
+        };
+        metaslab.first_weight(info);
+        metaslab
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -108,9 +129,8 @@ impl Metaslab {
         self.allocated.load(Ordering::Relaxed)
     }
 
-    /// An upper bound of the largest allocation that can succeed.
-    pub(crate) fn largest(&self) -> u64 {
-        self.largest.load(Ordering::Relaxed)
+    fn size(&self) -> u64 {
+        self.place.range.end - self.place.range.start
     }
 
     /// Whether it was ever used.
@@ -123,17 +143,6 @@ impl Metaslab {
         self.state.lock().object
     }
 
-    /// From which txg on its changes are in the logs.
-    pub(crate) fn unflushed_txg(&self) -> Txg {
-        self.state.lock().unflushed_txg
-    }
-
-    /// Bytes that were freed and rest until they may be used again.
-    pub(crate) fn deferred_bytes(&self) -> u64 {
-        let state = self.state.lock();
-        state.freed.bytes() + state.deferred.iter().map(RangeSet::bytes).sum::<u64>()
-    }
-
     /// Takes `size` bytes for `txg`, loading the maps if need be. None when there is no segment of that size.
     pub(crate) fn allocate(
         &self,
@@ -141,31 +150,50 @@ impl Metaslab {
         txg: Txg,
         store: &dyn SpaceStore,
     ) -> Result<Option<Range<u64>>, SpaceError> {
-        self.load(store)?;
-        let mut state = self.state.lock();
-        let Some(free) = &mut state.free else {
-            return Ok(None);
-        };
-        let Some(range) = free.allocate(size) else {
-            self.largest.store(free.largest(), Ordering::Relaxed);
-            return Ok(None);
-        };
-        self.largest.store(free.largest(), Ordering::Relaxed);
-        if state.allocating[txg.slot()].insert(range.clone()) {
-            Ok(Some(range))
-        } else {
-            Err(self.contradiction(&state, "allocation", range))
+        self.touch(txg);
+        loop {
+            self.load(store)?;
+            let mut state = self.state.lock();
+            // It may have been unloaded meanwhile.
+            let Some(free) = &mut state.free else {
+                continue;
+            };
+            let Some(range) = free.allocate(size) else {
+                self.bound.store(free.longest(), Ordering::Relaxed);
+                return Ok(None);
+            };
+            self.weigh(&mut state);
+            return if self.note_allocated(&mut state, txg, range.clone()) {
+                Ok(Some(range))
+            } else {
+                Err(self.contradiction(&state, "allocation", range))
+            };
         }
+    }
+
+    fn note_allocated(&self, state: &mut State, txg: Txg, range: Range<u64>) -> bool {
+        let slot = txg.slot();
+        let first = state.allocating[slot].is_empty();
+        let noted = state.allocating[slot].insert(range);
+        if first && noted {
+            self.lists.lock().allocating[slot].insert(self.place.index);
+        }
+        noted
     }
 
     /// Gives back what was allocated in this very txg and never written to a map.
     pub(crate) fn unallocate(&self, range: Range<u64>, txg: Txg) -> Result<(), SpaceError> {
         let mut state = self.state.lock();
-        let taken = state.allocating[txg.slot()].remove(range.clone());
+        let slot = txg.slot();
+        let taken = state.allocating[slot].remove(range.clone());
+        if taken && state.allocating[slot].is_empty() {
+            self.lists.lock().allocating[slot].remove(&self.place.index);
+        }
         self.make_free(&mut state, range, taken, "return")
     }
 
-    /// Makes a range free for allocation again, if it was `taken` from where it was; `what` names the operation.
+    /// Makes a range that is free on disk free for allocation again, if it was `taken` from where it was; `what` names
+    /// the operation.
     fn make_free(
         &self,
         state: &mut State,
@@ -173,11 +201,8 @@ impl Metaslab {
         taken: bool,
         what: &'static str,
     ) -> Result<(), SpaceError> {
-        let Some(free) = &mut state.free else {
-            return Err(self.contradiction(state, what, range));
-        };
-        let given = taken && free.insert(range.clone());
-        self.largest.store(free.largest(), Ordering::Relaxed);
+        let given = taken && self.add_free(state, range.clone());
+        self.weigh(state);
         if given {
             Ok(())
         } else {
@@ -191,15 +216,19 @@ impl Metaslab {
         let free_already = state
             .free
             .as_ref()
-            .is_some_and(|free| free.segments().overlaps(&range))
+            .is_some_and(|free| free.overlaps(&range))
             || state.trimming.overlaps(&range)
             || state.freed.overlaps(&range)
             || state
                 .deferred
                 .iter()
                 .any(|deferred| deferred.overlaps(&range));
+        let first = state.freeing.is_empty();
         if free_already || !state.freeing.insert(range.clone()) {
             return Err(self.contradiction(&state, "free", range));
+        }
+        if first {
+            self.lists.lock().freeing.insert(self.place.index);
         }
         Ok(())
     }
@@ -211,23 +240,51 @@ impl Metaslab {
         txg: Txg,
         store: &dyn SpaceStore,
     ) -> Result<(), SpaceError> {
-        self.load(store)?;
-        let mut state = self.state.lock();
-        let taken = state
-            .free
-            .as_mut()
-            .is_some_and(|free| free.remove(range.clone()));
-        if taken && state.allocating[txg.slot()].insert(range.clone()) {
-            Ok(())
-        } else {
-            Err(self.contradiction(&state, "claim", range))
+        self.touch(txg);
+        loop {
+            self.load(store)?;
+            let mut state = self.state.lock();
+            let Some(free) = &mut state.free else {
+                continue;
+            };
+            let taken = free.remove(range.clone());
+            self.weigh(&mut state);
+            return if taken && self.note_allocated(&mut state, txg, range.clone()) {
+                Ok(())
+            } else {
+                Err(self.contradiction(&state, "claim", range))
+            };
         }
     }
 
+    /// Marks it as used for a txg: it stays loaded until that has synced.
+    pub(crate) fn touch(&self, txg: Txg) {
+        self.used.fetch_max(txg.0, Ordering::Relaxed);
+    }
+
+    /// An allocator begins to work on it: it stays loaded.
+    pub(crate) fn begin_use(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An allocator goes elsewhere.
+    pub(crate) fn end_use(&self) {
+        self.users.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether an allocator works on it.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.users.load(Ordering::Relaxed) > 0
+    }
+
     fn contradiction(&self, state: &State, what: &'static str, range: Range<u64>) -> SpaceError {
+        self.contradicts(state.object, what, range)
+    }
+
+    fn contradicts(&self, object: ObjectId, what: &'static str, range: Range<u64>) -> SpaceError {
         SpaceError::Contradiction {
             vdev: self.place.vdev,
-            object: state.object,
+            object,
             what,
             range,
         }

@@ -1,16 +1,22 @@
 //! The space of the whole pool: classes, allocators, and the writing of a txg's changes.
 //!
+//! Which metaslabs are loaded: those that allocators work on, the next that they would choose, and what was used
+//! lately, up to a limit of memory (`memory`).
+//!
 //! Allocation policy. Every allocator (one for some cores; a caller's hint picks it) keeps for each copy number an
 //! active metaslab and takes space from it in ascending order, so that what is written together lies together and
 //! allocators do not meet. Copies of one block go to different vdevs, or to different metaslabs of the only vdev.
-//! After [`ROTOR_BYTES`] an allocator moves to the next vdev.
+//! After [`ROTOR_BYTES`](crate::tunables::ROTOR_BYTES) an allocator moves to the next vdev.
 //!
 //! Log blocks go to log vdevs; else to the metaslab that a large vdev sets aside for them, so that they lie together
 //! and do not meet with what txgs write; else to the others, as long as the pool's budget for them lasts. Other blocks
 //! that fit nowhere else may use the metaslabs set aside, before they are cut into pieces.
 
 mod allocate;
+mod memory;
 mod sync;
+
+pub use memory::{Loaded, allocators_of_machine};
 
 use crate::metaslab::Metaslab;
 use crate::trim::TrimGate;
@@ -24,10 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static VDEVS: LockClass = LockClass::new("space.vdevs", rank::SPACE + 5);
 static ACTIVE: LockClass = LockClass::new("space.active", rank::DMU - 20);
-static DIRTY: LockClass = LockClass::new("space.dirty", rank::SPACE + 20);
 
-/// After so many bytes an allocator moves to the next vdev.
-const ROTOR_BYTES: u64 = 1 << 20;
 /// The most copies a block can have.
 pub const COPIES_MAX: usize = 3;
 
@@ -55,10 +58,24 @@ pub struct Request {
     pub hint: usize,
 }
 
-#[derive(Debug)]
+/// What an allocator works on for a copy.
+#[derive(Debug, Default)]
 struct Active {
     metaslab: Option<Arc<Metaslab>>,
     taken: u64,
+}
+
+impl Active {
+    /// Goes on with another metaslab, or none.
+    fn change(&mut self, metaslab: Option<Arc<Metaslab>>, taken: u64) {
+        if let Some(new) = &metaslab {
+            new.begin_use();
+        }
+        if let Some(old) = std::mem::replace(&mut self.metaslab, metaslab) {
+            old.end_use();
+        }
+        self.taken = taken;
+    }
 }
 
 /// The space of a pool.
@@ -68,8 +85,8 @@ pub struct PoolSpace {
     /// By region, allocator and copy.
     active: Vec<Mutex<Active>>,
     allocators: usize,
-    /// Metaslabs with something to finish after each txg.
-    dirty: Mutex<Vec<Arc<Metaslab>>>,
+    /// The last txg that has ended: what was used for it and not since may be unloaded.
+    finished: AtomicU64,
     logs: bool,
     two_words: bool,
     /// Bytes that log blocks may still take of the space that is not theirs.
@@ -112,15 +129,7 @@ impl PoolSpace {
     ) -> Self {
         let allocators = allocators.clamp(1, 64);
         let slots = REGIONS.len() * allocators * COPIES_MAX;
-        let active = || {
-            Mutex::new(
-                &ACTIVE,
-                Active {
-                    metaslab: None,
-                    taken: 0,
-                },
-            )
-        };
+        let active = || Mutex::new(&ACTIVE, Active::default());
         Self {
             vdevs: RwLock::new(
                 &VDEVS,
@@ -128,7 +137,7 @@ impl PoolSpace {
             ),
             active: (0..slots).map(|_| active()).collect(),
             allocators,
-            dirty: Mutex::new(&DIRTY, Vec::new()),
+            finished: AtomicU64::new(0),
             logs,
             two_words,
             log_budget: AtomicU64::new(u64::MAX),
@@ -176,10 +185,9 @@ impl PoolSpace {
         for active in &self.active {
             let mut active = active.lock();
             if active.metaslab.as_ref().is_some_and(gone) {
-                active.metaslab = None;
+                active.change(None, 0);
             }
         }
-        self.dirty.lock().retain(|metaslab| !gone(metaslab));
     }
 
     pub(crate) fn vdev(

@@ -168,6 +168,7 @@ impl PoolSpace {
     ) -> Result<TrimStep, SpaceError> {
         // What it takes to load the maps is not to keep allocations waiting.
         metaslab.load(store)?;
+        self.shed(Some(metaslab));
         if !self.trims.begin() {
             return Ok(TrimStep::Later);
         }
@@ -199,10 +200,7 @@ impl PoolSpace {
     pub fn take_recent(&self) -> Vec<(VdevId, RangeSet)> {
         let mut found = Vec::new();
         for vdev in self.vdevs() {
-            let mut all = RangeSet::new();
-            for metaslab in vdev.metaslabs() {
-                all.extend(metaslab.take_recent().iter());
-            }
+            let all = vdev.take_recent();
             if !all.is_empty() {
                 found.push((vdev.geometry().vdev, all));
             }

@@ -1,6 +1,8 @@
 //! The space of one top-level vdev: its metaslabs.
 
+use crate::lists::Lists;
 use crate::metaslab::{Metaslab, Place};
+use crate::tunables;
 use crate::{RangeSet, SpaceError, SpaceStore};
 use base::{ObjectId, Txg, VdevId};
 use std::ops::Range;
@@ -49,6 +51,9 @@ pub struct MetaslabInfo {
     pub allocated: i64,
     /// The txg from which on its changes are in the logs; 0 without logs.
     pub unflushed: Txg,
+    /// A length that the longest free segment has at least, bytes, as the histogram of the map's header says; none
+    /// where there is no histogram.
+    pub longest: Option<u64>,
 }
 
 /// The space of one top-level vdev.
@@ -56,6 +61,8 @@ pub struct MetaslabInfo {
 pub struct VdevSpace {
     geometry: VdevGeometry,
     metaslabs: Vec<Arc<Metaslab>>,
+    /// Which of them are in which state.
+    lists: Arc<Lists>,
     /// The metaslab that is set aside for log blocks: the emptiest when the vdev was opened. Nothing on disk says so.
     for_log: Option<usize>,
     /// Whether new blocks may go here.
@@ -74,16 +81,16 @@ impl VdevGeometry {
     /// Source: the behaviour notes on allocation.
     #[must_use]
     pub fn metaslab_shift_for(size: u64) -> u32 {
-        const COUNT_DEFAULT: u64 = 200;
-        const COUNT_MIN: u64 = 16;
         const COUNT_MAX: u64 = 131_072;
         const SHIFT_DEFAULT: u32 = 29;
+        let least = tunables::METASLABS_MIN_COUNT.get();
+        let usual = tunables::METASLABS_USUAL_COUNT.get();
         let highbit = |value: u64| value.checked_ilog2().map_or(0, |log| log + 1);
         let count = size >> SHIFT_DEFAULT;
-        let shift = if count < COUNT_MIN {
-            highbit(size / COUNT_MIN)
-        } else if count > COUNT_DEFAULT {
-            highbit(size / COUNT_DEFAULT)
+        let shift = if count < least {
+            highbit(size / least)
+        } else if count > usual {
+            highbit(size / usual)
         } else {
             SHIFT_DEFAULT
         };
@@ -101,6 +108,7 @@ impl VdevSpace {
     #[must_use]
     pub fn new(geometry: VdevGeometry, known: &[MetaslabInfo]) -> Self {
         let size = 1_u64 << geometry.metaslab_shift;
+        let lists = Arc::new(Lists::new());
         let metaslabs = (0..geometry.metaslab_count()).map(|index| {
             let start = index as u64 * size;
             let info = known.get(index).copied().unwrap_or_default();
@@ -110,12 +118,7 @@ impl VdevSpace {
                 range: start..start + size,
                 shift: geometry.ashift,
             };
-            Arc::new(Metaslab::new(
-                place,
-                info.object,
-                info.allocated,
-                info.unflushed,
-            ))
+            Arc::new(Metaslab::new(place, &info, &lists))
         });
         let metaslabs: Vec<Arc<Metaslab>> = metaslabs.collect();
         let sets_aside = geometry.class == ClassKind::Normal && metaslabs.len() > METASLABS_FOR_LOG;
@@ -125,6 +128,7 @@ impl VdevSpace {
             geometry,
             for_log: for_log.map(|metaslab| metaslab.place().index),
             metaslabs,
+            lists,
             allocatable: AtomicBool::new(true),
         }
     }
@@ -167,22 +171,41 @@ impl VdevSpace {
         &self.metaslabs
     }
 
+    pub(crate) fn lists(&self) -> &Lists {
+        &self.lists
+    }
+
+    /// The metaslabs with those indices.
+    pub(crate) fn of<'a>(
+        &'a self,
+        indices: impl IntoIterator<Item = usize> + 'a,
+    ) -> impl Iterator<Item = &'a Arc<Metaslab>> + 'a {
+        let found = indices.into_iter();
+        found.filter_map(|index| self.metaslabs.get(index))
+    }
+
     /// Whether metaslabs note from now on what becomes free.
     pub(crate) fn set_remembers(&self, remembers: bool) {
-        for metaslab in &self.metaslabs {
-            metaslab.set_remembers(remembers);
+        self.lists.remembers.store(remembers, Ordering::Relaxed);
+        if !remembers {
+            self.take_recent();
         }
+    }
+
+    /// What became free since this was last asked, where that is noted.
+    pub(crate) fn take_recent(&self) -> RangeSet {
+        let mut all = RangeSet::new();
+        let recent = std::mem::take(&mut self.lists.lock().recent);
+        for metaslab in self.of(recent) {
+            all.extend(metaslab.take_recent().iter());
+        }
+        all
     }
 
     /// Bytes in use.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {
-        let sum: i64 = self
-            .metaslabs
-            .iter()
-            .map(|metaslab| metaslab.allocated())
-            .sum();
-        u64::try_from(sum).unwrap_or(0)
+        self.lists.allocated.get()
     }
 
     /// Bytes of all metaslabs.
@@ -194,10 +217,7 @@ impl VdevSpace {
     /// Bytes freed that may not be used again yet.
     #[must_use]
     pub fn deferred_bytes(&self) -> u64 {
-        self.metaslabs
-            .iter()
-            .map(|metaslab| metaslab.deferred_bytes())
-            .sum()
+        self.lists.resting_bytes.get()
     }
 
     /// The metaslab that holds a range of the vdev.

@@ -49,6 +49,19 @@ pub enum MountError {
     },
 }
 
+impl MountError {
+    /// Whether it is refused because somebody uses the mount.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        match self {
+            Self::MountPoint { error, .. } => *error == Errno::BUSY,
+            // It says no more than what is printed.
+            Self::Helper { message, .. } => message.contains("busy"),
+            Self::Device(_) | Self::NoHelper(_) => false,
+        }
+    }
+}
+
 /// How a FUSE file system is mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FuseMountOptions {
@@ -428,6 +441,8 @@ pub struct MountedEntry {
     pub id: u64,
     /// The number of the mount in which it lies.
     pub parent: u64,
+    /// The file system's device number, major and minor.
+    pub device: (u32, u32),
     /// What is mounted: for Millpond the dataset's name.
     pub source: Vec<u8>,
     /// Where.
@@ -441,7 +456,12 @@ pub struct MountedEntry {
 /// # Errors
 /// When the mount table cannot be read.
 pub fn mounted_entries() -> std::io::Result<Vec<MountedEntry>> {
-    let table = std::fs::read("/proc/self/mountinfo")?;
+    mounted_entries_of("self")
+}
+
+/// The mounts that a process sees.
+pub(crate) fn mounted_entries_of(process: &str) -> std::io::Result<Vec<MountedEntry>> {
+    let table = std::fs::read(format!("/proc/{process}/mountinfo"))?;
     Ok(table
         .split(|byte| *byte == b'\n')
         .filter_map(mounted_entry)
@@ -454,9 +474,11 @@ fn mounted_entry(line: &[u8]) -> Option<MountedEntry> {
     let separator = fields.iter().position(|field| *field == b"-")?;
     let path = unescaped(fields.get(4)?);
     let number = |field: usize| std::str::from_utf8(fields.get(field)?).ok()?.parse().ok();
+    let (major, minor) = std::str::from_utf8(fields.get(2)?).ok()?.split_once(':')?;
     Some(MountedEntry {
         id: number(0)?,
         parent: number(1)?,
+        device: (major.parse().ok()?, minor.parse().ok()?),
         source: unescaped(fields.get(separator + 2)?),
         path: PathBuf::from(std::ffi::OsStr::from_bytes(&path)),
         kind: unescaped(fields.get(separator + 1)?),

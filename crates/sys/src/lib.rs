@@ -7,6 +7,7 @@ mod buffer;
 mod file;
 mod file_project;
 mod fuse_device;
+mod mount_users;
 mod mounts_inside;
 mod process;
 mod random;
@@ -20,6 +21,7 @@ pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, change_mount_flags,
     is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
 };
+pub use mount_users::{MountUser, mount_copies, mount_device, mount_users};
 pub use mounts_inside::MountsInside;
 pub use process::{
     PeerCredentials, SignalDescriptor, TerminationSignal, close_inherited, group_id, new_session,

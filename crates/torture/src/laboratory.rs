@@ -4,6 +4,7 @@ use crate::forest::Forest;
 use crate::forest::choose::ChangeChooser;
 use crate::model::Tree;
 use crate::operation::{Chooser, Operation};
+use crate::random::Random;
 use crate::real;
 use pool::{
     CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection, VdevRole,
@@ -74,9 +75,41 @@ impl Laboratory {
         }
     }
 
+    /// Gives the root file system properties of storage that a seed draws, and prints them. What of them are changes of
+    /// a forest is done there, too. With `verified`, checksums find damage.
+    ///
+    /// # Panics
+    /// If they cannot be set.
+    pub fn draw_storage(&self, seed: u64, verified: bool, forest: Option<&mut Forest>) {
+        let changes = crate::forest::choose::storage(POOL, seed, verified);
+        for change in &changes {
+            crate::forest::real::apply(self, change).expect("a property is set");
+        }
+        if let Some(forest) = forest {
+            for change in &changes {
+                forest.apply(change).expect("a property is set");
+            }
+        }
+        println!("storage: {changes:?}");
+    }
+
     /// The pool's root file system.
     pub fn root(&self) -> Arc<FileSystem> {
         self.system(POOL)
+    }
+
+    /// A file system that frees what is long by a thread of its own, opened for the caller alone.
+    ///
+    /// # Panics
+    /// If it cannot be: the test has failed then.
+    #[must_use]
+    pub fn in_background(&self, path: &str) -> Arc<FileSystem> {
+        let options = MountOptions {
+            read_only: self.read_only,
+            frees_in_background: true,
+            ..MountOptions::default()
+        };
+        mount_with(&self.pool, path, options).expect("the file system mounts")
     }
 
     /// The file system of a head, opened when it is not yet.
@@ -170,6 +203,19 @@ pub fn mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Arc<FileSystem
 
 /// The same; what its intent log owes is replayed first.
 fn try_mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Result<Arc<FileSystem>, String> {
+    let options = MountOptions {
+        read_only,
+        ..MountOptions::default()
+    };
+    mount_with(pool, dataset, options)
+}
+
+fn mount_with(
+    pool: &Arc<Pool>,
+    dataset: &str,
+    options: MountOptions,
+) -> Result<Arc<FileSystem>, String> {
+    let read_only = options.read_only;
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let dataset = pool.dsl().dataset(dataset).map_err(|error| text(&error))?;
     let engine = pool.engine().filter(|_| !read_only).cloned();
@@ -197,10 +243,6 @@ fn try_mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Result<Arc<Fil
             return Err(format!("record {record} cannot be replayed: {problem}"));
         }
     }
-    let options = MountOptions {
-        read_only,
-        ..MountOptions::default()
-    };
     FileSystem::mount(source()?, options).map_err(|error| text(&error))
 }
 
@@ -257,6 +299,17 @@ fn vdev(devices: Vec<NewDevice>) -> NewVdev {
     match <[NewDevice; 1]>::try_from(devices) {
         Ok([single]) => NewVdev::Single(single),
         Err(several) => NewVdev::Mirror(several),
+    }
+}
+
+/// The size of a pool's devices in files, which are sparse: the usual, or up to 32 TiB, as a seed draws.
+#[must_use]
+pub fn size(usual: u64, seed: u64) -> u64 {
+    let mut random = Random::new(seed ^ 0x512E);
+    if random.one_in(4) {
+        (1 << 40) << random.below(6)
+    } else {
+        usual
     }
 }
 

@@ -1,9 +1,12 @@
 //! Models, random histories and crash points: what the engine must survive.
 
+pub mod aftermath;
 pub mod comparison;
+pub mod counters;
 pub mod crowd;
 pub mod durable;
 pub mod forest;
+pub mod fragments;
 pub mod holes;
 pub mod laboratory;
 pub mod model;
@@ -11,3 +14,4 @@ pub mod operation;
 pub mod picture;
 pub mod random;
 pub mod real;
+pub mod tunables;

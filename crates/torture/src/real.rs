@@ -209,6 +209,22 @@ fn link_unnamed(system: &FileSystem, place: &Place, mode: u32, bytes: &[u8]) -> 
     linked.map(drop)
 }
 
+/// Makes a file in a directory, as the administrator.
+///
+/// # Panics
+/// If it cannot be made.
+#[must_use]
+pub fn new_file(system: &FileSystem, directory: ObjectId, name: &[u8]) -> OpenFile {
+    let options = OpenOptions {
+        read: true,
+        write: true,
+        ..OpenOptions::default()
+    };
+    let node = new_node(FileType::Regular, 0o644);
+    let made = system.create(&Credentials::root(), directory, name, &node, options);
+    made.expect("the file is made").0
+}
+
 /// A node of this type and mode, whatever the umask.
 #[must_use]
 pub fn new_node(file_type: FileType, permissions: u32) -> NewNode {

@@ -4,12 +4,13 @@
 //! A second class takes from the medium what it had: then a file may be unreadable or older, but never wrong.
 
 use base::random::{Rng, SeededRng};
+use millpond_torture::aftermath;
 use millpond_torture::durable::{Commits, Demand, Found, Record};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::model::Kind;
 use millpond_torture::operation::{Chooser, Limits, Operation, Place};
 use millpond_torture::random::{Random, seeds};
-use millpond_torture::real;
+use millpond_torture::{real, tunables};
 use pool::NewDevice;
 use posix::{Credentials, FileSystem, OpenOptions};
 use sim::SimulatedDisk;
@@ -116,6 +117,7 @@ impl Run {
         let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
         let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
         let laboratory = Laboratory::create(vec![device]).unwrap();
+        laboratory.draw_storage(seed, true, None);
         let system = laboratory.root();
         for thread in 0..threads {
             let place = Place {
@@ -191,7 +193,7 @@ impl Run {
         }
         drop(system);
         if demand != Demand::AnythingTrue {
-            laboratory.export().unwrap();
+            aftermath::export(laboratory, folder);
         }
     }
 
@@ -243,6 +245,7 @@ fn explore(test: &str, seed: u64, (threads, steps, points): (usize, usize, usize
         "repeat with: MILLPOND_SEED={seed} cargo test --profile fast -p millpond-torture --test acknowledged -- \
          --include-ignored --exact {test}"
     );
+    let _limits = tunables::drawn_but(seed, tunables::CALLS_WHOLE);
     let run = Run::new(seed, threads, steps);
     let last = run.disk.log_len();
     let folder = tempfile::tempdir().unwrap();

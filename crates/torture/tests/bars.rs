@@ -6,6 +6,7 @@ use base::metrics::{Value, flow, registry};
 use device::BlockDevice;
 use dsl::tasks::{CreateDataset, Rollback, Snapshot};
 use format::ObjectSetKind;
+use millpond_torture::counters::counter;
 use millpond_torture::forest::real::populate;
 use millpond_torture::laboratory::{Laboratory, POOL, mount};
 use millpond_torture::real::new_node;
@@ -120,15 +121,6 @@ fn queues() -> (Vec<(String, i64, i64)>, u64) {
     (found, pushes)
 }
 
-fn count(name: &str) -> u64 {
-    let samples = registry().snapshot();
-    let sample = samples.into_iter().find(|sample| sample.name == name);
-    match sample.map(|sample| sample.value) {
-        Some(Value::Counter(count)) => count,
-        _ => 0,
-    }
-}
-
 fn resident_pages() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let word = text
@@ -216,7 +208,7 @@ fn storm_holds_its_bars(plan: Storm) -> Vec<Part> {
     let left = || {
         (
             queues().1,
-            count("dmu.dirty_entries"),
+            counter("dmu.dirty_entries"),
             pool.dsl().datasets_in_core(),
         )
     };

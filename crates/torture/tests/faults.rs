@@ -1,11 +1,13 @@
 //! Devices that fail under a pool: nothing is acknowledged, nobody hangs, and nothing that was accepted is lost once
 //! the device is back and the pool was cleared.
 
+use millpond_torture::aftermath;
 use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
+use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::{NewDevice, PoolError};
 use sim::{Fault, FaultKind, SimulatedDisk, Times};
 use std::sync::Arc;
@@ -32,6 +34,7 @@ impl Rig {
             tree: Tree::new(),
             chooser: Chooser::new(seed),
         };
+        rig.laboratory.draw_storage(seed, false, None);
         rig.change(12);
         rig.laboratory.pool.sync().unwrap();
         rig
@@ -66,7 +69,7 @@ impl Rig {
         }
         if let Some(zdb) = golden::Zdb::from_environment() {
             let left = Laboratory::import(folder.path(), false).unwrap();
-            left.export().unwrap();
+            aftermath::export(left, folder.path());
             zdb.assert_clean(folder.path(), POOL);
         }
     }
@@ -76,13 +79,20 @@ fn is_suspended(result: Result<(), PoolError>) -> bool {
     matches!(result, Err(PoolError::Suspended { .. }))
 }
 
+/// The limits that stay as by default. A device whose labels could not be read and written is out of use until it is
+/// cleared: what was not in the cache then cannot be read.
+fn limits_kept(kind: &FaultKind) -> Vec<&'static str> {
+    let mut kept = TXGS_AS_ASKED.to_vec();
+    if matches!(kind, FaultKind::ReadError | FaultKind::WriteError) {
+        kept.push("cache.");
+    }
+    kept
+}
+
 /// One failure at a moment of a sync that `seed` picks; then the device is back.
 fn fail_and_mend(seed: u64) {
     println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test faults");
     let mut random = Random::new(seed);
-    let mut rig = Rig::new(seed);
-    let durable = rig.tree.clone();
-    rig.change(12);
     let kinds = [
         FaultKind::WriteError,
         FaultKind::HostFull,
@@ -90,6 +100,10 @@ fn fail_and_mend(seed: u64) {
         FaultKind::ReadError,
     ];
     let kind = random.pick(&kinds).clone();
+    let _limits = tunables::drawn_but(seed, &limits_kept(&kind));
+    let mut rig = Rig::new(seed);
+    let durable = rig.tree.clone();
+    rig.change(12);
     let passed = match kind {
         FaultKind::FlushError => random.below(3),
         FaultKind::ReadError => 0,
@@ -136,6 +150,10 @@ fn fail_and_mend(seed: u64) {
     pool.sync().unwrap();
     rig.survives(&[&rig.tree], seed ^ 1);
     drop(pool);
+    let mut found = aftermath::objects(&rig.laboratory);
+    rig.laboratory.close_all();
+    found.extend(aftermath::owed(&rig.laboratory));
+    assert!(found.is_empty(), "afterwards:\n{}", found.join("\n"));
     rig.laboratory.export().unwrap();
 }
 

@@ -1,22 +1,25 @@
 //! Random histories against the model: live, after export and import, and judged by zdb.
 
+use millpond_torture::aftermath;
 use millpond_torture::comparison;
 use millpond_torture::forest::Forest;
 use millpond_torture::forest::choose::ChangeChooser;
 use millpond_torture::forest::real::differences;
-use millpond_torture::laboratory::{Laboratory, POOL, image, run_change, run_operations};
+use millpond_torture::laboratory::{Laboratory, POOL, image, run_change, run_operations, size};
 use millpond_torture::operation::Chooser;
 use millpond_torture::random::seed;
+use millpond_torture::tunables;
 use pool::NewDevice;
 use std::path::Path;
 
 const SIZE: u64 = 768 << 20;
 
-fn new_devices(folder: &Path, count: usize) -> Vec<NewDevice> {
+fn new_devices(folder: &Path, count: usize, seed: u64) -> Vec<NewDevice> {
+    let size = size(SIZE, seed);
     (0..count)
         .map(|index| {
             let path = image(folder, &format!("{index}"));
-            std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+            std::fs::File::create(&path).unwrap().set_len(size).unwrap();
             NewDevice::Path(path)
         })
         .collect()
@@ -46,13 +49,21 @@ impl Plan {
 /// Rounds of operations on files and, one in four, on datasets; after each round the pool is compared with the model
 /// as it is, judged by zdb, imported and compared again.
 fn history(seed: u64, plan: &Plan) {
+    history_with(seed, plan, &|| {});
+}
+
+/// The same; `limit` sets limits that it is about, the others are drawn.
+fn history_with(seed: u64, plan: &Plan, limit: &dyn Fn()) {
     let Plan {
         devices, rounds, ..
     } = *plan;
     println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test histories");
+    let _limits = tunables::drawn(seed);
+    limit();
     let folder = tempfile::tempdir().unwrap();
-    let mut laboratory = Laboratory::create(new_devices(folder.path(), devices)).unwrap();
+    let mut laboratory = Laboratory::create(new_devices(folder.path(), devices, seed)).unwrap();
     let mut forest = Forest::new(POOL);
+    laboratory.draw_storage(seed, false, Some(&mut forest));
     let (mut files, mut changes) = (Chooser::new(seed), ChangeChooser::new(seed));
     for round in 0..rounds {
         if let Some(bytes) = plan.whole_block_max {
@@ -83,7 +94,7 @@ fn history(seed: u64, plan: &Plan) {
             );
         };
         same(&laboratory, "live");
-        laboratory.export().unwrap();
+        aftermath::export(laboratory, folder.path());
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(folder.path(), POOL);
         }
@@ -113,6 +124,25 @@ fn a_random_history_with_blocks_in_pieces() {
         ..Plan::PLAIN
     };
     history(seed(3), &plan);
+}
+
+/// Two metaslabs loaded at most beside those that are worked on, and none: each allocation that changes its place and
+/// each map that is brought up to date loads, each end of a txg unloads.
+#[test]
+fn random_histories_with_hardly_a_metaslab_loaded() {
+    let limits = [
+        &space::tunables::LOADED_COUNT,
+        &space::tunables::LOADED_AHEAD_COUNT,
+        &space::tunables::ALLOCATORS_COUNT,
+        &space::tunables::UNFLUSHED_RANGES_COUNT,
+    ];
+    for (number, values) in [[0, 0, 3, 0], [2, 1, 2, 100]].into_iter().enumerate() {
+        history_with(seed(4) + number as u64, &Plan::PLAIN, &|| {
+            for (limit, value) in limits.iter().zip(values) {
+                limit.set(value);
+            }
+        });
+    }
 }
 
 mod torture_runs {

@@ -2,11 +2,13 @@
 //! are created, snapshotted, cloned, promoted, renamed, rolled back and destroyed under them. Compared with the model
 //! live, after export and import, and after power losses.
 
+use millpond_torture::aftermath;
 use millpond_torture::crowd::{Director, Plan};
 use millpond_torture::forest::Forest;
-use millpond_torture::laboratory::{Laboratory, POOL, image};
+use millpond_torture::laboratory::{Laboratory, POOL, image, size};
 use millpond_torture::operation::Limits;
 use millpond_torture::random::{Random, asked, seed, seeds};
+use millpond_torture::tunables;
 use pool::NewDevice;
 use sim::SimulatedDisk;
 use std::path::Path;
@@ -60,6 +62,8 @@ fn rounds(
     tally: &mut Tally,
 ) {
     let mut random = Random::new(seed);
+    // Larger blocks are stored in pieces.
+    let whole_block_max = random.one_in(3).then(|| 512 << random.below(8));
     for round in 0..1 + random.below(2) as u64 {
         let plan = Plan {
             workers,
@@ -73,12 +77,16 @@ fn rounds(
             remembers: false,
         };
         println!("round {round}: {plan:?}");
+        if let Some(bytes) = whole_block_max {
+            println!("blocks above {bytes} bytes in pieces");
+            laboratory.pool.set_whole_block_max(bytes);
+        }
         let mut director = Director::new(laboratory, forest, (seed + round, plan), no_events());
         director.run(round);
         same(&mut director, "live", tally);
         tally.add(&director);
         (laboratory, forest) = director.finish();
-        laboratory.export().unwrap();
+        aftermath::export(laboratory, folder);
         if random.one_in(4) {
             judge_by_zdb(folder);
         }
@@ -94,9 +102,12 @@ fn rounds(
 fn in_a_file(seed: u64, turns: usize, tally: &mut Tally) {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "0");
-    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(size(SIZE, seed)).unwrap();
     let laboratory = Laboratory::create(vec![NewDevice::Path(path)]).unwrap();
-    let state = (laboratory, Forest::new(POOL));
+    let mut forest = Forest::new(POOL);
+    laboratory.draw_storage(seed, false, Some(&mut forest));
+    let state = (laboratory, forest);
     let workers = 1 + Random::new(seed).below(4);
     rounds(state, folder.path(), (seed, workers, turns), tally);
 }
@@ -120,10 +131,12 @@ fn with_power_losses(seed: u64, turns: usize, tally: &mut Tally) {
         remembers: true,
     };
     println!("{plan:?}");
+    let mut forest = Forest::new(POOL);
+    laboratory.draw_storage(seed, false, Some(&mut forest));
     let events = Arc::clone(&disk);
     let mut director = Director::new(
         laboratory,
-        Forest::new(POOL),
+        forest,
         (seed, plan),
         Box::new(move || events.log_len()),
     );
@@ -154,7 +167,7 @@ fn with_power_losses(seed: u64, turns: usize, tally: &mut Tally) {
                 tally,
             );
         } else {
-            laboratory.export().unwrap();
+            aftermath::export(laboratory, folder.path());
             if loss == 0 && random.one_in(4) {
                 judge_by_zdb(folder.path());
             }
@@ -168,6 +181,7 @@ fn history(seed: u64, turns: usize, tally: &mut Tally) {
         "repeat with: MILLPOND_SEED={seed} MILLPOND_TURNS={turns} cargo test --profile fast -p millpond-torture \
          --test model -- --nocapture a_history"
     );
+    let _limits = tunables::drawn_but(seed, tunables::CALLS_WHOLE);
     match seed % 2 {
         0 => in_a_file(seed, turns, tally),
         _ => with_power_losses(seed, turns, tally),

@@ -6,6 +6,7 @@ use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
+use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::{ImportOptions, NewDevice, Pool, Rewind, Selection};
 use sim::{Event, SimulatedDisk};
 use std::collections::BTreeMap;
@@ -125,6 +126,7 @@ impl Recorded {
 
 fn explore(seed: u64, rounds: usize, points: usize) {
     println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test trims");
+    let _limits = tunables::drawn_but(seed, TXGS_AS_ASKED);
     let recorded = record(seed, rounds);
     let last = recorded.disk.log_len();
     let discards: u64 = (recorded.first..last)

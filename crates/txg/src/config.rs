@@ -2,6 +2,8 @@
 
 use base::Txg;
 
+use crate::tunables::{AGE_NS, DELAY_MAX_NS, DELAY_MIN_PERCENT, DIRTY_BYTES_CAP, SYNC_PERCENT};
+
 /// Tunables of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
@@ -27,16 +29,15 @@ impl EngineConfig {
     /// The defaults, for a machine with `memory_bytes` of memory.
     #[must_use]
     pub fn for_memory(first: Txg, memory_bytes: u64) -> Self {
-        const CAP: u64 = 4 << 30;
         const LEAST: u64 = 16 << 20;
         Self {
             first,
-            timeout_ns: 5_000_000_000,
-            dirty_bytes_max: (memory_bytes / 10).clamp(LEAST, CAP),
-            sync_percent: 20,
-            delay_min_percent: 60,
+            timeout_ns: AGE_NS.get(),
+            dirty_bytes_max: (memory_bytes / 10).max(LEAST).min(DIRTY_BYTES_CAP.get()),
+            sync_percent: SYNC_PERCENT.get(),
+            delay_min_percent: DELAY_MIN_PERCENT.get(),
             delay_scale_ns: 500_000,
-            delay_ns_max: 100_000_000,
+            delay_ns_max: DELAY_MAX_NS.get(),
             sync_thread_index: None,
         }
     }

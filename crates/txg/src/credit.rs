@@ -174,6 +174,19 @@ impl Credit {
         }
     }
 
+    /// Makes it one of `bytes`; false, and it stays what it was, when there is no room for more.
+    pub(crate) fn fit(&mut self, bytes: u64) -> bool {
+        let dirty = self.engine.dirty();
+        if let Some(spare) = self.bytes.checked_sub(bytes) {
+            dirty.subtract_total(spare);
+            dirty.meters.returned.add(spare);
+        } else if dirty.try_add(bytes - self.bytes).is_none() {
+            return false;
+        }
+        self.bytes = bytes;
+        true
+    }
+
     /// How many bytes may still be dirtied.
     #[must_use]
     pub const fn bytes(&self) -> u64 {

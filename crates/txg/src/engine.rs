@@ -1,9 +1,11 @@
 //! The thin driver of the state machine: two threads, one lock, four condition variables.
 
+mod room;
 mod suspend;
 
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::sync::thread::{self, JoinHandle};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,9 +16,12 @@ use base::metrics::registry;
 use crate::config::EngineConfig;
 use crate::credit::{Credit, Dirty, DirtyCounts};
 use crate::error::{SyncFailure, TxgError};
+use crate::frees::Frees;
 use crate::holds::{Holds, TxgHold, share_thread_index};
+use crate::manner::{self, Wish};
 use crate::meters::{Meters, nanoseconds};
 use crate::state::{CloseReason, State};
+use room::Room;
 use suspend::Patience;
 
 pub use suspend::SyncContext;
@@ -41,6 +46,7 @@ pub struct Engine {
     config: EngineConfig,
     holds: Holds,
     dirty: Arc<Dirty>,
+    frees: Frees,
     state: Mutex<State>,
     /// The quiescer sleeps here: a request, a dropped hold, a free place for a quiesced txg.
     quiesce_wake: Condvar,
@@ -56,11 +62,15 @@ pub struct Engine {
     fail_at_once: AtomicBool,
     reserve_lock: Mutex<()>,
     reserve_wake: Condvar,
+    /// Those who wait without a thread.
+    room: Room,
     /// Whether somebody is parked for dirty credit.
     parked: AtomicU64,
     /// The txg that was last asked to close because of bytes: asked once.
     kicked: AtomicU64,
     started: AtomicBool,
+    /// Follows `State::ended`: looked at without the lock before each hold and reservation.
+    over: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
     meters: Arc<Meters>,
 }
@@ -75,6 +85,7 @@ impl Engine {
         Arc::new(Self {
             holds: Holds::new(first),
             dirty,
+            frees: Frees::default(),
             state: Mutex::new(&STATE, State::new(first)),
             quiesce_wake: Condvar::new(),
             sync_wake: Condvar::new(),
@@ -84,9 +95,11 @@ impl Engine {
             fail_at_once: AtomicBool::new(false),
             reserve_lock: Mutex::new(&RESERVE, ()),
             reserve_wake: Condvar::new(),
+            room: Room::new(),
             parked: AtomicU64::new(0),
             kicked: AtomicU64::new(0),
             started: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             threads: Mutex::new(&THREADS, Vec::new()),
             meters: Meters::listed(),
             config,
@@ -138,6 +151,7 @@ impl Engine {
     fn end(&self, why: TxgError) {
         let mut state = self.state.lock();
         state.ended.get_or_insert(why);
+        self.over.store(true, Ordering::Release);
         drop(state);
         self.quiesce_wake.notify_all();
         self.sync_wake.notify_all();
@@ -146,16 +160,27 @@ impl Engine {
         self.wake_reservers();
     }
 
+    /// Nothing that is accepted now would reach the disk once the engine has ended.
+    fn check_over(&self) -> Result<(), TxgError> {
+        if self.over.load(Ordering::Acquire) {
+            self.state.lock().check_progress()?;
+        }
+        Ok(())
+    }
+
     /// Holds the open txg; while one is closing, waits for the next. A thread that holds a txg must
     /// not ask for another hold: the next txg opens only when all holds of the last are gone.
     ///
     /// # Errors
     /// The engine ended.
     pub fn hold(self: &Arc<Self>) -> Result<TxgHold, TxgError> {
+        self.check_over()?;
         loop {
             if let Some(hold) = TxgHold::try_new(self) {
+                manner::changes_begin();
                 return Ok(hold);
             }
+            self.must_wait()?;
             let mut state = self.state.lock();
             while self.holds.is_closed() {
                 if let Some(why) = &state.ended {
@@ -164,6 +189,36 @@ impl Engine {
                 self.waiters.wait(&mut state);
             }
         }
+    }
+
+    /// Holds a txg that frees `blocks` blocks more: the open one, or when that has `limit` blocks to free already, the
+    /// next one that has room. Beyond the limit a txg takes one caller, so that each comes to its turn.
+    ///
+    /// # Errors
+    /// The engine ended, or is suspended, before there was room.
+    pub fn hold_to_free(self: &Arc<Self>, blocks: u64, limit: u64) -> Result<TxgHold, TxgError> {
+        loop {
+            let hold = self.hold()?;
+            let txg = hold.txg();
+            if blocks == 0 || self.frees.try_book(txg, blocks, limit) {
+                return Ok(hold);
+            }
+            drop(hold);
+            self.meters.frees_waited.increment();
+            self.wait_open(Some(txg.next()))?;
+        }
+    }
+
+    /// How many blocks a txg in flight is to free, as far as it was said beforehand.
+    #[must_use]
+    pub fn blocks_to_free(&self, txg: Txg) -> u64 {
+        self.frees.of(txg)
+    }
+
+    /// The most blocks that one txg ever was to free.
+    #[must_use]
+    pub fn blocks_to_free_most(&self) -> u64 {
+        self.frees.most()
     }
 
     /// The open txg.
@@ -195,7 +250,7 @@ impl Engine {
     ///
     /// # Errors
     /// The engine ended, or is suspended, before the txg was synced.
-    pub fn wait_synced(&self, txg: Option<Txg>) -> Result<(), TxgError> {
+    pub fn wait_synced(self: &Arc<Self>, txg: Option<Txg>) -> Result<(), TxgError> {
         let txg = txg.unwrap_or_else(|| self.holds.open());
         let mut state = self.state.lock();
         if state.synced < txg && state.request(txg, CloseReason::Request) {
@@ -206,6 +261,7 @@ impl Engine {
                 return Ok(());
             }
             state.check_progress()?;
+            self.must_wait()?;
             self.waiters.wait(&mut state);
         }
     }
@@ -215,7 +271,7 @@ impl Engine {
     ///
     /// # Errors
     /// The engine ended, or is suspended, before the txg was open.
-    pub fn wait_open(&self, txg: Option<Txg>) -> Result<(), TxgError> {
+    pub fn wait_open(self: &Arc<Self>, txg: Option<Txg>) -> Result<(), TxgError> {
         let txg = txg.unwrap_or_else(|| self.holds.open().next());
         let mut state = self.state.lock();
         if self.holds.open() < txg && state.request(txg.previous(), CloseReason::Request) {
@@ -226,6 +282,7 @@ impl Engine {
                 return Ok(());
             }
             state.check_progress()?;
+            self.must_wait()?;
             self.waiters.wait(&mut state);
         }
     }
@@ -252,24 +309,39 @@ impl Engine {
     /// # Errors
     /// The engine ended; or it is suspended, and there is no room any more or nobody is to wait.
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Credit, TxgError> {
+        self.check_over()?;
         if self.suspended.load(Ordering::Relaxed) && self.fail_at_once.load(Ordering::Relaxed) {
             self.state.lock().check_progress()?;
         }
-        let after = match self.dirty.try_add(bytes) {
+        if let Some(credit) = self.reserved_before(bytes)? {
+            return Ok(credit);
+        }
+        let hurries = manner::hurries();
+        let room = if hurries && self.room.has_queue() {
+            None
+        } else {
+            self.dirty.try_add(bytes)
+        };
+        let after = match room {
             Some(after) => after,
+            None if hurries => return Err(manner::postpone(self, Wish::Room(bytes))),
             None => self.park(bytes)?,
         };
+        let credit = Credit::new(self, bytes);
         let delay_ns = self.config.delay_ns(after, self.dirty.limit());
         // Nothing is written out meanwhile: waiting smoothly helps nobody.
         if delay_ns != 0 && !self.suspended.load(Ordering::Relaxed) {
             self.kick_for_bytes(self.holds.open());
             self.meters.delay_ns.record(delay_ns);
+            if hurries {
+                return Err(manner::postpone(self, Wish::Delay(credit, delay_ns)));
+            }
             thread::sleep(Duration::from_nanos(delay_ns));
         }
-        Ok(Credit::new(self, bytes))
+        Ok(credit)
     }
 
-    /// Reserves `bytes` at once or not at all, for callers that park the request, not the thread.
+    /// Reserves `bytes` at once or not at all.
     #[must_use]
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Credit> {
         let (total, limit) = (self.dirty.total(), self.dirty.limit());
@@ -362,6 +434,7 @@ impl Engine {
         if self.parked.load(Ordering::SeqCst) != 0 {
             self.reserve_wake.notify_all();
         }
+        self.room.wake();
     }
 
     fn quiesce_loop(&self) {
@@ -415,6 +488,7 @@ impl Engine {
             self.meters.sync_ns.record(nanoseconds(start.elapsed()));
             self.dirty.settle(txg, None);
             self.dirty.synced(txg);
+            self.frees.synced(txg);
             state = self.state.lock();
             match outcome {
                 Ok(()) => state.end_sync(),
@@ -422,6 +496,7 @@ impl Engine {
                     state
                         .ended
                         .get_or_insert(TxgError::SyncFailed { txg, reason });
+                    self.over.store(true, Ordering::Release);
                     self.quiesce_wake.notify_all();
                 }
             }
@@ -431,13 +506,27 @@ impl Engine {
     }
 }
 
+base::sync::thread_local! {
+    static CATCHES_PANICS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of the calling thread ends an engine, with all else going on, because the thread syncs. Its helpers
+/// are not meant: nobody would wait for what one of them left undone.
+#[must_use]
+pub fn catches_panics() -> bool {
+    CATCHES_PANICS.with(Cell::get)
+}
+
 /// Syncs a txg. A panic is a failed assertion: it ends the engine before the uberblock is written.
 fn sync_once(target: &dyn SyncTarget, txg: Txg) -> Result<(), SyncFailure> {
     let run = std::panic::AssertUnwindSafe(|| {
         let _context = SyncContext::enter(true);
         target.sync(txg)
     });
-    std::panic::catch_unwind(run).unwrap_or_else(|panic| {
+    CATCHES_PANICS.with(|catches| catches.set(true));
+    let outcome = std::panic::catch_unwind(run);
+    CATCHES_PANICS.with(|catches| catches.set(false));
+    outcome.unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
             .map(String::as_str)

@@ -19,6 +19,10 @@ pub enum TxgError {
         /// What failed.
         reason: String,
     },
+    /// The calling thread must not wait, and would have had to ([`without_waiting`](crate::without_waiting)). Nothing
+    /// was changed, and nobody but who postponed the operation sees this.
+    #[error("the operation goes on later")]
+    Postponed,
     /// The engine was stopped (the pool is being exported).
     #[error("the transaction engine has stopped")]
     Stopped,

@@ -42,26 +42,86 @@ pub(crate) struct Holds {
     shards: Box<[Shard]>,
 }
 
+/// The numbers of threads that run, one bit each: a thread that ends leaves its number to the next one that starts, and
+/// with it whatever was kept for that number. So threads that come and go do not spread over ever more shards.
+struct Indices {
+    used: [AtomicBits; INDICES / 64],
+}
+
+/// Never the model checker's: they outlive a model.
+type AtomicBits = std::sync::atomic::AtomicU64;
+
+/// More threads than this at once share numbers.
+const INDICES: usize = 4096;
+
+static THREADS: Indices = Indices {
+    used: [const { AtomicBits::new(0) }; INDICES / 64],
+};
+
+impl Indices {
+    /// The lowest number that no running thread has.
+    fn take(&self) -> Option<usize> {
+        for (word, bits) in self.used.iter().enumerate() {
+            let lowest = |bits: u64| (bits != u64::MAX).then(|| bits | (bits + 1));
+            if let Ok(before) = bits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lowest) {
+                return Some(word * 64 + before.trailing_ones() as usize);
+            }
+        }
+        None
+    }
+
+    fn give_back(&self, index: usize) {
+        if let Some(bits) = self.used.get(index / 64) {
+            bits.fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
+        }
+    }
+}
+
+/// The calling thread's number.
+struct ThreadIndex {
+    index: Cell<Option<usize>>,
+    /// What to give back when the thread ends.
+    own: Cell<Option<usize>>,
+}
+
+impl Drop for ThreadIndex {
+    fn drop(&mut self) {
+        if let Some(own) = self.own.get() {
+            THREADS.give_back(own);
+        }
+    }
+}
+
 base::sync::thread_local! {
-    static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static MINE: ThreadIndex = const {
+        ThreadIndex {
+            index: Cell::new(None),
+            own: Cell::new(None),
+        }
+    };
 }
 
 /// Gives the calling thread the number of another: both then choose the same shards.
 pub(crate) fn share_thread_index(index: usize) {
-    MINE.with(|mine| mine.set(index));
+    MINE.with(|mine| mine.index.set(Some(index)));
 }
 
-/// A small number of the calling thread, to choose a shard by.
+/// A small number of the calling thread, to choose a shard by: no other running thread has it, unless it was told to
+/// share that thread's, or there are thousands.
 #[must_use]
 pub fn thread_index() -> usize {
-    use std::sync::atomic::AtomicUsize;
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    MINE.with(|mine| {
-        if mine.get() == usize::MAX {
-            mine.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    let number = |mine: &ThreadIndex| {
+        if let Some(index) = mine.index.get() {
+            return index;
         }
-        mine.get()
-    })
+        let own = THREADS.take();
+        mine.own.set(own);
+        let index = own.unwrap_or(0);
+        mine.index.set(Some(index));
+        index
+    };
+    // A thread that is already ending has none any more.
+    MINE.try_with(number).unwrap_or(0)
 }
 
 impl Holds {
@@ -169,3 +229,6 @@ impl Drop for TxgHold {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

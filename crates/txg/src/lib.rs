@@ -9,12 +9,17 @@ mod config;
 mod credit;
 mod engine;
 mod error;
+mod frees;
 mod holds;
+mod manner;
 mod meters;
 mod state;
+mod tunables;
 
 pub use config::EngineConfig;
 pub use credit::{Credit, DirtyCounts};
-pub use engine::{Engine, SyncContext, SyncTarget};
+pub use engine::{Engine, SyncContext, SyncTarget, catches_panics};
 pub use error::{SyncFailure, TxgError};
 pub use holds::{TxgHold, thread_index};
+pub use manner::{Admitted, Postponed, without_waiting};
+pub use tunables::TUNABLES;

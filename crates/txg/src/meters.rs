@@ -16,6 +16,10 @@ pub(crate) struct Meters {
     pub(crate) sync_ns: Histogram,
     pub(crate) delay_ns: Histogram,
     pub(crate) parked: Counter,
+    /// Operations that waited without a thread.
+    pub(crate) postponed: Counter,
+    /// How often frees waited for the next txg, because the open one had enough of them.
+    pub(crate) frees_waited: Counter,
     /// How often the engine was suspended.
     pub(crate) suspended: Counter,
 }
@@ -61,6 +65,8 @@ impl Source for Meters {
             sink(&format!("closed.{reason}"), Value::Counter(count));
         }
         sink("parked", Value::Counter(self.parked.get()));
+        sink("postponed", Value::Counter(self.postponed.get()));
+        sink("frees_waited", Value::Counter(self.frees_waited.get()));
         sink("suspended", Value::Counter(self.suspended.get()));
         for (name, histogram) in [
             ("quiesce_ns", &self.quiesce_ns),

@@ -31,15 +31,6 @@ impl TxgRanges {
         self.ranges.splice(from..to, [(start, end)]);
     }
 
-    /// Removes every txg up to and including `last`.
-    pub fn remove_through(&mut self, last: Txg) {
-        let keep_from = last.0.saturating_add(1);
-        self.ranges.retain_mut(|r| {
-            r.0 = r.0.max(keep_from);
-            r.0 < r.1
-        });
-    }
-
     /// Whether `txg` is in the set.
     #[must_use]
     pub fn contains(&self, txg: Txg) -> bool {

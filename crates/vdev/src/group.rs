@@ -2,6 +2,7 @@
 
 use crate::leaf::Port;
 use crate::queue::{Help, Queue};
+use crate::top::KeptWrites;
 use crate::{Failure, IoClass, LeafFailure, VdevError, VdevTree};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{Txg, VdevId};
@@ -157,7 +158,7 @@ impl WriteGroup {
                 top.write(failed.offset, failed.data, failed.class, self);
             } else {
                 let number = self.next_write.fetch_add(1, Ordering::Relaxed);
-                self.note_failed(number, failed);
+                self.note_failed(number, failed, None);
             }
         }
     }
@@ -180,8 +181,8 @@ impl WriteGroup {
         self.waiters.load(Ordering::SeqCst) > 0
     }
 
-    /// Keeps a write that no leaf took, unless its place was written since.
-    fn note_failed(&self, number: u64, failed: FailedWrite) {
+    /// Keeps a write that no leaf took, unless its place was written since. It is read from `kept` meanwhile.
+    fn note_failed(self: &Arc<Self>, number: u64, failed: FailedWrite, kept: Option<&KeptWrites>) {
         let mut state = self.state.lock();
         self.any_failed.store(true, Ordering::Release);
         let place = (failed.vdev, failed.offset);
@@ -190,20 +191,21 @@ impl WriteGroup {
             return;
         }
         if !newer(state.failed.get(&place).map(|(other, _)| *other)) {
+            if let Some(kept) = kept {
+                kept.keep(&failed, self);
+            }
             state.failed.insert(place, (number, failed));
         }
     }
 
     /// Notes that a place was written well: an older write to it that failed does not matter any
     /// more.
-    fn note_good(&self, number: u64, place: (VdevId, u64)) {
+    fn note_good(&self, number: u64, place: (VdevId, u64), kept: &KeptWrites) {
         let mut state = self.state.lock();
-        if state
-            .failed
-            .get(&place)
-            .is_some_and(|(other, _)| *other < number)
-        {
+        let failed = state.failed.get(&place);
+        if failed.is_none_or(|(other, _)| *other < number) {
             state.failed.remove(&place);
+            kept.forget(place.1);
         }
         let good = state.good.entry(place).or_insert(number);
         *good = number.max(*good);
@@ -222,6 +224,7 @@ impl WriteGroup {
 /// One write on all leaves of its vdev: done when the last of them is.
 pub(crate) struct Ticket {
     group: Arc<WriteGroup>,
+    kept: Arc<KeptWrites>,
     /// Its place among the writes of the group.
     number: u64,
     vdev: VdevId,
@@ -236,7 +239,7 @@ pub(crate) struct Ticket {
 impl Ticket {
     /// A write that `leaves` leaves (at least one) will report on.
     pub(crate) fn new(
-        group: &Arc<WriteGroup>,
+        (group, kept): (&Arc<WriteGroup>, &Arc<KeptWrites>),
         place: (VdevId, u64),
         data: Buffer,
         class: IoClass,
@@ -248,6 +251,7 @@ impl Ticket {
         }
         Arc::new(Self {
             group: Arc::clone(group),
+            kept: Arc::clone(kept),
             number: group.next_write.fetch_add(1, Ordering::Relaxed),
             vdev: place.0,
             offset: place.1,
@@ -282,8 +286,9 @@ impl Ticket {
             for (port, _) in failures {
                 port.note_missing(self.group.txg);
             }
-            if self.group.any_failed.load(Ordering::Acquire) {
-                self.group.note_good(self.number, (self.vdev, self.offset));
+            if self.group.any_failed.load(Ordering::Acquire) || self.kept.any() {
+                let place = (self.vdev, self.offset);
+                self.group.note_good(self.number, place, &self.kept);
             }
             self.group.finish();
         } else {
@@ -305,7 +310,8 @@ impl Ticket {
             class: self.class,
             failures,
         };
-        self.group.note_failed(self.number, failed);
+        self.group
+            .note_failed(self.number, failed, Some(&self.kept));
         self.group.finish();
     }
 }

@@ -1,7 +1,8 @@
 //! What is read and written: classes, places, outcomes.
 
-use crate::LeafFailure;
+use crate::{Leaf, LeafFailure};
 use base::Txg;
+use std::sync::Arc;
 use sys::Buffer;
 
 /// What an operation is for: it decides its priority and where it is counted.
@@ -64,6 +65,35 @@ pub struct ReadOutcome {
     pub data: Buffer,
     /// The leaves that did not have them, in the order in which they were asked.
     pub failures: Vec<LeafFailure>,
-    /// How many of these leaves were given the right bytes.
-    pub healed: usize,
+    /// Leaves that had others: for [`crate::Top::mend`], as long as the place is this block's.
+    pub lacking: Vec<Arc<Leaf>>,
+}
+
+/// What a reader says of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// They are the wanted ones: a checksum says so.
+    Proven,
+    /// Nothing says that they are not: there is no checksum.
+    Unproven,
+    /// They are not the wanted ones.
+    Wrong,
+}
+
+impl Verdict {
+    /// The verdict of a checksum.
+    #[must_use]
+    pub const fn proof(matches: bool) -> Self {
+        if matches { Self::Proven } else { Self::Wrong }
+    }
+
+    /// The verdict on several pieces together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Wrong, _) | (_, Self::Wrong) => Self::Wrong,
+            (Self::Unproven, _) | (_, Self::Unproven) => Self::Unproven,
+            (Self::Proven, Self::Proven) => Self::Proven,
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod gate;
 mod meters;
+mod missed;
 mod port;
 
 use crate::group::Ticket;
@@ -205,6 +206,28 @@ impl Leaf {
         self.port.note_missing(txg);
     }
 
+    /// From here until [`Leaf::end_resilver`] it is noted what a resilver leaves behind.
+    pub fn begin_resilver(&self) {
+        self.port.missed.lock().begin_resilver();
+    }
+
+    /// A resilver could not give the leaf a block of `birth`.
+    pub fn note_left(&self, birth: Txg) {
+        self.port.missed.lock().note_left(birth);
+    }
+
+    /// A resilver did not see some blocks that are not younger than `birth`: all that was missed up
+    /// to then is left behind.
+    pub fn note_left_through(&self, birth: Txg) {
+        self.port.missed.lock().note_left_through(birth);
+    }
+
+    /// A resilver has seen everything that was missed when it began. What it left behind, and what
+    /// was missed since, is missing still. Answers whether a resilver had begun.
+    pub fn end_resilver(&self) -> bool {
+        self.port.end_resilver()
+    }
+
     /// Whether the leaf missed the writes of `txg`.
     #[must_use]
     pub fn misses(&self, txg: Txg) -> bool {
@@ -317,6 +340,14 @@ impl Leaf {
     /// Byte of the device that a DVA's offset stands for.
     pub(crate) const fn device_offset(offset: u64) -> u64 {
         offset + label::DATA_START
+    }
+}
+
+impl std::fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leaf")
+            .field("guid", &self.guid())
+            .finish_non_exhaustive()
     }
 }
 

@@ -19,12 +19,13 @@ mod state;
 mod testing;
 mod top;
 mod tree;
+pub mod tunables;
 
 pub use dtl::TxgRanges;
 pub use error::{Failure, LeafFailure, VdevError};
 pub use format::label::DATA_START;
 pub use group::{FailedWrite, WriteGroup};
-pub use io::{BlockRange, IoClass, ReadOutcome};
+pub use io::{BlockRange, IoClass, ReadOutcome, Verdict};
 pub use labels::{
     DeviceLabels, LabelConfig, LabelPair, LabelProblem, UberblockCandidate, clear_labels,
     read_labels,
@@ -33,5 +34,6 @@ pub use leaf::{ClassStatistics, ErrorCounts, Leaf, LeafConfig, LeafStatistics, e
 pub use node::{Interior, InteriorKind, Node};
 pub use schedule::{ClassLimits, Next, Policy, RATIO_TARGET, Scheduler, limits};
 pub use state::{Condition, VdevAux, VdevState};
-pub use top::{ScrubOutcome, Top, TopConfig};
-pub use tree::VdevTree;
+pub use top::{Lacking, Repaired, ScrubOutcome, Top, TopConfig};
+pub use tree::{VdevTree, flush_tops};
+pub use tunables::TUNABLES;

@@ -7,7 +7,7 @@
 
 use crate::group::Ticket;
 use crate::leaf::{Gate, Port};
-use crate::schedule::WRITE_BYTES_MAX;
+use crate::tunables;
 use crate::{Failure, IoClass};
 use base::Txg;
 use base::clock::monotonic_ns;
@@ -21,9 +21,6 @@ use std::thread::JoinHandle;
 use sys::Buffer;
 
 static CLASS: LockClass = LockClass::new("vdev.queue", rank::VDEV + 10);
-
-/// The most pieces of one operation.
-const RUN_PIECES_MAX: usize = 512;
 
 /// The sizes of a queue.
 #[derive(Clone, Copy, Debug)]
@@ -146,10 +143,11 @@ impl State {
                 .or_else(|| self.pending.range(..self.cursor).find_map(free))?,
         };
         let bytes_max = if is_urgent {
-            WRITE_BYTES_MAX
+            tunables::WRITE_BYTES_MAX.count()
         } else {
             gate.write_bytes_max()
         };
+        let pieces_max = tunables::RUN_PIECES_MAX.count();
         let mut run = Run {
             range: start..start,
             pieces: Vec::new(),
@@ -158,7 +156,7 @@ impl State {
         };
         while let Some(pending) = self.pending.get(&run.range.end) {
             let end = run.range.end + pending.data.len() as u64;
-            let fits = (end - start) as usize <= bytes_max && run.pieces.len() < RUN_PIECES_MAX;
+            let fits = (end - start) as usize <= bytes_max && run.pieces.len() < pieces_max;
             let differs = self.urgent.contains(&run.range.end) != is_urgent;
             let ends = !fits || differs || self.is_busy(&(run.range.end..end));
             if !run.pieces.is_empty() && ends {

@@ -17,9 +17,6 @@ use feedback::Feedback;
 /// Reads that take this much longer because of writes are acceptable.
 pub const RATIO_TARGET: f64 = 1.10;
 
-/// The most bytes of one write.
-pub(crate) const WRITE_BYTES_MAX: usize = 1 << 20;
-
 const CLASSES: usize = IoClass::ALL.len();
 /// Operations at once on a device, of all classes.
 const TOTAL_MAX: u32 = 1000;
@@ -218,7 +215,9 @@ impl Scheduler {
             IoClass::AsyncWrite => {
                 let above = self.dirty_permille.clamp(RAMP_FROM, RAMP_TO) - RAMP_FROM;
                 let wanted = min + (max - min) * above / (RAMP_TO - RAMP_FROM);
-                let allowed = self.feedback.writes_at_once(now_ns, wanted);
+                let allowed = self
+                    .feedback
+                    .writes_at_once(now_ns, wanted, self.dirty_permille);
                 let allowed = allowed.min(self.beside_log.writes_at_once(now_ns));
                 ClassLimits {
                     min: min.min(allowed),

@@ -14,9 +14,13 @@ pub(crate) struct MemoryDevice {
     pub(crate) fail_flush: AtomicBool,
     /// Fail writes that touch this byte; `usize::MAX` = none.
     pub(crate) bad_byte: AtomicUsize,
+    /// Fail reads that touch this byte; `usize::MAX` = none.
+    pub(crate) bad_read: AtomicUsize,
     pub(crate) delay_us: AtomicUsize,
     pub(crate) writes: AtomicUsize,
     pub(crate) flushes: AtomicUsize,
+    /// Called by each flush.
+    pub(crate) on_flush: Mutex<Option<Box<dyn Fn() + Send>>>,
     failed: AtomicBool,
 }
 
@@ -27,6 +31,7 @@ impl MemoryDevice {
             ..Self::default()
         };
         device.bad_byte.store(usize::MAX, Ordering::Relaxed);
+        device.bad_read.store(usize::MAX, Ordering::Relaxed);
         Arc::new(device)
     }
 
@@ -52,6 +57,10 @@ impl BlockDevice for MemoryDevice {
             return Err(self.error(Operation::Read, offset, bytes.len()));
         }
         let start = offset as usize;
+        let bad = self.bad_read.load(Ordering::Relaxed);
+        if (start..start + bytes.len()).contains(&bad) {
+            return Err(self.error(Operation::Read, offset, bytes.len()));
+        }
         bytes.copy_from_slice(&self.bytes.lock().unwrap()[start..start + bytes.len()]);
         Ok(())
     }
@@ -89,6 +98,9 @@ impl BlockDevice for MemoryDevice {
 
     fn flush(&self) -> Result<(), DeviceError> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
+        if let Some(on_flush) = &*self.on_flush.lock().unwrap() {
+            on_flush();
+        }
         if self.failed.load(Ordering::Relaxed) || self.fail_flush.load(Ordering::Relaxed) {
             self.failed.store(true, Ordering::Relaxed);
             return Err(DeviceError::FlushFailed {

@@ -1,15 +1,22 @@
 //! A top-level vdev: a tree of mirrors over leaves that all hold the same bytes.
 
+mod kept;
+mod mend;
+
 use crate::group::Ticket;
 use crate::{
     BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, ReadOutcome, VdevAux,
-    VdevError, VdevState, WriteGroup,
+    VdevError, VdevState, Verdict, WriteGroup,
 };
-use base::{Guid, Txg, VdevId};
+use base::{Guid, VdevId};
 use device::DeviceError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sys::{Buffer, BufferMut};
+
+use kept::Found;
+pub(crate) use kept::KeptWrites;
+pub use mend::{Lacking, Repaired, ScrubOutcome};
 
 /// What is known of a top-level vdev from its configuration.
 #[derive(Clone, Copy, Debug)]
@@ -26,25 +33,14 @@ pub struct TopConfig {
     pub is_log: bool,
 }
 
-/// What a scrub of one place found.
-#[derive(Clone, Debug)]
-pub struct ScrubOutcome {
-    /// The right bytes, if any leaf had them.
-    pub data: Option<Buffer>,
-    /// The leaves that did not have them.
-    pub failures: Vec<LeafFailure>,
-    /// How many of these were given the right bytes.
-    pub healed: usize,
-    /// How many could not be given them, though right bytes were found.
-    pub unrepaired: usize,
-}
-
 /// A top-level vdev.
 pub struct Top {
     config: TopConfig,
     asize: AtomicU64,
     node: Node,
     leaves: Vec<Arc<Leaf>>,
+    /// What no leaf took.
+    kept: Arc<KeptWrites>,
 }
 
 impl Top {
@@ -58,6 +54,7 @@ impl Top {
             config,
             node,
             leaves,
+            kept: KeptWrites::new(),
         })
     }
 
@@ -167,9 +164,11 @@ impl Top {
         order
     }
 
-    /// Reads `range`, asking leaf after leaf until `accept` says that the bytes are right; leaves
-    /// that had others are given the right ones. The device is read on the caller's thread; what
-    /// is queued but not yet written is served from the queue.
+    /// Reads `range`, asking leaf after leaf until `accept` says that the bytes are right. Leaves that
+    /// had others are named; to write there is for who knows that the place is still this block's. A
+    /// leaf that missed the bytes is believed only if they are proven: without a checksum what it has is
+    /// older, or never was anything. The device is read on the caller's thread; what is queued but not
+    /// yet written is served from the queue.
     ///
     /// # Errors
     /// If no leaf has the right bytes, with what each leaf said.
@@ -177,7 +176,7 @@ impl Top {
         &self,
         range: BlockRange,
         class: IoClass,
-        accept: &mut dyn FnMut(&[u8]) -> bool,
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ReadOutcome, VdevError> {
         self.read_judged((range, class), Wrong::IsAnError, accept)
     }
@@ -191,7 +190,7 @@ impl Top {
         &self,
         range: BlockRange,
         class: IoClass,
-        accept: &mut dyn FnMut(&[u8]) -> bool,
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ReadOutcome, VdevError> {
         self.read_judged((range, class), Wrong::IsExpected, accept)
     }
@@ -200,19 +199,36 @@ impl Top {
         &self,
         (range, class): (BlockRange, IoClass),
         wrong: Wrong,
-        accept: &mut dyn FnMut(&[u8]) -> bool,
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ReadOutcome, VdevError> {
         self.contains(range.offset, range.len)?;
         let mut failures = Vec::new();
         let mut bad = Vec::new();
+        let read_failed = |failures| VdevError::ReadFailed {
+            vdev: self.id(),
+            offset: range.offset,
+            len: range.len as u64,
+            failures,
+        };
+        match self.kept.find(range) {
+            Found::All(data) if accept(&data) != Verdict::Wrong => {
+                return Ok(ReadOutcome {
+                    data,
+                    failures,
+                    lacking: bad,
+                });
+            }
+            // Without a checksum nothing would tell what the leaves have from what they should have.
+            Found::Part => return Err(read_failed(failures)),
+            Found::All(_) | Found::Nothing => {}
+        }
         for (leaf, stale) in self.order(range) {
             match read_leaf(leaf, (range, class), (stale, wrong), accept) {
                 Ok(data) => {
-                    let healed = self.repair(&bad, range.offset, &data);
                     return Ok(ReadOutcome {
                         data,
                         failures,
-                        healed,
+                        lacking: bad,
                     });
                 }
                 Err(failure) => {
@@ -230,78 +246,7 @@ impl Top {
                 failures.push(leaf.port().failure(failure));
             }
         }
-        let (offset, len) = (range.offset, range.len as u64);
-        Err(VdevError::ReadFailed {
-            vdev: self.id(),
-            offset,
-            len,
-            failures,
-        })
-    }
-
-    /// Reads `range` from every leaf, and gives the right bytes to those that had others or had
-    /// missed them: what a scrub or a resilver does.
-    ///
-    /// # Errors
-    /// Only if the place is not inside the vdev.
-    pub fn scrub(
-        &self,
-        range: BlockRange,
-        accept: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<ScrubOutcome, VdevError> {
-        self.contains(range.offset, range.len)?;
-        let mut outcome = ScrubOutcome {
-            data: None,
-            failures: Vec::new(),
-            healed: 0,
-            unrepaired: 0,
-        };
-        let mut bad = Vec::new();
-        for (leaf, stale) in self.order(range) {
-            let judged = (stale, Wrong::IsAnError);
-            match read_leaf(leaf, (range, IoClass::Scan), judged, accept) {
-                Ok(data) => outcome.data = outcome.data.or(Some(data)),
-                Err(failure) => {
-                    outcome.failures.push(failure);
-                    bad.push(Arc::clone(leaf));
-                }
-            }
-        }
-        if let Some(data) = &outcome.data {
-            outcome.healed = self.repair(&bad, range.offset, data);
-            outcome.unrepaired = bad.len() - outcome.healed;
-        }
-        Ok(outcome)
-    }
-
-    /// Writes bytes that are known to be right over copies that are not; answers how many leaves
-    /// took them. Failing here changes nothing: the copies were bad before.
-    fn repair(&self, bad: &[Arc<Leaf>], offset: u64, data: &Buffer) -> usize {
-        let place = Leaf::device_offset(offset);
-        let data = self.padded(data.clone());
-        let mend = |leaf: &&Arc<Leaf>| {
-            // A newer write to the place is under way: the block is gone, its place reused.
-            if !leaf.is_writable() || leaf.has_newer(place, data.len()) {
-                return false;
-            }
-            let done = leaf
-                .write_now(place, data.clone(), IoClass::AsyncWrite, Txg(0))
-                .is_ok();
-            if done {
-                leaf.port().meters.healed.increment();
-            }
-            done
-        };
-        bad.iter().filter(mend).count()
-    }
-
-    /// Writes right bytes, found elsewhere, over a block of which no leaf here has them; answers
-    /// how many leaves took them.
-    pub fn heal(&self, offset: u64, data: &Buffer) -> usize {
-        if self.contains(offset, data.len()).is_err() {
-            return 0;
-        }
-        self.repair(&self.leaves, offset, data)
+        Err(read_failed(failures))
     }
 
     /// Queues the write of `data` at `offset` on every leaf. Returns at once unless the queue is
@@ -313,7 +258,8 @@ impl Top {
             return;
         }
         let place = (self.id(), offset);
-        let ticket = Ticket::new(group, place, data.clone(), class, self.leaves.len());
+        let kept = &self.kept;
+        let ticket = Ticket::new((group, kept), place, data.clone(), class, self.leaves.len());
         if self.leaves.is_empty() {
             ticket.give_up(Vec::new());
             return;
@@ -427,7 +373,7 @@ fn read_leaf(
     leaf: &Arc<Leaf>,
     (range, class): (BlockRange, IoClass),
     (stale, wrong): (bool, Wrong),
-    accept: &mut dyn FnMut(&[u8]) -> bool,
+    accept: &mut dyn FnMut(&[u8]) -> Verdict,
 ) -> Result<Buffer, LeafFailure> {
     // Whole sectors: a device with large ones gives nothing else.
     let whole = range.len.next_multiple_of(1 << leaf.ashift());
@@ -439,11 +385,12 @@ fn read_leaf(
     } else {
         data.slice(0..range.len)
     };
-    if accept(&data) {
-        return Ok(data);
-    }
-    if stale {
-        return Err(leaf.port().failure(Failure::Missing));
+    match (accept(&data), stale) {
+        (Verdict::Proven, _) | (Verdict::Unproven, false) => return Ok(data),
+        (Verdict::Unproven | Verdict::Wrong, true) => {
+            return Err(leaf.port().failure(Failure::Missing));
+        }
+        (Verdict::Wrong, false) => {}
     }
     if wrong == Wrong::IsAnError {
         leaf.port().meters.checksum_errors.increment();

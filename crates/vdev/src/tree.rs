@@ -1,10 +1,12 @@
 //! The top-level vdevs of a pool by their ids.
 
-use crate::{Top, VdevError};
+use crate::{Top, VdevError, tunables};
 use base::VdevId;
-use base::lock::{LockClass, RwLock, rank};
+use base::lock::{LockClass, Mutex, RwLock, rank};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+static FAILED: LockClass = LockClass::new("vdev.flush_failed", rank::LAST - 3);
 static CLASS: LockClass = LockClass::new("vdev.tree", rank::VDEV);
 
 /// The top-level vdevs of a pool. Holes and missing vdevs are `None`.
@@ -68,11 +70,49 @@ impl VdevTree {
         }
     }
 
-    /// Makes every write that is done durable, on every vdev. Log vdevs that fail are given up.
+    /// Makes every write that is done durable, on every vdev at once. Log vdevs that fail are given up.
     ///
     /// # Errors
-    /// The first vdev that could not.
+    /// The first vdev that could not; the others are flushed all the same.
     pub fn flush(&self) -> Result<(), VdevError> {
-        self.tops().iter().try_for_each(|top| top.flush_for_txg())
+        flush_tops(&self.tops())
     }
 }
+
+/// [`Top::flush_for_txg`] of all of them, [`tunables::FLUSHES_COUNT`] at once: a flush takes as long as a device's
+/// cache needs, and the caller waits for the longest instead of the sum.
+///
+/// # Errors
+/// The first vdev that could not; the others are flushed all the same.
+pub fn flush_tops(tops: &[Arc<Top>]) -> Result<(), VdevError> {
+    let threads = tunables::FLUSHES_COUNT.count().min(tops.len());
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(&FAILED, None);
+    let work = || {
+        while let Some((index, top)) = {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            tops.get(index).map(|top| (index, top))
+        } {
+            let Err(error) = top.flush_for_txg() else {
+                continue;
+            };
+            let mut failed = failed.lock();
+            if failed.as_ref().is_none_or(|(first, _)| index < *first) {
+                *failed = Some((index, error));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // A thread that cannot be started is work that the others do.
+            let _ = std::thread::Builder::new()
+                .name("flush".into())
+                .spawn_scoped(scope, work);
+        }
+        work();
+    });
+    failed.into_inner().map_or(Ok(()), |(_, error)| Err(error))
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use format::nvlist::NvList;
 use format::uberblock::Uberblock;
 use millpond_vdev::{
     BlockRange, Interior, InteriorKind, IoClass, LabelPair, Leaf, LeafConfig, Node, Top, TopConfig,
-    VdevError, WriteGroup, read_labels,
+    VdevError, Verdict, WriteGroup, read_labels,
 };
 use sim::{Fault, FaultKind, SimulatedDisk, Timeline, Times};
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn what_was_flushed_survives_every_crash() {
             if wanted == 0 || rewritten {
                 continue;
             }
-            let mut right = |bytes: &[u8]| txg_of(bytes, place) == Some(wanted);
+            let mut right = |bytes: &[u8]| Verdict::proof(txg_of(bytes, place) == Some(wanted));
             let outcome = pair
                 .read(range(place), IoClass::SyncRead, &mut right)
                 .unwrap();
@@ -142,7 +142,7 @@ fn a_failed_flush_loses_nothing_once_cleared() {
         let crashed = top(&[disk.crash(seed)]);
         for place in 0..BLOCKS {
             let wanted = if place == 0 { 5 } else { 4 };
-            let mut right = |bytes: &[u8]| txg_of(bytes, place) == Some(wanted);
+            let mut right = |bytes: &[u8]| Verdict::proof(txg_of(bytes, place) == Some(wanted));
             crashed
                 .read(range(place), IoClass::SyncRead, &mut right)
                 .unwrap();
@@ -160,17 +160,17 @@ fn rot_on_one_side_heals_and_on_both_is_named() {
     group.wait().unwrap();
     pair.flush().unwrap();
     let start = format::label::DATA_START;
-    let mut right = |bytes: &[u8]| txg_of(bytes, 0) == Some(20);
+    let mut right = |bytes: &[u8]| Verdict::proof(txg_of(bytes, 0) == Some(20));
     disks[0].rot(start..start + 4096, 3, 1);
-    let outcome = pair.scrub(range(0), &mut right).unwrap();
-    assert_eq!((outcome.failures.len(), outcome.healed), (1, 1));
+    let outcome = pair.scrub(range(0), true, &mut right).unwrap();
+    assert_eq!((outcome.failures.len(), outcome.repaired.healed), (1, 1));
     disks[0].rot(start..start + 4096, 3, 2);
     disks[1].rot(start..start + 4096, 3, 3);
     let error = pair
         .read(range(0), IoClass::SyncRead, &mut right)
         .unwrap_err();
     assert!(error.is_checksum(), "{error}");
-    assert_eq!(pair.heal(0, &block(0, 20)), 2);
+    assert_eq!(pair.heal(range(0), &block(0, 20)).healed, 2);
     pair.read(range(0), IoClass::SyncRead, &mut right).unwrap();
 }
 

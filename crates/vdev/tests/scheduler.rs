@@ -218,6 +218,125 @@ fn a_quick_device_has_little_to_do_for_txgs_beside_a_log() {
     assert_eq!(bytes_beside_log(10_000_000, 60_000_000), 2 << 20);
 }
 
+/// Bytes that writers who never stop get in each half minute beside a reader who never stops either, as a part of the
+/// device's, with dirty data at `dirty` thousandths of their limit.
+fn shares_of_writers(dirty: u32, half_minutes: u64) -> Vec<f64> {
+    const SPAN_NS: u64 = 30_000_000_000;
+    let mut run = Run::new(DeviceModel::DISK, Policy::Classes);
+    run.scheduler.set_dirty(dirty);
+    (0..WINDOW).for_each(|_| run.scheduler.arrive(IoClass::AsyncRead));
+    (0..BACKLOG).for_each(|_| run.scheduler.arrive(IoClass::AsyncWrite));
+    let share = |span: u64| {
+        let before = run.written;
+        // A file without an end.
+        run.read_done = 0;
+        while run.now_ns < (span + 1) * SPAN_NS {
+            run.read_done = 0;
+            run.run(false, false, run.now_ns + 1_000_000);
+        }
+        (run.written - before) as f64 / (150e6 * SPAN_NS as f64 / 1e9)
+    };
+    (0..half_minutes).map(share).collect()
+}
+
+#[test]
+fn writers_who_have_been_at_the_limit_for_long_get_their_share() {
+    let shares = shares_of_writers(1000, 4);
+    println!("{shares:.2?}");
+    assert!(shares[0] < 0.35 && shares[3] > 0.5, "{shares:?}");
+    assert!(
+        shares.windows(2).all(|pair| pair[1] > pair[0] - 0.02),
+        "it rises: {shares:?}"
+    );
+    let half = shares_of_writers(950, 4);
+    println!("{half:.2?}");
+    assert!(half[3] > shares[0] && half[3] < shares[3], "{half:?}");
+    // Where the throttle alone slows them down, reads keep what they have.
+    let low = shares_of_writers(800, 4);
+    println!("{low:.2?}");
+    assert!(low[3] < 0.35, "{low:?}");
+}
+
+/// A log block each 5 ms beside writers that never stop, for ten seconds: bytes a second of the writers, and the
+/// longest log write but for one in a hundred.
+fn beside_constant_log(model: DeviceModel) -> (f64, u64) {
+    const EACH_NS: u64 = 5_000_000;
+    const UNTIL_NS: u64 = 10_000_000_000;
+    let mut run = Run::new(model, Policy::Classes);
+    (0..BACKLOG).for_each(|_| run.scheduler.arrive(IoClass::AsyncWrite));
+    let (mut log_at, mut log_ns) = (1, Vec::new());
+    let mut sizes = BTreeMap::new();
+    let mut written = 0;
+    while run.now_ns < UNTIL_NS {
+        if run.now_ns >= log_at {
+            run.scheduler.arrive(IoClass::SyncWrite);
+            log_at += EACH_NS;
+        }
+        let mut wake = log_at;
+        loop {
+            let class = match run.scheduler.next(run.now_ns) {
+                Next::Start(class) => class,
+                Next::At(at) => break wake = wake.min(at),
+                Next::Idle => break,
+            };
+            let len = match class {
+                IoClass::AsyncWrite => run.scheduler.write_bytes_max(run.now_ns) as u64,
+                _ => 4096,
+            };
+            let id = run.next_id;
+            run.next_id += 1;
+            sizes.insert(id, len);
+            run.started.insert(id, (class, run.now_ns));
+            let offset = id << 30;
+            run.device
+                .submit(run.now_ns, VirtualOperation { id, offset, len });
+        }
+        let end = run.device.next_end_ns().filter(|end| *end <= wake);
+        let Some(end) = end else {
+            run.now_ns = wake;
+            continue;
+        };
+        run.now_ns = end;
+        let (_, operation) = run.device.take_ended().unwrap();
+        let (class, started) = run.started.remove(&operation.id).unwrap();
+        run.scheduler
+            .end(class, operation.len as usize, started, end);
+        if class == IoClass::AsyncWrite {
+            written += operation.len;
+            run.scheduler.arrive(class);
+        } else {
+            log_ns.push(end - started);
+        }
+    }
+    log_ns.sort_unstable();
+    let rate = written as f64 / (UNTIL_NS as f64 / 1e9);
+    (rate, log_ns[log_ns.len() * 99 / 100])
+}
+
+#[test]
+fn a_device_with_latency_gets_more_than_one_write_beside_a_log() {
+    let distant = |latency_ns| DeviceModel::SolidState {
+        channels: 16,
+        latency_ns,
+        bytes_per_second: 4_000_000_000,
+    };
+    for (latency_ns, least) in [(500_000, 250e6), (1_000_000, 250e6), (1_400_000, 250e6)] {
+        let (rate, log_ns) = beside_constant_log(distant(latency_ns));
+        println!("{latency_ns} ns: {:.0} MB/s, log {log_ns} ns", rate / 1e6);
+        assert!(rate > least, "{latency_ns}: {rate}");
+        assert!(log_ns < latency_ns * 2, "{latency_ns}: {log_ns}");
+    }
+    // One that is slow for want of bandwidth: the log would wait for all.
+    let narrow = DeviceModel::SolidState {
+        channels: 1,
+        latency_ns: 50_000,
+        bytes_per_second: 130_000_000,
+    };
+    let (rate, log_ns) = beside_constant_log(narrow);
+    println!("narrow: {:.0} MB/s, log {log_ns} ns", rate / 1e6);
+    assert!(log_ns < 3_500_000, "{log_ns}");
+}
+
 #[test]
 fn without_classes_they_are() {
     for model in [DeviceModel::DISK, DeviceModel::FLASH] {

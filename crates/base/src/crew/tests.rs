@@ -28,6 +28,24 @@ fn jobs_that_wait_for_each_other_have_a_thread_each() {
 }
 
 #[test]
+fn what_was_taken_in_before_finds_room() {
+    let crew = Crew::new("test-owed", 1, Bounded::new("test.owed", 1));
+    let (go, gone) = channel::<()>();
+    let (done, ended) = channel();
+    crew.run(Box::new(move || gone.recv_timeout(SOON).unwrap()))
+        .unwrap_or_else(|_| panic!("there is room"));
+    for _ in 0..3 {
+        let done = done.clone();
+        crew.run_owed(Box::new(move || done.send(()).unwrap()))
+            .unwrap_or_else(|_| panic!("nobody is held up"));
+    }
+    go.send(()).unwrap();
+    for _ in 0..3 {
+        ended.recv_timeout(SOON).unwrap();
+    }
+}
+
+#[test]
 fn who_finds_no_room_has_the_job_back() {
     let crew = Crew::new("test-full", 1, Bounded::new("test.full", 1));
     let (go, gone) = channel::<()>();

@@ -85,3 +85,42 @@ fn the_limit_can_shrink_to_nothing() {
         (0, 0)
     );
 }
+
+#[test]
+fn a_load_never_replaces_what_came_while_it_ran() {
+    let cache = Cache::new(1 << 20);
+    let loaded = cache.get_or_load(KEY, Stay::Long, || {
+        cache.insert(KEY, 2, 100, Stay::Long);
+        Ok::<_, ()>((1, 100))
+    });
+    assert_eq!(loaded, Ok(1), "it asked before");
+    assert_eq!(cache.get(&KEY), Some(2));
+}
+
+#[test]
+fn a_load_of_what_was_removed_meanwhile_leaves_nothing() {
+    let cache = Cache::new(1 << 20);
+    let loaded = cache.get_or_load(KEY, Stay::Long, || {
+        cache.remove(&KEY);
+        Ok::<_, ()>((1, 100))
+    });
+    assert_eq!((loaded, cache.get(&KEY)), (Ok(1), None));
+    let loaded = cache.get_or_load(KEY, Stay::Long, || {
+        cache.clear();
+        Ok::<_, ()>((1, 100))
+    });
+    assert_eq!((loaded, cache.get(&KEY)), (Ok(1), None));
+}
+
+#[test]
+fn who_asks_after_an_insert_gets_nothing_from_a_load_that_began_before() {
+    let cache = Cache::new(1 << 20);
+    let reservation = cache.reserve(KEY).unwrap();
+    cache.insert(KEY, 2, 100, Stay::Long);
+    // Pushed out again at once, as by others in a full cache: the load is not who to wait for.
+    cache.remove(&KEY);
+    let loaded = cache.get_or_load(KEY, Stay::Long, || Ok::<_, ()>((3, 100)));
+    assert_eq!(loaded, Ok(3));
+    reservation.fill(1, 100, Stay::Long);
+    assert_eq!(cache.get(&KEY), Some(3));
+}

@@ -98,7 +98,7 @@ proptest! {
             let live = shard.slab.iter().filter(|entry| entry.held.is_some());
             prop_assert_eq!(live.clone().map(|entry| entry.bytes).sum::<usize>(), shard.bytes());
             prop_assert_eq!(live.count(), shard.len());
-            prop_assert!(shard.ghosts.len() <= GHOSTS_MAX);
+            prop_assert!(shard.ghosts.len() <= tunables::GHOSTS_MAX.count());
         }
         shard.set_limit(0, 0);
         prop_assert_eq!((shard.len(), shard.bytes()), (0, 0));

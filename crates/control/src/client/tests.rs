@@ -62,7 +62,10 @@ fn a_daemon_that_is_ending_is_nobody() {
 
 #[test]
 fn somebody_who_answers_nonsense_is_told_of() {
+    // The question is read first: closing with it unread looks like a daemon that is ending.
     let (_directory, socket) = someone(|mut stream| {
+        let asked = receive::<Request>(&mut stream).unwrap();
+        assert_eq!(asked, Some(Request::Hello));
         send(&mut stream, &"nonsense").unwrap();
     });
     let failure = Connection::open(&socket).unwrap_err();

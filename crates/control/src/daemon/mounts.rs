@@ -21,6 +21,9 @@ use sys::{MountError, MountsInside, UnmountMode};
 
 static TABLE_CLASS: LockClass = LockClass::new("daemon.mounts", rank::FRONT_END + 2);
 
+/// How many of those who use a mount a refusal names.
+const USERS_NAMED: usize = 4;
+
 /// Where the mounts get file systems from: the pool.
 pub trait DatasetSource: Send + Sync {
     /// Opens the file system of a dataset, or of `dataset@snapshot`.
@@ -329,6 +332,7 @@ fn file_system_options(dataset: &str) -> posix::MountOptions {
         read_only: dataset.contains('@'),
         kernel_checks_permissions: true,
         keeps_removed_directories: true,
+        frees_in_background: true,
         // An ordinary user's mount is that user's alone: the image's owners mean nothing here.
         owners: if uid == 0 {
             OwnerMap::Stored
@@ -391,15 +395,28 @@ fn mount_failure(failure: &MountFailure) -> Failure {
     Failure::new(kind, failure.to_string())
 }
 
-fn unmount_failure(error: &MountError) -> Failure {
+fn unmount_failure(entry: &Entry, error: &MountError) -> Failure {
     match error {
-        MountError::MountPoint {
-            error: sys::Errno::BUSY,
-            ..
+        busy if busy.is_busy() => in_use(entry),
+        MountError::Helper { .. } => busy("pool or dataset is busy"),
+        MountError::MountPoint { .. } | MountError::Device(_) | MountError::NoHelper(_) => {
+            Failure::new(FailureKind::Service, error.to_string())
         }
-        | MountError::Helper { .. } => busy("pool or dataset is busy"),
-        other => Failure::new(FailureKind::Service, other.to_string()),
     }
+}
+
+/// Somebody uses a mounted dataset, and who, as far as that can be seen.
+fn in_use(entry: &Entry) -> Failure {
+    let below = match entry.place {
+        Place::Own { .. } => None,
+        Place::Inside { .. } => Some(entry.path.as_path()),
+    };
+    let mut users = sys::mount_users(&entry.path, below, USERS_NAMED + 1);
+    let more = users.len() > USERS_NAMED;
+    users.truncate(USERS_NAMED);
+    let lines = users.iter().map(ToString::to_string);
+    let lines = lines.chain(more.then(|| "in use by others, too".to_owned()));
+    lines.fold(busy("pool or dataset is busy"), Failure::advise)
 }
 
 /// Makes the mount point if it is absent, and sees whether it may be mounted over.
@@ -452,14 +469,18 @@ impl Mounts for DaemonMounts {
         let others_inside = forest.is_host(tag);
         match &entry.place {
             Place::Inside { .. } => {
-                if !force && (others_inside || entry.tree.is_busy()) {
-                    return Err(busy("pool or dataset is busy"));
+                let idle = || match others_inside || entry.tree.is_busy() {
+                    true => Err(()),
+                    false => Ok(()),
+                };
+                if !force {
+                    fuse::while_busy(|_| true, idle).map_err(|()| in_use(&entry))?;
                 }
                 forest.remove(tag, mount.session());
             }
             Place::Own { mount, .. } => {
                 if !force && others_inside {
-                    return Err(busy("pool or dataset is busy"));
+                    return Err(in_use(&entry));
                 }
                 let mode = if force {
                     UnmountMode::Detach
@@ -468,7 +489,7 @@ impl Mounts for DaemonMounts {
                 };
                 mount
                     .unmount(mode)
-                    .map_err(|error| unmount_failure(&error))?;
+                    .map_err(|error| unmount_failure(&entry, &error))?;
             }
         }
         // With a mount that was idle, this has been done at its end. Otherwise files that are still

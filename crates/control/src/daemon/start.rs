@@ -112,7 +112,26 @@ pub fn child() -> Option<ExitCode> {
     }
     // An old kernel cannot: then they stay open, as harmless as they were to the command.
     let _closed = sys::close_inherited();
+    if let Ok(text) = std::env::var(TUNABLES)
+        && let Err(part) = set_tunables(&text)
+    {
+        eprintln!("{TUNABLES}: not understood: {part}");
+        return Some(ExitCode::from(2));
+    }
     Some(child_with(&super::open_service))
+}
+
+/// Limits of the engine in a daemon, for tests: see [`base::tunable::set_all`].
+const TUNABLES: &str = "MILLPOND_TUNABLES";
+
+fn set_tunables(text: &str) -> Result<(), String> {
+    let mut all = pool::tunables::all();
+    all.extend(posix::TUNABLES);
+    all.extend(fuse::TUNABLES);
+    if text.parse::<u64>().is_err() {
+        all.extend(pool::tunables::FAULTS);
+    }
+    base::tunable::set_all(&all, text)
 }
 
 /// Opens a pool; how it is begun when the socket listens.
@@ -221,11 +240,14 @@ pub fn serve(
 }
 
 /// A bug stops the pool before its next uberblock: what the panicking thread left half done must
-/// not reach the disk. The pool is then as after a crash.
+/// not reach the disk. The pool is then as after a crash; but what a thread that syncs left half done
+/// cannot reach the disk, and what is in memory can still be read.
 fn abort_on_panic() {
     let say = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |information| {
         say(information);
-        std::process::abort();
+        if !pool::catches_panics() {
+            std::process::abort();
+        }
     }));
 }

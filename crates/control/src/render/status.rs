@@ -83,6 +83,9 @@ impl PoolStatus {
         if self.note == Some(PoolNote::HostMismatch) {
             return cause(HOST_MISMATCH, HOST_MISMATCH_ACTION, Some("EY"));
         }
+        if self.stopped.is_some() {
+            return cause(STOPPED, STOPPED_ACTION, None);
+        }
         if self.state == VdevState::Suspended {
             let id = if self.fails_at_once { "JQ" } else { "HC" };
             return cause(SUSPENDED, SUSPENDED_ACTION, Some(id));
@@ -127,7 +130,13 @@ impl PoolStatus {
 pub fn status(pool: &PoolStatus, options: StatusOptions) -> String {
     let mut out = format!("  pool: {}\n state: {}\n", pool.name, pool.state.word());
     if let Some(cause) = pool.cause() {
-        out += &format!("status: {}\naction: {}\n", cause.status, cause.action);
+        out += &format!("status: {}\n", cause.status);
+        if let Some(stopped) = &pool.stopped {
+            out += &format!("\tThe reason: {}\n", stopped.reason);
+            let when = moment(stopped.time);
+            out += &format!("\tOn disk is the state of txg {}, {when}.\n", stopped.txg);
+        }
+        out += &format!("action: {}\n", cause.action);
         if let Some(id) = cause.id {
             out += &format!("   see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-{id}\n");
         }
@@ -473,6 +482,12 @@ const HOST_MISMATCH_ACTION: &str = "Export this pool on all systems on which it 
 const SUSPENDED: &str = "One or more devices are faulted in response to IO failures.";
 const SUSPENDED_ACTION: &str =
     "Make sure the affected devices are connected, then run 'zpool clear'.";
+const STOPPED: &str = "A transaction group could not be written.  The pool takes no changes any\n\
+\tmore; what it has accepted can be read until it is exported.";
+const STOPPED_ACTION: &str = "Copy files that are newer than what is on disk, and were not\n\
+\tsynchronized (fsync), to another place.  Then run 'zpool export -f' and\n\
+\t'zpool import': what is on disk and what was synchronized will be there,\n\
+\tall other changes will be lost.";
 const DATA_ERRORS: &str = "One or more devices has experienced an error resulting in data\n\
 \tcorruption.  Applications may be affected.";
 const DATA_ERRORS_ACTION: &str = "Restore the file in question if possible.  Otherwise restore the\n\

@@ -130,6 +130,7 @@ fn pool(name: &str, vdevs: Vec<VdevReport>) -> PoolStatus {
         state: VdevState::Online,
         root_state: VdevState::Online,
         fails_at_once: false,
+        stopped: None,
         note: None,
         scan: None,
         removal: None,

@@ -289,8 +289,8 @@ impl Service {
         let name = self.pool.name();
         if let Some(txg) = self.pool.abandon() {
             voice.line(format!(
-                "pool '{name}' was suspended: changes after txg {txg} are lost, and it is not \
-                 marked as exported"
+                "pool '{name}' was suspended: changes after txg {txg} are lost, but for what was \
+                 synchronized to files, and it is not marked as exported"
             ));
         }
         for mount in unmounted {

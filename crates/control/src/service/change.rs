@@ -73,6 +73,14 @@ impl Service {
         let Some(reason) = self.pool.suspended() else {
             return Ok(());
         };
+        if self.pool.stopped().is_some() {
+            let text = "the pool has stopped";
+            let failure = Failure::cannot(FailureKind::Medium, verb, name, text).advise(reason);
+            return Err(failure.advise(format!(
+                "see 'zpool status {pool}': copy what is newer than what is on disk, then run 'zpool export -f {pool}' \
+                 and import the pool"
+            )));
+        }
         let text = "pool I/O is currently suspended";
         let failure = Failure::cannot(FailureKind::Medium, verb, name, text).advise(reason);
         Err(match change {

@@ -110,6 +110,7 @@ pub(crate) fn file_properties(
         long_names: number("longname", 0)? != 0,
         read_only: pool_read_only || dataset.is_snapshot() || number("readonly", 0)? != 0,
         read_ahead: number("prefetch", 2)? == 2,
+        read_ahead_metadata: number("prefetch", 2)? != 0,
         sync_always: number("sync", 0)? == 1,
         sync_disabled: number("sync", 0)? == 2,
     })

@@ -187,6 +187,11 @@ pub(crate) fn create_options(
         match (name.as_str(), value) {
             ("ashift", Value::Number(ashift)) => {
                 options.ashift = u32::try_from(*ashift).ok().filter(|ashift| *ashift != 0);
+                // Vdevs that are added later follow it.
+                if *ashift != 0 {
+                    let value = PropertyValue::Number(*ashift);
+                    options.properties.push((name.clone(), value));
+                }
             }
             // Set once the pool is there.
             ("altroot" | "cachefile" | "bootfs", _) => {}

@@ -130,10 +130,15 @@ impl PoolSource {
         }
         let replayed = posix::replay(self.source(dataset, Some(log))?, log)
             .map_err(|error| Failure::new(FailureKind::Medium, error.to_string()))?;
+        let name = dataset.name().map_err(unreadable)?;
+        for (sequence, reason) in &replayed.lost {
+            eprintln!(
+                "{name}: record {sequence} of the intent log is lost with what it changes: {reason}"
+            );
+        }
         let Some((sequence, reason)) = replayed.failed else {
             return Ok(true);
         };
-        let name = dataset.name().map_err(unreadable)?;
         eprintln!(
             "{name}: record {sequence} of the intent log cannot be replayed ({reason}): \
              the dataset is read-only, and its log is kept"

@@ -12,8 +12,8 @@ use crate::Failure;
 use crate::message::Selection;
 use crate::property::{Access, POOL_PROPERTIES, Value};
 use crate::report::{
-    LeafReport, PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause,
-    VdevClass, VdevReport, VdevState,
+    LeafReport, PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport, ScanState, StoppedReport,
+    VdevCause, VdevClass, VdevReport, VdevState,
 };
 use crate::vdevs::kind_name;
 
@@ -42,6 +42,16 @@ impl Service {
             txg: self.synced_txg(),
             properties,
             vdevs: self.vdev_reports(&status),
+        })
+    }
+
+    fn stopped(&self) -> Option<StoppedReport> {
+        let reason = self.pool.stopped()?;
+        let (txg, time) = self.pool.on_disk()?;
+        Some(StoppedReport {
+            reason,
+            txg: txg.0,
+            time,
         })
     }
 
@@ -170,7 +180,13 @@ impl Service {
         let status = self.pool.status().map_err(unreadable)?;
         let scan = status.scan.as_ref().and_then(scan_report);
         let kept = Stored::new(&self.pool);
-        let errors = self.data_errors(&status.errors);
+        let mut errors = self.data_errors(&status.errors);
+        errors.count += status.stopped.len() as u64;
+        let stopped = status.stopped.iter();
+        errors.files.extend(stopped.map(|head| {
+            let (name, txg) = (&head.name, head.synced);
+            format!("{name}: read-only as of txg {txg}, later changes cannot be written until the next import")
+        }));
         let mut vdevs = self.vdev_reports(&status);
         let config = self.pool.config();
         for vdev in &mut vdevs {
@@ -184,6 +200,7 @@ impl Service {
             state: pool_state(&status),
             root_state: state_of(status.condition).0,
             fails_at_once: self.pool.fails_at_once(),
+            stopped: self.stopped(),
             note: self.note(),
             scan,
             removal: kept.removal(),

@@ -46,6 +46,7 @@ fn golden_pools_found_by_their_labels_show_the_tree_that_openzfs_shows() {
             state: pool_state(&vdevs),
             root_state: pool_state(&vdevs),
             fails_at_once: false,
+            stopped: None,
             note: None,
             scan: None,
             removal: None,

@@ -34,6 +34,7 @@ impl Object {
         tx: &Tx,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R> {
+        self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
         let face = state.face_mut(tx.txg());
@@ -49,6 +50,7 @@ impl Object {
     /// The bytes do not fit beside the spill pointer, if there is one; the object was freed or its
     /// object set is read-only.
     pub fn set_bonus(self: &Arc<Self>, tx: &Tx, kind: ObjectType, bytes: &[u8]) -> Result<()> {
+        self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
         let capacity = state.face.bonus_capacity(state.has_spill());
@@ -82,12 +84,13 @@ impl Object {
                 }
             }
             let (pointer, generation) = (state.footprint.spill, state.generation);
+            let seen = self.shared.store.now();
             drop(state);
             let Some(pointer) = pointer else {
                 return Ok(None);
             };
             let place = Place::spill(self.shared.id, self.id);
-            match self.shared.store.read(&pointer, place) {
+            match self.shared.store.read_seen(&pointer, place, seen) {
                 Ok(data) => return Ok(Some(data)),
                 Err(source) => {
                     self.unless_swapped(generation, DmuError::Read { place, source })?;
@@ -112,9 +115,11 @@ impl Object {
                 let mut data = BufferMut::zeroed(bytes.len().max(1).next_multiple_of(512));
                 data[..bytes.len()].copy_from_slice(bytes);
                 tx.dirtied(data.len() as u64);
+                tx.writes(data.len() as u64, true);
                 SpillChange::Set(data.freeze())
             }
         };
+        self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
         let bonus = usize::from(state.face.bonus_len);
@@ -132,6 +137,7 @@ impl Object {
     /// # Errors
     /// The object was freed or its object set is read-only.
     pub fn set_overrides(self: &Arc<Self>, tx: &Tx, checksum: u8, compress: u8) -> Result<()> {
+        self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
         let face = state.face_mut(tx.txg());
@@ -145,6 +151,7 @@ impl Object {
     /// # Errors
     /// The object was freed or its object set is read-only.
     pub fn set_type(self: &Arc<Self>, tx: &Tx, object_type: ObjectType) -> Result<()> {
+        self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
         state.face_mut(tx.txg()).object_type = object_type;

@@ -7,6 +7,8 @@ use base::Txg;
 use format::BlockPointer;
 
 use super::Object;
+use super::read::fit;
+use super::state::DirtyBlock;
 use crate::error::{DmuError, Place, Result};
 use crate::store::{BlockKind, BlockWrite, BlockWriter};
 
@@ -29,18 +31,25 @@ impl Object {
     /// # Errors
     /// It cannot be written.
     pub fn write_early(&self, txg: Txg, block: u64, writer: &dyn BlockWriter) -> Result<Early> {
-        let (data, kind) = {
+        let (dirty, kind, size, seen) = {
             let state = self.state.read();
             let Some(slot) = state.slot(txg) else {
                 return Ok(Early::Clean);
             };
-            let Some(data) = slot.blocks.get(&block) else {
+            let Some(dirty) = slot.blocks.get(&block) else {
                 return Ok(Early::Clean);
             };
             if slot.early_pointer(block).is_some() {
                 return Ok(Early::Unchanged);
             }
-            (data.clone(), self.data_kind(&state.face))
+            let size = state.face.block_size();
+            let seen = self.shared.store.now();
+            (dirty.clone(), self.data_kind(&state.face), size, seen)
+        };
+        let data = match &dirty {
+            DirtyBlock::Data(data) => data.clone(),
+            // From here on it is a block of its own: the room that was promised to it is taken now.
+            DirtyBlock::Stored(pointer) => fit(self.reader().read(pointer, 0, block, seen)?, size),
         };
         let place = Place::new(self.shared.id, self.id, 0, block);
         let request = BlockWrite {
@@ -57,7 +66,7 @@ impl Object {
         if !pointer.is_hole()
             && let Some(slot) = self.state.write().slot_mut(txg)
         {
-            slot.early.insert(block, (data, pointer));
+            slot.early.insert(block, (dirty, pointer));
         }
         Ok(Early::Written(pointer))
     }
@@ -100,7 +109,7 @@ impl Object {
         }
     }
 
-    fn data_kind(&self, face: &crate::face::Face) -> BlockKind {
+    pub(super) fn data_kind(&self, face: &crate::face::Face) -> BlockKind {
         BlockKind {
             object_type: face.object_type,
             level: 0,

@@ -1,15 +1,15 @@
 //! Reading an object's data: unsynced changes first, then the tree.
 
+use std::collections::BTreeMap;
+
 use sys::{Buffer, BufferMut};
 
 use super::Object;
-use super::state::Newest;
+use super::state::{DirtyBlock, Newest};
 use crate::error::{DmuError, Result};
 use crate::meters::METERS;
 use crate::tree::Tree;
-
-/// Blocks that are wished for at once: of usual size they are read with one operation.
-const WISHES: usize = 8;
+use crate::tunables;
 
 impl Object {
     /// Reads `out.len()` bytes at `offset`; zeros in holes and past the end.
@@ -44,10 +44,19 @@ impl Object {
             let size = state.face.block_size();
             match state.newest(block) {
                 Newest::Dirty(data) => return Ok(fit(data, size)),
+                Newest::Stored(pointer, _) => {
+                    let (seen, generation) = (self.shared.store.now(), state.generation);
+                    drop(state);
+                    match self.reader().read(&pointer, 0, block, seen) {
+                        Ok(data) => return Ok(fit(data, size)),
+                        Err(error) => self.unless_swapped(generation, error)?,
+                    }
+                    continue;
+                }
                 Newest::Hole => return Ok(self.shared.zeros(size)),
                 Newest::OnDisk => {}
             }
-            let (tree, generation) = (state.tree.clone(), state.generation);
+            let (tree, generation) = (self.tree_of(&state), state.generation);
             drop(state);
             match self.read_synced(&tree, block) {
                 Ok(data) => return Ok(fit(data, size)),
@@ -63,7 +72,7 @@ impl Object {
         if pointer.is_hole() {
             return Ok(self.shared.zeros(tree.block_size as usize));
         }
-        reader.read(&pointer, 0, block)
+        reader.read(&pointer, 0, block, tree.seen)
     }
 
     /// An error stands unless the tree was swapped meanwhile: then its blocks may have been
@@ -83,24 +92,31 @@ impl Object {
         }
         let size = u64::from(self.block_size());
         let state = self.state.read();
-        let (tree, last) = (state.tree.clone(), state.face.max_block);
+        let (tree, last) = (self.tree_of(&state), state.face.max_block);
+        let end = (offset.saturating_add(len - 1) / size).min(last);
+        let stored = if offset / size <= end {
+            state.stored_in(offset / size, end)
+        } else {
+            BTreeMap::new()
+        };
         drop(state);
-        if tree.is_empty() {
+        if tree.is_empty() && stored.is_empty() {
             return;
         }
         let reader = self.reader();
-        let end = (offset.saturating_add(len - 1) / size).min(last);
-        let mut wishes = Vec::with_capacity(WISHES);
+        let most = tunables::PREFETCH_WISHES.count();
+        let mut wishes = Vec::with_capacity(most);
         for block in offset / size..=end {
-            match tree.lookup(&reader, block) {
+            let known = stored.get(&block).copied();
+            match known.map_or_else(|| tree.lookup(&reader, block), Ok) {
                 Ok(pointer) if !pointer.is_hole() && !pointer.is_embedded() => {
                     wishes.push((pointer, reader.place(0, block)));
                 }
                 Ok(_) => {}
                 Err(_) => return,
             }
-            if wishes.len() == WISHES || block == end {
-                self.shared.store.prefetch(&wishes);
+            if wishes.len() == most || block == end {
+                self.shared.store.prefetch_seen(&wishes, tree.seen);
                 wishes.clear();
             }
         }
@@ -110,8 +126,10 @@ impl Object {
     pub(crate) fn with_block<R>(&self, block: u64, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let state = self.state.read();
         for slot in state.newest_first() {
-            if let Some(data) = slot.blocks.get(&block) {
-                return Ok(look(data));
+            match slot.blocks.get(&block) {
+                Some(DirtyBlock::Data(data)) => return Ok(look(data)),
+                Some(DirtyBlock::Stored(_)) => break,
+                None => {}
             }
             if slot.freed.contains(block) {
                 break;
@@ -132,7 +150,7 @@ impl Object {
             let (tree, generation, last, dirty) = {
                 let state = self.state.read();
                 let dirty = state.dirty_from(block);
-                let (tree, last) = (state.tree.clone(), state.face.max_block);
+                let (tree, last) = (self.tree_of(&state), state.face.max_block);
                 (tree, state.generation, last, dirty)
             };
             if block > last {
@@ -164,7 +182,9 @@ impl Object {
                 continue;
             }
             match state.newest(found) {
-                Newest::Dirty(_) => return Ok(Some(offset.max(found.saturating_mul(size)))),
+                Newest::Dirty(_) | Newest::Stored(..) => {
+                    return Ok(Some(offset.max(found.saturating_mul(size))));
+                }
                 Newest::OnDisk if synced == Some(found) => {
                     return Ok(Some(offset.max(found.saturating_mul(size))));
                 }
@@ -198,7 +218,7 @@ impl Object {
             }
             match state.newest(block) {
                 Newest::Hole => break,
-                Newest::Dirty(_) => {
+                Newest::Dirty(_) | Newest::Stored(..) => {
                     block += 1;
                     continue;
                 }
@@ -219,7 +239,7 @@ impl Object {
                     dirty.into_iter().chain(freed)
                 })
                 .min();
-            let (tree, generation) = (state.tree.clone(), state.generation);
+            let (tree, generation) = (self.tree_of(&state), state.generation);
             drop(state);
             let hole = match tree.search(&self.reader(), block, false) {
                 Ok(hole) => hole.unwrap_or(block),
@@ -231,7 +251,7 @@ impl Object {
             if changed.is_none_or(|changed| hole < changed) {
                 block = hole;
                 let state = self.state.read();
-                if matches!(state.newest(block), Newest::Dirty(_)) {
+                if matches!(state.newest(block), Newest::Dirty(_) | Newest::Stored(..)) {
                     drop(state);
                     block += 1;
                     continue;

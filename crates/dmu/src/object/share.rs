@@ -1,16 +1,24 @@
 //! Blocks that are copied from one object to another without being stored twice.
 //!
-//! The copy is dirty data like any other; only its sync may refer to the block that it was copied from. So everything
-//! that sees unsynced data is as it is with other writes, and a block that changes before the sync is simply written.
+//! Whole blocks are copied as references: until the sync, the copy is a pointer to the stored block, of which nothing
+//! is read ([`Object::refer_to`]). Where a part of a block is copied, the copy is dirty data like any other, and its
+//! sync may refer to the stored block if both have come to have the same bytes ([`Object::share_block`]).
+//!
+//! Invariant: a block that an unsynced txg T refers to is in use until T has synced. When the reference was made, its
+//! source held the block in its tree, without an unsynced change (or as a reference of T itself); so what takes the
+//! block from the source is done in T or later, and by then the block was named to who counts references: its space is
+//! given back only after T's references were counted.
 
 use std::sync::Arc;
 
+use base::{ByteOrder, Txg};
 use format::BlockPointer;
 use sys::Buffer;
 
 use super::Object;
-use super::state::Newest;
+use super::state::{DirtyBlock, Newest, State};
 use crate::error::Result;
+use crate::meters::METERS;
 use crate::tx::Tx;
 
 /// A block that is stored, and that nobody has changed since.
@@ -37,7 +45,159 @@ impl StoredBlock {
     }
 }
 
+/// Neighbouring blocks that are stored, as pointers.
+pub struct StoredBlocks {
+    first: u64,
+    blocks: Vec<Held>,
+    /// How many blocks follow (without a stored one: how many there are) that are not such.
+    others: u64,
+    block_size: usize,
+    /// The object's tree when they were looked up.
+    generation: u64,
+}
+
+/// A stored block, and who holds it.
+struct Held {
+    pointer: BlockPointer,
+    /// A reference of that unsynced txg; none: the tree.
+    by: Option<Txg>,
+}
+
+impl StoredBlocks {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// How many bytes they have together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.count() * self.block_size as u64
+    }
+
+    /// If there are none, how many blocks there are from the beginning on to which none can refer: one at least.
+    #[must_use]
+    pub const fn others(&self) -> u64 {
+        self.others
+    }
+
+    /// Whether an object still holds them as it did, for a reference in `txg`.
+    fn are_held(&self, state: &State, txg: Txg) -> bool {
+        let holds = |(block, held): (u64, &Held)| match state.newest(block) {
+            Newest::OnDisk => held.by.is_none() && state.generation == self.generation,
+            Newest::Stored(pointer, by) => {
+                held.by == Some(txg) && by == txg && *pointer == held.pointer
+            }
+            Newest::Dirty(_) | Newest::Hole => false,
+        };
+        state.face.allocated && (self.first..).zip(&self.blocks).all(holds)
+    }
+}
+
 impl Object {
+    /// The stored blocks from `first` on, up to `count`: without holes, blocks that are not plain, and unsynced
+    /// changes other than references.
+    ///
+    /// # Errors
+    /// An indirect block cannot be read.
+    pub fn stored_blocks(&self, first: u64, count: u64) -> Result<StoredBlocks> {
+        let kind = self.data_kind(&self.state.read().face);
+        let rules = self.shared.store.reference_rules(self.shared.id, &kind);
+        loop {
+            let state = self.state.read();
+            let (tree, generation) = (self.tree_of(&state), state.generation);
+            let block_size = state.face.block_size();
+            let last = first.saturating_add(count);
+            let Some(rules) = &rules else {
+                return Ok(StoredBlocks {
+                    first,
+                    blocks: Vec::new(),
+                    others: count,
+                    block_size,
+                    generation,
+                });
+            };
+            let newest: Vec<Newest> = (first..last).map(|block| state.newest(block)).collect();
+            drop(state);
+            let reader = self.reader();
+            let look = |(block, newest)| match newest {
+                Newest::Stored(pointer, txg) => Ok((*pointer, Some(txg))),
+                Newest::OnDisk => Ok((tree.lookup(&reader, block)?, None)),
+                Newest::Dirty(_) | Newest::Hole => Ok((BlockPointer::HOLE, None)),
+            };
+            let found: Result<Vec<_>> = (first..last).zip(newest).map(look).collect();
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    self.unless_swapped(generation, error)?;
+                    continue;
+                }
+            };
+            let is_stored = |pointer: &BlockPointer| {
+                is_plain(pointer)
+                    && pointer.lsize() == block_size as u64
+                    && pointer.byte_order() == ByteOrder::NATIVE
+                    && rules.allow(pointer)
+            };
+            let stored = |(pointer, by): (BlockPointer, Option<Txg>)| {
+                is_stored(&pointer).then_some(Held { pointer, by })
+            };
+            let others = found.iter().take_while(|(pointer, _)| !is_stored(pointer));
+            return Ok(StoredBlocks {
+                first,
+                others: others.count() as u64,
+                blocks: found.into_iter().map_while(stored).collect(),
+                block_size,
+                generation,
+            });
+        }
+    }
+
+    /// Makes the blocks from `first` on copies of stored ones of `source`, without reading them: until their sync they
+    /// are references. False, and nothing has changed, when that cannot be: `source` does not hold the blocks any more
+    /// as it did, the block sizes differ, or nothing is shared here.
+    ///
+    /// # Errors
+    /// The object set is read-only.
+    pub fn refer_to(
+        self: &Arc<Self>,
+        tx: &Tx,
+        first: u64,
+        source: &Self,
+        stored: &StoredBlocks,
+    ) -> Result<bool> {
+        let txg = tx.txg();
+        // Both sync together, or neither.
+        if stored.blocks.is_empty() || self.shared.id != source.shared.id || tx.is_staged() {
+            return Ok(false);
+        }
+        // First this: a change of the source that is not seen below belongs to this txg or a later one, and what it
+        // frees waits for the references of its txg.
+        let named = |held: &Held| self.shared.store.will_share(txg, &held.pointer);
+        if !stored.blocks.iter().all(named) || !stored.are_held(&source.state.read(), txg) {
+            return Ok(false);
+        }
+        let mut guard = self.state.write();
+        let state = self.change(tx, &mut guard)?;
+        let last = first.saturating_add(stored.count() - 1);
+        let fits = state.face.block_size() == stored.block_size
+            && (last == 0 || stored.block_size.is_power_of_two())
+            && stored
+                .blocks
+                .iter()
+                .all(|held| held.pointer.object_type() == state.face.object_type);
+        if !fits {
+            return Ok(false);
+        }
+        for (block, held) in (first..).zip(&stored.blocks) {
+            let dirty = DirtyBlock::Stored(Box::new(held.pointer));
+            self.store_dirty(tx, state, block, dirty)?;
+        }
+        METERS.blocks_referenced.add(stored.count());
+        Ok(true)
+    }
+
     /// The contents of a block that is stored as it is now; none of holes, of blocks that are not plain, and of blocks
     /// with unsynced changes.
     ///
@@ -50,7 +210,7 @@ impl Object {
                 return Ok(None);
             }
             (
-                state.tree.clone(),
+                self.tree_of(&state),
                 state.generation,
                 state.face.block_size(),
             )
@@ -58,7 +218,7 @@ impl Object {
         let reader = self.reader();
         let found = tree.lookup(&reader, block).and_then(|pointer| {
             let plain = is_plain(&pointer) && pointer.lsize() == size as u64;
-            let data = plain.then(|| reader.read(&pointer, 0, block));
+            let data = plain.then(|| reader.read(&pointer, 0, block, tree.seen));
             Ok(data.transpose()?.map(|data| (pointer, data)))
         });
         match found {
@@ -86,9 +246,8 @@ impl Object {
         let txg = tx.txg();
         let written = {
             let state = self.state.read();
-            state
-                .slot(txg)
-                .and_then(|slot| slot.blocks.get(&block).cloned())
+            let slot = state.slot(txg);
+            slot.and_then(|slot| slot.blocks.get(&block)?.data().cloned())
         };
         let Some(written) = written.filter(|data| data[..] == stored.data[..]) else {
             return false;
@@ -110,7 +269,8 @@ impl Object {
         let Some(slot) = state.slot_mut(txg) else {
             return false;
         };
-        slot.shared.insert(block, (written, stored.pointer));
+        slot.shared
+            .insert(block, (DirtyBlock::Data(written), stored.pointer));
         true
     }
 }
@@ -124,3 +284,6 @@ fn is_plain(pointer: &BlockPointer) -> bool {
         && !pointer.is_encrypted()
         && pointer.level() == 0
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,18 +20,60 @@ pub(crate) enum SpillChange {
     Remove,
 }
 
+/// Memory that a reference to a stored block takes until its txg has synced: the pointer, its places in the maps of
+/// the object and of who counts references, and what the count adds to its table.
+pub(crate) const REFERENCE_BYTES: u64 = 1024;
+
+/// A data block as a txg leaves it.
+#[derive(Clone)]
+pub(crate) enum DirtyBlock {
+    /// Its bytes.
+    Data(Buffer),
+    /// The bytes of a stored block, to which the sync is to refer: nothing of it is in memory. It is in use until the
+    /// txg has synced, whatever becomes of the object that it was taken from.
+    Stored(Box<BlockPointer>),
+}
+
+impl DirtyBlock {
+    /// Its bytes, where they are in memory.
+    pub(crate) fn data(&self) -> Option<&Buffer> {
+        match self {
+            Self::Data(data) => Some(data),
+            Self::Stored(_) => None,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> u64 {
+        match self {
+            Self::Data(data) => data.len() as u64,
+            Self::Stored(_) => REFERENCE_BYTES,
+        }
+    }
+
+    /// Whether nothing has changed it since it was `then`.
+    fn is_still(&self, then: &Self) -> bool {
+        match (self, then) {
+            (Self::Data(now), Self::Data(then)) => now.same_memory(then),
+            (Self::Stored(now), Self::Stored(then)) => now == then,
+            (Self::Data(_), Self::Stored(_)) | (Self::Stored(_), Self::Data(_)) => false,
+        }
+    }
+}
+
 /// What one txg changed and has not synced.
+#[derive(Clone)]
 pub(crate) struct SlotState {
     pub(crate) txg: Txg,
-    /// Data blocks, with their contents at the end of this txg.
-    pub(crate) blocks: BTreeMap<u64, Buffer>,
+    /// Data blocks, as they are at the end of this txg.
+    pub(crate) blocks: BTreeMap<u64, DirtyBlock>,
     /// Data blocks freed in this txg, before any in `blocks` were written again.
     pub(crate) freed: RangeSet,
     pub(crate) spill: Option<SpillChange>,
     /// Data blocks that were written before the sync, with what was written.
-    pub(crate) early: BTreeMap<u64, (Buffer, BlockPointer)>,
+    pub(crate) early: BTreeMap<u64, (DirtyBlock, BlockPointer)>,
     /// Data blocks that were copied from stored ones: what they were then, and where that is stored.
-    pub(crate) shared: BTreeMap<u64, (Buffer, BlockPointer)>,
+    pub(crate) shared: BTreeMap<u64, (DirtyBlock, BlockPointer)>,
     /// The dnode's fields at the end of this txg, once a later txg has changed them.
     pub(crate) face: Option<Box<Face>>,
 }
@@ -61,12 +103,11 @@ impl SlotState {
 
     fn unchanged(
         &self,
-        known: &BTreeMap<u64, (Buffer, BlockPointer)>,
+        known: &BTreeMap<u64, (DirtyBlock, BlockPointer)>,
         block: u64,
     ) -> Option<BlockPointer> {
         let (then, pointer) = known.get(&block)?;
-        let data = self.blocks.get(&block)?;
-        data.same_memory(then).then_some(*pointer)
+        self.blocks.get(&block)?.is_still(then).then_some(*pointer)
     }
 }
 
@@ -88,6 +129,8 @@ pub(crate) struct State {
 pub(crate) enum Newest {
     /// Unsynced, here.
     Dirty(Buffer),
+    /// In a stored block that this unsynced txg refers to.
+    Stored(Box<BlockPointer>, Txg),
     /// A hole.
     Hole,
     /// Wherever the tree says.
@@ -150,8 +193,12 @@ impl State {
     /// Where the newest contents of `block` are.
     pub(crate) fn newest(&self, block: u64) -> Newest {
         for slot in self.newest_first() {
-            if let Some(data) = slot.blocks.get(&block) {
-                return Newest::Dirty(data.clone());
+            match slot.blocks.get(&block) {
+                Some(DirtyBlock::Data(data)) => return Newest::Dirty(data.clone()),
+                Some(DirtyBlock::Stored(pointer)) => {
+                    return Newest::Stored(pointer.clone(), slot.txg);
+                }
+                None => {}
             }
             if slot.freed.contains(block) {
                 return Newest::Hole;
@@ -161,6 +208,21 @@ impl State {
             return Newest::Hole;
         }
         Newest::OnDisk
+    }
+
+    /// The stored blocks that unsynced txgs refer to in a range, as the newest of them leaves it.
+    pub(crate) fn stored_in(&self, first: u64, last: u64) -> BTreeMap<u64, BlockPointer> {
+        let mut found = BTreeMap::new();
+        for slot in self.slots.iter().flatten() {
+            for (&block, dirty) in slot.blocks.range(first..=last) {
+                if matches!(dirty, DirtyBlock::Stored(_))
+                    && let Newest::Stored(pointer, _) = self.newest(block)
+                {
+                    found.insert(block, *pointer);
+                }
+            }
+        }
+        found
     }
 
     /// Whether the object has a spill block, unsynced changes included.

@@ -11,12 +11,14 @@ use format::dnode::DnodeFlags;
 use sys::Buffer;
 
 use super::Object;
-use super::state::SpillChange;
+use super::read::fit;
+use super::state::{DirtyBlock, REFERENCE_BYTES, SpillChange};
 use crate::accounting::OwnerIds;
 use crate::editor::Editor;
 use crate::error::{DmuError, Place, Result};
 use crate::face::{Face, Footprint, encode};
-use crate::store::{BlockKind, BlockWrite, SyncContext};
+use crate::meters::METERS;
+use crate::store::{BlockKind, BlockReference, BlockWrite, SyncContext};
 use crate::tree::Tree;
 
 /// Whom an object's space is charged to, and how much.
@@ -40,7 +42,7 @@ pub(crate) struct Work {
     tree: Tree,
     footprint: Footprint,
     freed: Vec<(u64, u64)>,
-    blocks: Vec<(u64, Buffer)>,
+    blocks: Vec<(u64, DirtyBlock)>,
     /// Blocks that were written early, and where.
     early: BTreeMap<u64, BlockPointer>,
     /// Stored blocks with the same bytes.
@@ -60,15 +62,51 @@ impl Object {
     pub(crate) fn dirty_bytes(&self, txg: Txg) -> u64 {
         let state = self.state.read();
         let size = state.face.block_size() as u64;
+        let bytes = |dirty: &DirtyBlock| match dirty {
+            DirtyBlock::Data(_) => size,
+            DirtyBlock::Stored(_) => REFERENCE_BYTES,
+        };
         state
             .slot(txg)
-            .map_or(0, |slot| (slot.blocks.len() as u64).saturating_mul(size))
+            .map_or(0, |slot| slot.blocks.values().map(bytes).sum())
     }
 
     /// The dnode as last synced.
     pub(crate) fn to_phys(&self) -> format::DnodePhys {
         let state = self.state.read();
         crate::object_set::to_phys(&state.face, &state.tree, &state.footprint)
+    }
+
+    /// Reads what the sync of `txg` will need of the blocks above the data.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub(crate) fn look_ahead(&self, txg: Txg) -> Result<()> {
+        let (tree, freed, blocks) = {
+            let state = self.state.read();
+            let Some(slot) = state.slot(txg) else {
+                return Ok(());
+            };
+            let face = slot.face.as_deref().unwrap_or(&state.face);
+            if state.tree.is_empty() || state.tree.levels == 1 || !face.allocated {
+                return Ok(());
+            }
+            let freed: Vec<(u64, u64)> = slot.freed.iter().collect();
+            let mut blocks: Vec<u64> = slot.blocks.keys().copied().collect();
+            blocks.dedup_by_key(|block| *block >> state.tree.entries_shift());
+            (state.tree.clone(), freed, blocks)
+        };
+        let reader = self.reader();
+        let mut known = None;
+        for block in blocks {
+            tree.warm(&reader, block, &freed, &mut known)?;
+        }
+        for (first, last) in &freed {
+            for edge in [*first, (*last).min(tree.capacity().saturating_sub(1))] {
+                tree.warm(&reader, edge, &freed, &mut None)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes what `txg` changed.
@@ -145,8 +183,13 @@ impl Object {
 
 impl Work {
     /// The data blocks to be written.
-    pub(crate) fn blocks(&self) -> &[(u64, Buffer)] {
+    pub(crate) fn blocks(&self) -> &[(u64, DirtyBlock)] {
         &self.blocks
+    }
+
+    /// Bytes of a data block.
+    pub(crate) fn block_size(&self) -> u64 {
+        u64::from(self.tree.block_size)
     }
 
     /// Opens the tree: what was freed is freed in it, and every new block can be addressed.
@@ -168,36 +211,87 @@ impl Work {
         index: usize,
         previous: BlockPointer,
     ) -> Result<BlockPointer> {
-        let Some((block, data)) = self.blocks.get(index) else {
+        let Some((block, dirty)) = self.blocks.get(index) else {
             return Ok(previous);
         };
-        if let Some(pointer) = self.early.get(block) {
-            if let Some(engine) = context.engine {
-                engine.written(context.txg, data.len() as u64);
+        let written = match (self.early.get(block), dirty) {
+            (Some(pointer), _) => *pointer,
+            (None, DirtyBlock::Data(data)) => {
+                let shared = self.shared.get(block).copied();
+                self.write_data(context, *block, data, previous, shared)?
             }
-            return Ok(*pointer);
+            (None, DirtyBlock::Stored(stored)) => self.refer(context, *block, stored, previous)?,
+        };
+        if let Some(engine) = context.engine {
+            engine.written(context.txg, dirty.memory());
         }
-        let place = Place::new(self.object.shared.id, self.object.id, 0, *block);
+        Ok(written)
+    }
+
+    fn write_data(
+        &self,
+        context: &SyncContext<'_>,
+        block: u64,
+        data: &Buffer,
+        previous: BlockPointer,
+        shared: Option<BlockPointer>,
+    ) -> Result<BlockPointer> {
+        let place = Place::new(self.object.shared.id, self.object.id, 0, block);
         let request = BlockWrite {
             data,
-            kind: BlockKind {
-                object_type: self.face.object_type,
-                level: 0,
-                spill: false,
-                checksum: self.face.checksum,
-                compress: self.face.compress,
-            },
+            kind: self.data_kind(),
             fill: 1,
             previous,
-            shared: self.shared.get(block).copied(),
+            shared,
             place,
         };
         let written = context.writer.write(&request);
-        let written = written.map_err(|source| DmuError::Write { place, source })?;
-        if let Some(engine) = context.engine {
-            engine.written(context.txg, data.len() as u64);
+        written.map_err(|source| DmuError::Write { place, source })
+    }
+
+    /// Refers to a stored block. Where that is not to be, its bytes are read and written: room for them was promised.
+    /// A copy of what nobody can read cannot be made; it stays a reference to it.
+    fn refer(
+        &self,
+        context: &SyncContext<'_>,
+        block: u64,
+        stored: &BlockPointer,
+        previous: BlockPointer,
+    ) -> Result<BlockPointer> {
+        let place = Place::new(self.object.shared.id, self.object.id, 0, block);
+        let mut reference = BlockReference {
+            stored,
+            kind: self.data_kind(),
+            size: self.tree.block_size as usize,
+            previous,
+            is_unreadable: false,
+            place,
+        };
+        if let Some(pointer) = context.writer.refer(&reference) {
+            return Ok(pointer);
         }
-        Ok(written)
+        match self.object.reader().read(stored, 0, block, Txg(0)) {
+            Ok(data) => {
+                METERS.references_written.increment();
+                let data = fit(data, reference.size);
+                self.write_data(context, block, &data, previous, None)
+            }
+            Err(error) if error.is_damage() => {
+                reference.is_unreadable = true;
+                context.writer.refer(&reference).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn data_kind(&self) -> BlockKind {
+        BlockKind {
+            object_type: self.face.object_type,
+            level: 0,
+            spill: false,
+            checksum: self.face.checksum,
+            compress: self.face.compress,
+        }
     }
 
     /// Writes everything of an object on this thread.
@@ -240,6 +334,15 @@ impl Work {
             footprint.flags.set(DnodeFlags::USER_OBJECT_ACCOUNTED, true);
         }
         footprint.used_bytes = footprint.used_bytes.saturating_add_signed(delta);
+        if let Some(unreadable) = &edited.unreadable {
+            // What is left of an object that is gone is what was below; of another the dnode keeps the count.
+            let bytes = if self.face.allocated {
+                0
+            } else {
+                footprint.used_bytes
+            };
+            context.accounting.leaked(unreadable, bytes);
+        }
         Ok(Synced {
             face: self.face.clone(),
             tree: edited.tree,

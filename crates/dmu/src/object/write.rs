@@ -4,22 +4,33 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use format::BlockPointer;
 use format::dnode::SECTORS_MAX;
 use sys::{Buffer, BufferMut};
 
 use super::Object;
 use super::read::resized;
-use super::state::{Newest, State};
+use super::state::{DirtyBlock, Newest, State};
 use crate::error::Result;
 use crate::meters::METERS;
+use crate::tree::{Tree, shift_left};
 use crate::tx::Tx;
+
+/// Where a block was read that is going to be changed in part.
+enum Origin {
+    /// Through the tree of that generation.
+    Tree(u64),
+    /// Through the pointer of an unsynced txg.
+    Pointer(Box<BlockPointer>),
+}
 
 impl Object {
     /// Reads into the cache what a write of this range will need, so that the transaction will
-    /// not wait for a device. Called before [`Tx::assign`].
+    /// not wait for a device, nor the sync meet what cannot be read. Called before [`Tx::assign`].
     ///
     /// # Errors
-    /// A block that the write would keep a part of cannot be read.
+    /// A block that the write would keep a part of cannot be read, or an indirect block above the
+    /// range.
     pub fn prepare_write(&self, offset: u64, len: u64) -> Result<()> {
         if len == 0 {
             return Ok(());
@@ -32,14 +43,45 @@ impl Object {
         if !end.is_multiple_of(size) && end / size != offset / size {
             self.warm(end / size)?;
         }
+        self.warm_tree(offset / size, end.saturating_sub(1) / size, &[])
+    }
+
+    /// Reads the indirect blocks that changes of the blocks `first..=last` will need, apart from
+    /// what is freed whole in `freed`.
+    pub(super) fn warm_tree(&self, first: u64, last: u64, freed: &[(u64, u64)]) -> Result<()> {
+        loop {
+            let state = self.state.read();
+            if state.tree.is_empty() || state.tree.levels == 1 {
+                return Ok(());
+            }
+            let (tree, generation) = (self.tree_of(&state), state.generation);
+            drop(state);
+            match self.warm_blocks(&tree, (first, last), freed) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.unless_swapped(generation, error)?,
+            }
+        }
+    }
+
+    fn warm_blocks(&self, tree: &Tree, range: (u64, u64), freed: &[(u64, u64)]) -> Result<()> {
+        let reader = self.reader();
+        let step = shift_left(1, tree.span_shift(1));
+        let last = range.1.min(tree.capacity().saturating_sub(1));
+        let mut known = None;
+        let mut block = range.0;
+        while block <= last {
+            tree.warm(&reader, block, freed, &mut known)?;
+            block = (block / step).saturating_add(1).saturating_mul(step);
+        }
         Ok(())
     }
 
-    fn warm(&self, block: u64) -> Result<()> {
-        if matches!(self.state.read().newest(block), Newest::OnDisk) {
-            self.read_block(block)?;
+    pub(super) fn warm(&self, block: u64) -> Result<()> {
+        let newest = self.state.read().newest(block);
+        match newest {
+            Newest::OnDisk | Newest::Stored(..) => self.read_block(block).map(|_| ()),
+            Newest::Dirty(_) | Newest::Hole => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes `data` at `offset`. The block size is the caller's to set before.
@@ -73,12 +115,13 @@ impl Object {
     /// # Errors
     /// `data` has not the object's block size; the object set is read-only.
     pub fn write_block(self: &Arc<Self>, tx: &Tx, block: u64, data: Buffer) -> Result<()> {
+        self.stage(tx)?;
         let mut state = self.state.write();
         let state = self.change(tx, &mut state)?;
         if data.len() != state.face.block_size() {
             return Err(self.unsuitable("a block of another size than the object's"));
         }
-        self.store_dirty(tx, state, block, data)
+        self.store_dirty(tx, state, block, DirtyBlock::Data(data))
     }
 
     /// Changes a block in place: `change` sees its contents and leaves what shall be written.
@@ -91,13 +134,14 @@ impl Object {
         block: u64,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R> {
-        let mut read: Option<(u64, Buffer)> = None;
+        let mut read: Option<(Origin, Buffer)> = None;
         loop {
+            self.stage(tx)?;
             let mut guard = self.state.write();
             let state = self.change(tx, &mut guard)?;
             let size = state.face.block_size();
             if let Some(slot) = state.slot_mut(tx.txg())
-                && let Some(data) = slot.blocks.get_mut(&block)
+                && let Some(DirtyBlock::Data(data)) = slot.blocks.get_mut(&block)
                 && data.len() == size
             {
                 return Ok(change(data.make_mut()));
@@ -108,15 +152,29 @@ impl Object {
                     resized(&data, size)
                 }
                 Newest::Hole => BufferMut::zeroed(size),
-                Newest::OnDisk => match read.take() {
-                    Some((generation, data)) if generation == state.generation => {
+                Newest::Stored(pointer, _) => match read.take() {
+                    Some((Origin::Pointer(known), data)) if known == pointer => {
                         resized(&data, size)
                     }
                     _ => {
-                        let (tree, generation) = (state.tree.clone(), state.generation);
+                        let (seen, generation) = (self.shared.store.now(), state.generation);
+                        drop(guard);
+                        match self.reader().read(&pointer, 0, block, seen) {
+                            Ok(data) => read = Some((Origin::Pointer(pointer), data)),
+                            Err(error) => self.unless_swapped(generation, error)?,
+                        }
+                        continue;
+                    }
+                },
+                Newest::OnDisk => match read.take() {
+                    Some((Origin::Tree(generation), data)) if generation == state.generation => {
+                        resized(&data, size)
+                    }
+                    _ => {
+                        let (tree, generation) = (self.tree_of(state), state.generation);
                         drop(guard);
                         match self.read_synced(&tree, block) {
-                            Ok(data) => read = Some((generation, data)),
+                            Ok(data) => read = Some((Origin::Tree(generation), data)),
                             Err(error) => self.unless_swapped(generation, error)?,
                         }
                         continue;
@@ -124,26 +182,74 @@ impl Object {
                 },
             };
             let result = change(&mut fresh);
-            self.store_dirty(tx, state, block, fresh.freeze())?;
+            self.store_dirty(tx, state, block, DirtyBlock::Data(fresh.freeze()))?;
             return Ok(result);
         }
     }
 
-    /// Makes `data` the contents of `block` in the transaction's txg.
-    fn store_dirty(&self, tx: &Tx, state: &mut State, block: u64, data: Buffer) -> Result<()> {
+    /// Makes `dirty` the contents of `block` in the transaction's txg. Room on the devices is asked for a reference as
+    /// for its bytes: if the sync does not refer to the stored block, it writes another, and cannot fail for that.
+    pub(super) fn store_dirty(
+        &self,
+        tx: &Tx,
+        state: &mut State,
+        block: u64,
+        dirty: DirtyBlock,
+    ) -> Result<()> {
         if block > state.face.max_block {
             if state.face.max_block == 0 && !state.face.block_size().is_power_of_two() {
                 return Err(self.unsuitable("a second block needs a power-of-two block size"));
             }
             state.face_mut(tx.txg()).max_block = block;
         }
-        let len = data.len() as u64;
-        if let Some(slot) = state.slot_mut(tx.txg())
-            && slot.blocks.insert(block, data).is_none()
-        {
-            tx.dirtied(len);
+        let size = state.face.block_size() as u64;
+        let memory = dirty.memory();
+        let (is_data, len) = match &dirty {
+            DirtyBlock::Data(data) => (true, data.len() as u64),
+            DirtyBlock::Stored(_) => (false, size),
+        };
+        let Some(slot) = state.slot_mut(tx.txg()) else {
+            return Ok(());
+        };
+        match (slot.blocks.insert(block, dirty), is_data) {
+            (None, _) => {
+                tx.dirtied(memory);
+                self.note_written(tx, state, block, len);
+            }
+            // What was a pointer is in memory now.
+            (Some(DirtyBlock::Stored(_)), true) => tx.dirtied(memory),
+            (Some(DirtyBlock::Stored(_)), false) | (Some(DirtyBlock::Data(_)), _) => {}
         }
         Ok(())
+    }
+
+    /// Notes which blocks are written because this one has become dirty: itself, and the indirect blocks above it that
+    /// no other dirty block has above it.
+    fn note_written(&self, tx: &Tx, state: &State, block: u64, len: u64) {
+        const POINTER: u64 = 128;
+        let is_meta = state.face.object_type.is_metadata();
+        tx.writes(len, is_meta);
+        let Some(slot) = state.slot(tx.txg()).filter(|_| state.face.max_block > 0) else {
+            return;
+        };
+        let shift = u32::from(state.face.indirect_shift.clamp(10, 24));
+        let (size, mut entries) = (1_u64 << shift, (1_u64 << shift) / POINTER);
+        for level in 1..=u64::from(state.tree.levels.max(2)) {
+            let first = block - block % entries;
+            let last = first.saturating_add(entries - 1);
+            let mut beside = slot.blocks.range(first..=last).take(2);
+            if beside.any(|(&other, _)| other != block) {
+                return;
+            }
+            let below = entries / ((1_u64 << shift) / POINTER);
+            let there = (state.face.max_block / below).saturating_add(1);
+            let bytes = there.saturating_mul(POINTER).next_multiple_of(512);
+            tx.writes(bytes.min(size), true);
+            if level > 1 && last >= state.face.max_block {
+                return;
+            }
+            entries = entries.saturating_mul(size / POINTER);
+        }
     }
 
     /// Changes the size of the only data block, and the indirect block size (0 = keep it). The
@@ -169,6 +275,7 @@ impl Object {
                 None
             }
         };
+        self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
         if state.face.max_block != 0 {
@@ -186,10 +293,11 @@ impl Object {
         let newest = match state.newest(0) {
             Newest::Dirty(data) => Some(data),
             Newest::Hole => None,
-            Newest::OnDisk => kept,
+            Newest::Stored(..) | Newest::OnDisk => kept,
         };
         if let Some(data) = newest {
-            self.store_dirty(tx, state, 0, resized(&data, size).freeze())?;
+            let data = resized(&data, size).freeze();
+            self.store_dirty(tx, state, 0, DirtyBlock::Data(data))?;
         }
         self.block_size
             .store(u32::from(sectors) * 512, Ordering::Relaxed);

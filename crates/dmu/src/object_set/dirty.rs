@@ -33,15 +33,29 @@ impl DirtyLists {
         }
     }
 
-    /// Adds an object that has just become dirty in `txg`.
-    pub(crate) fn push(&self, txg: Txg, object: Arc<Object>) {
+    /// Adds an object that has just become dirty in `txg`; false when the object before it shares its block of dnodes.
+    pub(crate) fn push(&self, txg: Txg, object: Arc<Object>) -> bool {
         let list = &self.lists[txg.slot()];
         // Neighbours share a block of dnodes and often a directory; spread by block.
-        let shard = (object.id().0 / 32) as usize % SHARDS;
-        list.shards[shard].lock().push(object);
+        let block = object.id().0 / 32;
+        let mut shard = list.shards[block as usize % SHARDS].lock();
+        let is_first = shard.last().is_none_or(|last| last.id().0 / 32 != block);
+        shard.push(object);
+        drop(shard);
         if !list.any.load(Ordering::Relaxed) {
             list.any.store(true, Ordering::Release);
         }
+        is_first
+    }
+
+    /// Takes an object off the list of `txg`; whether it was there.
+    pub(crate) fn withdraw(&self, txg: Txg, object: &Object) -> bool {
+        let shard = (object.id().0 / 32) as usize % SHARDS;
+        let mut list = self.lists[txg.slot()].shards[shard].lock();
+        let found = list
+            .iter()
+            .rposition(|one| std::ptr::eq(Arc::as_ptr(one), object));
+        found.map(|index| list.swap_remove(index)).is_some()
     }
 
     pub(crate) fn is_dirty(&self, txg: Txg) -> bool {
@@ -56,6 +70,25 @@ impl DirtyLists {
             .iter()
             .map(|shard| shard.lock().len())
             .sum()
+    }
+
+    /// The objects on the list of `txg`, which stay there.
+    pub(crate) fn peek(&self, txg: Txg) -> Vec<Arc<Object>> {
+        let mut all = Vec::new();
+        for shard in &self.lists[txg.slot()].shards {
+            all.extend(shard.lock().iter().cloned());
+        }
+        all
+    }
+
+    /// Up to so many of the objects in the list of `txg`.
+    pub(crate) fn some(&self, txg: Txg, most: usize) -> Vec<Arc<Object>> {
+        let mut some = Vec::new();
+        for shard in &self.lists[txg.slot()].shards {
+            let list = shard.lock();
+            some.extend(list.iter().take(most - some.len()).cloned());
+        }
+        some
     }
 
     /// Takes the list of `txg`.

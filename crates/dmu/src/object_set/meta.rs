@@ -50,6 +50,7 @@ impl Meta {
             indirect_shift: phys.indirect_shift,
             block_size: phys.data_block_size(),
             max_block: phys.max_block_id,
+            seen: base::Txg(0),
         };
         let version = MetaVersion {
             face: Face::from_phys(phys),
@@ -84,10 +85,15 @@ impl Meta {
     }
 
     /// Calls `read` with the present version, again if that fails while the version is swapped.
-    fn retry<T>(&self, read: impl Fn(&Tree) -> Result<T>) -> Result<T> {
+    fn retry<T>(&self, shared: &Shared, read: impl Fn(&Tree) -> Result<T>) -> Result<T> {
         loop {
             let generation = self.generation();
-            match read(&self.version().tree) {
+            let seen = shared.store.now();
+            let tree = Tree {
+                seen,
+                ..self.version().tree.clone()
+            };
+            match read(&tree) {
                 Err(_) if self.generation() != generation => {}
                 result => return result,
             }
@@ -97,12 +103,12 @@ impl Meta {
     /// A block of dnodes.
     pub(crate) fn read_block(&self, shared: &Shared, block: u64) -> Result<Buffer> {
         let reader = Self::reader(shared);
-        self.retry(|tree| {
+        self.retry(shared, |tree| {
             let pointer = tree.lookup(&reader, block)?;
             if pointer.is_hole() {
                 return Ok(shared.zeros(BLOCK_SIZE));
             }
-            let data = reader.read(&pointer, 0, block)?;
+            let data = reader.read(&pointer, 0, block, tree.seen)?;
             if data.len() != tree.block_size as usize {
                 let what = format!("{} bytes in place of a block of dnodes", data.len());
                 return Err(DmuError::corrupt(reader.place(0, block), what));
@@ -114,7 +120,7 @@ impl Meta {
     /// The first block of dnodes at or after `from` that has any.
     pub(crate) fn next_block(&self, shared: &Shared, from: u64) -> Result<Option<u64>> {
         let reader = Self::reader(shared);
-        self.retry(|tree| {
+        self.retry(shared, |tree| {
             if tree.is_empty() {
                 Ok(None)
             } else {
@@ -126,7 +132,7 @@ impl Meta {
     /// The pointer of a block of the array.
     pub(crate) fn pointer(&self, shared: &Shared, level: u8, index: u64) -> Result<BlockPointer> {
         let reader = Self::reader(shared);
-        self.retry(|tree| tree.lookup_at(&reader, level, index))
+        self.retry(shared, |tree| tree.lookup_at(&reader, level, index))
     }
 
     /// Pointers in an indirect block, as a shift.

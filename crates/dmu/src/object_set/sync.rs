@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use base::Txg;
 use base::lock::{LockClass, Mutex, rank};
 use format::dnode::{SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
 use format::{BlockPointer, DnodePhys, ObjectSetKind, ObjectSetPhys, ObjectType};
@@ -21,22 +22,13 @@ use crate::face::{Face, Footprint};
 use crate::object::{Object, Synced, Work};
 use crate::store::{BlockKind, BlockWrite, Owner, SyncContext};
 use crate::tree::Tree;
+use crate::tunables;
 use crate::tx::Tx;
+use crate::workers::SyncWorkers;
 use crate::zap::Zap;
 
 static EDIT: LockClass = LockClass::nesting("dmu.sync_edit", rank::DMU + 5);
 static RESULTS: LockClass = LockClass::new("dmu.sync_results", rank::DMU + 6);
-
-/// An object with more dirty data than this is split.
-const LARGE_BYTES: u64 = 2 << 20;
-/// Data of a split object that one job writes.
-const JOB_BYTES: u64 = 1 << 20;
-/// Blocks of dnodes that one job writes.
-const JOB_BLOCKS: usize = 8;
-/// Dirty bytes for which threads are started.
-const HEAVY_BYTES: u64 = 1 << 20;
-/// Dirty objects for which threads are started.
-const HEAVY_OBJECTS: usize = 256;
 
 /// An object whose blocks are written by several jobs.
 struct Large<'a> {
@@ -69,6 +61,43 @@ struct Results {
 }
 
 impl ObjectSet {
+    /// Reads what the sync of `txg`, which has closed, will need, apart from what it frees as whole trees; nothing is
+    /// changed. An object set that cannot be synced must be known before the first of its blocks is written or freed.
+    ///
+    /// # Errors
+    /// A block cannot be read: [`ObjectSet::sync`] would fail half-way.
+    pub fn look_ahead(&self, txg: Txg, workers: &SyncWorkers) -> Result<()> {
+        let mut objects = self.shared.dirty.peek(txg);
+        objects.retain(|object| Owner::of_object(object.id()).is_none());
+        objects.sort_unstable_by_key(|object| object.id());
+        let groups: Vec<&[Arc<Object>]> = objects
+            .chunk_by(|one, other| block_of(one) == block_of(other))
+            .collect();
+        let jobs: Vec<_> = groups.chunks(tunables::SYNC_JOB_BLOCKS.count()).collect();
+        workers.run(
+            jobs.len(),
+            objects.len() >= tunables::SYNC_HEAVY_OBJECTS.count(),
+            |job| {
+                for group in jobs[job] {
+                    self.meta.read_block(&self.shared, block_of(&group[0]))?;
+                    for object in *group {
+                        object.look_ahead(txg)?;
+                    }
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Whether the sync of what is dirty now in `txg` is worth several threads.
+    #[must_use]
+    pub fn is_heavy(&self, txg: Txg) -> bool {
+        let many = tunables::SYNC_HEAVY_OBJECTS.count();
+        let some = self.shared.dirty.some(txg, many);
+        let bytes = some.iter().map(|object| object.dirty_bytes(txg));
+        some.len() >= many || bytes.sum::<u64>() >= tunables::SYNC_HEAVY_BYTES.get()
+    }
+
     /// Writes everything that is dirty in the context's txg; the pointer to the new root block.
     /// Called again in the same txg when more became dirty.
     ///
@@ -122,11 +151,13 @@ impl ObjectSet {
             .map(|object| object.dirty_bytes(context.txg))
             .collect();
         let total: u64 = sizes.iter().sum();
-        let heavy = total >= HEAVY_BYTES || objects.len() >= HEAVY_OBJECTS;
+        let heavy = total >= tunables::SYNC_HEAVY_BYTES.get()
+            || objects.len() >= tunables::SYNC_HEAVY_OBJECTS.count();
+        let large = tunables::SYNC_LARGE_BYTES.get();
         let works: Vec<Work> = objects
             .iter()
             .zip(&sizes)
-            .filter(|(_, bytes)| **bytes > LARGE_BYTES)
+            .filter(|(_, bytes)| **bytes > large)
             .filter_map(|(object, _)| object.begin_sync(context.txg))
             .collect();
         let larges = sync_large(context, &works)?;
@@ -138,7 +169,7 @@ impl ObjectSet {
             })
             .collect();
         let results = Mutex::new(&RESULTS, Results::default());
-        let jobs: Vec<&[Group<'_>]> = groups.chunks(JOB_BLOCKS).collect();
+        let jobs: Vec<&[Group<'_>]> = groups.chunks(tunables::SYNC_JOB_BLOCKS.count()).collect();
         context.workers.run(jobs.len(), heavy, |job| {
             let mut mine = Results::default();
             for group in jobs[job] {
@@ -299,12 +330,15 @@ impl ObjectSet {
             if all.peek().is_none() {
                 continue;
             }
-            let zap = self.accounting_zap(&tx, owner)?;
+            let zap = match self.accounting_zap(&tx, owner) {
+                Err(error) if error.is_damage() => continue,
+                zap => zap?,
+            };
             for (id, change) in all {
                 let key = format!("{id:x}");
-                zap.increment(&tx, key.as_bytes(), change.bytes)?;
+                count(&zap, &tx, key.as_bytes(), change.bytes)?;
                 if context.account_objects {
-                    zap.increment(&tx, format!("obj-{key}").as_bytes(), change.objects)?;
+                    count(&zap, &tx, format!("obj-{key}").as_bytes(), change.objects)?;
                 }
             }
         }
@@ -322,6 +356,14 @@ impl ObjectSet {
         let zap = Zap::format(&object, tx, 0)?;
         self.owners.write()[owner.index()] = Some(object);
         Ok(zap)
+    }
+}
+
+/// Changes a count. One that is damaged is wrong from then on, and no more than that.
+fn count(zap: &Zap, tx: &Tx, key: &[u8], change: i64) -> Result<()> {
+    match zap.increment(tx, key, change) {
+        Err(error) if error.is_damage() => Ok(()),
+        done => done,
     }
 }
 
@@ -391,11 +433,7 @@ fn sync_large<'a>(context: &'a SyncContext<'a>, works: &'a [Work]) -> Result<Vec
         .run(larges.len(), true, |index| larges[index].open(context))?;
     let mut pieces = Vec::new();
     for (large, Large { work, .. }) in larges.iter().enumerate() {
-        let size = work
-            .blocks()
-            .first()
-            .map_or(1, |(_, data)| data.len().max(1) as u64);
-        let step = (JOB_BYTES / size).max(1) as usize;
+        let step = (tunables::SYNC_JOB_BYTES.get() / work.block_size().max(1)).max(1) as usize;
         let count = work.blocks().len();
         pieces.extend((0..count).step_by(step).map(|from| Piece {
             large,

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{ObjectId, Txg};
 
+use super::numbers::Entered;
 use crate::meters::METERS;
 use crate::object::Object;
 
@@ -91,7 +92,7 @@ impl Table {
         let shard = |_| RwLock::new(&SHARD, Shard::default());
         Self {
             shards: (0..SHARDS).map(shard).collect(),
-            shard_max: (objects_max / SHARDS).max(4),
+            shard_max: objects_max.div_ceil(SHARDS),
             freed: Mutex::new(&FREED, Vec::new()),
         }
     }
@@ -134,14 +135,35 @@ impl Table {
         Some(object)
     }
 
-    /// Puts a new object in; false if its number is taken.
-    pub(crate) fn insert_new(&self, object: &Arc<Object>) -> bool {
+    /// Puts a new object in, unless its number is taken or `current` says no.
+    pub(crate) fn insert_new(
+        &self,
+        object: Arc<Object>,
+        current: impl FnOnce() -> bool,
+    ) -> Entered<Arc<Object>> {
         let mut shard = self.shard(object.id()).write();
         if shard.objects.contains_key(&object.id().0) {
-            return false;
+            return Entered::Taken;
         }
-        shard.insert(object, self.shard_max);
-        true
+        // Under the lock that an object must leave the core through: what the dnodes of before did not show is here.
+        if !current() {
+            return Entered::Outdated;
+        }
+        shard.insert(&object, self.shard_max);
+        Entered::In(object)
+    }
+
+    /// The creation of an object was undone.
+    pub(crate) fn remove_new(&self, object: &Arc<Object>) {
+        let mut shard = self.shard(object.id()).write();
+        let id = object.id().0;
+        if shard
+            .objects
+            .get(&id)
+            .is_some_and(|known| Arc::ptr_eq(known, object))
+        {
+            shard.objects.remove(&id);
+        }
     }
 
     /// Notes that an object was freed in `txg`.

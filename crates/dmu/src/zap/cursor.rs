@@ -2,15 +2,16 @@
 //! position outlives a change of form and any number of insertions and removals.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use format::zap::{Cursor, HashKind, Leaf};
+use format::FormatError;
+use format::zap::{self, BlockKind, Cursor, HashKind, Leaf, Micro};
 
 use super::fat::{self, malformed};
 use super::{Form, Zap};
-use crate::error::Result;
-
-/// Entries that a listing of a micro ZAP takes at once.
-const BATCH: usize = 256;
+use crate::error::{DmuError, Result};
+use crate::object::Object;
+use crate::tunables;
 
 /// An entry of a ZAP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,67 @@ pub struct ZapCursor {
     /// Whether this listing has gone on to a second leaf: then the next ones are read ahead.
     prefetch: bool,
     pending: VecDeque<ZapEntry>,
+}
+
+impl Zap {
+    /// Calls `visit` with the name and the first word of every entry, in no order. Unlike a listing it makes nothing of
+    /// each entry, and no index of a ZAP that was not opened yet: for what is gone through once, as a whole.
+    ///
+    /// # Errors
+    /// A block cannot be read or is malformed, or what `visit` says.
+    pub fn scan<E: From<DmuError>>(
+        object: &Arc<Object>,
+        visit: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let block = object.read_block(0)?;
+        if zap::block_kind(&block) != BlockKind::Micro {
+            return Self::open(object)?.scan_leaves(visit);
+        }
+        let micro = Micro::new(&block).map_err(|error| malformed(object, 0, &error))?;
+        for entry in micro.entries() {
+            visit(entry.name, entry.value)?;
+        }
+        Ok(())
+    }
+
+    fn scan_leaves<E: From<DmuError>>(
+        &self,
+        visit: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let object = &self.object;
+        let wrong = |error: FormatError| malformed(object, 0, &error);
+        let mut hash = Some(0);
+        while let Some(from) = hash {
+            let located = fat::located(self)?;
+            fat::prefetch_after(object, &located, from);
+            let data = fat::leaf_of(self, &located, from)?;
+            let leaf = Leaf::new(&data).map_err(wrong)?;
+            for entry in leaf.entries() {
+                let value = match entry.word_value() {
+                    Some(word) => word,
+                    None => {
+                        let value = entry.value().map_err(wrong)?;
+                        value.to_words().first().copied().unwrap_or(0)
+                    }
+                };
+                match entry.short_name() {
+                    Some(name) => visit(name, value)?,
+                    None => visit(&entry.name().map_err(wrong)?, value)?,
+                }
+            }
+            hash = hash_after(&leaf);
+        }
+        Ok(())
+    }
+}
+
+/// Where the leaf after this one begins.
+fn hash_after(leaf: &Leaf<'_>) -> Option<u64> {
+    let leaf = leaf.header();
+    let after = leaf.prefix.wrapping_add(1);
+    let bits = u32::from(leaf.prefix_len);
+    // The last leaf's prefix is all ones: there is nothing behind it.
+    (bits != 0 && after >> bits == 0).then(|| after << (64 - bits))
 }
 
 impl ZapCursor {
@@ -79,6 +141,11 @@ impl ZapCursor {
         }
     }
 
+    /// The entries that come next, as far as they were taken from the ZAP already.
+    pub fn pending(&self) -> impl ExactSizeIterator<Item = &ZapEntry> + Clone {
+        self.pending.iter()
+    }
+
     fn fill(&mut self) -> Result<()> {
         let zap = self.zap.clone();
         {
@@ -103,10 +170,11 @@ impl ZapCursor {
         let Some(from) = self.position(BITS) else {
             return Ok(());
         };
+        let most = tunables::CURSOR_ENTRIES.count();
         let batch: Vec<ZapEntry> = zap.object.with_block(0, |block| {
             index
                 .entries_from(block, (from.hash, from.differentiator))
-                .take(BATCH)
+                .take(most)
                 .map(|(hash, differentiator, entry)| ZapEntry {
                     name: entry.name.to_vec(),
                     words: Vec::new(),
@@ -119,7 +187,7 @@ impl ZapCursor {
         })?;
         self.next = batch
             .last()
-            .filter(|_| batch.len() == BATCH)
+            .filter(|_| batch.len() == most)
             .and_then(|last| Cursor::deserialize(last.cookie, BITS));
         self.pending.extend(batch);
         Ok(())
@@ -167,12 +235,8 @@ impl ZapCursor {
                 cookie,
             });
         }
-        let leaf = leaf.header();
-        let after = leaf.prefix.wrapping_add(1);
-        let bits = u32::from(leaf.prefix_len);
-        // The last leaf's prefix is all ones: there is nothing behind it.
-        self.next = (bits != 0 && after >> bits == 0).then(|| Cursor {
-            hash: after << (64 - bits),
+        self.next = hash_after(&leaf).map(|hash| Cursor {
+            hash,
             differentiator: 0,
         });
         Ok(())

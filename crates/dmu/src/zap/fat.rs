@@ -104,8 +104,7 @@ pub(super) fn located(zap: &Zap) -> Result<Arc<Located>> {
 
 /// Leaves have moved: what [`located`] remembers is out of date.
 pub(super) fn moved(zap: &Zap) {
-    zap.state().version.fetch_add(1, Ordering::AcqRel);
-    *zap.state().located.write() = None;
+    zap.state().moved();
 }
 
 /// Makes the object an empty fat ZAP of its block size.

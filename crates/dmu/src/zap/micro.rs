@@ -21,6 +21,7 @@ const CHUNKS_PER_NAME: usize = 5;
 const CHUNKS_PER_LEAF: usize = 638;
 
 /// Where the entries of a micro ZAP are.
+#[derive(Clone)]
 pub(crate) struct Index {
     salt: u64,
     normalization: NormalizationFlags,

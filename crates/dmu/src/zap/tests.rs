@@ -25,6 +25,14 @@ fn contents(zap: &Zap) -> BTreeMap<Vec<u8>, u64> {
     let map: BTreeMap<_, _> = entries.into_iter().map(|e| (e.name, e.value)).collect();
     assert_eq!(map.len(), count, "a name is listed twice");
     assert_eq!(zap.len().unwrap(), count as u64);
+    let mut scanned = BTreeMap::new();
+    Zap::scan(zap.object(), &mut |name, value| {
+        let twice = scanned.insert(name.to_vec(), value);
+        assert_eq!(twice, None, "a name is given twice");
+        Ok::<_, DmuError>(())
+    })
+    .unwrap();
+    assert_eq!(scanned, map);
     map
 }
 

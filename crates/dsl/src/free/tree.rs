@@ -1,6 +1,7 @@
 //! Walks the tree under an object set's root and gives every block born after some txg to be
 //! freed, children before parents, so that a walk that pauses can go on from a bookmark: the block
-//! that it was about to free, whose children are gone already.
+//! that it was about to free, whose children are gone already. It pauses before blocks of level 0
+//! only, for OpenZFS goes on from nothing else; bookmarks of other levels are understood.
 //!
 //! Order: objects ascend, the three accounting objects last; within an object blocks ascend, the
 //! spill block last. A block that cannot be read is freed, and what hangs below it is lost.
@@ -133,7 +134,7 @@ type Free<'f> = dyn FnMut(&BlockPointer) -> Result<()> + 'f;
 
 impl<'a> TreeWalk<'a> {
     /// A walk over blocks born after `birth`, from `bookmark` (zeros: from the start), that gives
-    /// `limit` blocks at most.
+    /// `limit` blocks at most, and then those above the last one of level 0 that hold nothing else.
     pub(crate) fn new(
         store: &'a dyn BlockStore,
         birth: Txg,
@@ -281,6 +282,8 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Gives a block, or pauses before it.
+    ///
+    /// Between two blocks of level 0 there are no more others than the trees above them have levels.
     fn give(
         &mut self,
         pointer: &BlockPointer,
@@ -290,7 +293,8 @@ impl<'a> TreeWalk<'a> {
         if self.paused.is_some() {
             return Ok(());
         }
-        if self.visited >= self.limit {
+        const LEVEL: usize = 2;
+        if self.visited >= self.limit && bookmark[LEVEL] == 0 {
             self.paused = Some(bookmark);
             return Ok(());
         }

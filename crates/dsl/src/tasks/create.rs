@@ -108,7 +108,7 @@ pub(crate) fn fill(
     if let Some(populate) = populate {
         populate(&object_set, tx).map_err(|reason| DslError::Populate { reason })?;
     }
-    dataset.sync(context.pass)?;
+    dataset.sync_in(tx, context.pass)?;
     Ok(())
 }
 
@@ -173,6 +173,7 @@ impl Task for Clone {
             let name = self.origin.clone();
             return Err(DslError::Again { name });
         }
+        origin.check_root()?;
         check_new(context, &self.path)
     }
 
@@ -225,7 +226,7 @@ pub(super) fn clear_intent_log(context: &TaskContext<'_>, dataset: &Arc<Dataset>
     let object_set = dataset.object_set()?;
     if object_set.intent_log_header() != LogHeader::EMPTY {
         object_set.set_intent_log_header(context.tx, LogHeader::EMPTY);
-        dataset.sync(context.pass)?;
+        dataset.sync_in(context.tx, context.pass)?;
     }
     Ok(())
 }
@@ -240,7 +241,10 @@ pub(crate) fn create_directory(
     let id = directory_object(&dsl.mos, tx, parent)?;
     let map = dsl.directory_by_id(parent)?.child_map()?;
     map.add(tx, component.as_bytes(), id.0)?;
-    dsl.directory_by_id(id)
+    let directory = dsl.directory_by_id(id)?;
+    let made = Arc::clone(&directory);
+    tx.on_undo(move || made.dsl.directories.forget(made.id()));
+    Ok(directory)
 }
 
 /// The objects of a new directory under `parent` (0: the root of a new pool), which does not know
@@ -338,7 +342,9 @@ pub(crate) fn create_head(
         adopt(dsl, tx, origin, directory, object.id())?;
     }
     directory.change(tx, |phys| phys.head_dataset = object.id())?;
-    dsl.dataset_by_id(object.id())
+    let dataset = dsl.dataset_by_id(object.id())?;
+    dataset.leave_core_if_undone(tx);
+    Ok(dataset)
 }
 
 /// A random identity of 56 bits.

@@ -6,10 +6,11 @@ use base::{ObjectId, Txg};
 use format::bookmark::BookmarkPhys;
 use format::dsl::{DatasetPhys, UsedBy, key};
 use format::features;
+use format::intent_log::LogHeader;
 
 use super::create::next_clones;
 use super::snapshot::snapshot_parts;
-use super::{change_count, note_snapshots_changed};
+use super::{change_count, note_snapshots_changed, without_repeats};
 use crate::dataset::Dataset;
 use crate::delegation::free_grants;
 use crate::error::{DslError, Result};
@@ -18,10 +19,12 @@ use crate::livelist;
 use crate::services::{HistoryEvent, SpaceClass, Succession};
 use crate::sizes::{Sizes, change};
 use crate::task::{Task, TaskContext};
+use crate::tunables;
 
-/// Destroys snapshots.
+/// Destroys snapshots: all are checked before the first goes; then they go in as many txgs as it takes, newest first.
+/// If that ends early (a crash, a hold that was placed meanwhile), the older ones are still there.
 pub struct DestroySnapshots {
-    /// Their full names.
+    /// Their full names; those that are left.
     pub names: Vec<String>,
     /// Those with clones or holds go away later, with the last of these.
     pub defer: bool,
@@ -35,6 +38,7 @@ impl Task for DestroySnapshots {
     }
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        without_repeats(&mut self.names);
         for name in &self.names {
             let snapshot = find(context.dsl, name)?;
             if snapshot.deadlist()?.is_legacy() {
@@ -58,24 +62,63 @@ impl Task for DestroySnapshots {
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        for name in &self.names {
-            let snapshot = find(context.dsl, name)?;
-            let in_use = snapshot.phys()?.child_count > 1 || !snapshot.holds()?.is_empty();
-            if self.defer && in_use {
-                let defer = DatasetPhys::FLAG_DEFER_DESTROY;
-                snapshot.change(context.tx, |phys| phys.flags |= defer)?;
-                context.record(&HistoryEvent {
-                    name: "defer_destroy",
-                    dataset: name,
-                    dataset_id: snapshot.id(),
-                    text: " ",
-                })?;
-            } else {
-                destroy_snapshot(context, &snapshot)?;
+        self.sort_oldest_first(context.dsl)?;
+        let until_ns = destroy_until(context);
+        let mut left = tunables::DESTROY_SNAPSHOTS_TXG.get().max(1);
+        while let Some(name) = self.names.pop() {
+            self.destroy_one(context, &name)?;
+            left -= 1;
+            if left == 0 || context.dsl.services().clock().now() >= until_ns {
+                break;
             }
         }
         Ok(())
     }
+
+    fn is_finished(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+impl DestroySnapshots {
+    /// The newest last, to be taken first: then the dead list that takes over the next one's has few keys of its own to
+    /// lose.
+    fn sort_oldest_first(&mut self, dsl: &Dsl) -> Result<()> {
+        let mut sorted = Vec::with_capacity(self.names.len());
+        for name in self.names.drain(..) {
+            sorted.push((find(dsl, &name)?.phys()?.creation_txg, name));
+        }
+        sorted.sort();
+        self.names.extend(sorted.into_iter().map(|(_, name)| name));
+        Ok(())
+    }
+
+    fn destroy_one(&self, context: &TaskContext<'_>, name: &str) -> Result<()> {
+        let snapshot = find(context.dsl, name)?;
+        let in_use = snapshot.phys()?.child_count > 1 || !snapshot.holds()?.is_empty();
+        if !self.defer || !in_use {
+            return destroy_snapshot(context, &snapshot);
+        }
+        let defer = DatasetPhys::FLAG_DEFER_DESTROY;
+        snapshot.change(context.tx, |phys| phys.flags |= defer)?;
+        context.record(&HistoryEvent {
+            name: "defer_destroy",
+            dataset: name,
+            dataset_id: snapshot.id(),
+            text: " ",
+        })
+    }
+}
+
+/// The time up to which this txg destroys snapshots: all tasks that do share it.
+fn destroy_until(context: &TaskContext<'_>) -> u64 {
+    let (now, txg) = (context.dsl.services().clock().now(), context.tx.txg());
+    let mut destroying = context.dsl.destroying.lock();
+    if destroying.0 != txg {
+        let time_ns = tunables::DESTROY_MS.get().saturating_mul(1_000_000);
+        *destroying = (txg, now.saturating_add(time_ns));
+    }
+    destroying.1
 }
 
 fn find(dsl: &Dsl, name: &str) -> Result<Arc<Dataset>> {
@@ -133,8 +176,7 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
         next: next.id(),
     };
     dsl.services().succeeded(tx, merged)?;
-    snapshot.close_object_set();
-    dsl.datasets.forget(snapshot.id());
+    snapshot.leave_core(tx);
     dsl.mos.free_zapified(tx, &snapshot.object)
 }
 
@@ -212,7 +254,7 @@ fn relink(
 /// Frees what only the snapshot had: born after the one before it, dropped before the one after.
 fn free_between(context: &TaskContext<'_>, next: &Arc<Dataset>, phys: &DatasetPhys) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
-    let later = dsl.later_frees()?;
+    let later = dsl.later_frees();
     let sizes = next
         .deadlist()?
         .move_to(tx, phys.previous_snapshot_txg, &later)?;
@@ -341,7 +383,12 @@ pub(super) fn end_intent_log(context: &TaskContext<'_>, head: &Arc<Dataset>) -> 
     if head.phys()?.block_pointer.is_hole() {
         return Ok(());
     }
-    let header = head.object_set()?.intent_log_header();
+    let header = match head.object_set() {
+        Ok(objects) => objects.intent_log_header(),
+        // Where the log begins cannot be read: its blocks leak.
+        Err(error) if error.is_damage() => LogHeader::EMPTY,
+        Err(error) => return Err(error),
+    };
     let services = context.dsl.services();
     services.end_intent_log(context.tx.txg(), head.id(), &header);
     Ok(())
@@ -351,8 +398,6 @@ pub(super) fn end_intent_log(context: &TaskContext<'_>, head: &Arc<Dataset>) -> 
 pub(super) fn destroy_head(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
     let directory = head.directory();
-    head.close_object_set();
-    dsl.heads.lock().remove(&head.id());
     head.deactivate_all(tx)?;
     let phys = head.phys()?;
     let origin = head.previous()?;
@@ -376,7 +421,7 @@ pub(super) fn destroy_head(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Re
     }
     let gone = Succession::Gone { head: head.id() };
     dsl.services().succeeded(tx, gone)?;
-    dsl.datasets.forget(head.id());
+    head.leave_core(tx);
     dsl.mos.free_zapified(tx, &head.object)?;
     destroy_directory(context, &directory)?;
     if let Some(origin) = origin
@@ -458,7 +503,8 @@ fn destroy_directory(
             .child_map()?
             .remove(tx, directory.component().as_bytes())?;
     }
-    dsl.directories.forget(directory.id());
+    let gone = Arc::clone(directory);
+    tx.on_success(move || gone.dsl.directories.forget(gone.id()));
     dsl.mos.free_zapified(tx, &directory.object)
 }
 

@@ -7,7 +7,7 @@ use format::dsl::DatasetPhys;
 
 use super::destroy::destroy_snapshot;
 use super::leftovers::temporary_key;
-use super::new_zap;
+use super::{new_zap, without_repeats};
 use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
 use crate::services::{HistoryEvent, SpaceClass};
@@ -34,6 +34,7 @@ impl Task for Hold {
     type Output = ();
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        without_repeats(&mut self.holds);
         /// Tags are names in a ZAP; temporary ones get a prefix there.
         const TAG_MAX: usize = 255 - 17;
         for (name, tag) in &self.holds {
@@ -93,6 +94,7 @@ impl Task for Release {
     }
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        without_repeats(&mut self.holds);
         for (name, tag) in &self.holds {
             let snapshot = snapshot_of(context, name)?;
             if !snapshot.holds()?.iter().any(|hold| hold.tag == *tag) {

@@ -99,7 +99,8 @@ pub(super) fn temporary_key(snapshot: ObjectId, tag: &str) -> String {
 }
 
 /// Releases all temporary holds.
-struct ReleaseTemporary;
+#[derive(Debug)]
+pub struct ReleaseTemporary;
 
 impl Task for ReleaseTemporary {
     /// How many there were.

@@ -246,7 +246,7 @@ fn move_names(tx: &Tx, parties: &Parties) -> Result<()> {
         to.add(tx, name.as_bytes(), snapshot.id().0)?;
         let directory = parties.clone_directory.id();
         snapshot.change(tx, |phys| phys.directory = directory)?;
-        snapshot.set_directory(&parties.clone_directory);
+        snapshot.set_directory(tx, &parties.clone_directory);
         visible += i64::from(!is_hidden(name));
     }
     change_count(tx, &parties.old_directory, key::SNAPSHOT_COUNT, -visible)?;

@@ -138,7 +138,7 @@ impl Task for Rename {
             move_charges(tx, &directory, &old_parent, &new_parent)?;
             directory.change(tx, |phys| phys.parent = new_parent.id())?;
         }
-        directory.set_place(Some(new_parent), component.to_owned());
+        directory.set_place(tx, Some(new_parent), component.to_owned());
         Ok(())
     }
 }
@@ -245,7 +245,7 @@ impl Task for RenameSnapshot {
             let names = head.snapshot_names()?;
             names.remove(tx, old.as_bytes())?;
             names.add(tx, self.to.as_bytes(), snapshot.id().0)?;
-            snapshot.set_snapshot_name(&self.to);
+            snapshot.set_snapshot_name(tx, &self.to);
             let shown = i64::from(!is_hidden(&self.to)) - i64::from(!is_hidden(&old));
             change_count(tx, &head.directory(), key::SNAPSHOT_COUNT, shown)?;
             note_snapshots_changed(context.dsl, tx, &head.directory())?;

@@ -47,6 +47,7 @@ impl Task for Rollback {
             ))
         })?;
         check_txg(context, &head)?;
+        latest.check_root()?;
         if let Some(wanted) = &self.snapshot
             && latest.snapshot_name()? != *wanted
         {
@@ -133,10 +134,8 @@ pub(crate) fn swap(
     livelist::remove(&clone.directory(), tx)?;
     livelist::remove(&head.directory(), tx)?;
     recount_bookmarks(context, head, origin.phys()?.creation_txg)?;
-    clone.close_object_set();
-    head.close_object_set();
-    head.new_epoch();
-    clone.new_epoch();
+    clone.replace_object_set(tx);
+    head.replace_object_set(tx);
     Ok(())
 }
 

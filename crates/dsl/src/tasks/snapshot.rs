@@ -159,6 +159,7 @@ pub(crate) fn take(
     })?;
     head.snapshot_names()?.add(tx, name.as_bytes(), id.0)?;
     let snapshot = dsl.snapshot_by_id(id, name)?;
+    snapshot.leave_core_if_undone(tx);
     for feature in head.features()? {
         snapshot.activate(tx, feature)?;
     }

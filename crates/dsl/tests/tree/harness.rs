@@ -53,6 +53,8 @@ impl Harness {
             name: "tank".to_owned(),
             objects_max: 1000,
         };
+        // Small slices, so that walks pause and go on.
+        millpond_dsl::tunables::BACKGROUND_BLOCKS.set(7);
         let dsl = Dsl::create(open, &pass).unwrap();
         dsl.create_root(NewPool::default(), &pass).unwrap();
         let mut harness = Self {
@@ -64,6 +66,11 @@ impl Harness {
         };
         harness.sync();
         harness
+    }
+
+    /// Syncs on so many threads from now on.
+    pub(crate) fn set_threads(&mut self, threads: usize) {
+        self.workers = SyncWorkers::new(threads);
     }
 
     pub(crate) fn with_pass<R>(&self, number: u32, run: impl FnOnce(&SyncPass<'_>) -> R) -> R {
@@ -124,7 +131,6 @@ impl Harness {
             objects_max: 1000,
         })
         .unwrap();
-        self.dsl.set_background_slice(7);
     }
 
     /// Runs a task in a txg of its own.

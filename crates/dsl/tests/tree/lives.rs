@@ -130,8 +130,6 @@ fn random_life(seed: u64, steps: usize) {
         _ => vec![features::EMPTY_BPOBJ.guid, features::ASYNC_DESTROY.guid],
     };
     let mut harness = Harness::new(seed, &disabled);
-    // Small slices, so that walks pause and go on.
-    harness.dsl.set_background_slice(1 + seed % 9);
     let mut choice = Choice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     for count in 0..steps {
         let (_, snapshots) = names(&harness.dsl);

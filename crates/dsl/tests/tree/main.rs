@@ -3,11 +3,17 @@
 
 mod blocks;
 mod harness;
+mod livelists;
 mod lives;
 mod memory;
+mod side_by_side;
+mod undo;
 mod walk;
 
 use base::ObjectId;
+use dmu::Zap;
+use format::bptree::BlockTreeEntry;
+use format::config::directory;
 use format::{ObjectType, features};
 use harness::{Harness, clone, create, destroy, destroy_head, promote, snapshot};
 use millpond_dsl::tasks::{DestroySnapshots, Hold, Release, Rename, RenameSnapshot, Rollback};
@@ -256,5 +262,35 @@ fn limits_hold_and_move_with_a_rename() {
         .unwrap();
     assert!(harness.dsl.dataset("tank/z@t").is_ok());
     harness.run(set_number("tank/a", "reservation", 0)).unwrap();
+    harness.check();
+}
+
+/// OpenZFS goes on from nothing else, and zdb ends with an assertion.
+#[test]
+fn what_is_freed_in_the_background_pauses_at_blocks_of_level_0() {
+    let mut harness = Harness::new(11, &[]);
+    harness.run(create("tank/a")).unwrap();
+    for block in 0..700 {
+        harness.write("tank/a", 5, block, block as u8, 4096);
+    }
+    harness.sync();
+    harness.run(destroy_head("tank/a")).unwrap();
+    let (mut paused, mut root) = (0, harness.mos.object(ObjectId(1)).unwrap());
+    while harness.dsl.has_background_frees().unwrap() {
+        let queue = Zap::open(&root)
+            .unwrap()
+            .lookup(directory::BPTREE.as_bytes());
+        if let Some(queue) = queue.unwrap() {
+            let queue = harness.mos.object(ObjectId(queue)).unwrap();
+            let mut bytes = [0; BlockTreeEntry::SIZE];
+            queue.read(BlockTreeEntry::offset(0), &mut bytes).unwrap();
+            let entry = BlockTreeEntry::decode_padded(&bytes, base::ByteOrder::NATIVE);
+            assert_eq!(entry.bookmark[2], 0, "{:?}", entry.bookmark);
+            paused += 1;
+        }
+        harness.sync();
+        root = harness.mos.object(ObjectId(1)).unwrap();
+    }
+    assert!(paused > 50, "{paused}");
     harness.check();
 }

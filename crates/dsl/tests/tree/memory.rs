@@ -26,10 +26,26 @@ pub(crate) struct Memory {
     pub(crate) blocks: Mutex<Blocks>,
     pub(crate) features: Mutex<BTreeMap<&'static str, i64>>,
     pub(crate) history: Mutex<Vec<String>>,
+    /// What the task under way has freed, and the counts and the history before it.
+    task: Mutex<Option<TaskUnderWay>>,
+    /// Reads that may still be done before one fails.
+    reads_left: Mutex<Option<u64>>,
+    /// Called by each write.
+    pub(crate) on_write: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     disabled: Vec<&'static str>,
     clock: ManualClock,
     rng: SeededRng,
 }
+
+struct TaskUnderWay {
+    freed: Vec<u64>,
+    features: BTreeMap<&'static str, i64>,
+    history: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("a read was told to fail")]
+struct ToldToFail;
 
 const STEP: u64 = 1 << 25;
 
@@ -63,10 +79,38 @@ impl Memory {
             blocks: Mutex::default(),
             features: Mutex::new(counts),
             history: Mutex::default(),
+            task: Mutex::default(),
+            reads_left: Mutex::default(),
+            on_write: Mutex::default(),
             disabled: disabled.to_vec(),
             clock: ManualClock::new(1_700_000_000_000_000_000),
             rng: SeededRng::new(seed),
         })
+    }
+
+    /// Has one read fail, after so many that do not.
+    pub(crate) fn fail_read_after(&self, reads: Option<u64>) {
+        *self.reads_left.lock().unwrap() = reads;
+    }
+
+    /// Whether a read was told to fail and has.
+    pub(crate) fn a_read_failed(&self) -> bool {
+        *self.reads_left.lock().unwrap() == Some(u64::MAX)
+    }
+
+    fn may_read(&self) -> bool {
+        let left = &mut *self.reads_left.lock().unwrap();
+        match left {
+            Some(0) => {
+                *left = Some(u64::MAX);
+                false
+            }
+            Some(u64::MAX) | None => true,
+            Some(count) => {
+                *count -= 1;
+                true
+            }
+        }
     }
 
     pub(crate) fn count(&self, feature: &Feature) -> i64 {
@@ -83,6 +127,9 @@ impl BlockStore for Memory {
     fn read(&self, pointer: &BlockPointer, _: Place) -> Result<Buffer, BlockError> {
         if pointer.is_hole() {
             return Ok(Buffer::zeroed(pointer.lsize() as usize));
+        }
+        if !self.may_read() {
+            return Err(BlockError::new(ToldToFail));
         }
         let number = number(pointer).unwrap_or(0);
         let found = self.blocks.lock().unwrap().data.get(&number).cloned();
@@ -142,8 +189,31 @@ impl Services for Memory {
     }
     fn free(&self, _: Txg, pointer: &BlockPointer) {
         let number = number(pointer).expect("a freed block has an address");
+        if let Some(task) = &mut *self.task.lock().unwrap() {
+            task.freed.push(number);
+            return;
+        }
         let was = self.blocks.lock().unwrap().live.remove(&number);
         assert!(was, "block {number} is freed twice");
+    }
+    fn begin_task(&self) {
+        *self.task.lock().unwrap() = Some(TaskUnderWay {
+            freed: Vec::new(),
+            features: self.features.lock().unwrap().clone(),
+            history: self.history.lock().unwrap().len(),
+        });
+    }
+    fn end_task(&self, _: Txg, done: bool) {
+        let task = self.task.lock().unwrap().take().expect("a task began");
+        if done {
+            for number in task.freed {
+                let was = self.blocks.lock().unwrap().live.remove(&number);
+                assert!(was, "block {number} is freed twice");
+            }
+        } else {
+            *self.features.lock().unwrap() = task.features;
+            self.history.lock().unwrap().truncate(task.history);
+        }
     }
     fn frees_later(&self, pointer: &BlockPointer) -> bool {
         // Some blocks take the long way.
@@ -192,6 +262,8 @@ forward! {
     usable_bytes(class: SpaceClass) -> u64;
     deferred_bytes() -> u64;
     free(txg: Txg, pointer: &BlockPointer) -> ();
+    begin_task() -> ();
+    end_task(txg: Txg, done: bool) -> ();
     frees_later(pointer: &BlockPointer) -> bool;
     end_intent_log(txg: Txg, head: ObjectId, header: &LogHeader) -> ();
     keeps_intent_log(head: ObjectId) -> bool;
@@ -215,6 +287,10 @@ struct Writer<'a>(&'a Writers);
 impl BlockWriter for Writer<'_> {
     fn write(&self, request: &BlockWrite<'_>) -> Result<BlockPointer, BlockError> {
         let (kind, txg) = (request.kind, self.0.txg);
+        let on_write = self.0.memory.on_write.lock().unwrap().clone();
+        if let Some(on_write) = on_write {
+            on_write();
+        }
         let size = request.data.len() as u64;
         if request.data.iter().all(|byte| *byte == 0) {
             let previous = request.previous;

@@ -47,6 +47,34 @@ pub(crate) fn check(dsl: &Arc<Dsl>, memory: &Memory) {
     checker.check_leaks();
 }
 
+/// What the livelists of destroyed clones still hold.
+pub(crate) fn deleted_blocks(dsl: &Dsl) -> Vec<BlockPointer> {
+    let mos = dsl.mos();
+    let zap = |id| Zap::open(&mos.set.object(id).unwrap()).unwrap();
+    let pool = zap(ObjectId(1));
+    let Some(lists) = pool.lookup(b"com.delphix:deleted_clones").unwrap() else {
+        return Vec::new();
+    };
+    let mut found: BTreeMap<u64, (i64, BlockPointer)> = BTreeMap::new();
+    for list in zap(ObjectId(lists)).entries().unwrap() {
+        let list = Deadlist::open(mos, ObjectId(list.value)).unwrap();
+        for part in list.entries().unwrap().into_values() {
+            let note = &mut |pointer: &BlockPointer, freed| {
+                let number = block_number(pointer).unwrap();
+                let (count, _) = found.entry(number).or_insert((0, *pointer));
+                *count += if freed { -1 } else { 1 };
+                Ok(())
+            };
+            Bpobj::open(mos, part).unwrap().for_each(note).unwrap();
+        }
+    }
+    let live = found.into_values().filter(|(count, _)| {
+        assert!((0..=1).contains(count), "a block is listed {count} times");
+        *count == 1
+    });
+    live.map(|(_, pointer)| pointer).collect()
+}
+
 impl Checker<'_> {
     fn set(&self) -> &dmu::ObjectSet {
         &self.dsl.mos().set
@@ -322,6 +350,15 @@ impl Checker<'_> {
         }
     }
 
+    fn note_grants(&mut self, table: ObjectId) {
+        self.note(table);
+        if table.0 != 0 {
+            for granted in self.zap(table).entries().unwrap() {
+                self.note(ObjectId(granted.value));
+            }
+        }
+    }
+
     /// Every object is referenced exactly once.
     fn check_objects(&mut self) {
         self.note(ObjectId(1));
@@ -331,7 +368,7 @@ impl Checker<'_> {
             match entry.name.as_slice() {
                 b"root_dataset" => self.note(id),
                 b"free_bpobj" => self.note_bpobj(id),
-                b"empty_bpobj" | b"bptree_obj" => self.note(id),
+                b"empty_bpobj" | b"bptree_obj" | b"tmp_userrefs" => self.note(id),
                 b"com.delphix:deleted_clones" => {
                     self.note(id);
                     for list in self.zap(id).entries().unwrap() {
@@ -355,6 +392,7 @@ impl Checker<'_> {
             ] {
                 self.note(one);
             }
+            self.note_grants(phys.delegation);
             if let Some(list) = directory.livelist().unwrap() {
                 self.count(&features::LIVELIST);
                 self.note_deadlist(list);
@@ -437,12 +475,13 @@ impl Checker<'_> {
                 Ok(())
             })
             .unwrap();
-        if pool.lookup(b"bptree_obj").unwrap().is_none()
-            && pool
-                .lookup(b"com.delphix:deleted_clones")
-                .unwrap()
-                .is_none()
-        {
+        for pointer in deleted_blocks(self.dsl) {
+            waiting += Sizes::of(store, &pointer);
+            if let Some(number) = block_number(&pointer) {
+                assert!(reachable.insert(number), "a waiting block is reachable");
+            }
+        }
+        if pool.lookup(b"bptree_obj").unwrap().is_none() {
             let live: BTreeSet<u64> = store.blocks.lock().unwrap().live.iter().copied().collect();
             let lost: Vec<_> = reachable.difference(&live).collect();
             assert!(lost.is_empty(), "reachable blocks are free: {lost:?}");

@@ -357,7 +357,7 @@ pub struct Entry<'a> {
     fields: EntryChunk,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
     /// The chunk that names the entry within its leaf.
     #[must_use]
     pub fn chunk(&self) -> u16 {
@@ -403,6 +403,16 @@ impl Entry<'_> {
             name.pop();
         }
         Ok(name)
+    }
+
+    /// The name, without allocating, when it is short enough to lie in one chunk.
+    #[must_use]
+    pub fn short_name(&self) -> Option<&'a [u8]> {
+        let count = usize::from(self.fields.name_count);
+        let chunk = self.leaf.chunk(self.fields.name_chunk, CHUNK_ARRAY)?;
+        let name = chunk.get(1..1 + ARRAY_BYTES)?.get(..count)?;
+        let end = name.iter().rposition(|byte| *byte != 0)?;
+        name.get(..=end)
     }
 
     /// The key of a ZAP with word keys.

@@ -3,6 +3,7 @@
 use crate::dataset::{SnapshotEntry, SnapshotSource};
 use crate::node::SLOTS;
 use crate::tree::Reply;
+use crate::tunables;
 use base::lock::{Condvar, LockClass, Mutex, RwLock, rank};
 use posix::{Errno, FileSystem};
 use std::collections::HashMap;
@@ -13,9 +14,6 @@ static SUSPENDED_CLASS: LockClass = LockClass::new("fuse.suspended", rank::FRONT
 static LIVE_CLASS: LockClass = LockClass::new("fuse.live", rank::FRONT_END + 10);
 static OPEN_CLASS: LockClass = LockClass::new("fuse.open_snapshots", rank::FRONT_END + 12);
 static SLOTS_CLASS: LockClass = LockClass::new("fuse.snapshot_slots", rank::FRONT_END + 14);
-
-/// Snapshots kept open at once; the least recently used one is closed for another.
-const OPEN_MAX: usize = 32;
 
 /// The live file system in one epoch. Whoever works on it holds a reference; so it is known when
 /// nobody does.
@@ -199,7 +197,7 @@ impl Views {
         };
         let mut open = self.open.write();
         let winner = Arc::clone(&open.entry(slot).or_insert(opened).file_system);
-        let evicted = if open.len() > OPEN_MAX {
+        let evicted = if open.len() > tunables::SNAPSHOTS_MAX.count() {
             let oldest = open
                 .iter()
                 .filter(|(other, _)| **other != slot)

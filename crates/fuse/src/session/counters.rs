@@ -22,12 +22,20 @@ pub(crate) struct Counters {
     pub(crate) helpers_started: Arc<Counter>,
     /// Times that a blocked set of readers could not grow: the limit was reached.
     pub(crate) helpers_refused: Arc<Counter>,
+    /// Requests that waited for room without a thread.
+    pub(crate) postponed: Arc<Counter>,
+    /// Requests that the last free reader left to another thread.
+    pub(crate) handed_over: Arc<Counter>,
     /// Operations that panicked.
     pub(crate) panics: Arc<Counter>,
     /// Requests found by a reader that looked instead of sleeping.
     pub(crate) looks_caught: Arc<Counter>,
     /// Times that a reader looked until its time was up.
     pub(crate) looks_in_vain: Arc<Counter>,
+    /// Times that looking was given up for a while: others want the processors.
+    pub(crate) looks_given_up: Arc<Counter>,
+    /// How long those who computed kept a reader that looked from its processor.
+    pub(crate) looks_lost_ns: Arc<Counter>,
     /// Invalidations sent.
     pub(crate) notifications: Arc<Counter>,
 }
@@ -49,9 +57,13 @@ impl Counters {
             errors: registry.counter("fuse.errors"),
             helpers_started: registry.counter("fuse.helpers_started"),
             helpers_refused: registry.counter("fuse.helpers_refused"),
+            postponed: registry.counter("fuse.postponed"),
+            handed_over: registry.counter("fuse.handed_over"),
             panics: registry.counter("fuse.panics"),
             looks_caught: registry.counter("fuse.looks_caught"),
             looks_in_vain: registry.counter("fuse.looks_in_vain"),
+            looks_given_up: registry.counter("fuse.looks_given_up"),
+            looks_lost_ns: registry.counter("fuse.looks_lost_ns"),
             notifications: registry.counter("fuse.notifications"),
         }
     }

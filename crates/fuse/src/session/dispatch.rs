@@ -3,6 +3,7 @@
 use super::Shared;
 use super::counters::counters;
 use super::durable::{Durable, DurableJob, StalePages};
+use super::parked::{Parked, Waits};
 use crate::errno;
 use crate::tree::{Caller, Creation, OPEN_DIRECT, Opened, Opening, ReadReply, Tree, Writing};
 use crate::wire::{
@@ -48,6 +49,19 @@ impl From<Body> for Answer {
     }
 }
 
+/// Where a request is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// By a reader while another one is free.
+    BesideFree,
+    /// By the last reader that is free, or a thread that such a one left it to: it does not wait for room.
+    LastFree,
+    /// By the last reader that is free, when no other can be started.
+    LastOfAll,
+    /// By a thread that reads no requests; there is room.
+    Apart,
+}
+
 /// What a reader thread works with.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
@@ -57,7 +71,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Serves the request in `message`; whether it is done with (others are answered later).
-    pub(super) fn serve(&mut self, message: &[u8]) -> bool {
+    pub(super) fn serve(&mut self, message: &[u8], place: Place) -> bool {
         let request = match decode_request(message, self.shared.settled.dialect) {
             Ok(request) => request,
             Err(error) => {
@@ -65,13 +79,30 @@ impl Worker {
                 return true;
             }
         };
+        let opcode = request.header.opcode;
         self.data.clear();
-        let unique = request.header.unique;
-        let answer = if self.shared.has_failed() {
-            Err(Errno::EIO)
-        } else {
-            self.answer_or_fail(&request)
+        let answer = match (place, Waits::of(&request.operation)) {
+            (Place::LastOfAll, Waits::Maybe | Waits::ForRoom) => {
+                Parked::hand_over(self, message, opcode);
+                return false;
+            }
+            (Place::LastFree, Waits::ForRoom) => {
+                let (answer, postponed) = posix::without_waiting(|| self.answer_or_fail(&request));
+                if let (Err(_), Some(postponed)) = (&answer, postponed) {
+                    Parked::until_admitted(self, (message, opcode), postponed);
+                    return false;
+                }
+                answer
+            }
+            (Place::BesideFree | Place::Apart, _)
+            | (Place::LastFree, Waits::Seldom | Waits::Maybe)
+            | (Place::LastOfAll, Waits::Seldom) => self.answer_or_fail(&request),
         };
+        self.send_answer(request.header.unique, answer)
+    }
+
+    /// Sends what a request came to; whether that is all.
+    fn send_answer(&self, unique: u64, answer: Result<Answer, Errno>) -> bool {
         match answer {
             Ok(Answer::None) => {}
             Ok(Answer::Later) => return false,
@@ -93,6 +124,9 @@ impl Worker {
 
     /// An operation that panics fails the mount: what it left behind is unknown.
     fn answer_or_fail(&mut self, request: &Request<'_>) -> Result<Answer, Errno> {
+        if self.shared.has_failed() {
+            return Err(Errno::EIO);
+        }
         let caught =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.answer(request)));
         caught.unwrap_or_else(|_| {

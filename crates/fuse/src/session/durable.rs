@@ -8,6 +8,7 @@
 use super::Shared;
 use super::counters::counters;
 use super::dispatch::{send, send_error};
+use crate::tunables;
 use crate::wire::{Body, FsyncFlags, RequestHeader, inval_inode_notification};
 use base::clock::monotonic_ns;
 use base::crew::Crew;
@@ -15,11 +16,6 @@ use base::queue::Bounded;
 use posix::{Asker, Errno};
 use std::sync::Arc;
 use sys::FuseDevice;
-
-/// Threads that wait for the disk on behalf of callers, per mount.
-const THREADS_MAX: usize = 64;
-/// Requests that may wait; the kernel's callers are the natural bound, this one is far above.
-const QUEUED_MAX: usize = 4096;
 
 /// A length of pages in the kernel's cache: as far as they go.
 const TO_THE_END: i64 = 0;
@@ -83,8 +79,8 @@ impl Durable {
         Self {
             crew: Crew::new(
                 "fuse-durable",
-                THREADS_MAX,
-                Bounded::new("fuse.durable", QUEUED_MAX),
+                tunables::DURABLE_THREADS_MAX.count(),
+                Bounded::new("fuse.durable", tunables::DURABLE_QUEUED_MAX.count()),
             ),
         }
     }
@@ -134,7 +130,12 @@ impl Asker for Pending {
             };
             self.answer(Ok(body), self.arrived_ns);
         } else {
-            self.clone().wait_on_thread();
+            // Whoever tells this has others to tell, for whom it would wait here.
+            let (shared, pending) = (Arc::clone(&self.shared), self.clone());
+            let job = Box::new(move || pending.perform());
+            if let Err(job) = shared.durable.crew.run_owed(job) {
+                job();
+            }
         }
     }
 

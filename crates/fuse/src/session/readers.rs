@@ -4,18 +4,20 @@
 //! the thread that took the request. A thread that waits (for a disk, for the write throttle) is
 //! not runnable, so another may take its place: a monitor sees that no reader is free, counts
 //! those that have been in one request for longer than [`STUCK_NS`] and sleep, and starts a
-//! *helper* for each of them, up to [`READERS_MAX`] threads. A helper ends when enough others wait
+//! *helper* for each of them, up to `fuse.readers_max` threads. A helper ends when enough others wait
 //! for requests again and have for [`LINGER_NS`]. So runnable threads stay at the number of cores,
-//! and a cached stat does not queue behind somebody's disk.
+//! and a cached stat does not queue behind somebody's disk. What waits for as long as others like keeps not even that
+//! many: the last free reader has such requests wait without it (`parked`).
 //!
 //! Each thread has its own descriptor of the connection: replies do not meet on one lock.
 
 use super::Shared;
 use super::counters::counters;
-use super::dispatch::Worker;
+use super::dispatch::{Place, Worker};
 use super::negotiate::TRANSFER_LEN_MAX;
 use super::spin::{Looker, Pace};
 use crate::tree::ReadReply;
+use crate::tunables::READERS_MAX;
 use base::clock::monotonic_ns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,8 +25,8 @@ use std::thread::Thread;
 use std::time::Duration;
 use sys::{Errno, FuseDevice};
 
-/// All readers of a mount, helpers included.
-pub(super) const READERS_MAX: usize = 32;
+/// All readers of a mount, helpers included; a tunable may say less.
+const SLOTS: usize = 32;
 /// A request that takes longer is taken to wait for something.
 const STUCK_NS: u64 = 1_000_000;
 /// A helper that nobody has needed for so long ends.
@@ -50,7 +52,7 @@ struct Slot {
 /// The state of all readers of a mount.
 pub(super) struct Readers {
     residents: usize,
-    slots: [Slot; READERS_MAX],
+    slots: [Slot; SLOTS],
     /// Readers that live.
     alive: AtomicUsize,
     /// Readers that wait for a request.
@@ -65,7 +67,7 @@ pub(super) struct Readers {
 impl Readers {
     pub(super) fn new(residents: usize) -> Self {
         Self {
-            residents: residents.clamp(1, READERS_MAX),
+            residents: residents.clamp(1, SLOTS),
             slots: std::array::from_fn(|_| Slot::default()),
             alive: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
@@ -76,9 +78,26 @@ impl Readers {
         }
     }
 
+    /// How many there may be.
+    fn readers_max(&self) -> usize {
+        READERS_MAX.count().clamp(self.residents, SLOTS)
+    }
+
+    /// Where the reader serves that has taken a request while so many others are free.
+    fn place(&self, others_waiting: usize) -> Place {
+        if others_waiting > 0 {
+            Place::BesideFree
+        } else if self.alive.load(Ordering::SeqCst) >= self.readers_max() {
+            Place::LastOfAll
+        } else {
+            Place::LastFree
+        }
+    }
+
     fn take_slot(&self) -> Option<usize> {
-        self.slots
-            .iter()
+        let slots = self.slots.iter().take(self.readers_max());
+        slots
+            .into_iter()
             .position(|slot| !slot.taken.swap(true, Ordering::AcqRel))
     }
 
@@ -247,7 +266,7 @@ fn serve(worker: &mut Worker, message: &[u8], slot: usize, others_waiting: usize
     if others_waiting == 0 {
         readers.call_monitor();
     }
-    let is_done = worker.serve(message);
+    let is_done = worker.serve(message, readers.place(others_waiting));
     let ended_ns = monotonic_ns();
     readers.pace.answered(ended_ns);
     if let Some(busy) = busy {

@@ -11,8 +11,14 @@
 //! Nothing is spent where it does not pay: a reader stops when no request has come for
 //! [`WINDOW_NS`]; after a few gaps longer than that nobody begins. Whoever else wants the processor gets it
 //! at each look, and a reader that gets it back late finds its time used up.
+//!
+//! Where programs compute beside it, looking is the wrong thing: a yield gives them whole slices, and the system, which
+//! lets those go first that have slept, sees one more thread that computes. So there is an [`Account`]: what is found
+//! is what was saved, a yield that took long is what it cost, and who owes sleeps until the loss is a small part of the
+//! time.
 
 use super::counters::counters;
+use crate::tunables::{LOOKS_LOSS_PARTS, LOOKS_SAVED_NS_MAX};
 use base::clock::monotonic_ns;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -32,6 +38,16 @@ const SWITCH_NS: u64 = 4_000;
 /// So long after the last request every reader that looks may take the next one: the one beside
 /// the caller seems to be busy.
 const PATIENCE_NS: u64 = 40_000;
+
+/// A yield that took longer gave the processor to somebody who computes.
+const LOST_NS: u64 = 100_000;
+/// What a request saves that was found: the wake-up of a reader, and that of the caller's processor, with care.
+const SAVED_NS: u64 = 15_000;
+
+/// How often the time without looking is doubled at most.
+const DOUBLINGS_MAX: u32 = 6;
+/// It is never longer: who computed may be gone.
+const CLOSED_NS_MAX: u64 = 10_000_000_000;
 
 static LOOKING: AtomicUsize = AtomicUsize::new(0);
 static PLACES: LazyLock<usize> = LazyLock::new(|| {
@@ -85,6 +101,70 @@ impl Pace {
     }
 }
 
+/// What looking has saved and cost, of all the process's mounts: they share its processors.
+static ACCOUNT: Account = Account::new();
+
+/// See the module. Whoever looks while others compute finds out by a slice of theirs; then nobody looks for
+/// [`LOOKS_LOSS_PARTS`] times as long as was lost beyond what was saved, and twice as long each time that the next try
+/// ends so as well: a thread that has computed and yielded is put behind others for a while, which costs more than the
+/// slices that are counted. Races between readers misplace an entry.
+struct Account {
+    /// What was saved and is not lost again, up to a limit: it is to say how things are, not how they were.
+    saved_ns: AtomicU64,
+    /// Nobody looks before.
+    closed_until_ns: AtomicU64,
+    /// How many tries in a row ended with a loss.
+    losses: AtomicU32,
+}
+
+impl Account {
+    const fn new() -> Self {
+        Self {
+            saved_ns: AtomicU64::new(0),
+            closed_until_ns: AtomicU64::new(0),
+            losses: AtomicU32::new(0),
+        }
+    }
+
+    fn allows(&self, now_ns: u64) -> bool {
+        now_ns >= self.closed_until_ns.load(Ordering::Relaxed)
+    }
+
+    /// A request was found.
+    fn saved(&self) {
+        let most_ns = LOOKS_SAVED_NS_MAX.get();
+        let before_ns = self.saved_ns.load(Ordering::Relaxed);
+        if before_ns < most_ns {
+            let after_ns = (before_ns + SAVED_NS).min(most_ns);
+            self.saved_ns.store(after_ns, Ordering::Relaxed);
+            if after_ns == most_ns {
+                self.losses.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A yield took so long; whether nobody is to look now.
+    fn lost(&self, away_ns: u64, now_ns: u64) -> bool {
+        let before_ns = self.saved_ns.load(Ordering::Relaxed);
+        let after_ns = before_ns.saturating_sub(away_ns);
+        self.saved_ns.store(after_ns, Ordering::Relaxed);
+        let owed_ns = away_ns.saturating_sub(before_ns);
+        if owed_ns == 0 {
+            return false;
+        }
+        let losses = self.losses.load(Ordering::Relaxed).min(DOUBLINGS_MAX);
+        // Two readers that lose at once have made one try.
+        if self.allows(now_ns) {
+            self.losses.store(losses + 1, Ordering::Relaxed);
+        }
+        let times = LOOKS_LOSS_PARTS.get() << losses;
+        let closed_ns = owed_ns.saturating_mul(times).min(CLOSED_NS_MAX);
+        let until_ns = now_ns.saturating_add(closed_ns);
+        self.closed_until_ns.fetch_max(until_ns, Ordering::Relaxed);
+        true
+    }
+}
+
 /// One of the process's places for threads that look.
 struct Place;
 
@@ -119,6 +199,7 @@ impl Looker {
         buffer: &mut [u8],
     ) -> Result<usize, Errno> {
         if pace.is_worth_looking()
+            && ACCOUNT.allows(monotonic_ns())
             && let Some(_place) = Place::take()
             && let Some(read) = self.look(device, pace, buffer)
         {
@@ -148,6 +229,7 @@ impl Looker {
                     read => {
                         self.beside_caller = switched;
                         counters().looks_caught.increment();
+                        ACCOUNT.saved();
                         return Some(read);
                     }
                 }
@@ -158,7 +240,19 @@ impl Looker {
             }
             std::thread::yield_now();
             let yielded_ns = std::mem::replace(&mut now_ns, monotonic_ns());
-            switched = now_ns.saturating_sub(yielded_ns) > SWITCH_NS;
+            let away_ns = now_ns.saturating_sub(yielded_ns);
+            switched = away_ns > SWITCH_NS;
+            if away_ns > LOST_NS {
+                counters().looks_lost_ns.add(away_ns);
+                if ACCOUNT.lost(away_ns, now_ns) {
+                    counters().looks_given_up.increment();
+                    return None;
+                }
+            }
+            // Another reader has met somebody who computes.
+            if !ACCOUNT.allows(now_ns) {
+                return None;
+            }
         }
     }
 }

@@ -109,11 +109,23 @@ fn print_totals(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     if total.close_copies > 0 {
         writeln!(out, "\tDittoed blocks on same vdev: {}", total.close_copies)?;
     }
+    print_checked(out, report)
+}
+
+/// How much was checked, and how much is not there to be checked.
+fn print_checked(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     if report.bytes_checked > 0 {
         writeln!(
             out,
             "\tchecksummed: {} bytes, every copy on every device",
             report.bytes_checked
+        )?;
+    }
+    if report.bytes_missed > 0 {
+        writeln!(
+            out,
+            "\tto be resilvered: {} bytes that devices missed",
+            report.bytes_missed
         )?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use pipeline::{
 };
 
 use super::open::{Found, assemble, find};
-use super::{RawObject, RawObjectSet, ZapKey};
+use super::{RawObject, RawObjectSet, ZapKey, missed};
 use crate::error::{InspectError, Result};
 
 /// What to open.
@@ -84,7 +84,7 @@ impl RawPool {
         for (uberblocks_skipped, uberblock) in candidates.into_iter().enumerate() {
             match open_mos(&pipeline, &uberblock) {
                 Ok(mos) => {
-                    return Ok(Self {
+                    let pool = Self {
                         pipeline,
                         name,
                         guid,
@@ -92,7 +92,9 @@ impl RawPool {
                         uberblock,
                         uberblocks_skipped,
                         mos,
-                    });
+                    };
+                    missed::load(&pool);
+                    return Ok(pool);
                 }
                 Err(error) => newest_error = newest_error.or(Some(Box::new(error))),
             }

@@ -7,7 +7,7 @@ use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
 use pipeline::{Bookmark, Pipeline, ReadRequest};
 use sys::BufferMut;
-use vdev::{DATA_START, IoClass};
+use vdev::{DATA_START, IoClass, Leaf};
 
 /// A read covers at most this much: it stays in the processor's cache while it is summed.
 const RUN_BYTES_MAX: u64 = 1 << 20;
@@ -60,6 +60,8 @@ pub(crate) struct Side {
     pub(crate) vdev: u64,
     pub(crate) path: String,
     pub(crate) device: Arc<dyn BlockDevice>,
+    /// Knows what it missed.
+    pub(crate) leaf: Arc<Leaf>,
 }
 
 /// One thread's collection of blocks to check.
@@ -72,6 +74,8 @@ pub(crate) struct Bulk<'a> {
     buffer: BufferMut,
     pub(crate) bad: Vec<BadCopy>,
     pub(crate) bytes_checked: u64,
+    /// Bytes of copies that are not there yet: their device was away when they were written.
+    pub(crate) bytes_missed: u64,
 }
 
 impl<'a> Bulk<'a> {
@@ -85,6 +89,7 @@ impl<'a> Bulk<'a> {
             buffer: BufferMut::scratch((RUN_BYTES_MAX + (16 << 20) + 2 * ALIGNMENT) as usize),
             bad: Vec::new(),
             bytes_checked: 0,
+            bytes_missed: 0,
         }
     }
 
@@ -118,9 +123,17 @@ impl<'a> Bulk<'a> {
             bookmark,
             content,
         });
+        let birth = block.physical_birth();
         for dva in dvas {
+            let of_vdev = |side: &&Side| side.vdev == dva.vdev.0;
+            let missed = |side: &Side| side.leaf.misses(birth);
+            let mut sides = self.sides.iter().filter(of_vdev);
+            // Where every side missed the txg each has a part of it.
+            let may_miss = sides.any(|side| !missed(side));
             for (leaf, side) in self.sides.iter().enumerate() {
-                if side.vdev == dva.vdev.0 {
+                if of_vdev(&side) && may_miss && missed(side) {
+                    self.bytes_missed += length;
+                } else if of_vdev(&side) {
                     self.copies.push(Copy {
                         leaf,
                         offset: dva.offset,

@@ -107,21 +107,27 @@ impl SectorSet {
 
     /// Bytes in the set.
     pub(crate) fn bytes(&self) -> u64 {
-        let sectors: u64 = (0..self.words())
-            .map(|index| u64::from(self.peek(index).count_ones()))
-            .sum();
+        let ones = |(_, word): (usize, u64)| u64::from(word.count_ones());
+        let sectors: u64 = self.words().map(ones).sum();
         sectors << self.shift
     }
 
-    fn words(&self) -> usize {
-        self.sectors.div_ceil(64) as usize
+    /// The words of pieces that were ever touched, in order, with their places: most of a large vdev never was.
+    fn words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let touched = self.chunks.iter().enumerate();
+        let touched = touched.filter_map(|(place, chunk)| Some((place, chunk.get()?)));
+        touched.flat_map(|(place, words)| {
+            let first = place * CHUNK_WORDS;
+            let words = words.iter().enumerate();
+            words.map(move |(index, word)| (first + index, word.load(Ordering::Relaxed)))
+        })
     }
 
     /// Visits the ranges that are in this set and not in `other`, in order.
     pub(crate) fn for_each_missing_from(&self, other: &Self, visit: &mut dyn FnMut(u64, u64)) {
         let mut open: Option<(u64, u64)> = None;
-        for index in 0..self.words() {
-            let mut bits = self.peek(index) & !other.peek(index);
+        for (index, word) in self.words() {
+            let mut bits = word & !other.peek(index);
             while bits != 0 {
                 let start = index as u64 * 64 + u64::from(bits.trailing_zeros());
                 let run = u64::from((!(bits >> bits.trailing_zeros())).trailing_zeros());

@@ -56,6 +56,7 @@ pub(crate) struct Findings {
     /// Blocks that could not be read, below which nothing was seen.
     pub(crate) unreadable: Vec<String>,
     pub(crate) bytes_checked: u64,
+    pub(crate) bytes_missed: u64,
 }
 
 impl Findings {
@@ -65,6 +66,7 @@ impl Findings {
         self.overlaps.extend(other.overlaps);
         self.unreadable.extend(other.unreadable);
         self.bytes_checked += other.bytes_checked;
+        self.bytes_missed += other.bytes_missed;
     }
 }
 
@@ -217,6 +219,7 @@ impl<'a> Worker<'a> {
         self.bulk.flush();
         self.findings.bad_copies.append(&mut self.bulk.bad);
         self.findings.bytes_checked += self.bulk.bytes_checked;
+        self.findings.bytes_missed += self.bulk.bytes_missed;
         self.findings
     }
 

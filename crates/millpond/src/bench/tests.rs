@@ -11,6 +11,7 @@ fn run_in(place: &Path) -> Run {
         record: 4096,
         stride: true,
         contents: Contents::new(),
+        beside: 0,
         pool: None,
     }
 }
@@ -48,6 +49,10 @@ fn every_scenario_does_what_it_says() {
             "untar" => assert!(count("unpack") > 200),
             "mkbig" => assert_eq!(count("write"), 4),
             "rdbig" => assert_eq!(count("cold read"), 4 * 8 + 1),
+            "throttled" => {
+                assert!(count("stat alone") > 0 && count("stat beside") > 0);
+                assert!(count("write") > 0);
+            }
             _ => assert_eq!(count("read"), 1024 / 3 * 3),
         }
     }

@@ -107,6 +107,7 @@ impl OpenDatasets {
     fn present(&self, name: &str) -> std::result::Result<Present, Failure> {
         let options = posix::MountOptions {
             read_only: name.contains('@'),
+            frees_in_background: true,
             ..posix::MountOptions::default()
         };
         let framed = |reason: Failure| Failure::cannot(reason.kind, "open", name, reason);

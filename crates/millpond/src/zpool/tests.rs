@@ -147,6 +147,7 @@ fn scan(kind: ScanKind, state: ScanState) -> PoolStatus {
         state: VdevState::Online,
         root_state: VdevState::Online,
         fails_at_once: false,
+        stopped: None,
         note: None,
         scan: Some(scan),
         removal: None,

@@ -3,7 +3,7 @@
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
 use sys::{Buffer, BufferMut};
-use vdev::BlockRange;
+use vdev::{BlockRange, Verdict};
 
 use crate::{AttemptFailure, Pipeline, ReadRequest};
 
@@ -99,8 +99,9 @@ impl Pipeline {
             len: gang::SIZE,
             birth: leader.physical_birth(),
         };
-        let mut accept = |data: &[u8]| GangHeader::decode(data, leader).is_ok();
+        let mut accept = |data: &[u8]| Verdict::proof(GangHeader::decode(data, leader).is_ok());
         let outcome = top.read(range, request.class, &mut accept)?;
+        self.mend(&top, &outcome, range, (leader, request));
         GangHeader::decode(&outcome.data, leader).map_err(AttemptFailure::GangHeader)
     }
 }

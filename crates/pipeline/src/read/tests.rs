@@ -37,6 +37,42 @@ fn another_copy_serves_and_heals_a_bad_one() {
     assert_eq!(rig.pipeline.statistics().copies_healed, 1);
 }
 
+/// The place may be another block's by now, or the block is being rewritten.
+#[test]
+fn no_read_repairs_a_place_that_may_be_anothers() {
+    let rig = Rig::with(|config| config.heal = true);
+    let data = noise(8192, 1);
+    let block = rig
+        .write(&WriteRequest {
+            policy: copies(2),
+            ..request(&data)
+        })
+        .expect("room");
+    // Both sides of the first copy, one of the second.
+    let [first, second] = [0, 1].map(|copy| block.dva(copy).expect("an address").offset);
+    rig.disks[0].damage(first, 8192);
+    rig.disks[1].damage(first, 8192);
+    rig.disks[0].damage(second, 8192);
+    let theirs = rig.disks[0].at(first, 8192);
+    let unseen = crate::ReadRequest::new(Bookmark::default()).uncached();
+    rig.leave.0.store(false, Ordering::Relaxed);
+    for _ in 0..4 {
+        assert_eq!(&rig.read(&block).expect("one is good")[..], &data[..]);
+    }
+    rig.leave.0.store(true, Ordering::Relaxed);
+    assert!(rig.pipeline.read(&block, &unseen).is_ok());
+    for disk in &rig.disks {
+        assert_eq!(disk.at(first, 8192), theirs, "written over");
+    }
+    assert_ne!(rig.disks[0].at(second, 8192), &data[..]);
+    assert_eq!(rig.pipeline.statistics().copies_healed, 0);
+    assert!(rig.pipeline.statistics().repairs_refused > 0);
+    assert!(rig.read(&block).is_ok());
+    for disk in &rig.disks {
+        assert_eq!(disk.at(first, 8192), &data[..], "healed");
+    }
+}
+
 #[test]
 fn without_leave_to_heal_nothing_is_written() {
     let rig = Rig::new();

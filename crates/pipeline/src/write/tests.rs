@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Txg;
@@ -146,6 +147,45 @@ fn an_eighth_must_be_saved_in_whole_units() {
 }
 
 #[test]
+fn a_read_that_began_before_a_rewrite_in_place_brings_nothing_old_into_the_cache() {
+    let rig = Arc::new(Rig::new());
+    let (first, second) = (noise(4096, 1), noise(4096, 2));
+    let block = rig.write(&request(&first)).expect("room");
+    rig.pipeline.cache().clear();
+    let rewritten = Arc::new(std::sync::Mutex::new(None));
+    let sync = {
+        let (rig, rewritten, second) = (Arc::clone(&rig), Arc::clone(&rewritten), second.clone());
+        move || {
+            let again = WriteRequest {
+                pass: 2,
+                previous: block,
+                ..request(&second)
+            };
+            *rewritten.lock().unwrap() = Some(rig.write(&again).expect("room"));
+        }
+    };
+    let sync = Arc::new(std::sync::Mutex::new(Some(sync)));
+    for disk in &rig.disks {
+        let sync = Arc::clone(&sync);
+        *disk.after_read.lock().unwrap() = Some(Box::new(move || {
+            let sync = sync.lock().unwrap().take();
+            sync.into_iter().for_each(|sync| sync());
+        }));
+    }
+    let ask = crate::ReadRequest::new(request(&first).bookmark);
+    let old = rig.pipeline.read(&block, &ask).expect("as of before");
+    assert_eq!(&old[..], &first[..]);
+    let rewritten = rewritten
+        .lock()
+        .unwrap()
+        .take()
+        .expect("it was rewritten meanwhile");
+    assert!(rewritten.same_block(&block));
+    let new = rig.pipeline.read(&rewritten, &ask).expect("just written");
+    assert_eq!(&new[..], &second[..], "an older version from the cache");
+}
+
+#[test]
 fn a_later_pass_rewrites_in_place_and_stops_compressing() {
     let rig = Rig::new();
     let (first, second) = (noise(4096, 1), noise(4096, 2));
@@ -285,4 +325,23 @@ fn sizes_that_no_block_has_are_refused() {
             "{size}"
         );
     }
+}
+
+#[test]
+fn indirect_blocks_of_sparse_files_take_a_part_of_the_cache_only() {
+    const LIMIT: usize = 32 << 20;
+    let rig = Rig::with(|config| config.cache_bytes = LIMIT);
+    for number in 0..512 {
+        let mut data = vec![0; 128 << 10];
+        data[128..256].copy_from_slice(&noise(128, number));
+        let data = Buffer::from_slice(&data);
+        let sparse = WriteRequest {
+            level: 1,
+            ..request(&data)
+        };
+        let block = rig.write(&sparse).expect("room");
+        assert_eq!(&rig.read(&block).expect("just written")[..], &data[..]);
+    }
+    let bytes = rig.pipeline.cache().statistics().bytes;
+    assert!(bytes <= LIMIT as u64 / 4, "{bytes}");
 }

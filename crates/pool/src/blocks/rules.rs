@@ -80,6 +80,12 @@ impl WriteRules {
         }
     }
 
+    /// Whether data get checksums where their object says nothing else.
+    #[must_use]
+    pub(crate) fn has_checksums(&self) -> bool {
+        !checksum(self.checksum).is_off()
+    }
+
     /// How a block of that kind is written.
     #[must_use]
     pub(crate) fn policy(&self, kind: &BlockKind) -> WritePolicy {

@@ -1,10 +1,12 @@
 //! Reading blocks for the objects above, and what a block is charged with.
 
-use crate::services::PoolServices;
+use super::sharing::Sharing;
+use crate::gate::{GatedRepairs, ReuseGate};
+use crate::tunables::{PREFETCH_BYTES, PREFETCH_THREADS};
 use base::lock::{LockClass, RwLock, rank};
-use base::{Txg, VdevId};
-use dmu::{BlockError, BlockStore, Place};
-use format::{BlockPointer, features};
+use base::{ObjectSetId, Txg, VdevId};
+use dmu::{BlockError, BlockKind, BlockStore, Place, ReferenceRules};
+use format::BlockPointer;
 use pipeline::{AttemptFailure, Bookmark, Pipeline, Prefetcher, ReadError, ReadRequest, Wish};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -15,11 +17,6 @@ static RATIOS: LockClass = LockClass::new("pool.deflate_ratios", rank::PIPELINE 
 
 /// The deflate ratio of a single disk, file or mirror: a sector is charged as a sector.
 const RATIO_PLAIN: u64 = 512;
-
-/// Threads that read ahead.
-const PREFETCH_THREADS: usize = 4;
-/// Bytes that may be on their way on account of reading ahead.
-const PREFETCH_BYTES: u64 = 32 << 20;
 
 /// Reads through the pool's pipeline.
 pub(crate) struct PipelineStore {
@@ -32,7 +29,9 @@ pub(crate) struct PipelineStore {
     /// Known once the pool is open for writing.
     engine: OnceLock<Weak<Engine>>,
     /// Known once the pool is open for writing.
-    services: OnceLock<Weak<PoolServices>>,
+    gate: OnceLock<Arc<ReuseGate>>,
+    /// Known once the pool is open for writing.
+    sharing: OnceLock<Sharing>,
 }
 
 impl PipelineStore {
@@ -45,8 +44,16 @@ impl PipelineStore {
             deflates,
             prefetcher: OnceLock::new(),
             engine: OnceLock::new(),
-            services: OnceLock::new(),
+            gate: OnceLock::new(),
+            sharing: OnceLock::new(),
         }
+    }
+
+    fn prefetcher(&self) -> &Prefetcher {
+        self.prefetcher.get_or_init(|| {
+            let (threads, bytes) = (PREFETCH_THREADS.count(), PREFETCH_BYTES.get());
+            Prefetcher::new(Arc::clone(&self.pipeline), threads, bytes)
+        })
     }
 
     /// Says who is suspended when a sync meets a device that does not answer; a second call is
@@ -55,9 +62,16 @@ impl PipelineStore {
         let _ = self.engine.set(Arc::downgrade(engine));
     }
 
-    /// Says who knows which blocks are shared; a second call is ignored.
-    pub(crate) fn set_services(&self, services: &Arc<PoolServices>) {
-        let _ = self.services.set(Arc::downgrade(services));
+    /// Says who knows when freed space is used again: then reads repair what they find bad; a second call is ignored.
+    pub(crate) fn set_gate(&self, gate: &Arc<ReuseGate>) {
+        let _ = self.gate.set(Arc::clone(gate));
+        self.pipeline
+            .set_repairs(Arc::new(GatedRepairs(Arc::clone(gate))));
+    }
+
+    /// Says who knows which blocks may be shared; a second call is ignored.
+    pub(crate) fn set_sharing(&self, sharing: Sharing) {
+        let _ = self.sharing.set(sharing);
     }
 
     /// Whether a read that failed so is to be done again: a sync cannot go on without its block,
@@ -88,6 +102,27 @@ impl PipelineStore {
         };
         pointer.dvas().take(copies).map(charge).sum()
     }
+}
+
+fn wishes(blocks: &[(BlockPointer, Place)], seen: Txg) -> Vec<Wish> {
+    let wish = |(block, place): &(BlockPointer, Place)| Wish {
+        block: *block,
+        bookmark: bookmark(*place),
+        seen,
+    };
+    blocks.iter().map(wish).collect()
+}
+
+/// What a walk through directories reads of that to which a block leads.
+fn read_by_walks(data: &[u8], wish: &Wish) -> Vec<Wish> {
+    let of = wish.bookmark;
+    let place = Place {
+        object_set: of.object_set,
+        object: of.object,
+        level: of.level.into(),
+        block: of.block.cast_signed(),
+    };
+    wishes(&dmu::read_by_walks(data, place), wish.seen)
 }
 
 /// The pipeline's name for a place.
@@ -131,35 +166,60 @@ fn has_silent_leaf(error: &vdev::VdevError) -> bool {
 
 impl BlockStore for PipelineStore {
     fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
-        let request = ReadRequest::new(bookmark(place));
+        self.read_seen(pointer, place, Txg(0))
+    }
+
+    fn now(&self) -> Txg {
+        self.gate.get().map_or(Txg(0), |gate| gate.now())
+    }
+
+    fn read_seen(
+        &self,
+        pointer: &BlockPointer,
+        place: Place,
+        seen: Txg,
+    ) -> Result<Buffer, BlockError> {
+        let request = ReadRequest::new(bookmark(place)).seen(seen);
         loop {
             match self.pipeline.read(pointer, &request) {
                 Err(error) if self.wait_for_devices(&error) => {}
-                result => return result.map_err(BlockError::new),
+                Ok(data) => return Ok(data),
+                Err(error) => {
+                    let of_device = is_of_devices(&error);
+                    return Err(BlockError::new(error).of_device(of_device));
+                }
             }
         }
     }
 
     fn prefetch(&self, blocks: &[(BlockPointer, Place)]) {
-        let start =
-            || Prefetcher::new(Arc::clone(&self.pipeline), PREFETCH_THREADS, PREFETCH_BYTES);
-        let wish = |(block, place): &(BlockPointer, Place)| Wish {
-            block: *block,
-            bookmark: bookmark(*place),
-        };
-        let wishes: Vec<Wish> = blocks.iter().map(wish).collect();
-        self.prefetcher.get_or_init(start).prefetch(&wishes);
+        self.prefetch_seen(blocks, Txg(0));
+    }
+
+    fn prefetch_seen(&self, blocks: &[(BlockPointer, Place)], seen: Txg) {
+        self.prefetcher().prefetch(&wishes(blocks, seen));
+    }
+
+    fn is_cached(&self, pointer: &BlockPointer) -> bool {
+        pointer.is_embedded() || self.pipeline.is_cached(pointer)
+    }
+
+    fn prefetch_scattered(&self, blocks: &[(BlockPointer, Place)], seen: Txg, follow: bool) {
+        let follow = follow.then_some(read_by_walks as pipeline::Follow);
+        self.prefetcher()
+            .prefetch_scattered(wishes(blocks, seen), follow);
     }
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         self.charge(pointer)
     }
 
+    fn reference_rules(&self, set: ObjectSetId, kind: &BlockKind) -> Option<ReferenceRules> {
+        self.sharing.get()?.rules(set, kind)
+    }
+
     fn will_share(&self, txg: Txg, pointer: &BlockPointer) -> bool {
-        let services = self.services.get().and_then(Weak::upgrade);
-        let shares =
-            |services: &Arc<PoolServices>| services.features.is_enabled(&features::BLOCK_CLONING);
-        let Some(services) = services.filter(shares) else {
+        let Some(services) = self.sharing.get().and_then(Sharing::counter) else {
             return false;
         };
         services.references.expect(txg, pointer);

@@ -3,7 +3,7 @@
 use super::rules::WriteRules;
 use super::store::bookmark;
 use base::{ByteOrder, Txg};
-use dmu::{BlockError, BlockWrite, BlockWriter};
+use dmu::{BlockError, BlockReference, BlockWrite, BlockWriter};
 use dsl::{StoragePolicy, WriterSource};
 use format::{BlockPointer, ObjectType};
 use pipeline::{Pipeline, WritePolicy, WriteRequest};
@@ -40,20 +40,31 @@ struct RuledWriter<'a> {
 }
 
 impl RuledWriter<'_> {
-    /// The pointer to a stored block with the bytes that are to be written, if the rules are as they were when it was.
-    fn refer(&self, write: &BlockWrite<'_>, policy: &WritePolicy) -> Option<BlockPointer> {
-        let stored = write.shared.filter(|_| self.pass.may_share)?;
-        let (kind, previous) = (&write.kind, &write.previous);
+    /// The pointer to a stored block in place of another block that would be written by the rules of now.
+    fn refer_by_rules(
+        &self,
+        reference: &BlockReference<'_>,
+        policy: &WritePolicy,
+    ) -> Option<BlockPointer> {
+        let stored = reference.stored;
+        let fits = self.pass.may_share
+            && stored.checksum_id() == policy.checksum.id()
+            && stored.copies() == usize::from(policy.copies);
+        fits.then(|| self.refer_anyhow(reference)).flatten()
+    }
+
+    /// The pointer to a stored block, where a pointer can lead to it from the new place.
+    fn refer_anyhow(&self, reference: &BlockReference<'_>) -> Option<BlockPointer> {
+        let stored = *reference.stored;
+        let (kind, previous) = (&reference.kind, &reference.previous);
         let is_data = kind.level == 0 && !kind.spill && kind.object_type == ObjectType::PLAIN_FILE;
-        let fits = is_data
+        let can_be = is_data
             && !self.rules.is_meta
             && stored.object_type() == kind.object_type
-            && stored.lsize() == write.data.len() as u64
+            && stored.lsize() == reference.size as u64
             && stored.byte_order() == ByteOrder::NATIVE
-            && stored.checksum_id() == policy.checksum.id()
-            && stored.copies() == usize::from(policy.copies)
             && stored.physical_birth() < self.pass.txg;
-        if !fits {
+        if !can_be {
             return None;
         }
         let is_there = !previous.is_hole()
@@ -72,8 +83,18 @@ impl RuledWriter<'_> {
 impl BlockWriter for RuledWriter<'_> {
     fn write(&self, write: &BlockWrite<'_>) -> Result<BlockPointer, BlockError> {
         let policy = self.rules.policy(&write.kind);
-        if let Some(pointer) = self.refer(write, &policy) {
-            return Ok(pointer);
+        if let Some(stored) = &write.shared {
+            let reference = BlockReference {
+                stored,
+                kind: write.kind,
+                size: write.data.len(),
+                previous: write.previous,
+                is_unreadable: false,
+                place: write.place,
+            };
+            if let Some(pointer) = self.refer_by_rules(&reference, &policy) {
+                return Ok(pointer);
+            }
         }
         let request = WriteRequest {
             data: write.data,
@@ -90,5 +111,13 @@ impl BlockWriter for RuledWriter<'_> {
             .pipeline
             .write(&request, self.pass.group)
             .map_err(BlockError::new)
+    }
+
+    fn refer(&self, reference: &BlockReference<'_>) -> Option<BlockPointer> {
+        // The head's rules were asked when the reference was made.
+        if !self.pass.may_share && !reference.is_unreadable {
+            return None;
+        }
+        self.refer_anyhow(reference)
     }
 }

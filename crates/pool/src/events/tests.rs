@@ -11,18 +11,19 @@ fn new() -> (Arc<ManualClock>, Arc<Events>) {
 
 #[test]
 fn the_oldest_go_first_and_numbers_go_on() {
+    const MOST: usize = 512;
     let (_, events) = new();
-    for _ in 0..KEPT_MAX + 10 {
+    for _ in 0..MOST + 10 {
         events.system("config_sync", Vec::new());
     }
     let kept = events.after(0);
-    assert_eq!(kept.len(), KEPT_MAX);
+    assert_eq!(kept.len(), MOST);
     assert_eq!(kept.first().unwrap().id, 11);
     assert_eq!(kept.last().unwrap().time_ns, 1000 * SECOND + 5);
-    assert_eq!(events.after(KEPT_MAX as u64 + 9).len(), 1);
-    assert_eq!(events.clear(), KEPT_MAX);
+    assert_eq!(events.after(MOST as u64 + 9).len(), 1);
+    assert_eq!(events.clear(), MOST);
     events.system("config_sync", Vec::new());
-    assert_eq!(events.after(0).first().unwrap().id, KEPT_MAX as u64 + 11);
+    assert_eq!(events.after(0).first().unwrap().id, MOST as u64 + 11);
 }
 
 #[test]
@@ -31,7 +32,7 @@ fn reports_are_limited_and_nothing_else_is() {
     for _ in 0..100 {
         events.suspended();
     }
-    assert_eq!(events.clear(), REPORTS_MAX as usize);
+    assert_eq!(events.clear(), crate::tunables::REPORTS_MAX.count());
     events.system("pool_import", Vec::new());
     clock.sleep_ns(SECOND);
     events.suspended();

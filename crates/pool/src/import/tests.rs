@@ -1,5 +1,7 @@
 //! Importing the pools that OpenZFS made.
 
+mod claims;
+
 use super::*;
 use crate::churn::Churn;
 use crate::load::{LoadOptions, load};
@@ -143,7 +145,7 @@ impl intent::Replay for Seen {
         &mut self,
         record: &format::intent_log::Record<'_>,
         block: Option<&[u8]>,
-    ) -> Result<(), String> {
+    ) -> Result<(), intent::Unapplied> {
         self.kinds.push(record.kind());
         if let format::intent_log::Body::Write(fields) = &record.body {
             let there = block.unwrap_or(record.tail).len();

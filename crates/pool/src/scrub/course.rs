@@ -126,6 +126,12 @@ impl Course {
         }
     }
 
+    /// Goes back to an earlier place; nothing that was found since counts.
+    pub(crate) fn go_back(&mut self, before: Self) {
+        let epoch = self.epoch.max(before.epoch) + 1;
+        *self = Self { epoch, ..before };
+    }
+
     /// The object set of `epoch` was gone through; `successors` come after it.
     pub(crate) fn finished(
         &mut self,
@@ -155,6 +161,16 @@ impl Course {
             until: None,
             place: Place::default(),
         });
+    }
+
+    /// Everything up to the place was looked at, with these counts. Whether the place can be stored: if not, what was
+    /// stored before stays, for the counts are of more than what comes before it.
+    pub(crate) fn settle(&mut self, counts: &ScanPhys) -> bool {
+        let can_be_stored = self.leg.is_none_or(|leg| leg.place == self.kept.0);
+        if can_be_stored {
+            self.kept.1 = *counts;
+        }
+        can_be_stored
     }
 
     /// Follows a change of the datasets.

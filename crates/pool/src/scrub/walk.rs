@@ -10,6 +10,8 @@ use format::{DnodePhys, ObjectSetPhys, ObjectType};
 use pipeline::{Bookmark, Pipeline, ReadRequest};
 use vdev::IoClass;
 
+use super::ahead::Ahead;
+
 /// Indirect levels, at most: the largest level number.
 const LEVEL_MAX: u8 = 31;
 /// The dnode blocks of the accounting objects come after all others.
@@ -32,6 +34,15 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// After everything.
+    pub(super) const LAST: Self = Self {
+        dnodes: u64::MAX,
+        inside: u8::MAX,
+        object: u64::MAX,
+        start: u64::MAX,
+        depth: u8::MAX,
+    };
+
     /// Object, level and block, as the pool stores them; none where only a block above others or
     /// one of the accounting objects is next: such places are not stored.
     pub(crate) fn bookmark(&self) -> Option<[u64; 3]> {
@@ -97,6 +108,19 @@ pub(crate) struct Births {
     pub(crate) until: Txg,
 }
 
+impl Births {
+    /// Whether nothing below a block counts.
+    pub(super) fn is_old(&self, block: &BlockPointer) -> bool {
+        block.is_hole() || block.birth() <= self.tree_after
+    }
+
+    /// Whether a block counts.
+    fn count(&self, block: &BlockPointer) -> bool {
+        let birth = block.physical_birth();
+        birth > self.after && birth <= self.until
+    }
+}
+
 /// Collects blocks until there are enough.
 pub(crate) struct Walk<'a> {
     pub(crate) pipeline: &'a Pipeline,
@@ -108,6 +132,12 @@ pub(crate) struct Walk<'a> {
     pub(crate) found_max: usize,
     /// Indirect and dnode blocks that could not be read: what is below them was not seen.
     pub(crate) unreadable: u64,
+    /// The youngest of these: what is below is not younger.
+    pub(crate) unseen_through: Txg,
+    /// Blocks that were read ahead. Where the next one is not among them, the walk stops, for more to be read ahead.
+    pub(crate) ahead: Option<&'a Ahead>,
+    /// Whether it has stopped for that.
+    pub(crate) wants_more: bool,
 }
 
 /// Whether the walk goes on or has collected enough.
@@ -121,10 +151,161 @@ enum Step {
 #[derive(Clone, Copy)]
 struct Tree {
     dnodes: u64,
-    inside: u8,
     object: u64,
+    /// Whether it is the tree of the blocks of dnodes themselves.
+    is_meta: bool,
     /// Levels of data blocks per pointer, as a shift.
     shift: u32,
+}
+
+impl Tree {
+    fn meta(dnode: &DnodePhys) -> Self {
+        Self {
+            dnodes: 0,
+            object: 0,
+            is_meta: true,
+            shift: shift_of(dnode),
+        }
+    }
+
+    fn of(dnode: &DnodePhys, dnodes: u64, object: u64) -> Self {
+        Self {
+            dnodes,
+            object,
+            is_meta: false,
+            shift: shift_of(dnode),
+        }
+    }
+
+    fn place(&self, start: u64, depth: u8) -> Place {
+        if self.is_meta {
+            return Place {
+                dnodes: start,
+                depth,
+                ..Place::default()
+            };
+        }
+        Place {
+            dnodes: self.dnodes,
+            inside: 1,
+            object: self.object,
+            start,
+            depth,
+        }
+    }
+}
+
+/// A pointer at some level of a dnode's tree.
+#[derive(Clone, Copy)]
+pub(super) struct Node {
+    pub(super) pointer: BlockPointer,
+    tree: Tree,
+    level: u8,
+    block: u64,
+}
+
+impl Node {
+    /// The first data block below the pointer number `block` of its level.
+    fn first_below(&self, block: u64) -> u64 {
+        let span = u32::from(self.level) * self.tree.shift;
+        block.checked_shl(span).unwrap_or(u64::MAX)
+    }
+
+    /// Its own place.
+    pub(super) fn place(&self) -> Place {
+        let depth = LEVEL_MAX.saturating_sub(self.level).max(1);
+        self.tree.place(self.first_below(self.block), depth)
+    }
+
+    /// The place after all that is below it.
+    pub(super) fn end(&self) -> Place {
+        let next = self.block.saturating_add(1);
+        self.tree.place(self.first_below(next), 0)
+    }
+
+    /// Whether the walk reads it: pointers or dnodes are in it.
+    pub(super) const fn is_read(&self) -> bool {
+        self.level > 0 || self.tree.is_meta
+    }
+
+    /// Whether the walk reads what is below it.
+    pub(super) const fn has_read_below(&self) -> bool {
+        self.level > 1 || self.tree.is_meta
+    }
+
+    /// What the pointers in it point to; nothing for one that makes no sense.
+    fn children(self, data: &[u8]) -> impl Iterator<Item = Option<Self>> {
+        let below = data.chunks_exact(block_pointer::SIZE).enumerate();
+        below.map(move |(index, bytes)| {
+            let pointer = BlockPointer::decode(bytes, base::ByteOrder::NATIVE).ok()?;
+            Some(Self {
+                pointer,
+                level: self.level - 1,
+                block: (self.block << self.tree.shift) + index as u64,
+                ..self
+            })
+        })
+    }
+
+    /// What the walk reads below it, in the order of the walk.
+    pub(super) fn read_below(&self, data: &[u8]) -> Vec<Self> {
+        if self.level > 0 {
+            return self.children(data).flatten().collect();
+        }
+        let dnodes = dnodes(data, self.block).flatten();
+        let below = dnodes.flat_map(|(object, dnode)| {
+            let tree = Tree::of(&dnode, self.block, object);
+            tops(tree, &dnode).filter(Self::is_read).collect::<Vec<_>>()
+        });
+        below.collect()
+    }
+}
+
+/// The pointers of a dnode.
+fn tops(tree: Tree, dnode: &DnodePhys) -> impl Iterator<Item = Node> {
+    let level = dnode.levels.saturating_sub(1);
+    let pointers = used(dnode).iter().enumerate();
+    pointers.map(move |(index, pointer)| Node {
+        pointer: *pointer,
+        tree,
+        level,
+        block: index as u64,
+    })
+}
+
+/// What the walk reads below the root of an object set, in the order of the walk.
+pub(super) fn read_below_root(data: &[u8]) -> Vec<Node> {
+    let Ok(phys) = ObjectSetPhys::decode(data) else {
+        return Vec::new();
+    };
+    let mut below: Vec<Node> = tops(Tree::meta(&phys.meta_dnode), &phys.meta_dnode).collect();
+    for (object, dnode) in accounting(&phys) {
+        let tree = Tree::of(dnode, ACCOUNTING, object);
+        below.extend(tops(tree, dnode).filter(Node::is_read));
+    }
+    below
+}
+
+/// The accounting objects, with their numbers in places.
+fn accounting(phys: &ObjectSetPhys) -> impl Iterator<Item = (u64, &DnodePhys)> {
+    let all = [&phys.user_used, &phys.group_used, &phys.project_used];
+    let numbered = all.into_iter().enumerate();
+    numbered.filter_map(|(index, dnode)| Some((FIRST_ACCOUNTING + index as u64, dnode.as_ref()?)))
+}
+
+/// The dnodes in a block of them, with their objects; nothing for one that makes no sense.
+fn dnodes(data: &[u8], block: u64) -> impl Iterator<Item = Option<(u64, DnodePhys)>> {
+    let taken = slots(data).filter(|(_, slot)| *slot != Slot::Free);
+    let decoded = taken.map(move |(index, _)| {
+        let bytes = data.get(index * SLOT_SIZE..).unwrap_or_default();
+        let dnode = DnodePhys::decode(bytes).ok()?;
+        Some((block * SLOTS_PER_BLOCK as u64 + index as u64, dnode))
+    });
+    decoded.filter(|found| {
+        found
+            .as_ref()
+            .is_none_or(|(_, dnode)| dnode.object_type != ObjectType::NONE)
+    })
 }
 
 impl Walk<'_> {
@@ -147,15 +328,37 @@ impl Walk<'_> {
         }
     }
 
+    /// Whether the walk stops at a block that it is to read, because that was not read ahead. It goes on at blocks that
+    /// it was at before.
+    fn stops_at(&mut self, block: &BlockPointer, at: Place) -> bool {
+        let is_missing = |ahead: &&Ahead| ahead.is_worth_filling(self.pipeline, block, at);
+        let stops = at >= self.place && self.ahead.filter(is_missing).is_some();
+        if stops {
+            self.place = at;
+            self.wants_more = true;
+        }
+        stops
+    }
+
     fn read(&mut self, block: &BlockPointer, bookmark: Bookmark) -> Option<sys::Buffer> {
+        let ahead = self.ahead.and_then(|ahead| ahead.get(self.pipeline, block));
+        if ahead.is_some() {
+            return ahead;
+        }
         let request = ReadRequest::new(bookmark)
             .in_class(IoClass::Scan)
             .speculative();
         let data = self.pipeline.read(block, &request);
         if data.is_err() {
-            self.unreadable += 1;
+            self.not_seen(block);
         }
         data.ok()
+    }
+
+    /// Notes that what is below `block` is not seen.
+    fn not_seen(&mut self, block: &BlockPointer) {
+        self.unreadable += 1;
+        self.unseen_through = self.unseen_through.max(block.birth());
     }
 
     /// Collects a block, unless it was before or does not count.
@@ -167,8 +370,7 @@ impl Walk<'_> {
             self.place = at;
             return Step::Enough;
         }
-        let birth = block.physical_birth();
-        if birth > self.births.after && birth <= self.births.until {
+        if self.births.count(block) {
             self.found.push(Found {
                 block: *block,
                 bookmark,
@@ -177,15 +379,14 @@ impl Walk<'_> {
         Step::On
     }
 
-    fn is_old(&self, block: &BlockPointer) -> bool {
-        block.is_hole() || block.birth() <= self.births.tree_after
-    }
-
     fn walk_root(&mut self, root: &BlockPointer) -> Step {
-        if self.is_old(root) {
+        if self.births.is_old(root) {
             return Step::On;
         }
         let bookmark = Bookmark::root(self.set);
+        if self.stops_at(root, Place::default()) {
+            return Step::Enough;
+        }
         if self.submit(root, Place::default(), bookmark) == Step::Enough {
             return Step::Enough;
         }
@@ -193,16 +394,13 @@ impl Walk<'_> {
             return Step::On;
         };
         let Ok(phys) = ObjectSetPhys::decode(&data) else {
-            self.unreadable += 1;
+            self.not_seen(root);
             return Step::On;
         };
         if self.walk_meta(&phys.meta_dnode) == Step::Enough {
             return Step::Enough;
         }
-        let accounting = [&phys.user_used, &phys.group_used, &phys.project_used];
-        for (index, dnode) in accounting.into_iter().enumerate() {
-            let Some(dnode) = dnode else { continue };
-            let object = FIRST_ACCOUNTING + index as u64;
+        for (object, dnode) in accounting(&phys) {
             if self.walk_object(dnode, ACCOUNTING, object) == Step::Enough {
                 return Step::Enough;
             }
@@ -211,15 +409,8 @@ impl Walk<'_> {
     }
 
     fn walk_meta(&mut self, dnode: &DnodePhys) -> Step {
-        let tree = Tree {
-            dnodes: 0,
-            inside: 0,
-            object: 0,
-            shift: shift_of(dnode),
-        };
-        for (index, pointer) in used(dnode).iter().enumerate() {
-            let level = dnode.levels - 1;
-            if self.walk_tree(tree, pointer, level, index as u64, true) == Step::Enough {
+        for top in tops(Tree::meta(dnode), dnode) {
+            if self.walk_tree(top) == Step::Enough {
                 return Step::Enough;
             }
         }
@@ -227,19 +418,16 @@ impl Walk<'_> {
     }
 
     fn walk_object(&mut self, dnode: &DnodePhys, dnodes: u64, object: u64) -> Step {
-        let tree = Tree {
-            dnodes,
-            inside: 1,
-            object,
-            shift: shift_of(dnode),
-        };
-        for (index, pointer) in used(dnode).iter().enumerate() {
-            let level = dnode.levels - 1;
-            if self.walk_tree(tree, pointer, level, index as u64, false) == Step::Enough {
+        for top in tops(Tree::of(dnode, dnodes, object), dnode) {
+            if self.walk_tree(top) == Step::Enough {
                 return Step::Enough;
             }
         }
-        let Some(spill) = dnode.spill.as_ref().filter(|spill| !self.is_old(spill)) else {
+        let Some(spill) = dnode
+            .spill
+            .as_ref()
+            .filter(|spill| !self.births.is_old(spill))
+        else {
             return Step::On;
         };
         let at = Place {
@@ -254,81 +442,46 @@ impl Walk<'_> {
     }
 
     /// A pointer at some level of a dnode's tree, and all that is below it.
-    fn walk_tree(
-        &mut self,
-        tree: Tree,
-        pointer: &BlockPointer,
-        level: u8,
-        block: u64,
-        is_meta: bool,
-    ) -> Step {
-        let span = u32::from(level) * tree.shift;
-        let start = block.checked_shl(span).unwrap_or(u64::MAX);
-        let end = block
-            .saturating_add(1)
-            .checked_shl(span)
-            .unwrap_or(u64::MAX);
-        let place = |start: u64, depth: u8| {
-            if is_meta {
-                Place {
-                    dnodes: start,
-                    depth,
-                    ..Place::default()
-                }
-            } else {
-                Place {
-                    dnodes: tree.dnodes,
-                    inside: tree.inside,
-                    object: tree.object,
-                    start,
-                    depth,
-                }
-            }
-        };
-        if self.is_old(pointer) || place(end, 0) <= self.place {
+    fn walk_tree(&mut self, node: Node) -> Step {
+        let pointer = &node.pointer;
+        if self.births.is_old(pointer) || node.end() <= self.place {
             return Step::On;
         }
-        let at = place(start, LEVEL_MAX.saturating_sub(level).max(1));
-        let bookmark = self.bookmark(tree.object, level.cast_signed(), block);
+        let (at, level) = (node.place(), node.level);
+        if node.is_read() && self.stops_at(pointer, at) {
+            return Step::Enough;
+        }
+        let bookmark = self.bookmark(node.tree.object, level.cast_signed(), node.block);
         if self.submit(pointer, at, bookmark) == Step::Enough {
             return Step::Enough;
         }
-        if level == 0 && !is_meta {
+        if !node.is_read() {
             return Step::On;
         }
         let Some(data) = self.read(pointer, bookmark) else {
             return Step::On;
         };
         if level == 0 {
-            return self.walk_dnodes(&data, block);
+            return self.walk_dnodes(&data, node.block, pointer);
         }
-        let below = data.chunks_exact(block_pointer::SIZE);
-        for (index, bytes) in below.enumerate() {
-            let Ok(child) = BlockPointer::decode(bytes, base::ByteOrder::NATIVE) else {
+        for child in node.children(&data) {
+            let Some(child) = child else {
+                self.not_seen(pointer);
                 continue;
             };
-            let number = (block << tree.shift) + index as u64;
-            if self.walk_tree(tree, &child, level - 1, number, is_meta) == Step::Enough {
+            if self.walk_tree(child) == Step::Enough {
                 return Step::Enough;
             }
         }
         Step::On
     }
 
-    fn walk_dnodes(&mut self, data: &[u8], block: u64) -> Step {
-        for (index, slot) in slots(data) {
-            if slot == Slot::Free {
-                continue;
-            }
-            let bytes = data.get(index * SLOT_SIZE..).unwrap_or_default();
-            let Ok(dnode) = DnodePhys::decode(bytes) else {
-                self.unreadable += 1;
+    fn walk_dnodes(&mut self, data: &[u8], block: u64, pointer: &BlockPointer) -> Step {
+        for found in dnodes(data, block) {
+            let Some((object, dnode)) = found else {
+                self.not_seen(pointer);
                 continue;
             };
-            if dnode.object_type == ObjectType::NONE {
-                continue;
-            }
-            let object = block * SLOTS_PER_BLOCK as u64 + index as u64;
             if self.walk_object(&dnode, block, object) == Step::Enough {
                 return Step::Enough;
             }

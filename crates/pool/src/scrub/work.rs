@@ -1,22 +1,29 @@
 //! The thread of a scan: slices of the walk, and what comes after each object set.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use base::lock::{LockClass, Mutex, rank};
 use base::{ObjectId, ObjectSetId, Txg};
 use dsl::{Dataset, Dsl};
 use format::BlockPointer;
-use pipeline::{Pipeline, Scrubbed};
+use pipeline::Scrubbed;
 
+use super::ahead::{Ahead, Source};
 use super::course::{Leg, Target};
-use super::walk::{Births, Found, Place, Walk};
-use super::{SLICE_BLOCKS, STORE_EVERY_NS, Scrub, THREADS, Wish};
+use super::walk::{Births, Place, Walk};
+use super::{Scrub, Wish};
+use super::{issue, logs};
 use crate::duties::ScanChange;
 use crate::pool::Pool;
 use crate::scan::{FUNCTION_RESILVER, STATE_FINISHED, ScanPhys};
+use crate::tunables::{SCRUB_SLICE_BLOCKS, SCRUB_STORE_NS};
 
-pub(super) fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {
+pub(super) fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>, number: u64) {
+    serve(pool, scrub);
+    *scrub.ahead.lock() = Ahead::default();
+    scrub.pending.end(number);
+}
+
+fn serve(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {
     let mut stored_at = base::clock::monotonic_ns();
     loop {
         match scrub.wait() {
@@ -25,25 +32,66 @@ pub(super) fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {
         }
         // The pool is not kept open between slices.
         let Some(pool) = pool.upgrade() else { return };
-        let leg = scrub.control.lock().course.leg();
-        let Some((epoch, leg)) = leg else {
-            if finish(&pool, scrub) {
-                return;
-            }
-            continue;
-        };
-        if leg.until.is_none() {
-            look_up(&pool, scrub, epoch);
-            continue;
+        if !advance(&pool, scrub) && finish(&pool, scrub) {
+            return;
         }
-        step(&pool, scrub, epoch, leg);
         let now = base::clock::monotonic_ns();
-        if now.saturating_sub(stored_at) > STORE_EVERY_NS
+        if now.saturating_sub(stored_at) > SCRUB_STORE_NS.get()
             && let Some(writer) = &pool.writer
         {
             stored_at = now;
             writer.syncer.duties.change_scan_next(ScanChange::Update);
         }
+    }
+}
+
+/// One slice of whatever is to be done next; false when everything was seen and looked at.
+pub(super) fn advance(pool: &Pool, scrub: &Scrub) -> bool {
+    let is_full = scrub.pending.is_full();
+    let (leg, is_issuing) = {
+        let mut control = scrub.control.lock();
+        let leg = control.course.leg();
+        control.is_issuing |= is_full || (leg.is_none() && !scrub.pending.is_empty());
+        (leg, control.is_issuing)
+    };
+    if is_issuing {
+        look_at_pending(pool, scrub);
+        return true;
+    }
+    let Some((epoch, leg)) = leg else {
+        return false;
+    };
+    if leg.until.is_none() {
+        look_up(pool, scrub, epoch);
+    } else {
+        step(pool, scrub, epoch, leg);
+    }
+    true
+}
+
+/// Looks at some of what was collected. When nothing is left, the place of the walk is one to go on from.
+fn look_at_pending(pool: &Pool, scrub: &Scrub) {
+    let result = issue::slice(pool, &scrub.pending);
+    let mut control = scrub.control.lock();
+    let control = &mut *control;
+    let Some(scan) = &mut control.scan else {
+        return;
+    };
+    count(scan, &result);
+    if scrub.pending.is_empty() {
+        control.is_issuing = false;
+        if control.course.settle(scan) {
+            control.kept = control.course.clone();
+        }
+    }
+}
+
+pub(super) fn count(scan: &mut ScanPhys, result: &Scrubbed) {
+    scan.examined += result.examined_bytes;
+    scan.processed += result.repaired_bytes;
+    scan.errors += result.unreadable;
+    if scan.function == FUNCTION_RESILVER {
+        scan.errors += result.unrepaired;
     }
 }
 
@@ -74,22 +122,23 @@ fn taken_in(dsl: &Dsl, id: ObjectId) -> Option<Txg> {
 /// One slice, and what follows from it.
 pub(super) fn step(pool: &Pool, scrub: &Scrub, epoch: u64, leg: Leg) {
     let Some(scan) = scrub.current() else { return };
-    let (place, result) = slice(pool, leg, &scan);
-    {
+    if logs::step(pool, scrub, epoch, leg) {
+        return;
+    }
+    let mut ahead = std::mem::take(&mut *scrub.ahead.lock());
+    ahead.about(epoch);
+    if let Some(place) = ahead.wanted_at.take() {
+        read_ahead(pool, scrub, &mut ahead, (leg, &scan), place);
+    }
+    let place = slice(pool, scrub, &mut ahead, (leg, &scan));
+    *scrub.ahead.lock() = ahead;
+    let Some(place) = place else {
+        return pass_over(pool, scrub, epoch);
+    };
+    if let Some(place) = place {
         let mut control = scrub.control.lock();
-        let Some(scan) = &mut control.scan else {
-            return;
-        };
-        scan.examined += result.examined_bytes;
-        scan.processed += result.repaired_bytes;
-        scan.errors += result.unreadable;
-        if scan.function == FUNCTION_RESILVER {
-            scan.errors += result.unrepaired;
-        }
-        let counts = *scan;
-        if let Some(place) = place {
-            return control.course.came_to(epoch, place, &counts);
-        }
+        let Some(counts) = control.scan else { return };
+        return control.course.came_to(epoch, place, &counts);
     }
     // The object set is done. What comes after it must be of the same moment as the queue.
     let _tree = pool.dsl.quiet();
@@ -102,9 +151,26 @@ pub(super) fn step(pool: &Pool, scrub: &Scrub, epoch: u64, leg: Leg) {
     let control = &mut *control;
     if let Some(scan) = &mut control.scan {
         // What cannot be found is not looked at.
-        scan.errors += u64::from(successors.is_err());
+        if successors.is_err() {
+            scan.errors += 1;
+            pool.leave_behind_through(Txg(u64::MAX));
+        }
         let successors = successors.unwrap_or_default();
         control.course.finished(epoch, &successors, scan);
+    }
+}
+
+/// An object set that cannot be found is not gone through, nor what comes after it: unless it was destroyed this very
+/// moment, and another is under way.
+fn pass_over(pool: &Pool, scrub: &Scrub, epoch: u64) {
+    let _tree = pool.dsl.quiet();
+    let mut control = scrub.control.lock();
+    let control = &mut *control;
+    let is_lost = control.course.leg().is_some_and(|(now, _)| now == epoch);
+    if let Some(scan) = control.scan.as_mut().filter(|_| is_lost) {
+        scan.errors += 1;
+        pool.leave_behind_through(Txg(u64::MAX));
+        control.course.finished(epoch, &[], scan);
     }
 }
 
@@ -140,8 +206,8 @@ fn finish(pool: &Arc<Pool>, scrub: &Scrub) -> bool {
         ended: pool.clock().now_s(),
         ..scan
     };
-    if scan.function == FUNCTION_RESILVER && scan.errors == 0 {
-        pool.note_resilvered(Txg(scan.txg_max));
+    if scan.function == FUNCTION_RESILVER {
+        pool.note_resilvered();
     }
     writer
         .syncer
@@ -152,40 +218,82 @@ fn finish(pool: &Arc<Pool>, scrub: &Scrub) -> bool {
     true
 }
 
-/// One slice: collects blocks and looks at them; where to go on, none when the object set is done.
-fn slice(pool: &Pool, leg: Leg, scan: &ScanPhys) -> (Option<Place>, Scrubbed) {
-    let mut result = Scrubbed::default();
-    let Some(writer) = &pool.writer else {
-        return (None, result);
-    };
+/// One slice: collects blocks; where to go on, none when the object set is done. Nothing when the object set cannot be
+/// found.
+fn slice(
+    pool: &Pool,
+    scrub: &Scrub,
+    ahead: &mut Ahead,
+    (leg, scan): (Leg, &ScanPhys),
+) -> Option<Option<Place>> {
+    let writer = pool.writer.as_ref()?;
     let last = || writer.syncer.last.get().txg;
-    let _hold = writer.syncer.gate.hold(last);
-    let Some((set, root)) = root_of(pool, leg.target) else {
-        return (None, result);
-    };
-    let until = Txg(scan.txg_max);
+    // Before the hold, so that no free since the state that is held is forgotten.
+    let collecting = scrub.pending.collect();
+    let hold = writer.syncer.gate.hold(last);
+    collecting.over(hold.txg());
+    let (set, root) = root_of(pool, leg.target)?;
     let mut walk = Walk {
         pipeline: &pool.pipeline,
         set,
-        births: Births {
-            // What is older than the range has nothing younger below it.
-            tree_after: leg.after.max(Txg(scan.txg_min)),
-            after: Txg(scan.txg_min),
-            until: leg.until.unwrap_or(until).min(until),
-        },
+        births: births(leg, scan),
         place: leg.place,
-        found: Vec::with_capacity(SLICE_BLOCKS),
-        found_max: SLICE_BLOCKS,
+        found: Vec::new(),
+        found_max: SCRUB_SLICE_BLOCKS.count().min(scrub.pending.room()),
         unreadable: 0,
+        unseen_through: Txg(0),
+        ahead: Some(ahead),
+        wants_more: false,
     };
     let done = walk.run(&root);
-    // Blocks that the walk could not read are among those found, and are counted there.
-    result += verify(&pool.pipeline, &walk.found);
-    ((!done).then_some(walk.place), result)
+    if walk.unreadable > 0 {
+        pool.leave_behind_through(walk.unseen_through);
+    }
+    // Blocks that the walk could not read are among those found, and are counted when they are looked at.
+    collecting.add(&walk.found);
+    let (wants_more, place) = (walk.wants_more, walk.place);
+    ahead.wanted_at = wants_more.then_some(place);
+    Some((!done).then_some(place))
+}
+
+/// Which blocks of an object set count.
+fn births(leg: Leg, scan: &ScanPhys) -> Births {
+    let until = Txg(scan.txg_max);
+    Births {
+        // What is older than the range has nothing younger below it.
+        tree_after: leg.after.max(Txg(scan.txg_min)),
+        after: Txg(scan.txg_min),
+        until: leg.until.unwrap_or(until).min(until),
+    }
+}
+
+/// Reads ahead what the walk needs from `place` on. Without a hold, for it may take long: what is read is verified when
+/// it is used, and no device is to blame for what is not there any more.
+fn read_ahead(
+    pool: &Pool,
+    scrub: &Scrub,
+    ahead: &mut Ahead,
+    (leg, scan): (Leg, &ScanPhys),
+    place: Place,
+) {
+    let Some((_, root)) = root_of(pool, leg.target) else {
+        return;
+    };
+    let goes_on = || match scrub.control.lock().wish {
+        Wish::Run | Wish::Pause => true,
+        Wish::Stop | Wish::Leave => false,
+    };
+    let source = Source {
+        pipeline: &pool.pipeline,
+        vdevs: &pool.vdevs,
+        births: births(leg, scan),
+        goes_on: &goes_on,
+    };
+    ahead.fill(&source, &root, place);
 }
 
 /// The root of an object set as of now.
-fn root_of(pool: &Pool, target: Target) -> Option<(ObjectSetId, BlockPointer)> {
+pub(super) fn root_of(pool: &Pool, target: Target) -> Option<(ObjectSetId, BlockPointer)> {
     match target {
         Target::Meta => {
             let uberblock = pool.writer.as_ref()?.syncer.last.get();
@@ -196,28 +304,4 @@ fn root_of(pool: &Pool, target: Target) -> Option<(ObjectSetId, BlockPointer)> {
             Some((ObjectSetId(id.0), dataset.phys().ok()?.block_pointer))
         }
     }
-}
-
-/// Looks at all copies of all blocks, on several threads.
-fn verify(pipeline: &Arc<Pipeline>, found: &[Found]) -> Scrubbed {
-    static SUM: LockClass = LockClass::new("pool.scrub_sum", rank::LAST - 50);
-    let sum = Mutex::new(&SUM, Scrubbed::default());
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut own = Scrubbed::default();
-        while let Some(found) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
-            own += pipeline.scrub(&found.block, found.bookmark);
-        }
-        *sum.lock() += own;
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..THREADS.min(found.len()) {
-            // A thread that cannot be started is work that the others do.
-            let _ = std::thread::Builder::new()
-                .name("pool-scrub-read".to_owned())
-                .spawn_scoped(scope, work);
-        }
-        work();
-    });
-    sum.into_inner()
 }

@@ -1,5 +1,6 @@
 //! The thread that trims.
 
+use crate::tunables::TRIM_BATCH_TXGS;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -20,8 +21,6 @@ const RANGE_MIN: u64 = 32 << 10;
 const RANGE_MAX: u64 = 128 << 20;
 /// With a rate, a piece is that of a second, but at least so many bytes.
 const RATED_RANGE_MIN: u64 = 1 << 20;
-/// What became free is trimmed in batches, one in so many txgs (`zfs_trim_txg_batch`).
-const BATCH_TXGS: u64 = 32;
 /// How long to wait for those who hold discards off, …
 const SOON: Duration = Duration::from_millis(10);
 /// … and for devices or work.
@@ -190,7 +189,7 @@ fn allowed(trim: &Trim, writer: &Writer, range: Trimming) -> Result<Trimming, St
         let written = writer.engine.wait_synced(None);
         return Err(written.map_or(Step::Wait(LATER), |()| Step::Done));
     }
-    if !writer.syncer.gate.is_open(Txg(free_since.0 + 1)) {
+    if !writer.syncer.gate.is_open(free_since) {
         return Err(Step::Wait(SOON));
     }
     Ok(range)
@@ -341,7 +340,7 @@ impl Batch {
     /// Collects what became free, if it is time.
     fn fill(&mut self, trim: &Trim, writer: &Writer) -> Step {
         let now = trim.finished();
-        if now.0 < self.txg.0 + BATCH_TXGS {
+        if now.0 < self.txg.0 + TRIM_BATCH_TXGS.get() {
             return Step::Wait(LATER);
         }
         self.txg = now;

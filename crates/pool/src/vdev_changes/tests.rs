@@ -186,3 +186,31 @@ fn a_pool_without_its_log_device_is_imported_only_when_asked() {
     churn.check(&pool);
     close(pool, folder);
 }
+
+#[test]
+fn vdevs_that_are_added_follow_the_property_ashift() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut create = CreateOptions::new("tank", vec![single(folder, "one")]);
+    create.ashift = Some(12);
+    create.properties = vec![("ashift".to_owned(), PropertyValue::Number(12))];
+    let pool = Pool::create(create).unwrap();
+    let add = |name: &str, ashift| {
+        let vdev = [(VdevRole::Data, single(folder, name))];
+        pool.add_vdevs(&vdev, ashift, false).unwrap();
+    };
+    add("two", None);
+    add("three", Some(9));
+    let change = vec![("ashift".to_owned(), PropertyValue::Number(13))];
+    pool.set_properties(change).unwrap();
+    add("four", None);
+    let config = pool.config();
+    let shifts: Vec<u32> = config
+        .root
+        .children
+        .iter()
+        .map(|top| top.ashift())
+        .collect();
+    assert_eq!(shifts, [12, 12, 9, 13]);
+    close(pool, folder);
+}

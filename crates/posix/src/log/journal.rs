@@ -8,11 +8,7 @@ use format::intent_log::Change;
 use intent::{Asker, Data, Entry, Log, WriteEntry};
 
 use super::{LoggedWrite, OperationLog, Scope};
-use crate::{PosixError, Result};
-
-/// Writes up to this many bytes that are committed at once are copied: that is cheaper than to
-/// look for them again.
-const COPIED_MAX: usize = 7680;
+use crate::{PosixError, Result, tunables};
 
 /// Writes records of operations to a dataset's intent log.
 pub struct IntentLog {
@@ -58,15 +54,15 @@ impl OperationLog for IntentLog {
         if !self.log.records() {
             return self.log.append_nothing(tx);
         }
-        let data = if write.at_once && write.data.len() <= COPIED_MAX {
-            Data::Copied(write.data.into())
-        } else {
-            Data::Later
+        let short = |data: &&[u8]| data.len() <= tunables::COPIED_BYTES_MAX.count();
+        let data = match write.data.filter(short) {
+            Some(data) if write.at_once => Data::Copied(data.into()),
+            Some(_) | None => Data::Later,
         };
         let entry = WriteEntry {
             object: write.object,
             offset: write.offset,
-            length: write.data.len() as u64,
+            length: write.length,
             data,
         };
         let scope = intent::Scope::Object(write.object);

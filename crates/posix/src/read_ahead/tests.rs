@@ -26,7 +26,7 @@ fn a_sequential_reader_finds_what_it_reads() {
     let found = ahead_of((0..1000).map(read));
     let bytes: u64 = found.iter().map(|range| range.end - range.start).sum();
     assert!(bytes >= 998 * READ, "all but the first reads");
-    assert!(found.last().unwrap().end <= 1000 * READ + WINDOW_MAX);
+    assert!(found.last().unwrap().end <= 1000 * READ + tunables::READ_AHEAD_BYTES_MAX.get());
     assert!(
         found.len() < 50,
         "asked for in large steps: {}",

@@ -79,7 +79,8 @@ impl Applier {
             let write = LoggedWrite {
                 object: znode.id(),
                 offset: start,
-                data,
+                length,
+                data: Some(data),
                 at_once: false,
             };
             log.record_write(&tx, &write);

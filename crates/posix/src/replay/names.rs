@@ -73,7 +73,10 @@ impl Applier {
                 let how = match renamed {
                     Renamed::Replacing => (RenameMode::Replace, None),
                     Renamed::Exchanged => (RenameMode::Exchange, None),
-                    Renamed::LeavingWhiteout(new) => (RenameMode::Whiteout, Some(new)),
+                    Renamed::LeavingWhiteout(new) => {
+                        core.free_number(new.object)?;
+                        (RenameMode::Whiteout, Some(new))
+                    }
                 };
                 core.rename_as(&self.who, *from, *to, how).map(drop)
             }
@@ -117,6 +120,7 @@ impl Applier {
             slots: new.slots,
             claim: Some(claim(new)),
         };
+        core.free_number(new.object)?;
         let tx = core.begin(Plan {
             names: 1,
             objects: 6,
@@ -202,6 +206,7 @@ impl Applier {
         if new.mode & 0o170_000 != 0o040_000 {
             return Err(PosixError::Invalid("mode of a directory in the log"));
         }
+        core.free_number(new.object)?;
         let tx = core.begin(Plan {
             names: 1,
             objects: 3,

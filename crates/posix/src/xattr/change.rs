@@ -98,7 +98,7 @@ impl Core {
             ..Plan::default()
         })?;
         let _attributes = znode.names.write();
-        let logged = (&*tx, Some(Scope::File(znode.id())));
+        let logged = (&tx, Some(Scope::File(znode.id())));
         if name == ACCESS_NAME || name == DEFAULT_NAME {
             self.store_acl(logged, znode, name, None)?;
         } else {
@@ -366,7 +366,7 @@ impl Core {
             ..Plan::default()
         })?;
         let _attributes = znode.names.write();
-        let logged = (&*tx, Some(Scope::File(znode.id())));
+        let logged = (&tx, Some(Scope::File(znode.id())));
         match acl {
             Some(acl) if name == ACCESS_NAME => {
                 let mut mode = state.mode & !0o777 | acl.permissions();

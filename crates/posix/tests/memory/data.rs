@@ -254,3 +254,34 @@ fn large_records_and_dnodes() {
     copy.read(5, &mut part).unwrap();
     assert!(part == data[1000..2_000_000]);
 }
+
+/// The new last block is read before the transaction; here it is gone from the cache when it is needed again.
+#[test]
+fn a_size_that_cannot_be_set_is_not_told_to_the_log() {
+    let pool = MemoryPool::plain();
+    let file = pool.file("f");
+    file.write(0, &[1; 700], Default::default()).unwrap();
+    pool.sync();
+    let shorter = millpond_posix::SetAttributes {
+        size: Some(100),
+        ..Default::default()
+    };
+    let longer = millpond_posix::SetAttributes {
+        size: Some(5000),
+        ..Default::default()
+    };
+    for (change, readable) in [(shorter, 1), (longer, 0)] {
+        pool.diary.take();
+        pool.let_contents_be_read(readable);
+        let changed = pool.fs.setattr(&root(), file.object(), &change);
+        pool.let_contents_be_read(u64::MAX);
+        assert!(changed.is_err(), "{readable}");
+        assert!(pool.diary.take().is_empty(), "told to the log");
+        assert_eq!(pool.fs.getattr(file.object()).unwrap().size, 700);
+    }
+    pool.sync();
+    let mut contents = [0; 1000];
+    assert_eq!(file.read(0, &mut contents).unwrap(), 700);
+    assert!(contents[..700].iter().all(|&byte| byte == 1));
+    assert_eq!(pool.fs.getattr(file.object()).unwrap().size, 700);
+}

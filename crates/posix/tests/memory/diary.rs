@@ -35,7 +35,7 @@ impl Diary {
     }
 
     /// What was told since the last call.
-    fn take(&self) -> Vec<Vec<String>> {
+    pub(crate) fn take(&self) -> Vec<Vec<String>> {
         std::mem::take(&mut self.told.lock().unwrap())
     }
 }

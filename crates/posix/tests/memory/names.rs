@@ -267,3 +267,20 @@ fn listing_goes_on_where_it_stopped_while_entries_come_and_go() {
     unique.dedup();
     assert_eq!(unique.len(), seen.len());
 }
+
+/// The directory is empty when the rename looks at it first, and not when it has its names locked.
+#[test]
+fn a_directory_that_something_came_into_is_not_replaced() {
+    let pool = MemoryPool::plain();
+    let (fs, at) = (&pool.fs, pool.fs.root());
+    let (_, target) = (pool.directory("a"), pool.directory("b"));
+    let other = std::sync::Arc::clone(fs);
+    *pool.room.1.lock().unwrap() = Some(Box::new(move || {
+        let node = node(FileType::Fifo, 0o600);
+        let _ = other.mknod(&root(), target, b"new", &node).unwrap();
+    }));
+    let renamed = fs.rename(&root(), (at, b"a"), (at, b"b"), RenameMode::Replace);
+    assert_eq!(errno(renamed.map(|_| ())), Errno::ENOTEMPTY);
+    assert!(fs.lookup(&root(), target, b"new").is_ok());
+    assert!(fs.lookup(&root(), at, b"a").is_ok());
+}

@@ -8,7 +8,7 @@ use base::clock::ManualClock;
 use base::{ObjectSetId, Txg, VdevId};
 use dmu::{
     Admission, BlockAccounting, BlockError, BlockStore, BlockWrite, BlockWriter, ObjectSet,
-    OpenObjectSet, Place, Refusal, SyncContext, SyncWorkers, Tx,
+    OpenObjectSet, Place, Promise, Refusal, SyncContext, SyncWorkers, Tx, Wanted,
 };
 use format::block_pointer::{BlockPointer, Dva};
 use format::{ObjectSetKind, ObjectType};
@@ -29,6 +29,8 @@ struct Blocks {
     next: AtomicU64,
     /// Blocks of files' contents that were read.
     contents_read: AtomicU64,
+    /// How many more can be read; the next one fails.
+    contents_readable: AtomicU64,
 }
 
 impl BlockStore for Blocks {
@@ -38,6 +40,11 @@ impl BlockStore for Blocks {
         }
         if pointer.level() == 0 && pointer.object_type() == ObjectType::PLAIN_FILE {
             self.contents_read.fetch_add(1, Ordering::Relaxed);
+            let left = self.contents_readable.load(Ordering::Relaxed);
+            if left == 0 {
+                return Err(BlockError::new(std::io::Error::other("damaged")));
+            }
+            self.contents_readable.store(left - 1, Ordering::Relaxed);
         }
         let offset = pointer.dva(0).unwrap().offset;
         let lost = || std::io::Error::other(format!("{place}: nothing at {offset}"));
@@ -132,14 +139,20 @@ impl SyncTarget for Target {
     }
 }
 
-/// Space without end, unless a test sets an end.
-pub(crate) struct Room(pub AtomicU64);
+/// Space without end, unless a test sets an end; and what is done once, when an operation begins its transaction.
+pub(crate) struct Room(pub AtomicU64, pub Mutex<Option<Meanwhile>>);
+
+pub(crate) type Meanwhile = Box<dyn FnOnce() + Send>;
 
 impl Admission for Room {
-    fn admit(&self, bytes: u64, net_free: bool) -> Result<(), Refusal> {
+    fn admit(&self, wanted: &Wanted) -> Result<Option<Promise>, Refusal> {
+        let meanwhile = self.1.lock().unwrap().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
         let available = self.0.load(Ordering::Relaxed);
-        if net_free || bytes <= available {
-            Ok(())
+        if wanted.net_free || wanted.dirty_bytes <= available {
+            Ok(None)
         } else {
             Err(Refusal::NoSpace)
         }
@@ -174,6 +187,7 @@ impl MemoryPool {
         options: MountOptions,
     ) -> Self {
         let blocks = Arc::new(Blocks::default());
+        blocks.contents_readable.store(u64::MAX, Ordering::Relaxed);
         let target = Arc::new(Target {
             blocks: Arc::clone(&blocks),
             workers: SyncWorkers::new(2),
@@ -188,7 +202,7 @@ impl MemoryPool {
         *target.objects.lock().unwrap() = Some(objects);
         drop(tx);
         engine.wait_synced(None).unwrap();
-        let room = Arc::new(Room(AtomicU64::new(1 << 40)));
+        let room = Arc::new(Room(AtomicU64::new(1 << 40), Mutex::default()));
         let diary = Diary::new(Arc::clone(&engine));
         let fs = mount(&target, &diary, &clock, &room, properties, &options);
         Self {
@@ -235,6 +249,12 @@ impl MemoryPool {
     /// How many blocks of files' contents were read so far.
     pub(crate) fn contents_read(&self) -> u64 {
         self.target.blocks.contents_read.load(Ordering::Relaxed)
+    }
+
+    /// Lets so many more blocks of files' contents be read.
+    pub(crate) fn let_contents_be_read(&self, count: u64) {
+        let readable = &self.target.blocks.contents_readable;
+        readable.store(count, Ordering::Relaxed);
     }
 
     /// Forgets everything that is not synced, and mounts again. `clean`: unmounts first.

@@ -2,6 +2,7 @@
 //! import, and OpenZFS's zdb finds nothing wrong with it.
 
 mod bench;
+mod numbers;
 mod replay;
 #[path = "../golden/walk.rs"]
 mod walk;

@@ -128,6 +128,15 @@ fn faults_do_what_they_say() {
     disk.heal();
     disk.read(0, &mut [0; 512]).unwrap();
     disk.flush().unwrap();
+    disk.inject(fault(FaultKind::RottenRead, Times::After(1)));
+    let read = |offset| {
+        let mut byte = [0];
+        disk.read(offset, &mut byte).unwrap();
+        byte[0]
+    };
+    let seen = (read(0), read(0), read(8192));
+    assert_eq!(seen, (3, !3, 2));
+    disk.heal();
     let places = disk.rot(0..512, 1, 9);
     assert_ne!(byte_at(&disk, places[0]), 3);
     assert_ne!(byte_at(&disk.crash(1), places[0]), 3);

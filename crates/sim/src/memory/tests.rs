@@ -30,3 +30,13 @@ fn a_paced_disk_takes_its_time() {
     });
     assert!(start.elapsed() >= Duration::from_millis(10), "two by two");
 }
+
+#[test]
+fn a_flush_takes_the_time_that_was_said() {
+    let disk = MemoryDisk::slow_to_flush(1 << 20, Duration::from_millis(5));
+    let start = Instant::now();
+    disk.write(0, &[1; 512]).unwrap();
+    disk.flush().unwrap();
+    disk.flush().unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(10));
+}

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 proptest! {
     #[test]
     fn allocations_are_free_and_sizes_are_true(sizes in prop::collection::vec((1..40_u64, any::<bool>()), 1..200)) {
-        let mut free = FreeSpace::default();
+        let mut free = FreeSpace::new(&(0..1000), 0);
         prop_assert!(free.insert(0..1000));
         let mut held: Vec<std::ops::Range<u64>> = Vec::new();
         for (size, give_back) in sizes {
-            let largest = free.segments().iter().map(|range| range.end - range.start).max().unwrap_or(0);
-            prop_assert_eq!(free.largest(), largest);
+            let largest = free.iter().map(|range| range.end - range.start).max().unwrap_or(0);
+            prop_assert_eq!(free.longest(), largest);
             if give_back && !held.is_empty() {
                 let range = held.swap_remove(size as usize % held.len());
                 prop_assert!(free.insert(range.clone()));
@@ -24,13 +24,13 @@ proptest! {
                 prop_assert!(largest < size);
             }
             let total: u64 = held.iter().map(|range| range.end - range.start).sum();
-            prop_assert_eq!(free.segments().bytes() + total, 1000);
+            prop_assert_eq!(free.bytes() + total, 1000);
         }
     }
 
     #[test]
     fn a_run_of_allocations_is_contiguous(size in 1..50_u64) {
-        let mut free = FreeSpace::default();
+        let mut free = FreeSpace::new(&(0..1000), 0);
         prop_assert!(free.insert(0..1000));
         let mut end = 0;
         for _ in 0..1000 / size {

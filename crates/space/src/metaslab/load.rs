@@ -30,89 +30,74 @@ impl Metaslab {
         if !fits {
             return Err(self.contradiction(&state, "log entry", range.clone()));
         }
-        let allocated = self.allocated.fetch_add(change, Ordering::Relaxed) + change;
-        let size = self.place.range.end - self.place.range.start;
-        let used = u64::try_from(allocated).unwrap_or(0);
-        self.largest
-            .store(size.saturating_sub(used), Ordering::Relaxed);
+        self.allocated.fetch_add(change, Ordering::Relaxed);
+        self.lists.allocated.add(change);
+        if action == Action::Free {
+            let expected = self.add_free(&mut state, range.clone());
+            debug_assert!(expected, "nothing is loaded yet");
+        }
+        self.weigh(&mut state);
         Ok(true)
     }
 
-    /// Reads the maps, if that was not done yet.
+    /// Reads the maps, unless it is loaded.
     pub(crate) fn load(&self, store: &dyn SpaceStore) -> Result<(), SpaceError> {
-        if self.state.lock().free.is_some() {
+        if self.is_loaded() {
             return Ok(());
         }
         let _map = self.map.lock();
         self.load_locked(store)
     }
 
-    /// As [`Self::load`], by one who holds the map's lock.
+    /// As [`Self::load`], by one who holds the map's lock: so the map and what is in the logs only stay as they are.
     pub(super) fn load_locked(&self, store: &dyn SpaceStore) -> Result<(), SpaceError> {
         if self.state.lock().free.is_some() {
             return Ok(());
         }
-        let map = self.read_map(store)?;
+        let (object, map) = self.read_map(store)?;
+        let mut free = self.free_of_map(object, &map)?;
         let mut state = self.state.lock();
         state.map_length = map.len() as u64;
-        let on_disk = self.free_on_disk(&state, &map)?;
-        let mut free = FreeSpace::default();
-        for range in on_disk.iter() {
-            let added = free.insert(range);
-            debug_assert!(added, "ranges of one set are disjoint");
-        }
-        // Free on disk, but not yet to be used again.
-        let resting = [&state.freed].into_iter().chain(&state.deferred);
-        for range in resting.flat_map(RangeSet::iter) {
-            if !free.remove(range.clone()) {
-                return Err(self.contradiction(&state, "deferred free", range));
+        self.apply_logs(&state, &mut free)?;
+        // Free on disk, but taken since, or not yet to be used again.
+        let held = [
+            (&state.allocating[..], "allocation"),
+            (std::slice::from_ref(&state.freed), "deferred free"),
+            (&state.deferred[..], "deferred free"),
+        ];
+        for (sets, what) in held {
+            for range in sets.iter().flat_map(RangeSet::iter) {
+                if !free.remove(range.clone()) {
+                    return Err(self.contradiction(&state, what, range));
+                }
             }
         }
-        self.largest.store(free.largest(), Ordering::Relaxed);
-        state.free = Some(free);
+        self.set_loaded(&mut state, free);
         Ok(())
     }
 
-    fn read_map(&self, store: &dyn SpaceStore) -> Result<Vec<u8>, SpaceError> {
+    fn read_map(&self, store: &dyn SpaceStore) -> Result<(ObjectId, Vec<u8>), SpaceError> {
         let object = self.state.lock().object;
         if object == ObjectId(0) {
-            return Ok(Vec::new());
+            return Ok((object, Vec::new()));
         }
         let read = store.read(object);
-        Ok(read
-            .map_err(|source| SpaceError::Store {
-                object,
-                txg: Txg(0),
-                source,
-            })?
-            .bytes)
+        let contents = read.map_err(|source| SpaceError::Store {
+            object,
+            txg: Txg(0),
+            source,
+        })?;
+        Ok((object, contents.bytes))
     }
 
-    /// What the own map and the logs call free.
-    fn free_on_disk(&self, state: &State, map: &[u8]) -> Result<RangeSet, SpaceError> {
-        let mut free = RangeSet::new();
-        free.extend([self.place.range.clone()]);
-        self.apply(state, map, &mut free)?;
-        for range in state.unflushed.allocated.iter() {
-            if !free.remove(range.clone()) {
-                return Err(self.contradiction(state, "logged allocation", range));
-            }
-        }
-        for range in state.unflushed.freed.iter() {
-            if !free.insert(range.clone()) {
-                return Err(self.contradiction(state, "logged free", range));
-            }
-        }
-        Ok(free)
-    }
-
-    fn apply(&self, state: &State, bytes: &[u8], free: &mut RangeSet) -> Result<(), SpaceError> {
+    /// What the own map calls free.
+    fn free_of_map(&self, object: ObjectId, map: &[u8]) -> Result<FreeSpace, SpaceError> {
         let whole = &self.place.range;
-        for entry in decode(bytes, self.place.shift) {
-            let entry = entry.map_err(|source| SpaceError::Format {
-                object: state.object,
-                source,
-            })?;
+        let mut free = FreeSpace::new(whole, self.place.shift);
+        let added = free.insert(whole.clone());
+        debug_assert!(added, "a metaslab has whole units");
+        for entry in decode(map, self.place.shift) {
+            let entry = entry.map_err(|source| SpaceError::Format { object, source })?;
             let outside = || SpaceError::Outside {
                 vdev: self.place.vdev,
                 range: entry.offset..entry.offset.saturating_add(entry.length),
@@ -127,7 +112,22 @@ impl Metaslab {
                 Action::Free => (free.insert(start..end), "free"),
             };
             if !done {
-                return Err(self.contradiction(state, what, start..end));
+                return Err(self.contradicts(object, what, start..end));
+            }
+        }
+        Ok(free)
+    }
+
+    /// Applies what the logs hold beyond the own map.
+    fn apply_logs(&self, state: &State, free: &mut FreeSpace) -> Result<(), SpaceError> {
+        for range in state.unflushed.allocated.iter() {
+            if !free.remove(range.clone()) {
+                return Err(self.contradiction(state, "logged allocation", range));
+            }
+        }
+        for range in state.unflushed.freed.iter() {
+            if !free.insert(range.clone()) {
+                return Err(self.contradiction(state, "logged free", range));
             }
         }
         Ok(())
@@ -136,7 +136,9 @@ impl Metaslab {
     /// What is free on disk, for a check of the whole pool.
     pub(crate) fn free_ranges(&self, store: &dyn SpaceStore) -> Result<RangeSet, SpaceError> {
         let _map = self.map.lock();
-        let map = self.read_map(store)?;
-        self.free_on_disk(&self.state.lock(), &map)
+        let (object, map) = self.read_map(store)?;
+        let mut free = self.free_of_map(object, &map)?;
+        self.apply_logs(&self.state.lock(), &mut free)?;
+        Ok(free.to_set())
     }
 }

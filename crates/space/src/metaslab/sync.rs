@@ -1,6 +1,7 @@
 //! Writing a txg's changes to the maps.
 
 use super::{DEFER_TXGS, Metaslab, State};
+use crate::free_space::FreeSpace;
 use crate::range_set::RangeSet;
 use crate::{MapAppend, SpaceError, SpaceStore};
 use base::{ObjectId, Txg};
@@ -81,12 +82,16 @@ impl Metaslab {
                 return Err(self.contradiction(&state, "logged free", range));
             }
         }
+        self.weigh(&mut state);
         Ok(changes)
     }
 
     /// Writes the changes since the last pass to the metaslab's own map: pools without log space maps.
     pub(crate) fn write_own(&self, pass: Pass, store: &dyn SpaceStore) -> Result<(), SpaceError> {
         let _map = self.map.lock();
+        if pass.pass == 1 && self.may_be_long(pass.txg, store)? {
+            self.load_locked(store)?;
+        }
         if pass.pass == 1
             && let Some(shortest) = self.shorter_map(pass.txg, store)?
         {
@@ -105,9 +110,15 @@ impl Metaslab {
         if !self.has_unflushed() {
             return self.set_unflushed(pass.txg, store);
         }
+        // Not used for the txg by that: as soon as its map is written, it may be let go.
         self.load_locked(store)?;
         let shortest = self.shorter_map(pass.txg, store)?;
-        let pending = std::mem::take(&mut self.state.lock().unflushed);
+        let pending = {
+            let mut state = self.state.lock();
+            let pending = std::mem::take(&mut state.unflushed);
+            self.weigh(&mut state);
+            pending
+        };
         match shortest {
             Some(shortest) => self.rewrite(&shortest, pass, store)?,
             None => {
@@ -121,31 +132,26 @@ impl Metaslab {
         self.set_unflushed(pass.txg, store)
     }
 
-    /// After the uberblock: what was freed begins its rest, what rested long enough is free. True while anything
-    /// still rests.
-    pub(crate) fn finish(&self, txg: Txg) -> Result<bool, SpaceError> {
+    /// After the uberblock: what was freed begins its rest, what rested long enough is free.
+    pub(crate) fn finish(&self, txg: Txg) -> Result<(), SpaceError> {
         let mut state = self.state.lock();
         let slot = usize::try_from(txg.0 % DEFER_TXGS as u64).unwrap_or(0);
         let freed = std::mem::take(&mut state.freed);
         let rested = std::mem::replace(&mut state.deferred[slot], freed);
-        if let Some(mut free) = state.free.take() {
-            let outcome = rested.iter().find(|range| !free.insert(range.clone()));
-            self.largest.store(free.largest(), Ordering::Relaxed);
-            state.free = Some(free);
-            if let Some(range) = outcome {
-                return Err(self.contradiction(&state, "end of rest", range));
-            }
-            if state.remembers {
-                state.recent.extend(rested.iter());
-            }
+        self.lists.resting_bytes.add(-rested.bytes().cast_signed());
+        let contradicts = rested
+            .iter()
+            .find(|range| !self.add_free(&mut state, range.clone()));
+        self.weigh(&mut state);
+        if let Some(range) = contradicts {
+            return Err(self.contradiction(&state, "end of rest", range));
         }
-        Ok(state.deferred.iter().any(|deferred| !deferred.is_empty()))
-    }
-
-    /// Whether a pass has something to write.
-    pub(crate) fn is_dirty(&self, txg: Txg) -> bool {
-        let state = self.state.lock();
-        !state.allocating[txg.slot()].is_empty() || !state.freeing.is_empty()
+        self.remember(&mut state, &rested);
+        let rests = state.deferred.iter().any(|deferred| !deferred.is_empty());
+        if !rests {
+            self.lists.lock().resting.remove(&self.place.index);
+        }
+        Ok(())
     }
 
     /// Whether the logs hold changes that the own map lacks.
@@ -156,9 +162,20 @@ impl Metaslab {
     fn take(&self, state: &mut State, txg: Txg) -> Changes {
         let allocated = std::mem::take(&mut state.allocating[txg.slot()]);
         let freed = std::mem::take(&mut state.freeing);
+        let rested_before = state.freed.bytes();
         state.freed.extend(freed.iter());
+        self.lists
+            .resting_bytes
+            .change(rested_before, state.freed.bytes());
         let change = allocated.bytes().cast_signed() - freed.bytes().cast_signed();
         self.allocated.fetch_add(change, Ordering::Relaxed);
+        self.lists.allocated.add(change);
+        let mut lists = self.lists.lock();
+        lists.allocating[txg.slot()].remove(&self.place.index);
+        lists.freeing.remove(&self.place.index);
+        if !state.freed.is_empty() {
+            lists.resting.insert(self.place.index);
+        }
         Changes { allocated, freed }
     }
 
@@ -178,13 +195,22 @@ impl Metaslab {
         })?;
         state = self.state.lock();
         state.object = object;
+        self.list_map(state.unflushed_txg, state.unflushed_txg);
         Ok(true)
+    }
+
+    /// Lists the map under the txg from which on its changes are in the logs.
+    fn list_map(&self, before: Txg, now: Txg) {
+        let mut lists = self.lists.lock();
+        lists.mapped.remove(&(before, self.place.index));
+        lists.mapped.insert((now, self.place.index));
     }
 
     fn set_unflushed(&self, txg: Txg, store: &dyn SpaceStore) -> Result<(), SpaceError> {
         let object = {
             let mut state = self.state.lock();
-            state.unflushed_txg = txg;
+            let before = std::mem::replace(&mut state.unflushed_txg, txg);
+            self.list_map(before, txg);
             state.object
         };
         store
@@ -218,7 +244,9 @@ impl Metaslab {
             object = store
                 .create(self.place.vdev, self.place.index)
                 .map_err(failed)?;
-            self.state.lock().object = object;
+            let mut state = self.state.lock();
+            state.object = object;
+            self.list_map(state.unflushed_txg, state.unflushed_txg);
         }
         let failed = |source| SpaceError::Store {
             object,
@@ -272,6 +300,37 @@ impl Metaslab {
         self.append(&changes, pass, store)
     }
 
+    /// Whether the map of a metaslab that is not loaded has grown so long that it is worth a look.
+    fn may_be_long(&self, txg: Txg, store: &dyn SpaceStore) -> Result<bool, SpaceError> {
+        let (object, segments, length) = {
+            let state = self.state.lock();
+            let segments = state.segments_unloaded + state.freeing.count();
+            (state.object, segments, state.map_length)
+        };
+        if object == ObjectId(0) || self.is_loaded() {
+            return Ok(false);
+        }
+        Ok(is_long(
+            length,
+            segments,
+            self.block_size(object, txg, store)?,
+        ))
+    }
+
+    fn block_size(
+        &self,
+        object: ObjectId,
+        txg: Txg,
+        store: &dyn SpaceStore,
+    ) -> Result<usize, SpaceError> {
+        let found = store.block_size(object);
+        found.map_err(|source| SpaceError::Store {
+            object,
+            txg,
+            source,
+        })
+    }
+
     /// The allocations of the map as of the txg before, when it has grown so long that it is to be rewritten.
     fn shorter_map(
         &self,
@@ -282,26 +341,17 @@ impl Metaslab {
         if object == ObjectId(0) {
             return Ok(None);
         }
-        let block_size = store
-            .block_size(object)
-            .map_err(|source| SpaceError::Store {
-                object,
-                txg,
-                source,
-            })?;
+        let block_size = self.block_size(object, txg, store)?;
         let state = self.state.lock();
         let Some(free) = state.free.as_ref() else {
             return Ok(None);
         };
-        let shortest = (free.segments().count() as u64 + 1) * 16;
-        let long = state.map_length > CONDENSE_FACTOR * shortest
-            && state.map_length > CONDENSE_BLOCKS * block_size as u64;
-        if !long {
+        if !is_long(state.map_length, free.count(), block_size) {
             return Ok(None);
         }
         // Free on disk: the free segments, what is being trimmed, what rests, and what this and later txgs took but
         // did not write yet.
-        let mut free_on_disk = free.segments().clone();
+        let mut free_on_disk = free.to_set();
         let resting = [&state.freed, &state.trimming]
             .into_iter()
             .chain(&state.deferred)
@@ -314,14 +364,20 @@ impl Metaslab {
     fn map_histogram(&self, state: &State) -> Option<[u64; 32]> {
         let free = state.free.as_ref()?;
         let mut buckets = [0; 32];
+        for (class, count) in free.classes().iter().enumerate() {
+            buckets[class.min(31)] += u64::from(*count);
+        }
         let resting = state.deferred.iter().chain([&state.trimming]);
-        let resting = resting.flat_map(RangeSet::iter);
-        for segment in free.segments().iter().chain(resting) {
-            let bucket = (segment.end - segment.start)
-                .ilog2()
-                .saturating_sub(self.place.shift);
-            buckets[(bucket as usize).min(31)] += 1;
+        for segment in resting.flat_map(RangeSet::iter) {
+            let class = FreeSpace::class(segment.end - segment.start, self.place.shift);
+            buckets[class.min(31)] += 1;
         }
         Some(buckets)
     }
+}
+
+/// Whether a map of so many bytes is to be rewritten, if it need only say so many segments.
+fn is_long(length: u64, segments: usize, block_size: usize) -> bool {
+    let shortest = (segments as u64 + 1) * 16;
+    length > CONDENSE_FACTOR * shortest && length > CONDENSE_BLOCKS * block_size as u64
 }

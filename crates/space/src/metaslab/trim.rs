@@ -22,15 +22,6 @@ pub struct TrimSizes {
 }
 
 impl Metaslab {
-    /// Notes from now on what becomes free, for [`Self::take_recent`]; or no more.
-    pub(crate) fn set_remembers(&self, remembers: bool) {
-        let mut state = self.state.lock();
-        state.remembers = remembers;
-        if !remembers {
-            state.recent = RangeSet::new();
-        }
-    }
-
     /// What became free since this was last asked.
     pub(crate) fn take_recent(&self) -> RangeSet {
         std::mem::take(&mut self.state.lock().recent)
@@ -43,31 +34,36 @@ impl Metaslab {
         sizes: TrimSizes,
         store: &dyn SpaceStore,
     ) -> Result<Option<Range<u64>>, SpaceError> {
-        self.load(store)?;
-        let mut state = self.state.lock();
-        let Some(free) = &mut state.free else {
-            return Ok(None);
-        };
-        let segments = free.segments();
-        let first = segments.containing(within.start);
-        let later = segments
-            .iter_from(within.start)
-            .take_while(|segment| segment.start < within.end);
-        let piece = |segment: Range<u64>| {
-            let start = segment.start.max(within.start);
-            let start = start.checked_next_multiple_of(ALIGNMENT)?;
-            let end = segment.end.min(within.end) / ALIGNMENT * ALIGNMENT;
-            let end = end.min(start.saturating_add(sizes.max));
-            (start < end && end - start >= sizes.min).then_some(start..end)
-        };
-        let Some(range) = first.into_iter().chain(later).find_map(piece) else {
-            return Ok(None);
-        };
-        // `largest` stays: it is an upper bound, and the range comes back.
-        if free.remove(range.clone()) && state.trimming.insert(range.clone()) {
-            Ok(Some(range))
-        } else {
-            Err(self.contradiction(&state, "trim", range))
+        // Not `touch`: what only a trim looks at may be unloaded at once.
+        loop {
+            self.load(store)?;
+            let mut state = self.state.lock();
+            let Some(free) = &mut state.free else {
+                continue;
+            };
+            let alignment = ALIGNMENT.max(1 << self.place.shift);
+            let piece = |segment: Range<u64>| {
+                let start = segment.start.max(within.start);
+                let start = start.checked_next_multiple_of(alignment)?;
+                let end = segment.end.min(within.end);
+                let end = end.min(start.saturating_add(sizes.max)) / alignment * alignment;
+                (start < end && end - start >= sizes.min).then_some(start..end)
+            };
+            let found = free
+                .iter_from(within.start)
+                .take_while(|segment| segment.start < within.end)
+                .find_map(piece);
+            let Some(range) = found else {
+                return Ok(None);
+            };
+            // The bound stays, and the range comes back.
+            let taken = free.remove(range.clone()) && state.trimming.insert(range.clone());
+            self.weigh(&mut state);
+            return if taken {
+                Ok(Some(range))
+            } else {
+                Err(self.contradiction(&state, "trim", range))
+            };
         }
     }
 

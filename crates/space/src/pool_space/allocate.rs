@@ -1,9 +1,9 @@
 //! Choosing where a block goes.
 
-use super::{Active, COPIES_MAX, Extent, PoolSpace, REGIONS, ROTOR_BYTES, Region, Request};
-use crate::metaslab::Metaslab;
+use super::{Active, COPIES_MAX, Extent, PoolSpace, REGIONS, Region, Request};
+use crate::metaslab::{Metaslab, rank_of};
 use crate::vdev_space::{ClassKind, VdevSpace};
-use crate::{SpaceError, SpaceStore};
+use crate::{SpaceError, SpaceStore, tunables};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -128,10 +128,11 @@ impl PoolSpace {
     ) -> Result<Option<(Arc<Metaslab>, Extent)>, SpaceError> {
         let slot = self.slot(region, request.hint, copy);
         let mut active = self.active[slot].lock();
+        let mut loads = tunables::LOADS_PER_ALLOCATION_COUNT.count();
         if let Some(metaslab) = active
             .metaslab
             .clone()
-            .filter(|_| active.taken < ROTOR_BYTES)
+            .filter(|_| active.taken < tunables::ROTOR_BYTES.get())
             && may_use(&metaslab, vdevs, avoid)
             && let Some(extent) = take(&metaslab, vdevs, request, store)?
         {
@@ -146,14 +147,19 @@ impl PoolSpace {
             if !vdev.is_allocatable() || (vdevs.len() > 1 && is_used(vdev, avoid)) {
                 continue;
             }
-            if let Some((metaslab, extent)) =
-                self.take_from_vdev((vdev, region), &active, avoid, request, store)?
-            {
+            let mut search = Search {
+                space: self,
+                vdev,
+                region,
+                avoid,
+                request,
+                size: allocated_size(vdev, request.size),
+                loads: &mut loads,
+                store,
+            };
+            if let Some((metaslab, extent)) = search.run(&active)? {
                 let taken = extent.range.end - extent.range.start;
-                *active = Active {
-                    metaslab: Some(metaslab.clone()),
-                    taken,
-                };
+                active.change(Some(metaslab.clone()), taken);
                 return Ok(Some((metaslab, extent)));
             }
         }
@@ -165,74 +171,95 @@ impl PoolSpace {
         let region = known.position(|known| *known == region).unwrap_or(0);
         (region * self.allocators + hint % self.allocators) * COPIES_MAX + copy
     }
+}
 
-    /// Takes from the vdev's most promising metaslabs, in turn.
-    fn take_from_vdev(
-        &self,
-        (vdev, region): (&VdevSpace, Region),
-        active: &Active,
-        avoid: &[(Arc<Metaslab>, Extent)],
-        request: &Request,
-        store: &dyn SpaceStore,
-    ) -> Result<Option<(Arc<Metaslab>, Extent)>, SpaceError> {
-        let size = allocated_size(vdev, request.size);
-        for metaslab in self.candidates(vdev, region, active, size) {
-            if avoid.iter().any(|(used, _)| Arc::ptr_eq(used, &metaslab)) {
-                continue;
-            }
-            if let Some(range) = metaslab.allocate(size, request.txg, store)? {
-                let extent = Extent {
-                    vdev: vdev.geometry().vdev,
-                    range,
+/// A search of one vdev for the space of one copy.
+struct Search<'a> {
+    space: &'a PoolSpace,
+    vdev: &'a VdevSpace,
+    region: Region,
+    /// Where the block's other copies are.
+    avoid: &'a [(Arc<Metaslab>, Extent)],
+    request: &'a Request,
+    /// Bytes that the copy takes here.
+    size: u64,
+    /// How many metaslabs may still be loaded for it.
+    loads: &'a mut usize,
+    store: &'a dyn SpaceStore,
+}
+
+type Found = Option<(Arc<Metaslab>, Extent)>;
+
+impl Search<'_> {
+    /// Takes from the most promising metaslab that has room: the current one, then those with a large free segment from
+    /// the front of the vdev on, then the others by their longest segment; at the end those that other allocators
+    /// work on.
+    fn run(&mut self, active: &Active) -> Result<Found, SpaceError> {
+        let geometry = self.vdev.geometry();
+        let own = active.metaslab.as_ref();
+        if let Some(own) = own.filter(|own| own.place().vdev == geometry.vdev)
+            && let Some(found) = self.attempt(own)?
+        {
+            return Ok(Some(found));
+        }
+        let lists = self.vdev.lists();
+        let last = rank_of(floor_power(self.size), 1 << geometry.metaslab_shift);
+        let mut busy: Vec<Arc<Metaslab>> = Vec::new();
+        for doubtful in [false, true] {
+            let mut at = None;
+            while let Some(next) = if doubtful {
+                lists.next_doubtful(at, last)
+            } else {
+                lists.next_by_rank(at, last)
+            } {
+                at = Some(next);
+                let Some(metaslab) = self.vdev.metaslabs().get(next.1) else {
+                    continue;
                 };
-                return Ok(Some((metaslab, extent)));
+                if metaslab.is_in_use() {
+                    busy.push(Arc::clone(metaslab));
+                } else if let Some(found) = self.attempt(metaslab)? {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        for metaslab in busy {
+            if let Some(found) = self.attempt(&metaslab)? {
+                return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    /// Metaslabs that may have room: the current one, then those with a large free segment from the front of the
-    /// vdev on, then the others by their largest segment; at the end those that other allocators work on.
-    fn candidates(
-        &self,
-        vdev: &VdevSpace,
-        region: Region,
-        active: &Active,
-        size: u64,
-    ) -> Vec<Arc<Metaslab>> {
-        let roomy = 1_u64 << vdev.geometry().metaslab_shift.saturating_sub(2);
-        let busy: Vec<Arc<Metaslab>> = self
-            .active
-            .iter()
-            .filter_map(|slot| slot.try_lock().and_then(|other| other.metaslab.clone()))
-            .collect();
-        let mut found: Vec<(u32, u64, Arc<Metaslab>)> = Vec::new();
-        let fits = |metaslab: &&Arc<Metaslab>| {
-            let set_aside = vdev.is_for_log(metaslab);
-            let allowed = match region {
-                Region::Class(_) => !set_aside,
-                Region::SetAside => set_aside,
-                Region::Everything => true,
-            };
-            allowed && metaslab.largest() >= size
+    fn attempt(&mut self, metaslab: &Arc<Metaslab>) -> Result<Found, SpaceError> {
+        let set_aside = self.vdev.is_for_log(metaslab);
+        let allowed = match self.region {
+            Region::Class(_) => !set_aside,
+            Region::SetAside => set_aside,
+            Region::Everything => true,
         };
-        for metaslab in vdev.metaslabs().iter().filter(fits) {
-            let is_current = active
-                .metaslab
-                .as_ref()
-                .is_some_and(|own| Arc::ptr_eq(own, metaslab));
-            let is_busy = busy.iter().any(|other| Arc::ptr_eq(other, metaslab));
-            let order = match (is_current, is_busy, metaslab.largest() >= roomy) {
-                (true, ..) => (0, 0),
-                (_, false, true) => (1, metaslab.place().index as u64),
-                (_, false, false) => (2, u64::MAX - metaslab.largest()),
-                (_, true, _) => (3, u64::MAX - metaslab.largest()),
-            };
-            found.push((order.0, order.1, metaslab.clone()));
+        let used = |(used, _): &(Arc<Metaslab>, Extent)| Arc::ptr_eq(used, metaslab);
+        if !allowed || metaslab.bound() < self.size || self.avoid.iter().any(used) {
+            return Ok(None);
         }
-        found.sort_by_key(|(class, order, _)| (*class, *order));
-        found.into_iter().map(|(_, _, metaslab)| metaslab).collect()
+        if !metaslab.is_loaded() {
+            // What cannot be cut into pieces must not fail for that.
+            if *self.loads == 0 && self.size > 1 << self.vdev.geometry().ashift {
+                return Ok(None);
+            }
+            *self.loads = self.loads.saturating_sub(1);
+            metaslab.load(self.store)?;
+            self.space.shed(Some(metaslab));
+        }
+        let range = metaslab.allocate(self.size, self.request.txg, self.store)?;
+        let vdev = self.vdev.geometry().vdev;
+        Ok(range.map(|range| (Arc::clone(metaslab), Extent { vdev, range })))
     }
+}
+
+/// The greatest power of two that is no greater.
+fn floor_power(size: u64) -> u64 {
+    size.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
 /// What a block of `size` bytes takes of a single disk, file or mirror.

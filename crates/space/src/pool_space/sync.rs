@@ -2,16 +2,21 @@
 
 use super::PoolSpace;
 use crate::metaslab::{Changes, Metaslab, Pass};
-use crate::{MapAppend, SpaceError, SpaceStore};
+use crate::vdev_space::VdevSpace;
+use crate::{MapAppend, SpaceError, SpaceStore, tunables};
 use base::{ObjectId, Txg, VdevId};
 use format::space_map::{Encoder, Form, decode};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Units of log space maps, as a shift.
 const LOG_SHIFT: u32 = 9;
-/// Metaslabs flushed in each txg that has changes; enough to keep the logs short.
-const FLUSH_PER_TXG: usize = 2;
+/// So many times as many metaslabs are passed over in a txg whose logged changes cancel out: each costs a word of an
+/// array.
+const CLEAN_PACE: usize = 16;
+/// So many times as many are flushed while logged changes take too much memory.
+const HURRY: usize = 16;
 
 impl PoolSpace {
     /// Takes up one log at import, in ascending order of txg.
@@ -43,9 +48,9 @@ impl PoolSpace {
     /// Whether a pass has something to write.
     #[must_use]
     pub fn is_dirty(&self, txg: Txg) -> bool {
-        self.every_metaslab()
-            .iter()
-            .any(|metaslab| metaslab.is_dirty(txg))
+        let vdevs = self.vdevs.read();
+        let mut vdevs = vdevs.iter().flatten();
+        vdevs.any(|vdev| vdev.lists().is_dirty(txg))
     }
 
     /// Moves the logged changes of a few metaslabs to their own maps, the longest unflushed first; in pass 1 of a
@@ -54,22 +59,47 @@ impl PoolSpace {
     /// # Errors
     /// The maps cannot be written.
     pub fn flush_some(&self, txg: Txg, store: &dyn SpaceStore) -> Result<(), SpaceError> {
-        let mut metaslabs = self.mapped_metaslabs();
-        if !self.logs || metaslabs.is_empty() {
+        if !self.logs {
             return Ok(());
         }
-        metaslabs.sort_by_key(|metaslab| metaslab.unflushed_txg());
-        let mut left = FLUSH_PER_TXG.max(metaslabs.len() / 128);
-        for metaslab in metaslabs {
+        let vdevs = self.vdevs();
+        let sum = |of: fn(&Arc<VdevSpace>) -> usize| vdevs.iter().map(of).sum::<usize>();
+        let mapped = sum(|vdev| vdev.lists().lock().mapped.len());
+        let pace = tunables::FLUSHED_PER_TXG_COUNT.count().max(mapped / 128);
+        // Each is looked at once: what is flushed goes to the end.
+        let mut looked = 0;
+        let (mut flushed, mut clean) = (0_usize, 0_usize);
+        while looked < mapped && clean < pace.saturating_mul(CLEAN_PACE) {
+            let many = self.unflushed_ranges() > tunables::UNFLUSHED_RANGES_COUNT.get();
+            let limit = if many {
+                pace.saturating_mul(HURRY)
+            } else {
+                pace
+            };
+            let Some((_, metaslab)) = longest_unflushed(&vdevs).filter(|(since, _)| *since < txg)
+            else {
+                break;
+            };
             if metaslab.has_unflushed() {
-                if left == 0 {
+                if flushed >= limit {
                     break;
                 }
-                left -= 1;
+                flushed += 1;
+            } else {
+                clean += 1;
             }
+            looked += 1;
             metaslab.flush(self.pass(txg, 1), store)?;
+            self.shed(None);
         }
         self.trim_logs(txg, store)
+    }
+
+    /// Ranges of changes that only the logs have, all in memory.
+    pub(super) fn unflushed_ranges(&self) -> u64 {
+        let vdevs = self.vdevs.read();
+        let of = |vdev: &Arc<VdevSpace>| vdev.lists().unflushed.get();
+        vdevs.iter().flatten().map(of).sum()
     }
 
     /// Moves all logged changes to the metaslabs' own maps: at export.
@@ -82,6 +112,7 @@ impl PoolSpace {
         }
         for metaslab in self.mapped_metaslabs() {
             metaslab.flush(self.pass(txg, 1), store)?;
+            self.shed(None);
         }
         self.trim_logs(txg, store)
     }
@@ -89,11 +120,8 @@ impl PoolSpace {
     /// Drops the logs that no metaslab needs. A metaslab whose logged changes cancel out needs its logs all the
     /// same: half of a pair that cancels would contradict its map.
     pub(super) fn trim_logs(&self, txg: Txg, store: &dyn SpaceStore) -> Result<(), SpaceError> {
-        let metaslabs = self.mapped_metaslabs();
-        let oldest = metaslabs
-            .iter()
-            .map(|metaslab| metaslab.unflushed_txg())
-            .min();
+        let vdevs = self.vdevs();
+        let oldest = longest_unflushed(&vdevs).map(|(since, _)| since);
         store
             .trim_logs(oldest.unwrap_or(txg).min(txg))
             .map_err(|source| SpaceError::Store {
@@ -105,9 +133,12 @@ impl PoolSpace {
 
     /// The metaslabs that have a map: the others were never used.
     fn mapped_metaslabs(&self) -> Vec<Arc<Metaslab>> {
-        let mut metaslabs = self.every_metaslab();
-        metaslabs.retain(|metaslab| metaslab.has_map());
-        metaslabs
+        let mut found = Vec::new();
+        for vdev in self.vdevs() {
+            let mapped = vdev.lists().lock().mapped.clone();
+            found.extend(vdev.of(mapped.into_iter().map(|(_, index)| index)).cloned());
+        }
+        found
     }
 
     /// Writes the changes since the last pass.
@@ -115,29 +146,20 @@ impl PoolSpace {
     /// # Errors
     /// The maps cannot be written, or contradict the changes.
     pub fn sync(&self, txg: Txg, pass: u32, store: &dyn SpaceStore) -> Result<(), SpaceError> {
-        let dirty: Vec<Arc<Metaslab>> = self
-            .every_metaslab()
-            .into_iter()
-            .filter(|metaslab| metaslab.is_dirty(txg))
-            .collect();
+        let mut dirty: Vec<Arc<Metaslab>> = Vec::new();
+        for vdev in self.vdevs() {
+            dirty.extend(vdev.of(vdev.lists().dirty(txg)).cloned());
+        }
         if dirty.is_empty() {
             return Ok(());
         }
         let pass = self.pass(txg, pass);
         if self.logs {
-            self.write_log(&dirty, pass, store)?;
-        } else {
-            dirty
-                .iter()
-                .try_for_each(|metaslab| metaslab.write_own(pass, store))?;
+            return self.write_log(&dirty, pass, store);
         }
-        let mut waiting = self.dirty.lock();
-        for metaslab in dirty {
-            if !waiting.iter().any(|known| Arc::ptr_eq(known, &metaslab)) {
-                waiting.push(metaslab);
-            }
-        }
-        Ok(())
+        dirty
+            .iter()
+            .try_for_each(|metaslab| metaslab.write_own(pass, store))
     }
 
     fn write_log(
@@ -182,30 +204,22 @@ impl PoolSpace {
     /// # Errors
     /// The maps contradict the changes: a bug.
     pub fn finish(&self, txg: Txg) -> Result<(), SpaceError> {
-        let waiting = std::mem::take(&mut *self.dirty.lock());
-        let mut still = Vec::with_capacity(waiting.len());
-        for metaslab in waiting {
-            if metaslab.finish(txg)? {
-                still.push(metaslab);
-            }
+        for vdev in self.vdevs() {
+            let resting = vdev.lists().lock().resting.clone();
+            vdev.of(resting)
+                .try_for_each(|metaslab| metaslab.finish(txg))?;
         }
-        self.dirty.lock().extend(still);
+        self.finished.fetch_max(txg.0, Ordering::Relaxed);
+        self.shed(None);
         Ok(())
     }
 
     /// Whether freed space still rests, so that more (empty) txgs would make it usable.
     #[must_use]
     pub fn is_resting(&self) -> bool {
-        !self.dirty.lock().is_empty()
-    }
-
-    fn every_metaslab(&self) -> Vec<Arc<Metaslab>> {
         let vdevs = self.vdevs.read();
-        vdevs
-            .iter()
-            .flatten()
-            .flat_map(|vdev| vdev.metaslabs().iter().cloned())
-            .collect()
+        let mut vdevs = vdevs.iter().flatten();
+        vdevs.any(|vdev| !vdev.lists().lock().resting.is_empty())
     }
 
     fn pass(&self, txg: Txg, pass: u32) -> Pass {
@@ -216,6 +230,14 @@ impl PoolSpace {
         };
         Pass { txg, pass, form }
     }
+}
+
+/// The metaslab whose map has waited longest for changes that are in the logs, and since when.
+fn longest_unflushed(vdevs: &[Arc<VdevSpace>]) -> Option<(Txg, &Arc<Metaslab>)> {
+    let of = |vdev: &'_ Arc<VdevSpace>| vdev.lists().lock().mapped.first().copied();
+    let firsts = vdevs.iter().filter_map(|vdev| Some((of(vdev)?, vdev)));
+    let ((since, index), vdev) = firsts.min_by_key(|((since, _), _)| *since)?;
+    Some((since, vdev.metaslabs().get(index)?))
 }
 
 /// Writes the entries of one metaslab; returns by how much allocated bytes grow.

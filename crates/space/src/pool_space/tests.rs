@@ -3,7 +3,7 @@
 use super::{Extent, PoolSpace, Request};
 use crate::{
     ClassKind, MapAppend, MapContents, MetaslabInfo, SpaceError, SpaceStore, StoreError,
-    VdevGeometry, VdevSpace,
+    VdevGeometry, VdevSpace, tunables,
 };
 use base::{ObjectId, Txg, VdevId};
 use proptest::prelude::*;
@@ -21,12 +21,16 @@ struct MemoryState {
     maps: BTreeMap<u64, MapContents>,
     metaslabs: BTreeMap<(u64, usize), MetaslabInfo>,
     logs: BTreeMap<u64, u64>,
+    /// By map, from the longest free segment that it tells of.
+    longest: BTreeMap<u64, u64>,
+    reads: u64,
 }
 
 impl SpaceStore for MemoryStore {
     fn read(&self, object: ObjectId) -> Result<MapContents, StoreError> {
-        self.state
-            .borrow()
+        let mut state = self.state.borrow_mut();
+        state.reads += 1;
+        state
             .maps
             .get(&object.0)
             .cloned()
@@ -50,6 +54,11 @@ impl SpaceStore for MemoryStore {
         let map = state.maps.get_mut(&object.0).ok_or("no such map")?;
         map.bytes.extend_from_slice(append.bytes);
         map.allocated += append.allocated_change;
+        if let Some(histogram) = append.histogram {
+            let longest = (0..32).rev().find(|class| histogram[*class] > 0);
+            let longest = longest.map_or(0, |class| 512 << class);
+            state.longest.insert(object.0, longest);
+        }
         Ok(())
     }
     fn clear(&self, object: ObjectId) -> Result<(), StoreError> {
@@ -95,6 +104,9 @@ fn new_map(state: &mut MemoryState) -> ObjectId {
     ObjectId(state.next)
 }
 
+/// Held by tests that rely on the limits.
+static LIMITS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 const SIZE: u64 = 256 << 10;
 
 fn open(store: &MemoryStore, vdevs: u64, logs: bool) -> PoolSpace {
@@ -118,6 +130,7 @@ fn open(store: &MemoryStore, vdevs: u64, logs: bool) -> PoolSpace {
                     .maps
                     .get(&info.object.0)
                     .map_or(0, |map| map.allocated);
+                info.longest = state.longest.get(&info.object.0).copied();
                 info
             })
             .collect();
@@ -157,6 +170,16 @@ fn check(space: &PoolSpace, store: &MemoryStore, held: &[Extent]) {
         }
         assert_eq!(used, wanted, "what the maps call used");
     }
+}
+
+/// What is said of what is loaded is what there is.
+fn check_loaded(space: &PoolSpace) {
+    let loaded = space.loaded();
+    let vdevs = space.vdevs();
+    let metaslabs = vdevs.iter().flat_map(|vdev| vdev.metaslabs());
+    let count = metaslabs.filter(|metaslab| metaslab.is_loaded()).count();
+    assert_eq!(loaded.metaslabs, count as u64);
+    assert_eq!(loaded.metaslabs == 0, loaded.bytes == 0);
 }
 
 fn run(steps: &[(u8, u64, usize)], vdevs: u64, logs: bool) {
@@ -213,7 +236,9 @@ fn run(steps: &[(u8, u64, usize)], vdevs: u64, logs: bool) {
                 }
                 space.sync(txg, pass, &store).unwrap();
                 space.finish(txg).unwrap();
+                space.load_ahead(&store);
                 check(&space, &store, &held);
+                check_loaded(&space);
                 (txg, pass) = (txg.next(), 1);
                 if which % 4 == 0 {
                     space = open(&store, vdevs, logs);
@@ -235,9 +260,151 @@ proptest! {
         steps in prop::collection::vec((0..10_u8, 1..40_u64, 0..1000_usize), 1..300),
         vdevs in 1..3_u64,
         logs: bool,
+        loaded in 0..3_u64,
     ) {
+        let _serial = LIMITS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        tunables::LOADED_COUNT.set(loaded);
         run(&steps, vdevs, logs);
+        tunables::LOADED_COUNT.reset();
     }
+}
+
+/// A vdev of many metaslabs, each full but for some holes.
+fn many_holes(store: &MemoryStore, metaslabs: u64, holes: u64) -> PoolSpace {
+    let space = large(metaslabs, &[]);
+    let txg = Txg(4);
+    for metaslab in 0..metaslabs {
+        let base = metaslab << 16;
+        let extent = |range| Extent {
+            vdev: VdevId(0),
+            range,
+        };
+        space
+            .claim(&extent(base..base + (1 << 16)), txg, store)
+            .unwrap();
+        for hole in 0..holes {
+            let start = base + hole * 1024;
+            space.free(&extent(start..start + 512)).unwrap();
+        }
+    }
+    for txg in 4..8 {
+        space.sync(Txg(txg), 1, store).unwrap();
+        space.finish(Txg(txg)).unwrap();
+    }
+    space
+}
+
+#[test]
+fn what_is_loaded_stays_within_its_limit_and_nothing_is_lost_from_sight() {
+    let _serial = LIMITS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    tunables::LOADED_COUNT.set(2);
+    tunables::LOADED_AHEAD_COUNT.set(1);
+    let store = MemoryStore::default();
+    let space = many_holes(&store, 60, 16);
+    assert_eq!(space.loaded().metaslabs, 2);
+    let mut taken = 0;
+    let mut txg = Txg(8);
+    let before = space.loaded().loads;
+    loop {
+        let request = Request {
+            txg,
+            ..request(ClassKind::Normal, 512)
+        };
+        let Ok(extents) = space.allocate(&request, &store) else {
+            break;
+        };
+        taken += extents.len();
+        if taken % 8 == 0 {
+            space.sync(txg, 1, &store).unwrap();
+            space.finish(txg).unwrap();
+            // Two, and the one that is worked on.
+            assert!(space.loaded().metaslabs <= 3);
+            space.load_ahead(&store);
+            txg = txg.next();
+        }
+    }
+    tunables::LOADED_COUNT.reset();
+    tunables::LOADED_AHEAD_COUNT.reset();
+    assert_eq!(taken, 60 * 16, "every hole was found");
+    let loads = space.loaded().loads - before;
+    assert!(loads <= 70, "{loads} loads for 60 metaslabs");
+}
+
+#[test]
+fn bringing_all_maps_up_to_date_keeps_few_loaded() {
+    let _serial = LIMITS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    tunables::LOADED_COUNT.set(2);
+    let store = MemoryStore::default();
+    let space = many_holes(&store, 60, 16);
+    let before = space.loaded().loads;
+    space.flush_all(Txg(8), &store).unwrap();
+    let loaded = space.loaded();
+    tunables::LOADED_COUNT.reset();
+    assert!(loaded.loads >= before + 58, "{loaded:?}");
+    assert_eq!(loaded.metaslabs, 2, "the txg has not ended");
+    assert_eq!(space.unflushed_ranges(), 0);
+}
+
+#[test]
+fn an_allocation_waits_for_one_map_at_most() {
+    let _serial = LIMITS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    tunables::LOADED_COUNT.set(0);
+    let store = MemoryStore::default();
+    let space = many_holes(&store, 40, 16);
+    tunables::LOADED_COUNT.reset();
+    assert_eq!(space.loaded().metaslabs, 0);
+    // What there is nowhere: each may have it, as far as is known without its map.
+    for _ in 0..4 {
+        let before = store.state.borrow().reads;
+        let request = Request {
+            txg: Txg(8),
+            ..request(ClassKind::Normal, 4096)
+        };
+        space.allocate(&request, &store).unwrap_err();
+        let reads = store.state.borrow().reads - before;
+        // One for each of the two regions that are tried, apart and not.
+        assert!(reads <= 4, "{reads} maps read");
+    }
+    // What there is takes one.
+    let before = store.state.borrow().reads;
+    let request = Request {
+        txg: Txg(8),
+        ..request(ClassKind::Normal, 512)
+    };
+    space.allocate(&request, &store).unwrap();
+    assert!(store.state.borrow().reads - before <= 1);
+}
+
+#[test]
+fn a_txg_looks_at_what_it_changes_only() {
+    let _serial = LIMITS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let store = MemoryStore::default();
+    let space = many_holes(&store, 200, 2);
+    let vdev = &space.vdevs()[0];
+    let request = Request {
+        txg: Txg(8),
+        ..request(ClassKind::Normal, 512)
+    };
+    let extent = space.allocate(&request, &store).unwrap().remove(0);
+    assert_eq!(vdev.lists().dirty(Txg(8)).len(), 1);
+    space.sync(Txg(8), 1, &store).unwrap();
+    assert!(!space.is_dirty(Txg(8)) && !space.is_resting());
+    space.free(&extent).unwrap();
+    assert_eq!(vdev.lists().dirty(Txg(9)).len(), 1);
+    space.sync(Txg(9), 1, &store).unwrap();
+    assert_eq!(vdev.lists().lock().resting.len(), 1);
+    for txg in 9..12 {
+        space.finish(Txg(txg)).unwrap();
+    }
+    assert!(!space.is_resting() && vdev.deferred_bytes() == 0);
 }
 
 #[test]

@@ -115,7 +115,27 @@ fn allocate(capacity: usize) -> NonNull<u8> {
     NonNull::new(pointer).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
+/// Gives the pages of memory that is about to be freed back to the system. The heap alone would keep them: what another
+/// thread frees it takes up when the thread that allocated it next comes by, and that may sleep.
+fn give_back(pointer: NonNull<u8>, capacity: usize) {
+    /// Less is not worth a system call, and small blocks share pages with others.
+    const LEAST: usize = 64 << 10;
+    if capacity < LEAST || !capacity.is_multiple_of(PAGE) {
+        return;
+    }
+    // SAFETY: memory of a page or more starts on a page (`layout`), so these are whole pages of one block that came
+    // from `allocate(capacity)`; its only owner gives it up and nobody reads it again. They stay mapped, as zeros.
+    let _ = unsafe {
+        rustix::mm::madvise(
+            pointer.as_ptr().cast(),
+            capacity,
+            rustix::mm::Advice::LinuxDontNeed,
+        )
+    };
+}
+
 fn release(pointer: NonNull<u8>, capacity: usize) {
+    give_back(pointer, capacity);
     // SAFETY: the pointer came from `allocate(capacity)`, which used the same layout, and its
     // only owner (an `Allocation` being dropped, or the pool's list) gives it up here.
     unsafe { dealloc(pointer.as_ptr(), layout(capacity)) }
@@ -291,6 +311,20 @@ mod tests {
         trim();
         let after = POOL.kept_bytes.load(Ordering::Relaxed);
         assert!(after <= KEPT_IDLE + (16 << 20), "{after} of {kept} kept");
+    }
+
+    #[test]
+    fn pages_that_are_given_back_are_no_longer_there() {
+        let kept = allocate(256 << 10);
+        let bytes = || {
+            // SAFETY: it was allocated above with this length, and is freed below.
+            unsafe { std::slice::from_raw_parts_mut(kept.as_ptr(), 256 << 10) }
+        };
+        bytes().fill(7);
+        give_back(kept, 256 << 10);
+        assert!(bytes().iter().all(|byte| *byte == 0), "pages of before");
+        bytes().fill(8);
+        release(kept, 256 << 10);
     }
 
     #[test]

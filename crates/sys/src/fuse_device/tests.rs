@@ -5,6 +5,7 @@ fn mount_table_lines_are_read() {
     let line = br"36 35 0:44 / /mnt/with\040blank rw,relatime shared:1 - fuse.zfs tank/a\134b rw,user_id=0";
     let entry = mounted_entry(line).unwrap();
     assert_eq!((entry.id, entry.parent), (36, 35));
+    assert_eq!(entry.device, (0, 44));
     assert_eq!(entry.path, Path::new("/mnt/with blank"));
     assert_eq!(entry.kind, b"fuse.zfs");
     assert_eq!(entry.source, br"tank/a\b");

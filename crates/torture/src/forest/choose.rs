@@ -8,7 +8,10 @@ use dsl::PropertyValue;
 const PROPERTIES: &[(&str, &[u64])] = &[
     // off, on, lzjb, gzip-1, zle, lz4, zstd
     ("compression", &[2, 1, 3, 5, 14, 15, 16]),
-    ("recordsize", &[512, 4096, 16 << 10, 128 << 10, 1 << 20]),
+    (
+        "recordsize",
+        &[512, 4096, 16 << 10, 128 << 10, 1 << 20, 16 << 20],
+    ),
     ("copies", &[1, 2, 3]),
     // on, off, fletcher2, fletcher4, sha256, sha512, skein, blake3
     ("checksum", &[1, 2, 6, 7, 8, 11, 12, 14]),
@@ -22,6 +25,26 @@ const PROPERTIES: &[(&str, &[u64])] = &[
     ("reservation", &[0, 1 << 20, 5 << 20]),
     ("refreservation", &[0, 1 << 20, 3 << 20]),
 ];
+
+/// The first of these decide how blocks are stored, and nothing else.
+const OF_STORAGE: usize = 7;
+
+/// Draws how a file system stores its blocks: some of these properties, with values that a seed picks. With `verified`,
+/// blocks have checksums that find damage.
+#[must_use]
+pub fn storage(path: &str, seed: u64, verified: bool) -> Vec<Change> {
+    const OFF: u64 = 2;
+    let mut random = Random::new(seed ^ 0x5704_A6E0);
+    let mut changes = Vec::new();
+    for (name, values) in &PROPERTIES[..OF_STORAGE] {
+        let value = *random.pick(values);
+        if random.one_in(2) && !(verified && *name == "checksum" && value == OFF) {
+            let (name, value) = ((*name).to_owned(), PropertyValue::Number(value));
+            changes.push(Change::Set(path.to_owned(), name, value));
+        }
+    }
+    changes
+}
 
 /// Properties that are not inherited.
 const OWN: [&str; 4] = ["quota", "refquota", "reservation", "refreservation"];

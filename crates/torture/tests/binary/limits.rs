@@ -1,6 +1,6 @@
 //! Limits and reservations as programs on a mount meet them: where writing ends, and what statvfs(3) says.
 
-use crate::session::Session;
+use crate::session::{Session, path};
 use rustix::io::Errno;
 use std::fs;
 use std::io::Write;
@@ -109,5 +109,63 @@ fn below_a_directory_of_a_project_its_quota_is_the_size() {
     let refused = fs::write(at.join("g"), "x").expect_err("no room");
     assert_eq!(refused.raw_os_error(), Some(Errno::DQUOT.raw_os_error()));
     fs::write(session.mount("tank").join("g"), "x").expect("others go on");
+    session.export_clean("tank");
+}
+
+/// Fills a mapping beyond the quota, has it written back in the way of the second argument, and says what fsync tells
+/// each of four open files, and again; the last one was opened after the error.
+const OVERFILLED: &str = "
+import errno, mmap, os, subprocess, sys
+path, way, binary = sys.argv[1:4]
+def told(act):
+    try:
+        act()
+        return 'ok'
+    except OSError as error:
+        return errno.errorcode[error.errno]
+opened = [os.open(path, os.O_RDWR | os.O_CREAT)]
+os.ftruncate(opened[0], 32 << 20)
+opened += [os.open(path, os.O_RDWR), os.open(path, os.O_WRONLY)]
+memory = mmap.mmap(opened[0], 32 << 20)
+for place in range(0, 32 << 20, 1 << 20):
+    memory[place:place + (1 << 20)] = os.urandom(1 << 20)
+if way == 'msync':
+    print(told(memory.flush))
+elif way == 'seek':
+    print(told(lambda: os.lseek(opened[1], 0, os.SEEK_DATA)))
+else:
+    subprocess.run([binary, 'zfs', 'snapshot', 'tank/small@' + way], check=True)
+    print('ok')
+opened.append(os.open(path, os.O_RDONLY))
+for again in range(2):
+    print(*[told(lambda: os.fsync(file)) for file in opened])
+";
+
+#[test]
+fn each_open_file_is_told_once_that_a_mapping_could_not_be_written() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    session.ok(&["zfs", "create", "-o", "quota=8M", "tank/small"]);
+    let file = session.mount("tank/small").join("mapped");
+    for (way, expected) in [
+        // msync tells the open file that is mapped, and once it was told, those that come later have missed nothing.
+        ("msync", "EDQUOT\nok EDQUOT EDQUOT ok\nok ok ok ok\n"),
+        // Written back at the daemon's wish, nobody is told by that.
+        ("seek", "ok\nEDQUOT EDQUOT EDQUOT EDQUOT\nok ok ok ok\n"),
+        ("snapshot", "ok\nEDQUOT EDQUOT EDQUOT EDQUOT\nok ok ok ok\n"),
+    ] {
+        let script = "exec python3 -c \"$1\" \"$2\" \"$3\" \"$0\"";
+        let output = session.shell(script, &[OVERFILLED, path(&file), way]);
+        if output.status.code() == Some(127) {
+            println!("skipped: there is no python3 here");
+            return;
+        }
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said, expected, "{way}: {output:?}");
+        fs::remove_file(&file).expect("removed");
+        session.ok(&["zpool", "sync"]);
+    }
     session.export_clean("tank");
 }

@@ -13,6 +13,7 @@ use millpond_torture::operation::{Chooser, Limits, Operation, Place};
 use millpond_torture::picture::Picture;
 use millpond_torture::random::{Random, asked, seed};
 use millpond_torture::real::errno;
+use millpond_torture::tunables;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::fs;
@@ -240,7 +241,8 @@ fn rounds(turns: u64, life_ms: usize, goes_on: &mut dyn FnMut(u64) -> bool) {
         return;
     };
     let first = seed(1);
-    println!("seed {first}");
+    println!("repeat with: MILLPOND_SEED={first}");
+    session.limit(&tunables::for_daemons(first, tunables::CALLS_WHOLE));
     session.create(POOL, 512, &["-O", "xattr=sa"]);
     let folder = |number: u64| session.mount(POOL).join(format!("worker{number}"));
     let mut workers: Vec<Worker> = (0..WORKERS)

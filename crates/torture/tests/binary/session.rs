@@ -9,6 +9,7 @@ pub(crate) struct Session {
     binary: PathBuf,
     folder: tempfile::TempDir,
     pools: Vec<String>,
+    limits: Option<String>,
 }
 
 impl Session {
@@ -35,7 +36,21 @@ impl Session {
             binary,
             folder,
             pools: Vec::new(),
+            limits: None,
         })
+    }
+
+    /// The limits of daemons that start from now on (`name=value,…`).
+    pub(crate) fn limit(&mut self, tunables: &str) {
+        self.limits = Some(tunables.to_owned());
+    }
+
+    /// The variables that the binary runs with.
+    fn environment(&self) -> Vec<(&str, std::ffi::OsString)> {
+        let run = ("MILLPOND_RUN", self.folder.path().join("run").into());
+        let limits = self.limits.as_ref();
+        let limits = limits.map(|limits| ("MILLPOND_TUNABLES", limits.into()));
+        [run].into_iter().chain(limits).collect()
     }
 
     /// Where images are.
@@ -70,7 +85,7 @@ impl Session {
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         Command::new(&self.binary)
             .args(arguments)
-            .env("MILLPOND_RUN", self.folder.path().join("run"))
+            .envs(self.environment())
             .stdin(std::process::Stdio::null())
             .output()
             .expect("the binary runs")
@@ -80,7 +95,7 @@ impl Session {
     pub(crate) fn as_user(&self, user: u32, arguments: &[&str]) -> Option<Output> {
         Command::new(&self.binary)
             .args(arguments)
-            .env("MILLPOND_RUN", self.folder.path().join("run"))
+            .envs(self.environment())
             .stdin(std::process::Stdio::null())
             .uid(user)
             .gid(user)
@@ -92,7 +107,7 @@ impl Session {
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         Command::new(&self.binary)
             .args(arguments)
-            .env("MILLPOND_RUN", self.folder.path().join("run"))
+            .envs(self.environment())
             .stdin(std::process::Stdio::null())
             .spawn()
             .expect("the binary runs")
@@ -105,7 +120,7 @@ impl Session {
             .arg(script)
             .arg(&self.binary)
             .args(arguments)
-            .env("MILLPOND_RUN", self.folder.path().join("run"))
+            .envs(self.environment())
             .stdin(std::process::Stdio::null())
             .output()
             .expect("sh runs")

@@ -8,7 +8,7 @@ use base::{ByteOrder, ObjectId, Txg};
 use dmu::{AllocateObject, Object, ObjectSet, Reservation, Tx};
 use format::ObjectType;
 use format::intent_log::{Body, CreateFields, Record, encode_record, kind};
-use intent::{Data, Entry, Log, Replay, Replayed, Scope, WriteEntry};
+use intent::{Data, Entry, Log, Replay, Replayed, Scope, Unapplied, WriteEntry};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
 pub(crate) use millpond_torture::random::seed;
@@ -208,7 +208,7 @@ impl<'a> Objects<'a> {
 }
 
 impl Replay for Objects<'_> {
-    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String> {
+    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), Unapplied> {
         self.seen.push((record.header.sequence, record.header.txg));
         self.pointers += usize::from(block.is_some());
         let tx = Tx::assign(self.engine, &Reservation::default()).unwrap();
@@ -239,7 +239,7 @@ impl Replay for Objects<'_> {
                     }
                 }
             }
-            _ => return Err("no such record was written".to_owned()),
+            _ => return Err("no such record was written".to_owned().into()),
         }
         self.log.append_nothing(&tx);
         Ok(())
@@ -298,6 +298,7 @@ pub(crate) fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
     // The seed says how many log devices the pool has; two are a mirror.
     let logs = seed as usize % 3;
     println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test log");
+    let _limits = millpond_torture::tunables::drawn(seed);
     let bench = Bench::new(seed, logs);
     bench.log.commit_all().unwrap();
     let first = bench.timeline.now();

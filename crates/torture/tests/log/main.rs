@@ -5,6 +5,7 @@ mod absent;
 mod bench;
 mod devices;
 mod replay;
+mod sides;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ use intent::{Asker, Entry, Replay, Scope};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
 use pool::{NewDevice, Pool};
-use sim::{Fault, FaultKind, SimulatedDisk, Timeline, Times};
+use sim::{Fault, FaultKind, MemoryDisk, SimulatedDisk, Timeline, Times};
 use vdev::VdevState;
 
 use bench::*;
@@ -158,10 +159,10 @@ fn a_live_log_goes_with_its_head() {
 fn commits_that_meet_share_flushes() {
     const THREADS: u64 = 16;
     const COMMITS: u64 = 30;
-    let folder = tempfile::tempdir().unwrap();
-    let path = image(folder.path(), "shared");
-    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
-    let device = NewDevice::Path(path.clone());
+    // Those share a flush who come while one is under way: how long it takes must not be the machine's affair.
+    let disk: Arc<dyn device::BlockDevice> =
+        Arc::new(MemoryDisk::slow_to_flush(SIZE, Duration::from_millis(1)));
+    let device = NewDevice::Open("/simulated/disk".into(), disk);
     let bench = Bench::on(vec![device], Vec::new(), Vec::new(), Timeline::new());
     bench.log.commit_all().unwrap();
     let objects: Vec<_> = (0..THREADS).map(|_| bench.create()).collect();

@@ -1,6 +1,7 @@
 //! Replays that end early, and records that are replayed as others.
 
 use super::*;
+use intent::Unapplied;
 
 /// Fails at a record, after what came before is on disk.
 struct Failing<'a> {
@@ -10,10 +11,10 @@ struct Failing<'a> {
 }
 
 impl Replay for Failing<'_> {
-    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), String> {
+    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), Unapplied> {
         if self.left == 0 {
             self.pool.sync().unwrap();
-            return Err("not now".to_owned());
+            return Err("not now".to_owned().into());
         }
         self.left -= 1;
         self.inner.apply(record, block)

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use base::Txg;
+use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{check, thread};
 
@@ -47,6 +48,35 @@ impl Model {
     ) -> thread::JoinHandle<()> {
         let (engine, watcher) = (Arc::clone(&self.engine), Arc::clone(&self.watcher));
         thread::spawn(move || body(&engine, &watcher))
+    }
+}
+
+static DONE: LockClass = LockClass::new("test.done", rank::LAST - 1);
+
+/// Counts what is done, and waits for it: whoever looks again and again may keep the checker from everybody else.
+struct Done {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Done {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            count: Mutex::new(&DONE, 0),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn one(&self) {
+        *self.count.lock() += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, count: usize) {
+        let mut done = self.count.lock();
+        while *done < count {
+            self.changed.wait(&mut done);
+        }
     }
 }
 
@@ -147,5 +177,85 @@ fn reservations_find_room_and_add_up() {
         assert_eq!(counts.overrun_bytes, 0);
         assert!(counts.high_water_bytes <= counts.limit_bytes);
         model.engine.stop();
+    });
+}
+
+/// Operations that leave instead of waiting all go on, whoever else reserves, and all that was reserved is given back.
+#[test]
+fn postponed_operations_all_go_on() {
+    const BYTES: u64 = 100;
+    fn change(engine: &Arc<Engine>) -> Result<(), TxgError> {
+        let mut credit = engine.reserve(BYTES)?;
+        let hold = engine.hold()?;
+        credit.spend(hold.txg(), BYTES / 2);
+        Ok(())
+    }
+    check(|| {
+        let config = EngineConfig {
+            dirty_bytes_max: BYTES + BYTES / 2,
+            delay_scale_ns: 0,
+            ..untimed()
+        };
+        let model = Model::start(config);
+        let done = Done::new();
+        let leaving = [(); 2].map(|()| {
+            let done = Arc::clone(&done);
+            model.spawn(move |engine, _| {
+                let (result, postponed) = crate::without_waiting(|| change(engine));
+                let Some(postponed) = postponed else {
+                    result.expect("it had room");
+                    done.one();
+                    return;
+                };
+                let engine = Arc::clone(engine);
+                // The thread that says so waits for nothing: others get from it what they were given.
+                postponed.leave(move |admitted| {
+                    thread::spawn(move || {
+                        admitted.run(|| change(&engine)).expect("its turn has come");
+                        done.one();
+                    });
+                });
+            })
+        });
+        let waiting = model.spawn(|engine, _| change(engine).expect("there will be room"));
+        for thread in leaving.into_iter().chain([waiting]) {
+            thread.join().expect("no thread fails");
+        }
+        done.wait(2);
+        model.engine.wait_synced(None).expect("it syncs");
+        assert_eq!(model.engine.dirty_counts().total_bytes, 0);
+        model.engine.stop();
+    });
+}
+
+/// Who left when the engine ends is told.
+#[test]
+fn a_stop_tells_those_who_left() {
+    check(|| {
+        let config = EngineConfig {
+            dirty_bytes_max: 100,
+            delay_scale_ns: 0,
+            ..untimed()
+        };
+        let model = Model::start(config);
+        let full = model.engine.reserve(100).expect("it is idle");
+        let told = Done::new();
+        let leaving = {
+            let told = Arc::clone(&told);
+            model.spawn(move |engine, _| {
+                let (result, postponed) = crate::without_waiting(|| engine.reserve(50).map(drop));
+                match postponed {
+                    Some(postponed) => postponed.leave(move |_| told.one()),
+                    None => {
+                        drop(result);
+                        told.one();
+                    }
+                }
+            })
+        };
+        model.engine.stop();
+        leaving.join().expect("no thread fails");
+        told.wait(1);
+        drop(full);
     });
 }

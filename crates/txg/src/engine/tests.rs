@@ -170,6 +170,9 @@ fn a_failed_sync_ends_the_engine_with_its_reason() {
             reason
         })
     );
+    // Nothing is accepted that would be lost.
+    assert!(engine.hold().is_err());
+    assert!(engine.reserve(1).is_err());
     engine.stop();
     assert!(engine.wait_synced(None).is_err());
 }

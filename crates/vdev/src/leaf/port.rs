@@ -2,6 +2,8 @@
 
 use super::gate::Gate;
 use super::meters::Meters;
+use super::missed::Missed;
+use crate::tunables;
 use crate::{Condition, Failure, IoClass, LeafConfig, LeafFailure, TxgRanges, VdevAux, VdevState};
 use base::Txg;
 use base::clock::monotonic_ns;
@@ -18,9 +20,6 @@ static CONDITION_CLASS: LockClass = LockClass::new("vdev.condition", rank::VDEV 
 static MISSING_CLASS: LockClass = LockClass::new("vdev.missing", rank::VDEV + 42);
 static UNFLUSHED_CLASS: LockClass = LockClass::new("vdev.unflushed", rank::VDEV + 43);
 
-/// How many bytes of writes may be waiting for a flush; beyond, the device is flushed at once, so
-/// that what must be kept against a failing flush stays bounded.
-const UNFLUSHED_BYTES_MAX: usize = 32 << 20;
 /// An operation that takes longer is counted as slow.
 const SLOW_NS: u64 = 30_000_000_000;
 
@@ -47,7 +46,7 @@ pub(crate) struct Port {
     usable: AtomicBool,
     changed: AtomicBool,
     probing: AtomicBool,
-    missing: Mutex<TxgRanges>,
+    pub(super) missed: Mutex<Missed>,
     has_missing: AtomicBool,
     unflushed: Mutex<UnflushedList>,
     active: AtomicUsize,
@@ -70,7 +69,7 @@ impl Port {
             condition: Mutex::new(&CONDITION_CLASS, condition),
             changed: AtomicBool::new(false),
             probing: AtomicBool::new(false),
-            missing: Mutex::new(&MISSING_CLASS, TxgRanges::new()),
+            missed: Mutex::new(&MISSING_CLASS, Missed::default()),
             has_missing: AtomicBool::new(false),
             unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedList::default()),
             active: AtomicUsize::new(0),
@@ -119,27 +118,38 @@ impl Port {
     }
 
     pub(crate) fn missing(&self) -> TxgRanges {
-        self.missing.lock().clone()
+        self.missed.lock().ranges().clone()
     }
 
     pub(crate) fn misses(&self, txg: Txg) -> bool {
-        self.has_missing.load(Ordering::Acquire) && self.missing.lock().contains(txg)
+        self.has_missing.load(Ordering::Acquire) && self.missed.lock().ranges().contains(txg)
     }
 
     pub(crate) fn set_missing(&self, new: TxgRanges) {
-        let mut missing = self.missing.lock();
-        self.has_missing.store(!new.is_empty(), Ordering::Release);
-        *missing = new;
-        self.changed.store(true, Ordering::Release);
+        let mut missed = self.missed.lock();
+        missed.set(new);
+        self.missed_changed(&missed);
     }
 
     pub(crate) fn note_missing(&self, txg: Txg) {
-        let mut missing = self.missing.lock();
-        if !missing.contains(txg) {
-            missing.add(txg, 1);
-            self.has_missing.store(true, Ordering::Release);
-            self.changed.store(true, Ordering::Release);
+        let mut missed = self.missed.lock();
+        if missed.note(txg) {
+            self.missed_changed(&missed);
         }
+    }
+
+    pub(crate) fn end_resilver(&self) -> bool {
+        let mut missed = self.missed.lock();
+        let ended = missed.end_resilver();
+        self.missed_changed(&missed);
+        ended
+    }
+
+    /// Under the lock of `missed`.
+    fn missed_changed(&self, missed: &Missed) {
+        let any = !missed.ranges().is_empty();
+        self.has_missing.store(any, Ordering::Release);
+        self.changed.store(true, Ordering::Release);
     }
 
     pub(crate) fn failure(&self, failure: Failure) -> LeafFailure {
@@ -243,7 +253,7 @@ impl Port {
                 at += data.len() as u64;
             }
             unflushed.bytes += bytes;
-            unflushed.bytes > UNFLUSHED_BYTES_MAX
+            unflushed.bytes > tunables::UNFLUSHED_BYTES_MAX.count()
         };
         if full {
             // A failure here is not lost: the device stays failed, so the flush that someone

@@ -26,7 +26,8 @@ fn push(leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
 
 fn push_as(class: IoClass, leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
     let data = Buffer::from_slice(bytes);
-    let ticket = Ticket::new(group, (VdevId(0), offset), data.clone(), class, 1);
+    let kept = &crate::top::KeptWrites::new();
+    let ticket = Ticket::new((group, kept), (VdevId(0), offset), data.clone(), class, 1);
     leaf.write(offset, data, ticket);
 }
 

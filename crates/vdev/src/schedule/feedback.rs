@@ -17,8 +17,16 @@ const QUIET_NS: u64 = 100_000_000;
 const AFTER_WRITE_NS: u64 = 10_000_000;
 /// Writes pause for so long at the start of a period: reads show what they take without writes.
 const PROBE_NS: u64 = 25_000_000;
-/// Writes never get less of the time than this.
+/// Writes never get less of the time than this, …
 const SHARE_MIN: f64 = 0.05;
+/// … and more the nearer dirty data come to their limit from this on (in thousandths of it), …
+const PRESSED_FROM: u32 = 900;
+const PRESSED_TO: u32 = 1000;
+/// … when they have stayed there for so long: writers who wait for a burst of reads are to be slowed down, not those
+/// who would wait for ever.
+const PRESSED_AFTER_NS: u64 = 20_000_000_000;
+/// After so long at the limit writes get what they want.
+const PRESSED_FULL_NS: u64 = 60_000_000_000;
 const SHARE_MAX: f64 = 10.0;
 /// What they begin with.
 const SHARE_FIRST: f64 = 0.25;
@@ -51,6 +59,9 @@ pub(super) struct Feedback {
     writing_since_ns: Option<u64>,
     /// Time with writes in this period.
     written_ns: u64,
+    /// For how long dirty data have been near their limit, and until when that is reckoned.
+    pressed_ns: u64,
+    reckoned_at_ns: u64,
 }
 
 impl Default for Feedback {
@@ -67,6 +78,8 @@ impl Default for Feedback {
             last_write_ns: 0,
             writing_since_ns: None,
             written_ns: 0,
+            pressed_ns: 0,
+            reckoned_at_ns: 0,
         }
     }
 }
@@ -121,8 +134,34 @@ impl Feedback {
         self.last_read_ns != 0 && now_ns.saturating_sub(self.last_read_ns) < QUIET_NS
     }
 
+    /// The least share of writes, from how near dirty data are to their limit and for how long they have been. 1 is a
+    /// full one.
+    fn floor(&mut self, now_ns: u64, dirty_permille: u32) -> f64 {
+        let passed = match self.reckoned_at_ns {
+            0 => 0,
+            at => now_ns.saturating_sub(at),
+        };
+        self.reckoned_at_ns = now_ns;
+        self.pressed_ns = if dirty_permille > PRESSED_FROM {
+            (self.pressed_ns + passed).min(PRESSED_FULL_NS)
+        } else {
+            self.pressed_ns.saturating_sub(passed)
+        };
+        let part = |value: u64, from: u64, to: u64| {
+            (value.clamp(from, to) - from) as f64 / (to - from) as f64
+        };
+        let near = part(
+            dirty_permille.into(),
+            PRESSED_FROM.into(),
+            PRESSED_TO.into(),
+        );
+        let long = part(self.pressed_ns, PRESSED_AFTER_NS, PRESSED_FULL_NS);
+        SHARE_MIN + (1.0 - SHARE_MIN) * near * long
+    }
+
     /// How many writes may be on the device now, of `wanted`.
-    pub(super) fn writes_at_once(&mut self, now_ns: u64, wanted: u32) -> u32 {
+    pub(super) fn writes_at_once(&mut self, now_ns: u64, wanted: u32, dirty_permille: u32) -> u32 {
+        let floor = self.floor(now_ns, dirty_permille);
         if !self.reads_flow(now_ns) {
             self.begin_period(now_ns);
             return wanted;
@@ -131,7 +170,7 @@ impl Feedback {
             self.adjust();
             self.begin_period(now_ns);
         }
-        if self.unprotected_periods > 0 {
+        if self.unprotected_periods > 0 || floor >= 1.0 {
             return wanted;
         }
         let elapsed = now_ns.saturating_sub(self.period_start_ns);
@@ -145,7 +184,7 @@ impl Feedback {
         let current = current.map_or(0, |since| {
             now_ns.saturating_sub(since.max(self.period_start_ns))
         });
-        let budget = (self.share * PERIOD_NS as f64) as u64;
+        let budget = (self.share.max(floor) * PERIOD_NS as f64) as u64;
         if self.written_ns + current < budget {
             wanted.min(SLICE_DEPTH)
         } else {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::MemoryDevice;
 use crate::{Interior, InteriorKind, LeafConfig};
+use base::Txg;
 use device::BlockDevice;
 use format::label::DATA_START;
 
@@ -56,8 +57,13 @@ fn put(top: &Top, offset: u64, byte: u8, len: usize) -> Arc<WriteGroup> {
     group
 }
 
-fn is(byte: u8) -> impl FnMut(&[u8]) -> bool {
-    move |bytes| bytes.iter().all(|b| *b == byte)
+fn is(byte: u8) -> impl FnMut(&[u8]) -> Verdict {
+    move |bytes| Verdict::proof(bytes.iter().all(|b| *b == byte))
+}
+
+/// What is said of blocks without a checksum.
+fn anything(_: &[u8]) -> Verdict {
+    Verdict::Unproven
 }
 
 #[test]
@@ -106,7 +112,8 @@ fn a_bad_copy_is_healed_from_the_good_one() {
     let outcome = top
         .read(range(0, 8192), IoClass::SyncRead, &mut is(7))
         .unwrap();
-    assert_eq!((outcome.failures.len(), outcome.healed), (1, 1));
+    assert_eq!((outcome.failures.len(), outcome.lacking.len()), (1, 1));
+    assert_eq!(top.mend(&outcome, range(0, 8192)).healed, 1);
     assert_eq!(outcome.failures[0].failure, Failure::Checksum);
     assert_eq!(top.leaves()[0].errors().checksum, 1);
     assert_eq!(
@@ -128,7 +135,8 @@ fn a_dead_side_is_faulted_and_the_other_serves() {
     let outcome = top
         .read(range(0, 4096), IoClass::SyncRead, &mut is(7))
         .unwrap();
-    assert_eq!((outcome.failures.len(), outcome.healed), (1, 0));
+    assert_eq!(outcome.failures.len(), 1);
+    assert_eq!(top.mend(&outcome, range(0, 4096)).healed, 0);
     let condition = Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded);
     assert_eq!(top.leaves()[0].condition(), condition);
     assert_eq!(top.condition().state, VdevState::Degraded);
@@ -145,10 +153,92 @@ fn a_dead_side_is_faulted_and_the_other_serves() {
         .unwrap();
     assert!(outcome.failures.is_empty());
     assert_eq!(top.leaves()[0].errors(), crate::ErrorCounts::default());
-    let scrubbed = top.scrub(range(4096, 4096), &mut is(8)).unwrap();
-    assert_eq!((scrubbed.failures.len(), scrubbed.healed), (1, 1));
-    let scrubbed = top.scrub(range(4096, 4096), &mut is(8)).unwrap();
-    assert!(scrubbed.failures.is_empty());
+    let scrub = || top.scrub(range(4096, 4096), true, &mut is(8)).unwrap();
+    let scrubbed = scrub();
+    assert_eq!((scrubbed.failures.len(), scrubbed.repaired.healed), (1, 1));
+    top.leaves()[0].set_missing(crate::TxgRanges::new());
+    assert!(scrub().failures.is_empty());
+}
+
+/// One side missed the write of 8 over 7 at offset 0; there is no checksum.
+fn outdated() -> ([Arc<MemoryDevice>; 2], Arc<Top>) {
+    let (devices, top) = pair();
+    put(&top, 0, 7, 4096).wait().unwrap();
+    top.flush().unwrap();
+    let condition = Condition::new(VdevState::Offline, VdevAux::None);
+    top.leaves()[0].set_condition(condition);
+    put(&top, 0, 8, 4096).wait().unwrap();
+    top.flush().unwrap();
+    top.leaves()[0].set_condition(Condition::HEALTHY);
+    assert!(top.leaves()[0].misses(Txg(5)));
+    (devices, top)
+}
+
+fn on_side(device: &MemoryDevice) -> u8 {
+    device.bytes.lock().unwrap()[DATA_START as usize]
+}
+
+#[test]
+fn a_side_that_missed_a_block_without_checksum_is_written_by_a_resilver() {
+    let (devices, top) = outdated();
+    top.leaves()[0].begin_resilver();
+    let outcome = top.scrub(range(0, 4096), true, &mut anything).unwrap();
+    assert_eq!(outcome.data.unwrap()[0], 8);
+    assert_eq!(
+        outcome.repaired,
+        Repaired {
+            healed: 1,
+            unrepaired: 0
+        }
+    );
+    assert_eq!(on_side(&devices[0]), 8);
+    top.flush().unwrap();
+    top.leaves()[0].end_resilver();
+    assert!(!top.leaves()[0].misses(Txg(5)));
+}
+
+#[test]
+fn a_side_that_missed_a_block_without_checksum_is_no_source() {
+    let (devices, top) = outdated();
+    let bad_read = |at: usize| devices[1].bad_read.store(at, Ordering::Relaxed);
+    bad_read(DATA_START as usize);
+    let read = || top.read(range(0, 4096), IoClass::SyncRead, &mut anything);
+    read().unwrap_err();
+    top.leaves()[0].begin_resilver();
+    let outcome = top.scrub(range(0, 4096), true, &mut anything).unwrap();
+    assert_eq!((outcome.data.is_none(), outcome.failures.len()), (true, 2));
+    // The loss is not forgotten, and the fresh side keeps what it has.
+    top.leaves()[0].end_resilver();
+    assert!(top.leaves()[0].misses(Txg(5)));
+    assert_eq!((on_side(&devices[0]), on_side(&devices[1])), (7, 8));
+    bad_read(usize::MAX);
+    assert_eq!(read().unwrap().data[0], 8);
+}
+
+#[test]
+fn a_side_that_is_away_again_has_not_been_resilvered() {
+    let (devices, top) = outdated();
+    let leaf = &top.leaves()[0];
+    leaf.begin_resilver();
+    leaf.set_condition(Condition::new(VdevState::Offline, VdevAux::None));
+    top.scrub(range(0, 4096), true, &mut anything).unwrap();
+    leaf.set_condition(Condition::HEALTHY);
+    leaf.end_resilver();
+    assert!(leaf.misses(Txg(5)));
+    assert_eq!(on_side(&devices[0]), 7);
+}
+
+#[test]
+fn a_repair_that_is_not_durable_is_missing() {
+    let (devices, top) = outdated();
+    let leaf = &top.leaves()[0];
+    leaf.begin_resilver();
+    top.scrub(range(0, 4096), true, &mut anything).unwrap();
+    leaf.end_resilver();
+    assert!(!leaf.misses(Txg(5)));
+    devices[0].fail_flush.store(true, Ordering::Relaxed);
+    top.flush().unwrap();
+    assert!(leaf.misses(Txg(5)));
 }
 
 #[test]
@@ -296,4 +386,43 @@ fn of_two_writes_to_a_place_the_newer_is_written_again() {
     single
         .read(range(0, 4096), IoClass::SyncRead, &mut is(4))
         .unwrap();
+}
+
+#[test]
+fn what_no_leaf_took_is_read_until_it_is_written_again() {
+    let device = MemoryDevice::new(SIZE);
+    let single = top(std::slice::from_ref(&device));
+    let tree = crate::VdevTree::new(vec![Some(Arc::clone(&single))]);
+    let read = |offset: u64, len: usize, accept: &mut dyn FnMut(&[u8]) -> Verdict| {
+        let found = single.read(range(offset, len), IoClass::SyncRead, accept);
+        found.map(|outcome| outcome.data)
+    };
+    let bad_byte = DATA_START as usize + 5000;
+    device.bad_byte.store(bad_byte, Ordering::Relaxed);
+    let group = WriteGroup::new(Txg(5));
+    for (place, byte) in [(0, 1), (4096, 2), (8192, 3)] {
+        let data = Buffer::from_slice(&[byte; 4096]);
+        single.write(place, data, IoClass::AsyncWrite, &group);
+    }
+    group.wait().unwrap_err();
+    // Without a checksum too: what the device has there was never this block.
+    assert_eq!(read(4096, 4096, &mut anything).unwrap()[..], [2; 4096]);
+    read(4096, 4096, &mut is(2)).unwrap();
+    read(8192, 4096, &mut is(3)).unwrap();
+    // Several blocks at once, one of which the device does not have.
+    read(0, 12_288, &mut anything).unwrap_err();
+    assert_eq!(single.leaves()[0].errors().checksum, 0);
+    // The device is back, and has it.
+    device.bad_byte.store(usize::MAX, Ordering::Relaxed);
+    group.write_again(&tree);
+    group.wait().unwrap();
+    assert!(!single.kept.any());
+    read(4096, 4096, &mut is(2)).unwrap();
+    // Who gives a pool up lets go of what was kept.
+    device.bad_byte.store(bad_byte, Ordering::Relaxed);
+    let group = put(&single, 4096, 9, 4096);
+    group.wait().unwrap_err();
+    drop(group);
+    read(4096, 4096, &mut is(9)).unwrap_err();
+    read(4096, 4096, &mut is(2)).unwrap();
 }

@@ -57,3 +57,93 @@ fn there_are_no_more_places_than_cores() {
     drop(places);
     assert!(Place::take().is_some());
 }
+
+const MILLISECOND_NS: u64 = 1_000_000;
+const SECOND_NS: u64 = 1000 * MILLISECOND_NS;
+
+/// A second of callers that ask one after the other, beside programs that compute: of the looks, how many end with a
+/// request rather than with a slice of theirs; what part of the time was lost, and how many looks there were.
+fn second_of_looks(account: &Account, slice_ns: u64, caught_of_thousand: u64) -> (f64, u64) {
+    const CAUGHT_NS: u64 = 30_000;
+    const ASLEEP_NS: u64 = 60_000;
+    let (mut now_ns, mut lost_ns, mut looks) = (SECOND_NS, 0, 0);
+    while now_ns < 2 * SECOND_NS {
+        if !account.allows(now_ns) {
+            now_ns += ASLEEP_NS;
+            continue;
+        }
+        looks += 1;
+        if looks * caught_of_thousand % 1000 < caught_of_thousand {
+            account.saved();
+            now_ns += CAUGHT_NS;
+        } else {
+            now_ns += slice_ns;
+            lost_ns += slice_ns;
+            account.lost(slice_ns, now_ns);
+        }
+    }
+    (lost_ns as f64 / SECOND_NS as f64, looks)
+}
+
+#[test]
+fn where_others_compute_looking_ends() {
+    for slice_ms in [1, 3, 12] {
+        // Half of the looks cost a slice, or nearly all of them.
+        for caught_of_thousand in [500, 100, 0] {
+            let account = Account::new();
+            let slice_ns = slice_ms * MILLISECOND_NS;
+            let (lost, looks) = second_of_looks(&account, slice_ns, caught_of_thousand);
+            assert!(lost < 0.035, "{slice_ms} ms, {caught_of_thousand}: {lost}");
+            assert!(looks < 100, "{slice_ms} ms, {caught_of_thousand}: {looks}");
+        }
+    }
+}
+
+#[test]
+fn it_is_tried_again_later_and_later_and_goes_on_when_they_are_gone() {
+    let account = Account::new();
+    let mut now_ns = SECOND_NS;
+    let mut closed_ns = Vec::new();
+    for _ in 0..20 {
+        account.lost(MILLISECOND_NS, now_ns);
+        assert!(!account.allows(now_ns));
+        // The other reader that looked was away as well; that is the same try.
+        account.lost(MILLISECOND_NS, now_ns);
+        let until_ns = account.closed_until_ns.load(Ordering::Relaxed);
+        closed_ns.push(until_ns - now_ns);
+        now_ns = until_ns;
+        assert!(account.allows(now_ns));
+    }
+    assert!(
+        closed_ns.is_sorted() && closed_ns[5] > 8 * closed_ns[0],
+        "{closed_ns:?}"
+    );
+    assert!(closed_ns[19] <= CLOSED_NS_MAX);
+    while account.saved_ns.load(Ordering::Relaxed) < LOOKS_SAVED_NS_MAX.default() {
+        account.saved();
+    }
+    account.lost(LOOKS_SAVED_NS_MAX.default() + MILLISECOND_NS, now_ns);
+    let again_ns = MILLISECOND_NS * LOOKS_LOSS_PARTS.default();
+    assert!(account.allows(now_ns + again_ns), "as at the first time");
+    let (lost, looks) = second_of_looks(&Account::new(), MILLISECOND_NS, 1000);
+    assert!(lost == 0.0 && looks > 30_000);
+}
+
+#[test]
+fn a_slice_now_and_then_ends_nothing_that_pays() {
+    // Our own txg's threads: one look in a thousand.
+    let account = Account::new();
+    for _ in 0..1000 {
+        account.saved();
+    }
+    let (lost, looks) = second_of_looks(&account, 4 * MILLISECOND_NS, 999);
+    assert!(looks > 25_000, "{looks} looks, {lost} lost");
+}
+
+#[test]
+fn any_account_is_kept_without_overflow() {
+    let account = Account::new();
+    account.saved();
+    assert!(account.lost(u64::MAX, u64::MAX));
+    assert!(!account.allows(u64::MAX - 1));
+}

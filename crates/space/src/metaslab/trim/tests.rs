@@ -1,10 +1,12 @@
 //! Every order of a few operations on a small metaslab, against a plain picture of it.
 
 use super::{ALIGNMENT, TrimSizes};
+use crate::lists::Lists;
 use crate::metaslab::{DEFER_TXGS, Metaslab, Place};
-use crate::{MapAppend, MapContents, SpaceStore, StoreError};
+use crate::{MapAppend, MapContents, MetaslabInfo, RangeSet, SpaceStore, StoreError};
 use base::{ObjectId, Txg, VdevId};
 use std::ops::Range;
+use std::sync::Arc;
 
 const SIZE: u64 = 4 * ALIGNMENT;
 const SIZES: TrimSizes = TrimSizes {
@@ -46,7 +48,7 @@ impl SpaceStore for Empty {
 }
 
 /// What can happen next.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
     Allocate,
     FreeOldest,
@@ -54,19 +56,23 @@ enum Move {
     Finish,
     TrimBegins,
     TrimEnds,
+    Unload,
 }
 
-const MOVES: [Move; 5] = [
+const MOVES: [Move; 6] = [
     Move::Allocate,
     Move::FreeOldest,
     Move::Finish,
     Move::TrimBegins,
     Move::TrimEnds,
+    Move::Unload,
 ];
 
 /// The metaslab, and what it should be.
 struct Picture {
     metaslab: Metaslab,
+    lists: Arc<Lists>,
+    unloaded: usize,
     txg: Txg,
     used: Vec<Range<u64>>,
     /// Freed ranges with the txg of it.
@@ -87,13 +93,16 @@ impl Picture {
             range: 0..SIZE,
             shift: 12,
         };
+        let lists = Arc::new(Lists::new());
         Self {
-            metaslab: Metaslab::new(place, ObjectId(0), 0, Txg(0)),
+            metaslab: Metaslab::new(place, &MetaslabInfo::default(), &lists),
+            lists,
             txg: Txg(10),
             used: Vec::new(),
             resting: Vec::new(),
             trimming: Vec::new(),
             trimmed: 0,
+            unloaded: 0,
         }
     }
 
@@ -146,47 +155,90 @@ impl Picture {
                 self.metaslab.trimmed(range).unwrap();
                 self.trimmed += 1;
             }
+            Move::Unload => self.unloaded += usize::from(self.metaslab.unload()),
             Move::FreeOldest | Move::TrimEnds => {}
         }
-        self.check_sum();
     }
 
     /// Free, under a discard, resting and in use are the whole.
     fn check_sum(&self) {
-        let free = {
-            let state = self.metaslab.state.lock();
-            state.free.as_ref().map(|free| free.segments().bytes())
-        };
-        let length = |range: &Range<u64>| range.end - range.start;
         let resting = self.resting.iter().map(|(_, range)| range);
         let taken = self.used.iter().chain(resting).chain(&self.trimming);
-        let taken: u64 = taken.map(length).sum();
-        if let Some(free) = free {
-            assert_eq!(free + taken, SIZE);
+        let mut all = RangeSet::new();
+        for range in taken.cloned() {
+            assert!(all.insert(range));
+        }
+        let gaps = all.gaps(0..SIZE);
+        let length = |range: Range<u64>| range.end - range.start;
+        let longest = gaps.iter().map(length).max().unwrap_or(0);
+        let state = self.metaslab.state.lock();
+        if let Some(free) = &state.free {
+            assert_eq!(free.to_set(), gaps);
+            assert_eq!(self.lists.segments.get(), gaps.count() as u64);
+            assert_eq!(self.lists.memory_bytes.get(), free.memory_bytes());
+        }
+        drop(state);
+        // Loaded or not, it says of itself what is true.
+        assert!(longest <= self.metaslab.bound());
+        let last = crate::metaslab::rank_of(longest, SIZE);
+        let listed = self.lists.lock().by_rank.clone();
+        assert_eq!(listed.len(), 1);
+        assert!(listed.iter().all(|(rank, _)| *rank >= last));
+        let found = self.lists.next_by_rank(None, last);
+        let found = found.or_else(|| self.lists.next_doubtful(None, last));
+        assert!(found.is_some(), "nobody would find {longest} bytes");
+    }
+}
+
+/// Every history of up to so many of the moves.
+fn histories(moves: &[Move], most: u32) {
+    let (mut trimmed, mut unloaded) = (0, 0);
+    for steps in 1..=most {
+        for mut number in 0..moves.len().pow(steps) {
+            let mut picture = Picture::new();
+            for _ in 0..steps {
+                picture.step(moves[number % moves.len()]);
+                number /= moves.len();
+            }
+            picture.check_sum();
+            trimmed += picture.trimmed;
+            unloaded += picture.unloaded;
         }
     }
+    println!("{trimmed} trims, {unloaded} unloadings");
+    assert!(trimmed > 0);
+    assert_eq!(unloaded > 0, moves.contains(&Move::Unload));
 }
 
 #[test]
 fn every_order_of_eight_steps() {
-    const STEPS: u32 = 8;
-    let mut trimmed = 0;
-    for mut number in 0..MOVES.len().pow(STEPS) {
+    histories(&MOVES[..5], 8);
+}
+
+#[test]
+fn every_order_of_six_steps_with_unloading() {
+    histories(&MOVES, 6);
+}
+
+/// Longer ones, as chance has it: what rests when it is unloaded is free when it has rested.
+#[test]
+fn long_histories_with_unloading() {
+    let random = base::random::SeededRng::new(1);
+    for _ in 0..3000 {
         let mut picture = Picture::new();
-        for _ in 0..STEPS {
-            picture.step(MOVES[number % MOVES.len()]);
-            number /= MOVES.len();
+        for _ in 0..40 {
+            let which = usize::try_from(base::random::Rng::below(&random, 6)).unwrap();
+            picture.step(MOVES[which]);
+            picture.check_sum();
         }
-        trimmed += picture.trimmed;
     }
-    println!("{trimmed} trims in {} histories", MOVES.len().pow(STEPS));
-    assert!(trimmed > 0);
 }
 
 #[test]
 fn what_became_free_is_remembered_on_request() {
     let mut picture = Picture::new();
-    picture.metaslab.set_remembers(true);
+    let remembers = &picture.lists.remembers;
+    remembers.store(true, std::sync::atomic::Ordering::Relaxed);
     for step in [
         Move::Allocate,
         Move::Allocate,

@@ -47,7 +47,7 @@ pub(super) fn apply(root: &Path, operation: &Operation) -> Result<()> {
     let at = |place: &Place| path(root, place);
     match operation {
         Operation::Create(place, mode) => {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             fs::open(at(place), flags, Mode::from_raw_mode(*mode)).map(drop)
         }
         Operation::MakeDirectory(place, mode) => fs::mkdir(at(place), Mode::from_raw_mode(*mode)),
@@ -178,7 +178,9 @@ fn open_regular(path: &Path, flags: OFlags) -> Result<OwnedFd> {
     if fs::FileType::from_raw_mode(found.st_mode) != fs::FileType::RegularFile {
         return Err(Errno::INVAL);
     }
-    fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty())
+    // Commands that tests beside this one start must not inherit it: they would keep the mount busy.
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::open(path, flags, Mode::empty())
 }
 
 pub(super) fn open_for_reading(path: &Path) -> Result<File> {
@@ -188,7 +190,11 @@ pub(super) fn open_for_reading(path: &Path) -> Result<File> {
 fn link_unnamed(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
     let directory = path.parent().ok_or(Errno::INVAL)?;
     let mode = Mode::from_raw_mode(mode);
-    let file = File::from(fs::open(directory, OFlags::TMPFILE | OFlags::WRONLY, mode)?);
+    let file = File::from(fs::open(
+        directory,
+        OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC,
+        mode,
+    )?);
     written(file.write_all_at(bytes, 0))?;
     let own = format!("/proc/self/fd/{}", file.as_raw_fd());
     fs::linkat(fs::CWD, own, fs::CWD, path, AtFlags::SYMLINK_FOLLOW)

@@ -1,0 +1,198 @@
+//! Reading dnodes ahead for those who walk through directories and look at everything they list.
+//!
+//! What lies in one directory may have its dnodes anywhere; what lies in one part of the array of dnodes is all wanted
+//! sooner or later by who walks a tree. So where a walk has found many blocks of dnodes missing below one indirect
+//! block, all of them are read, by their places on the device, and the directories that they lead to. That costs no
+//! more than what the walk has paid already. Nothing here is a lock: what two threads write over each other costs a
+//! prefetch.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::ObjectId;
+use format::dnode::{BLOCK_POINTER_SIZE, DnodePhys, SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
+use format::{BlockPointer, ObjectType};
+
+use super::ObjectSet;
+use super::meta::Meta;
+use crate::error::Place;
+use crate::meters::METERS;
+use crate::{pointer, tunables};
+
+/// How many parts of the array are remembered.
+const PARTS: usize = 64;
+/// So many of the blocks wanted of a part are looked for in the cache first: if they are there, the others are too.
+const SAMPLES: usize = 8;
+/// A part is swept again only after so many times as much as before was found missing, as a power of two.
+const PATIENCE_MAX: u64 = 6;
+
+/// Where walks have been: each word holds a part, how often it was swept, and the blocks found missing since.
+pub(super) struct Walks {
+    parts: Box<[AtomicU64]>,
+}
+
+const MISSING_BITS: u32 = 24;
+const SWEPT_BITS: u32 = 4;
+
+impl Walks {
+    pub(super) fn new() -> Self {
+        Self {
+            parts: (0..PARTS).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Notes that `missing` blocks of a part with `blocks` blocks were wanted and not there; whether to sweep it.
+    fn note(&self, part: u64, missing: u64, blocks: u64) -> bool {
+        let Some(place) = self.parts.get(part as usize % PARTS) else {
+            return false;
+        };
+        let known = place.load(Ordering::Relaxed);
+        let tag = (part + 1) << (MISSING_BITS + SWEPT_BITS);
+        let is_same = known >> (MISSING_BITS + SWEPT_BITS) == part + 1;
+        let (swept, before) = if is_same {
+            let swept = known >> MISSING_BITS & ((1 << SWEPT_BITS) - 1);
+            (swept, known & ((1 << MISSING_BITS) - 1))
+        } else {
+            (0, 0)
+        };
+        let all = before.saturating_add(missing).min((1 << MISSING_BITS) - 1);
+        let share = tunables::SWEEP_SHARE.get();
+        let enough = blocks
+            .div_ceil(share)
+            .max(tunables::SWEEP_MISSING_MIN.get())
+            << swept;
+        let due = all >= enough;
+        let (swept, all) = if due {
+            ((swept + 1).min(PATIENCE_MAX), 0)
+        } else {
+            (swept, all)
+        };
+        place.store(tag | swept << MISSING_BITS | all, Ordering::Relaxed);
+        due
+    }
+}
+
+impl ObjectSet {
+    /// Starts reading the dnodes of objects that somebody who walks through directories is about to look at. Best
+    /// effort; waits for at most a few indirect blocks, which he needs as well.
+    pub fn prefetch_dnodes(&self, ids: &[ObjectId]) {
+        let mut blocks: Vec<u64> = ids.iter().map(|id| id.0 / SLOTS_PER_BLOCK as u64).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        let shift = self.meta.entries_shift();
+        let of_part = |a: &u64, b: &u64| a >> shift == b >> shift;
+        let parts = blocks.chunk_by(of_part);
+        for wanted in parts.take(tunables::WALK_PARTS.count()) {
+            self.prefetch_in_part(wanted, shift);
+        }
+    }
+
+    /// The same in one part of the array.
+    fn prefetch_in_part(&self, wanted: &[u64], shift: u32) {
+        let Some(part) = wanted.first().map(|block| block >> shift) else {
+            return;
+        };
+        let shared = &self.shared;
+        let reader = Meta::reader(shared);
+        let seen = shared.store.now();
+        let version = self.meta.version();
+        let tree = crate::tree::Tree {
+            seen,
+            ..version.tree.clone()
+        };
+        let Ok(above) = tree.lookup_at(&reader, 1, part) else {
+            return;
+        };
+        if tree.levels < 2 || above.is_hole() {
+            return;
+        }
+        let Ok(data) = tree.read_indirect(&reader, &above, 1, part) else {
+            return;
+        };
+        let first = part << shift;
+        let at = |block: u64| {
+            let found = pointer::get(&data, (block - first) as usize);
+            (!found.is_hole()).then(|| (found, reader.place(0, block)))
+        };
+        let is_missing = |found: &(BlockPointer, Place)| !shared.store.is_cached(&found.0);
+        // Who walks through what is cached pays for a few looks, not for one a block.
+        let apart = wanted.len().div_ceil(SAMPLES).max(1);
+        let mut samples = wanted.iter().step_by(apart);
+        if !samples.any(|&block| at(block).is_some_and(|found| is_missing(&found))) {
+            return;
+        }
+        let missing: Vec<_> = wanted
+            .iter()
+            .filter_map(|&block| at(block))
+            .filter(is_missing)
+            .collect();
+        let end = tree.max_block.saturating_add(1);
+        let end = end.min(first.saturating_add(1 << shift));
+        let blocks = end.saturating_sub(first);
+        if self.walks.note(part, missing.len() as u64, blocks) {
+            METERS.sweeps.increment();
+            let all: Vec<_> = (first..end).filter_map(at).collect();
+            shared.store.prefetch_scattered(&all, seen, true);
+        } else {
+            shared.store.prefetch_scattered(&missing, seen, false);
+        }
+    }
+}
+
+/// What a walk through directories reads of that to which a block leads: of a block of dnodes the directories and the
+/// attributes that lie outside of dnodes, of an indirect block the first blocks below it.
+#[must_use]
+pub fn read_by_walks(data: &[u8], place: Place) -> Vec<(BlockPointer, Place)> {
+    let is_read = |found: &BlockPointer| !found.is_hole() && !found.is_embedded();
+    let mut found = Vec::new();
+    if place.object != ObjectId(0) {
+        let Some(below) = u8::try_from(place.level)
+            .ok()
+            .and_then(|l| l.checked_sub(1))
+        else {
+            return found;
+        };
+        let entries = data.len() / BLOCK_POINTER_SIZE;
+        let first = place.block.cast_unsigned().saturating_mul(entries as u64);
+        let children = (0..entries).map(|at| (at, pointer::get(data, at)));
+        let children = children.filter(|(_, child)| is_read(child));
+        for (at, child) in children.take(tunables::WALK_DIRECTORY_BLOCKS.count()) {
+            let block = first.saturating_add(at as u64);
+            found.push((
+                child,
+                Place::new(place.object_set, place.object, below, block),
+            ));
+        }
+        return found;
+    }
+    if place.level != 0 {
+        return found;
+    }
+    for (index, slot) in format::dnode::slots(data) {
+        if slot == Slot::Free {
+            continue;
+        }
+        let Some(Ok(dnode)) = data.get(index * SLOT_SIZE..).map(DnodePhys::decode) else {
+            continue;
+        };
+        let number = place
+            .block
+            .cast_unsigned()
+            .saturating_mul(SLOTS_PER_BLOCK as u64);
+        let id = ObjectId(number.saturating_add(index as u64));
+        if let Some(spill) = dnode.spill.filter(is_read) {
+            found.push((spill, Place::spill(place.object_set, id)));
+        }
+        if dnode.object_type != ObjectType::DIRECTORY {
+            continue;
+        }
+        let level = dnode.levels.saturating_sub(1);
+        let top = dnode.pointers.iter().zip(0..u64::from(dnode.pointer_count));
+        for (top, at) in top.filter(|(top, _)| is_read(top)) {
+            found.push((*top, Place::new(place.object_set, id, level, at)));
+        }
+    }
+    found
+}

@@ -1,0 +1,53 @@
+//! The limits of this crate.
+
+use base::tunable::Tunable;
+
+/// Threads of a mount that wait for the disk on behalf of callers.
+pub(crate) static DURABLE_THREADS_MAX: Tunable =
+    Tunable::new("fuse.durable_threads_max", 64, 1, 1024);
+
+/// Requests of a mount that may wait for those threads; a reader does what is beyond.
+pub(crate) static DURABLE_QUEUED_MAX: Tunable =
+    Tunable::new("fuse.durable_queued_max", 4096, 1, 1 << 16);
+
+/// Files without an object of their own that are remembered after their removal, in each shard: past that, the kernel
+/// keeps more than anybody looks at, and others are stale.
+pub(crate) static DEPARTED_MAX: Tunable = Tunable::new("fuse.departed_max", 4096, 64, 1 << 20);
+
+/// Snapshots that a mount keeps open; the least recently used one is closed for another.
+pub(crate) static SNAPSHOTS_MAX: Tunable = Tunable::new("fuse.snapshots_max", 32, 1, 4096);
+
+/// All of them.
+pub const TUNABLES: &[&Tunable] = &[
+    &READERS_MAX,
+    &PARKED_THREADS_MAX,
+    &PARKED_REQUESTS_MAX,
+    &LOOKS_LOSS_PARTS,
+    &LOOKS_SAVED_NS_MAX,
+    &BUSY_WAIT_MS,
+    &DURABLE_THREADS_MAX,
+    &DURABLE_QUEUED_MAX,
+    &DEPARTED_MAX,
+    &SNAPSHOTS_MAX,
+];
+
+/// Threads of a mount that read requests, helpers included. The last one that is free takes nothing that may wait.
+pub static READERS_MAX: Tunable = Tunable::new("fuse.readers_max", 32, 2, 32);
+
+/// Threads of a mount on which requests go on that had to wait.
+pub static PARKED_THREADS_MAX: Tunable = Tunable::new("fuse.parked_threads_max", 32, 1, 1024);
+
+/// Requests of a mount that may go on and wait for a thread. The kernel's callers are the natural bound.
+pub static PARKED_REQUESTS_MAX: Tunable =
+    Tunable::new("fuse.parked_requests_max", 1 << 16, 1, 1 << 20);
+
+/// Readers that look for requests, instead of sleeping, lose at most one part in so many of the time to others who
+/// compute.
+pub static LOOKS_LOSS_PARTS: Tunable = Tunable::new("fuse.looks_loss_parts", 64, 1, 1 << 20);
+
+/// So much of what looking has saved counts against what it costs.
+pub static LOOKS_SAVED_NS_MAX: Tunable =
+    Tunable::new("fuse.looks_saved_ns_max", 10_000_000, 0, 1_000_000_000);
+
+/// How long an unmount is tried again while the mount is in use: processes in passing hold one for a moment.
+pub static BUSY_WAIT_MS: Tunable = Tunable::new("fuse.busy_wait_ms", 1_000, 0, 60_000);

@@ -1,0 +1,52 @@
+//! Which stored blocks a copy may refer to: asked when it is made, so that its sync has no reason to refuse.
+
+use std::sync::{Arc, Weak};
+
+use base::{ObjectId, ObjectSetId};
+use dmu::{BlockKind, ReferenceRules};
+use dsl::Dsl;
+use format::features;
+use vdev::VdevTree;
+
+use super::rules::WriteRules;
+use crate::dtl::leaves;
+use crate::services::PoolServices;
+
+/// What decides whether blocks may be shared.
+pub(crate) struct Sharing {
+    pub(crate) services: Weak<PoolServices>,
+    pub(crate) dsl: Weak<Dsl>,
+    pub(crate) vdevs: Arc<VdevTree>,
+    /// The rules of the pool's own object set.
+    pub(crate) meta: WriteRules,
+}
+
+impl Sharing {
+    /// Who counts references, if there is the feature.
+    pub(crate) fn counter(&self) -> Option<Arc<PoolServices>> {
+        let services = self.services.upgrade()?;
+        let shares = services.features.is_enabled(&features::BLOCK_CLONING);
+        shares.then_some(services)
+    }
+
+    /// Which blocks new ones of a head may be references to; none: no blocks at all.
+    pub(crate) fn rules(&self, set: ObjectSetId, kind: &BlockKind) -> Option<ReferenceRules> {
+        self.counter()?;
+        if !all_are_whole(&self.vdevs) {
+            return None;
+        }
+        let head = self.dsl.upgrade()?.open_head(ObjectId(set.0))?;
+        let policy = head.directory().storage_policy().ok()?;
+        let policy = WriteRules::dataset(&policy, self.meta).policy(kind);
+        Some(ReferenceRules {
+            checksum: policy.checksum.id(),
+            copies: usize::from(policy.copies),
+        })
+    }
+}
+
+/// Whether no device has missed a txg. A resilver sees a block where it finds it, and who shares one may have been
+/// passed when the other lets it go: then nothing is shared.
+pub(crate) fn all_are_whole(vdevs: &VdevTree) -> bool {
+    leaves(vdevs).iter().all(|leaf| leaf.missing().is_empty())
+}

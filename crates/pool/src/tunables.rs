@@ -1,0 +1,110 @@
+//! The limits of this layer that operators and random tests may change.
+
+use base::tunable::Tunable;
+
+/// Clean objects of a dataset that stay in core. A dataset keeps the value that it was opened with.
+pub static OBJECTS_MAX: Tunable = Tunable::new("pool.objects_max", 65_536, 1, 1 << 24);
+
+/// Clean objects of the MOS that stay in core, at most, however much memory there is. A pool keeps the value that it
+/// was opened with.
+pub static MOS_OBJECTS_MAX: Tunable = Tunable::new("pool.mos_objects_max", 262_144, 1, 1 << 24);
+
+/// Threads of a new pool that read ahead.
+pub static PREFETCH_THREADS: Tunable = Tunable::new("pool.prefetch_threads", 4, 1, 64);
+
+/// Bytes that may be on their way on account of reading ahead, in a new pool.
+pub static PREFETCH_BYTES: Tunable = Tunable::new("pool.prefetch_bytes", 32 << 20, 0, 1 << 32);
+
+/// Blocks that a slice of a scan's walk collects: few enough for a slice to be short.
+pub static SCRUB_SLICE_BLOCKS: Tunable = Tunable::new("pool.scrub_slice_blocks", 1024, 1, 1 << 16);
+
+/// How often the state of a scan is stored.
+pub static SCRUB_STORE_NS: Tunable =
+    Tunable::new("pool.scrub_store_ns", 5_000_000_000, 0, 600_000_000_000);
+
+/// What became free is trimmed in batches, one in so many txgs (`zfs_trim_txg_batch`).
+pub static TRIM_BATCH_TXGS: Tunable = Tunable::new("pool.trim_batch_txgs", 32, 1, 1 << 16);
+
+/// Intent logs that an import claims at once.
+pub static CLAIMS_COUNT: Tunable = Tunable::new("pool.claims_count", 16, 1, 256);
+
+/// Memory for blocks that a scan has found and not looked at yet, in bytes. The more, the longer the stretches in which
+/// the devices are read, and the more is done again after a crash.
+pub static SCAN_MEMORY_BYTES: Tunable =
+    Tunable::new("pool.scan_memory_bytes", 256 << 20, 1 << 10, 1 << 40);
+/// Memory for metadata that a scan has read ahead of its walk, in bytes as they are stored; 0: none is read ahead.
+pub static SCAN_AHEAD_BYTES: Tunable = Tunable::new("pool.scan_ahead_bytes", 32 << 20, 0, 1 << 40);
+/// The most bytes that a scan reads with one operation.
+pub static SCAN_RUN_BYTES: Tunable = Tunable::new("pool.scan_run_bytes", 1 << 20, 512, 16 << 20);
+/// Up to how many bytes between two blocks a scan reads along. In all it reads along no more than it was to read.
+pub static SCAN_GAP_BYTES: Tunable = Tunable::new("pool.scan_gap_bytes", 512 << 10, 0, 16 << 20);
+/// How many operations of a scan are under way on each device.
+pub static SCAN_READERS: Tunable = Tunable::new("pool.scan_readers", 3, 1, 64);
+/// How long a scan looks at blocks before it lets the txgs that wait go on, in milliseconds.
+pub static SCAN_SLICE_MS: Tunable = Tunable::new("pool.scan_slice_ms", 250, 1, 5_000);
+
+/// Blocks that cannot be read and wait to be stored in the error log; what is beyond is found by the next scrub.
+pub static ERRORS_PENDING_MAX: Tunable =
+    Tunable::new("pool.errors_pending_max", 10_000, 1, 1 << 20);
+
+/// Runs that the fastest side of a scrub is ahead of the slowest, beyond those that its readers have.
+pub static SCAN_RUNS_AHEAD: Tunable = Tunable::new("pool.scan_runs_ahead", 4, 0, 1024);
+
+/// With less space left than this, or than what was freed, frees are hastened.
+pub static SPACE_SHORT_BYTES: Tunable =
+    Tunable::new("pool.space_short_bytes", 16 << 20, 0, 1 << 40);
+
+/// Events that are kept, as many as OpenZFS keeps.
+pub static EVENTS_MAX: Tunable = Tunable::new("pool.events_max", 512, 1, 1 << 16);
+
+/// Error reports of a second that become events.
+pub static REPORTS_MAX: Tunable = Tunable::new("pool.reports_max", 20, 1, 1 << 20);
+
+/// A fault to be made, for tests of what comes after one: the sync of this txg, or of a later one, fails half-way. 0 is
+/// none.
+pub static FAULT_TXG: Tunable = Tunable::new("pool.fault_txg", 0, 0, u64::MAX);
+/// What the fault is: 0 an error, 1 a failed assertion.
+pub static FAULT_KIND: Tunable = Tunable::new("pool.fault_kind", 0, 0, 1);
+
+/// No limits, and never drawn.
+pub const FAULTS: &[&Tunable] = &[&FAULT_TXG, &FAULT_KIND];
+
+/// All of them.
+pub const TUNABLES: &[&Tunable] = &[
+    &OBJECTS_MAX,
+    &MOS_OBJECTS_MAX,
+    &PREFETCH_THREADS,
+    &PREFETCH_BYTES,
+    &SCRUB_SLICE_BLOCKS,
+    &SCRUB_STORE_NS,
+    &TRIM_BATCH_TXGS,
+    &CLAIMS_COUNT,
+    &SCAN_MEMORY_BYTES,
+    &SCAN_AHEAD_BYTES,
+    &SCAN_RUN_BYTES,
+    &SCAN_GAP_BYTES,
+    &SCAN_READERS,
+    &SCAN_SLICE_MS,
+    &ERRORS_PENDING_MAX,
+    &SCAN_RUNS_AHEAD,
+    &SPACE_SHORT_BYTES,
+    &EVENTS_MAX,
+    &REPORTS_MAX,
+];
+
+/// Those of this crate and of all below it.
+#[must_use]
+pub fn all() -> Vec<&'static Tunable> {
+    let crates = [
+        cache::TUNABLES,
+        vdev::TUNABLES,
+        space::tunables::TUNABLES,
+        pipeline::TUNABLES,
+        txg::TUNABLES,
+        dmu::TUNABLES,
+        intent::TUNABLES,
+        dsl::TUNABLES,
+        TUNABLES,
+    ];
+    crates.concat()
+}

@@ -1,0 +1,318 @@
+//! What removing costs when it is much: the memory and the longest txg while a file of millions of blocks goes that a
+//! snapshot has as well, and how the destruction of snapshots grows with their number.
+//!
+//! The snapshots' blocks are of 512 bytes, and their contents are kept nowhere: what is destroyed is never read, and it
+//! is the pointers that count. A gigabyte in records of 128 KiB is 8,192 of them.
+//!
+//! `cargo run --profile fast -p millpond-torture --example long_frees -- file BLOCKS FOLDER`
+//! `cargo run --profile fast -p millpond-torture --example long_frees -- snapshots COUNT BLOCKS FOLDER`
+#![allow(clippy::print_stdout, reason = "it prints its results")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use base::metrics::{Value, registry};
+use device::{BlockDevice, DeviceError, DeviceKind, FileDevice};
+use dsl::tasks::{DestroySnapshots, Snapshot};
+use dsl::{PropertyChange, PropertyValue, SetProperties};
+use millpond_torture::laboratory::{Laboratory, POOL, image};
+use millpond_torture::random::Random;
+use millpond_torture::real::new_file;
+use pool::{NewDevice, Pool};
+use posix::{Credentials, FileSystem, OpenFile, WriteOptions};
+
+const BLOCK: usize = 8192;
+/// Bytes of each block that are not zero: too many to be kept in a pointer, few on the disk.
+const FILLED: usize = 200;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<usize>().expect("a number");
+    match words.as_slice() {
+        ["file", blocks, folder] => remove_file(number(blocks), Path::new(folder)),
+        ["snapshots", count, blocks, folder] => {
+            destroy_snapshots(number(count), number(blocks), Path::new(folder));
+        }
+        _ => println!("usage: long_frees file BLOCKS FOLDER | snapshots COUNT BLOCKS FOLDER"),
+    }
+}
+
+const SECTOR: usize = 512;
+/// What a sector begins with whose contents nobody will read.
+const FORGET: [u8; 16] = *b"not to be stored";
+
+/// A sparse file that keeps no sector which begins with [`FORGET`].
+struct Forgetful(FileDevice);
+
+impl BlockDevice for Forgetful {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read(offset, bytes)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let mut offset = offset;
+        let forget = |sector: &[u8]| sector.starts_with(&FORGET);
+        let sectors: Vec<&[u8]> = bytes.chunks(SECTOR).collect();
+        for run in sectors.chunk_by(|one, other| forget(one) == forget(other)) {
+            let length: usize = run.iter().map(|sector| sector.len()).sum();
+            if !forget(run[0]) {
+                self.0.write(offset, &run.concat())?;
+            }
+            offset += length as u64;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.0.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.0.discard(offset, len)
+    }
+
+    fn is_writable(&self) -> bool {
+        self.0.is_writable()
+    }
+
+    fn sector_size(&self) -> u32 {
+        SECTOR as u32
+    }
+
+    fn kind(&self) -> DeviceKind {
+        self.0.kind()
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    fn failure(&self) -> Option<DeviceError> {
+        self.0.failure()
+    }
+
+    fn clear_failure(&self) {
+        self.0.clear_failure();
+    }
+}
+
+/// A pool on a device, with numeric properties.
+fn create(device: NewDevice, properties: &[(&str, u64)]) -> Laboratory {
+    let laboratory = Laboratory::create(vec![device]).expect("the pool is made");
+    let name = POOL.to_owned();
+    let change = |&(name, value): &(&str, u64)| {
+        let value = PropertyValue::Number(value);
+        (name.to_owned(), PropertyChange::Set(value))
+    };
+    let changes = properties.iter().map(change).collect();
+    let set = SetProperties { name, changes };
+    laboratory
+        .pool
+        .dsl()
+        .run(set)
+        .expect("the properties are set");
+    laboratory.renew_properties().expect("properties are read");
+    laboratory
+}
+
+fn file(system: &FileSystem, name: &[u8]) -> OpenFile {
+    new_file(system, system.root(), name)
+}
+
+/// Writes blocks `0..count` whose contents are not to be kept.
+fn fill_forgotten(file: &OpenFile, count: usize) {
+    const AT_ONCE: usize = 2048;
+    let mut bytes = vec![0; AT_ONCE.min(count) * SECTOR];
+    for sector in bytes.chunks_exact_mut(SECTOR) {
+        sector[..FORGET.len()].copy_from_slice(&FORGET);
+    }
+    for first in (0..count).step_by(AT_ONCE) {
+        let some = &bytes[..AT_ONCE.min(count - first) * SECTOR];
+        let at = (first * SECTOR) as u64;
+        let written = file.write(at, some, WriteOptions::default());
+        assert_eq!(written.expect("it is written"), some.len());
+    }
+}
+
+/// Writes blocks `0..count`, each stored on its own.
+fn fill(file: &OpenFile, count: usize, random: &mut Random) {
+    const AT_ONCE: usize = 128;
+    let mut bytes = vec![0; AT_ONCE * BLOCK];
+    for first in (0..count).step_by(AT_ONCE) {
+        let some = AT_ONCE.min(count - first);
+        for block in bytes.chunks_exact_mut(BLOCK) {
+            for word in block[..FILLED].chunks_exact_mut(8) {
+                word.copy_from_slice(&random.draw().to_ne_bytes());
+            }
+        }
+        let at = (first * BLOCK) as u64;
+        let written = file.write(at, &bytes[..some * BLOCK], WriteOptions::default());
+        assert_eq!(written.expect("it is written"), some * BLOCK);
+    }
+}
+
+fn snapshot(pool: &Pool, name: &str) -> String {
+    let full = format!("{POOL}@{name}");
+    let names = vec![full.clone()];
+    let properties = Vec::new();
+    pool.dsl()
+        .run(Snapshot { names, properties })
+        .expect("a snapshot is taken");
+    full
+}
+
+/// Bytes of memory that this process has now.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|word| word.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4096
+}
+
+/// Processor time that this process has used: what other programs take beside it does not count.
+fn processor_time() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32)
+}
+
+/// The longest sync of an engine that is there, in seconds.
+fn longest_sync() -> f64 {
+    let samples = registry().snapshot();
+    let found = samples
+        .into_iter()
+        .find(|sample| sample.name == "txg.sync_ns");
+    match found.map(|sample| sample.value) {
+        Some(Value::Histogram(times)) => times.max as f64 / 1e9,
+        _ => 0.0,
+    }
+}
+
+/// Watches the memory while `work` is done: idle before, the most while it lasted.
+fn watched(work: impl FnOnce()) -> (u64, u64) {
+    let idle = resident();
+    let most = AtomicU64::new(idle);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                most.fetch_max(resident(), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        work();
+        over.store(true, Ordering::Relaxed);
+    });
+    (idle, most.into_inner())
+}
+
+fn remove_file(blocks: usize, folder: &Path) {
+    const SIZE: u64 = 64 << 30;
+    const MIB: u64 = 1 << 20;
+    let path = image(folder, "0");
+    let image = std::fs::File::create(&path).expect("the image is made");
+    image.set_len(SIZE).expect("the image has its length");
+    let laboratory = create(NewDevice::Path(path), &[("recordsize", BLOCK as u64)]);
+    let began = Instant::now();
+    {
+        let system = laboratory.root();
+        fill(&file(&system, b"large"), blocks, &mut Random::new(1));
+    }
+    snapshot(&laboratory.pool, "kept");
+    println!("{blocks} blocks written in {:.0?}", began.elapsed());
+    laboratory.export().expect("the pool is exported");
+    let laboratory = Laboratory::import(folder, false).expect("the pool is imported");
+    let system = laboratory.in_background(POOL);
+    laboratory.pool.sync().expect("it syncs");
+    let root = Credentials::root();
+    let before = laboratory
+        .pool
+        .engine()
+        .map_or(0, |engine| engine.synced_txg().0);
+    let mut answered = Duration::ZERO;
+    let began = Instant::now();
+    let (idle, most) = watched(|| {
+        let removed = system.unlink(&root, system.root(), b"large");
+        drop(removed.expect("it is removed"));
+        answered = began.elapsed();
+        while system.unlinked().expect("the list is read") != 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        laboratory.pool.sync().expect("it syncs");
+    });
+    let after = laboratory
+        .pool
+        .engine()
+        .map_or(0, |engine| engine.synced_txg().0);
+    println!(
+        "removed in {:.1?} and {} txgs, answered after {answered:.1?}; longest sync {:.2} s; memory {} MiB idle, \
+         at most {} MiB above",
+        began.elapsed(),
+        after - before,
+        longest_sync(),
+        idle / MIB,
+        (most - idle) / MIB,
+    );
+    system.unmount().expect("it is unmounted");
+    drop(system);
+    laboratory.export().expect("the pool is exported");
+}
+
+fn destroy_snapshots(count: usize, blocks: usize, folder: &Path) {
+    const SIZE: u64 = 64 << 30;
+    const OFF: u64 = 2;
+    let path = image(folder, "0");
+    let device = FileDevice::create(&path, SIZE).expect("the image is made");
+    let device = NewDevice::Open(path, Arc::new(Forgetful(device)));
+    let properties = [
+        ("recordsize", SECTOR as u64),
+        ("compression", OFF),
+        ("checksum", OFF),
+    ];
+    let laboratory = create(device, &properties);
+    let pool = Arc::clone(&laboratory.pool);
+    let system = laboratory.root();
+    let file = file(&system, b"file");
+    let began = Instant::now();
+    let mut names = Vec::new();
+    for index in 0..count {
+        fill_forgotten(&file, blocks);
+        names.push(snapshot(&pool, &format!("s{index:05}")));
+    }
+    fill_forgotten(&file, blocks);
+    pool.sync().expect("it syncs");
+    println!(
+        "{count} snapshots of {blocks} blocks each made in {:.0?}",
+        began.elapsed()
+    );
+    let (began, processor) = (Instant::now(), processor_time());
+    let longest_before = longest_sync();
+    let defer = false;
+    let destroyed = pool.dsl().run(DestroySnapshots { names, defer });
+    destroyed.expect("they are destroyed");
+    let answered = began.elapsed();
+    while pool
+        .dsl()
+        .has_background_frees()
+        .expect("the lists are read")
+    {
+        pool.sync().expect("it syncs");
+    }
+    println!(
+        "destroyed in {answered:.1?}, all blocks free after {:.1?}, {:.2?} of processor time; longest sync {:.2} s \
+         ({longest_before:.2} s before)",
+        began.elapsed(),
+        processor_time() - processor,
+        longest_sync(),
+    );
+    drop((file, system, pool));
+    laboratory.export().expect("the pool is exported");
+}

@@ -1,0 +1,450 @@
+//! Long frees in pieces: what a txg frees and what its sync keeps in memory are bounded, each piece leaves whole files,
+//! and a crash between two of them loses no space.
+
+use base::Txg;
+use base::metrics::registry;
+use dsl::tasks::{DestroySnapshots, Snapshot};
+use dsl::{PropertyChange, PropertyValue, SetProperties};
+use millpond_torture::laboratory::{Laboratory, POOL, image};
+use millpond_torture::operation::{Operation, Place};
+use millpond_torture::random::Random;
+use millpond_torture::real;
+use pool::NewDevice;
+use posix::{AllocateMode, Credentials, FileSystem, OpenOptions};
+use sim::SimulatedDisk;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const SIZE: u64 = 160 << 20;
+const BLOCK: usize = 4096;
+/// What a sync may drop beside the blocks that it was told of: indirect blocks, dnodes, roots, entries of directories.
+const BESIDE: u64 = 100;
+
+/// Tunables are the process's: one test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Small limits while it lives.
+struct Limits<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, ()>);
+
+impl Limits<'_> {
+    fn set(piece: u64, txg: u64, kept: u64) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        dmu::tunables::FREE_BLOCKS_PIECE.set(piece);
+        dmu::tunables::FREE_BLOCKS_TXG.set(txg);
+        dsl::tunables::KEPT_BLOCKS.set(kept);
+        Self(turn)
+    }
+}
+
+impl Drop for Limits<'_> {
+    fn drop(&mut self) {
+        dmu::tunables::FREE_BLOCKS_PIECE.reset();
+        dmu::tunables::FREE_BLOCKS_TXG.reset();
+        dsl::tunables::KEPT_BLOCKS.reset();
+    }
+}
+
+fn laboratory(disk: &Arc<SimulatedDisk>) -> Laboratory {
+    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(disk) as _);
+    let laboratory = Laboratory::create(vec![device]).unwrap();
+    let set = |name: &str, value| {
+        (
+            name.to_owned(),
+            PropertyChange::Set(PropertyValue::Number(value)),
+        )
+    };
+    let changes = vec![set("recordsize", BLOCK as u64)];
+    let name = POOL.to_owned();
+    laboratory
+        .pool
+        .dsl()
+        .run(SetProperties { name, changes })
+        .unwrap();
+    laboratory.renew_properties().unwrap();
+    laboratory
+}
+
+fn place(name: &str) -> Place {
+    Place {
+        directory: Vec::new(),
+        name: name.to_owned(),
+    }
+}
+
+/// Block `index` of every file: too much to be kept in its pointer, little on disk.
+fn block(index: usize) -> Vec<u8> {
+    let mut random = Random::new(index as u64 + 1);
+    let mut bytes: Vec<u8> = (0..48).flat_map(|_| random.draw().to_ne_bytes()).collect();
+    bytes.resize(BLOCK, 0);
+    bytes
+}
+
+fn write_file(system: &FileSystem, name: &str, blocks: usize) {
+    real::apply(system, &Operation::Create(place(name), 0o644)).unwrap();
+    for from in (0..blocks).step_by(256) {
+        let bytes: Vec<u8> = (from..blocks.min(from + 256)).flat_map(block).collect();
+        let write = Operation::Write(place(name), from * BLOCK, bytes, false);
+        real::apply(system, &write).unwrap();
+    }
+}
+
+/// The file's contents; none when the name is gone.
+fn read_file(system: &FileSystem, name: &str) -> Option<Vec<u8>> {
+    let root = Credentials::root();
+    let found = system.lookup(&root, system.root(), name.as_bytes()).ok()?;
+    let options = OpenOptions {
+        read: true,
+        ..OpenOptions::default()
+    };
+    let file = system.open(&root, found.object, options).unwrap();
+    let mut bytes = vec![0; found.size as usize];
+    assert_eq!(file.read(0, &mut bytes).unwrap(), bytes.len());
+    Some(bytes)
+}
+
+fn snapshot(laboratory: &Laboratory, name: &str) {
+    let task = Snapshot {
+        names: vec![format!("{POOL}@{name}")],
+        properties: Vec::new(),
+    };
+    laboratory.pool.dsl().run(task).unwrap();
+}
+
+/// The most blocks that one sync of a head dropped so far.
+fn dropped_most() -> u64 {
+    registry().histogram("dsl.dropped_blocks").snapshot().max
+}
+
+fn kept_most() -> i64 {
+    registry().gauge("dsl.kept_blocks").high_water()
+}
+
+#[test]
+fn what_a_txg_frees_is_bounded_however_long_the_file_is() {
+    const BLOCKS: usize = 4000;
+    let limits = Limits::set(300, 700, 64);
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 1));
+    let laboratory = laboratory(&disk);
+    let system = laboratory.root();
+    for name in ["removed", "cut", "holed", "replaced", "open"] {
+        write_file(&system, name, BLOCKS);
+    }
+    write_file(&system, "new", 3);
+    laboratory.pool.sync().unwrap();
+    snapshot(&laboratory, "kept");
+    let engine = Arc::clone(laboratory.pool.engine().unwrap());
+    let before = (engine.synced_txg(), dropped_most());
+    assert!(before.1 < BESIDE, "nothing was freed yet");
+
+    real::apply(&system, &Operation::Unlink(place("removed"))).unwrap();
+    real::apply(&system, &Operation::Truncate(place("cut"), 5000)).unwrap();
+    let hole = Operation::Allocate(
+        place("holed"),
+        AllocateMode::PunchHole,
+        4096,
+        BLOCKS * BLOCK,
+    );
+    real::apply(&system, &hole).unwrap();
+    let over = Operation::Rename(place("new"), place("replaced"), posix::RenameMode::Replace);
+    real::apply(&system, &over).unwrap();
+    let root = Credentials::root();
+    let open = system.lookup(&root, system.root(), b"open").unwrap().object;
+    let handle = system.open(&root, open, OpenOptions::default()).unwrap();
+    real::apply(&system, &Operation::Unlink(place("open"))).unwrap();
+    drop(handle);
+    laboratory.pool.sync().unwrap();
+
+    assert!(engine.synced_txg() >= Txg(before.0.0 + 5 * BLOCKS as u64 / 700));
+    assert!(
+        dropped_most() <= 700 + BESIDE,
+        "{} blocks in one txg",
+        dropped_most()
+    );
+    assert!(engine.blocks_to_free_most() <= 700);
+    // One batch of each kind, and what each worker is about to hand over.
+    assert!(
+        kept_most() <= 64 * 2 + 32,
+        "{} pointers in memory",
+        kept_most()
+    );
+    assert_eq!(registry().gauge("dsl.kept_blocks").get(), 0);
+    assert_eq!(system.unlinked().unwrap(), 0);
+    assert_eq!(read_file(&system, "removed"), None);
+    assert_eq!(read_file(&system, "open"), None);
+    let mut cut: Vec<u8> = block(0);
+    cut.extend(&block(1)[..5000 - BLOCK]);
+    assert_eq!(read_file(&system, "cut"), Some(cut));
+    let mut holed = block(0);
+    holed.resize(BLOCKS * BLOCK, 0);
+    assert_eq!(read_file(&system, "holed"), Some(holed));
+    assert_eq!(
+        read_file(&system, "replaced").map(|bytes| bytes.len()),
+        Some(3 * BLOCK)
+    );
+    drop(limits);
+
+    // Without the limits it is one txg: the meters see it.
+    let limits = Limits::set(1 << 20, 1 << 24, 64);
+    write_file(&system, "control", BLOCKS);
+    laboratory.pool.sync().unwrap();
+    real::apply(&system, &Operation::Unlink(place("control"))).unwrap();
+    laboratory.pool.sync().unwrap();
+    assert!(dropped_most() >= BLOCKS as u64);
+    drop((limits, system));
+    judge(laboratory, &disk);
+}
+
+/// Exports the pool; zdb finds nothing wrong with it.
+fn judge(laboratory: Laboratory, disk: &SimulatedDisk) {
+    laboratory.export().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    disk.write_to_file(&image(folder.path(), "0")).unwrap();
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder.path(), POOL);
+    }
+}
+
+const CRASH_BLOCKS: usize = 200;
+
+/// What a crash may leave of the three files that are removed, cut and holed, in this order.
+fn check_crashed(system: &FileSystem) {
+    let whole: Vec<u8> = (0..CRASH_BLOCKS).flat_map(block).collect();
+    if let Some(removed) = read_file(system, "removed") {
+        assert_eq!(removed.len(), whole.len(), "a file with a name is whole");
+        assert!(removed == whole);
+    }
+    let cut = read_file(system, "cut").unwrap();
+    assert!(
+        cut.len() >= 5000 && whole.starts_with(&cut),
+        "cut to {}",
+        cut.len()
+    );
+    let holed = read_file(system, "holed").unwrap();
+    assert_eq!(holed.len(), whole.len());
+    let data = holed
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .map_or(0, |last| last + 1);
+    assert!(whole.starts_with(&holed[..data]), "data up to {data}");
+}
+
+/// Leaves the disk after `event` events; imports it, and frees what is left to be freed.
+fn check_crash(disk: &SimulatedDisk, event: usize, seed: u64, folder: &Path) {
+    let path = image(folder, "crashed");
+    let _ = std::fs::remove_file(&path);
+    disk.crash_at(event, seed).write_to_file(&path).unwrap();
+    let laboratory = Laboratory::import(folder, false).unwrap();
+    let system = laboratory.root();
+    check_crashed(&system);
+    system.drain_unlinked().unwrap();
+    assert_eq!(system.unlinked().unwrap(), 0);
+    drop(system);
+    laboratory.export().unwrap();
+    if event.is_multiple_of(8)
+        && let Some(zdb) = golden::Zdb::from_environment()
+    {
+        zdb.assert_clean(folder, POOL);
+    }
+}
+
+#[test]
+fn a_crash_between_two_pieces_leaves_whole_files_and_loses_no_space() {
+    let limits = Limits::set(32, 48, 8);
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 2));
+    let laboratory = laboratory(&disk);
+    let system = laboratory.root();
+    for name in ["removed", "cut", "holed"] {
+        write_file(&system, name, CRASH_BLOCKS);
+    }
+    laboratory.pool.sync().unwrap();
+    snapshot(&laboratory, "kept");
+    let first = disk.log_len();
+    real::apply(&system, &Operation::Unlink(place("removed"))).unwrap();
+    real::apply(&system, &Operation::Truncate(place("cut"), 5000)).unwrap();
+    let length = CRASH_BLOCKS * BLOCK;
+    let hole = Operation::Allocate(place("holed"), AllocateMode::PunchHole, 4096, length);
+    real::apply(&system, &hole).unwrap();
+    laboratory.pool.sync().unwrap();
+    drop(system);
+    let last = disk.log_len();
+    drop(laboratory);
+    let folder = tempfile::tempdir().unwrap();
+    let points = 24.min(last - first);
+    for point in 0..=points {
+        let event = first + (last - first) * point / points;
+        check_crash(&disk, event, point as u64, folder.path());
+    }
+    drop(limits);
+}
+
+#[test]
+fn a_thread_frees_what_is_long_and_goes_on_after_an_end() {
+    const BLOCKS: usize = 1000;
+    let limits = Limits::set(64, 64, 64);
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 3));
+    let laboratory = laboratory(&disk);
+    let system = laboratory.in_background(POOL);
+    for name in ["one", "two"] {
+        write_file(&system, name, BLOCKS);
+    }
+    laboratory.pool.sync().unwrap();
+    for name in ["one", "two"] {
+        real::apply(&system, &Operation::Unlink(place(name))).unwrap();
+    }
+    // Nobody waited for sixteen txgs each.
+    assert_eq!(system.unlinked().unwrap(), 2);
+    system.unmount().unwrap();
+    drop(system);
+    let system = laboratory.in_background(POOL);
+    system.drain_unlinked().unwrap();
+    let mut waits = 0;
+    while system.unlinked().unwrap() != 0 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        waits += 1;
+        assert!(waits < 3000, "what waits is freed");
+    }
+    system.unmount().unwrap();
+    drop((limits, system));
+    judge(laboratory, &disk);
+}
+
+/// A file whose blocks each snapshot has of its own.
+fn layered(laboratory: &Laboratory, snapshots: usize, blocks: usize) -> Vec<String> {
+    let system = laboratory.root();
+    let mut names = Vec::new();
+    real::apply(&system, &Operation::Create(place("layers"), 0o644)).unwrap();
+    for index in 0..snapshots {
+        let bytes: Vec<u8> = (0..blocks)
+            .flat_map(|at| block(at + index * blocks))
+            .collect();
+        let write = Operation::Write(place("layers"), 0, bytes, false);
+        real::apply(&system, &write).unwrap();
+        let name = format!("s{index:03}");
+        snapshot(laboratory, &name);
+        names.push(format!("{POOL}@{name}"));
+    }
+    names
+}
+
+fn snapshot_names(laboratory: &Laboratory) -> Vec<String> {
+    let head = laboratory.pool.dsl().head(POOL).unwrap();
+    let snapshots = head.snapshots().unwrap();
+    snapshots
+        .iter()
+        .map(|found| found.name().unwrap())
+        .collect()
+}
+
+/// Small shares of a txg for snapshots and for the background while it lives.
+struct Shares(#[expect(dead_code, reason = "held")] Limits<'static>);
+
+impl Shares {
+    fn set(snapshots: u64, blocks: u64, keys: u64) -> Self {
+        let limits = Limits::set(16_384, 131_072, 8);
+        dsl::tunables::DESTROY_SNAPSHOTS_TXG.set(snapshots);
+        dsl::tunables::BACKGROUND_BLOCKS.set(blocks);
+        dsl::tunables::DEAD_KEYS.set(keys);
+        Self(limits)
+    }
+}
+
+impl Drop for Shares {
+    fn drop(&mut self) {
+        for tunable in dsl::tunables::TUNABLES {
+            tunable.reset();
+        }
+    }
+}
+
+fn destroy(laboratory: &Laboratory, names: &[String]) -> dsl::Result<()> {
+    let (names, defer) = (names.to_vec(), false);
+    laboratory.pool.dsl().run(DestroySnapshots { names, defer })
+}
+
+#[test]
+fn snapshots_go_in_as_many_txgs_as_it_takes() {
+    // With the keys of dead lists in memory, and with next to none.
+    for keys in [1 << 20, 2] {
+        let shares = Shares::set(3, 8, keys);
+        let disk = Arc::new(SimulatedDisk::new(SIZE, 4));
+        let laboratory = laboratory(&disk);
+        let names = layered(&laboratory, 20, 10);
+        let engine = Arc::clone(laboratory.pool.engine().unwrap());
+        // All or nothing, as far as it can be known: one that is not there, and nothing happens.
+        let mut wrong = names.clone();
+        wrong.push(format!("{POOL}@never"));
+        assert!(destroy(&laboratory, &wrong).is_err());
+        assert_eq!(snapshot_names(&laboratory), names);
+
+        let before = engine.synced_txg().0;
+        destroy(&laboratory, &names[2..18]).unwrap();
+        assert!(engine.synced_txg().0 >= before + 16 / 3);
+        let left = [&names[..2], &names[18..]].concat();
+        assert_eq!(snapshot_names(&laboratory), left);
+        let system = laboratory.root();
+        let whole: Vec<u8> = (0..10).flat_map(|at| block(at + 190)).collect();
+        assert_eq!(read_file(&system, "layers"), Some(whole));
+        destroy(&laboratory, &left).unwrap();
+        let mut txgs = 0;
+        while laboratory.pool.dsl().has_background_frees().unwrap() {
+            laboratory.pool.sync().unwrap();
+            txgs += 1;
+        }
+        assert!(txgs >= 2, "{txgs} txgs in the background");
+        drop((shares, system));
+        judge(laboratory, &disk);
+    }
+}
+
+#[test]
+fn a_crash_between_two_slices_leaves_snapshots_whole_and_loses_no_space() {
+    const SNAPSHOTS: usize = 8;
+    const BLOCKS: usize = 10;
+    let shares = Shares::set(2, 12, 64);
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 5));
+    let laboratory = laboratory(&disk);
+    let names = layered(&laboratory, SNAPSHOTS, BLOCKS);
+    let first = disk.log_len();
+    destroy(&laboratory, &names[..SNAPSHOTS - 1]).unwrap();
+    while laboratory.pool.dsl().has_background_frees().unwrap() {
+        laboratory.pool.sync().unwrap();
+    }
+    let last = disk.log_len();
+    drop(laboratory);
+    let folder = tempfile::tempdir().unwrap();
+    let points = 20.min(last - first);
+    for point in 0..=points {
+        let event = first + (last - first) * point / points;
+        let path = image(folder.path(), "crashed");
+        let _ = std::fs::remove_file(&path);
+        let crashed = disk.crash_at(event, point as u64);
+        crashed.write_to_file(&path).unwrap();
+        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        let left = snapshot_names(&laboratory);
+        // The oldest of those that were to go are left, and the one that was to stay.
+        let gone = SNAPSHOTS - left.len();
+        let wanted = [&names[..SNAPSHOTS - 1 - gone], &names[SNAPSHOTS - 1..]].concat();
+        assert_eq!(left, wanted, "event {event}");
+        for name in &left {
+            let index: usize = name[name.len() - 3..].parse().unwrap();
+            let system = millpond_torture::laboratory::mount(&laboratory.pool, name, true);
+            let whole: Vec<u8> = (0..BLOCKS)
+                .flat_map(|at| block(at + index * BLOCKS))
+                .collect();
+            assert!(
+                read_file(&system, "layers") == Some(whole),
+                "{name} at event {event}"
+            );
+        }
+        while laboratory.pool.dsl().has_background_frees().unwrap() {
+            laboratory.pool.sync().unwrap();
+        }
+        laboratory.export().unwrap();
+        if point % 5 == 0
+            && let Some(zdb) = golden::Zdb::from_environment()
+        {
+            zdb.assert_clean(folder.path(), POOL);
+        }
+    }
+    drop(shares);
+}

@@ -1,0 +1,246 @@
+//! Pools that are filled to the brim, of every sector size, record size and number of copies: writers are told that
+//! there is no space, and nothing else; no txg fails for want of space, and what is freed is there again soon.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use base::random::{Rng, SeededRng};
+use dsl::PropertyValue;
+use dsl::tasks::Snapshot;
+use millpond_torture::laboratory::{Laboratory, POOL, image};
+use millpond_torture::random::{asked, seeds};
+use millpond_torture::tunables;
+use pool::{CreateOptions, NewDevice, NewVdev, Pool};
+use posix::{
+    Credentials, FileSystem, FileType, NewNode, OpenFile, OpenOptions, PosixError, WriteOptions,
+};
+
+/// What is drawn for a pool.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    seed: u64,
+    size_mib: u64,
+    ashift: u32,
+    record_size: u64,
+    copies: u64,
+    writers: u64,
+}
+
+impl Shape {
+    fn draw(seed: u64) -> Self {
+        let rng = SeededRng::new(seed);
+        Self {
+            seed,
+            size_mib: [64, 96, 128, 256, 512, 640][rng.below(6) as usize],
+            ashift: 9 + rng.below(6) as u32,
+            record_size: 512 << rng.below(16),
+            copies: 1 + rng.below(3),
+            writers: 1 + rng.below(16),
+        }
+    }
+
+    fn create(&self, folder: &Path) -> Arc<Pool> {
+        let path = image(folder, "disk");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(self.size_mib << 20).unwrap();
+        let vdev = NewVdev::Single(NewDevice::Path(path));
+        let mut options = CreateOptions::new(POOL, vec![vdev]);
+        options.ashift = Some(self.ashift);
+        options.root.populate = Some(millpond_torture::forest::real::populate());
+        let number = |name: &str, value| (name.to_owned(), PropertyValue::Number(value));
+        options.root.properties = vec![
+            number("recordsize", self.record_size),
+            number("copies", self.copies),
+        ];
+        Pool::create(options).unwrap()
+    }
+}
+
+fn file(system: &FileSystem, name: &str) -> Result<OpenFile, PosixError> {
+    let root = Credentials::root();
+    let options = OpenOptions {
+        write: true,
+        ..OpenOptions::default()
+    };
+    let node = NewNode {
+        file_type: FileType::Regular,
+        permissions: 0o644,
+        umask: 0,
+        device: (0, 0),
+    };
+    let made = system.create(&root, system.root(), name.as_bytes(), &node, options);
+    made.map(|(file, _)| file)
+}
+
+/// One writer: pieces of 4 KiB and more at scattered places of its files, until it is told for the third time that
+/// there is no space; then half of its files go.
+fn write(system: &FileSystem, shape: &Shape, writer: u64, written: &AtomicU64) {
+    let rng = SeededRng::new(shape.seed * 1000 + writer);
+    let mut full = 0;
+    let mut number = 0;
+    let end = Instant::now() + Duration::from_secs(8);
+    'files: while full < 3 && Instant::now() < end {
+        number += 1;
+        let mut say = |error: PosixError| match error {
+            PosixError::NoSpace => full += 1,
+            other => panic!("{shape:?}: {other}"),
+        };
+        let file = match file(system, &format!("{writer}-{number}")) {
+            Ok(file) => file,
+            Err(error) => {
+                say(error);
+                continue;
+            }
+        };
+        let records = 1 + rng.below(8);
+        for _ in 0..40 {
+            let mut data = vec![0; 4096 << rng.below(5)];
+            rng.fill(&mut data);
+            let offset = rng.below(records * shape.record_size.max(1 << 20)) / 4096 * 4096;
+            if let Err(error) = file.write(offset, &data, WriteOptions::default()) {
+                say(error);
+                continue 'files;
+            }
+            written.fetch_add(data.len() as u64, Ordering::Relaxed);
+        }
+    }
+    let root = Credentials::root();
+    for gone in (1..=number).step_by(2) {
+        let name = format!("{writer}-{gone}");
+        match system.unlink(&root, system.root(), name.as_bytes()) {
+            Ok(_) | Err(PosixError::NotFound | PosixError::NoSpace) => {}
+            Err(other) => panic!("{shape:?}: {other}"),
+        }
+    }
+}
+
+fn fill(shape: &Shape) {
+    let folder = tempfile::tempdir().unwrap();
+    let laboratory = Laboratory::open(shape.create(folder.path()), false);
+    let (pool, system) = (Arc::clone(&laboratory.pool), laboratory.root());
+    let written = AtomicU64::new(0);
+    for round in 0..2 {
+        std::thread::scope(|scope| {
+            for writer in 0..shape.writers {
+                let (system, written) = (&system, &written);
+                scope.spawn(move || write(system, shape, round * 100 + writer, written));
+            }
+        });
+        pool.sync()
+            .unwrap_or_else(|error| panic!("{shape:?}: {error}"));
+        assert_eq!(pool.suspended(), None, "{shape:?}");
+        let taken = Snapshot {
+            names: vec![format!("{POOL}@{round}")],
+            properties: Vec::new(),
+        };
+        // There may be no space for it.
+        let _ = pool.dsl().run(taken);
+    }
+    println!("{shape:?}: {} bytes written", written.into_inner());
+    drop(system);
+    laboratory.close_all();
+    drop(laboratory);
+    pool.export()
+        .unwrap_or_else(|error| panic!("{shape:?}: {error}"));
+    drop(pool);
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder.path(), POOL);
+    }
+}
+
+#[test]
+fn a_full_pool_says_so_and_nothing_else() {
+    let draw = |seed| Shape {
+        record_size: [512, 4096, 128 << 10, 1 << 20, 16 << 20][seed as usize % 5],
+        size_mib: 64,
+        ..Shape::draw(seed)
+    };
+    (0..5).map(draw).for_each(|shape| fill(&shape));
+}
+
+#[test]
+#[ignore = "long: every shape that SEEDS draws"]
+fn every_shape_of_a_full_pool() {
+    for seed in seeds(100..100 + asked("SEEDS").unwrap_or(60)) {
+        println!("repeat with: MILLPOND_SEED={seed}");
+        // A million small blocks would be freed by ones and twos.
+        let _limits = tunables::drawn_but(seed, &["dmu.free_blocks_", "dsl.background_"]);
+        fill(&Shape::draw(seed));
+    }
+}
+
+#[test]
+fn small_sectors_in_large_ones_with_copies_are_reckoned_with() {
+    let shape = |ashift, copies, record_size, size_mib| Shape {
+        seed: 7,
+        size_mib,
+        ashift,
+        record_size,
+        copies,
+        writers: 8,
+    };
+    fill(&shape(12, 2, 512, 512));
+    fill(&shape(13, 3, 512, 256));
+    fill(&shape(9, 1, 16 << 20, 640));
+}
+
+/// What of the free space is in memory is counted to the byte; here it may be a sixth of all.
+#[test]
+fn free_space_in_many_pieces_takes_bounded_memory() {
+    const SEGMENTS: u64 = 100_000;
+    const LIMIT: u64 = 128 << 10;
+    /// What allocators work on, and what was used for the txgs that have not ended.
+    const IN_USE: u64 = 192 << 10;
+    let _limits = millpond_torture::tunables::by_default();
+    space::tunables::LOADED_BYTES.set(LIMIT);
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "disk");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(1_000_000_000_000).unwrap();
+    let vdev = NewVdev::Single(NewDevice::Path(path));
+    let mut options = CreateOptions::new(POOL, vec![vdev]);
+    options.ashift = Some(12);
+    options.root.populate = Some(millpond_torture::forest::real::populate());
+    let pool = Pool::create(options).unwrap();
+    let mut extents = millpond_torture::fragments::extents(&pool, SEGMENTS, 0).peekable();
+    let mut taken = 0;
+    while extents.peek().is_some() {
+        taken += pool.take_space(extents.by_ref().take(4000)).unwrap();
+        pool.sync().unwrap();
+    }
+    assert!(taken > SEGMENTS - 200, "{taken}");
+    // This brings all maps up to date.
+    pool.export().unwrap();
+    let made = pool.loaded_space();
+    assert!(made.most_bytes <= LIMIT + IN_USE, "{made:?}");
+    drop((extents, pool));
+
+    let laboratory = Laboratory::import(folder.path(), false).unwrap();
+    let pool = Arc::clone(&laboratory.pool);
+    let system = laboratory.root();
+    let random = SeededRng::new(5);
+    for round in 0..30 {
+        for index in 0..8 {
+            let mut data = vec![0; 100_000];
+            random.fill(&mut data);
+            let file = self::file(&system, &format!("{round}-{index}")).unwrap();
+            file.write(0, &data, WriteOptions::default()).unwrap();
+        }
+        if round > 2 {
+            let root = Credentials::root();
+            let name = format!("{}-{}", round - 3, round % 8);
+            system
+                .unlink(&root, system.root(), name.as_bytes())
+                .unwrap();
+        }
+        pool.sync().unwrap();
+    }
+    drop(system);
+    laboratory.close_all();
+    pool.export().unwrap();
+    let loaded = pool.loaded_space();
+    assert!(loaded.loads > 4, "{loaded:?}");
+    assert!(loaded.most_bytes <= LIMIT + IN_USE, "{loaded:?}");
+}

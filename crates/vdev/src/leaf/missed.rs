@@ -1,0 +1,61 @@
+//! What a leaf missed, and what is left of it when a resilver ends.
+
+use crate::TxgRanges;
+use base::Txg;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Missed {
+    ranges: TxgRanges,
+    /// While a resilver runs: what will be missing when it ends. It begins empty: the resilver sees
+    /// everything that was missed before it began.
+    left: Option<TxgRanges>,
+}
+
+impl Missed {
+    pub(crate) const fn ranges(&self) -> &TxgRanges {
+        &self.ranges
+    }
+
+    pub(crate) fn set(&mut self, ranges: TxgRanges) {
+        self.ranges = ranges;
+    }
+
+    /// A write of `txg` was missed; whether that is news. A resilver that runs may be past its place.
+    pub(crate) fn note(&mut self, txg: Txg) -> bool {
+        self.note_left(txg);
+        let is_new = !self.ranges.contains(txg);
+        self.ranges.add(txg, 1);
+        is_new
+    }
+
+    pub(crate) fn begin_resilver(&mut self) {
+        self.left = Some(TxgRanges::new());
+    }
+
+    pub(crate) fn note_left(&mut self, birth: Txg) {
+        if let Some(left) = &mut self.left {
+            left.add(birth, 1);
+        }
+    }
+
+    pub(crate) fn note_left_through(&mut self, birth: Txg) {
+        let Some(left) = &mut self.left else { return };
+        for (first, count) in self.ranges.iter() {
+            let until = birth.0.saturating_add(1).saturating_sub(first.0);
+            left.add(first, count.min(until));
+        }
+    }
+
+    pub(crate) fn end_resilver(&mut self) -> bool {
+        let left = self.left.take();
+        let ended = left.is_some();
+        if let Some(left) = left {
+            self.ranges = left;
+        }
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests;

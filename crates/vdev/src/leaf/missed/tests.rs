@@ -1,0 +1,47 @@
+use super::*;
+
+fn missed(ranges: &[(u64, u64)]) -> Missed {
+    let mut missed = Missed::default();
+    missed.set(
+        ranges
+            .iter()
+            .map(|(first, count)| (Txg(*first), *count))
+            .collect(),
+    );
+    missed
+}
+
+fn ranges(missed: &Missed) -> Vec<(u64, u64)> {
+    missed
+        .ranges()
+        .iter()
+        .map(|(first, count)| (first.0, count))
+        .collect()
+}
+
+#[test]
+fn a_resilver_forgets_what_it_saw_and_nothing_else() {
+    let mut missed = missed(&[(5, 3), (20, 1)]);
+    missed.begin_resilver();
+    // A block of txg 6 cannot be written; txg 7, which was missed already, is missed again, behind the resilver.
+    missed.note_left(Txg(6));
+    assert!(!missed.note(Txg(7)));
+    assert!(missed.note(Txg(30)));
+    assert_eq!(ranges(&missed), [(5, 3), (20, 1), (30, 1)]);
+    assert!(missed.end_resilver());
+    assert_eq!(ranges(&missed), [(6, 2), (30, 1)]);
+    // None has begun.
+    assert!(!missed.end_resilver());
+    assert_eq!(ranges(&missed), [(6, 2), (30, 1)]);
+}
+
+#[test]
+fn what_was_not_seen_stays_missing() {
+    let mut missed = missed(&[(5, 3), (20, 5)]);
+    missed.note_left_through(Txg(100));
+    missed.begin_resilver();
+    missed.note_left_through(Txg(4));
+    missed.note_left_through(Txg(21));
+    missed.end_resilver();
+    assert_eq!(ranges(&missed), [(5, 3), (20, 2)]);
+}
