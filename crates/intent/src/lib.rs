@@ -36,7 +36,7 @@ pub use flusher::Flusher;
 pub use log::{Log, OpenLog};
 pub use meters::LogStatistics;
 pub use part::{LogBlock, LogPart, Resume, part};
-pub use replay::{Replay, Replayed, Unapplied};
+pub use replay::{Cause, Replay, Replayed, Unapplied};
 pub use sync::LogSync;
 pub use tunables::TUNABLES;
 pub use unshare::unshare;

@@ -27,6 +27,9 @@ pub trait Replay {
     /// # Errors
     /// Why it could not be applied.
     fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), Unapplied>;
+
+    /// The record will not be applied, and those after it will be: what builds on it must be found out there.
+    fn pass_over(&mut self, record: &Record<'_>);
 }
 
 /// Why a record could not be applied.
@@ -34,16 +37,27 @@ pub trait Replay {
 pub struct Unapplied {
     /// One line.
     pub reason: String,
-    /// What it would change is damaged for good: no later replay can do better, and the records after it are not
-    /// to wait for that.
-    pub damage: bool,
+    /// What is to be done about it.
+    pub cause: Cause,
+}
+
+/// What keeps a record from being applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// What it would change is damaged for good, or what it would write: no later replay can do better, and the
+    /// records after it are not to wait for that.
+    Damage,
+    /// It builds on a record that was passed over, and is passed over with it.
+    Earlier,
+    /// Something else, which may be better at a later replay.
+    Other,
 }
 
 impl From<String> for Unapplied {
     fn from(reason: String) -> Self {
         Self {
             reason,
-            damage: false,
+            cause: Cause::Other,
         }
     }
 }
@@ -55,7 +69,7 @@ pub struct Replayed {
     pub records: u64,
     /// Records passed over: their txgs are on disk, or an earlier replay did them.
     pub skipped: u64,
-    /// Records that were passed over because what they would change is damaged, and why.
+    /// Records that were passed over because what they would change is damaged, or with one that was; and why.
     pub lost: Vec<(u64, String)>,
     /// The first record that could not be applied, and why: the log stays owed.
     pub failed: Option<(u64, String)>,
@@ -93,7 +107,8 @@ impl Log {
     ///
     /// A record that fails is tried once more after a sync; if it fails again the replay ends
     /// there, and the log stays owed: the next import may try again behind the last good record.
-    /// One that fails because its file is damaged is passed over: it costs what the damage costs.
+    /// One that fails because its file is damaged is passed over, with those that build on it: it costs what the
+    /// damage costs.
     ///
     /// # Errors
     /// The pool has stopped.
@@ -135,12 +150,16 @@ impl Log {
                 }
                 Err(Unapplied {
                     reason,
-                    damage: true,
+                    cause: Cause::Damage | Cause::Earlier,
                 }) => {
+                    replay.pass_over(record);
                     outcome.lost.push((sequence, reason));
                     true
                 }
-                Err(Unapplied { reason, .. }) => {
+                Err(Unapplied {
+                    reason,
+                    cause: Cause::Other,
+                }) => {
                     outcome.failed = Some((sequence, reason));
                     false
                 }
@@ -156,8 +175,10 @@ impl Log {
     ) -> Result<(), Unapplied> {
         let block = self.data_of(set, record)?;
         let first = replay.apply(record, block.as_deref());
-        if first.is_ok() {
-            return first;
+        match &first {
+            Ok(()) => return first,
+            Err(unapplied) if unapplied.cause == Cause::Earlier => return first,
+            Err(_) => {}
         }
         self.engine
             .wait_synced(None)
@@ -166,7 +187,7 @@ impl Log {
     }
 
     /// The bytes of the block that a write points to.
-    fn data_of(&self, set: ObjectSetId, record: &Record<'_>) -> Result<Option<Buffer>, String> {
+    fn data_of(&self, set: ObjectSetId, record: &Record<'_>) -> Result<Option<Buffer>, Unapplied> {
         let Some(pointer) = data_block(record) else {
             return Ok(None);
         };
@@ -177,6 +198,13 @@ impl Log {
             block: 0,
         });
         let read = self.pipeline.read(&pointer, &request.uncached());
-        read.map(Some).map_err(|error| error.to_string())
+        read.map(Some).map_err(|error| Unapplied {
+            cause: if error.is_of_devices() {
+                Cause::Other
+            } else {
+                Cause::Damage
+            },
+            reason: error.to_string(),
+        })
     }
 }

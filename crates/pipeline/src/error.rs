@@ -57,6 +57,40 @@ impl ReadError {
             Self::Unreadable(unreadable) => unreadable.bookmark,
         }
     }
+
+    /// Whether some device did not answer, so that the block may be there all the same.
+    #[must_use]
+    pub fn is_of_devices(&self) -> bool {
+        let Self::Unreadable(unreadable) = self else {
+            return false;
+        };
+        unreadable
+            .attempts
+            .iter()
+            .any(|attempt| match &attempt.failure {
+                AttemptFailure::Device(_) => true,
+                AttemptFailure::Checksum(mismatch) => has_silent_leaf(&mismatch.source),
+                AttemptFailure::GangMember(member) => member.is_of_devices(),
+                AttemptFailure::Pointer(_)
+                | AttemptFailure::Decompression(_)
+                | AttemptFailure::GangHeader(_)
+                | AttemptFailure::GangSize { .. }
+                | AttemptFailure::GangDepth => false,
+            })
+    }
+}
+
+/// Whether some leaf of a vdev gave no bytes at all.
+fn has_silent_leaf(error: &vdev::VdevError) -> bool {
+    let vdev::VdevError::ReadFailed { failures, .. } = error else {
+        return false;
+    };
+    failures.iter().any(|leaf| {
+        matches!(
+            leaf.failure,
+            vdev::Failure::Device(_) | vdev::Failure::Unavailable(..)
+        )
+    })
 }
 
 /// A block of which every copy was tried in vain.

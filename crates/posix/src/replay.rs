@@ -8,6 +8,7 @@
 
 mod attributes;
 mod data;
+mod doubts;
 mod names;
 
 use std::sync::Arc;
@@ -16,13 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::{ByteOrder, ObjectId, Txg};
 use dmu::Tx;
 use format::intent_log::{Change, NewObject, Record};
-use intent::{Log, Unapplied};
+use intent::{Cause, Log, Unapplied};
 
 use crate::core::Core;
 use crate::log::{LoggedWrite, OperationLog, Scope};
 use crate::store::Claim;
 use crate::znode::Znode;
 use crate::{Credentials, MountOptions, PosixError, Result, Source, Timestamp};
+use doubts::Doubts;
 
 /// What a replay did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +33,8 @@ pub struct Replayed {
     pub records: u64,
     /// Records that were applied before, or whose txgs had synced.
     pub skipped: u64,
-    /// The sequence numbers of records that were passed over because what they would change is damaged, and why.
+    /// The sequence numbers of records that were passed over because what they would change is damaged, or with one
+    /// that was; and why.
     pub lost: Vec<(u64, String)>,
     /// The sequence number of the record that could not be applied, and why.
     pub failed: Option<(u64, String)>,
@@ -65,6 +68,7 @@ pub fn replay(mut source: Source, log: &Arc<Log>) -> Result<Replayed> {
         core,
         progress,
         who: Credentials::root(),
+        doubts: Doubts::default(),
     };
     let done = log.replay(&mut applier)?;
     Ok(Replayed {
@@ -116,16 +120,31 @@ pub(crate) struct Applier {
     core: Arc<Core>,
     progress: Arc<Progress>,
     who: Credentials,
+    /// What records that were passed over leave in doubt.
+    doubts: Doubts,
 }
 
 impl intent::Replay for Applier {
     fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), Unapplied> {
         let change = Change::parse(record).map_err(|error| error.to_string())?;
+        if self.doubts.are_about(&change, &self.core) {
+            return Err(Unapplied {
+                reason: "it builds on a record that is lost".to_owned(),
+                cause: Cause::Earlier,
+            });
+        }
         self.change(&change, record.order, block)
             .map_err(|error| Unapplied {
+                cause: self.cause(&error),
                 reason: error.to_string(),
-                damage: error.is_damage(),
             })
+    }
+
+    fn pass_over(&mut self, record: &Record<'_>) {
+        // One that does not parse ends the replay.
+        if let Ok(change) = Change::parse(record) {
+            self.doubts.pass_over(&change, &self.core);
+        }
     }
 }
 
@@ -150,6 +169,16 @@ impl Applier {
             Change::SetXattr { name, value, .. } => self.set_xattr(&znode, name, *value),
             Change::SetAcl { acl, .. } => self.set_acl(&znode, acl, order),
             _ => Err(PosixError::NotSupported("replay of shared blocks")),
+        }
+    }
+
+    fn cause(&self, error: &PosixError) -> Cause {
+        if error.is_damage() {
+            Cause::Damage
+        } else if !self.doubts.is_empty() && doubts::is_contradiction(error) {
+            Cause::Earlier
+        } else {
+            Cause::Other
         }
     }
 

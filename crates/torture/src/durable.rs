@@ -4,6 +4,7 @@
 //! anything saw them; the contents and attributes of each file as they were at some moment, no earlier than its own
 //! last acknowledged fsync.
 
+mod apart;
 mod found;
 
 pub use found::Found;
@@ -66,6 +67,9 @@ pub enum Demand {
     Promised(usize),
     /// The medium lost what it had: anything that ever was, or an error.
     AnythingTrue,
+    /// The same, and records of the log were lost with what they would have changed, which was told: then each name
+    /// and each file is as it ever was, by itself.
+    Apart,
 }
 
 impl Record {
@@ -201,6 +205,9 @@ impl Record {
         demand: Demand,
         commits: Commits,
     ) -> Result<(), Vec<String>> {
+        if demand == Demand::Apart {
+            return self.judge_apart(found);
+        }
         let (floor, files) = self.floors(demand);
         let from = self
             .names
@@ -295,6 +302,16 @@ impl State<'_> {
             }
             return;
         }
+        self.compare_contents(node, found, path, lines);
+        let links = self.names.link_count(node) as u64;
+        let is_directory = matches!(self.names.node(node).kind, Kind::Directory(_));
+        if !is_directory && links != found.links {
+            lines.push(format!("{path}: {} links, not {links}", found.links));
+        }
+    }
+
+    /// The contents and attributes alone.
+    fn compare_contents(&self, node: NodeId, found: &Found, path: &str, lines: &mut Vec<String>) {
         let versions = self
             .record
             .versions
@@ -329,11 +346,6 @@ impl State<'_> {
                 allowed.len(),
                 states.join("; from that after ")
             ));
-        }
-        let links = self.names.link_count(node) as u64;
-        let is_directory = matches!(self.names.node(node).kind, Kind::Directory(_));
-        if !is_directory && links != found.links {
-            lines.push(format!("{path}: {} links, not {links}", found.links));
         }
     }
 }

@@ -10,7 +10,7 @@ use pool::{
     CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection, VdevRole,
 };
 use posix::{FileSystem, IntentLog, MountOptions, PosixError, Source};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub struct Laboratory {
     pub pool: Arc<Pool>,
     /// Open file systems by path.
     systems: RefCell<BTreeMap<String, Arc<FileSystem>>>,
+    /// Records of intent logs that were applied, and those that were passed over, when they were opened.
+    replayed: Cell<(u64, usize)>,
     read_only: bool,
 }
 
@@ -71,6 +73,7 @@ impl Laboratory {
         Self {
             pool,
             systems,
+            replayed: Cell::new((0, 0)),
             read_only,
         }
     }
@@ -109,7 +112,8 @@ impl Laboratory {
             frees_in_background: true,
             ..MountOptions::default()
         };
-        mount_with(&self.pool, path, options).expect("the file system mounts")
+        let mounted = mount_with(&self.pool, path, options);
+        mounted.expect("the file system mounts").0
     }
 
     /// The file system of a head, opened when it is not yet.
@@ -127,9 +131,23 @@ impl Laboratory {
         if let Some(system) = systems.get(path) {
             return Ok(Arc::clone(system));
         }
-        let system = try_mount(&self.pool, path, self.read_only)?;
+        let (system, (applied, lost)) = try_mount(&self.pool, path, self.read_only)?;
+        let (earlier, lost_earlier) = self.replayed.get();
+        self.replayed.set((earlier + applied, lost_earlier + lost));
         systems.insert(path.to_owned(), Arc::clone(&system));
         Ok(system)
+    }
+
+    /// How many records of intent logs were applied when file systems were opened.
+    #[must_use]
+    pub const fn replayed_records(&self) -> u64 {
+        self.replayed.get().0
+    }
+
+    /// How many could not be, for damage.
+    #[must_use]
+    pub const fn lost_records(&self) -> usize {
+        self.replayed.get().1
     }
 
     /// Closes the file system of a head.
@@ -198,11 +216,17 @@ fn properties(dataset: &dsl::Dataset) -> dsl::Result<posix::DatasetProperties> {
 /// If it cannot be mounted: the test has failed then.
 #[must_use]
 pub fn mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Arc<FileSystem> {
-    try_mount(pool, dataset, read_only).expect("the file system mounts")
+    let mounted = try_mount(pool, dataset, read_only);
+    mounted.expect("the file system mounts").0
 }
 
-/// The same; what its intent log owes is replayed first.
-fn try_mount(pool: &Arc<Pool>, dataset: &str, read_only: bool) -> Result<Arc<FileSystem>, String> {
+/// The same; what its intent log owes is replayed first. Says how many of its records were applied and
+/// lost, too.
+fn try_mount(
+    pool: &Arc<Pool>,
+    dataset: &str,
+    read_only: bool,
+) -> Result<(Arc<FileSystem>, (u64, usize)), String> {
     let options = MountOptions {
         read_only,
         ..MountOptions::default()
@@ -214,7 +238,7 @@ fn mount_with(
     pool: &Arc<Pool>,
     dataset: &str,
     options: MountOptions,
-) -> Result<Arc<FileSystem>, String> {
+) -> Result<(Arc<FileSystem>, (u64, usize)), String> {
     let read_only = options.read_only;
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let dataset = pool.dsl().dataset(dataset).map_err(|error| text(&error))?;
@@ -237,13 +261,16 @@ fn mount_with(
             properties: properties(&dataset).map_err(|error| text(&error))?,
         })
     };
+    let mut records = (0, 0);
     if let Some(log) = log.as_ref().filter(|log| log.is_owed()) {
         let replayed = posix::replay(source()?, log).map_err(|error| text(&error))?;
         if let Some((record, problem)) = replayed.failed {
             return Err(format!("record {record} cannot be replayed: {problem}"));
         }
+        records = (replayed.records, replayed.lost.len());
     }
-    FileSystem::mount(source()?, options).map_err(|error| text(&error))
+    let system = FileSystem::mount(source()?, options).map_err(|error| text(&error))?;
+    Ok((system, records))
 }
 
 /// Does one random change of datasets to the pool and the model; both must agree on the outcome.

@@ -97,6 +97,11 @@ impl Tree {
         &self.nodes[&id]
     }
 
+    /// The same, if there is one.
+    pub(crate) fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
     pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
         self.nodes.get_mut(&id).expect("the node exists")
     }

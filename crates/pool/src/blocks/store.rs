@@ -7,7 +7,7 @@ use base::lock::{LockClass, RwLock, rank};
 use base::{ObjectSetId, Txg, VdevId};
 use dmu::{BlockError, BlockKind, BlockStore, Place, ReferenceRules};
 use format::BlockPointer;
-use pipeline::{AttemptFailure, Bookmark, Pipeline, Prefetcher, ReadError, ReadRequest, Wish};
+use pipeline::{Bookmark, Pipeline, Prefetcher, ReadError, ReadRequest, Wish};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 use sys::Buffer;
@@ -77,7 +77,7 @@ impl PipelineStore {
     /// Whether a read that failed so is to be done again: a sync cannot go on without its block,
     /// nor give up half-way, so it waits for the device.
     fn wait_for_devices(&self, error: &ReadError) -> bool {
-        if !SyncContext::is_current() || !is_of_devices(error) {
+        if !SyncContext::is_current() || !error.is_of_devices() {
             return false;
         }
         let engine = self.engine.get().and_then(Weak::upgrade);
@@ -135,35 +135,6 @@ pub(crate) fn bookmark(place: Place) -> Bookmark {
     }
 }
 
-/// Whether some device did not answer, so that the block may be there all the same.
-fn is_of_devices(error: &ReadError) -> bool {
-    let ReadError::Unreadable(unreadable) = error else {
-        return false;
-    };
-    unreadable
-        .attempts
-        .iter()
-        .any(|attempt| match &attempt.failure {
-            AttemptFailure::Device(_) => true,
-            AttemptFailure::Checksum(mismatch) => has_silent_leaf(&mismatch.source),
-            AttemptFailure::GangMember(member) => is_of_devices(member),
-            _ => false,
-        })
-}
-
-/// Whether some leaf of a vdev gave no bytes at all.
-fn has_silent_leaf(error: &vdev::VdevError) -> bool {
-    let vdev::VdevError::ReadFailed { failures, .. } = error else {
-        return false;
-    };
-    failures.iter().any(|leaf| {
-        matches!(
-            leaf.failure,
-            vdev::Failure::Device(_) | vdev::Failure::Unavailable(..)
-        )
-    })
-}
-
 impl BlockStore for PipelineStore {
     fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
         self.read_seen(pointer, place, Txg(0))
@@ -185,7 +156,7 @@ impl BlockStore for PipelineStore {
                 Err(error) if self.wait_for_devices(&error) => {}
                 Ok(data) => return Ok(data),
                 Err(error) => {
-                    let of_device = is_of_devices(&error);
+                    let of_device = error.is_of_devices();
                     return Err(BlockError::new(error).of_device(of_device));
                 }
             }

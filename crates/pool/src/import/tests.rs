@@ -153,6 +153,10 @@ impl intent::Replay for Seen {
         }
         Ok(())
     }
+
+    fn pass_over(&mut self, record: &format::intent_log::Record<'_>) {
+        panic!("record {} is passed over", record.header.sequence);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! pool goes on; also after the next import.
 
 mod between;
+mod following;
 mod lists;
 mod stage;
 mod walk;

@@ -110,7 +110,11 @@ pub(crate) fn write(file: &OpenFile, offset: u64, bytes: &[u8]) -> posix::Result
 }
 
 pub(crate) fn read(system: &FileSystem, name: &str) -> posix::Result<Vec<u8>> {
-    let file = open(system, name, OPEN)?;
+    read_object(system, look_up(system, name)?)
+}
+
+pub(crate) fn read_object(system: &FileSystem, object: ObjectId) -> posix::Result<Vec<u8>> {
+    let file = system.open(&Credentials::root(), object, OPEN)?;
     let length = file.attributes()?.size;
     let mut bytes = vec![0; usize::try_from(length).unwrap()];
     let mut at = 0;
@@ -220,7 +224,7 @@ impl Stage {
     /// The same, gone down after everything was done to the files of `work`, in its log and not yet in a txg.
     pub(crate) fn with_log() -> Self {
         let stage = Self::new();
-        let laboratory = stage.import(false).unwrap();
+        let laboratory = stage.import_with_log();
         let system = laboratory.system(&path("work"));
         for file in stage
             .files
@@ -243,6 +247,16 @@ impl Stage {
         // As at a crash.
         stage.keep();
         stage
+    }
+
+    /// The pool with the log of `work` begun: the first commit of an import is a txg.
+    pub(crate) fn import_with_log(&self) -> Laboratory {
+        let laboratory = self.import(false).unwrap();
+        let system = laboratory.system(&path("work"));
+        create(&system, system.root(), "begins", b"the log").unwrap();
+        open(&system, "begins", OPEN).unwrap().fsync().unwrap();
+        laboratory.pool.sync().unwrap();
+        laboratory
     }
 
     /// Finds the blocks, in the state of the last txg.

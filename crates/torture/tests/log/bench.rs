@@ -192,6 +192,8 @@ pub(crate) struct Objects<'a> {
     pub(crate) log: &'a Log,
     pub(crate) engine: &'a Arc<txg::Engine>,
     pub(crate) seen: Vec<(u64, Txg)>,
+    /// The sequence numbers of records that were passed over.
+    pub(crate) passed_over: Vec<u64>,
     pub(crate) pointers: usize,
 }
 
@@ -202,6 +204,7 @@ impl<'a> Objects<'a> {
             log,
             engine: laboratory.pool.engine().unwrap(),
             seen: Vec::new(),
+            passed_over: Vec::new(),
             pointers: 0,
         }
     }
@@ -243,6 +246,10 @@ impl Replay for Objects<'_> {
         }
         self.log.append_nothing(&tx);
         Ok(())
+    }
+
+    fn pass_over(&mut self, record: &Record<'_>) {
+        self.passed_over.push(record.header.sequence);
     }
 }
 

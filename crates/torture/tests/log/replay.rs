@@ -1,7 +1,11 @@
 //! Replays that end early, and records that are replayed as others.
 
 use super::*;
+use format::BlockPointer;
+use format::intent_log::Body;
 use intent::Unapplied;
+use millpond_torture::laboratory::image;
+use std::os::unix::fs::FileExt;
 
 /// Fails at a record, after what came before is on disk.
 struct Failing<'a> {
@@ -18,6 +22,10 @@ impl Replay for Failing<'_> {
         }
         self.left -= 1;
         self.inner.apply(record, block)
+    }
+
+    fn pass_over(&mut self, record: &Record<'_>) {
+        self.inner.pass_over(record);
     }
 }
 
@@ -148,4 +156,68 @@ fn clones_in_a_log_are_replayed_as_writes() {
             zdb.assert_clean(folder.path(), POOL);
         }
     }
+}
+
+/// Notes a block that a record points to, and applies nothing.
+#[derive(Default)]
+struct Noting {
+    found: Option<(u64, BlockPointer)>,
+}
+
+impl Replay for Noting {
+    fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), Unapplied> {
+        if let (Body::Write(fields), Some(_)) = (&record.body, block) {
+            self.found = Some((record.header.sequence, fields.pointer));
+            return Err("not now".to_owned().into());
+        }
+        Ok(())
+    }
+
+    fn pass_over(&mut self, record: &Record<'_>) {
+        panic!("record {} is passed over", record.header.sequence);
+    }
+}
+
+/// A block of data that went bad after its log was claimed costs the record that has it, and not those after it.
+#[test]
+fn a_bad_block_of_data_costs_its_record() {
+    let bench = Bench::new(19, 0);
+    bench.log.commit_all().unwrap();
+    bench.pool.sync().unwrap();
+    for version in 1..=8 {
+        let object = bench.create();
+        bench.write(&object, version, false);
+        bench.commit(object.id(), version);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    bench.crash(u64::MAX, 19, folder.path());
+    let (sequence, pointer) = {
+        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        let log = open_log(&laboratory);
+        let mut noting = Noting::default();
+        assert!(log.replay(&mut noting).unwrap().failed.is_some());
+        drop(log);
+        laboratory.export().unwrap();
+        noting.found.expect("a record that points to a block")
+    };
+    let disk = std::fs::File::options()
+        .write(true)
+        .open(image(folder.path(), "crashed0"))
+        .unwrap();
+    for dva in pointer.dvas() {
+        // Behind the two labels and the boot block.
+        disk.write_all_at(&[0xA5; 512], dva.offset + (4 << 20))
+            .unwrap();
+    }
+    let laboratory = Laboratory::import(folder.path(), false).unwrap();
+    let log = open_log(&laboratory);
+    let mut objects = Objects::of(&laboratory, &log);
+    let replayed = log.replay(&mut objects).unwrap();
+    assert_eq!(replayed.failed, None);
+    let lost: Vec<u64> = replayed.lost.iter().map(|(lost, _)| *lost).collect();
+    assert_eq!(lost, [sequence], "{:?}", replayed.lost);
+    assert_eq!(objects.passed_over, [sequence]);
+    assert!(replayed.records > 0, "{replayed:?}");
+    drop(log);
+    laboratory.export().unwrap();
 }

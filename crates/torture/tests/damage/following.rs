@@ -1,0 +1,184 @@
+//! A log whose records build on each other, one of them about what is damaged: no file may get what is another's, and
+//! none that the log keeps may go.
+
+use crate::stage::{Stage, create, look_up, path, read, read_object};
+use crate::{Trial, step, try_blocks};
+use base::ObjectId;
+use millpond_torture::laboratory::Laboratory;
+use millpond_torture::real::new_node;
+use posix::{Credentials, Errno, FileSystem, FileType, PosixError, RenameMode};
+
+/// Names in the directory, in so many of its blocks that they can be damaged one by one.
+const COUNT: usize = 200;
+const DIRECTORY: &str = "long";
+
+fn name(number: usize) -> String {
+    format!("{number:03}-{}", "x".repeat(200))
+}
+
+fn moved(number: usize) -> String {
+    format!("moved-{}", name(number))
+}
+
+fn again(number: usize) -> String {
+    format!("again-{number}")
+}
+
+fn own(number: usize) -> String {
+    format!("contents of {number}")
+}
+
+/// Makes the directory, with contents of its own for each file, on disk. Answers the numbers of the files.
+fn fill(stage: &mut Stage) -> Vec<u64> {
+    stage.restore();
+    let laboratory = stage.import(false).unwrap();
+    let system = laboratory.system(&path("work"));
+    let node = new_node(FileType::Directory, 0o755);
+    let who = Credentials::root();
+    let made = system.mkdir(&who, system.root(), DIRECTORY.as_bytes(), &node);
+    let directory = made.unwrap().object;
+    let make = |number| create(&system, directory, &name(number), own(number).as_bytes());
+    let objects = (0..COUNT).map(|number| make(number).unwrap()).collect();
+    drop(system);
+    laboratory.export().unwrap();
+    stage.keep();
+    stage.walk();
+    objects
+}
+
+/// What is done in the log, by the number modulo 4. 0: moved, its name given to a new file, and that removed. 1:
+/// removed, and a new file made elsewhere, which may get its object number. 2 and 3: change places, then the second
+/// name is removed.
+fn change(system: &FileSystem) -> posix::Result<()> {
+    let who = Credentials::root();
+    let directory = look_up(system, DIRECTORY)?;
+    let rename = |from: String, to: String, mode| {
+        let (from, to) = (from.as_bytes(), to.as_bytes());
+        system.rename(&who, (directory, from), (directory, to), mode)
+    };
+    for number in 0..COUNT {
+        let own = name(number);
+        match number % 4 {
+            0 => {
+                rename(own.clone(), moved(number), RenameMode::Replace)?;
+                create(system, directory, &own, b"short-lived")?;
+                system.unlink(&who, directory, own.as_bytes())?;
+            }
+            1 => {
+                system.unlink(&who, directory, own.as_bytes())?;
+                create(
+                    system,
+                    system.root(),
+                    &again(number),
+                    again(number).as_bytes(),
+                )?;
+            }
+            2 => rename(own, name(number + 1), RenameMode::Exchange).map(drop)?,
+            _ => system
+                .unlink(&who, directory, name(number - 1).as_bytes())
+                .map(drop)?,
+        }
+    }
+    system.fsync_directory(directory)
+}
+
+fn with_log() -> (Stage, Vec<u64>) {
+    let mut stage = Stage::new();
+    let objects = fill(&mut stage);
+    stage.restore();
+    let laboratory = stage.import_with_log();
+    change(&laboratory.system(&path("work"))).unwrap();
+    // As at a crash.
+    stage.keep();
+    assert_owed(&stage);
+    (stage, objects)
+}
+
+/// Without damage the log is replayed whole.
+fn assert_owed(stage: &Stage) {
+    stage.restore();
+    let laboratory = stage.import(false).unwrap();
+    let system = laboratory.system(&path("work"));
+    let place = format!("{DIRECTORY}/{}", moved(0));
+    assert_eq!(text(read(&system, &place)).unwrap(), own(0));
+    assert!(laboratory.replayed_records() > 0 && laboratory.lost_records() == 0);
+    drop(system);
+    laboratory.export().unwrap();
+}
+
+fn text(read: posix::Result<Vec<u8>>) -> posix::Result<String> {
+    read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl Trial<'_> {
+    /// What a name gives was there once; what cannot be read was told.
+    fn look(&mut self, system: &FileSystem, place: &str, ever: &[String]) {
+        match text(read(system, place)) {
+            Ok(text) if text.is_empty() || ever.contains(&text) => {}
+            Ok(text) => self.fault(format!("{place} has {text:?}, which never was there")),
+            Err(PosixError::NotFound) => {}
+            Err(error) if error.errno() == Errno::EIO => {}
+            Err(error) => self.fault(format!("{place}: {error}")),
+        }
+    }
+
+    fn check_following(&mut self, system: &FileSystem, objects: &[u64]) {
+        for (number, object) in objects.iter().enumerate() {
+            let inside = |name: String| format!("{DIRECTORY}/{name}");
+            let wanted = own(number);
+            let ever = [wanted.clone(), "short-lived".to_owned(), own(number ^ 1)];
+            self.look(system, &inside(name(number)), &ever);
+            self.look(system, &inside(moved(number)), &ever[..1]);
+            self.look(system, &again(number), &[again(number)]);
+            if matches!(number % 4, 1 | 3) {
+                continue;
+            }
+            // The log keeps it, under whatever name.
+            match text(read_object(system, ObjectId(*object))) {
+                Ok(text) if text == wanted => {}
+                Ok(text) => self.fault(format!("{wanted} is {text:?} now")),
+                Err(error) if error.errno() == Errno::EIO => {}
+                Err(error) => self.fault(format!("{wanted} is gone: {error}")),
+            }
+        }
+    }
+
+    fn follow(mut self, objects: &[u64]) -> Vec<String> {
+        let Some(laboratory) = self.import("import") else {
+            return self.faults;
+        };
+        if let Some(system) = self.system(&laboratory, "work") {
+            self.check_following(&system, objects);
+        }
+        self.goes_on("after the replay", &laboratory);
+        println!(
+            "{}: {} records are lost",
+            self.block,
+            laboratory.lost_records()
+        );
+        if let Err(error) = Laboratory::export(laboratory) {
+            self.fault(format!("export: {error}"));
+        }
+        self.faults
+    }
+}
+
+#[test]
+fn what_builds_on_a_lost_record_is_lost_with_it() {
+    let (stage, objects) = with_log();
+    let directory = {
+        let laboratory = stage.import(true).unwrap();
+        let system = laboratory.system(&path("work"));
+        look_up(&system, DIRECTORY).unwrap()
+    };
+    let of_directory = |block: &crate::walk::Block| {
+        let ObjectId(number) = directory;
+        !block.is_of_a_file() && block.describes(&path("work"), number)
+    };
+    try_blocks(
+        &stage,
+        of_directory,
+        |trial| trial.follow(&objects),
+        step(1),
+    );
+}
