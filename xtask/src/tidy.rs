@@ -1,9 +1,10 @@
-//! House rules that a tool can check: layering, file length, stray markers, links.
+//! House rules that a tool can check: layering, file length, stray markers, links, drawn limits.
 
 mod layers;
 mod links;
 mod queues;
 mod texts;
+mod turns;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(texts::check(&root, &files)?);
     faults.extend(queues::check(&root, &files)?);
     faults.extend(links::check(&root, &files)?);
+    faults.extend(turns::check(&root, &files)?);
     faults.extend(crate::api::check(&root)?);
     for fault in &faults {
         complain(fault);

@@ -6,6 +6,7 @@ use crate::model::Tree;
 use crate::operation::{Chooser, Operation};
 use crate::random::Random;
 use crate::real;
+use crate::tunables::{self, Kept};
 use pool::{
     CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection, VdevRole,
 };
@@ -24,6 +25,8 @@ pub struct Laboratory {
     /// Records of intent logs that were applied, and those that were passed over, when they were opened.
     replayed: Cell<(u64, usize)>,
     read_only: bool,
+    /// The last to go: it was under these limits.
+    _limits: Kept,
 }
 
 /// The name of every pool made here.
@@ -51,7 +54,16 @@ impl Laboratory {
             options.others.push((VdevRole::Log, vdev(logs)));
         }
         options.root.populate = Some(crate::forest::real::populate());
-        Ok(Self::open(Pool::create(options)?, false))
+        Self::create_as(options)
+    }
+
+    /// Makes a pool as the options say.
+    ///
+    /// # Errors
+    /// The pool cannot be made.
+    pub fn create_as(options: CreateOptions) -> Result<Self, PoolError> {
+        let limits = tunables::keep();
+        Ok(Self::of(Pool::create(options)?, false, limits))
     }
 
     /// Imports the pool from images in a folder.
@@ -63,18 +75,34 @@ impl Laboratory {
             ImportOptions::new(vec![folder.to_owned()], Selection::Name(POOL.to_owned()));
         options.read_only = read_only;
         options.force = true;
-        Ok(Self::open(Pool::import(&options)?, read_only))
+        Self::import_as(&options)
     }
 
-    /// A laboratory around a pool.
+    /// Imports a pool as the options say.
+    ///
+    /// # Errors
+    /// The pool cannot be imported.
+    pub fn import_as(options: &ImportOptions) -> Result<Self, PoolError> {
+        let limits = tunables::keep();
+        let pool = Pool::import(options)?;
+        Ok(Self::of(pool, options.read_only, limits))
+    }
+
+    /// A laboratory around a pool. It was made under the limits of that moment: where others draw limits,
+    /// [`Self::create_as`] and [`Self::import_as`] do both.
     #[must_use]
-    pub const fn open(pool: Arc<Pool>, read_only: bool) -> Self {
+    pub fn open(pool: Arc<Pool>, read_only: bool) -> Self {
+        Self::of(pool, read_only, tunables::keep())
+    }
+
+    const fn of(pool: Arc<Pool>, read_only: bool, limits: Kept) -> Self {
         let systems = RefCell::new(BTreeMap::new());
         Self {
             pool,
             systems,
             replayed: Cell::new((0, 0)),
             read_only,
+            _limits: limits,
         }
     }
 

@@ -4,16 +4,49 @@
 //! `MILLPOND_TUNABLES` overrides what tests draw: `default`, another seed, or `name=value,…` as a failing test prints
 //! it.
 //!
-//! Tunables are the process's, and tests of one program run beside each other. Whoever draws has a turn, in which
-//! nobody else draws, so that a seed means one history under one set of limits; afterwards all are as by default. A
-//! test that does not draw runs under whatever holds meanwhile, which is safe, as any value within its bounds is at
-//! any moment; one that counts on a limit takes a turn with [`by_default`].
+//! Tunables are the process's, and tests of one program run beside each other. Whoever draws has a turn, in which no
+//! other test is at work, so that a seed means one history under one set of limits; afterwards all are as by default.
+//! Those that do not draw may be at work beside each other: each [`crate::laboratory::Laboratory`] of a thread without
+//! a turn keeps the usual limits while it lives ([`keep`]), so no test has to think of it. One that sets limits by
+//! itself takes a turn with [`by_default`].
 
 use base::tunable::{Tunable, draw_all, set_all};
+use std::cell::Cell;
 use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::marker::PhantomData;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-static TURN: Mutex<()> = Mutex::new(());
+#[cfg(test)]
+mod tests;
+
+/// Who counts on the limits now: one turn, or any number of those that keep the usual ones.
+struct Users {
+    turn: bool,
+    keepers: usize,
+}
+
+static USERS: Mutex<Users> = Mutex::new(Users {
+    turn: false,
+    keepers: 0,
+});
+static LEFT: Condvar = Condvar::new();
+
+thread_local! {
+    /// Whether the turn is this thread's.
+    static MINE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Waits until there is no turn, nor anything else that `hinders`.
+fn users_without_turn(hinders: impl Fn(&Users) -> bool) -> MutexGuard<'static, Users> {
+    let waits = |users: &mut Users| users.turn || hinders(users);
+    LEFT.wait_while(users(), waits)
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+fn users() -> MutexGuard<'static, Users> {
+    // A test that failed left nothing behind.
+    USERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The variable of the environment that overrides what tests draw.
 pub const VARIABLE: &str = "MILLPOND_TUNABLES";
@@ -33,11 +66,13 @@ fn of_daemons() -> Vec<&'static Tunable> {
     all
 }
 
-/// A turn: while it lasts, the limits are those that were drawn for it.
+/// A turn: while it lasts, the limits are those that were drawn for it. Laboratories of other threads wait for its end;
+/// threads of the same test open none of their own, therefore.
 #[derive(Debug)]
 #[must_use]
 pub struct Turn {
-    _turn: MutexGuard<'static, ()>,
+    /// It is the thread's.
+    _thread: PhantomData<*const ()>,
 }
 
 impl Drop for Turn {
@@ -45,13 +80,46 @@ impl Drop for Turn {
         for tunable in of_daemons() {
             tunable.reset();
         }
+        MINE.set(false);
+        users().turn = false;
+        LEFT.notify_all();
     }
 }
 
 fn turn() -> Turn {
-    // A test that failed in its turn left nothing behind.
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    Turn { _turn: turn }
+    assert!(!MINE.get(), "this thread has a turn already");
+    users_without_turn(|users| users.keepers != 0).turn = true;
+    MINE.set(true);
+    Turn {
+        _thread: PhantomData,
+    }
+}
+
+/// While it lasts, nobody draws.
+#[derive(Debug)]
+#[must_use]
+pub struct Kept {
+    /// False: it is part of the turn of its thread.
+    counted: bool,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.counted {
+            users().keepers -= 1;
+            LEFT.notify_all();
+        }
+    }
+}
+
+/// Keeps the limits as they are by default, or as they were drawn for this thread's turn.
+pub fn keep() -> Kept {
+    let counted = !MINE.get();
+    if counted {
+        // Never for those who wait for a turn: who keeps the limits may want to keep them twice.
+        users_without_turn(|_| false).keepers += 1;
+    }
+    Kept { counted }
 }
 
 /// A turn under limits drawn from the seed, and a line that says which; with `MILLPOND_TUNABLES=` it belongs before the

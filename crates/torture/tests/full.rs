@@ -12,7 +12,7 @@ use dsl::tasks::Snapshot;
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::{asked, seeds};
 use millpond_torture::tunables;
-use pool::{CreateOptions, NewDevice, NewVdev, Pool};
+use pool::{CreateOptions, NewDevice, NewVdev};
 use posix::{
     Credentials, FileSystem, FileType, NewNode, OpenFile, OpenOptions, PosixError, WriteOptions,
 };
@@ -41,7 +41,7 @@ impl Shape {
         }
     }
 
-    fn create(&self, folder: &Path) -> Arc<Pool> {
+    fn create(&self, folder: &Path) -> Laboratory {
         let path = image(folder, "disk");
         let file = std::fs::File::create(&path).unwrap();
         file.set_len(self.size_mib << 20).unwrap();
@@ -54,7 +54,7 @@ impl Shape {
             number("recordsize", self.record_size),
             number("copies", self.copies),
         ];
-        Pool::create(options).unwrap()
+        Laboratory::create_as(options).unwrap()
     }
 }
 
@@ -118,7 +118,7 @@ fn write(system: &FileSystem, shape: &Shape, writer: u64, written: &AtomicU64) {
 
 fn fill(shape: &Shape) {
     let folder = tempfile::tempdir().unwrap();
-    let laboratory = Laboratory::open(shape.create(folder.path()), false);
+    let laboratory = shape.create(folder.path());
     let (pool, system) = (Arc::clone(&laboratory.pool), laboratory.root());
     let written = AtomicU64::new(0);
     for round in 0..2 {
@@ -139,12 +139,10 @@ fn fill(shape: &Shape) {
         let _ = pool.dsl().run(taken);
     }
     println!("{shape:?}: {} bytes written", written.into_inner());
-    drop(system);
-    laboratory.close_all();
-    drop(laboratory);
-    pool.export()
+    drop((system, pool));
+    laboratory
+        .export()
         .unwrap_or_else(|error| panic!("{shape:?}: {error}"));
-    drop(pool);
     if let Some(zdb) = golden::Zdb::from_environment() {
         zdb.assert_clean(folder.path(), POOL);
     }
@@ -203,7 +201,8 @@ fn free_space_in_many_pieces_takes_bounded_memory() {
     let mut options = CreateOptions::new(POOL, vec![vdev]);
     options.ashift = Some(12);
     options.root.populate = Some(millpond_torture::forest::real::populate());
-    let pool = Pool::create(options).unwrap();
+    let laboratory = Laboratory::create_as(options).unwrap();
+    let pool = Arc::clone(&laboratory.pool);
     let mut extents = millpond_torture::fragments::extents(&pool, SEGMENTS, 0).peekable();
     let mut taken = 0;
     while extents.peek().is_some() {
@@ -215,7 +214,7 @@ fn free_space_in_many_pieces_takes_bounded_memory() {
     pool.export().unwrap();
     let made = pool.loaded_space();
     assert!(made.most_bytes <= LIMIT + IN_USE, "{made:?}");
-    drop((extents, pool));
+    drop((extents, pool, laboratory));
 
     let laboratory = Laboratory::import(folder.path(), false).unwrap();
     let pool = Arc::clone(&laboratory.pool);

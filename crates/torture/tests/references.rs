@@ -105,8 +105,6 @@ fn copies_share_blocks_until_the_last_goes_in_any_order() {
         ["c", "a", "b"],
         ["c", "b", "a"],
     ];
-    // A txg that closed by itself between two steps, under limits of a test beside, would change what is shared.
-    let _limits = tunables::by_default();
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(5);
     let mut laboratory = in_a_file(folder.path());
@@ -172,7 +170,6 @@ fn copies_share_blocks_until_the_last_goes_in_any_order() {
 
 #[test]
 fn what_changes_before_the_sync_is_not_shared() {
-    let _limits = tunables::by_default();
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(6);
     let laboratory = in_a_file(folder.path());
@@ -213,7 +210,6 @@ fn what_changes_before_the_sync_is_not_shared() {
 
 #[test]
 fn a_snapshot_keeps_what_a_copy_shares() {
-    let _limits = tunables::by_default();
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(7);
     let laboratory = in_a_file(folder.path());

@@ -7,7 +7,7 @@ use millpond_torture::operation::Chooser;
 use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
-use pool::{ImportOptions, NewDevice, Pool, Rewind, Selection};
+use pool::{ImportOptions, NewDevice, Rewind, Selection};
 use sim::{Event, SimulatedDisk};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -82,10 +82,11 @@ fn import_as_of(folder: &Path, txg: u64) -> Laboratory {
     options.read_only = true;
     options.force = true;
     options.rewind = Rewind::To(base::Txg(txg));
-    let pool = Pool::import(&options).unwrap();
-    let came_to = pool.rewound().map_or(txg, |rewound| rewound.txg.0);
+    let laboratory = Laboratory::import_as(&options).unwrap();
+    let rewound = laboratory.pool.rewound();
+    let came_to = rewound.map_or(txg, |rewound| rewound.txg.0);
     assert_eq!(came_to, txg, "the state of txg {txg} is not whole");
-    Laboratory::open(pool, true)
+    laboratory
 }
 
 impl Recorded {
