@@ -2,10 +2,12 @@
 //! snapshot has as well, and how the destruction of snapshots grows with their number.
 //!
 //! The snapshots' blocks are of 512 bytes, and their contents are kept nowhere: what is destroyed is never read, and it
-//! is the pointers that count. A gigabyte in records of 128 KiB is 8,192 of them.
+//! is the pointers that count. A gigabyte in records of 128 KiB is 8,192 of them. Each has another checksum, so that
+//! lists of them are as large on the disk as those of other data.
 //!
 //! `cargo run --profile fast -p millpond-torture --example long_frees -- file BLOCKS FOLDER`
 //! `cargo run --profile fast -p millpond-torture --example long_frees -- snapshots COUNT BLOCKS FOLDER`
+//! `… -- make COUNT BLOCKS FOLDER` and `… -- destroy FOLDER` do its halves; a copy of the image serves several times.
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
 use std::path::Path;
@@ -20,8 +22,8 @@ use dsl::{PropertyChange, PropertyValue, SetProperties};
 use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
 use millpond_torture::real::new_file;
-use pool::{NewDevice, Pool};
-use posix::{Credentials, FileSystem, OpenFile, WriteOptions};
+use pool::{ImportOptions, NewDevice, Pool, Selection};
+use posix::{Credentials, FileSystem, OpenFile, OpenOptions, WriteOptions};
 
 const BLOCK: usize = 8192;
 /// Bytes of each block that are not zero: too many to be kept in a pointer, few on the disk.
@@ -34,9 +36,17 @@ fn main() {
     match words.as_slice() {
         ["file", blocks, folder] => remove_file(number(blocks), Path::new(folder)),
         ["snapshots", count, blocks, folder] => {
-            destroy_snapshots(number(count), number(blocks), Path::new(folder));
+            make_snapshots(number(count), number(blocks), Path::new(folder));
+            destroy_snapshots(Path::new(folder));
         }
-        _ => println!("usage: long_frees file BLOCKS FOLDER | snapshots COUNT BLOCKS FOLDER"),
+        ["make", count, blocks, folder] => {
+            make_snapshots(number(count), number(blocks), Path::new(folder));
+        }
+        ["destroy", folder] => destroy_snapshots(Path::new(folder)),
+        _ => println!(
+            "usage: long_frees file BLOCKS FOLDER | snapshots COUNT BLOCKS FOLDER | make COUNT BLOCKS FOLDER | \
+             destroy FOLDER"
+        ),
     }
 }
 
@@ -45,7 +55,7 @@ const SECTOR: usize = 512;
 const FORGET: [u8; 16] = *b"not to be stored";
 
 /// A sparse file that keeps no sector which begins with [`FORGET`].
-struct Forgetful(FileDevice);
+struct Forgetful(Arc<dyn BlockDevice>);
 
 impl BlockDevice for Forgetful {
     fn size(&self) -> u64 {
@@ -126,14 +136,18 @@ fn file(system: &FileSystem, name: &[u8]) -> OpenFile {
     new_file(system, system.root(), name)
 }
 
-/// Writes blocks `0..count` whose contents are not to be kept.
-fn fill_forgotten(file: &OpenFile, count: usize) {
+/// Writes blocks `0..count` whose contents are not to be kept, no two the same.
+fn fill_forgotten(file: &OpenFile, count: usize, random: &mut Random) {
     const AT_ONCE: usize = 2048;
     let mut bytes = vec![0; AT_ONCE.min(count) * SECTOR];
-    for sector in bytes.chunks_exact_mut(SECTOR) {
-        sector[..FORGET.len()].copy_from_slice(&FORGET);
-    }
     for first in (0..count).step_by(AT_ONCE) {
+        for sector in bytes.chunks_exact_mut(SECTOR) {
+            let (begin, rest) = sector.split_at_mut(FORGET.len());
+            begin.copy_from_slice(&FORGET);
+            for word in rest[..FILLED].chunks_exact_mut(8) {
+                word.copy_from_slice(&random.draw().to_ne_bytes());
+            }
+        }
         let some = &bytes[..AT_ONCE.min(count - first) * SECTOR];
         let at = (first * SECTOR) as u64;
         let written = file.write(at, some, WriteOptions::default());
@@ -266,53 +280,103 @@ fn remove_file(blocks: usize, folder: &Path) {
     laboratory.export().expect("the pool is exported");
 }
 
-fn destroy_snapshots(count: usize, blocks: usize, folder: &Path) {
+/// What the pools with many snapshots may keep of blocks: otherwise what is measured is how large the machine is.
+const CACHE: usize = 512 << 20;
+
+/// Imports the pool of a folder.
+fn import(folder: &Path) -> Laboratory {
+    let mut options = ImportOptions::new(vec![folder.to_owned()], Selection::Name(POOL.to_owned()));
+    options.force = true;
+    options.cache_bytes = CACHE;
+    options.between = Some(Arc::new(|device| Arc::new(Forgetful(device))));
+    Laboratory::import_as(&options).expect("the pool is imported")
+}
+
+fn snapshot_names(pool: &Pool) -> Vec<String> {
+    let head = pool.dsl().head(POOL).expect("the file system is there");
+    let snapshots = head.snapshots().expect("the snapshots are listed");
+    let name = |snapshot: &Arc<dsl::Dataset>| snapshot.name().expect("its name is read");
+    snapshots.iter().map(name).collect()
+}
+
+/// Makes a pool with snapshots that have so many blocks each of their own, or goes on with one that was left; it is
+/// exported.
+fn make_snapshots(count: usize, blocks: usize, folder: &Path) {
     const SIZE: u64 = 64 << 30;
     const OFF: u64 = 2;
     let path = image(folder, "0");
-    let device = FileDevice::create(&path, SIZE).expect("the image is made");
-    let device = NewDevice::Open(path, Arc::new(Forgetful(device)));
-    let properties = [
-        ("recordsize", SECTOR as u64),
-        ("compression", OFF),
-        ("checksum", OFF),
-    ];
-    let laboratory = create(device, &properties);
-    let pool = Arc::clone(&laboratory.pool);
+    if !path.exists() {
+        let device = FileDevice::create(&path, SIZE).expect("the image is made");
+        let properties = [("recordsize", SECTOR as u64), ("compression", OFF)];
+        let laboratory = create(NewDevice::Open(path, Arc::new(device)), &properties);
+        let system = laboratory.root();
+        drop(file(&system, b"file"));
+        drop(system);
+        laboratory.export().expect("the pool is exported");
+    }
+    let laboratory = import(folder);
     let system = laboratory.root();
-    let file = file(&system, b"file");
-    let began = Instant::now();
-    let mut names = Vec::new();
-    for index in 0..count {
-        fill_forgotten(&file, blocks);
-        names.push(snapshot(&pool, &format!("s{index:05}")));
-    }
-    fill_forgotten(&file, blocks);
-    pool.sync().expect("it syncs");
-    println!(
-        "{count} snapshots of {blocks} blocks each made in {:.0?}",
-        began.elapsed()
-    );
+    let root = Credentials::root();
+    let found = system.lookup(&root, system.root(), b"file");
+    let options = OpenOptions {
+        write: true,
+        ..OpenOptions::default()
+    };
+    let file = system.open(&root, found.expect("it is there").object, options);
+    let file = file.expect("it is opened");
+    let made = snapshot_names(&laboratory.pool).len();
+    let mut random = Random::new(made as u64 + 1);
     let (began, processor) = (Instant::now(), processor_time());
-    let longest_before = longest_sync();
-    let defer = false;
-    let destroyed = pool.dsl().run(DestroySnapshots { names, defer });
-    destroyed.expect("they are destroyed");
-    let answered = began.elapsed();
-    while pool
-        .dsl()
-        .has_background_frees()
-        .expect("the lists are read")
-    {
-        pool.sync().expect("it syncs");
+    for index in made..count {
+        fill_forgotten(&file, blocks, &mut random);
+        snapshot(&laboratory.pool, &format!("s{index:05}"));
     }
+    fill_forgotten(&file, blocks, &mut random);
+    laboratory.pool.sync().expect("it syncs");
     println!(
-        "destroyed in {answered:.1?}, all blocks free after {:.1?}, {:.2?} of processor time; longest sync {:.2} s \
-         ({longest_before:.2} s before)",
+        "{} snapshots of {blocks} blocks each made in {:.0?}, {:.0?} of processor time; longest sync {:.2} s",
+        count - made,
         began.elapsed(),
         processor_time() - processor,
         longest_sync(),
     );
-    drop((file, system, pool));
+    drop((file, system));
+    laboratory.export().expect("the pool is exported");
+}
+
+/// Destroys all snapshots of the pool in a folder at once.
+fn destroy_snapshots(folder: &Path) {
+    const MIB: u64 = 1 << 20;
+    let laboratory = import(folder);
+    let pool = Arc::clone(&laboratory.pool);
+    pool.sync().expect("it syncs");
+    let names = snapshot_names(&pool);
+    let count = names.len();
+    let txg = || pool.engine().map_or(0, |engine| engine.synced_txg().0);
+    let (began, processor, before) = (Instant::now(), processor_time(), txg());
+    let mut answered = (Duration::ZERO, Duration::ZERO);
+    let (idle, most) = watched(|| {
+        let defer = false;
+        let destroyed = pool.dsl().run(DestroySnapshots { names, defer });
+        destroyed.expect("they are destroyed");
+        answered = (began.elapsed(), processor_time() - processor);
+        let waits = || pool.dsl().has_background_frees();
+        while waits().expect("the lists are read") {
+            pool.sync().expect("it syncs");
+        }
+    });
+    println!(
+        "{count} snapshots destroyed in {:.2?} ({:.2?} of processor time), all blocks free after {:.2?} ({:.2?}) and \
+         {} txgs; longest sync {:.2} s; memory {} MiB idle, at most {} MiB above",
+        answered.0,
+        answered.1,
+        began.elapsed(),
+        processor_time() - processor,
+        txg() - before,
+        longest_sync(),
+        idle / MIB,
+        (most - idle) / MIB,
+    );
+    drop(pool);
     laboratory.export().expect("the pool is exported");
 }
