@@ -353,6 +353,10 @@ impl<'a> Editor<'a> {
             }
         }
         if !old.is_hole() {
+            if level > 0 {
+                // A snapshot may have it still. But however long a tree is that goes, it takes nobody's room.
+                self.reader.store.forget(old);
+            }
             self.kill(old);
         }
         Ok(())
@@ -420,6 +424,7 @@ impl<'a> Editor<'a> {
             fill,
             previous: original,
             shared: None,
+            cached: true,
             place,
         };
         let written = self.context.writer.write(&request);

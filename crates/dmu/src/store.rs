@@ -44,6 +44,10 @@ pub trait BlockStore: Send + Sync {
     /// together.
     fn prefetch(&self, blocks: &[(BlockPointer, Place)]);
 
+    /// Says that nobody is expected to read a block again: the cache need not keep it. It may be in use all the same,
+    /// by a snapshot.
+    fn forget(&self, _pointer: &BlockPointer) {}
+
     /// Whether a block is in the cache, or has no place of its own to be read from.
     fn is_cached(&self, _pointer: &BlockPointer) -> bool {
         true
@@ -112,6 +116,8 @@ pub struct BlockWrite<'a> {
     /// A stored block with the same bytes, that the writer may refer to in place of writing another. The pointer is
     /// born in this txg then, and keeps the physical birth of the block.
     pub shared: Option<BlockPointer>,
+    /// Whether the cache is to keep it: not where nobody is expected to read it.
+    pub cached: bool,
     /// Where it lives.
     pub place: Place,
 }

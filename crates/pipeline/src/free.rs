@@ -4,7 +4,6 @@ use base::Txg;
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang;
 
-use crate::pipeline::cache_key;
 use crate::read::GangBudget;
 use crate::{
     Attempt, AttemptFailure, Bookmark, FreeError, Pipeline, ReadError, ReadRequest, Unreadable,
@@ -28,9 +27,7 @@ impl Pipeline {
     /// # Errors
     /// As for [`Pipeline::free`].
     pub fn free_counted(&self, block: &BlockPointer, txg: Txg) -> Result<(), FreeError> {
-        if let Some(key) = cache_key(block) {
-            self.cache.remove(&key);
-        }
+        self.forget(block);
         self.free_tree(block, txg, &mut GangBudget::of(block))
     }
 

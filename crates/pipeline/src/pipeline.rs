@@ -224,6 +224,13 @@ impl Pipeline {
         &self.vdevs
     }
 
+    /// Forgets what the cache has of a block that nobody is expected to read again.
+    pub fn forget(&self, block: &BlockPointer) {
+        if let Some(key) = cache_key(block) {
+            self.cache.remove(&key);
+        }
+    }
+
     /// The cache, for its limit and statistics.
     #[must_use]
     pub fn cache(&self) -> &Cache<Buffer> {

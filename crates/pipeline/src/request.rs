@@ -180,6 +180,8 @@ pub struct WriteRequest<'a> {
     pub pass: u32,
     /// What the pointer was before.
     pub previous: BlockPointer,
+    /// Whether the cache keeps it: not where nobody is expected to read it.
+    pub cached: bool,
     /// Which block it is.
     pub bookmark: Bookmark,
 }

@@ -245,6 +245,7 @@ pub(crate) fn request(data: &Buffer) -> WriteRequest<'_> {
         txg: TXG,
         pass: 1,
         previous: BlockPointer::HOLE,
+        cached: true,
         bookmark: Bookmark::default(),
     }
 }

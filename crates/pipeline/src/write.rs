@@ -105,11 +105,23 @@ impl Pipeline {
             }
         }
         self.counters.blocks_written.increment();
-        if let Some(key) = cache_key(&block) {
-            self.cache
-                .insert(key, data.clone(), data.memory_size(), stay_of(&block));
-        }
+        self.keep(request, &block);
         Ok(block)
+    }
+
+    /// Gives the cache what was written, where it is to have that.
+    fn keep(&self, request: &WriteRequest<'_>, block: &BlockPointer) {
+        let Some(key) = cache_key(block) else {
+            return;
+        };
+        if request.cached {
+            let data = request.data;
+            self.cache
+                .insert(key, data.clone(), data.memory_size(), stay_of(block));
+        } else {
+            // A block that was rewritten in place has the name of what it was.
+            self.cache.remove(&key);
+        }
     }
 
     fn hole(&self, request: &WriteRequest<'_>) -> BlockPointer {

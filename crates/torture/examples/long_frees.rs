@@ -5,7 +5,8 @@
 //! is the pointers that count. A gigabyte in records of 128 KiB is 8,192 of them. Each has another checksum, so that
 //! lists of them are as large on the disk as those of other data.
 //!
-//! `cargo run --profile fast -p millpond-torture --example long_frees -- file BLOCKS FOLDER`
+//! `cargo run --profile fast -p millpond-torture --example long_frees -- write BLOCKS FOLDER`
+//! `cargo run --profile fast -p millpond-torture --example long_frees -- remove FOLDER`
 //! `cargo run --profile fast -p millpond-torture --example long_frees -- snapshots COUNT BLOCKS FOLDER`
 //! `… -- make COUNT BLOCKS FOLDER` and `… -- destroy FOLDER` do its halves; a copy of the image serves several times.
 #![allow(clippy::print_stdout, reason = "it prints its results")]
@@ -34,7 +35,8 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<usize>().expect("a number");
     match words.as_slice() {
-        ["file", blocks, folder] => remove_file(number(blocks), Path::new(folder)),
+        ["write", blocks, folder] => write_file(number(blocks), Path::new(folder)),
+        ["remove", folder] => remove_file(Path::new(folder)),
         ["snapshots", count, blocks, folder] => {
             make_snapshots(number(count), number(blocks), Path::new(folder));
             destroy_snapshots(Path::new(folder));
@@ -44,8 +46,8 @@ fn main() {
         }
         ["destroy", folder] => destroy_snapshots(Path::new(folder)),
         _ => println!(
-            "usage: long_frees file BLOCKS FOLDER | snapshots COUNT BLOCKS FOLDER | make COUNT BLOCKS FOLDER | \
-             destroy FOLDER"
+            "usage: long_frees write BLOCKS FOLDER | remove FOLDER | snapshots COUNT BLOCKS FOLDER | \
+             make COUNT BLOCKS FOLDER | destroy FOLDER"
         ),
     }
 }
@@ -198,6 +200,18 @@ fn processor_time() -> Duration {
     Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32)
 }
 
+/// What a gauge says now; the sum, where there are several.
+fn gauge(name: &str) -> i64 {
+    let samples = registry().snapshot();
+    let found = samples.into_iter().filter(|sample| sample.name == name);
+    found
+        .map(|sample| match sample.value {
+            Value::Gauge { level, .. } => level,
+            Value::Counter(_) | Value::Histogram(_) => 0,
+        })
+        .sum()
+}
+
 /// The longest sync of an engine that is there, in seconds.
 fn longest_sync() -> f64 {
     let samples = registry().snapshot();
@@ -228,56 +242,72 @@ fn watched(work: impl FnOnce()) -> (u64, u64) {
     (idle, most.into_inner())
 }
 
-fn remove_file(blocks: usize, folder: &Path) {
-    const SIZE: u64 = 64 << 30;
-    const MIB: u64 = 1 << 20;
+/// Makes a pool with one file that a snapshot has as well.
+fn write_file(blocks: usize, folder: &Path) {
+    const SIZE: u64 = 256 << 30;
     let path = image(folder, "0");
     let image = std::fs::File::create(&path).expect("the image is made");
     image.set_len(SIZE).expect("the image has its length");
     let laboratory = create(NewDevice::Path(path), &[("recordsize", BLOCK as u64)]);
     let began = Instant::now();
-    {
-        let system = laboratory.root();
-        fill(&file(&system, b"large"), blocks, &mut Random::new(1));
-    }
+    fill(
+        &file(&laboratory.root(), b"large"),
+        blocks,
+        &mut Random::new(1),
+    );
     snapshot(&laboratory.pool, "kept");
     println!("{blocks} blocks written in {:.0?}", began.elapsed());
     laboratory.export().expect("the pool is exported");
+}
+
+/// Removes the file and then the snapshot, in a process that has done nothing else: what it has when idle is not memory
+/// that is left from writing.
+fn remove_file(folder: &Path) {
     let laboratory = Laboratory::import(folder, false).expect("the pool is imported");
+    let pool = Arc::clone(&laboratory.pool);
     let system = laboratory.in_background(POOL);
-    laboratory.pool.sync().expect("it syncs");
+    pool.sync().expect("it syncs");
     let root = Credentials::root();
-    let before = laboratory
-        .pool
-        .engine()
-        .map_or(0, |engine| engine.synced_txg().0);
-    let mut answered = Duration::ZERO;
-    let began = Instant::now();
-    let (idle, most) = watched(|| {
+    reported("the file removed", &pool, || {
+        let began = Instant::now();
         let removed = system.unlink(&root, system.root(), b"large");
         drop(removed.expect("it is removed"));
-        answered = began.elapsed();
+        println!("unlink answered after {:.1?}", began.elapsed());
         while system.unlinked().expect("the list is read") != 0 {
             std::thread::sleep(Duration::from_millis(20));
         }
-        laboratory.pool.sync().expect("it syncs");
+        pool.sync().expect("it syncs");
     });
-    let after = laboratory
-        .pool
-        .engine()
-        .map_or(0, |engine| engine.synced_txg().0);
+    reported("the snapshot destroyed", &pool, || {
+        let (names, defer) = (vec![format!("{POOL}@kept")], false);
+        let destroyed = pool.dsl().run(DestroySnapshots { names, defer });
+        destroyed.expect("it is destroyed");
+        while pool.dsl().has_background_frees().expect("lists are read") {
+            pool.sync().expect("it syncs");
+        }
+    });
+    system.unmount().expect("it is unmounted");
+    drop((system, pool));
+    laboratory.export().expect("the pool is exported");
+}
+
+/// Prints what some work cost.
+fn reported(what: &str, pool: &Pool, work: impl FnOnce()) {
+    const MIB: u64 = 1 << 20;
+    let engine = pool.engine().expect("it is open for writing");
+    let (before, cached) = (engine.synced_txg().0, gauge("cache.bytes"));
+    let began = Instant::now();
+    let (idle, most) = watched(work);
     println!(
-        "removed in {:.1?} and {} txgs, answered after {answered:.1?}; longest sync {:.2} s; memory {} MiB idle, \
-         at most {} MiB above",
+        "{what} in {:.1?} and {} txgs; longest sync {:.2} s so far; memory {} MiB before, at most {} MiB above; \
+         the cache of blocks grew by {} MiB",
         began.elapsed(),
-        after - before,
+        engine.synced_txg().0 - before,
         longest_sync(),
         idle / MIB,
         (most - idle) / MIB,
+        (gauge("cache.bytes") - cached) / MIB as i64,
     );
-    system.unmount().expect("it is unmounted");
-    drop(system);
-    laboratory.export().expect("the pool is exported");
 }
 
 /// What the pools with many snapshots may keep of blocks: otherwise what is measured is how large the machine is.

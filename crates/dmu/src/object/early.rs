@@ -58,6 +58,7 @@ impl Object {
             fill: 1,
             previous: BlockPointer::HOLE,
             shared: None,
+            cached: true,
             place,
         };
         let written = writer.write(&request);
@@ -85,6 +86,7 @@ impl Object {
             fill: 1,
             previous: BlockPointer::HOLE,
             shared: None,
+            cached: true,
             place,
         };
         let written = writer.write(&request);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Txg;
-use format::BlockPointer;
 use format::dnode::DnodeFlags;
+use format::{BlockPointer, ObjectType};
 use sys::Buffer;
 
 use super::Object;
@@ -243,6 +243,7 @@ impl Work {
             fill: 1,
             previous,
             shared,
+            cached: !self.is_full_of_list(block),
             place,
         };
         let written = context.writer.write(&request);
@@ -282,6 +283,12 @@ impl Work {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether it is a full block of a list of blocks: nobody reads it before the list is taken apart. To the last one
+    /// more will be added.
+    fn is_full_of_list(&self, block: u64) -> bool {
+        self.face.object_type == ObjectType::BPOBJ && block < self.face.max_block
     }
 
     fn data_kind(&self) -> BlockKind {
@@ -369,6 +376,7 @@ impl Work {
             fill: 1,
             previous,
             shared: None,
+            cached: true,
             place,
         };
         context

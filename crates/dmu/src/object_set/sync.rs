@@ -226,6 +226,7 @@ impl ObjectSet {
             fill,
             previous,
             shared: None,
+            cached: true,
             place,
         };
         let new = context.writer.write(&request);
@@ -309,6 +310,7 @@ impl ObjectSet {
             fill,
             previous: root,
             shared: None,
+            cached: true,
             place,
         };
         let new = context.writer.write(&request);

@@ -148,6 +148,7 @@ impl BlockWriter for Writer<'_> {
             txg: self.txg,
             pass: 1,
             previous: request.previous,
+            cached: request.cached,
             bookmark: bookmark(request.place),
         };
         self.pipeline

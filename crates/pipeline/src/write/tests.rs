@@ -345,3 +345,30 @@ fn indirect_blocks_of_sparse_files_take_a_part_of_the_cache_only() {
     let bytes = rig.pipeline.cache().statistics().bytes;
     assert!(bytes <= LIMIT as u64 / 4, "{bytes}");
 }
+
+#[test]
+fn what_the_cache_is_not_to_keep_leaves_nothing_in_it() {
+    let rig = Rig::new();
+    let (old, new) = (noise(4096, 1), noise(4096, 2));
+    let first = rig.write(&request(&old)).expect("room");
+    assert!(rig.pipeline.is_cached(&first));
+    // In place: under the name of what it was before.
+    let again = WriteRequest {
+        previous: first,
+        pass: 2,
+        cached: false,
+        ..request(&new)
+    };
+    let second = rig.write(&again).expect("room");
+    assert_eq!(second.dva(0), first.dva(0));
+    assert!(!rig.pipeline.is_cached(&second));
+    let found = rig.pipeline.read(
+        &second,
+        &crate::ReadRequest::new(crate::Bookmark::default()),
+    );
+    assert_eq!(&found.expect("just written")[..], &new[..]);
+
+    rig.pipeline.forget(&second);
+    assert!(!rig.pipeline.is_cached(&second));
+    assert_eq!(&rig.read(&second).expect("still there")[..], &new[..]);
+}

@@ -171,6 +171,10 @@ impl BlockStore for PipelineStore {
         self.prefetcher().prefetch(&wishes(blocks, seen));
     }
 
+    fn forget(&self, pointer: &BlockPointer) {
+        self.pipeline.forget(pointer);
+    }
+
     fn is_cached(&self, pointer: &BlockPointer) -> bool {
         pointer.is_embedded() || self.pipeline.is_cached(pointer)
     }

@@ -105,6 +105,7 @@ impl BlockWriter for RuledWriter<'_> {
             txg: self.pass.txg,
             pass: self.pass.pass,
             previous: write.previous,
+            cached: write.cached,
             bookmark: bookmark(write.place),
         };
         self.pass
