@@ -22,6 +22,8 @@ pub(crate) struct Meters {
     pub(crate) references_written: Arc<Counter>,
     /// Reads begun again because the tree was swapped meanwhile.
     pub(crate) reads_repeated: Arc<Counter>,
+    /// Readers that waited for the end of a pass of the sync, as a block that it may have rewritten seemed damaged.
+    pub(crate) passes_awaited: Arc<Counter>,
     /// Blocks that transactions said they would free.
     pub(crate) freed_blocks: Arc<Counter>,
     /// Runs of object numbers taken.
@@ -50,6 +52,7 @@ pub(crate) static METERS: LazyLock<Meters> = LazyLock::new(|| {
         blocks_referenced: counter("blocks_referenced"),
         references_written: counter("references_written"),
         reads_repeated: counter("reads_repeated"),
+        passes_awaited: counter("passes_awaited"),
         freed_blocks: counter("freed_blocks"),
         number_runs: counter("number_runs"),
         number_blocks_unreadable: counter("number_blocks_unreadable"),

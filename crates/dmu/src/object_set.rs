@@ -7,6 +7,7 @@ mod allocate;
 mod dirty;
 mod meta;
 mod numbers;
+mod passes;
 mod sync;
 mod table;
 mod walk;
@@ -31,6 +32,7 @@ pub use allocate::AllocateObject;
 use dirty::DirtyLists;
 use meta::Meta;
 use numbers::Numbers;
+use passes::Passes;
 pub(crate) use sync::to_phys;
 use table::Table;
 use walk::Walks;
@@ -50,6 +52,7 @@ pub(crate) struct Shared {
     /// It was taken out of service: what is dirty in it is never written.
     is_stopped: AtomicBool,
     pub(crate) dirty: DirtyLists,
+    pub(crate) passes: Passes,
     zeros: Buffer,
 }
 
@@ -182,6 +185,7 @@ impl ObjectSet {
             writable: options.writable,
             is_stopped: AtomicBool::new(false),
             dirty: DirtyLists::new(),
+            passes: Passes::new(),
             zeros: Buffer::zeroed(ZEROS),
         });
         let special = |phys: &Option<DnodePhys>, owner: Owner| {

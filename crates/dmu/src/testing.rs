@@ -1,10 +1,12 @@
 //! An object store in memory that knows which blocks live, for this crate's tests.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::{ObjectSetId, Txg, VdevId};
+use codec::{Checksum, ChecksumValue};
 use format::block_pointer::Dva;
 use format::{BlockPointer, ObjectSetKind, ObjectSetPhys, ObjectType};
 use parking_lot::Mutex;
@@ -33,6 +35,10 @@ pub(crate) struct MemoryStore {
     dead: Mutex<Vec<u64>>,
     /// Done once, after the next read has its block and before the reader gets it.
     pub(crate) after_read: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Done once, after a block of dnodes was rewritten where it is.
+    pub(crate) after_rewrite: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Whether a block that is not the one that the pointer was made for is not readable, as with checksums.
+    pub(crate) verifies: AtomicBool,
     /// The block of dnodes that cannot be read; 0: none.
     pub(crate) refuse_dnodes: AtomicU64,
     /// Blocks that references may be made to, by the txg that said so.
@@ -43,6 +49,13 @@ pub(crate) struct MemoryStore {
 
 fn offset(pointer: &BlockPointer) -> u64 {
     pointer.dva(0).map_or(0, |dva| dva.offset)
+}
+
+/// Stands for a checksum; never 0.
+fn digest(data: &Buffer) -> ChecksumValue {
+    let mut hasher = DefaultHasher::new();
+    data.hash(&mut hasher);
+    ChecksumValue([hasher.finish() | 1; 4])
 }
 
 impl BlockStore for MemoryStore {
@@ -61,7 +74,14 @@ impl BlockStore for MemoryStore {
         if let Some(after) = after {
             after();
         }
-        found.ok_or_else(|| BlockError::new(Missing(at)))
+        let verifies = self.verifies.load(Ordering::Relaxed);
+        let is_right = |data: &Buffer| {
+            let value = pointer.checksum_value();
+            !verifies || value == ChecksumValue([0; 4]) || value == digest(data)
+        };
+        found
+            .filter(is_right)
+            .ok_or_else(|| BlockError::new(Missing(at)))
     }
 
     fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
@@ -123,7 +143,16 @@ impl BlockWriter for MemoryWriter<'_> {
             gang: false,
         };
         pointer.set_dva(0, Some(dva));
+        if self.store.verifies.load(Ordering::Relaxed) {
+            pointer.set_checksum(Checksum::Fletcher4, digest(request.data));
+        }
         self.store.blocks.lock().insert(at, request.data.clone());
+        if again && kind.object_type == ObjectType::DNODE && kind.level == 0 {
+            let after = self.store.after_rewrite.lock().take();
+            if let Some(after) = after {
+                after();
+            }
+        }
         Ok(pointer)
     }
 

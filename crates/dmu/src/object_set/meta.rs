@@ -12,6 +12,7 @@ use sys::Buffer;
 use super::Shared;
 use crate::error::{DmuError, Result};
 use crate::face::{Face, Footprint};
+use crate::meters::METERS;
 use crate::tree::{Reader, Tree};
 
 static META: LockClass = LockClass::new("dmu.meta", rank::DMU + 35);
@@ -84,7 +85,7 @@ impl Meta {
         }
     }
 
-    /// Calls `read` with the present version, again if that fails while the version is swapped.
+    /// Calls `read` with the present version, again if that fails while the version is swapped, or is about to be.
     fn retry<T>(&self, shared: &Shared, read: impl Fn(&Tree) -> Result<T>) -> Result<T> {
         loop {
             let generation = self.generation();
@@ -95,6 +96,15 @@ impl Meta {
             };
             match read(&tree) {
                 Err(_) if self.generation() != generation => {}
+                Err(error) => {
+                    if error.is_damage() {
+                        shared.passes.wait();
+                    }
+                    if self.generation() == generation {
+                        return Err(error);
+                    }
+                    METERS.reads_repeated.increment();
+                }
                 result => return result,
             }
         }

@@ -116,6 +116,7 @@ impl ObjectSet {
         if objects.is_empty() && !header {
             return Ok(self.root_pointer());
         }
+        let _pass = self.shared.passes.begin(txg);
         objects.sort_unstable_by_key(|object| object.id());
         let ordinary = objects.partition_point(|object| Owner::of_object(object.id()).is_none());
         let mut special = objects.split_off(ordinary);
