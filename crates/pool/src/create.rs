@@ -388,6 +388,7 @@ fn make_parts(
         errors,
         events,
         task: crate::task_effects::TaskEffects::new(),
+        ageing: crate::ageing::Ageing::default(),
     });
     let engine = Engine::new(match options.reproducible {
         true => EngineConfig::on_request(txg.next()),

@@ -34,8 +34,6 @@ struct Pending {
     scan: Vec<ScanChange>,
     properties: Vec<(String, PropertyValue)>,
     vdev_properties: Vec<VdevProperty>,
-    /// Whether an uberblock is wanted although nothing may have changed.
-    uberblock: bool,
 }
 
 /// A property of a vdev that changes; without a value it goes.
@@ -80,9 +78,15 @@ impl Duties {
         self.pending.lock().vdev_properties.extend(properties);
     }
 
-    /// Has the next txg write an uberblock: one in which nothing changes would not.
-    pub(crate) fn write_uberblock_next(&self) {
-        self.pending.lock().uberblock = true;
+    /// Has a txg write an uberblock in which nothing changes: it would not. In syncing context.
+    pub(crate) fn touch(&self, txg: Txg) -> Result<()> {
+        // A word that every pool has, stored again as it is.
+        let directory = &self.services.directory;
+        let key = names::CONFIG.as_bytes();
+        if let Some(object) = directory.lookup(key)? {
+            directory.update(&Tx::syncing(txg), key, object)?;
+        }
+        Ok(())
     }
 
     /// Before datasets are synced.
@@ -100,14 +104,6 @@ impl Duties {
         }
         self.services.store_errors(&tx)?;
         self.services.store_trims(&tx)?;
-        if pending.uberblock {
-            // A word that every pool has, stored again as it is.
-            let directory = &self.services.directory;
-            let key = names::CONFIG.as_bytes();
-            if let Some(object) = directory.lookup(key)? {
-                directory.update(&tx, key, object)?;
-            }
-        }
         for (name, value) in pending.properties {
             self.services.set_property(&tx, &name, &value)?;
             let text = match &value {

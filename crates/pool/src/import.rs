@@ -345,7 +345,6 @@ fn assemble(
         }
     }
     let references = open_references(&loaded, engine.is_some())?;
-    let config = ConfigState::new(loaded.config, loaded.config_object);
     let services = Arc::new(PoolServices {
         mos: Arc::clone(&loaded.mos),
         directory: loaded.directory,
@@ -356,7 +355,7 @@ fn assemble(
         writable: AtomicBool::new(engine.is_some()),
         features: loaded.features,
         history,
-        config: Arc::new(config),
+        config: Arc::new(ConfigState::new(loaded.config, loaded.config_object)),
         frees: Arc::new(Frees::new(
             Arc::clone(&loaded.pipeline),
             Arc::clone(&references),
@@ -370,6 +369,7 @@ fn assemble(
         errors: loaded.errors,
         events,
         task: crate::task_effects::TaskEffects::new(),
+        ageing: crate::ageing::Ageing::default(),
     });
     note_kept(&services, &listed_frees(&services)?);
     let dsl = Dsl::open(OpenDsl {
@@ -510,7 +510,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
     let _ = services.logs.set(Arc::clone(&logs));
     let scrub = Scrub::new(services.frees.scan());
     let _ = services.scrub.set(Arc::clone(&scrub));
-    let trim = Trim::new(engine.open_txg());
+    let trim = Trim::new();
     let _ = services.trim.set(Arc::clone(&trim));
     let syncer = Syncer {
         objects: Arc::clone(&services.mos),
@@ -541,7 +541,6 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         log_devices: devices,
         vdev_changes: VdevChanges::new(),
         gate,
-        trim: Arc::clone(&trim),
         under_way: UnderWay::default(),
     };
     Ok(Some(Writer {

@@ -1,5 +1,6 @@
 //! A pool: import, create, export, configuration, features and the sync loop.
 
+mod ageing;
 mod allocator;
 mod blocks;
 #[cfg(test)]

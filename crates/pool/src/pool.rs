@@ -352,6 +352,7 @@ impl Pool {
             self.set_label_state(PoolState::Active);
             writer.scrub.stay();
             writer.trim.stay();
+            self.services.ageing.end(false);
             self.state.lock().closed = false;
             return Err(error);
         }
@@ -371,6 +372,7 @@ impl Pool {
         let engine = &writer.engine;
         writer.scrub.close();
         writer.trim.leave();
+        self.services.ageing.end(true);
         writer.syncer.duties.change_scan_next(ScanChange::Update);
         // What is dirty goes out first, under the old state; and logs end: who imports the pool
         // next has nothing to claim.
@@ -380,7 +382,7 @@ impl Pool {
         if state == PoolState::Exported {
             writer.syncer.flush_maps_next();
         }
-        // The state's own txg, and two in which freed space returns.
+        // The state's own txg, and two more for what came meanwhile.
         for _ in 0..3 {
             engine.wait_synced(None)?;
         }

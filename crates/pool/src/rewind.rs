@@ -1,7 +1,7 @@
 //! Opening a damaged pool at an earlier txg: which states are tried, and what must be readable of one.
 //!
-//! What was freed in the last two txgs was not overwritten, so that the states of these are whole
-//! whatever happened since; older ones may have lost blocks, and are read through before they count.
+//! What was freed in the last two txgs that wrote an uberblock was not overwritten, so that the states of these are
+//! whole whatever happened since; older ones may have lost blocks, and are read through before they count.
 
 use std::collections::BTreeSet;
 

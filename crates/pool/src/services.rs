@@ -16,6 +16,7 @@ use format::features::Feature;
 use format::intent_log::LogHeader;
 use format::nvlist::{NvList, Value};
 
+use crate::ageing::Ageing;
 use crate::blocks::PipelineStore;
 use crate::config_state::ConfigState;
 use crate::error::Result;
@@ -60,6 +61,8 @@ pub(crate) struct PoolServices {
     pub(crate) events: Arc<Events>,
     /// What the task under way asked for.
     pub(crate) task: TaskEffects,
+    /// How long freed space has still to rest.
+    pub(crate) ageing: Ageing,
 }
 
 impl PoolServices {
@@ -194,6 +197,10 @@ impl Services for PoolServices {
     }
 
     fn deferred_bytes(&self) -> u64 {
+        // What txgs freed that were written for ageing alone nobody is to wait for.
+        if self.ageing.owed() == 0 {
+            return 0;
+        }
         self.limits.figures().deferred
     }
 

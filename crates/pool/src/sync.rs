@@ -16,7 +16,6 @@ use crate::intent_logs::IntentLogs;
 use crate::limits::Limits;
 use crate::log_devices::LogDevices;
 use crate::space_store::MosSpaceStore;
-use crate::trim::Trim;
 use crate::tunables;
 use crate::uberblock::Commit;
 use crate::vdev_changes::VdevChanges;
@@ -28,7 +27,7 @@ use dsl::{Dsl, NamedList, SyncPass};
 use format::BlockPointer;
 use format::uberblock::Uberblock;
 use pipeline::Pipeline;
-use space::PoolSpace;
+use space::{ClassKind, PoolSpace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use txg::{Engine, SyncFailure, SyncTarget};
@@ -72,8 +71,6 @@ pub(crate) struct Syncer {
     pub(crate) vdev_changes: VdevChanges,
     /// Who still looks at old blocks.
     pub(crate) gate: Arc<ReuseGate>,
-    /// Who gives space back to the devices.
-    pub(crate) trim: Arc<Trim>,
     /// The writes of the txg that is being synced, or could not be.
     pub(crate) under_way: UnderWay,
 }
@@ -151,6 +148,11 @@ impl Syncer {
         self.maps.begin(txg);
         let mut pass = 0;
         let mut root = self.passes(txg, group, &mut pass)?;
+        let changed = root.is_some();
+        if !changed && self.writes_for_ageing() {
+            self.duties.touch(txg)?;
+            root = self.passes(txg, group, &mut pass)?;
+        }
         self.until_durable(group)?;
         // A leaf that failed has missed this txg, and that must be known as soon as the txg is.
         while self.missed.is_dirty() {
@@ -163,10 +165,15 @@ impl Syncer {
                 self.wait_for_devices(error)?;
             }
         }
-        // From here on what rested long enough is given away again, to open transactions as well.
         self.gate.wait(txg);
-        self.trim.finishing(txg);
-        self.space.finish(txg)?;
+        if root.is_some() {
+            // From here on what rested long enough is given away again, to open transactions as well.
+            self.space.finish(txg)?;
+            self.duties.services().ageing.written(changed);
+        } else {
+            // The states before the newest need what rests as they did before.
+            self.space.pass_over(txg);
+        }
         self.vdev_changes.finish(&self.space);
         self.log_devices.follow();
         self.logs.synced(txg);
@@ -183,12 +190,32 @@ impl Syncer {
         Ok(())
     }
 
-    /// What was freed can be used two txgs later: where space is short, these come at once.
-    fn hasten_frees(&self) -> Result<()> {
+    /// Whether a txg in which nothing changed writes an uberblock all the same, so that what rests comes to be free.
+    fn writes_for_ageing(&self) -> bool {
+        let ageing = &self.duties.services().ageing;
+        if !ageing.may_write() {
+            return false;
+        }
+        let classes = [ClassKind::Normal, ClassKind::Special, ClassKind::Dedup];
+        let resting: u64 = classes
+            .map(|class| self.space.deferred_bytes(class))
+            .iter()
+            .sum();
+        ageing.is_wanted() || resting >= tunables::AGEING_BYTES.get() || self.is_short()
+    }
+
+    /// Whether less space is left than what was freed will give, or than a little.
+    fn is_short(&self) -> bool {
         let waiting = self.limits.figures().deferred;
-        let waits = waiting > 0 || self.dsl.has_background_frees()?;
-        if waits
-            && waiting.max(tunables::SPACE_SHORT_BYTES.get()) > self.dsl.promised_room()
+        waiting.max(tunables::SPACE_SHORT_BYTES.get()) > self.dsl.promised_room()
+    }
+
+    /// What was freed can be used two written txgs later: where space is short, these come at once. That ends: nothing
+    /// is owed for what txgs free that are written for this alone.
+    fn hasten_frees(&self) -> Result<()> {
+        let ages = self.duties.services().ageing.may_write();
+        if self.is_short()
+            && (ages || self.dsl.has_background_frees()?)
             && let Some(engine) = self.engine.upgrade()
         {
             engine.kick();

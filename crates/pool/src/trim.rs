@@ -10,20 +10,20 @@
 //!                                    active --end of the device--> complete
 //! ```
 //!
-//! A range is discarded only while the newest uberblock on disk is at least as new as the txg in which the range became
-//! free. So the states that a safe rewind may go to, which are the newest and those of two txgs before, refer to no
-//! range that was discarded; and nobody who looks at old blocks under a hold of the reuse gate loses them.
+//! A range is free only when it has rested for two txgs with an uberblock. So the states that a safe rewind may go to,
+//! which are those of the newest uberblock and the two before, refer to no range that was discarded; and nobody who
+//! looks at old blocks under a hold of the reuse gate loses them. What the pool's last txg freed before it was opened
+//! has not rested: nothing is discarded before two txgs were written.
 
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
-use base::{Guid, Txg, VdevId};
+use base::{Guid, VdevId};
 use dmu::{Tx, Zap};
 use dsl::PropertyValue;
 use format::config::{keys, vdev_zap};
@@ -36,8 +36,6 @@ use crate::services::PoolServices;
 static CONTROL: LockClass = LockClass::new("pool.trim", rank::LAST - 32);
 static THREAD: LockClass = LockClass::new("pool.trim_thread", rank::POOL + 16);
 
-/// Txgs in which freed space rests before it is free: see `space`.
-const REST_TXGS: u64 = 2;
 /// The pause between two looks at what is waited for.
 const WAIT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -125,29 +123,15 @@ pub(crate) struct Trim {
     control: Mutex<Control>,
     changed: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// The last txg whose end made ranges free.
-    finishing: AtomicU64,
 }
 
 impl Trim {
-    /// `first`: the first txg that is written. What was freed in the one before, when nobody here looked, counts as
-    /// free two txgs later.
-    pub(crate) fn new(first: Txg) -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             control: Mutex::new(&CONTROL, Control::default()),
             changed: Condvar::new(),
             thread: Mutex::new(&THREAD, None),
-            finishing: AtomicU64::new(first.0.saturating_sub(1) + REST_TXGS),
         })
-    }
-
-    /// Before ranges become free at the end of a txg.
-    pub(crate) fn finishing(&self, txg: Txg) {
-        self.finishing.fetch_max(txg.0, Ordering::SeqCst);
-    }
-
-    fn finished(&self) -> Txg {
-        Txg(self.finishing.load(Ordering::SeqCst))
     }
 
     /// Ends the thread; what is stored stays.
@@ -328,12 +312,7 @@ impl Pool {
     ) -> Result<Vec<TrimRefusal>> {
         let now_s = self.clock().now_s();
         // What was freed before somebody asked is trimmed as well: it has rested then.
-        let writer = self.writer()?;
-        for _ in 0..=REST_TXGS {
-            if writer.syncer.space.is_resting() {
-                writer.engine.wait_synced(None)?;
-            }
-        }
+        self.wait_rested()?;
         self.change_trims(leaves, &|able, before| {
             if secure {
                 return Err(NOT_SECURE);
@@ -439,6 +418,19 @@ impl Pool {
             writer.engine.wait_synced(None)?;
         }
         Ok(refused)
+    }
+
+    /// Waits until what is freed by now can be used again; less what txgs free that are written for that alone.
+    fn wait_rested(&self) -> Result<()> {
+        let writer = self.writer()?;
+        let (ageing, space) = (&self.services.ageing, &writer.syncer.space);
+        writer.engine.wait_synced(None)?;
+        let last = ageing.count() + space::DEFER_TXGS as u64;
+        while ageing.count() < last && ageing.may_write() && space.is_resting() {
+            ageing.want();
+            writer.engine.wait_synced(None)?;
+        }
+        Ok(())
     }
 
     /// Waits until none of these leaves is being trimmed, and that is stored.

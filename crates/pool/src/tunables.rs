@@ -54,6 +54,10 @@ pub static SCAN_RUNS_AHEAD: Tunable = Tunable::new("pool.scan_runs_ahead", 4, 0,
 pub static SPACE_SHORT_BYTES: Tunable =
     Tunable::new("pool.space_short_bytes", 16 << 20, 0, 1 << 40);
 
+/// With at least so many freed bytes resting, a txg without changes writes an uberblock, for them to be usable soon
+/// also in a pool that nobody changes any more.
+pub static AGEING_BYTES: Tunable = Tunable::new("pool.ageing_bytes", 1 << 20, 0, 1 << 40);
+
 /// Events that are kept, as many as OpenZFS keeps.
 pub static EVENTS_MAX: Tunable = Tunable::new("pool.events_max", 512, 1, 1 << 16);
 
@@ -88,6 +92,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &ERRORS_PENDING_MAX,
     &SCAN_RUNS_AHEAD,
     &SPACE_SHORT_BYTES,
+    &AGEING_BYTES,
     &EVENTS_MAX,
     &REPORTS_MAX,
 ];

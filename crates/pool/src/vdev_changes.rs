@@ -358,6 +358,7 @@ impl Pool {
         }
         writer.logs.wind_up();
         for _ in 0..TXGS_TO_EMPTY {
+            self.services.ageing.want();
             writer.engine.wait_synced(None)?;
         }
         let top = self.vdevs.top(id)?;

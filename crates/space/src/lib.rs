@@ -1,7 +1,8 @@
 //! Free space: range sets, metaslabs and the allocation policy.
 //!
 //! [`PoolSpace`] is what the pool holds: it allocates and frees [`Extent`]s, writes each txg's changes to space maps
-//! through a [`SpaceStore`], and keeps freed space from use for two txgs.
+//! through a [`SpaceStore`], and keeps freed space from use for two txgs more that
+//! are written.
 
 mod error;
 mod free_space;
@@ -16,7 +17,7 @@ pub mod tunables;
 mod vdev_space;
 
 pub use error::SpaceError;
-pub use metaslab::TrimSizes;
+pub use metaslab::{DEFER_TXGS, TrimSizes};
 pub use pool_space::{COPIES_MAX, Extent, Loaded, PoolSpace, Request, allocators_of_machine};
 pub use range_set::{Pending, RangeSet};
 pub use store::{MapAppend, MapContents, SpaceStore, StoreError};

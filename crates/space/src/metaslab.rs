@@ -3,7 +3,8 @@
 //! Life of a range: `free → allocating(txg) → (written) → freeing → freed → deferred, two txgs → free`, and between
 //! two of its lives `free → trimming → free`.
 //! Invariant: free, trimming, allocating, freeing, freed, deferred and what is in use are disjoint and together the
-//! whole metaslab. Freed ranges rest for two txgs because the two uberblocks before the newest must stay importable.
+//! whole metaslab. Freed ranges rest for two txgs because the two uberblocks before the newest must stay importable; so
+//! only txgs count that write one.
 //!
 //! All but *free* is always in core. *Free* is there while the metaslab is loaded, and follows at any moment from what
 //! its map and the logs say: free on disk, less what is allocating, freed or deferred. So a metaslab may be unloaded
@@ -33,8 +34,8 @@ static METASLAB: LockClass = LockClass::new("space.metaslab", rank::SPACE + 10);
 /// Held while a metaslab's map is read or written: the store below is the dmu, so this lock comes before its locks.
 static MAP: LockClass = LockClass::new("space.map", rank::DMU - 10);
 
-/// How many txgs a freed range rests before it is used again.
-pub(crate) const DEFER_TXGS: usize = 2;
+/// How many txgs that write an uberblock a freed range rests before it is used again.
+pub const DEFER_TXGS: usize = 2;
 
 /// Where a metaslab lies.
 #[derive(Clone, Debug)]
@@ -86,6 +87,7 @@ struct State {
     allocating: [RangeSet; Txg::SLOTS],
     freeing: RangeSet,
     freed: RangeSet,
+    /// What rests, by how many uberblocks were written since it was freed.
     deferred: [RangeSet; DEFER_TXGS],
     /// Changes that are in the logs but not in the metaslab's own map.
     unflushed: Pending,

@@ -184,6 +184,63 @@ fn small_sectors_in_large_ones_with_copies_are_reckoned_with() {
     fill(&shape(9, 1, 16 << 20, 640));
 }
 
+/// Writes a file until there is no space: how many MiB there were.
+fn fill_up(system: &FileSystem, name: &str) -> u64 {
+    let rng = SeededRng::new(9);
+    let file = file(system, name).unwrap();
+    let mut data = vec![0; 1 << 20];
+    for piece in 0.. {
+        rng.fill(&mut data);
+        match file.write(piece << 20, &data, WriteOptions::default()) {
+            Ok(_) => {}
+            Err(PosixError::NoSpace) => return piece,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    unreachable!("a pool without an end")
+}
+
+/// What is freed rests until two more uberblocks are written: who needs it gets them, also when nobody else changes
+/// anything.
+#[test]
+fn what_was_removed_from_a_full_pool_can_be_written_again_at_once() {
+    let turn = tunables::by_default();
+    for hastens in [true, false] {
+        if !hastens {
+            // Only where less is left than what rests.
+            pool::tunables::AGEING_BYTES.set(1 << 40);
+            pool::tunables::SPACE_SHORT_BYTES.set(0);
+        }
+        let shape = Shape {
+            seed: 1,
+            size_mib: 256,
+            ashift: 12,
+            record_size: 128 << 10,
+            copies: 1,
+            writers: 1,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let laboratory = shape.create(folder.path());
+        let system = laboratory.root();
+        let first = fill_up(&system, "first");
+        for _ in 0..5 {
+            laboratory.pool.sync().unwrap();
+        }
+        let root = Credentials::root();
+        system.unlink(&root, system.root(), b"first").unwrap();
+        let second = fill_up(&system, "second");
+        println!("hastened {hastens}: {first} MiB, then {second}");
+        assert!(
+            first > 64 && second + 8 > first,
+            "{first} MiB, then {second}"
+        );
+        drop(system);
+        laboratory.close_all();
+        laboratory.pool.export().unwrap();
+    }
+    drop(turn);
+}
+
 /// What of the free space is in memory is counted to the byte; here it may be a sixth of all.
 #[test]
 fn free_space_in_many_pieces_takes_bounded_memory() {

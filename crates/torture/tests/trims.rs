@@ -3,9 +3,9 @@
 
 use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
 use millpond_torture::model::Tree;
-use millpond_torture::operation::Chooser;
+use millpond_torture::operation::{Chooser, Operation, Place};
 use millpond_torture::random::{Random, seed};
-use millpond_torture::real::differences;
+use millpond_torture::real::{self, differences};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::{ImportOptions, NewDevice, Rewind, Selection};
 use sim::{Event, SimulatedDisk};
@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 const SIZE: u64 = 80 << 20;
-/// A pool can be taken back by so many txgs.
-const REWIND_TXGS: u64 = 2;
+/// The newest state and so many that were written before it stay whole.
+const STATES_BEFORE: usize = 2;
 /// Txgs of a round: many, so that batches of `autotrim` come up as well.
 const SYNCS: usize = 4;
 
@@ -60,10 +60,9 @@ fn record(seed: u64, rounds: usize) -> Recorded {
     }
 }
 
-/// The txgs of an image that can be imported safely, the newest first.
-fn safe_txgs(path: &Path) -> Vec<u64> {
-    let device = device::FileDevice::open(path, device::Access::ReadOnly).unwrap();
-    let labels = vdev::read_labels(&device);
+/// The txgs of an image that can be imported safely, the newest first: also where txgs without changes came between.
+fn safe_txgs(device: &dyn device::BlockDevice) -> Vec<u64> {
+    let labels = vdev::read_labels(device);
     let mut txgs: Vec<u64> = labels
         .uberblocks
         .iter()
@@ -71,9 +70,8 @@ fn safe_txgs(path: &Path) -> Vec<u64> {
         .collect();
     txgs.sort_unstable();
     txgs.dedup();
-    let newest = *txgs.last().expect("an uberblock is always there");
-    txgs.retain(|txg| txg + REWIND_TXGS >= newest);
     txgs.reverse();
+    txgs.truncate(1 + STATES_BEFORE);
     txgs
 }
 
@@ -97,7 +95,7 @@ impl Recorded {
         let crashed = self.disk.crash_at(event, seed);
         crashed.write_to_file(&path).unwrap();
         let mut compared = 0;
-        for txg in safe_txgs(&path) {
+        for txg in safe_txgs(&crashed) {
             let laboratory = import_as_of(folder, txg);
             if let Some(tree) = self.states.get(&txg) {
                 let found = differences(tree, &laboratory.root());
@@ -154,6 +152,146 @@ fn explore(seed: u64, rounds: usize, points: usize) {
 #[test]
 fn crash_points_beside_trims() {
     explore(seed(1), 12, 6);
+}
+
+/// A pool of which a large file was removed, with txgs after that in which nothing changed.
+struct Quiet {
+    laboratory: Laboratory,
+    tree: Tree,
+    recorded: Recorded,
+    /// The txg in which it was removed.
+    removed: u64,
+}
+
+impl Quiet {
+    const PIECES: usize = 8;
+
+    fn new() -> Self {
+        let disk = Arc::new(SimulatedDisk::new(SIZE, 1));
+        let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+        let mut quiet = Self {
+            laboratory: Laboratory::create(vec![device]).unwrap(),
+            tree: Tree::new(),
+            recorded: Recorded {
+                disk,
+                states: BTreeMap::new(),
+                first: 0,
+            },
+            removed: 0,
+        };
+        quiet.write("kept", 2, 1);
+        quiet.sync();
+        quiet.write("gone", Self::PIECES, 2);
+        quiet.sync();
+        quiet.remove();
+        quiet.recorded.first = quiet.recorded.disk.log_len();
+        quiet
+    }
+
+    /// The file goes, and nothing else happens for a while.
+    fn remove(&mut self) {
+        self.apply(&Operation::Unlink(place("gone")));
+        self.removed = self.sync();
+        for _ in 0..4 {
+            self.sync_unchanged();
+        }
+    }
+
+    fn apply(&mut self, operation: &Operation) {
+        self.tree.apply(operation).unwrap();
+        real::apply(&self.laboratory.root(), operation).unwrap();
+    }
+
+    /// A new file of so many MiB that compress to nothing less.
+    fn write(&mut self, name: &str, pieces: usize, seed: u64) {
+        const PIECE: usize = 1 << 20;
+        let mut random = Random::new(seed);
+        self.apply(&Operation::Create(place(name), 0o644));
+        for piece in 0..pieces {
+            let data = random.bytes(PIECE);
+            self.apply(&Operation::Write(place(name), piece * PIECE, data, false));
+        }
+    }
+
+    /// Ends a txg: which it is.
+    fn sync(&mut self) -> u64 {
+        let pool = &self.laboratory.pool;
+        pool.sync().unwrap();
+        let synced = pool.engine().unwrap().synced_txg();
+        self.recorded.states.insert(synced.0, self.tree.clone());
+        synced.0
+    }
+
+    /// As [`Self::sync`], when nothing was changed since the last one.
+    fn sync_unchanged(&mut self) {
+        let last = self.recorded.states.last_key_value();
+        let next = last.map_or(0, |(txg, _)| txg + 1);
+        for txg in next..self.sync() {
+            self.recorded.states.insert(txg, self.tree.clone());
+        }
+    }
+
+    /// Leaves the disk at moments since the txgs without changes.
+    fn check(self, points: usize) {
+        drop(self.laboratory);
+        let (first, last) = (self.recorded.first, self.recorded.disk.log_len());
+        let folder = tempfile::tempdir().unwrap();
+        for point in 0..=points {
+            let event = first + (last - first) * point / points;
+            println!("crash point {point}: event {event} of {first} to {last}");
+            let compared = self.recorded.check(event, 7, folder.path(), false);
+            assert!(compared > STATES_BEFORE, "{compared} states compared");
+        }
+    }
+}
+
+fn place(name: &str) -> Place {
+    Place {
+        directory: Vec::new(),
+        name: name.to_owned(),
+    }
+}
+
+/// Limits with which txgs close when they are asked to, and one without changes is written for freed space from so many
+/// bytes on.
+fn limits(ageing_bytes: u64) -> tunables::Turn {
+    let turn = tunables::by_default();
+    let asked = "txg.age_ns=600000000000,dsl.room_short_bytes=0,pool.space_short_bytes=0";
+    let text = format!("{asked},pool.ageing_bytes={ageing_bytes}");
+    base::tunable::set_all(&tunables::all(), &text).unwrap();
+    turn
+}
+
+/// No txg is written for freed space alone, unless somebody waits for it.
+const NEVER: u64 = 1 << 40;
+
+#[test]
+fn what_was_freed_is_free_in_an_idle_pool_which_writes_no_more_then() {
+    let _limits = limits(1 << 20);
+    let quiet = Quiet::new();
+    let disk = Arc::clone(&quiet.recorded.disk);
+    let pool = &quiet.laboratory.pool;
+    assert!(pool.space().deferred < 1 << 20, "{:?}", pool.space());
+    assert_eq!(safe_txgs(&*disk)[0], quiet.removed + STATES_BEFORE as u64);
+    let first = disk.log_len();
+    for _ in 0..5 {
+        pool.sync().unwrap();
+    }
+    let is_write = |index: &usize| matches!(disk.event(*index), Some(Event::Write { .. }));
+    assert_eq!((first..disk.log_len()).filter(is_write).count(), 0);
+}
+
+#[test]
+fn what_older_states_need_is_not_trimmed_after_txgs_without_changes() {
+    let _limits = limits(NEVER);
+    let mut quiet = Quiet::new();
+    let pool = Arc::clone(&quiet.laboratory.pool);
+    let leaf = pool.vdevs().tops()[0].leaves()[0].guid();
+    assert!(pool.start_trims(&[leaf], 0, false).unwrap().is_empty());
+    pool.wait_trims(&[leaf]).unwrap();
+    drop(pool);
+    quiet.sync_unchanged();
+    quiet.check(12);
 }
 
 mod sim_runs {

@@ -162,7 +162,7 @@ fn do_job(pool: &Arc<Pool>, trim: &Trim, writer: &Writer, job: &Job) -> Step {
         .space
         .trim_step(job.top, job.from, (sizes, job.used_only), &*syncer.maps);
     match step {
-        Ok(TrimStep::Range(range)) => match allowed(trim, writer, range) {
+        Ok(TrimStep::Range(range)) => match allowed(writer, range) {
             Ok(range) => discard_for(pool, trim, job, range),
             Err(step) => step,
         },
@@ -180,16 +180,16 @@ fn do_job(pool: &Arc<Pool>, trim: &Trim, writer: &Writer, job: &Job) -> Step {
 }
 
 /// The range, if nobody can need what is there any more. Else it is given back, and what is missing is seen to.
-fn allowed(trim: &Trim, writer: &Writer, range: Trimming) -> Result<Trimming, Step> {
-    let free_since = trim.finished();
-    if writer.syncer.last.get().txg < free_since {
+fn allowed(writer: &Writer, range: Trimming) -> Result<Trimming, Step> {
+    let syncer = &writer.syncer;
+    let ageing = &syncer.duties.services().ageing;
+    if !ageing.is_past_opening() {
         drop(range);
-        // An empty txg writes no uberblock.
-        writer.syncer.duties.write_uberblock_next();
+        ageing.want();
         let written = writer.engine.wait_synced(None);
         return Err(written.map_or(Step::Wait(LATER), |()| Step::Done));
     }
-    if !writer.syncer.gate.is_open(free_since) {
+    if !syncer.gate.is_open(syncer.gate.now()) {
         return Err(Step::Wait(SOON));
     }
     Ok(range)
@@ -290,7 +290,7 @@ impl Batch {
     fn step(&mut self, pool: &Pool, trim: &Trim, writer: &Writer) -> Step {
         let syncer = &writer.syncer;
         let Some(extent) = self.left.pop() else {
-            return self.fill(trim, writer);
+            return self.fill(writer);
         };
         {
             let mut control = trim.control.lock();
@@ -305,7 +305,7 @@ impl Batch {
         };
         match syncer.space.trim_recent(&extent, sizes, &*syncer.maps) {
             Ok(TrimStep::Range(range)) => {
-                let range = match allowed(trim, writer, range) {
+                let range = match allowed(writer, range) {
                     Ok(range) => range,
                     Err(step) => {
                         self.left.push(extent);
@@ -338,8 +338,8 @@ impl Batch {
     }
 
     /// Collects what became free, if it is time.
-    fn fill(&mut self, trim: &Trim, writer: &Writer) -> Step {
-        let now = trim.finished();
+    fn fill(&mut self, writer: &Writer) -> Step {
+        let now = writer.syncer.gate.now();
         if now.0 < self.txg.0 + TRIM_BATCH_TXGS.get() {
             return Step::Wait(LATER);
         }

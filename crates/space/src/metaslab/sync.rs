@@ -1,6 +1,6 @@
 //! Writing a txg's changes to the maps.
 
-use super::{DEFER_TXGS, Metaslab, State};
+use super::{Metaslab, State};
 use crate::free_space::FreeSpace;
 use crate::range_set::RangeSet;
 use crate::{MapAppend, SpaceError, SpaceStore};
@@ -133,11 +133,12 @@ impl Metaslab {
     }
 
     /// After the uberblock: what was freed begins its rest, what rested long enough is free.
-    pub(crate) fn finish(&self, txg: Txg) -> Result<(), SpaceError> {
+    pub(crate) fn finish(&self) -> Result<(), SpaceError> {
         let mut state = self.state.lock();
-        let slot = usize::try_from(txg.0 % DEFER_TXGS as u64).unwrap_or(0);
         let freed = std::mem::take(&mut state.freed);
-        let rested = std::mem::replace(&mut state.deferred[slot], freed);
+        // The one that has rested longest comes first, and makes place.
+        state.deferred.rotate_right(1);
+        let rested = std::mem::replace(&mut state.deferred[0], freed);
         self.lists.resting_bytes.add(-rested.bytes().cast_signed());
         let contradicts = rested
             .iter()

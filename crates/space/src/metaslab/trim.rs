@@ -2,7 +2,7 @@
 //!
 //! Invariant: a range under discard is neither free for allocation nor in use. It leaves `free` before the discard
 //! begins and comes back only when it has ended on all leaves: what is written there afterwards cannot be destroyed
-//! by it. What was freed in the last two txgs is not in `free` and so is never discarded.
+//! by it. What the last two written txgs freed is not in `free` and so is never discarded.
 
 use super::Metaslab;
 use crate::range_set::RangeSet;

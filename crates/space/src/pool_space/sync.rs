@@ -207,14 +207,19 @@ impl PoolSpace {
         for vdev in self.vdevs() {
             let resting = vdev.lists().lock().resting.clone();
             vdev.of(resting)
-                .try_for_each(|metaslab| metaslab.finish(txg))?;
+                .try_for_each(|metaslab| metaslab.finish())?;
         }
-        self.finished.fetch_max(txg.0, Ordering::Relaxed);
-        self.shed(None);
+        self.pass_over(txg);
         Ok(())
     }
 
-    /// Whether freed space still rests, so that more (empty) txgs would make it usable.
+    /// After a txg without changes, which wrote no uberblock: what rests goes on resting.
+    pub fn pass_over(&self, txg: Txg) {
+        self.finished.fetch_max(txg.0, Ordering::Relaxed);
+        self.shed(None);
+    }
+
+    /// Whether freed space still rests, so that more uberblocks would make it usable.
     #[must_use]
     pub fn is_resting(&self) -> bool {
         let vdevs = self.vdevs.read();

@@ -408,6 +408,30 @@ fn a_txg_looks_at_what_it_changes_only() {
 }
 
 #[test]
+fn only_txgs_that_were_written_age_what_was_freed() {
+    let store = MemoryStore::default();
+    let space = open(&store, 1, true);
+    let vdev = &space.vdevs()[0];
+    let extent = space
+        .allocate(&request(ClassKind::Normal, 4096), &store)
+        .unwrap()
+        .remove(0);
+    space.sync(Txg(5), 1, &store).unwrap();
+    space.finish(Txg(5)).unwrap();
+    space.free(&extent).unwrap();
+    space.sync(Txg(6), 1, &store).unwrap();
+    space.finish(Txg(6)).unwrap();
+    for written in [9, 12] {
+        for quiet in written - 2..written {
+            space.pass_over(Txg(quiet));
+        }
+        assert_eq!(vdev.deferred_bytes(), 4096, "before txg {written}");
+        space.finish(Txg(written)).unwrap();
+    }
+    assert!(!space.is_resting() && vdev.deferred_bytes() == 0);
+}
+
+#[test]
 fn copies_are_kept_apart() {
     let store = MemoryStore::default();
     let request = Request {

@@ -52,7 +52,7 @@ impl SpaceStore for Empty {
 enum Move {
     Allocate,
     FreeOldest,
-    /// A txg ends.
+    /// A txg ends that was written.
     Finish,
     TrimBegins,
     TrimEnds,
@@ -136,7 +136,7 @@ impl Picture {
                     form: format::space_map::Form::Mixed,
                 };
                 self.metaslab.take_for_log(pass, &Empty).unwrap();
-                self.metaslab.finish(self.txg).unwrap();
+                self.metaslab.finish().unwrap();
                 let txg = self.txg;
                 let rests = |freed: Txg| freed.0 + DEFER_TXGS as u64 > txg.0;
                 self.resting.retain(|(freed, _)| rests(*freed));
