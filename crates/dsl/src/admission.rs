@@ -261,10 +261,7 @@ impl HeadAdmission {
         }
         // The next txgs tell what was really used, and give back what was freed.
         let dsl = self.head.dsl();
-        if promised.0 > bytes
-            || dsl.services().deferred_bytes() > 0
-            || dsl.has_background_frees()?
-        {
+        if promised.0 > bytes || dsl.services().awaited_bytes() > 0 || dsl.has_background_frees()? {
             return Ok(Err(Refusal::Retry));
         }
         Ok(Err(self.refusal()?))

@@ -54,8 +54,9 @@ pub trait Services: Send + Sync {
     fn sector_bytes(&self) -> u64 {
         512
     }
-    /// Freed bytes that may not be used again yet: the next txgs give them back.
-    fn deferred_bytes(&self) -> u64;
+    /// Freed bytes that may not be used again yet, for a caller who waits for them: the next txgs give them back, also
+    /// if nothing changes in them.
+    fn awaited_bytes(&self) -> u64;
     /// Frees a block that nothing references any more, in the way of the pass under way.
     fn free(&self, txg: Txg, pointer: &BlockPointer);
     /// A task begins: until [`Services::end_task`], what it frees, shares and ends only waits, and what it counts can

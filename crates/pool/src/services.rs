@@ -196,12 +196,16 @@ impl Services for PoolServices {
         self.limits.sector_bytes()
     }
 
-    fn deferred_bytes(&self) -> u64 {
+    fn awaited_bytes(&self) -> u64 {
         // What txgs freed that were written for ageing alone nobody is to wait for.
         if self.ageing.owed() == 0 {
             return 0;
         }
-        self.limits.figures().deferred
+        let deferred = self.limits.figures().deferred;
+        if deferred > 0 {
+            self.ageing.want();
+        }
+        deferred
     }
 
     fn free(&self, txg: Txg, pointer: &BlockPointer) {

@@ -106,8 +106,9 @@ struct Known {
 #[derive(Default)]
 struct Control {
     leaves: BTreeMap<Guid, Known>,
-    /// Leaves of which something is to be stored; true: the state changed.
-    unstored: BTreeMap<Guid, bool>,
+    /// Leaves of which something is to be stored, with the states that they had since: a quick trim may begin and end
+    /// in one txg.
+    unstored: BTreeMap<Guid, Vec<TrimState>>,
     /// Whether what becomes free is trimmed.
     auto: bool,
     /// The pool closes: trims stay as stored.
@@ -193,16 +194,16 @@ impl Trim {
             is_away: false,
         };
         control.leaves.insert(leaf, known);
-        control.unstored.insert(leaf, true);
+        control.unstored.entry(leaf).or_default().push(trim.state);
     }
 
-    /// What is to be stored now, with whether the state changed.
-    fn take_unstored(&self) -> Vec<(Guid, LeafTrim, bool)> {
+    /// What is to be stored now, with the states that came since.
+    fn take_unstored(&self) -> Vec<(Guid, LeafTrim, Vec<TrimState>)> {
         let mut control = self.control.lock();
         let unstored = std::mem::take(&mut control.unstored);
-        let trim = |(leaf, changed)| {
+        let trim = |(leaf, states)| {
             let known = control.leaves.get(&leaf)?;
-            Some((leaf, known.trim, changed))
+            Some((leaf, known.trim, states))
         };
         unstored.into_iter().filter_map(trim).collect()
     }
@@ -247,7 +248,7 @@ impl PoolServices {
         let Some(trims) = self.trim.get() else {
             return Ok(());
         };
-        for (leaf, trim, changed) in trims.take_unstored() {
+        for (leaf, trim, states) in trims.take_unstored() {
             let Some((table, path)) = self.leaf_table(leaf)? else {
                 continue;
             };
@@ -261,8 +262,8 @@ impl PoolServices {
             ] {
                 table.update(tx, name.as_bytes(), value)?;
             }
-            if changed {
-                let text = format!("vdev={path} {}", trim.state.event());
+            for state in states {
+                let text = format!("vdev={path} {}", state.event());
                 let now_s = self.clock.now_s();
                 self.history.internal(tx, "trim", &text, None, now_s)?;
             }

@@ -116,7 +116,7 @@ impl Services for ReadOnly {
     fn change_references(&self, _: &Tx, _: &Feature, _: i64) -> dmu::Result<()> {
         Ok(())
     }
-    fn deferred_bytes(&self) -> u64 {
+    fn awaited_bytes(&self) -> u64 {
         0
     }
     fn usable_bytes(&self, _: SpaceClass) -> u64 {

@@ -170,7 +170,7 @@ impl Services for Memory {
     fn references(&self, feature: &Feature) -> u64 {
         self.count(feature).max(0) as u64
     }
-    fn deferred_bytes(&self) -> u64 {
+    fn awaited_bytes(&self) -> u64 {
         0
     }
     fn change_references(&self, _: &Tx, feature: &Feature, change: i64) -> dmu::Result<()> {
@@ -260,7 +260,7 @@ forward! {
     references(feature: &Feature) -> u64;
     change_references(tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<()>;
     usable_bytes(class: SpaceClass) -> u64;
-    deferred_bytes() -> u64;
+    awaited_bytes() -> u64;
     free(txg: Txg, pointer: &BlockPointer) -> ();
     begin_task() -> ();
     end_task(txg: Txg, done: bool) -> ();

@@ -222,7 +222,7 @@ fn discard_for(pool: &Pool, trim: &Trim, job: &Job, range: Trimming) -> Step {
             let pause_ns = u128::from(len) * 1_000_000_000 / u128::from(known.trim.rate);
             known.due_ns = now_ns.saturating_add(u64::try_from(pause_ns).unwrap_or(u64::MAX));
         }
-        control.unstored.entry(*guid).or_insert(false);
+        control.unstored.entry(*guid).or_default();
     }
     drop(control);
     if !unable.is_empty() {
