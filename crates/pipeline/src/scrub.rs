@@ -28,6 +28,14 @@ pub struct Scrubbed {
     pub unrepaired: u64,
 }
 
+impl Scrubbed {
+    /// Counts what was done to copies of `length` bytes each.
+    fn count(&mut self, repaired: Repaired, length: usize) {
+        self.repaired_bytes += (repaired.healed * length) as u64;
+        self.unrepaired += repaired.unrepaired as u64;
+    }
+}
+
 impl std::ops::AddAssign for Scrubbed {
     fn add_assign(&mut self, other: Self) {
         self.examined_bytes += other.examined_bytes;
@@ -82,16 +90,12 @@ impl Pipeline {
             len: length,
             birth: block.physical_birth(),
         };
-        let count = |sum: &mut Scrubbed, repaired: Repaired| {
-            sum.repaired_bytes += (repaired.healed * length) as u64;
-            sum.unrepaired += repaired.unrepaired as u64;
-        };
         let top = self.vdevs.top(dva.vdev).ok();
         if let Some(top) = &top {
             sum.examined_bytes += top.allocated_size(length as u64);
             let mut accept = |data: &[u8]| self.verdict(block, data);
             if let Ok(outcome) = top.scrub(range, true, &mut accept) {
-                count(&mut sum, outcome.repaired);
+                sum.count(outcome.repaired, length);
                 if outcome.data.is_some() {
                     return sum;
                 }
@@ -102,7 +106,7 @@ impl Pipeline {
             .uncached()
             .speculative();
         match (self.read_stored(block, &request), &top) {
-            (Ok(data), Some(top)) if self.heals() => count(&mut sum, top.heal(range, &data)),
+            (Ok(data), Some(top)) if self.heals() => sum.count(top.heal(range, &data), length),
             (Ok(_), _) => {}
             (Err(_), _) if index == 0 => {
                 sum.unreadable += 1;
@@ -191,10 +195,6 @@ impl Pipeline {
             len: length,
             birth: block.physical_birth(),
         };
-        let count = |sum: &mut Scrubbed, repaired: Repaired| {
-            sum.repaired_bytes += (repaired.healed * length) as u64;
-            sum.unrepaired += repaired.unrepaired as u64;
-        };
         for dva in block.dvas() {
             let Ok(top) = self.vdevs.top(dva.vdev) else {
                 continue;
@@ -203,7 +203,7 @@ impl Pipeline {
             let Ok(outcome) = top.scrub(range_of(&dva), promised, accept) else {
                 continue;
             };
-            count(sum, outcome.repaired);
+            sum.count(outcome.repaired, length);
             match outcome.data {
                 Some(data) => right = right.or(Some(data)),
                 None => wrong.push(dva),
@@ -213,7 +213,7 @@ impl Pipeline {
         if self.heals() {
             for dva in wrong {
                 if let Ok(top) = self.vdevs.top(dva.vdev) {
-                    count(sum, top.heal(range_of(&dva), &right));
+                    sum.count(top.heal(range_of(&dva), &right), length);
                 }
             }
         }

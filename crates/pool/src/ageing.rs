@@ -16,7 +16,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Txgs with an uberblock in which freed space rests before it is free: see `space`.
-const REST_TXGS: u64 = space::DEFER_TXGS as u64;
+pub(crate) const REST_TXGS: u64 = space::DEFER_TXGS as u64;
 
 /// See the module. Changed by the syncing thread; anybody may look or want.
 pub(crate) struct Ageing {

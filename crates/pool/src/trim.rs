@@ -29,6 +29,7 @@ use dsl::PropertyValue;
 use format::config::{keys, vdev_zap};
 use vdev::Leaf;
 
+use crate::ageing::REST_TXGS;
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 use crate::services::PoolServices;
@@ -426,7 +427,7 @@ impl Pool {
         let writer = self.writer()?;
         let (ageing, space) = (&self.services.ageing, &writer.syncer.space);
         writer.engine.wait_synced(None)?;
-        let last = ageing.count() + space::DEFER_TXGS as u64;
+        let last = ageing.count() + REST_TXGS;
         while ageing.count() < last && ageing.may_write() && space.is_resting() {
             ageing.want();
             writer.engine.wait_synced(None)?;

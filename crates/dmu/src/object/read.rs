@@ -75,18 +75,10 @@ impl Object {
         reader.read(&pointer, 0, block, tree.seen)
     }
 
-    /// An error stands unless the tree was swapped meanwhile, or is when the pass of the sync that is under way
-    /// ends: then its blocks may have been reused or rewritten, and the reader looks again.
+    /// An error stands unless the tree of that generation was swapped, see `Passes`.
     pub(super) fn unless_swapped(&self, generation: u64, error: DmuError) -> Result<()> {
         let is_same = || self.state.read().generation == generation;
-        if is_same() && error.is_damage() {
-            self.shared.passes.wait();
-        }
-        if is_same() {
-            return Err(error);
-        }
-        METERS.reads_repeated.increment();
-        Ok(())
+        self.shared.passes.unless_swapped(is_same, error)
     }
 
     /// Starts reading a range into the cache. Best effort.

@@ -12,7 +12,6 @@ use sys::Buffer;
 use super::Shared;
 use crate::error::{DmuError, Result};
 use crate::face::{Face, Footprint};
-use crate::meters::METERS;
 use crate::tree::{Reader, Tree};
 
 static META: LockClass = LockClass::new("dmu.meta", rank::DMU + 35);
@@ -95,17 +94,11 @@ impl Meta {
                 ..self.version().tree.clone()
             };
             match read(&tree) {
-                Err(_) if self.generation() != generation => {}
                 Err(error) => {
-                    if error.is_damage() {
-                        shared.passes.wait();
-                    }
-                    if self.generation() == generation {
-                        return Err(error);
-                    }
-                    METERS.reads_repeated.increment();
+                    let is_same = || self.generation() == generation;
+                    shared.passes.unless_swapped(is_same, error)?;
                 }
-                result => return result,
+                read => return read,
             }
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use base::Txg;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 
+use crate::error::{DmuError, Result};
 use crate::meters::METERS;
 
 static PASSES: LockClass = LockClass::new("dmu.passes", rank::DMU + 37);
@@ -61,8 +62,21 @@ impl Passes {
         }
     }
 
+    /// An error of a reader stands unless the tree was swapped meanwhile (`is_same` no longer holds), or is when the
+    /// pass that is under way ends: then its blocks may have been reused or rewritten, and the reader looks again.
+    pub(crate) fn unless_swapped(&self, is_same: impl Fn() -> bool, error: DmuError) -> Result<()> {
+        if is_same() && error.is_damage() {
+            self.wait();
+        }
+        if is_same() {
+            return Err(error);
+        }
+        METERS.reads_repeated.increment();
+        Ok(())
+    }
+
     /// Waits for the end of the pass that is under way, if it may rewrite blocks. Threads that sync return at once.
-    pub(crate) fn wait(&self) {
+    fn wait(&self) {
         let mut state = self.state.lock();
         let rewrites = state.begun > state.ended && state.rewrites;
         if txg::SyncContext::is_current() || !rewrites {
