@@ -19,6 +19,8 @@ pub(crate) struct Dirty {
     per_txg: [AtomicU64; Txg::SLOTS],
     /// Bytes dirtied in each txg, written or not, until the txg has synced.
     unsynced: [AtomicU64; Txg::SLOTS],
+    /// Bytes that were settled, ever.
+    settled: AtomicU64,
     /// The most that `total` ever was.
     high_water: AtomicU64,
     /// Bytes that were dirtied without having been reserved.
@@ -108,6 +110,11 @@ impl Dirty {
         self.high_water.fetch_max(after, Ordering::Relaxed);
     }
 
+    /// Bytes that were handed to the devices, ever.
+    pub(crate) fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Relaxed)
+    }
+
     fn subtract_total(&self, bytes: u64) {
         self.total.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -126,7 +133,10 @@ impl Dirty {
             let taken = bytes.map_or(now, |bytes| bytes.min(now));
             match slot.compare_exchange_weak(now, now - taken, Ordering::Relaxed, Ordering::Relaxed)
             {
-                Ok(_) => return self.subtract_total(taken),
+                Ok(_) => {
+                    self.settled.fetch_add(taken, Ordering::Relaxed);
+                    return self.subtract_total(taken);
+                }
                 Err(other) => now = other,
             }
         }

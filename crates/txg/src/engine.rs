@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::Txg;
+use base::clock::monotonic_ns;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::metrics::registry;
 
@@ -21,6 +22,7 @@ use crate::holds::{Holds, TxgHold, share_thread_index};
 use crate::manner::{self, Wish};
 use crate::meters::{Meters, nanoseconds};
 use crate::state::{CloseReason, State};
+use crate::throttle::Throttle;
 use room::Room;
 use suspend::Patience;
 
@@ -64,6 +66,7 @@ pub struct Engine {
     reserve_wake: Condvar,
     /// Those who wait without a thread.
     room: Room,
+    throttle: Throttle,
     /// Whether somebody is parked for dirty credit.
     parked: AtomicU64,
     /// The txg that was last asked to close because of bytes: asked once.
@@ -96,6 +99,7 @@ impl Engine {
             reserve_lock: Mutex::new(&RESERVE, ()),
             reserve_wake: Condvar::new(),
             room: Room::new(),
+            throttle: Throttle::default(),
             parked: AtomicU64::new(0),
             kicked: AtomicU64::new(0),
             started: AtomicBool::new(false),
@@ -332,13 +336,22 @@ impl Engine {
         // Nothing is written out meanwhile: waiting smoothly helps nobody.
         if delay_ns != 0 && !self.suspended.load(Ordering::Relaxed) {
             self.kick_for_bytes(self.holds.open());
-            self.meters.delay_ns.record(delay_ns);
+            let now_ns = monotonic_ns();
+            let due_ns = self.due_ns(now_ns, delay_ns, bytes);
             if hurries {
-                return Err(manner::postpone(self, Wish::Delay(credit, delay_ns)));
+                return Err(manner::postpone(self, Wish::Delay { credit, due_ns }));
             }
-            thread::sleep(Duration::from_nanos(delay_ns));
+            thread::sleep(Duration::from_nanos(due_ns.saturating_sub(now_ns)));
         }
         Ok(credit)
+    }
+
+    /// When a reservation that is to be delayed may go on.
+    fn due_ns(&self, now_ns: u64, delay_ns: u64, bytes: u64) -> u64 {
+        let limit = self.dirty.limit();
+        let due_ns = self.throttle.due_ns(now_ns, delay_ns, bytes, limit);
+        self.meters.delay_ns.record(due_ns.saturating_sub(now_ns));
+        due_ns
     }
 
     /// Reserves `bytes` at once or not at all.
@@ -461,9 +474,10 @@ impl Engine {
             if state.ended.is_some() {
                 break;
             }
-            self.holds.open_next();
             opened = Instant::now();
+            // Counted before anybody can see that the next one is open.
             self.meters.closed(reason, opened - start);
+            self.holds.open_next();
             self.waiters.notify_all();
             state.quiesced = Some(txg);
             self.sync_wake.notify_all();
@@ -483,10 +497,13 @@ impl Engine {
             };
             drop(state);
             self.quiesce_wake.notify_all();
-            let start = Instant::now();
+            let (start, settled) = (Instant::now(), self.dirty.settled());
             let outcome = sync_once(target, txg);
-            self.meters.sync_ns.record(nanoseconds(start.elapsed()));
+            let elapsed_ns = nanoseconds(start.elapsed());
+            self.meters.sync_ns.record(elapsed_ns);
             self.dirty.settle(txg, None);
+            let wrote = self.dirty.settled() - settled;
+            self.throttle.wrote(wrote, elapsed_ns, self.dirty.limit());
             self.dirty.synced(txg);
             self.frees.synced(txg);
             state = self.state.lock();

@@ -14,6 +14,7 @@ mod holds;
 mod manner;
 mod meters;
 mod state;
+mod throttle;
 mod tunables;
 
 pub use config::EngineConfig;

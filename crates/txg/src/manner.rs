@@ -46,8 +46,8 @@ impl Drop for Restore {
 pub(crate) enum Wish {
     /// So much room.
     Room(u64),
-    /// It has its room, and is delayed.
-    Delay(Credit, u64),
+    /// It has its room, and is delayed until a moment of [`base::clock::monotonic_ns`].
+    Delay { credit: Credit, due_ns: u64 },
     /// Nothing that is reserved: a thread that may wait.
     Thread,
 }

@@ -52,7 +52,7 @@ impl From<Body> for Answer {
 /// Where a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// By a reader while another one is free.
+    /// By a reader while another one is free; one of them at a time may wait for room.
     BesideFree,
     /// By the last reader that is free, or a thread that such a one left it to: it does not wait for room.
     LastFree,
@@ -86,18 +86,28 @@ impl Worker {
                 Parked::hand_over(self, message, opcode);
                 return false;
             }
-            (Place::LastFree, Waits::ForRoom) => {
-                let (answer, postponed) = posix::without_waiting(|| self.answer_or_fail(&request));
-                if let (Err(_), Some(postponed)) = (&answer, postponed) {
-                    Parked::until_admitted(self, (message, opcode), postponed);
-                    return false;
-                }
-                answer
+            (Place::BesideFree, Waits::ForRoom) => {
+                let shared = Arc::clone(&self.shared);
+                let Some(_waiter) = shared.readers.waiter() else {
+                    return self.serve_if_room(&request, message);
+                };
+                self.answer_or_fail(&request)
             }
-            (Place::BesideFree | Place::Apart, _)
-            | (Place::LastFree, Waits::Seldom | Waits::Maybe)
+            (Place::LastFree, Waits::ForRoom) => return self.serve_if_room(&request, message),
+            (Place::Apart, _)
+            | (Place::BesideFree | Place::LastFree, Waits::Seldom | Waits::Maybe)
             | (Place::LastOfAll, Waits::Seldom) => self.answer_or_fail(&request),
         };
+        self.send_answer(request.header.unique, answer)
+    }
+
+    /// Serves a request if there is room for what it changes, and has it wait without this thread otherwise.
+    fn serve_if_room(&mut self, request: &Request<'_>, message: &[u8]) -> bool {
+        let (answer, postponed) = posix::without_waiting(|| self.answer_or_fail(request));
+        if let (Err(_), Some(postponed)) = (&answer, postponed) {
+            Parked::until_admitted(self, (message, request.header.opcode), postponed);
+            return false;
+        }
         self.send_answer(request.header.unique, answer)
     }
 

@@ -7,7 +7,8 @@
 //! *helper* for each of them, up to `fuse.readers_max` threads. A helper ends when enough others wait
 //! for requests again and have for [`LINGER_NS`]. So runnable threads stay at the number of cores,
 //! and a cached stat does not queue behind somebody's disk. What waits for as long as others like keeps not even that
-//! many: the last free reader has such requests wait without it (`parked`).
+//! many: one reader at most waits for room, and never the last that is free; other requests wait without one
+//! (`parked`).
 //!
 //! Each thread has its own descriptor of the connection: replies do not meet on one lock.
 
@@ -62,6 +63,8 @@ pub(super) struct Readers {
     pace: Pace,
     monitor: OnceLock<Thread>,
     monitor_sleeps: AtomicBool,
+    /// Whether one of them serves a request that may wait for room.
+    has_waiter: AtomicBool,
 }
 
 impl Readers {
@@ -75,6 +78,7 @@ impl Readers {
             pace: Pace::default(),
             monitor: OnceLock::new(),
             monitor_sleeps: AtomicBool::new(false),
+            has_waiter: AtomicBool::new(false),
         }
     }
 
@@ -126,6 +130,13 @@ impl Readers {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
+    /// The right of a reader to wait for room. Only one has it: were all to wait who find another one free, each that
+    /// sleeps would have a helper started, who then waits as well, and they would all wake up together.
+    pub(super) fn waiter(&self) -> Option<Waiter<'_>> {
+        let is_taken = self.has_waiter.swap(true, Ordering::AcqRel);
+        (!is_taken).then(|| Waiter { readers: self })
+    }
+
     fn call_monitor(&self) {
         if self.monitor_sleeps.load(Ordering::Relaxed)
             && self.monitor_sleeps.swap(false, Ordering::AcqRel)
@@ -133,6 +144,17 @@ impl Readers {
         {
             monitor.unpark();
         }
+    }
+}
+
+/// A reader that may wait for room.
+pub(super) struct Waiter<'a> {
+    readers: &'a Readers,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.readers.has_waiter.store(false, Ordering::Release);
     }
 }
 
@@ -318,5 +340,20 @@ fn run_monitor(shared: &Arc<Shared>) {
             // Without a thread to be had, callers wait for those that there are.
             drop(start_reader(shared, true));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Readers;
+
+    #[test]
+    fn one_reader_at_a_time_may_wait_for_room() {
+        let readers = Readers::new(2);
+        let waiter = readers.waiter();
+        assert!(waiter.is_some());
+        assert!(readers.waiter().is_none() && readers.waiter().is_none());
+        drop(waiter);
+        assert!(readers.waiter().is_some());
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use base::clock::monotonic_ns;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::thread;
@@ -33,8 +34,8 @@ struct Queued {
 struct Waiting {
     /// Those that wait for room.
     queued: VecDeque<Queued>,
-    /// Those that have it and are delayed, by when that ends; and a number, for two at one moment.
-    delayed: BTreeMap<(Instant, u64), (Credit, Then)>,
+    /// Those that have it and are delayed, by when that ends ([`monotonic_ns`]); and a number, for two at one moment.
+    delayed: BTreeMap<(u64, u64), (Credit, Then)>,
     numbered: u64,
     /// Those that wait for nothing but a thread.
     ready: Vec<(Result<Option<Credit>, TxgError>, Then)>,
@@ -76,10 +77,9 @@ impl Room {
 type Call = (Result<Option<Credit>, TxgError>, Then);
 
 impl Waiting {
-    fn delay(&mut self, delay_ns: u64, credit: Credit, then: Then) {
+    fn delay(&mut self, due_ns: u64, credit: Credit, then: Then) {
         self.numbered += 1;
-        let due = Instant::now() + Duration::from_nanos(delay_ns);
-        self.delayed.insert((due, self.numbered), (credit, then));
+        self.delayed.insert((due_ns, self.numbered), (credit, then));
     }
 }
 
@@ -125,7 +125,7 @@ impl Engine {
                 });
                 self.room.queued.fetch_add(1, Ordering::Relaxed);
             }
-            Wish::Delay(credit, delay_ns) => waiting.delay(delay_ns, credit, then),
+            Wish::Delay { credit, due_ns } => waiting.delay(due_ns, credit, then),
             Wish::Thread => waiting.ready.push((Ok(None), then)),
         }
         if std::mem::replace(&mut waiting.is_served, true) {
@@ -156,7 +156,8 @@ impl Engine {
                 self.call(ready);
                 continue;
             }
-            let until_next = next.map(|due| due.saturating_duration_since(Instant::now()));
+            let until_next =
+                next.map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())));
             let pause = match (waiting.queued.is_empty(), until_next) {
                 (true, None) => {
                     waiting.is_served = false;
@@ -177,7 +178,7 @@ impl Engine {
     }
 
     /// Those who may go on now, and when the next delay ends.
-    fn look(self: &Arc<Self>, waiting: &mut Waiting) -> (Vec<Call>, Option<Instant>) {
+    fn look(self: &Arc<Self>, waiting: &mut Waiting) -> (Vec<Call>, Option<u64>) {
         let ended = self.state.lock().ended.clone();
         if let Some(why) = ended {
             return (self.take_all(waiting, &Err(why)), None);
@@ -190,7 +191,7 @@ impl Engine {
         }
         // Nothing is written out meanwhile: waiting smoothly helps nobody.
         let at_once = self.suspended.load(Ordering::Relaxed);
-        let now = Instant::now();
+        let now = monotonic_ns();
         while let Some(first) = waiting.delayed.first_entry() {
             if first.key().0 > now && !at_once {
                 break;
@@ -212,7 +213,11 @@ impl Engine {
             if let Some(first) = waiting.queued.pop_front() {
                 self.room.queued.fetch_sub(1, Ordering::Relaxed);
                 let delay_ns = self.config.delay_ns(after, self.dirty.limit());
-                waiting.delay(delay_ns, credit, first.then);
+                let due_ns = match delay_ns {
+                    0 => 0,
+                    delay_ns => self.due_ns(monotonic_ns(), delay_ns, bytes),
+                };
+                waiting.delay(due_ns, credit, first.then);
             }
         }
     }

@@ -232,8 +232,8 @@ thread_local! {
     pub(crate) static NO_DELAY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// How often a writer parks that wants more than the devices take, for a while.
-fn parks_of_an_eager_writer() -> u64 {
+/// How often writers park that want more than the devices take, for a while.
+fn parks_of_eager_writers(writers: usize, no_delay: bool) -> u64 {
     const PIECE: u64 = 16 << 10;
     const LIMIT: u64 = 8 << 20;
     let config = EngineConfig {
@@ -242,6 +242,7 @@ fn parks_of_an_eager_writer() -> u64 {
     };
     let engine = Engine::new(config);
     let over = AtomicUsize::new(0);
+    let start = std::time::Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Devices: two pieces each millisecond at most.
@@ -250,10 +251,16 @@ fn parks_of_an_eager_writer() -> u64 {
                 engine.written(engine.open_txg(), 2 * PIECE);
             }
         });
-        let start = std::time::Instant::now();
-        while start.elapsed() < Duration::from_millis(300) {
-            let mut credit = engine.reserve(PIECE).unwrap();
-            credit.spend(engine.open_txg(), PIECE);
+        let write = || {
+            NO_DELAY.set(no_delay);
+            while start.elapsed() < Duration::from_millis(300) {
+                let mut credit = engine.reserve(PIECE).unwrap();
+                credit.spend(engine.open_txg(), PIECE);
+            }
+        };
+        let threads = (0..writers).map(|_| scope.spawn(write));
+        for thread in threads.collect::<Vec<_>>() {
+            thread.join().unwrap();
         }
         over.store(1, Ordering::Relaxed);
     });
@@ -262,12 +269,12 @@ fn parks_of_an_eager_writer() -> u64 {
 }
 
 #[test]
-fn delays_keep_a_writer_from_ever_parking() {
-    assert_eq!(parks_of_an_eager_writer(), 0);
+fn delays_keep_writers_from_ever_parking() {
+    assert_eq!(parks_of_eager_writers(1, false), 0);
+    // As many as they like: they go on one after the other.
+    assert_eq!(parks_of_eager_writers(64, false), 0);
     // Red twin: without them the limit is a wall, and the counter sees it.
-    NO_DELAY.set(true);
-    let parked = parks_of_an_eager_writer();
-    NO_DELAY.set(false);
+    let parked = parks_of_eager_writers(1, true);
     assert!(parked > 0, "the instrument does not see the old fault");
 }
 
