@@ -1,6 +1,6 @@
 //! Changes datasets while workers are in them.
 
-use super::judge::sums;
+use super::judge::lasting_sums;
 use super::{Crowd, Plan, Plot, Worker, directory};
 use crate::comparison;
 use crate::durable::Found;
@@ -361,7 +361,7 @@ impl Director {
         }
         self.laboratory.pool.sync().expect("the pool syncs");
         let mut found = differences(&self.forest, &self.laboratory).expect("datasets are read");
-        found.extend(sums(&self.laboratory).expect("datasets are read"));
+        found.extend(lasting_sums(&self.laboratory).expect("datasets are read"));
         let (lines, compared) = comparison::differences(&self.forest, &self.laboratory);
         self.compared += compared;
         found.extend(lines);

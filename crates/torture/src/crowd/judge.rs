@@ -6,12 +6,31 @@ use crate::forest::Forest;
 use crate::forest::real::dataset_differences;
 use crate::laboratory::Laboratory;
 use crate::model::Tree;
+use std::time::{Duration, Instant};
 
-/// Numbers of space that do not add up, a line each.
+/// Numbers of space that do not add up and stay so, a line each. What was unlinked is freed in the background: the
+/// numbers, read one after the other, may be of the states before and after a sync.
 ///
 /// # Errors
 /// A dataset cannot be read.
-pub(super) fn sums(laboratory: &Laboratory) -> dsl::Result<Vec<String>> {
+///
+/// # Panics
+/// If the pool does not sync.
+pub(super) fn lasting_sums(laboratory: &Laboratory) -> dsl::Result<Vec<String>> {
+    /// What is wrong for longer is wrong for ever.
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let begun = Instant::now();
+    loop {
+        let lines = sums(laboratory)?;
+        if lines.is_empty() || begun.elapsed() > PATIENCE {
+            return Ok(lines);
+        }
+        laboratory.pool.sync().expect("the pool syncs");
+    }
+}
+
+/// Numbers of space that do not add up, a line each.
+fn sums(laboratory: &Laboratory) -> dsl::Result<Vec<String>> {
     let dsl = laboratory.pool.dsl();
     let mut lines = Vec::new();
     for head in dsl.heads_under(&dsl.root_directory()?)? {
