@@ -1,10 +1,11 @@
-//! Ids and units as types, byte order, clocks, ranked locks, bounded queues, counters, tunables.
+//! Ids and units as types, byte order, clocks, ranked locks, bounded queues, counters, tunables, invariants.
 //!
 //! The bottom of the house: no I/O, no policy, nothing that knows what a pool is.
 
 pub mod clock;
 pub mod crew;
 mod ids;
+pub mod invariant;
 pub mod lock;
 pub mod metrics;
 mod order;

@@ -236,6 +236,9 @@ pub enum PoolError {
         /// Passes tried.
         passes: u32,
     },
+    /// What only our own code makes is not as it must be.
+    #[error("{0}")]
+    Invariant(#[from] base::invariant::Violation),
     /// A pointer to a stored block was written that nobody had spoken of while the txg was open.
     #[error("a reference to the block at {offset:#x} of vdev {vdev} was not expected")]
     UnnamedReference {

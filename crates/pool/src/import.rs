@@ -542,6 +542,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         vdev_changes: VdevChanges::new(),
         gate,
         under_way: UnderWay::default(),
+        findings: Arc::clone(engine.findings()),
     };
     Ok(Some(Writer {
         logs,

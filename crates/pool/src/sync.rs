@@ -21,6 +21,7 @@ use crate::uberblock::Commit;
 use crate::vdev_changes::VdevChanges;
 use base::Txg;
 use base::clock::Clock;
+use base::invariant::Findings;
 use base::lock::{LockClass, Mutex, rank};
 use dmu::{ObjectSet, SyncWorkers, Tx};
 use dsl::{Dsl, NamedList, SyncPass};
@@ -73,6 +74,8 @@ pub(crate) struct Syncer {
     pub(crate) gate: Arc<ReuseGate>,
     /// The writes of the txg that is being synced, or could not be.
     pub(crate) under_way: UnderWay,
+    /// What was found to be broken in this pool.
+    pub(crate) findings: Arc<Findings>,
 }
 
 /// The writes of one txg.
@@ -125,18 +128,6 @@ impl SyncTarget for Syncer {
     }
 }
 
-/// The fault that tests ask for ([`tunables::FAULTS`]), in the middle of a sync: blocks are written and booked, and
-/// nothing leads to them.
-fn asked_fault(txg: Txg) -> Result<()> {
-    let wanted = tunables::FAULT_TXG.get();
-    if wanted == 0 || txg.0 < wanted {
-        return Ok(());
-    }
-    let text = "the fault that was asked for";
-    assert!(tunables::FAULT_KIND.get() == 0, "{text}");
-    Err(PoolError::Damaged(text.to_owned()))
-}
-
 impl Syncer {
     /// Moves all logged changes of space to the metaslabs' own maps in the next txg.
     pub(crate) fn flush_maps_next(&self) {
@@ -159,6 +150,8 @@ impl Syncer {
             root = self.passes(txg, group, &mut pass)?.or(root);
             self.until_durable(group)?;
         }
+        // Also of a txg that needs no uberblock: nothing more is accepted then.
+        self.findings.check()?;
         if let Some(root) = root {
             let uberblock = self.uberblock(txg, root);
             while let Err(error) = self.commit(&uberblock) {
@@ -286,7 +279,7 @@ impl Syncer {
             cut = Some(self.logs.sync(txg));
         }
         let root = self.dsl.sync(&context)?;
-        asked_fault(txg)?;
+        self.asked_fault(txg)?;
         if let Some(cut) = cut {
             cut.free(&mut |pointer| self.frees.free(txg, pointer));
             self.dsl.background(&context)?;
@@ -313,6 +306,28 @@ impl Syncer {
             return Err(PoolError::Free(fault.to_string()));
         }
         Ok(root)
+    }
+
+    /// The fault that tests ask for ([`tunables::FAULTS`]), in the middle of a sync: blocks are written and booked, and
+    /// nothing leads to them.
+    fn asked_fault(&self, txg: Txg) -> Result<()> {
+        let wanted = tunables::FAULT_TXG.get();
+        if wanted == 0 || txg.0 < wanted {
+            return Ok(());
+        }
+        let text = "the fault that was asked for";
+        match tunables::FAULT_KIND.get() {
+            0 => Err(PoolError::Damaged(text.to_owned())),
+            1 => panic!("{text}"),
+            _ => {
+                // Found by one who does not sync.
+                let findings = Arc::clone(&self.findings);
+                let note = move || findings.note("pool.asked", format_args!("{text}"));
+                let noted = std::thread::spawn(note).join();
+                assert!(noted.is_ok(), "a note does not panic");
+                Ok(())
+            }
+        }
     }
 
     /// Whether blocks may be shared now.
@@ -363,6 +378,7 @@ impl Syncer {
             labels: labels.as_ref(),
             uberblock,
             rotor: usize::try_from(uberblock.txg.0 % 1024).unwrap_or(0),
+            findings: &self.findings,
         };
         commit.run()?;
         if labels.is_some() {

@@ -67,8 +67,8 @@ pub static REPORTS_MAX: Tunable = Tunable::new("pool.reports_max", 20, 1, 1 << 2
 /// A fault to be made, for tests of what comes after one: the sync of this txg, or of a later one, fails half-way. 0 is
 /// none.
 pub static FAULT_TXG: Tunable = Tunable::new("pool.fault_txg", 0, 0, u64::MAX);
-/// What the fault is: 0 an error, 1 a failed assertion.
-pub static FAULT_KIND: Tunable = Tunable::new("pool.fault_kind", 0, 0, 1);
+/// What the fault is: 0 an error, 1 a failed assertion, 2 a broken invariant that another thread finds.
+pub static FAULT_KIND: Tunable = Tunable::new("pool.fault_kind", 0, 0, 2);
 
 /// No limits, and never drawn.
 pub const FAULTS: &[&Tunable] = &[&FAULT_TXG, &FAULT_KIND];

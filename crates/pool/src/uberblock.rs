@@ -6,6 +6,7 @@
 use crate::config::PoolConfig;
 use crate::error::{PoolError, Result};
 use base::Guid;
+use base::invariant::Findings;
 use format::config::keys;
 use format::uberblock::Uberblock;
 use std::sync::Arc;
@@ -22,18 +23,24 @@ pub(crate) struct Commit<'a> {
     pub(crate) uberblock: &'a Uberblock,
     /// Which top-level vdev comes first when not all are written.
     pub(crate) rotor: usize,
+    /// What was found to be broken: nothing is written then.
+    pub(crate) findings: &'a Findings,
 }
 
 impl Commit<'_> {
     /// Does it all.
     ///
     /// # Errors
-    /// A flush failed, or no device took the uberblock: the txg is not durable, and the pool must be suspended.
+    /// A flush failed, or no device took the uberblock: the txg is not durable, and the pool must be suspended. An
+    /// invariant is broken: no uberblock was written, and none must be.
     pub(crate) fn run(&self) -> Result<()> {
+        self.findings.check()?;
         self.vdevs.flush().map_err(PoolError::Commit)?;
         let tops = self.vdevs.tops();
         self.write_labels(&tops, LabelPair::Even)?;
         let chosen = self.chosen(&tops);
+        // The last moment: from the first copy on, the txg may be what is imported.
+        self.findings.check()?;
         self.write_uberblock(&chosen)?;
         self.write_labels(&tops, LabelPair::Odd)
     }
@@ -103,3 +110,6 @@ fn holds(node: &crate::config::VdevConfig, top: &Top) -> bool {
         .iter()
         .any(|leaf| guids.contains(&leaf.guid()))
 }
+
+#[cfg(test)]
+mod tests;

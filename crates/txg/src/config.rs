@@ -1,6 +1,9 @@
 //! The tunables of an engine, with their defaults.
 
+use std::sync::Arc;
+
 use base::Txg;
+use base::invariant::Findings;
 
 use crate::tunables::{AGE_NS, DELAY_MAX_NS, DELAY_MIN_PERCENT, DIRTY_BYTES_CAP, SYNC_PERCENT};
 
@@ -23,6 +26,8 @@ pub struct EngineConfig {
     pub delay_ns_max: u64,
     /// The thread (see [`crate::thread_index`]) whose shards the sync thread uses; none: its own.
     pub sync_thread_index: Option<usize>,
+    /// Where broken invariants of the pool are noted; the engine ends when there is one.
+    pub findings: Arc<Findings>,
 }
 
 impl EngineConfig {
@@ -39,6 +44,7 @@ impl EngineConfig {
             delay_scale_ns: 500_000,
             delay_ns_max: DELAY_MAX_NS.get(),
             sync_thread_index: None,
+            findings: Arc::default(),
         }
     }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use base::Txg;
+use base::invariant;
+use base::invariant::Findings;
 use base::metrics::{Source, Value};
 use base::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +29,7 @@ pub(crate) struct Dirty {
     overrun: AtomicU64,
     /// What `total` is measured against; follows the engine's limit.
     limit: AtomicU64,
+    findings: Arc<Findings>,
     pub(crate) meters: DirtyMeters,
 }
 
@@ -47,9 +50,10 @@ pub struct DirtyCounts {
 }
 
 impl Dirty {
-    pub(crate) fn with_limit(limit: u64) -> Self {
+    pub(crate) fn new(limit: u64, findings: &Arc<Findings>) -> Self {
         Self {
             limit: AtomicU64::new(limit),
+            findings: Arc::clone(findings),
             ..Self::default()
         }
     }
@@ -71,6 +75,7 @@ impl Dirty {
         let sum = |slots: &[AtomicU64]| -> u64 {
             slots.iter().map(|slot| slot.load(Ordering::Relaxed)).sum()
         };
+        // They change while they are read.
         let reserved = self.total().saturating_sub(sum(&self.per_txg));
         reserved + sum(&self.unsynced)
     }
@@ -115,8 +120,32 @@ impl Dirty {
         self.settled.load(Ordering::Relaxed)
     }
 
-    fn subtract_total(&self, bytes: u64) {
-        self.total.fetch_sub(bytes, Ordering::Relaxed);
+    /// Takes off bytes that were added before.
+    pub(crate) fn subtract_total(&self, bytes: u64) {
+        let before = self.total.fetch_sub(bytes, Ordering::Relaxed);
+        let is_there = invariant!(
+            self.findings,
+            before >= bytes,
+            "txg.credit",
+            "{bytes} bytes are given back of {before} that are dirty or reserved"
+        );
+        if !is_there {
+            // Nobody shall take what is below zero for an endless amount, and wait for that.
+            self.total
+                .fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        }
+    }
+
+    /// `txg` opens, and takes over the slot of one that has synced: of that nothing is left.
+    pub(crate) fn opens(&self, txg: Txg) {
+        let left = |slots: &[AtomicU64; Txg::SLOTS]| slots[txg.slot()].load(Ordering::Relaxed);
+        let (dirty, unsynced) = (left(&self.per_txg), left(&self.unsynced));
+        invariant!(
+            self.findings,
+            dirty == 0 && unsynced == 0,
+            "txg.credit",
+            "{dirty} dirty and {unsynced} unsynced bytes are booked on txg {txg} before it opens"
+        );
     }
 
     /// Books `bytes` of the total on `txg`; the txg's new sum.

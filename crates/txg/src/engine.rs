@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use base::Txg;
 use base::clock::monotonic_ns;
+use base::invariant::Findings;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::metrics::registry;
 
@@ -83,7 +84,7 @@ impl Engine {
     #[must_use]
     pub fn new(config: EngineConfig) -> Arc<Self> {
         let first = config.first;
-        let dirty = Arc::new(Dirty::with_limit(config.dirty_bytes_max));
+        let dirty = Arc::new(Dirty::new(config.dirty_bytes_max, &config.findings));
         registry().add_source("dirty", &dirty);
         Arc::new(Self {
             holds: Holds::new(first),
@@ -150,6 +151,12 @@ impl Engine {
                 let _ = thread.join();
             }
         }
+    }
+
+    /// Where a broken invariant of the pool is noted, by any thread: nothing is synced any more then.
+    #[must_use]
+    pub const fn findings(&self) -> &Arc<Findings> {
+        &self.config.findings
     }
 
     fn end(&self, why: TxgError) {
@@ -477,11 +484,21 @@ impl Engine {
             opened = Instant::now();
             // Counted before anybody can see that the next one is open.
             self.meters.closed(reason, opened - start);
+            self.dirty.opens(txg.next());
+            self.frees.opens(txg.next(), self.findings());
             self.holds.open_next();
             self.waiters.notify_all();
             state.quiesced = Some(txg);
             self.sync_wake.notify_all();
         }
+    }
+
+    /// Whether no invariant was found to be broken so far.
+    fn unbroken(&self) -> Result<(), SyncFailure> {
+        let checked = self.findings().check();
+        checked.map_err(|violation| SyncFailure {
+            reason: violation.to_string(),
+        })
     }
 
     fn sync_loop(&self, target: &dyn SyncTarget) {
@@ -498,7 +515,7 @@ impl Engine {
             drop(state);
             self.quiesce_wake.notify_all();
             let (start, settled) = (Instant::now(), self.dirty.settled());
-            let outcome = sync_once(target, txg);
+            let outcome = self.unbroken().and_then(|()| sync_once(target, txg));
             let elapsed_ns = nanoseconds(start.elapsed());
             self.meters.sync_ns.record(elapsed_ns);
             self.dirty.settle(txg, None);
@@ -507,15 +524,20 @@ impl Engine {
             self.dirty.synced(txg);
             self.frees.synced(txg);
             state = self.state.lock();
-            match outcome {
-                Ok(()) => state.end_sync(),
-                Err(SyncFailure { reason }) => {
-                    state
-                        .ended
-                        .get_or_insert(TxgError::SyncFailed { txg, reason });
-                    self.over.store(true, Ordering::Release);
-                    self.quiesce_wake.notify_all();
+            let failed = match outcome {
+                Ok(()) => {
+                    state.end_sync();
+                    // Found too late for this txg, which is on disk: the next one comes to nothing.
+                    self.unbroken().err().map(|failure| (txg.next(), failure))
                 }
+                Err(failure) => Some((txg, failure)),
+            };
+            if let Some((txg, SyncFailure { reason })) = failed {
+                state
+                    .ended
+                    .get_or_insert(TxgError::SyncFailed { txg, reason });
+                self.over.store(true, Ordering::Release);
+                self.quiesce_wake.notify_all();
             }
             self.waiters.notify_all();
             self.wake_reservers();

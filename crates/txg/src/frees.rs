@@ -2,6 +2,8 @@
 //! walk and to list than it can do in a bounded time.
 
 use base::Txg;
+use base::invariant;
+use base::invariant::Findings;
 use base::sync::atomic::{AtomicU64, Ordering};
 
 /// Blocks that the txgs in flight are to free.
@@ -33,6 +35,17 @@ impl Frees {
     /// The txg is on disk: its slot belongs to a later one.
     pub(crate) fn synced(&self, txg: Txg) {
         self.booked[txg.slot()].store(0, Ordering::Relaxed);
+    }
+
+    /// `txg` opens, and takes over the slot of one that has synced: of that nothing is left.
+    pub(crate) fn opens(&self, txg: Txg, findings: &Findings) {
+        let booked = self.of(txg);
+        invariant!(
+            findings,
+            booked == 0,
+            "txg.frees",
+            "{booked} blocks to free are booked on txg {txg} before it opens"
+        );
     }
 
     /// Blocks booked on a txg in flight.

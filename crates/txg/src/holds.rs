@@ -11,6 +11,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use base::Txg;
+use base::invariant;
+use base::invariant::Findings;
 use base::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::Engine;
@@ -160,8 +162,18 @@ impl Holds {
     }
 
     /// Drops a hold; true when the quiescer may wait for it.
-    fn leave(&self, shard: usize, txg: Txg) -> bool {
-        self.shards[shard].counts[txg.slot()].fetch_sub(1, Ordering::SeqCst);
+    pub(crate) fn leave(&self, shard: usize, txg: Txg, findings: &Findings) -> bool {
+        let count = &self.shards[shard].counts[txg.slot()];
+        let is_held = invariant!(
+            findings,
+            count.fetch_sub(1, Ordering::SeqCst) != 0,
+            "txg.holds",
+            "a hold of txg {txg} is given back that nobody has"
+        );
+        if !is_held {
+            // Below zero the txg would never be quiet, and nobody would be told.
+            count.fetch_add(1, Ordering::SeqCst);
+        }
         self.is_closed()
     }
 
@@ -224,7 +236,8 @@ impl TxgHold {
 
 impl Drop for TxgHold {
     fn drop(&mut self) {
-        if self.engine.holds().leave(self.shard, self.txg) {
+        let findings = self.engine.findings();
+        if self.engine.holds().leave(self.shard, self.txg, findings) {
             self.engine.wake_quiescer();
         }
     }

@@ -113,3 +113,8 @@ fn what_was_accepted_can_be_read_after_an_error_in_a_sync() {
 fn what_was_accepted_can_be_read_after_a_failed_assertion_in_a_sync() {
     stop_and_come_back(1);
 }
+
+#[test]
+fn what_was_accepted_can_be_read_after_another_thread_finds_a_broken_invariant() {
+    stop_and_come_back(2);
+}

@@ -447,3 +447,5 @@ fn a_suspended_engine_can_be_stopped() {
     assert_eq!(engine.wait_synced(None), Err(TxgError::Stopped));
     *target.engine.lock() = None;
 }
+
+mod invariants;
