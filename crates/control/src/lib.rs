@@ -30,9 +30,8 @@ pub use found::{
 };
 pub use image::{ImageProgress, ImageReport, ImageRequest, Reproducible, Watcher, make_image};
 pub use message::{
-    Assignments, Caller, Change, CreateRequest, DatasetQuery, DatasetRow, DestroyTarget,
-    ImportRequest, OpenRequest, Request, Response, ScrubAction, Selection, TrimAction, VdevShape,
-    VdevSpec, VolumeSpec,
+    Assignments, Caller, Change, CreateRequest, DatasetQuery, DatasetRow, ImportRequest,
+    OpenRequest, Request, Response, Selection, VdevShape, VdevSpec,
 };
 pub use metrics::{ClassIo, Distribution, IoReport, LeafIo, Metric, MetricsReport, Reading};
 pub use mounts::{MountOptions, MountRequest, Mounted, Mounts, NoMounts};
@@ -63,6 +62,7 @@ pub use report::{
     OwnerRecord, PoolNote, PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState,
     VdevCause, VdevClass, VdevReport, VdevState,
 };
+pub use service::changes::{self, DestroyTarget, ScrubAction, TrimAction, VolumeSpec};
 pub use service::{FileSource, Opened, Service, Sink, cached_devices};
 pub use table::{Column, aligned, scripted};
 pub use wire::{MESSAGE_LENGTH_MAX, WireError, receive, send};

@@ -177,6 +177,26 @@ pub enum Value {
     Text(String),
 }
 
+impl Value {
+    /// A number's number.
+    #[must_use]
+    pub const fn number(&self) -> Option<u64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(_) | Self::Absent => None,
+        }
+    }
+
+    /// A text's text.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Number(_) | Self::Absent => None,
+        }
+    }
+}
+
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {

@@ -3,15 +3,12 @@
 //! Invariant: every request ends in exactly one `Done` or `Failed`; a change that fails has changed
 //! nothing beyond what its text says. Front ends never reach below this.
 
-mod admin;
+mod assignments;
 mod cache_file;
 mod catalogue;
-mod change;
+pub mod changes;
 pub(crate) mod contents;
-mod create;
 mod delegation;
-mod destroy;
-mod devices;
 mod diff;
 mod errors;
 mod fragmentation;
@@ -32,7 +29,6 @@ mod source;
 mod status;
 mod stored;
 mod subject;
-mod trim;
 mod vdev_facts;
 mod voice;
 mod walk;
@@ -50,12 +46,13 @@ use pool::Pool;
 
 use crate::daemon::Handler;
 use crate::events::EventRecord;
-use crate::message::{Caller, OpenRequest, Request, Response};
+use crate::message::{Caller, Change, OpenRequest, Request, Response};
 use crate::property::Types;
 use crate::report::{HoldRecord, OwnerKind};
 use crate::{Failure, FailureKind, Mounts};
 
 use catalogue::{Kinds, PoolCatalogue};
+use changes::Export;
 use mounting::MountFlags;
 use refusal::{refused, unreadable};
 use subject::Subject;
@@ -386,7 +383,7 @@ impl Handler for Service {
 
     fn shut_down(&self) -> Result<(), Failure> {
         let mut nobody = |_: Response| Ok(());
-        let change = crate::Change::Export { force: true };
+        let change = Change::Export(Export { force: true });
         let caller = Caller {
             uid: sys::user_id(),
             gid: sys::group_id(),

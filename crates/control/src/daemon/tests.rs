@@ -1,6 +1,7 @@
 use super::endpoint::Endpoint;
 use super::runtime::{Place, prepare};
 use super::server::{Handler, Server};
+use crate::changes::Export;
 use crate::client::Connection;
 use crate::message::{Caller, Change, Request, Response};
 use crate::{Failure, FailureKind, Sink};
@@ -40,7 +41,7 @@ impl Handler for Fake {
                 sink(Response::Done)
             }
             Request::Change {
-                change: Change::Export { .. },
+                change: Change::Export(_),
                 ..
             } => {
                 self.finished.store(true, Ordering::SeqCst);
@@ -109,7 +110,7 @@ fn serve_fake(directory: &Path) -> (PathBuf, Serving) {
 
 fn export() -> Request {
     Request::Change {
-        change: Change::Export { force: false },
+        change: Change::Export(Export { force: false }),
         command: String::new(),
     }
 }

@@ -12,7 +12,7 @@ use super::refusal::unreadable;
 use super::voice::Voice;
 use crate::mounts::{MountOptions, MountRequest, Mounted};
 use crate::name;
-use crate::property::{Types, Value};
+use crate::property::Types;
 use crate::{Failure, FailureKind};
 
 /// `canmount=off` and `canmount=noauto` as stored.
@@ -88,7 +88,7 @@ impl Service {
         }
         let path = match (self.mountpoint(head, &dataset)?, flags.at) {
             (Mountpoint::Legacy, Some(at)) => at.to_owned(),
-            (_, Some(_)) => {
+            (Mountpoint::Path(_) | Mountpoint::None, Some(_)) => {
                 let text = "it has a mount point of its own";
                 return Err(Failure::new(FailureKind::Invalid, text).advise(format!(
                     "use 'zfs mount {dataset}', or 'zfs set mountpoint=legacy {dataset}'"
@@ -377,7 +377,7 @@ impl Service {
             let head = self.head("open", &mount.dataset)?;
             let place = match self.mountpoint(&head, &mount.dataset)? {
                 Mountpoint::Path(path) => Some(path),
-                _ => None,
+                Mountpoint::Legacy | Mountpoint::None => None,
             };
             found.push((mount, place));
         }
@@ -390,12 +390,4 @@ pub(super) fn framed(verb: &str, name: &str, reason: Failure) -> Failure {
     let mut failure = Failure::cannot(reason.kind, verb, name, &reason.message);
     failure.advice = reason.advice;
     failure
-}
-
-/// A text property's value.
-pub(super) fn text_of(value: &Value) -> Option<&str> {
-    match value {
-        Value::Text(text) => Some(text),
-        _ => None,
-    }
 }

@@ -14,8 +14,8 @@ use pool::{
 
 use format::features::Feature;
 
+use super::assignments::{InsideValues, split_inside, stored};
 use super::contents::clock;
-use super::create::{InsideValues, split_inside, stored};
 use super::rules::{self, Target};
 use crate::compatibility::Compatibility;
 use crate::date::moment;
@@ -234,13 +234,11 @@ fn root_file_system(request: &CreateRequest, maker: &Maker) -> Result<dsl::NewPo
 
 /// The features of a new pool: the default ones, or none, and those named.
 fn features(request: &CreateRequest) -> Result<Vec<&'static format::features::Feature>, Failure> {
-    let limit = request.properties.iter().find_map(|(name, value)| {
-        let is_limit = name == "compatibility";
-        match value {
-            Value::Text(text) if is_limit => Some(Compatibility::read(text)),
-            _ => None,
-        }
-    });
+    let limit = request
+        .properties
+        .iter()
+        .filter(|(name, _)| name == "compatibility")
+        .find_map(|(_, value)| value.text().map(Compatibility::read));
     let limit = limit
         .unwrap_or(Ok(Compatibility::Off))
         .map_err(|reason| Failure::cannot(FailureKind::Invalid, "create", &request.name, reason))?;

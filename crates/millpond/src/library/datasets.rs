@@ -1,5 +1,8 @@
 //! Datasets and snapshots.
 
+use control::changes::{
+    CloneSnapshot, Create, Destroy, Hold, Promote, Release, Rename, Rollback, Snapshot,
+};
 use control::{Change, DatasetQuery, DestroyTarget, Request, Response, Selection, Types, Value};
 
 use super::properties::assignments;
@@ -146,13 +149,13 @@ impl Pool {
     /// # Errors
     /// It exists, its parent does not, or a property makes no sense.
     pub fn create_dataset(&self, name: &str, properties: &[(&str, &str)]) -> Result<()> {
-        self.change(Change::Create {
+        self.change(Change::Create(Create {
             name: name.to_owned(),
             volume: None,
             properties: assignments(properties)?,
             parents: false,
             unmounted: true,
-        })
+        }))
     }
 
     /// Destroys a file system, volume, snapshot (`"tank/home@monday"`) or bookmark.
@@ -168,14 +171,14 @@ impl Pool {
             (None, true) => DestroyTarget::Bookmark(name.to_owned()),
             (None, false) => DestroyTarget::Dataset(name.to_owned()),
         };
-        self.change(Change::Destroy {
+        self.change(Change::Destroy(Destroy {
             target,
             recursive: options.recursive,
             dependents: options.dependents,
             force: false,
             deferred: false,
             dry_run: false,
-        })
+        }))
     }
 
     /// Gives a dataset, with all below it, or a snapshot another name. Open files stay open.
@@ -183,14 +186,14 @@ impl Pool {
     /// # Errors
     /// There is none of that name, the new one is taken, or its parent is not there.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.change(Change::Rename {
+        self.change(Change::Rename(Rename {
             from: from.to_owned(),
             to: to.to_owned(),
             parents: false,
             recursive: false,
             keep_mounts: true,
             force: false,
-        })
+        }))
     }
 
     /// Takes snapshots, all of one moment.
@@ -210,11 +213,11 @@ impl Pool {
     }
 
     fn take(&self, names: &[&str], recursive: bool) -> Result<()> {
-        self.change(Change::Snapshot {
+        self.change(Change::Snapshot(Snapshot {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             recursive,
             properties: Vec::new(),
-        })
+        }))
     }
 
     /// The snapshots of a dataset, oldest first.
@@ -240,12 +243,12 @@ impl Pool {
     /// It is not the newest, and `destroy_later` does not allow newer snapshots and bookmarks to be destroyed; or one
     /// of these has clones.
     pub fn rollback(&self, snapshot: &str, destroy_later: bool) -> Result<()> {
-        self.change(Change::Rollback {
+        self.change(Change::Rollback(Rollback {
             snapshot: snapshot.to_owned(),
             destroy_later,
             destroy_clones: false,
             force: false,
-        })
+        }))
     }
 
     /// Makes a dataset that begins as the snapshot is, and shares its blocks.
@@ -258,13 +261,13 @@ impl Pool {
         name: &str,
         properties: &[(&str, &str)],
     ) -> Result<()> {
-        self.change(Change::Clone {
+        self.change(Change::Clone(CloneSnapshot {
             snapshot: snapshot.to_owned(),
             name: name.to_owned(),
             properties: assignments(properties)?,
             parents: false,
             unmounted: true,
-        })
+        }))
     }
 
     /// Makes a clone the origin of its origin, so that the latter can be destroyed.
@@ -272,9 +275,9 @@ impl Pool {
     /// # Errors
     /// It is no clone, or names of snapshots clash.
     pub fn promote(&self, name: &str) -> Result<()> {
-        self.change(Change::Promote {
+        self.change(Change::Promote(Promote {
             name: name.to_owned(),
-        })
+        }))
     }
 
     /// Keeps a snapshot from being destroyed until [`Pool::release`].
@@ -282,11 +285,11 @@ impl Pool {
     /// # Errors
     /// It is not there, or held with this tag already.
     pub fn hold(&self, snapshot: &str, tag: &str) -> Result<()> {
-        self.change(Change::Hold {
+        self.change(Change::Hold(Hold {
             tag: tag.to_owned(),
             snapshots: vec![snapshot.to_owned()],
             recursive: false,
-        })
+        }))
     }
 
     /// Takes a hold back.
@@ -294,11 +297,11 @@ impl Pool {
     /// # Errors
     /// There is none with this tag.
     pub fn release(&self, snapshot: &str, tag: &str) -> Result<()> {
-        self.change(Change::Release {
+        self.change(Change::Release(Release {
             tag: tag.to_owned(),
             snapshots: vec![snapshot.to_owned()],
             recursive: false,
-        })
+        }))
     }
 }
 

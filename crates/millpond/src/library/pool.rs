@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use control::changes::Export;
 use control::daemon::Handler;
 use control::{
     Assignments, Caller, Change, CreateRequest, FileSource, ImportRequest, OpenRequest, Request,
@@ -187,7 +188,7 @@ impl Pool {
     /// A device failed: the pool is as its last sync left it, or later.
     pub fn export(self) -> Result<()> {
         self.check_alive()?;
-        self.change(Change::Export { force: true })?;
+        self.change(Change::Export(Export { force: true }))?;
         self.shared.ended.store(true, Ordering::Release);
         Ok(())
     }

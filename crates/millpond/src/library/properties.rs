@@ -1,6 +1,7 @@
 //! Properties of pools and datasets, as text both ways: sizes and words as `zfs set` takes them, exact values as
 //! `zfs get -p` shows them.
 
+use control::changes::{Inherit, Set, SetPool};
 use control::{
     Assignments, Change, PropertyName, Request, Response, Selection, Setting, Source, Types, Value,
     find_dataset_property, find_pool_property,
@@ -158,11 +159,11 @@ impl Pool {
         let assignment = assignment(property, value)?;
         // No mount has to follow these.
         let keep_mounts = matches!(assignment.0.as_str(), "mountpoint" | "canmount");
-        self.change(Change::Set {
+        self.change(Change::Set(Set {
             names: vec![name.to_owned()],
             properties: vec![assignment],
             keep_mounts,
-        })
+        }))
     }
 
     /// Forgets the value that was set, so that the parent's holds.
@@ -170,12 +171,12 @@ impl Pool {
     /// # Errors
     /// There is no such dataset or property, or it is not inherited.
     pub fn inherit_property(&self, name: &str, property: &str) -> Result<()> {
-        self.change(Change::Inherit {
+        self.change(Change::Inherit(Inherit {
             names: vec![name.to_owned()],
             property: property.to_owned(),
             recursive: false,
             received: false,
-        })
+        }))
     }
 
     /// All properties of the pool itself.
@@ -199,6 +200,6 @@ impl Pool {
     /// There is none of that name, or the value is not allowed.
     pub fn set_pool_property(&self, property: &str, value: &str) -> Result<()> {
         let properties = vec![pool_assignment(property, value)?];
-        self.change(Change::SetPool { properties })
+        self.change(Change::SetPool(SetPool { properties }))
     }
 }

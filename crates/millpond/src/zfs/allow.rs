@@ -1,5 +1,6 @@
 //! `zfs allow` and `zfs unallow`.
 
+use control::changes::Delegate;
 use control::{
     Change, Failure, FailureKind, OwnerNames, Request, Response, check_dataset, is_permission,
     is_set_name, key_of_sets,
@@ -67,12 +68,12 @@ fn delegate(call: &Invocation, grant: bool) -> Outcome {
     for key in keys(call, who.map(String::as_str))? {
         changes.extend(entries(&key, &permissions));
     }
-    let request = Change::Delegate {
+    let request = Change::Delegate(Delegate {
         name: dataset.clone(),
         grant,
         recursive: call.has("r"),
         changes,
-    };
+    });
     change(&mut pool_of(dataset)?, request, &call.line)
 }
 

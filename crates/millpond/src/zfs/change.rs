@@ -1,5 +1,8 @@
 //! The commands that make, destroy and rename datasets, snapshots and bookmarks.
 
+use control::changes::{
+    Bookmark, CloneSnapshot, Create, Destroy, Promote, Rename, Rollback, Snapshot,
+};
 use control::client::{self, Connection};
 use control::{
     Assignments, Change, DestroyTarget, Failure, FailureKind, NameKind, VolumeSpec, check_dataset,
@@ -84,13 +87,13 @@ pub(crate) fn create(call: &Invocation) -> Outcome {
     if call.has("n") {
         return Ok(());
     }
-    let request = Change::Create {
+    let request = Change::Create(Create {
         name: name.to_owned(),
         volume,
         properties,
         parents: call.has("p"),
         unmounted: call.has("u"),
-    };
+    });
     change(&mut connection, request, &call.line)
 }
 
@@ -149,14 +152,14 @@ pub(crate) fn destroy(call: &Invocation) -> Outcome {
     check_dataset(dataset).map_err(|error| cannot("open", dataset, error))?;
     let mut connection = crate::daemons::pool_of(dataset)?;
     let dry_run = call.has("n");
-    let request = Change::Destroy {
+    let request = Change::Destroy(Destroy {
         target,
         recursive: call.has("r") || call.has("R"),
         dependents: call.has("R"),
         force: call.has("f"),
         deferred: call.has("d"),
         dry_run,
-    };
+    });
     let verbosity = if call.has("p") {
         Verbosity::Scripted
     } else if call.has("v") {
@@ -238,11 +241,11 @@ pub(crate) fn snapshot(call: &Invocation) -> Outcome {
         assign_dataset(&mut properties, text, true).map_err(|error| usage(error.to_string()))?;
     }
     let mut connection = crate::daemons::pool_of(control::dataset_of(&names[0]))?;
-    let request = Change::Snapshot {
+    let request = Change::Snapshot(Snapshot {
         names: names.to_vec(),
         recursive: call.has("r"),
         properties,
-    };
+    });
     change(&mut connection, request, &call.line)
 }
 
@@ -250,12 +253,12 @@ pub(crate) fn rollback(call: &Invocation) -> Outcome {
     let snapshot = call.operand(0);
     control::check_snapshot(snapshot).map_err(|error| cannot("open", snapshot, error))?;
     let mut connection = crate::daemons::pool_of(snapshot)?;
-    let request = Change::Rollback {
+    let request = Change::Rollback(Rollback {
         snapshot: snapshot.to_owned(),
         destroy_later: call.has("r") || call.has("R"),
         destroy_clones: call.has("R"),
         force: call.has("f"),
-    };
+    });
     change(&mut connection, request, &call.line)
 }
 
@@ -268,13 +271,13 @@ pub(crate) fn clone(call: &Invocation) -> Outcome {
     }
     let properties = properties(call, "create", name)?;
     let mut connection = crate::daemons::pool_of(snapshot)?;
-    let request = Change::Clone {
+    let request = Change::Clone(CloneSnapshot {
         snapshot: snapshot.to_owned(),
         name: name.to_owned(),
         properties,
         parents: call.has("p"),
         unmounted: call.has("u"),
-    };
+    });
     change(&mut connection, request, &call.line)
 }
 
@@ -287,9 +290,9 @@ pub(crate) fn promote(call: &Invocation) -> Outcome {
     let mut connection = crate::daemons::pool_of(name)?;
     change(
         &mut connection,
-        Change::Promote {
+        Change::Promote(Promote {
             name: name.to_owned(),
-        },
+        }),
         &call.line,
     )
 }
@@ -309,14 +312,14 @@ pub(crate) fn rename(call: &Invocation) -> Outcome {
     control::check_name(&to).map_err(|error| cannot("rename to", &to, error))?;
     check_renaming(call, from, &to)?;
     let mut connection = crate::daemons::pool_of(from)?;
-    let request = Change::Rename {
+    let request = Change::Rename(Rename {
         from: from.to_owned(),
         to,
         parents: call.has("p"),
         recursive: call.has("r"),
         keep_mounts: call.has("u"),
         force: call.has("f"),
-    };
+    });
     change(&mut connection, request, &call.line)
 }
 
@@ -374,10 +377,10 @@ pub(crate) fn bookmark(call: &Invocation) -> Outcome {
     let mut connection = crate::daemons::pool_of(&source)?;
     change(
         &mut connection,
-        Change::Bookmark {
+        Change::Bookmark(Bookmark {
             source,
             name: name.clone(),
-        },
+        }),
         &call.line,
     )
 }

@@ -1,5 +1,6 @@
 //! `zfs hold`, `zfs holds` and `zfs release`.
 
+use control::changes::{Hold, Release};
 use control::{Change, Failure, FailureKind, Request, Response, Style};
 
 use super::set::each_pool;
@@ -13,19 +14,23 @@ pub(crate) fn hold(call: &Invocation) -> Outcome {
     if tag.starts_with('.') {
         return Err(usage("tag may not start with '.'"));
     }
-    each_pool(snapshots, &call.line, |snapshots| Change::Hold {
-        tag: tag.clone(),
-        snapshots,
-        recursive: call.has("r"),
+    each_pool(snapshots, &call.line, |snapshots| {
+        Change::Hold(Hold {
+            tag: tag.clone(),
+            snapshots,
+            recursive: call.has("r"),
+        })
     })
 }
 
 pub(crate) fn release(call: &Invocation) -> Outcome {
     let (tag, snapshots) = tagged(call)?;
-    each_pool(snapshots, &call.line, |snapshots| Change::Release {
-        tag: tag.clone(),
-        snapshots,
-        recursive: call.has("r"),
+    each_pool(snapshots, &call.line, |snapshots| {
+        Change::Release(Release {
+            tag: tag.clone(),
+            snapshots,
+            recursive: call.has("r"),
+        })
     })
 }
 

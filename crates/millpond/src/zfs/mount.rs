@@ -1,5 +1,6 @@
 //! `zfs mount` and `zfs unmount`.
 
+use control::changes::{Mount, Unmount};
 use control::client;
 use control::{Change, Failure, FailureKind, Json, JsonOptions};
 
@@ -15,13 +16,15 @@ pub(crate) fn mount(call: &Invocation) -> Outcome {
         .flat_map(|text| text.split(','))
         .map(str::to_owned)
         .collect();
-    let make = |name: Option<String>| Change::Mount {
-        name,
-        at: None,
-        options: options.clone(),
-        overlay: call.has("O"),
-        force: call.has("f"),
-        recursive: call.has("R"),
+    let make = |name: Option<String>| {
+        Change::Mount(Mount {
+            name,
+            at: None,
+            options: options.clone(),
+            overlay: call.has("O"),
+            force: call.has("f"),
+            recursive: call.has("R"),
+        })
     };
     match (call.has("a"), call.operands().first()) {
         (true, Some(_)) => Err(usage("too many arguments")),
@@ -66,9 +69,11 @@ fn everywhere(make: &dyn Fn() -> Change, line: &str) -> Outcome {
 }
 
 pub(crate) fn unmount(call: &Invocation) -> Outcome {
-    let make = |name: Option<String>| Change::Unmount {
-        name,
-        force: call.has("f"),
+    let make = |name: Option<String>| {
+        Change::Unmount(Unmount {
+            name,
+            force: call.has("f"),
+        })
     };
     match (call.has("a"), call.operands().first()) {
         (true, Some(_)) => Err(usage("too many arguments")),

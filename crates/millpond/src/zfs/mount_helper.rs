@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use control::Change;
+use control::changes::Mount;
 
 use crate::daemons::{change, pool_of};
 use crate::output::{Stop, complain};
@@ -107,14 +108,14 @@ fn mount(words: &Words) -> Result<(), Stop> {
     if words.fake {
         return Ok(());
     }
-    let made = Change::Mount {
+    let made = Change::Mount(Mount {
         name: Some(words.dataset.clone()),
         at: Some(absolute(&words.directory)),
         options: words.options.clone(),
         overlay: true,
         force: false,
         recursive: false,
-    };
+    });
     change(&mut connection, made, "")
 }
 

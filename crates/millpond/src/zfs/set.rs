@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use control::changes::{Inherit, Set};
 use control::{Access, Assignments, Change, Failure, FailureKind, PropertyError, PropertyName};
 
 use crate::Outcome;
@@ -30,10 +31,12 @@ pub(crate) fn set(call: &Invocation) -> Outcome {
             error => refused(first, &error).into(),
         })?;
     }
-    each_pool(names, &call.line, |names| Change::Set {
-        names,
-        properties: properties.clone(),
-        keep_mounts: call.has("u"),
+    each_pool(names, &call.line, |names| {
+        Change::Set(Set {
+            names,
+            properties: properties.clone(),
+            keep_mounts: call.has("u"),
+        })
     })
 }
 
@@ -71,11 +74,13 @@ pub(crate) fn inherit(call: &Invocation) -> Outcome {
             return Err(failure.into());
         }
     }
-    each_pool(names, &call.line, |names| Change::Inherit {
-        names,
-        property: property.name().to_owned(),
-        recursive: call.has("r"),
-        received: call.has("S"),
+    each_pool(names, &call.line, |names| {
+        Change::Inherit(Inherit {
+            names,
+            property: property.name().to_owned(),
+            recursive: call.has("r"),
+            received: call.has("S"),
+        })
     })
 }
 

@@ -1,5 +1,6 @@
 //! `zfs upgrade`: the versions of file systems.
 
+use control::changes::Set;
 use control::{Change, Failure, FailureKind, Selection, Types, Value};
 
 use super::list::{Wanted, collect};
@@ -109,11 +110,11 @@ fn raise(call: &Invocation, names: &[String], recursive: Option<bool>, to: u64) 
         } else if version == to {
             same += 1;
         } else {
-            let request = Change::Set {
+            let request = Change::Set(Set {
                 names: vec![name.clone()],
                 properties: vec![("version".to_owned(), Value::Number(to))],
                 keep_mounts: false,
-            };
+            });
             match change(&mut pool_of(&name)?, request, &call.line) {
                 Ok(()) => raised += 1,
                 Err(Stop::Failure(failure)) => {

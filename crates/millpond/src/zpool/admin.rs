@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use control::changes::{Clear, DestroyPool, Export, SetPool, Trim, WaitTrim};
 use control::client::Connection;
 use control::{
     Assignments, Change, Failure, FailureKind, Json, JsonOptions, PropertyError, ScanState,
@@ -21,7 +22,7 @@ pub(crate) fn destroy(call: &Invocation) -> Outcome {
     let force = call.has("f");
     close(
         pool(call.operand(0))?,
-        Change::DestroyPool { force },
+        Change::DestroyPool(DestroyPool { force }),
         &call.line,
     )
 }
@@ -30,7 +31,7 @@ pub(crate) fn export(call: &Invocation) -> Outcome {
     let names = all_or_named(call)?;
     let force = call.has("f");
     each(&names, &mut |connection| {
-        close(connection, Change::Export { force }, &call.line)
+        close(connection, Change::Export(Export { force }), &call.line)
     })
 }
 
@@ -82,7 +83,11 @@ pub(crate) fn set(call: &Invocation) -> Outcome {
             error,
         )),
     })?;
-    change(&mut pool(name)?, Change::SetPool { properties }, &call.line)
+    change(
+        &mut pool(name)?,
+        Change::SetPool(SetPool { properties }),
+        &call.line,
+    )
 }
 
 pub(crate) fn scrub(call: &Invocation) -> Outcome {
@@ -180,7 +185,7 @@ pub(crate) fn trim(call: &Invocation) -> Outcome {
         let devices = devices.clone();
         change(
             &mut connection,
-            Change::Trim { action, devices },
+            Change::Trim(Trim { action, devices }),
             &call.line,
         )
     })?;
@@ -189,7 +194,7 @@ pub(crate) fn trim(call: &Invocation) -> Outcome {
     }
     each(&names, &mut |mut connection| {
         let devices = devices.clone();
-        change(&mut connection, Change::WaitTrim { devices }, "")
+        change(&mut connection, Change::WaitTrim(WaitTrim { devices }), "")
     })
 }
 
@@ -203,7 +208,7 @@ pub(crate) fn clear(call: &Invocation) -> Outcome {
     let device = call.operands().get(1).cloned();
     change(
         &mut pool(call.operand(0))?,
-        Change::Clear { device },
+        Change::Clear(Clear { device }),
         &call.line,
     )
 }

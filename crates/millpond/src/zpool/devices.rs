@@ -1,5 +1,6 @@
 //! `zpool add` and `zpool remove`.
 
+use control::changes::{AddVdevs, RemoveVdevs};
 use control::{Change, Value};
 
 use super::create::{check_files, file_size, tree, vdevs};
@@ -38,12 +39,12 @@ pub(crate) fn add(call: &Invocation) -> Outcome {
         let head = format!("would update '{name}' to add the following vdevs:\n\n\t{name}\n");
         return print(&(head + &tree(&specs)));
     }
-    let request = Change::AddVdevs {
+    let request = Change::AddVdevs(AddVdevs {
         vdevs: specs,
         ashift,
         force: call.has("f"),
         file_size: size,
-    };
+    });
     change(&mut connection, request, &call.line)
 }
 
@@ -52,8 +53,8 @@ pub(crate) fn remove(call: &Invocation) -> Outcome {
         .operands()
         .split_first()
         .ok_or_else(|| usage("missing pool name argument"))?;
-    let request = Change::RemoveVdevs {
+    let request = Change::RemoveVdevs(RemoveVdevs {
         devices: devices.to_vec(),
-    };
+    });
     change(&mut pool(name)?, request, &call.line)
 }

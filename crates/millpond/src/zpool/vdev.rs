@@ -1,5 +1,6 @@
 //! Properties of vdevs: `zpool get all POOL VDEV`, `zpool set property=value POOL VDEV`.
 
+use control::changes::SetVdev;
 use control::{
     Access, Assignments, Change, DatasetRow, Failure, FailureKind, GetRow, Json, PropertyError,
     PropertyName, Request, Response, Selection, Style, Value, client, find_vdev_property,
@@ -100,9 +101,9 @@ pub(super) fn set(call: &Invocation, text: &str, name: &str, vdev: &str) -> Outc
         Some(_) => Value::Text(value.to_owned()),
     };
     let properties: Assignments = vec![(property.to_owned(), value)];
-    let request = Change::SetVdev {
+    let request = Change::SetVdev(SetVdev {
         vdev: vdev.to_owned(),
         properties,
-    };
+    });
     change(&mut pool(name)?, request, &call.line)
 }

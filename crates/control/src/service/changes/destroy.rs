@@ -1,28 +1,98 @@
-//! Destroying datasets, snapshots and bookmarks; going back to a snapshot.
+//! Destroying datasets, snapshots and bookmarks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use dsl::tasks::{DestroyBookmark, DestroyHead, DestroySnapshots, Rollback};
-use dsl::{Dataset, DslError};
+use dsl::tasks::{DestroyBookmark, DestroyHead, DestroySnapshots};
+use dsl::{Actor, Dataset, DslError};
+use serde::{Deserialize, Serialize};
 
-use super::Service;
-use super::plan::{Family, Plan, Step, names};
-use super::refusal::{reason, refused, unreadable};
-use super::snapshots::{SpecError, select};
-use super::voice::Voice;
-use crate::message::DestroyTarget;
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::name;
+use crate::service::Service;
+use crate::service::delegation::{denied, denied_plainly};
+use crate::service::plan::{Family, Plan, Step, names};
+use crate::service::refusal::{reason, refused, unreadable};
+use crate::service::snapshots::{SpecError, select};
+use crate::service::voice::Voice;
 use crate::{Failure, FailureKind};
 
-/// How to destroy.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DestroyFlags {
-    pub(super) recursive: bool,
-    pub(super) dependents: bool,
-    pub(super) force: bool,
-    pub(super) deferred: bool,
-    pub(super) dry_run: bool,
+/// Destroy file systems, volumes, snapshots or a bookmark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command"
+)]
+pub struct Destroy {
+    /// What.
+    pub target: DestroyTarget,
+    /// Children or snapshots of the same name below, too.
+    pub recursive: bool,
+    /// Clones outside, too.
+    pub dependents: bool,
+    /// Unmount by force.
+    pub force: bool,
+    /// Snapshots in use: when their last user goes.
+    pub deferred: bool,
+    /// Only say what would go.
+    pub dry_run: bool,
+}
+
+/// What to destroy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DestroyTarget {
+    /// A file system or volume.
+    Dataset(String),
+    /// Snapshots of one dataset: names, or `first%last` ranges with either end open.
+    Snapshots {
+        /// The dataset.
+        dataset: String,
+        /// The names and ranges.
+        specs: Vec<String>,
+    },
+    /// A bookmark.
+    Bookmark(String),
+}
+
+impl PoolChange for Destroy {
+    /// Children and clones are looked at where they are found.
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        let (name, failure) = match &self.target {
+            DestroyTarget::Dataset(name) | DestroyTarget::Bookmark(name) => {
+                (name, denied("destroy", name))
+            }
+            DestroyTarget::Snapshots { dataset, .. } => {
+                (dataset, denied_plainly("destroy snapshots"))
+            }
+        };
+        service.require(actor, name, &["destroy", "mount"], || failure)
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        if self.dry_run {
+            Recorded::Never
+        } else {
+            Recorded::After
+        }
+    }
+
+    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        match &self.target {
+            DestroyTarget::Dataset(dataset) => service.destroy_dataset(dataset, self, voice),
+            DestroyTarget::Snapshots { dataset, specs } => {
+                service.destroy_snapshots(dataset, specs, self, voice)
+            }
+            DestroyTarget::Bookmark(bookmark) => service.destroy_bookmark(bookmark, self),
+        }
+    }
 }
 
 impl Family for Service {
@@ -50,29 +120,14 @@ impl Family for Service {
 }
 
 impl Service {
-    pub(super) fn destroy(
-        &self,
-        target: &DestroyTarget,
-        flags: DestroyFlags,
-        voice: &mut Voice<'_>,
-    ) -> Result<(), Failure> {
-        match target {
-            DestroyTarget::Dataset(dataset) => self.destroy_dataset(dataset, flags, voice),
-            DestroyTarget::Snapshots { dataset, specs } => {
-                self.destroy_snapshots(dataset, specs, flags, voice)
-            }
-            DestroyTarget::Bookmark(bookmark) => self.destroy_bookmark(bookmark, flags),
-        }
-    }
-
-    fn destroy_bookmark(&self, bookmark: &str, flags: DestroyFlags) -> Result<(), Failure> {
+    fn destroy_bookmark(&self, bookmark: &str, how: &Destroy) -> Result<(), Failure> {
         let head = self.head("open", name::dataset_of(bookmark))?;
         let short = bookmark.split_once('#').map_or("", |(_, short)| short);
         if head.bookmark(short).map_err(unreadable)?.is_none() {
             let text = format!("bookmark '{bookmark}' does not exist.");
             return Err(Failure::new(FailureKind::Missing, text));
         }
-        if flags.dry_run {
+        if how.dry_run {
             return Ok(());
         }
         let task = DestroyBookmark {
@@ -86,7 +141,7 @@ impl Service {
     fn destroy_dataset(
         &self,
         dataset: &str,
-        flags: DestroyFlags,
+        how: &Destroy,
         voice: &mut Voice<'_>,
     ) -> Result<(), Failure> {
         if !dataset.contains('/') {
@@ -112,7 +167,7 @@ impl Service {
             .iter()
             .copied()
             .partition(|found| name::is_within(found, dataset));
-        if !flags.recursive && within.len() > 1 {
+        if !how.recursive && within.len() > 1 {
             let below: Vec<&str> = within
                 .into_iter()
                 .filter(|found| *found != dataset)
@@ -120,22 +175,22 @@ impl Service {
             let reason = format!("{kind} has children");
             return Err(listing(dataset, &reason, "-r", &below));
         }
-        if !flags.dependents && !outside.is_empty() {
+        if !how.dependents && !outside.is_empty() {
             let reason = format!("{kind} has dependent clones");
             return Err(listing(dataset, &reason, "-R", &outside));
         }
-        self.carry_out("destroy", dataset, &steps, flags, voice)
+        self.carry_out(dataset, &steps, how, voice)
     }
 
     fn destroy_snapshots(
         &self,
         dataset: &str,
         specs: &[String],
-        flags: DestroyFlags,
+        how: &Destroy,
         voice: &mut Voice<'_>,
     ) -> Result<(), Failure> {
         let directory = self.head("open", dataset)?.directory();
-        let heads = if flags.recursive {
+        let heads = if how.recursive {
             self.dsl.heads_under(&directory).map_err(unreadable)?
         } else {
             vec![self.head("open", dataset)?]
@@ -159,7 +214,7 @@ impl Service {
                 Err(error @ SpecError::NoEnd(_)) => {
                     return Err(Failure::new(FailureKind::Missing, error.to_string()));
                 }
-                Err(error) => {
+                Err(error @ (SpecError::Backwards(..) | SpecError::Empty)) => {
                     return Err(Failure::cannot(
                         FailureKind::Missing,
                         "destroy",
@@ -173,15 +228,15 @@ impl Service {
             let text = "could not find any snapshots to destroy; check snapshot names.";
             return Err(Failure::new(FailureKind::Missing, text));
         }
-        let steps = self.snapshot_steps(&chosen, flags)?;
-        self.carry_out("destroy", dataset, &steps, flags, voice)?;
+        let steps = self.snapshot_steps(&chosen, how)?;
+        self.carry_out(dataset, &steps, how, voice)?;
         voice.line(format!("reclaim {reclaimed}"));
         Ok(())
     }
 
     /// The steps to destroy snapshots; refuses while they have clones or holds.
-    fn snapshot_steps(&self, chosen: &[String], flags: DestroyFlags) -> Result<Vec<Step>, Failure> {
-        if flags.deferred {
+    fn snapshot_steps(&self, chosen: &[String], how: &Destroy) -> Result<Vec<Step>, Failure> {
+        if how.deferred {
             return Ok(vec![Step::Snapshots(chosen.to_vec())]);
         }
         for snapshot in chosen {
@@ -199,7 +254,7 @@ impl Service {
             plan.snapshot(snapshot)?;
         }
         let steps = plan.steps();
-        if !flags.dependents {
+        if !how.dependents {
             let all = names(&steps);
             let clones: Vec<&str> = all
                 .into_iter()
@@ -220,32 +275,33 @@ impl Service {
     /// Says every name, and unless it is a dry run does the steps.
     fn carry_out(
         &self,
-        verb: &str,
         name: &str,
         steps: &[Step],
-        flags: DestroyFlags,
+        how: &Destroy,
         voice: &mut Voice<'_>,
     ) -> Result<(), Failure> {
         for found in names(steps) {
             voice.line(format!("destroy {found}"));
         }
         self.may_destroy(steps)?;
-        if flags.dry_run {
+        if how.dry_run {
             return Ok(());
         }
         for step in steps {
-            self.step(step, flags)
-                .map_err(|failure| match failure.kind {
+            self.step(step, how.force, how.deferred)
+                .map_err(|failure| {
+                    if failure.message.starts_with("cannot ") {
+                        return failure;
+                    }
                     // The reason is of one of many: say of which.
-                    _ if failure.message.starts_with("cannot ") => failure,
-                    kind => Failure::cannot(kind, verb, name, failure.message),
+                    Failure::cannot(failure.kind, "destroy", name, failure.message)
                 })?;
         }
         Ok(())
     }
 
     /// Children and clones may be closed to who may destroy what they hang on.
-    fn may_destroy(&self, steps: &[Step]) -> Result<(), Failure> {
+    pub(super) fn may_destroy(&self, steps: &[Step]) -> Result<(), Failure> {
         let actor = self.actor();
         if actor.privileged {
             return Ok(());
@@ -268,7 +324,7 @@ impl Service {
         Ok(())
     }
 
-    fn step(&self, step: &Step, flags: DestroyFlags) -> Result<(), Failure> {
+    pub(super) fn step(&self, step: &Step, force: bool, deferred: bool) -> Result<(), Failure> {
         match step {
             Step::Snapshots(names) => {
                 // One that waited for its last clone has gone with it.
@@ -279,7 +335,7 @@ impl Service {
                 });
                 let task = DestroySnapshots {
                     names: names.clone(),
-                    defer: flags.deferred,
+                    defer: deferred,
                 };
                 self.dsl.run(task).map_err(|error| {
                     let (kind, text) = reason(&error);
@@ -295,7 +351,7 @@ impl Service {
                 Ok(())
             }
             Step::Head(dataset) => {
-                let unmounted = self.unmount_below(dataset, flags.force)?;
+                let unmounted = self.unmount_below(dataset, force)?;
                 match self.destroy_head(dataset) {
                     Ok(()) => {
                         self.kinds.forget_all();
@@ -330,84 +386,6 @@ impl Service {
             }
         }
     }
-
-    pub(super) fn rollback(&self, snapshot: &str, flags: DestroyFlags) -> Result<(), Failure> {
-        let (dataset, short) = snapshot.split_once('@').unwrap_or((snapshot, ""));
-        let head = self
-            .dsl
-            .head(dataset)
-            .map_err(|error| refused("open", snapshot, &error))?;
-        let target = head.snapshot(short).map_err(unreadable)?.ok_or_else(|| {
-            Failure::cannot(
-                FailureKind::Missing,
-                "open",
-                snapshot,
-                "dataset does not exist",
-            )
-        })?;
-        let limit = target.phys().map_err(unreadable)?.creation_txg;
-        let mut later = Vec::new();
-        for found in head.snapshots().map_err(unreadable)? {
-            if found.phys().map_err(unreadable)?.creation_txg > limit {
-                later.push(found.name().map_err(unreadable)?);
-            }
-        }
-        let bookmarks: Vec<String> = head
-            .bookmarks()
-            .map_err(unreadable)?
-            .into_iter()
-            .filter(|bookmark| bookmark.phys.creation_txg > limit)
-            .map(|bookmark| format!("{dataset}#{}", bookmark.name))
-            .collect();
-        let is_latest = later.is_empty() && bookmarks.is_empty();
-        if !flags.recursive && !is_latest {
-            return Err(too_late(snapshot, later.iter().chain(&bookmarks)));
-        }
-        let mut plan = Plan::new(self);
-        for found in &later {
-            plan.snapshot(found)?;
-        }
-        let steps = plan.steps();
-        let mut clones: Vec<&str> = names(&steps)
-            .into_iter()
-            .filter(|found| !found.contains('@'))
-            .collect();
-        if !flags.dependents && !clones.is_empty() {
-            clones.sort_unstable();
-            let reason = "clones of previous snapshots exist";
-            let failure = Failure::cannot(FailureKind::Busy, "rollback to", snapshot, reason)
-                .advise("use '-R' to force deletion of the following clones and dependents:");
-            return Err(clones.into_iter().fold(failure, Failure::advise));
-        }
-        self.may_destroy(&steps)?;
-        for step in &steps {
-            self.step(step, flags)?;
-        }
-        for bookmark in bookmarks {
-            let task = DestroyBookmark {
-                name: bookmark.clone(),
-            };
-            self.dsl
-                .run(task)
-                .map_err(|error| refused("destroy", &bookmark, &error))?;
-        }
-        self.roll(dataset, short)
-    }
-
-    /// Goes back to the latest snapshot, under the mount if there is one.
-    fn roll(&self, dataset: &str, short: &str) -> Result<(), Failure> {
-        let cannot = |error: &DslError| refused("rollback", dataset, error);
-        self.mounts().suspend(dataset).map_err(|failure| {
-            Failure::cannot(failure.kind, "rollback", dataset, failure.message)
-        })?;
-        let task = Rollback {
-            path: dataset.to_owned(),
-            snapshot: Some(short.to_owned()),
-        };
-        let outcome = self.dsl.run(task);
-        self.mounts().content_changed(dataset);
-        outcome.map(drop).map_err(|error| cannot(&error))
-    }
 }
 
 /// What the chosen ones of a dataset's snapshots, all of them oldest first, have for themselves: what
@@ -439,20 +417,4 @@ fn listing(name: &str, reason: &str, flag: &str, names: &[&str]) -> Failure {
     names
         .iter()
         .fold(failure, |failure, name| failure.advise(*name))
-}
-
-fn too_late<'a>(snapshot: &str, later: impl Iterator<Item = &'a String> + Clone) -> Failure {
-    const SHOWN_MAX: usize = 32;
-    let reason = "more recent snapshots or bookmarks exist";
-    let failure = Failure::cannot(FailureKind::Busy, "rollback to", snapshot, reason)
-        .advise("use '-r' to force deletion of the following snapshots and bookmarks:");
-    let failure = later
-        .clone()
-        .take(SHOWN_MAX)
-        .fold(failure, |failure, name| failure.advise(name));
-    if later.count() > SHOWN_MAX {
-        failure.advise(format!("Output limited to {SHOWN_MAX} snapshots/bookmarks"))
-    } else {
-        failure
-    }
 }

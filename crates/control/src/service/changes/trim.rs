@@ -1,31 +1,68 @@
 //! Giving free space back to the devices of the pool.
 
 use base::Guid;
+use dsl::Actor;
 use pool::{PoolError, TrimRefusal, VdevStatus};
+use serde::{Deserialize, Serialize};
 
-use super::Service;
-use super::open::kind_of;
-use super::refusal::unreadable;
-use crate::message::TrimAction;
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::service::Service;
+use crate::service::delegation::denied_plainly;
+use crate::service::open::kind_of;
+use crate::service::refusal::unreadable;
+use crate::service::voice::Voice;
 use crate::{Failure, FailureKind};
 
-/// A leaf that was meant.
-struct Meant {
-    guid: Guid,
-    name: String,
-    can_discard: bool,
+/// Give free space back to devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trim {
+    /// What to do.
+    pub action: TrimAction,
+    /// Their names, paths or guids; none: all that can.
+    pub devices: Vec<String>,
 }
 
-impl Service {
-    /// Starts, suspends or gives up the trims of devices; of all that can, if none is named.
-    pub(super) fn trim(&self, action: TrimAction, devices: &[String]) -> Result<(), Failure> {
-        let verb = match action {
+/// What to do with a trim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TrimAction {
+    /// Start or resume.
+    Start {
+        /// Bytes a second at most for each device; 0: any number.
+        rate: u64,
+        /// What was there must be gone for good.
+        secure: bool,
+    },
+    /// Give it up.
+    Cancel,
+    /// Stop it for now.
+    Suspend,
+}
+
+impl PoolChange for Trim {
+    fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
+        Err(denied_to_trim(service))
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::refused("trim")
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let verb = match self.action {
             TrimAction::Start { .. } => "trim",
             TrimAction::Cancel => "cancel trim",
             TrimAction::Suspend => "suspend trim",
         };
-        let all = devices.is_empty();
-        let mut leaves = self.meant(verb, devices)?;
+        let all = self.devices.is_empty();
+        let mut leaves = service.meant(verb, &self.devices)?;
         if all {
             leaves.retain(|leaf| leaf.can_discard);
             if leaves.is_empty() {
@@ -34,13 +71,13 @@ impl Service {
             }
         }
         let guids: Vec<Guid> = leaves.iter().map(|leaf| leaf.guid).collect();
-        let refused = match action {
-            TrimAction::Start { rate, secure } => self.pool.start_trims(&guids, rate, secure),
-            TrimAction::Cancel => self.pool.cancel_trims(&guids),
-            TrimAction::Suspend => self.pool.suspend_trims(&guids),
+        let refused = match self.action {
+            TrimAction::Start { rate, secure } => service.pool.start_trims(&guids, rate, secure),
+            TrimAction::Cancel => service.pool.cancel_trims(&guids),
+            TrimAction::Suspend => service.pool.suspend_trims(&guids),
         };
         let failed = |error: PoolError| {
-            let pool = self.pool.name();
+            let pool = service.pool.name();
             Failure::new(kind_of(&error), format!("cannot {verb} '{pool}': {error}"))
         };
         let refused = refused.map_err(failed)?;
@@ -50,18 +87,55 @@ impl Service {
         }
         told(verb, &leaves, &refused)
     }
+}
 
-    /// Waits until none of these devices, of all if none is named, is being trimmed.
-    pub(super) fn wait_trim(&self, devices: &[String]) -> Result<(), Failure> {
-        let leaves = self.meant("trim", devices)?;
+/// Wait until devices are no longer trimmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitTrim {
+    /// Their names, paths or guids; none: all that can.
+    pub devices: Vec<String>,
+}
+
+impl PoolChange for WaitTrim {
+    fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
+        Err(denied_to_trim(service))
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::Goes
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::Never
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let leaves = service.meant("trim", &self.devices)?;
         let guids: Vec<Guid> = leaves.iter().map(|leaf| leaf.guid).collect();
-        self.pool.wait_trims(&guids).map_err(|error| {
-            let pool = self.pool.name();
+        service.pool.wait_trims(&guids).map_err(|error| {
+            let pool = service.pool.name();
             let text = format!("cannot wait for trim of '{pool}': {error}");
             Failure::new(kind_of(&error), text)
         })
     }
+}
 
+fn denied_to_trim(service: &Service) -> Failure {
+    denied_plainly(&format!("trim {}", service.dsl.pool_name()))
+}
+
+/// A leaf that was meant.
+struct Meant {
+    guid: Guid,
+    name: String,
+    can_discard: bool,
+}
+
+impl Service {
     /// The leaves of these names, paths or guids; all, if none is named.
     fn meant(&self, verb: &str, devices: &[String]) -> Result<Vec<Meant>, Failure> {
         let status = self.pool.status().map_err(unreadable)?;

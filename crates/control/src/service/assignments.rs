@@ -1,0 +1,114 @@
+//! Property assignments of a request: whether they may be set, and as what they are stored.
+
+use dsl::PropertyValue;
+
+use super::Service;
+use super::contents::NewFileSystem;
+use super::rules::{self, RuleError, Target};
+use crate::message::Assignments;
+use crate::property::{PropertyError, Value};
+use crate::{Failure, FailureKind};
+
+/// Properties of a file system that are kept inside it.
+const INSIDE: [&str; 4] = ["version", "utf8only", "normalization", "casesensitivity"];
+
+impl Service {
+    fn feature_enabled(&self, feature: &format::features::Feature) -> bool {
+        self.dsl.mos().services.is_enabled(feature)
+    }
+
+    /// Refuses properties that cannot be set.
+    pub(super) fn check_properties(
+        &self,
+        verb: &str,
+        name: &str,
+        target: Target,
+        properties: &Assignments,
+    ) -> Result<(), Failure> {
+        rules::check(target, properties, &|feature| self.feature_enabled(feature)).map_err(
+            |error| {
+                let kind = match error {
+                    RuleError::Feature(_) | RuleError::NotYet(_) => FailureKind::Unsupported,
+                    RuleError::Property(_)
+                    | RuleError::NoKey
+                    | RuleError::Automatic
+                    | RuleError::Labels
+                    | RuleError::OnSnapshot
+                    | RuleError::UnknownOwner(_) => FailureKind::Invalid,
+                };
+                Failure::cannot(kind, verb, name, error)
+            },
+        )
+    }
+}
+
+/// Properties that are kept inside a file system, and those that are not.
+pub(super) fn split_inside(properties: &Assignments) -> (Assignments, Assignments) {
+    properties
+        .iter()
+        .cloned()
+        .partition(|(name, _)| INSIDE.contains(&name.as_str()))
+}
+
+/// What is kept inside a file system.
+pub(super) struct InsideValues {
+    version: u64,
+    utf8_only: bool,
+    utf8_asked: Option<u64>,
+    normalization: u64,
+    case: u64,
+}
+
+impl InsideValues {
+    /// As asked, else as the parent has it, else plain.
+    pub(super) fn new(asked: &Assignments, inherited: &dyn Fn(&str) -> Option<u64>) -> Self {
+        let value = |name: &str| {
+            let found = asked.iter().find(|(key, _)| key == name);
+            found.and_then(|(_, value)| value.number())
+        };
+        let or_parent = |name: &str| value(name).or_else(|| inherited(name)).unwrap_or(0);
+        Self {
+            version: value("version").unwrap_or(5),
+            utf8_only: or_parent("utf8only") != 0,
+            utf8_asked: value("utf8only"),
+            normalization: or_parent("normalization"),
+            case: or_parent("casesensitivity"),
+        }
+    }
+
+    pub(super) fn shape(&self, name: &str) -> Result<NewFileSystem, Failure> {
+        if self.normalization != 0 && self.utf8_asked == Some(0) {
+            let reason = "'utf8only' must be on with normalization";
+            return Err(Failure::cannot(
+                FailureKind::Invalid,
+                "create",
+                name,
+                reason,
+            ));
+        }
+        Ok(NewFileSystem {
+            version: self.version,
+            utf8_only: self.utf8_only || self.normalization != 0,
+            normalization: self.normalization,
+            case: self.case,
+            owner: (sys::user_id(), sys::group_id()),
+        })
+    }
+}
+
+/// Assignments as the property layer stores them.
+pub(super) fn stored(properties: &Assignments) -> Result<Vec<(String, PropertyValue)>, Failure> {
+    let mut found = Vec::new();
+    for (name, value) in properties {
+        let value = match value {
+            Value::Number(number) => PropertyValue::Number(*number),
+            Value::Text(text) => PropertyValue::Text(text.clone()),
+            Value::Absent => {
+                let error = PropertyError::Unknown(name.clone());
+                return Err(Failure::new(FailureKind::Invalid, error.to_string()));
+            }
+        };
+        found.push((name.clone(), value));
+    }
+    Ok(found)
+}

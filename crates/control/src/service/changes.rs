@@ -1,0 +1,309 @@
+//! Changes of a pool: what commands may ask for, and what the service must know of each.
+//!
+//! A change is a type with a file of its own, or one that a family shares. There it says who may
+//! make it, what it does on a suspended pool, whether the history records it, and what it does.
+//! [`Change`] lists them all, as they travel to the daemon.
+
+mod bookmark;
+mod clear;
+mod clone;
+mod create;
+mod delegate;
+mod destroy;
+mod devices;
+mod end;
+mod hold;
+mod mount;
+mod pool_properties;
+mod promote;
+mod properties;
+mod rename;
+mod rollback;
+mod scrub;
+mod snapshot;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod trim;
+mod upgrade;
+mod vdev_properties;
+
+use dsl::Actor;
+use serde::{Deserialize, Serialize};
+
+use super::Service;
+use super::delegation::actor_of;
+use super::voice::Voice;
+use crate::message::Caller;
+use crate::{Failure, FailureKind};
+
+pub use bookmark::Bookmark;
+pub use clear::Clear;
+pub use clone::CloneSnapshot;
+pub use create::{Create, VolumeSpec};
+pub use delegate::Delegate;
+pub use destroy::{Destroy, DestroyTarget};
+pub use devices::{AddVdevs, RemoveVdevs};
+pub use end::{DestroyPool, Export};
+pub use hold::{Hold, Release};
+pub use mount::{Mount, Unmount};
+pub use pool_properties::SetPool;
+pub use promote::Promote;
+pub use properties::{Inherit, Set};
+pub use rename::Rename;
+pub use rollback::Rollback;
+pub use scrub::ScrubAction;
+pub use snapshot::Snapshot;
+pub use trim::{Trim, TrimAction, WaitTrim};
+pub use vdev_properties::SetVdev;
+
+/// A change to the pool or what is in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Change {
+    /// Make a file system or volume.
+    Create(Create),
+    /// Destroy file systems, volumes, snapshots or a bookmark.
+    Destroy(Destroy),
+    /// Take snapshots, all in one txg.
+    Snapshot(Snapshot),
+    /// Go back to a snapshot.
+    Rollback(Rollback),
+    /// Make a writable copy of a snapshot.
+    Clone(CloneSnapshot),
+    /// Make a clone the origin of its origin.
+    Promote(Promote),
+    /// Give a dataset, snapshot or bookmark another name.
+    Rename(Rename),
+    /// Set properties of datasets.
+    Set(Set),
+    /// Forget local values.
+    Inherit(Inherit),
+    /// Mount a file system, or all.
+    Mount(Mount),
+    /// Unmount a file system, or all.
+    Unmount(Unmount),
+    /// Hold snapshots.
+    Hold(Hold),
+    /// Release holds.
+    Release(Release),
+    /// Make a bookmark of a snapshot or bookmark.
+    Bookmark(Bookmark),
+    /// Grant permissions, or take them back.
+    Delegate(Delegate),
+    /// Set a pool property.
+    SetPool(SetPool),
+    /// Set properties of a vdev.
+    SetVdev(SetVdev),
+    /// Enable all features that this software supports.
+    Upgrade,
+    /// Start, stop or pause a scrub.
+    Scrub(ScrubAction),
+    /// Wait until a scrub has ended.
+    WaitScrub,
+    /// Give free space back to devices.
+    Trim(Trim),
+    /// Wait until devices are no longer trimmed.
+    WaitTrim(WaitTrim),
+    /// Everything written so far is on the devices when this returns.
+    Sync,
+    /// Forget error counts and resume.
+    Clear(Clear),
+    /// Add top-level vdevs.
+    AddVdevs(AddVdevs),
+    /// Remove top-level vdevs.
+    RemoveVdevs(RemoveVdevs),
+    /// Unmount all, write everything out and let the pool go.
+    Export(Export),
+    /// Destroy the pool.
+    DestroyPool(DestroyPool),
+}
+
+impl Change {
+    /// The change as the service sees it: the only place that tells them apart.
+    #[deny(clippy::wildcard_enum_match_arm)]
+    fn as_pool_change(&self) -> &dyn PoolChange {
+        match self {
+            Self::Create(change) => change,
+            Self::Destroy(change) => change,
+            Self::Snapshot(change) => change,
+            Self::Rollback(change) => change,
+            Self::Clone(change) => change,
+            Self::Promote(change) => change,
+            Self::Rename(change) => change,
+            Self::Set(change) => change,
+            Self::Inherit(change) => change,
+            Self::Mount(change) => change,
+            Self::Unmount(change) => change,
+            Self::Hold(change) => change,
+            Self::Release(change) => change,
+            Self::Bookmark(change) => change,
+            Self::Delegate(change) => change,
+            Self::SetPool(change) => change,
+            Self::SetVdev(change) => change,
+            Self::Upgrade => &upgrade::Upgrade,
+            Self::Scrub(change) => change,
+            Self::WaitScrub => &scrub::WaitScrub,
+            Self::Trim(change) => change,
+            Self::WaitTrim(change) => change,
+            Self::Sync => &sync::SyncPool,
+            Self::Clear(change) => change,
+            Self::AddVdevs(change) => change,
+            Self::RemoveVdevs(change) => change,
+            Self::Export(change) => change,
+            Self::DestroyPool(change) => change,
+        }
+    }
+}
+
+/// What the service must know of a change. Nothing has a default: whoever adds one answers all.
+trait PoolChange {
+    /// Refuses who may not. Not asked for root and the daemon's own user, who may everything.
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure>;
+
+    /// What becomes of it while the pool is suspended.
+    fn while_suspended(&self) -> WhileSuspended<'_>;
+
+    /// Whether it goes beside others, or one at a time.
+    fn turn(&self) -> Turn;
+
+    /// When its command line goes into the pool's history.
+    fn recorded(&self) -> Recorded;
+
+    /// Does it; what it says goes to `voice`.
+    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure>;
+}
+
+/// What becomes of a change while the pool is suspended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WhileSuspended<'a> {
+    /// It goes on, as it does not wait for the devices.
+    Goes,
+    /// It could only wait, so it is refused at once: `cannot VERB 'NAME'`, by default the pool's.
+    Refused {
+        verb: &'static str,
+        name: Option<&'a str>,
+    },
+    /// Refused as above, with the advice that `zpool VERB -f` gives up what is not on disk.
+    ForcedOnly { verb: &'static str },
+}
+
+impl WhileSuspended<'_> {
+    /// Refused for most of what changes what is in the pool.
+    const REFUSED: Self = Self::refused("change");
+
+    /// Refused as a change of the pool itself.
+    const fn refused(verb: &'static str) -> Self {
+        Self::Refused { verb, name: None }
+    }
+}
+
+/// Whether a change goes beside others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// One at a time for a pool.
+    Alone,
+    /// It only waits: others may change the pool, or stop what it waits for, meanwhile.
+    Beside,
+}
+
+/// When a change's command line goes into the pool's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recorded {
+    /// It changes nothing that the history is about.
+    Never,
+    /// Once it has succeeded.
+    After,
+    /// Before it begins: there is no pool to write to afterwards.
+    Before,
+}
+
+impl Service {
+    /// Does a change; what it says goes to `voice`.
+    pub(super) fn execute(
+        &self,
+        change: &Change,
+        caller: &Caller,
+        command: &str,
+        voice: &mut Voice<'_>,
+    ) -> Result<(), Failure> {
+        let change = change.as_pool_change();
+        let actor = actor_of(caller);
+        self.authorize(&actor, change)?;
+        self.check_running(change.while_suspended())?;
+        let _one_at_a_time = match change.turn() {
+            Turn::Beside => None,
+            Turn::Alone => {
+                let turn = self.changes.lock();
+                // What is granted, and what it is granted for, may have changed meanwhile.
+                self.authorize(&actor, change)?;
+                *self.acting.lock() = actor;
+                Some(turn)
+            }
+        };
+        let recorded = change.recorded();
+        if recorded == Recorded::Before {
+            self.record(caller, command);
+        }
+        change.apply(self, voice)?;
+        if recorded == Recorded::After {
+            self.record(caller, command);
+        }
+        Ok(())
+    }
+
+    /// Refuses what the caller may not. Root and the daemon's own user may everything, others what
+    /// is granted to them.
+    fn authorize(&self, actor: &Actor, change: &dyn PoolChange) -> Result<(), Failure> {
+        if actor.privileged {
+            return Ok(());
+        }
+        change.authorize(self, actor)
+    }
+
+    /// Refuses at once what a suspended pool could only wait for.
+    fn check_running(&self, change: WhileSuspended<'_>) -> Result<(), Failure> {
+        let pool = self.dsl.pool_name();
+        let (verb, name) = match change {
+            WhileSuspended::Goes => return Ok(()),
+            WhileSuspended::Refused { verb, name } => (verb, name.unwrap_or(&pool)),
+            WhileSuspended::ForcedOnly { verb } => (verb, pool.as_str()),
+        };
+        let Some(reason) = self.pool.suspended() else {
+            return Ok(());
+        };
+        if self.pool.stopped().is_some() {
+            let text = "the pool has stopped";
+            let failure = Failure::cannot(FailureKind::Medium, verb, name, text).advise(reason);
+            return Err(failure.advise(format!(
+                "see 'zpool status {pool}': copy what is newer than what is on disk, then run 'zpool export -f {pool}' \
+                 and import the pool"
+            )));
+        }
+        let text = "pool I/O is currently suspended";
+        let failure = Failure::cannot(FailureKind::Medium, verb, name, text).advise(reason);
+        Err(match change {
+            WhileSuspended::ForcedOnly { verb } => failure.advise(format!(
+                "mend the devices and run 'zpool clear {pool}', or give up what is not on disk: \
+                 'zpool {verb} -f {pool}'"
+            )),
+            WhileSuspended::Goes | WhileSuspended::Refused { .. } => {
+                failure.advise(format!("mend the devices, then run 'zpool clear {pool}'"))
+            }
+        })
+    }
+
+    /// Notes a command line in the pool's history.
+    pub(super) fn record(&self, caller: &Caller, command: &str) {
+        if command.is_empty() {
+            return;
+        }
+        let host_name = pool::Host::current().name;
+        self.pool.log_history(
+            command,
+            &pool::Actor {
+                user_id: u64::from(caller.uid),
+                host_name,
+            },
+        );
+    }
+}

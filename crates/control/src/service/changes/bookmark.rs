@@ -1,0 +1,63 @@
+//! Making bookmarks.
+
+use dsl::tasks::CreateBookmark;
+use dsl::{Actor, DslError};
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::service::Service;
+use crate::service::delegation::denied;
+use crate::service::refusal::refused;
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+/// Make a bookmark of a snapshot or bookmark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bookmark {
+    /// Of what.
+    pub source: String,
+    /// Its full name.
+    pub name: String,
+}
+
+impl PoolChange for Bookmark {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        let failure = || denied("create bookmark", &self.name);
+        service.require(actor, &self.source, &["bookmark"], failure)?;
+        service.require(actor, &self.name, &["bookmark"], failure)
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        const VERB: &str = "create bookmark";
+        let task = CreateBookmark {
+            name: self.name.clone(),
+            source: self.source.clone(),
+        };
+        service.dsl.run(task).map_err(|error| {
+            let cannot = |kind, reason: &str| Failure::cannot(kind, VERB, &self.name, reason);
+            match &error {
+                DslError::Exists { .. } => cannot(FailureKind::Exists, "bookmark exists"),
+                DslError::FeatureDisabled { .. } => {
+                    cannot(FailureKind::Unsupported, "bookmark feature not enabled")
+                }
+                DslError::Unrelated { .. } => cannot(
+                    FailureKind::Invalid,
+                    "source is not an ancestor of the new bookmark's dataset",
+                ),
+                error => refused(VERB, &self.name, error),
+            }
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! Forgetting errors of devices.
+
+use dsl::Actor;
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::service::Service;
+use crate::service::delegation::denied_plainly;
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+/// Forget error counts and resume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clear {
+    /// One device; none: all.
+    pub device: Option<String>,
+}
+
+impl PoolChange for Clear {
+    fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
+        let pool = service.dsl.pool_name();
+        Err(denied_plainly(&format!("clear errors for {pool}")))
+    }
+
+    /// It is what ends the suspension.
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::Goes
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let device = self.device.as_deref();
+        let named = |leaf: &vdev::Leaf| {
+            let path = leaf.path();
+            device.is_none_or(|device| *path == *device || path.rsplit('/').next() == Some(device))
+        };
+        let picked = service.pool.clear(&named).map_err(|error| {
+            let name = service.pool.name();
+            let text = format!("cannot clear errors for {name}: {error}");
+            Failure::new(FailureKind::Medium, text)
+        })?;
+        match device {
+            Some(device) if picked == 0 => {
+                let text = format!("cannot clear errors for {device}: no such device in pool");
+                Err(Failure::new(FailureKind::Missing, text))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Cloning snapshots.
+
+use dsl::{Actor, tasks};
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::message::Assignments;
+use crate::name;
+use crate::property::Types;
+use crate::service::Service;
+use crate::service::assignments::stored;
+use crate::service::delegation::denied;
+use crate::service::refusal::{refused, unreadable};
+use crate::service::rules::Target;
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+/// Make a writable copy of a snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CloneSnapshot {
+    /// The snapshot.
+    pub snapshot: String,
+    /// The new dataset.
+    pub name: String,
+    /// Its first properties.
+    pub properties: Assignments,
+    /// Make missing parents too.
+    pub parents: bool,
+    /// Do not mount it.
+    pub unmounted: bool,
+}
+
+impl PoolChange for CloneSnapshot {
+    /// Parents are looked at where they are found.
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        let failure = || denied("create", &self.name);
+        service.require(actor, &self.snapshot, &["clone"], failure)?;
+        service.authorize_new(actor, &self.name, &self.properties)
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let (snapshot, name) = (self.snapshot.as_str(), self.name.as_str());
+        let origin = service
+            .dsl
+            .dataset(snapshot)
+            .map_err(|error| refused("open", snapshot, &error))?;
+        let parent = name::parent_of(name).unwrap_or(name);
+        if !self.parents && service.dsl.head(parent).is_err() {
+            let reason = format!("no such parent '{parent}'");
+            return Err(Failure::cannot(
+                FailureKind::Missing,
+                "create",
+                name,
+                reason,
+            ));
+        }
+        if !service.prepare(name, self.parents, self.unmounted, voice)? {
+            return Ok(());
+        }
+        let head = origin.directory().head().map_err(unreadable)?;
+        let kind = match head {
+            Some(head) => service.catalogue().kind_of(&head)?,
+            None => Types::FILESYSTEM,
+        };
+        service.check_properties(
+            "create",
+            name,
+            Target {
+                kind,
+                creating: false,
+            },
+            &self.properties,
+        )?;
+        let task = tasks::Clone {
+            origin: snapshot.to_owned(),
+            path: name.to_owned(),
+            properties: stored(&self.properties)?,
+        };
+        let head = service
+            .run(task)
+            .map_err(|error| refused("create", name, &error))?;
+        service.mount_created(&head, self.unmounted, voice)
+    }
+}

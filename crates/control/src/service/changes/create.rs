@@ -1,0 +1,284 @@
+//! Making file systems and volumes.
+
+use std::sync::Arc;
+
+use dmu::{ObjectSet, Tx, Zap};
+use dsl::tasks::{CreateDataset, Populate};
+use dsl::{Actor, Dataset, PropertyValue, SpaceClass};
+use format::ObjectSetKind;
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::message::Assignments;
+use crate::name;
+use crate::property::{Types, Value};
+use crate::service::Service;
+use crate::service::assignments::{InsideValues, split_inside, stored};
+use crate::service::contents::{clock, populate_volume};
+use crate::service::refusal::{refused, unreadable};
+use crate::service::rules::{Target, volume_reservation};
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+/// Block size of new volumes.
+const VOLUME_BLOCK_SIZE: u64 = 16 << 10;
+
+/// Make a file system or volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Create {
+    /// Its name.
+    pub name: String,
+    /// For a volume: its size.
+    pub volume: Option<VolumeSpec>,
+    /// Its first properties.
+    pub properties: Assignments,
+    /// Make missing parents too.
+    pub parents: bool,
+    /// Do not mount it.
+    pub unmounted: bool,
+}
+
+/// The size of a new volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeSpec {
+    /// Bytes.
+    pub size: u64,
+    /// Without a reservation.
+    pub sparse: bool,
+}
+
+impl PoolChange for Create {
+    /// Parents are looked at where they are found.
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        service.authorize_new(actor, &self.name, &self.properties)
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let (name, properties) = (self.name.as_str(), &self.properties);
+        if !service.prepare(name, self.parents, self.unmounted, voice)? {
+            return Ok(());
+        }
+        let kind = if self.volume.is_some() {
+            Types::VOLUME
+        } else {
+            Types::FILESYSTEM
+        };
+        let target = Target {
+            kind,
+            creating: true,
+        };
+        service.check_properties("create", name, target, properties)?;
+        let task = match self.volume {
+            None => service.new_file_system(name, properties)?,
+            Some(spec) => new_volume(name, spec, properties)?,
+        };
+        service.check_reservations(name, &task.properties)?;
+        let head = service
+            .run(task)
+            .map_err(|error| refused("create", name, &error))?;
+        service.mount_created(&head, self.unmounted, voice)
+    }
+}
+
+impl Service {
+    /// Checks that a dataset can be made here, and makes missing parents if it may.
+    pub(super) fn prepare(
+        &self,
+        name: &str,
+        parents: bool,
+        unmounted: bool,
+        voice: &mut Voice<'_>,
+    ) -> Result<bool, Failure> {
+        let refuse = |kind, reason: &str| Err(Failure::cannot(kind, "create", name, reason));
+        if let Err(error) = name::check_dataset(name) {
+            return refuse(FailureKind::Invalid, &error.to_string());
+        }
+        let Some(parent) = name::parent_of(name) else {
+            return refuse(FailureKind::Invalid, "missing dataset name");
+        };
+        if self.dsl.head(name).is_ok() {
+            return if parents {
+                Ok(false)
+            } else {
+                refuse(FailureKind::Exists, "dataset already exists")
+            };
+        }
+        if parents {
+            self.make_parents(parent, unmounted, voice)?;
+        }
+        let Ok(head) = self.dsl.head(parent) else {
+            return refuse(FailureKind::Missing, "parent does not exist");
+        };
+        if self.catalogue().kind_of(&head)? != Types::FILESYSTEM {
+            return refuse(FailureKind::Invalid, "parent is not a filesystem");
+        }
+        self.require(&self.actor(), parent, &["create", "mount"], || {
+            Failure::cannot(FailureKind::Permission, "create", name, "permission denied")
+        })?;
+        Ok(true)
+    }
+
+    fn make_parents(
+        &self,
+        parent: &str,
+        unmounted: bool,
+        voice: &mut Voice<'_>,
+    ) -> Result<(), Failure> {
+        let ends = parent
+            .match_indices('/')
+            .map(|(at, _)| at)
+            .chain([parent.len()]);
+        for end in ends {
+            let name = &parent[..end];
+            if self.dsl.head(name).is_err() {
+                let create = Create {
+                    name: name.to_owned(),
+                    volume: None,
+                    properties: Assignments::new(),
+                    parents: false,
+                    unmounted: unmounted || !self.actor().privileged,
+                };
+                create.apply(self, voice)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to reserve what the parent has not left.
+    fn check_reservations(
+        &self,
+        name: &str,
+        properties: &[(String, PropertyValue)],
+    ) -> Result<(), Failure> {
+        let parent = self.head("open", name::parent_of(name).unwrap_or(name))?;
+        let left = parent
+            .directory()
+            .available(SpaceClass::Normal)
+            .map_err(unreadable)?;
+        let number = |key: &str| {
+            let found = properties.iter().find(|(property, _)| property == key);
+            found.and_then(|(_, value)| value.number()).unwrap_or(0)
+        };
+        let asked = number("reservation").max(number("refreservation"));
+        if asked <= left {
+            return Ok(());
+        }
+        let failure = Failure::cannot(FailureKind::Space, "create", name, "out of space");
+        Err(failure.advise(format!(
+            "it would reserve {} and {} is left; make it smaller, or a volume sparse with '-s'",
+            crate::number::human_bytes(asked),
+            crate::number::human_bytes(left)
+        )))
+    }
+
+    pub(super) fn mount_created(
+        &self,
+        head: &Arc<Dataset>,
+        unmounted: bool,
+        voice: &mut Voice<'_>,
+    ) -> Result<(), Failure> {
+        if unmounted {
+            return Ok(());
+        }
+        if !self.actor().privileged {
+            let text = "filesystem successfully created, but it may only be mounted by root";
+            return Err(Failure::new(FailureKind::Permission, text));
+        }
+        if self.mount_new(head, voice) {
+            return Ok(());
+        }
+        let text = "filesystem successfully created, but not mounted";
+        Err(Failure::new(FailureKind::Service, text))
+    }
+
+    fn new_file_system(
+        &self,
+        name: &str,
+        properties: &Assignments,
+    ) -> Result<CreateDataset, Failure> {
+        let (inside, outside) = split_inside(properties);
+        let parent = name::parent_of(name).unwrap_or(name);
+        let values = self.inside_values(parent, &inside)?;
+        let shape = values.shape(name)?;
+        let case_insensitive = shape.is_case_insensitive();
+        Ok(CreateDataset {
+            path: name.to_owned(),
+            kind: ObjectSetKind::FileSystem,
+            properties: stored(&outside)?,
+            case_insensitive,
+            populate: Some(shape.populate_task(clock())),
+        })
+    }
+
+    /// What is kept inside a new file system: as asked, else as its parent has it.
+    fn inside_values(&self, parent: &str, asked: &Assignments) -> Result<InsideValues, Failure> {
+        let parent = self.dsl.head(parent).map_err(unreadable)?;
+        let master = parent
+            .object_set()
+            .ok()
+            .and_then(|set| set.object(base::ObjectId(1)).ok())
+            .and_then(|object| Zap::open(&object).ok());
+        let inherited = |name: &str| master.as_ref()?.lookup(name.as_bytes()).ok()?;
+        Ok(InsideValues::new(asked, &inherited))
+    }
+}
+
+fn new_volume(
+    name: &str,
+    spec: VolumeSpec,
+    properties: &Assignments,
+) -> Result<CreateDataset, Failure> {
+    let number = |key: &str, default: u64| {
+        let found = properties.iter().find(|(name, _)| name == key);
+        found
+            .and_then(|(_, value)| value.number())
+            .unwrap_or(default)
+    };
+    let block_size = number("volblocksize", VOLUME_BLOCK_SIZE);
+    let refuse = |reason: &str| {
+        Err(Failure::cannot(
+            FailureKind::Invalid,
+            "create",
+            name,
+            reason,
+        ))
+    };
+    if spec.size == 0 {
+        return refuse("volume size cannot be zero");
+    }
+    if !spec.size.is_multiple_of(block_size) {
+        return refuse("volume size must be a multiple of volume block size");
+    }
+    let mut outside: Assignments = properties
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "volblocksize" | "volsize"))
+        .cloned()
+        .collect();
+    let given = outside.iter().any(|(name, _)| name == "refreservation");
+    if !spec.sparse && !given {
+        let reservation = volume_reservation(spec.size, block_size, number("copies", 1));
+        outside.push(("refreservation".to_owned(), Value::Number(reservation)));
+    }
+    let populate: Populate = Box::new(move |set: &Arc<ObjectSet>, tx: &Tx| {
+        populate_volume(set, tx, spec.size, block_size).map_err(|error| error.to_string())
+    });
+    Ok(CreateDataset {
+        path: name.to_owned(),
+        kind: ObjectSetKind::Volume,
+        properties: stored(&outside)?,
+        case_insensitive: false,
+        populate: Some(populate),
+    })
+}

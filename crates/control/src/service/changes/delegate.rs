@@ -1,0 +1,84 @@
+//! Granting permissions and taking them back.
+
+use dsl::{Actor, ChangeGrants, Grant};
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::Failure;
+use crate::service::Service;
+use crate::service::delegation::denied;
+use crate::service::refusal::{refused, unreadable};
+use crate::service::voice::Voice;
+
+const VERB: &str = "set permissions on";
+
+/// Grant permissions, or take them back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegate {
+    /// The dataset.
+    pub name: String,
+    /// Grant; else take back.
+    pub grant: bool,
+    /// On everything below, too.
+    pub recursive: bool,
+    /// To whom, as the pool writes it, and what; nothing: all that they have.
+    pub changes: Vec<(String, Vec<String>)>,
+}
+
+impl PoolChange for Delegate {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        let failure = || denied(VERB, &self.name);
+        if self.grant {
+            let all = self.changes.iter().flat_map(|(_, granted)| granted);
+            let all: Vec<&str> = all.map(String::as_str).chain(["allow"]).collect();
+            return service.require(actor, &self.name, &all, failure);
+        }
+        // Taking back is for one's own grants.
+        let (here, below) = (format!("ul${}", actor.user), format!("ud${}", actor.user));
+        let own = |key: &str| key.eq_ignore_ascii_case(&here) || key.eq_ignore_ascii_case(&below);
+        if self.recursive || !self.changes.iter().all(|(key, _)| own(key)) {
+            return Err(failure());
+        }
+        service.require(actor, &self.name, &["allow"], failure)
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let head = service.head("open", &self.name)?;
+        let paths: Vec<String> = if self.recursive {
+            let heads = service
+                .dsl
+                .heads_under(&head.directory())
+                .map_err(unreadable)?;
+            heads.iter().map(|head| head.directory().name()).collect()
+        } else {
+            vec![self.name.clone()]
+        };
+        for path in paths {
+            let grants = self.changes.iter().map(|(key, permissions)| Grant {
+                key: key.clone(),
+                permissions: permissions.clone(),
+            });
+            let task = ChangeGrants {
+                path: path.clone(),
+                grant: self.grant,
+                changes: grants.collect(),
+            };
+            service
+                .run(task)
+                .map_err(|error| refused(VERB, &path, &error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Devices come to the pool and leave it.
+
+use dsl::Actor;
+use pool::{PoolError, VdevRole, VdevStatus};
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::message::{VdevShape, VdevSpec};
+use crate::report::VdevClass;
+use crate::service::Service;
+use crate::service::delegation::denied;
+use crate::service::open::{kind_of, make_files, new_vdevs, remove_files};
+use crate::service::refusal::unreadable;
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+/// Add top-level vdevs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddVdevs {
+    /// Which.
+    pub vdevs: Vec<VdevSpec>,
+    /// Sector size as a power of two; none: what the devices ask for.
+    pub ashift: Option<u32>,
+    /// Use devices that look used, and mixed redundancy.
+    pub force: bool,
+    /// Make files of this size where the paths do not exist.
+    pub file_size: Option<u64>,
+}
+
+impl PoolChange for AddVdevs {
+    fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
+        Err(denied("add to", &service.dsl.pool_name()))
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::refused("add to")
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let name = service.pool.name();
+        if !self.force {
+            service.check_redundancy(&self.vdevs)?;
+        }
+        let made = make_files("add to", &name, &self.vdevs, self.file_size)?;
+        let added = service
+            .pool
+            .add_vdevs(&new_vdevs(&self.vdevs), self.ashift, self.force);
+        added.map_err(|error| {
+            remove_files(&made);
+            let cannot = |kind, reason: &str| Failure::cannot(kind, "add to", &name, reason);
+            match &error {
+                PoolError::TooSmall { .. } => cannot(
+                    FailureKind::Invalid,
+                    "device is less than the minimum size (64M)",
+                ),
+                PoolError::DeviceInUse { .. } => {
+                    Failure::new(FailureKind::Busy, "invalid vdev specification")
+                        .advise("use '-f' to override the following errors:")
+                        .advise(error.to_string())
+                }
+                error => cannot(kind_of(error), &error.to_string()),
+            }
+        })
+    }
+}
+
+/// Remove top-level vdevs, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveVdevs {
+    /// Their names, paths or guids.
+    pub devices: Vec<String>,
+}
+
+impl PoolChange for RemoveVdevs {
+    fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
+        Err(denied("remove from", &service.dsl.pool_name()))
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::refused("remove from")
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        for device in &self.devices {
+            let refuse = |kind, reason: &str| {
+                let text = format!("cannot remove {device}: {reason}");
+                Failure::new(kind, text)
+            };
+            let status = service.pool.status().map_err(unreadable)?;
+            let mut tops = status.root.children.iter();
+            let found = tops.find(|top| is_called(top, device));
+            let missing = || refuse(FailureKind::Missing, "no such device in pool");
+            let top = found.ok_or_else(missing)?;
+            service
+                .pool
+                .remove_log(top.guid)
+                .map_err(|error| match error {
+                    PoolError::Busy => refuse(
+                        FailureKind::Busy,
+                        "an intent log waits to be replayed; mount its dataset first",
+                    ),
+                    error => refuse(kind_of(&error), &error.to_string()),
+                })?;
+        }
+        Ok(())
+    }
+}
+
+impl Service {
+    /// Refuses data vdevs of another redundancy than those there are.
+    fn check_redundancy(&self, vdevs: &[VdevSpec]) -> Result<(), Failure> {
+        let status = self.pool.status().map_err(unreadable)?;
+        let tops = status.root.children.iter();
+        let mut data = tops.filter(|top| top.role == VdevRole::Data && top.kind != "hole");
+        let Some(first) = data.next() else {
+            return Ok(());
+        };
+        let sides = |kind: &str, count: usize| if kind == "mirror" { count } else { 1 };
+        let there = sides(&first.kind, first.children.len());
+        for spec in vdevs.iter().filter(|spec| spec.class == VdevClass::Normal) {
+            let (word, new) = match &spec.shape {
+                VdevShape::Leaf(path) if path.starts_with("/dev") => ("disk", 1),
+                VdevShape::Leaf(_) => ("file", 1),
+                VdevShape::Mirror(paths) => ("mirror", paths.len()),
+            };
+            let kind = &first.kind;
+            let text = match (there, new) {
+                (there, new) if there == new => continue,
+                (1, _) | (_, 1) => format!("pool uses {kind} and new vdev uses {word}"),
+                _ => format!("pool uses {there}-way {kind} and new vdev uses {new}-way {word}"),
+            };
+            return Err(
+                Failure::new(FailureKind::Invalid, "invalid vdev specification")
+                    .advise("use '-f' to override the following errors:")
+                    .advise(format!("mismatched replication level: {text}")),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether a user means this vdev: by its path or the end of it, by its name in lists, by guid.
+fn is_called(vdev: &VdevStatus, name: &str) -> bool {
+    let path = vdev.path.as_deref();
+    path.is_some_and(|path| path == name || path.rsplit('/').next() == Some(name))
+        || format!("{}-{}", vdev.kind, vdev.id) == name
+        || (vdev.guid.0 != 0 && vdev.guid.0.to_string() == name)
+}

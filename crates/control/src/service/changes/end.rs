@@ -1,0 +1,130 @@
+//! What ends a pool's service: exporting it and destroying it.
+
+use dsl::Actor;
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::service::Service;
+use crate::service::delegation::denied;
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+/// Unmount all, write everything out and let the pool go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Export {
+    /// Unmount by force.
+    pub force: bool,
+}
+
+impl PoolChange for Export {
+    fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
+        Err(denied("export", &service.dsl.pool_name()))
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        if self.force {
+            WhileSuspended::Goes
+        } else {
+            WhileSuspended::ForcedOnly { verb: "export" }
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::Before
+    }
+
+    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        if self.force && service.pool.suspended().is_some() {
+            return service.give_up(voice);
+        }
+        service.end("export", self.force, &|| service.pool.export())
+    }
+}
+
+/// Destroy the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DestroyPool {
+    /// Unmount by force.
+    pub force: bool,
+}
+
+impl PoolChange for DestroyPool {
+    fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
+        Err(denied("destroy", &service.dsl.pool_name()))
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::refused("destroy")
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::Before
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        service.end("destroy", self.force, &|| service.pool.destroy())
+    }
+}
+
+impl Service {
+    /// Lets go of a suspended pool, whose last changes cannot be written.
+    fn give_up(&self, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let unmounted = self.unmount_all(true)?;
+        let name = self.pool.name();
+        if let Some(txg) = self.pool.abandon() {
+            voice.line(format!(
+                "pool '{name}' was suspended: changes after txg {txg} are lost, but for what was \
+                 synchronized to files, and it is not marked as exported"
+            ));
+        }
+        for mount in unmounted {
+            // An empty directory that was made for the mount goes with it.
+            let _gone = std::fs::remove_dir(&mount.path);
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// Unmounts all, then lets the pool go.
+    fn end(
+        &self,
+        verb: &str,
+        force: bool,
+        finish: &dyn Fn() -> pool::Result<()>,
+    ) -> Result<(), Failure> {
+        let name = self.pool.name();
+        for mount in self.mounts().mounted() {
+            self.mounts().barrier(&mount.dataset);
+        }
+        let unmounted = self.unmount_all(force).map_err(|failure| {
+            if failure.kind == FailureKind::Busy {
+                failure
+                    .advise(format!("cannot {verb} '{name}': pool is busy"))
+                    .advise(format!(
+                        "close what uses it, or use 'zpool {verb} -f {name}'"
+                    ))
+            } else {
+                failure
+            }
+        })?;
+        if let Err(error) = finish() {
+            self.mount_again(&unmounted);
+            return Err(self.pool_refused(verb, &error));
+        }
+        self.leave_cache_file();
+        for mount in unmounted {
+            // An empty directory that was made for the mount goes with it.
+            let _gone = std::fs::remove_dir(&mount.path);
+        }
+        self.finish();
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! Properties of the pool as a whole.
+
+use std::path::PathBuf;
+
+use dsl::Actor;
+use format::features::{self, Support};
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::compatibility::Compatibility;
+use crate::message::Assignments;
+use crate::property::{Access, PropertyName, Types, Value, find_pool_property};
+use crate::service::Service;
+use crate::service::cache_file;
+use crate::service::delegation::denied;
+use crate::service::open::kind_of;
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+/// Set a pool property.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetPool {
+    /// What.
+    pub properties: Assignments,
+}
+
+impl PoolChange for SetPool {
+    fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
+        Err(denied("set property for", &service.dsl.pool_name()))
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        service.set_pool(&self.properties)
+    }
+}
+
+impl Service {
+    pub(super) fn pool_refused(&self, verb: &str, error: &pool::PoolError) -> Failure {
+        Failure::cannot(kind_of(error), verb, &self.pool.name(), error)
+    }
+
+    /// Sets pool properties, features among them.
+    pub(in crate::service) fn set_pool(&self, properties: &Assignments) -> Result<(), Failure> {
+        const VERB: &str = "set property for";
+        let name = self.pool.name();
+        let refuse = |kind, reason: &str| Err(Failure::cannot(kind, VERB, &name, reason));
+        for (property, value) in properties {
+            match find_pool_property(property) {
+                Some(PropertyName::Computed(feature)) => {
+                    self.set_feature(feature.trim_start_matches("feature@"), value)?;
+                }
+                Some(PropertyName::Native(row)) if row.access != Access::Settable => {
+                    return refuse(
+                        FailureKind::Invalid,
+                        &format!("property '{property}' can only be set at import time"),
+                    );
+                }
+                Some(PropertyName::Native(row)) if row.name == "altroot" => {
+                    return refuse(
+                        FailureKind::Invalid,
+                        "property 'altroot' can only be set during pool creation or import",
+                    );
+                }
+                Some(PropertyName::Native(row)) if row.name == "cachefile" => {
+                    self.set_cache_file(value)?;
+                }
+                Some(PropertyName::Native(row)) if row.name == "version" => {
+                    return refuse(
+                        FailureKind::Unsupported,
+                        "use 'zpool upgrade' to enable features",
+                    );
+                }
+                Some(PropertyName::Native(row)) if row.name == "bootfs" => {
+                    self.set_boot_file_system(value)?;
+                }
+                Some(PropertyName::Native(_) | PropertyName::User(_)) => {
+                    if let (Value::Text(limit), "compatibility") = (value, property.as_str())
+                        && let Err(reason) = Compatibility::read(limit)
+                    {
+                        return refuse(FailureKind::Invalid, &reason);
+                    }
+                    let value = match value {
+                        Value::Number(number) => dsl::PropertyValue::Number(*number),
+                        Value::Text(text) => dsl::PropertyValue::Text(text.clone()),
+                        Value::Absent => continue,
+                    };
+                    self.pool
+                        .set_properties(vec![(property.clone(), value)])
+                        .map_err(|error| self.pool_refused(VERB, &error))?;
+                }
+                None => {
+                    return refuse(
+                        FailureKind::Invalid,
+                        &format!("property '{property}' is not a valid pool or vdev property"),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The dataset that a boot loader takes; an empty name for none.
+    fn set_boot_file_system(&self, value: &Value) -> Result<(), Failure> {
+        const VERB: &str = "set property for";
+        let pool = self.pool.name();
+        let Value::Text(name) = value else {
+            return Ok(());
+        };
+        let mut id = 0;
+        if !name.is_empty() {
+            let kind = FailureKind::Invalid;
+            let refuse = |reason: String| Failure::cannot(kind, VERB, &pool, reason);
+            if crate::name::pool_of(name) != pool {
+                return Err(refuse(format!("'{name}' is an invalid name")));
+            }
+            let found = self.dsl.dataset(name);
+            let dataset = found.map_err(|_| refuse(format!("no such dataset '{name}'")))?;
+            if self.catalogue().kind_of(&dataset)? == Types::VOLUME {
+                return Err(refuse(format!("'{name}' is not a file system")));
+            }
+            id = dataset.id().0;
+        }
+        let properties = vec![("bootfs".to_owned(), dsl::PropertyValue::Number(id))];
+        self.pool
+            .set_properties(properties)
+            .map_err(|error| self.pool_refused(VERB, &error))
+    }
+
+    /// Keeps the pool in another cache file from now on, or in none.
+    fn set_cache_file(&self, value: &Value) -> Result<(), Failure> {
+        let Value::Text(path) = value else {
+            return Ok(());
+        };
+        self.leave_cache_file();
+        let place = PathBuf::from(path);
+        if place.is_absolute() {
+            let name = self.pool.name();
+            let list = self.pool.config().to_mos();
+            cache_file::change(&place, &name, Some(list)).map_err(|error| {
+                let text = format!("{path}: {error}");
+                Failure::cannot(FailureKind::Medium, "set property for", &name, text)
+            })?;
+        }
+        *self.cache_file.lock() = (!path.is_empty()).then_some(place);
+        Ok(())
+    }
+
+    /// Takes the pool out of its cache file. That it cannot be written changes nothing for the
+    /// pool: an entry that is out of date is only a hint where to look.
+    pub(super) fn leave_cache_file(&self) {
+        let path = self.cache_file.lock().take();
+        if let Some(path) = path.filter(|path| path.is_absolute()) {
+            let _ = cache_file::change(&path, &self.pool.name(), None);
+        }
+    }
+
+    pub(in crate::service) fn cache_file_text(&self) -> Option<String> {
+        let path = self.cache_file.lock().clone();
+        path.map(|path| path.to_string_lossy().into_owned())
+    }
+
+    fn set_feature(&self, feature: &str, value: &Value) -> Result<(), Failure> {
+        let name = self.pool.name();
+        let refuse =
+            |kind, reason: &str| Err(Failure::cannot(kind, "set property for", &name, reason));
+        let Some(found) = features::by_name(feature) else {
+            return refuse(
+                FailureKind::Invalid,
+                &format!("invalid property 'feature@{feature}'"),
+            );
+        };
+        if *value != Value::Text("enabled".to_owned()) {
+            let text = format!(
+                "property 'feature@{feature}' can only be set to 'disabled' at \
+                                creation time"
+            );
+            return refuse(FailureKind::Invalid, &text);
+        }
+        if found.support != Support::Write {
+            let text = format!("feature '{feature}' is not supported for writing");
+            return refuse(FailureKind::Unsupported, &text);
+        }
+        self.pool
+            .enable_features(&[found])
+            .map(drop)
+            .map_err(|error| self.pool_refused("set property for", &error))
+    }
+
+    /// The features that the pool is to be limited to.
+    pub(in crate::service) fn compatibility(&self) -> Result<Compatibility, String> {
+        let config = self.pool.config();
+        Compatibility::read(config.list.str("compatibility").unwrap_or("off"))
+    }
+}

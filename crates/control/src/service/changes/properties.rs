@@ -1,0 +1,275 @@
+//! Setting and inheriting properties of datasets.
+
+use std::sync::Arc;
+
+use dsl::{Actor, Dataset, DslError, PropertyChange, SetProperties};
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::message::Assignments;
+use crate::permission::permission_for;
+use crate::property::{Types, Value};
+use crate::service::Service;
+use crate::service::assignments::stored;
+use crate::service::delegation::{denied, denied_plainly};
+use crate::service::mounting::MountFlags;
+use crate::service::refusal::{reason, refused, unreadable};
+use crate::service::rules::{Target, volume_reservation};
+use crate::service::subject::Subject;
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+const VERB: &str = "set property for";
+
+/// Set properties of datasets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Set {
+    /// On which.
+    pub names: Vec<String>,
+    /// What.
+    pub properties: Assignments,
+    /// Leave mounts as they are.
+    pub keep_mounts: bool,
+}
+
+impl PoolChange for Set {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        for name in &self.names {
+            for (property, _) in &self.properties {
+                let failure = || denied(VERB, name);
+                service.require(actor, name, &[&permission_for(property)], failure)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        for name in &self.names {
+            let dataset = service
+                .dsl
+                .dataset(name)
+                .map_err(|error| refused("open", name, &error))?;
+            let kind = if dataset.is_snapshot() {
+                Types::SNAPSHOT
+            } else {
+                service.catalogue().kind_of(&dataset)?
+            };
+            let target = Target {
+                kind,
+                creating: false,
+            };
+            service.check_properties(VERB, name, target, &self.properties)?;
+            let properties = service.set_inside(name, &dataset, &self.properties)?;
+            let properties = service.resolved(&dataset, &properties)?;
+            let changes = stored(&properties)?
+                .into_iter()
+                .map(|(name, value)| (name, PropertyChange::Set(value)))
+                .collect();
+            service.change_properties(name, changes, self.keep_mounts, voice)?;
+        }
+        Ok(())
+    }
+}
+
+/// Forget local values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inherit {
+    /// On which.
+    pub names: Vec<String>,
+    /// What.
+    pub property: String,
+    /// On everything below, too.
+    pub recursive: bool,
+    /// Back to received values.
+    pub received: bool,
+}
+
+impl PoolChange for Inherit {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        let property = &self.property;
+        let permission = permission_for(property);
+        for name in service.these(&self.names, self.recursive)? {
+            let text = format!("inherit {property} for '{name}'");
+            service.require(actor, &name, &[&permission], || denied_plainly(&text))?;
+        }
+        Ok(())
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        for name in &self.names {
+            let dataset = service
+                .dsl
+                .dataset(name)
+                .map_err(|error| refused("open", name, &error))?;
+            let mut all = vec![name.clone()];
+            if self.recursive && !dataset.is_snapshot() {
+                let heads = service
+                    .dsl
+                    .heads_under(&dataset.directory())
+                    .map_err(unreadable)?;
+                all = heads.iter().map(|head| head.directory().name()).collect();
+            }
+            for name in all {
+                let change = if self.received {
+                    PropertyChange::RevertToReceived
+                } else {
+                    PropertyChange::Inherit
+                };
+                let changes = vec![(self.property.clone(), change)];
+                service.change_properties(&name, changes, false, voice)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Service {
+    /// `refreservation=auto` becomes a number.
+    fn resolved(
+        &self,
+        dataset: &Arc<Dataset>,
+        properties: &Assignments,
+    ) -> Result<Assignments, Failure> {
+        let mut found = properties.clone();
+        for (name, value) in &mut found {
+            if name == "refreservation" && value.text() == Some("auto") {
+                *value = Value::Number(self.automatic_reservation(dataset)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What `refreservation=auto` means for a volume.
+    fn automatic_reservation(&self, dataset: &Arc<Dataset>) -> Result<u64, Failure> {
+        let catalogue = self.catalogue();
+        let name = dataset.directory().name();
+        let subject = catalogue.head(name, Arc::clone(dataset))?;
+        let number = |key: &str| {
+            let found = subject.measured(key).ok().flatten();
+            found.and_then(|value| value.number()).unwrap_or(0)
+        };
+        let copies = dataset
+            .number_property("copies", true, 1)
+            .map_err(unreadable)?;
+        Ok(volume_reservation(
+            number("volsize"),
+            number("volblocksize"),
+            copies,
+        ))
+    }
+
+    /// Changes properties of one dataset and does what follows for mounts.
+    fn change_properties(
+        &self,
+        dataset: &str,
+        changes: Vec<(String, PropertyChange)>,
+        keep_mounts: bool,
+        voice: &mut Voice<'_>,
+    ) -> Result<(), Failure> {
+        let moves = changes
+            .iter()
+            .any(|(name, _)| name == "mountpoint" || name == "canmount");
+        let remounts = changes.iter().any(|(name, _)| {
+            matches!(
+                name.as_str(),
+                "readonly"
+                    | "atime"
+                    | "relatime"
+                    | "devices"
+                    | "exec"
+                    | "setuid"
+                    | "snapdir"
+                    | "recordsize"
+                    | "xattr"
+                    | "acltype"
+                    | "dnodesize"
+                    | "longname"
+                    | "sync"
+            )
+        });
+        let was_mounted = self.mounted_below(dataset);
+        // Only the administrator moves what is mounted.
+        let keep_mounts = keep_mounts || !self.actor().privileged;
+        let unmounted = if moves && !keep_mounts {
+            self.unmount_below(dataset, false)?
+        } else {
+            Vec::new()
+        };
+        let names: Vec<String> = changes.iter().map(|(name, _)| name.clone()).collect();
+        let task = SetProperties {
+            name: dataset.to_owned(),
+            changes,
+        };
+        if let Err(error) = self.dsl.run(task) {
+            self.mount_again(&unmounted);
+            return Err(self.set_refused(dataset, &names, &error));
+        }
+        if moves && !keep_mounts {
+            // Turning a mount point on mounts it, as turning it off has unmounted it.
+            let by_itself =
+                !was_mounted.is_empty() || names.iter().any(|name| name == "mountpoint");
+            if by_itself {
+                self.mount_below(dataset, MountFlags::default(), voice);
+            }
+            for mount in &was_mounted {
+                if !self
+                    .mounts()
+                    .mounted()
+                    .iter()
+                    .any(|now| now.path.starts_with(&mount.path))
+                {
+                    let _gone = std::fs::remove_dir(&mount.path);
+                }
+            }
+        }
+        if moves && !self.actor().privileged && !was_mounted.is_empty() {
+            let text = "property may be set but unable to remount filesystem";
+            voice.warn(Failure::new(FailureKind::Permission, text));
+        }
+        if remounts && !keep_mounts {
+            self.refresh_mounts(dataset, voice);
+        }
+        Ok(())
+    }
+
+    fn set_refused(&self, dataset: &str, names: &[String], error: &DslError) -> Failure {
+        let (kind, text) = match error {
+            DslError::NoSpace => {
+                let quota = names.iter().any(|name| name.ends_with("quota"));
+                let text = if quota {
+                    "size is less than current used or reserved space"
+                } else {
+                    "size is greater than available space"
+                };
+                (FailureKind::Space, text.to_owned())
+            }
+            DslError::ReadOnly => (FailureKind::ReadOnly, "dataset is read-only".to_owned()),
+            error => reason(error),
+        };
+        Failure::cannot(kind, VERB, dataset, text)
+    }
+}

@@ -1,0 +1,150 @@
+//! Renaming datasets and snapshots.
+
+use dsl::{Actor, DslError, tasks};
+use serde::{Deserialize, Serialize};
+
+use super::{Create, PoolChange, Recorded, Turn, WhileSuspended};
+use crate::message::Assignments;
+use crate::name::{self, NameKind};
+use crate::service::Service;
+use crate::service::delegation::denied;
+use crate::service::mounting::MountFlags;
+use crate::service::refusal::refused;
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+/// Give a dataset, snapshot or bookmark another name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command"
+)]
+pub struct Rename {
+    /// The old name.
+    pub from: String,
+    /// The new name.
+    pub to: String,
+    /// Make missing parents too.
+    pub parents: bool,
+    /// Snapshots of this name below, too.
+    pub recursive: bool,
+    /// Leave mounts as they are.
+    pub keep_mounts: bool,
+    /// Unmount by force.
+    pub force: bool,
+}
+
+impl PoolChange for Rename {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        let failure = || denied("rename", &self.from);
+        for name in service.these(std::slice::from_ref(&self.from), self.recursive)? {
+            service.require(actor, &name, &["rename", "mount"], failure)?;
+        }
+        if self.from.contains('@') {
+            return Ok(());
+        }
+        service.require_unmounted(actor, &self.from)?;
+        service.authorize_new(actor, &self.to, &Assignments::new())
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let (from, to) = (self.from.as_str(), self.to.as_str());
+        if name::kind_of(from) == NameKind::Snapshot {
+            return self.rename_snapshot(service);
+        }
+        service.head("open", from)?;
+        self.make_parent(service, voice)?;
+        // Only mounts that follow the name must move.
+        let before = service.places_below(from)?;
+        let unmounted = if self.keep_mounts {
+            Vec::new()
+        } else {
+            service.unmount_below(from, self.force)?
+        };
+        let task = tasks::Rename {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        };
+        if let Err(error) = service.run(task) {
+            service.mount_again(&unmounted);
+            return Err(refused("rename", from, &error));
+        }
+        service.mounts().renamed(from, to);
+        if !unmounted.is_empty() {
+            service.mount_below(to, MountFlags::default(), voice);
+            for (mount, _) in before {
+                // Directories that were made for the old places go if nothing is in them.
+                if !service
+                    .mounts()
+                    .mounted()
+                    .iter()
+                    .any(|now| now.path.starts_with(&mount.path))
+                {
+                    let _gone = std::fs::remove_dir(&mount.path);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rename {
+    fn make_parent(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let parent = name::parent_of(&self.to).unwrap_or(&self.to);
+        if service.dsl.head(parent).is_ok() {
+            return Ok(());
+        }
+        if !self.parents {
+            let (kind, reason) = (FailureKind::Missing, "parent does not exist");
+            return Err(Failure::cannot(kind, "create", &self.to, reason));
+        }
+        let create = Create {
+            name: parent.to_owned(),
+            volume: None,
+            properties: Assignments::new(),
+            parents: true,
+            unmounted: false,
+        };
+        create.apply(service, voice)
+    }
+
+    fn rename_snapshot(&self, service: &Service) -> Result<(), Failure> {
+        let from = self.from.as_str();
+        let short = self
+            .to
+            .split_once('@')
+            .map_or(self.to.as_str(), |(_, short)| short);
+        if let Err(error) = service.dsl.dataset(from) {
+            return Err(refused("open", from, &error));
+        }
+        let task = tasks::RenameSnapshot {
+            from: from.to_owned(),
+            to: short.to_owned(),
+            recursive: self.recursive,
+        };
+        service.dsl.run(task).map_err(|error| match &error {
+            DslError::Exists { .. } if self.recursive => {
+                let reason = "a child dataset already has a snapshot with the new name";
+                Failure::cannot(FailureKind::Exists, "rename", from, reason)
+            }
+            error => refused("rename", from, error),
+        })?;
+        let dataset = name::dataset_of(from);
+        for mount in service.mounted_below(dataset) {
+            service.mounts().snapshots_changed(&mount.dataset);
+        }
+        Ok(())
+    }
+}

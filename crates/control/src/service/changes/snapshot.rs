@@ -1,0 +1,121 @@
+//! Taking snapshots.
+
+use dsl::{Actor, DslError, tasks};
+use serde::{Deserialize, Serialize};
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::message::Assignments;
+use crate::name;
+use crate::property::Types;
+use crate::service::Service;
+use crate::service::assignments::stored;
+use crate::service::delegation::denied_plainly;
+use crate::service::refusal::{reason, unreadable};
+use crate::service::rules::Target;
+use crate::service::voice::Voice;
+use crate::{Failure, FailureKind};
+
+/// Take snapshots, all in one txg.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Their full names.
+    pub names: Vec<String>,
+    /// Of everything below, too.
+    pub recursive: bool,
+    /// User properties.
+    pub properties: Assignments,
+}
+
+impl PoolChange for Snapshot {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        service.require_each(actor, &self.names, self.recursive, "snapshot", || {
+            denied_plainly("create snapshots ")
+        })
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        let all = self.full_names(service)?;
+        let target = Target {
+            kind: Types::SNAPSHOT,
+            creating: true,
+        };
+        if let Some(first) = all.first() {
+            service.check_properties("create snapshot", first, target, &self.properties)?;
+        }
+        for snapshot in &all {
+            service.mounts().barrier(name::dataset_of(snapshot));
+        }
+        let task = tasks::Snapshot {
+            names: all.clone(),
+            properties: stored(&self.properties)?,
+        };
+        service.run(task).map_err(|error| {
+            let (kind, text) = reason(&error);
+            let mut name = self.names.first().cloned().unwrap_or_default();
+            if let DslError::Exists { name: of } | DslError::NotFound { name: of } = &error
+                && of.contains('@')
+            {
+                name.clone_from(of);
+            }
+            failed(&name, kind, &text)
+        })?;
+        for snapshot in &all {
+            service
+                .mounts()
+                .snapshots_changed(name::dataset_of(snapshot));
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    /// All that are to be taken.
+    fn full_names(&self, service: &Service) -> Result<Vec<String>, Failure> {
+        let mut all: Vec<String> = Vec::new();
+        for name in &self.names {
+            let (dataset, short) = name.split_once('@').unwrap_or((name, ""));
+            let head = service.head("open", dataset)?;
+            let heads = if self.recursive {
+                service
+                    .dsl
+                    .heads_under(&head.directory())
+                    .map_err(unreadable)?
+            } else {
+                vec![head]
+            };
+            for head in heads {
+                let full = format!("{}@{short}", head.directory().name());
+                if all
+                    .iter()
+                    .any(|other| name::dataset_of(other) == name::dataset_of(&full))
+                {
+                    let text =
+                        "cannot create snapshots : multiple snapshots of same fs not allowed";
+                    return Err(Failure::new(FailureKind::Invalid, text)
+                        .advise("no snapshots were created"));
+                }
+                if let Err(error) = name::check_snapshot(&full) {
+                    return Err(failed(&full, FailureKind::Invalid, &error.to_string()));
+                }
+                all.push(full);
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn failed(name: &str, kind: FailureKind, reason: &str) -> Failure {
+    Failure::cannot(kind, "create snapshot", name, reason).advise("no snapshots were created")
+}

@@ -1,0 +1,43 @@
+//! Writing out everything.
+
+use dsl::Actor;
+
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::Failure;
+use crate::service::Service;
+use crate::service::voice::Voice;
+
+/// Everything written so far is on the devices when this returns.
+pub(super) struct SyncPool;
+
+impl PoolChange for SyncPool {
+    /// For everybody.
+    fn authorize(&self, _service: &Service, _actor: &Actor) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::refused("sync")
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::Never
+    }
+
+    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+        if service.readonly {
+            return Ok(());
+        }
+        for mount in service.mounts().mounted() {
+            service.mounts().barrier(&mount.dataset);
+        }
+        service
+            .pool
+            .sync()
+            .map_err(|error| service.pool_refused("sync", &error))
+    }
+}

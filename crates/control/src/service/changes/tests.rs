@@ -1,0 +1,380 @@
+use super::*;
+use crate::message::{VdevShape, VdevSpec};
+use crate::report::VdevClass;
+use crate::{Request, Value};
+
+/// A change, its bytes to the daemon, and what it answers.
+type Case = (
+    Change,
+    &'static str,
+    WhileSuspended<'static>,
+    Turn,
+    Recorded,
+);
+
+const REFUSED: WhileSuspended<'static> = WhileSuspended::REFUSED;
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+fn note() -> (String, Value) {
+    (text("a:b"), Value::Text(text("c")))
+}
+
+fn of_datasets() -> Vec<Case> {
+    let create = Create {
+        name: text("p/a"),
+        volume: Some(VolumeSpec {
+            size: 8192,
+            sparse: true,
+        }),
+        properties: vec![note()],
+        parents: true,
+        unmounted: false,
+    };
+    let clone = CloneSnapshot {
+        snapshot: text("p@s"),
+        name: text("p/c"),
+        properties: Vec::new(),
+        parents: false,
+        unmounted: true,
+    };
+    let rename = Rename {
+        from: text("p/a"),
+        to: text("p/b"),
+        parents: true,
+        recursive: false,
+        keep_mounts: true,
+        force: false,
+    };
+    let promote = Promote { name: text("p/c") };
+    let alone = |change, json| (change, json, REFUSED, Turn::Alone, Recorded::After);
+    vec![
+        alone(
+            Change::Create(create),
+            concat!(
+                r#"{"Create":{"name":"p/a","volume":{"size":8192,"sparse":true},"#,
+                r#""properties":[["a:b",{"Text":"c"}]],"parents":true,"unmounted":false}}"#,
+            ),
+        ),
+        alone(
+            Change::Clone(clone),
+            r#"{"Clone":{"snapshot":"p@s","name":"p/c","properties":[],"parents":false,"unmounted":true}}"#,
+        ),
+        alone(
+            Change::Rename(rename),
+            concat!(
+                r#"{"Rename":{"from":"p/a","to":"p/b","parents":true,"recursive":false,"#,
+                r#""keep_mounts":true,"force":false}}"#,
+            ),
+        ),
+        alone(Change::Promote(promote), r#"{"Promote":{"name":"p/c"}}"#),
+    ]
+}
+
+fn of_properties() -> Vec<Case> {
+    let alone = |change, json| (change, json, REFUSED, Turn::Alone, Recorded::After);
+    vec![
+        alone(
+            Change::Set(Set {
+                names: vec![text("p")],
+                properties: vec![(text("atime"), Value::Number(0))],
+                keep_mounts: false,
+            }),
+            r#"{"Set":{"names":["p"],"properties":[["atime",{"Number":0}]],"keep_mounts":false}}"#,
+        ),
+        alone(
+            Change::Inherit(Inherit {
+                names: vec![text("p")],
+                property: text("atime"),
+                recursive: true,
+                received: false,
+            }),
+            r#"{"Inherit":{"names":["p"],"property":"atime","recursive":true,"received":false}}"#,
+        ),
+        alone(
+            Change::Delegate(Delegate {
+                name: text("p"),
+                grant: true,
+                recursive: false,
+                changes: vec![(text("ul$7"), vec![text("hold")])],
+            }),
+            r#"{"Delegate":{"name":"p","grant":true,"recursive":false,"changes":[["ul$7",["hold"]]]}}"#,
+        ),
+    ]
+}
+
+fn destroying(dry_run: bool) -> Change {
+    Change::Destroy(Destroy {
+        target: DestroyTarget::Snapshots {
+            dataset: text("p"),
+            specs: vec![text("a%b")],
+        },
+        recursive: false,
+        dependents: false,
+        force: false,
+        deferred: true,
+        dry_run,
+    })
+}
+
+fn of_snapshots() -> Vec<Case> {
+    let alone = |change, json| (change, json, REFUSED, Turn::Alone, Recorded::After);
+    let snapshots = vec![text("p@s")];
+    vec![
+        alone(
+            destroying(false),
+            concat!(
+                r#"{"Destroy":{"target":{"Snapshots":{"dataset":"p","specs":["a%b"]}},"#,
+                r#""recursive":false,"dependents":false,"force":false,"deferred":true,"#,
+                r#""dry_run":false}}"#,
+            ),
+        ),
+        (
+            destroying(true),
+            concat!(
+                r#"{"Destroy":{"target":{"Snapshots":{"dataset":"p","specs":["a%b"]}},"#,
+                r#""recursive":false,"dependents":false,"force":false,"deferred":true,"#,
+                r#""dry_run":true}}"#,
+            ),
+            REFUSED,
+            Turn::Alone,
+            Recorded::Never,
+        ),
+        alone(
+            Change::Snapshot(Snapshot {
+                names: snapshots.clone(),
+                recursive: true,
+                properties: Vec::new(),
+            }),
+            r#"{"Snapshot":{"names":["p@s"],"recursive":true,"properties":[]}}"#,
+        ),
+        alone(
+            Change::Rollback(Rollback {
+                snapshot: text("p@s"),
+                destroy_later: true,
+                destroy_clones: false,
+                force: false,
+            }),
+            r#"{"Rollback":{"snapshot":"p@s","destroy_later":true,"destroy_clones":false,"force":false}}"#,
+        ),
+        alone(
+            Change::Hold(Hold {
+                tag: text("t"),
+                snapshots: snapshots.clone(),
+                recursive: false,
+            }),
+            r#"{"Hold":{"tag":"t","snapshots":["p@s"],"recursive":false}}"#,
+        ),
+        alone(
+            Change::Release(Release {
+                tag: text("t"),
+                snapshots,
+                recursive: true,
+            }),
+            r#"{"Release":{"tag":"t","snapshots":["p@s"],"recursive":true}}"#,
+        ),
+        alone(
+            Change::Bookmark(Bookmark {
+                source: text("p@s"),
+                name: text("p#b"),
+            }),
+            r##"{"Bookmark":{"source":"p@s","name":"p#b"}}"##,
+        ),
+    ]
+}
+
+fn of_mounts() -> Vec<Case> {
+    let mount = Mount {
+        name: Some(text("p")),
+        at: Some("/m".into()),
+        options: vec![text("ro")],
+        overlay: false,
+        force: true,
+        recursive: false,
+    };
+    let unmount = |force| Change::Unmount(Unmount { name: None, force });
+    let refused = WhileSuspended::refused("unmount");
+    vec![
+        (
+            Change::Mount(mount),
+            r#"{"Mount":{"name":"p","at":"/m","options":["ro"],"overlay":false,"force":true,"recursive":false}}"#,
+            REFUSED,
+            Turn::Alone,
+            Recorded::Never,
+        ),
+        (
+            unmount(false),
+            r#"{"Unmount":{"name":null,"force":false}}"#,
+            refused,
+            Turn::Alone,
+            Recorded::Never,
+        ),
+        (
+            unmount(true),
+            r#"{"Unmount":{"name":null,"force":true}}"#,
+            WhileSuspended::Goes,
+            Turn::Alone,
+            Recorded::Never,
+        ),
+    ]
+}
+
+fn of_the_pool() -> Vec<Case> {
+    let alone = |change, json, suspended| (change, json, suspended, Turn::Alone, Recorded::After);
+    let ends = |change, json, suspended| (change, json, suspended, Turn::Alone, Recorded::Before);
+    let properties = vec![(text("comment"), Value::Absent)];
+    let export = |force| Change::Export(Export { force });
+    let destroy = Change::DestroyPool(DestroyPool { force: true });
+    vec![
+        alone(
+            Change::SetPool(SetPool {
+                properties: properties.clone(),
+            }),
+            r#"{"SetPool":{"properties":[["comment","Absent"]]}}"#,
+            REFUSED,
+        ),
+        alone(
+            Change::SetVdev(SetVdev {
+                vdev: text("mirror-0"),
+                properties,
+            }),
+            r#"{"SetVdev":{"vdev":"mirror-0","properties":[["comment","Absent"]]}}"#,
+            REFUSED,
+        ),
+        alone(Change::Upgrade, r#""Upgrade""#, REFUSED),
+        (
+            Change::Sync,
+            r#""Sync""#,
+            WhileSuspended::refused("sync"),
+            Turn::Alone,
+            Recorded::Never,
+        ),
+        alone(
+            Change::Clear(Clear { device: None }),
+            r#"{"Clear":{"device":null}}"#,
+            WhileSuspended::Goes,
+        ),
+        ends(
+            export(false),
+            r#"{"Export":{"force":false}}"#,
+            WhileSuspended::ForcedOnly { verb: "export" },
+        ),
+        ends(
+            export(true),
+            r#"{"Export":{"force":true}}"#,
+            WhileSuspended::Goes,
+        ),
+        ends(
+            destroy,
+            r#"{"DestroyPool":{"force":true}}"#,
+            WhileSuspended::refused("destroy"),
+        ),
+    ]
+}
+
+fn of_devices() -> Vec<Case> {
+    let alone = |change, json, verb| {
+        let suspended = WhileSuspended::refused(verb);
+        (change, json, suspended, Turn::Alone, Recorded::After)
+    };
+    let waits = |change, json| {
+        let suspended = WhileSuspended::Goes;
+        (change, json, suspended, Turn::Beside, Recorded::Never)
+    };
+    let start = TrimAction::Start {
+        rate: 1,
+        secure: false,
+    };
+    let devices = vec![text("a")];
+    let added = VdevSpec {
+        class: VdevClass::Normal,
+        shape: VdevShape::Leaf("/f".into()),
+    };
+    vec![
+        alone(
+            Change::Scrub(ScrubAction::Pause),
+            r#"{"Scrub":"Pause"}"#,
+            "scrub",
+        ),
+        waits(Change::WaitScrub, r#""WaitScrub""#),
+        alone(
+            Change::Trim(Trim {
+                action: start,
+                devices: devices.clone(),
+            }),
+            r#"{"Trim":{"action":{"Start":{"rate":1,"secure":false}},"devices":["a"]}}"#,
+            "trim",
+        ),
+        waits(
+            Change::WaitTrim(WaitTrim {
+                devices: devices.clone(),
+            }),
+            r#"{"WaitTrim":{"devices":["a"]}}"#,
+        ),
+        alone(
+            Change::AddVdevs(AddVdevs {
+                vdevs: vec![added],
+                ashift: Some(12),
+                force: false,
+                file_size: None,
+            }),
+            concat!(
+                r#"{"AddVdevs":{"vdevs":[{"class":"Normal","shape":{"Leaf":"/f"}}],"ashift":12,"#,
+                r#""force":false,"file_size":null}}"#,
+            ),
+            "add to",
+        ),
+        alone(
+            Change::RemoveVdevs(RemoveVdevs { devices }),
+            r#"{"RemoveVdevs":{"devices":["a"]}}"#,
+            "remove from",
+        ),
+    ]
+}
+
+fn all() -> Vec<Case> {
+    let mut all = of_datasets();
+    all.extend(of_properties());
+    all.extend(of_snapshots());
+    all.extend(of_mounts());
+    all.extend(of_the_pool());
+    all.extend(of_devices());
+    all
+}
+
+#[test]
+fn changes_answer_for_themselves() {
+    for (change, _, suspended, turn, recorded) in all() {
+        let found = change.as_pool_change();
+        let answers = (found.while_suspended(), found.turn(), found.recorded());
+        assert_eq!(answers, (suspended, turn, recorded), "{change:?}");
+    }
+}
+
+#[test]
+fn an_unmount_is_refused_by_the_name_of_its_dataset() {
+    let unmount = Unmount {
+        name: Some(text("p/a")),
+        force: false,
+    };
+    let refused = WhileSuspended::Refused {
+        verb: "unmount",
+        name: Some("p/a"),
+    };
+    assert_eq!(unmount.while_suspended(), refused);
+}
+
+#[test]
+fn changes_travel_as_they_are_listed() {
+    for (change, json, ..) in all() {
+        let request = Request::Change {
+            change,
+            command: String::new(),
+        };
+        let bytes = format!(r#"{{"Change":{{"change":{json},"command":""}}}}"#);
+        assert_eq!(serde_json::to_string(&request).unwrap(), bytes);
+        assert_eq!(serde_json::from_str::<Request>(&bytes).unwrap(), request);
+    }
+}
