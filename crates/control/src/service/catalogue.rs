@@ -403,9 +403,9 @@ impl DatasetSubject<'_> {
             return None;
         }
         let now = option(&self.catalogue.mounts.options(&self.name)?);
-        let usual = match setting.map(|setting| &setting.value) {
-            Some(Value::Number(number)) => *number != 0,
-            _ => option(&MountOptions::default()),
+        let usual = match setting.and_then(|setting| setting.value.number()) {
+            Some(number) => number != 0,
+            None => option(&MountOptions::default()),
         };
         (now != usual).then(|| Setting::from(Value::Number(now.into()), Source::Temporary))
     }

@@ -32,17 +32,15 @@ impl Service {
     ) -> Result<Assignments, Failure> {
         let mut outside = Assignments::new();
         for (property, value) in properties {
-            match (property.as_str(), value) {
-                ("volsize", Value::Number(size)) => {
-                    outside.extend(self.resize(name, dataset, *size)?);
+            match (property.as_str(), value.number()) {
+                ("volsize", Some(size)) => {
+                    outside.extend(self.resize(name, dataset, size)?);
                 }
-                ("version", Value::Number(version)) => {
-                    self.raise_version(name, dataset, *version)?
+                ("version", Some(version)) => self.raise_version(name, dataset, version)?,
+                (limit, Some(value)) if OwnerProperty::parse(limit).is_some() => {
+                    self.set_limit(name, dataset, limit, value)?;
                 }
-                (limit, Value::Number(value)) if OwnerProperty::parse(limit).is_some() => {
-                    self.set_limit(name, dataset, limit, *value)?;
-                }
-                _ => outside.push((property.clone(), value.clone())),
+                (_, Some(_) | None) => outside.push((property.clone(), value.clone())),
             }
         }
         Ok(outside)
@@ -51,10 +49,8 @@ impl Service {
     fn figure(&self, dataset: &Arc<Dataset>, key: &str) -> Result<u64, Failure> {
         let catalogue = self.catalogue();
         let subject = catalogue.head(dataset.directory().name(), Arc::clone(dataset))?;
-        Ok(match subject.measured(key)? {
-            Some(Value::Number(number)) => number,
-            _ => 0,
-        })
+        let found = subject.measured(key)?;
+        Ok(found.and_then(|value| value.number()).unwrap_or(0))
     }
 
     /// Gives a volume another size. A reservation that was made for the old one follows.

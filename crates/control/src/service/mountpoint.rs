@@ -43,7 +43,11 @@ impl Mountpoint {
                     Source::Inherited(from) => {
                         dataset.strip_prefix(from.as_str()).unwrap_or_default()
                     }
-                    _ => "",
+                    Source::None
+                    | Source::Default
+                    | Source::Local
+                    | Source::Received
+                    | Source::Temporary => "",
                 };
                 (text.clone(), below)
             }

@@ -67,7 +67,9 @@ impl<'a> Plan<'a> {
         }
         match self.steps.last_mut() {
             Some(Step::Snapshots(names)) => names.push(snapshot.to_owned()),
-            _ => self.steps.push(Step::Snapshots(vec![snapshot.to_owned()])),
+            Some(Step::Head(_)) | None => {
+                self.steps.push(Step::Snapshots(vec![snapshot.to_owned()]))
+            }
         }
         Ok(())
     }

@@ -311,7 +311,25 @@ fn state_of(condition: Condition) -> (VdevState, Option<VdevCause>) {
         Stored::Removed => VdevState::Removed,
         Stored::CantOpen | Stored::Unknown => match condition.aux {
             VdevAux::CorruptData | VdevAux::BadLog => VdevState::Faulted,
-            _ => VdevState::Unavailable,
+            VdevAux::None
+            | VdevAux::OpenFailed
+            | VdevAux::NoReplicas
+            | VdevAux::BadGuidSum
+            | VdevAux::TooSmall
+            | VdevAux::BadLabel
+            | VdevAux::VersionNewer
+            | VdevAux::VersionOlder
+            | VdevAux::UnsupportedFeature
+            | VdevAux::Spared
+            | VdevAux::ErrorsExceeded
+            | VdevAux::IoFailure
+            | VdevAux::External
+            | VdevAux::SplitPool
+            | VdevAux::BadAshift
+            | VdevAux::ExternalPersist
+            | VdevAux::Active
+            | VdevAux::ChildrenOffline
+            | VdevAux::AshiftTooBig => VdevState::Unavailable,
         },
     };
     (state, cause_of(condition.aux))
@@ -334,7 +352,9 @@ const fn cause_of(aux: VdevAux) -> Option<VdevCause> {
         VdevAux::SplitPool => VdevCause::Split,
         VdevAux::ChildrenOffline => VdevCause::ChildrenOffline,
         VdevAux::BadLabel => VdevCause::InvalidLabel,
-        _ => VdevCause::CorruptData,
+        VdevAux::CorruptData | VdevAux::TooSmall | VdevAux::VersionOlder | VdevAux::BadAshift => {
+            VdevCause::CorruptData
+        }
     })
 }
 

@@ -293,7 +293,9 @@ fn work_of(state: LeafWorkState, next: u64, time: u64, size: u64) -> LeafWork {
         state,
         percent: match state {
             LeafWorkState::Complete => 100,
-            _ => u64::try_from(share.min(100)).unwrap_or(100),
+            LeafWorkState::None | LeafWorkState::Active | LeafWorkState::Suspended => {
+                u64::try_from(share.min(100)).unwrap_or(100)
+            }
         },
         left: match state {
             LeafWorkState::Active | LeafWorkState::Suspended => size.saturating_sub(next),

@@ -102,12 +102,10 @@ fn native(subject: &dyn Subject, property: &Property) -> Result<Option<Setting>,
     {
         let source = if value == Value::Number(0) {
             Source::Default
+        } else if setting.source == Source::Default {
+            Source::Local
         } else {
             setting.source
-        };
-        let source = match source {
-            Source::Default if value != Value::Number(0) => Source::Local,
-            source => source,
         };
         return Ok(Some(Setting {
             value,
@@ -165,6 +163,6 @@ fn is_own_key(subject: &dyn Subject) -> Result<bool, Failure> {
     let root = subject.measured("encryptionroot")?;
     Ok(match root {
         Some(Value::Text(root)) => root == subject.name(),
-        _ => true,
+        Some(Value::Number(_) | Value::Absent) | None => true,
     })
 }

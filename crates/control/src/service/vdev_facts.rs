@@ -143,13 +143,13 @@ impl Service {
         };
         let changes = properties.iter().map(|(name, value)| {
             let value = match value {
-                Value::Number(number) if *number != u64::MAX => {
-                    Some(dsl::PropertyValue::Number(*number))
+                Value::Number(number) => {
+                    (*number != u64::MAX).then_some(dsl::PropertyValue::Number(*number))
                 }
-                Value::Text(text) if !text.is_empty() => {
-                    Some(dsl::PropertyValue::Text(text.clone()))
+                Value::Text(text) => {
+                    (!text.is_empty()).then(|| dsl::PropertyValue::Text(text.clone()))
                 }
-                _ => None,
+                Value::Absent => None,
             };
             (name.clone(), value)
         });
