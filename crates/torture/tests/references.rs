@@ -3,7 +3,7 @@
 //! by zdb.
 
 use dmu::Zap;
-use dsl::tasks::Snapshot;
+use dsl::tasks::{Rollback, Snapshot};
 use format::block_references::BlockReferencePhys;
 use format::features::BLOCK_CLONING;
 use millpond_torture::forest::Forest;
@@ -13,7 +13,7 @@ use millpond_torture::laboratory::{Laboratory, POOL, image, run_change};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::{Operation, Place};
 use millpond_torture::random::{Random, asked, seed, seeds};
-use millpond_torture::{real, tunables};
+use millpond_torture::{aftermath, real, tunables};
 use pool::{NewDevice, Pool};
 use posix::{AllocateMode, Credentials, FileSystem, OpenOptions};
 use sim::SimulatedDisk;
@@ -93,6 +93,61 @@ fn noise(random: &mut Random, blocks: usize, more: usize) -> Vec<u8> {
 
 fn copy(from: &str, to: &str, length: usize) -> Operation {
     Operation::CopyRange((place(from), 0), (place(to), 0), length)
+}
+
+/// A copy that waits to be freed, in a list or in a tree, is a reference of its block: at each export on the way the
+/// counts are found as they are recorded.
+#[test]
+fn copies_that_wait_to_be_freed_are_references() {
+    let _limits = tunables::by_default();
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::new(11);
+    let mut laboratory = in_a_file(folder.path());
+    let mut tree = Tree::new();
+    let system = laboratory.root();
+    for name in ["a", "b", "c"] {
+        apply(&system, &mut tree, &Operation::Create(place(name), 0o644));
+    }
+    let whole = noise(&mut random, 12, 0);
+    let length = whole.len();
+    let write = Operation::Write(place("a"), 0, whole, false);
+    apply(&system, &mut tree, &write);
+    drop(system);
+    let snapshot = Snapshot {
+        names: vec![format!("{POOL}@s")],
+        properties: Vec::new(),
+    };
+    laboratory.pool.dsl().run(snapshot).unwrap();
+    let kept = tree.clone();
+    for name in ["b", "c"] {
+        apply(&laboratory.root(), &mut tree, &copy("a", name, length));
+        laboratory.pool.sync().unwrap();
+    }
+    assert_eq!(saved(&laboratory.pool), 2 * length as u64);
+    laboratory.close_all();
+    // A tree is not freed all at once then.
+    dsl::tunables::BACKGROUND_BLOCKS.set(2);
+    let rollback = Rollback {
+        path: POOL.to_owned(),
+        snapshot: None,
+    };
+    laboratory.pool.dsl().run(rollback).unwrap();
+    let mut exports = 0;
+    loop {
+        let left = saved(&laboratory.pool);
+        laboratory.export().unwrap();
+        aftermath::on_devices(folder.path());
+        exports += 1;
+        laboratory = Laboratory::import(folder.path(), false).unwrap();
+        if left == 0 {
+            break;
+        }
+        laboratory.pool.sync().unwrap();
+    }
+    assert!(exports > 3, "{exports} exports");
+    same(&laboratory, &kept, "freed");
+    laboratory.export().unwrap();
+    judge(folder.path());
 }
 
 #[test]

@@ -155,12 +155,9 @@ fn visit_livelists(pool: &RawPool, walk: &Walk<'_>) -> Result<()> {
                 let change = if bpobj::is_freed(&pointer) { -1 } else { 1 };
                 net.entry(key).or_insert((0, pointer)).0 += change;
             })?;
-            let live: Vec<BlockPointer> = net
-                .into_values()
-                .filter(|(count, _)| *count > 0)
-                .map(|(_, p)| p)
-                .collect();
-            walk.visit_alone(&live, Strength::Pending);
+            let live = net.into_values();
+            let live = live.flat_map(|(count, pointer)| (0..count).map(move |_| pointer));
+            walk.visit_alone(&live.collect::<Vec<_>>(), Strength::Pending);
         }
     }
     Ok(())

@@ -21,19 +21,32 @@ pub(crate) struct References {
     /// All references that the table knows of.
     pub(crate) expected: u64,
     seen: AtomicU64,
+    /// Of those that wait to be freed, while something else refers to the block: a list of such has each once, a tree
+    /// may have it although it is freed.
+    pending: AtomicU64,
 }
 
 impl References {
     fn new(expected: u64) -> Self {
         Self {
             expected,
-            seen: AtomicU64::new(0),
+            ..Self::default()
         }
     }
 
     /// Counts one; whether it was the first.
     pub(crate) fn count(&self) -> bool {
         self.seen.fetch_add(1, Ordering::Relaxed) == 0
+    }
+
+    pub(crate) fn count_pending(&self) {
+        self.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether what was seen may be all that there is.
+    pub(crate) fn may_match(&self) -> bool {
+        let seen = self.seen();
+        (seen..=seen + self.pending.load(Ordering::Relaxed)).contains(&self.expected)
     }
 
     pub(crate) fn seen(&self) -> u64 {

@@ -18,7 +18,7 @@ use super::bulk::{BadCopy, Bulk, Side};
 pub(crate) use super::items::{Holds, Item, Strength};
 use super::space_maps::TopSpace;
 use super::statistics::Statistics;
-use super::tables::ReferenceTables;
+use super::tables::{ReferenceTables, References};
 
 static WORK_CLASS: LockClass = LockClass::new("inspect.walk", rank::FRONT_END + 40);
 static RESULT_CLASS: LockClass = LockClass::new("inspect.result", rank::FRONT_END + 41);
@@ -281,6 +281,8 @@ impl<'a> Worker<'a> {
         } else if self.walk.is_unclaimed(block) {
             statistics.count_pending(block);
         } else {
+            self.references_of(block)
+                .inspect(|references| references.count_pending());
             return false;
         }
         let first = self.is_first_reference(block);
@@ -302,17 +304,19 @@ impl<'a> Worker<'a> {
     }
 
     fn is_first_reference(&self, block: &BlockPointer) -> bool {
-        let Some(dva) = block.dva(0) else { return true };
-        let address = (dva.vdev.0, dva.offset);
+        self.references_of(block).is_none_or(References::count)
+    }
+
+    /// What a table has of a block.
+    fn references_of(&self, block: &BlockPointer) -> Option<&References> {
+        let dva = block.dva(0)?;
         let tables = self.walk.tables;
         let table = if block.is_dedup() {
             &tables.dedup
         } else {
             &tables.clones
         };
-        table
-            .get(&address)
-            .is_none_or(|references| references.count())
+        table.get(&(dva.vdev.0, dva.offset))
     }
 
     fn claim(&mut self, block: &BlockPointer, item: &Item, check: bool, depth: u32) {
