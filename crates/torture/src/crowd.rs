@@ -28,7 +28,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 pub struct Patch {
     /// What it did there, and the tree now.
     pub record: Record,
-    /// While a snapshot is taken: the worker's turn, and the tree after it.
+    /// While a snapshot is taken: twice the number of a turn of the worker, and the tree after it; one less, and a tree
+    /// within it.
     watch: Option<Vec<(u64, Tree)>>,
 }
 
@@ -209,7 +210,7 @@ impl<'a> Worker<'a> {
         }
         let tree = &patch.record.tree;
         if patch.watch.is_some() {
-            let seen = (turn, tree.clone());
+            let seen = (2 * turn, tree.clone());
             patch.watch.get_or_insert_default().push(seen);
         }
     }
@@ -219,9 +220,9 @@ impl<'a> Worker<'a> {
         let operation = self.chooser.next(&record.tree);
         let mut expected = record.tree.clone();
         let mut wanted = Ok(());
-        for part in operation.parts() {
+        for part in operation.parts(&record.tree) {
             if let (Some(watch), true) = (&mut patch.watch, expected != record.tree) {
-                watch.push((turn, expected.clone()));
+                watch.push((2 * turn - 1, expected.clone()));
             }
             wanted = wanted.and(expected.apply(&part));
         }

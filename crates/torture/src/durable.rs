@@ -116,7 +116,7 @@ impl Record {
     /// # Panics
     /// If the model refuses it: only operations that both did are noted.
     pub fn note(&mut self, operation: &Operation) {
-        for part in operation.parts() {
+        for part in operation.parts(&self.tree) {
             self.note_part(&part);
         }
     }
@@ -370,17 +370,33 @@ impl Operation {
         }
     }
 
-    /// The transactions of an operation: a crash or a snapshot may come between them.
+    /// The transactions of an operation on this tree: a crash or a snapshot may come between them.
     #[must_use]
-    pub fn parts(&self) -> Vec<Self> {
+    pub fn parts(&self, tree: &Tree) -> Vec<Self> {
         const PUNCH: AllocateMode = AllocateMode::PunchHole;
         const ZERO: AllocateMode = AllocateMode::ZeroRange { keep_size: false };
+        /// Of how many bytes the blocks are that may be copied by one transaction and not by the next.
+        const BLOCK: usize = 512;
         match self {
             Self::Allocate(place, ZERO, at, length) => {
                 vec![
                     Self::Allocate(place.clone(), PUNCH, *at, *length),
                     self.clone(),
                 ]
+            }
+            // Blocks that are stored are referred to in one transaction, what is not is written in another.
+            Self::CopyRange((from, start), (place, offset), length) => {
+                let source = tree.find(from).and_then(|from| tree.contents(from));
+                let (Ok(source), Ok(())) = (source, tree.clone().apply(self)) else {
+                    return vec![self.clone()];
+                };
+                let start = (*start).min(source.len());
+                let end = (start + length).min(source.len());
+                let write = |(block, bytes): (usize, &[u8])| {
+                    Self::Write(place.clone(), offset + block * BLOCK, bytes.to_vec(), false)
+                };
+                let blocks = source[start..end].chunks(BLOCK).enumerate();
+                blocks.map(write).collect()
             }
             _ => vec![self.clone()],
         }

@@ -329,7 +329,9 @@ impl Director {
             };
             let turns = same.iter().map(|index| {
                 let next = candidates.get(index + 1);
-                candidates[*index].0..next.map_or(u64::MAX, |(turn, _)| *turn)
+                let moment = candidates[*index].0;
+                // Of the states within a turn, which are of one moment, none is the others' end.
+                moment..next.map_or(u64::MAX, |(next, _)| (*next).max(moment + 1))
             });
             let turns: Vec<_> = turns.collect();
             let common = both(moments, &turns);
