@@ -112,17 +112,41 @@ impl Deadlist {
     pub(crate) fn keys(&self) -> Result<Arc<Keys>> {
         self.mos.dead_keys.get(self.id(), || {
             let mut entries = Vec::new();
-            if self.is_legacy() {
-                return Err(DslError::damaged(self.id(), "a dead list of an old pool"));
-            }
-            Zap::scan(&self.object, &mut |name, list| {
-                let key = parse_integer_key(name)
-                    .ok_or_else(|| DslError::damaged(self.id(), "a key is no txg"))?;
-                entries.push((Txg(key), ObjectId(list)));
-                Ok::<_, DslError>(())
-            })?;
+            self.scan(|key, list| entries.push((key, list)))?;
             Ok(Keys::new(entries))
         })
+    }
+
+    /// Calls `visit` with every key and its list, in no order.
+    fn scan(&self, mut visit: impl FnMut(Txg, ObjectId)) -> Result<()> {
+        if self.is_legacy() {
+            return Err(DslError::damaged(self.id(), "a dead list of an old pool"));
+        }
+        Zap::scan(&self.object, &mut |name, list| {
+            let key = parse_integer_key(name)
+                .ok_or_else(|| DslError::damaged(self.id(), "a key is no txg"))?;
+            visit(Txg(key), ObjectId(list));
+            Ok(())
+        })
+    }
+
+    /// The keys whose list is not the shared empty one, ascending, and how many others there are: for a dead list that
+    /// goes away. Of thousands of keys only a few have a list, so the others are counted as they are read, and are
+    /// neither sorted nor kept in memory, where they would displace those of lists that stay.
+    fn last_look(&self, empty: Option<ObjectId>) -> Result<(Keys, usize)> {
+        let (mut full, mut empties) = (Vec::new(), 0);
+        let mut sort_out = |key, list| {
+            if Some(list) == empty {
+                empties += 1;
+            } else {
+                full.push((key, list));
+            }
+        };
+        match self.mos.dead_keys.known(self.id()) {
+            Some(keys) => keys.iter().for_each(|(key, list)| sort_out(key, list)),
+            None => self.scan(sort_out)?,
+        }
+        Ok((Keys::new(full), empties))
     }
 
     fn changed(&self, key: Txg, list: Option<ObjectId>) {
@@ -294,11 +318,8 @@ impl Deadlist {
         }
         self.add_sizes(tx, other.sizes()?)?;
         let empty = shared_empty(&self.mos)?;
-        let theirs = other.keys()?;
-        let full = theirs.iter().filter(|(_, list)| Some(*list) != empty);
-        let mut empties = theirs.len();
-        for (key, list) in full {
-            empties -= 1;
+        let (theirs, empties) = other.last_look(empty)?;
+        for (key, list) in theirs.iter() {
             // Asked again for each: the list before may have changed them.
             let (mine, current) = self
                 .keys()?
@@ -389,14 +410,9 @@ impl Deadlist {
     /// A list cannot be written.
     pub fn destroy(&self, tx: &Tx) -> Result<()> {
         let empty = shared_empty(&self.mos)?;
-        let mut empties = 0;
-        let keys = unless_lost(self.keys())?;
-        for (_, list) in keys.iter().flat_map(|keys| keys.iter()) {
-            if Some(list) == empty {
-                empties += 1;
-            } else {
-                unless_lost(Bpobj::open(&self.mos, list).and_then(|list| list.destroy(tx)))?;
-            }
+        let (keys, empties) = unless_lost(self.last_look(empty))?.unwrap_or_default();
+        for (_, list) in keys.iter() {
+            unless_lost(Bpobj::open(&self.mos, list).and_then(|list| list.destroy(tx)))?;
         }
         drop_empties(&self.mos, tx, empties)?;
         self.free(tx)

@@ -61,8 +61,8 @@ pub trait Task: Send {
     /// What cannot be read or written, and could not be foreseen: what was changed is undone.
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<Self::Output>;
 
-    /// Whether its last change was all of it. What is longer than a txg should take goes on in the next one, from its
-    /// check on.
+    /// Whether its last change was all of it. What is longer than a txg should take goes on in the next one: from its
+    /// check on, if any other task ran in between; otherwise what was checked is still so, and its change goes on.
     fn is_finished(&self) -> bool {
         true
     }
@@ -77,14 +77,16 @@ pub trait Task: Send {
 enum Ended<T: Task> {
     /// With this result.
     Done(Result<T::Output>),
-    /// Not yet: it belongs into a later txg.
-    Again(T),
+    /// Not yet: it belongs into a later txg. With the stamp up to which its check holds, if it got so far.
+    Again(T, Option<u64>),
 }
 
 type Answer<T> = Arc<Mutex<Option<Ended<T>>>>;
 
 struct Queued<T: Task> {
     task: Option<T>,
+    /// The stamp at which its check is known to hold.
+    checked: Option<u64>,
     actor: Actor,
     answer: Answer<T>,
 }
@@ -99,10 +101,10 @@ impl<T: Task> AnyTask for Queued<T> {
             return;
         };
         let admitted = dsl.admit(task.space());
-        let done = admitted.and_then(|()| dsl.attempt(&mut task, pass, &self.actor));
+        let done = admitted.and_then(|()| dsl.attempt(&mut task, self.checked, pass, &self.actor));
         *self.answer.lock() = Some(match done {
-            Err(DslError::Again { .. }) => Ended::Again(task),
-            Ok(_) if !task.is_finished() => Ended::Again(task),
+            Err(DslError::Again { .. }) => Ended::Again(task, None),
+            Ok(_) if !task.is_finished() => Ended::Again(task, Some(dsl.stamp())),
             done => Ended::Done(done),
         });
     }
@@ -142,13 +144,14 @@ impl Dsl {
     pub fn run_as<T: Task + 'static>(&self, actor: &Actor, task: T) -> Result<T::Output> {
         self.mos.require_writable()?;
         let engine = self.engine.as_ref().ok_or(DslError::ReadOnly)?;
-        let mut task = task;
+        let (mut task, mut checked) = (task, None);
         loop {
             let answer: Answer<T> = Arc::new(Mutex::new(&ANSWER, None));
             let hold = engine.hold()?;
             let txg = hold.txg();
             let queued = Queued {
                 task: Some(task),
+                checked,
                 actor: actor.clone(),
                 answer: Arc::clone(&answer),
             };
@@ -158,7 +161,7 @@ impl Dsl {
             let ended = answer.lock().take();
             match ended {
                 Some(Ended::Done(result)) => return result,
-                Some(Ended::Again(later)) => task = later,
+                Some(Ended::Again(later, stamp)) => (task, checked) = (later, stamp),
                 None => return Err(DslError::ReadOnly),
             }
         }
@@ -174,10 +177,11 @@ impl Dsl {
         }
     }
 
-    /// Checks a task and makes its change, or leaves everything as it was.
+    /// Checks a task, unless nothing changed since it was `checked`, and makes its change, or leaves all as it was.
     fn attempt<T: Task>(
         self: &Arc<Self>,
         task: &mut T,
+        checked: Option<u64>,
         pass: &SyncPass<'_>,
         actor: &Actor,
     ) -> Result<T::Output> {
@@ -193,7 +197,9 @@ impl Dsl {
             pass,
             actor,
         };
-        task.check(&context)?;
+        if checked != Some(self.stamp()) {
+            task.check(&context)?;
+        }
         let services = self.services();
         services.begin_task();
         let done = task.apply(&context);
@@ -220,11 +226,13 @@ impl Dsl {
         mut task: T,
         pass: &SyncPass<'_>,
     ) -> Result<T::Output> {
+        let mut checked = None;
         loop {
-            let done = self.attempt(&mut task, pass, &Actor::administrator())?;
+            let done = self.attempt(&mut task, checked, pass, &Actor::administrator())?;
             if task.is_finished() {
                 return Ok(done);
             }
+            checked = Some(self.stamp());
         }
     }
 

@@ -28,13 +28,20 @@ pub fn integer_key(number: u64) -> String {
 
 /// The number of such a key.
 #[must_use]
+#[inline]
 pub fn parse_integer_key(key: &[u8]) -> Option<u64> {
     if key.is_empty() {
         return None;
     }
     key.iter().try_fold(0u64, |number, byte| {
-        let digit = char::from(*byte).to_digit(16)?;
-        Some(number.checked_mul(16)? | u64::from(digit))
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return None,
+        };
+        // The digits before must leave room for this one.
+        (number >> 60 == 0).then_some(number << 4 | u64::from(digit))
     })
 }
 

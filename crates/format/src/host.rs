@@ -22,16 +22,19 @@ pub(crate) fn swap_at(bytes: &mut [u8], offset: usize, width: usize) {
 }
 
 /// Reads a host-order u16 of a block that was or will be swapped.
+#[inline]
 pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> u16 {
     get_at(bytes, offset, ByteOrder::NATIVE)
 }
 
 /// Reads a host-order u32.
+#[inline]
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     get_at(bytes, offset, ByteOrder::NATIVE)
 }
 
 /// Reads a host-order u64.
+#[inline]
 pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     get_at(bytes, offset, ByteOrder::NATIVE)
 }

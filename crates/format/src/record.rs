@@ -32,7 +32,17 @@ pub trait Plain: Sized {
 }
 
 /// The first `N` bytes, zero filled when there are fewer.
+#[inline]
 fn head<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    // Nearly always there: one load, where the loop below goes byte by byte.
+    match bytes.first_chunk() {
+        Some(whole) => *whole,
+        None => padded(bytes),
+    }
+}
+
+#[cold]
+fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     for (to, from) in out.iter_mut().zip(bytes) {
         *to = *from;
@@ -40,7 +50,12 @@ fn head<const N: usize>(bytes: &[u8]) -> [u8; N] {
     out
 }
 
+#[inline]
 fn store(bytes: &mut [u8], value: &[u8]) {
+    if let Some(whole) = bytes.get_mut(..value.len()) {
+        whole.copy_from_slice(value);
+        return;
+    }
     for (to, from) in bytes.iter_mut().zip(value) {
         *to = *from;
     }
@@ -50,6 +65,7 @@ macro_rules! plain_number {
     ($type:ty, $get:ident, $put:ident) => {
         impl Plain for $type {
             const WIDTH: usize = size_of::<$type>();
+            #[inline]
             fn get(bytes: &[u8], order: ByteOrder) -> Self {
                 order.$get(head(bytes))
             }
@@ -66,6 +82,7 @@ plain_number!(u64, u64, u64_bytes);
 
 impl Plain for i64 {
     const WIDTH: usize = 8;
+    #[inline]
     fn get(bytes: &[u8], order: ByteOrder) -> Self {
         u64::get(bytes, order).cast_signed()
     }
@@ -76,6 +93,7 @@ impl Plain for i64 {
 
 impl Plain for u8 {
     const WIDTH: usize = 1;
+    #[inline]
     fn get(bytes: &[u8], _: ByteOrder) -> Self {
         bytes.first().copied().unwrap_or(0)
     }
@@ -88,6 +106,7 @@ macro_rules! plain_id {
     ($type:ident) => {
         impl Plain for $type {
             const WIDTH: usize = 8;
+            #[inline]
             fn get(bytes: &[u8], order: ByteOrder) -> Self {
                 Self(u64::get(bytes, order))
             }
@@ -100,6 +119,7 @@ macro_rules! plain_id {
 
 impl Plain for BlockPointer {
     const WIDTH: usize = 128;
+    #[inline]
     fn get(bytes: &[u8], order: ByteOrder) -> Self {
         Self {
             words: Plain::get(bytes, order),
@@ -116,7 +136,10 @@ plain_id!(Guid);
 
 impl<T: Plain, const N: usize> Plain for [T; N] {
     const WIDTH: usize = N * T::WIDTH;
+    #[inline]
     fn get(bytes: &[u8], order: ByteOrder) -> Self {
+        // Cut to a length that the compiler knows, so that it checks once and not for each element.
+        let bytes = bytes.get(..Self::WIDTH).unwrap_or(bytes);
         std::array::from_fn(|index| T::get(bytes.get(index * T::WIDTH..).unwrap_or(&[]), order))
     }
     fn put(&self, bytes: &mut [u8], order: ByteOrder) {
@@ -130,6 +153,7 @@ impl<T: Plain, const N: usize> Plain for [T; N] {
 
 /// Reads a value at `offset`; bytes past the end read as zero.
 #[must_use]
+#[inline]
 pub fn get_at<T: Plain>(bytes: &[u8], offset: usize, order: ByteOrder) -> T {
     T::get(bytes.get(offset..).unwrap_or(&[]), order)
 }

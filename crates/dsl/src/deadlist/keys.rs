@@ -124,6 +124,12 @@ impl DeadKeys {
         Ok(keys)
     }
 
+    /// The keys of a dead list, if they are in memory.
+    pub(crate) fn known(&self, id: ObjectId) -> Option<Arc<Keys>> {
+        let cache = self.0.lock();
+        cache.lists.get(&id).map(|(keys, _)| Arc::clone(keys))
+    }
+
     /// A key got a list, or (none) went.
     pub(crate) fn change(&self, id: ObjectId, key: Txg, list: Option<ObjectId>) {
         let mut cache = self.0.lock();

@@ -39,6 +39,7 @@ impl Task for DestroySnapshots {
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         without_repeats(&mut self.names);
+        let mut sorted = Vec::with_capacity(self.names.len());
         for name in &self.names {
             let snapshot = find(context.dsl, name)?;
             if snapshot.deadlist()?.is_legacy() {
@@ -48,21 +49,26 @@ impl Task for DestroySnapshots {
                     what,
                 });
             }
+            let phys = snapshot.phys()?;
+            sorted.push((phys.creation_txg, name.clone()));
             if self.defer {
                 continue;
             }
             if !snapshot.holds()?.is_empty() {
                 return Err(DslError::busy(name.as_str()));
             }
-            if snapshot.phys()?.child_count > 1 {
+            if phys.child_count > 1 {
                 return Err(DslError::HasClones { name: name.clone() });
             }
         }
+        // The newest last, to be taken first: then the dead list that takes over the next one's has few keys of its own
+        // to lose.
+        sorted.sort();
+        self.names = sorted.into_iter().map(|(_, name)| name).collect();
         Ok(())
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        self.sort_oldest_first(context.dsl)?;
         let until_ns = destroy_until(context);
         let mut left = tunables::DESTROY_SNAPSHOTS_TXG.get().max(1);
         while let Some(name) = self.names.pop() {
@@ -81,18 +87,6 @@ impl Task for DestroySnapshots {
 }
 
 impl DestroySnapshots {
-    /// The newest last, to be taken first: then the dead list that takes over the next one's has few keys of its own to
-    /// lose.
-    fn sort_oldest_first(&mut self, dsl: &Dsl) -> Result<()> {
-        let mut sorted = Vec::with_capacity(self.names.len());
-        for name in self.names.drain(..) {
-            sorted.push((find(dsl, &name)?.phys()?.creation_txg, name));
-        }
-        sorted.sort();
-        self.names.extend(sorted.into_iter().map(|(_, name)| name));
-        Ok(())
-    }
-
     fn destroy_one(&self, context: &TaskContext<'_>, name: &str) -> Result<()> {
         let snapshot = find(context.dsl, name)?;
         let in_use = snapshot.phys()?.child_count > 1 || !snapshot.holds()?.is_empty();

@@ -7,6 +7,7 @@ mod livelists;
 mod lives;
 mod memory;
 mod side_by_side;
+mod slices;
 mod undo;
 mod walk;
 

@@ -8,6 +8,12 @@ fn keys_are_plain_hexadecimal() {
     assert_eq!(parse_integer_key(b"+1"), None);
     assert_eq!(parse_integer_key(b""), None);
     assert_eq!(parse_integer_key(b"11111111111111111"), None);
+    assert_eq!(parse_integer_key(b"ffffffffffffffff"), Some(u64::MAX));
+    assert_eq!(parse_integer_key(b"00000000000000001"), Some(1));
+    assert_eq!(parse_integer_key(b"aBcDeF9"), Some(0xABC_DEF9));
+    for bad in [b"g", b"/", b":", b"@", b"G", b"`", b"\0", b"\xFF"] {
+        assert_eq!(parse_integer_key(bad), None);
+    }
 }
 
 #[test]

@@ -135,10 +135,12 @@ impl Geometry {
         })
     }
 
+    #[inline]
     fn bucket_offset(self, bucket: usize) -> usize {
         LeafHeader::SIZE + 2 * bucket.min(self.buckets - 1)
     }
 
+    #[inline]
     fn chunk_offset(self, chunk: u16) -> Option<usize> {
         let chunk = usize::from(chunk);
         (chunk < self.chunks).then(|| LeafHeader::SIZE + 2 * self.buckets + chunk * CHUNK_SIZE)
@@ -230,6 +232,7 @@ impl<'a> Leaf<'a> {
         self.geometry.chunks
     }
 
+    #[inline]
     fn chunk(&self, chunk: u16, kind: u8) -> Option<&'a [u8]> {
         let start = self.geometry.chunk_offset(chunk)?;
         let bytes = self.bytes.get(start..start + CHUNK_SIZE)?;
@@ -238,6 +241,7 @@ impl<'a> Leaf<'a> {
 
     /// The entry that starts at a chunk.
     #[must_use]
+    #[inline]
     pub fn entry(&self, chunk: u16) -> Option<Entry<'a>> {
         let bytes = self.chunk(chunk, CHUNK_ENTRY)?;
         let fields = EntryChunk::decode_padded(bytes, ByteOrder::NATIVE);
@@ -248,6 +252,7 @@ impl<'a> Leaf<'a> {
         })
     }
 
+    #[inline]
     fn chain(&self, bucket: usize) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         let leaf = *self;
         let mut next = u16_at(leaf.bytes, leaf.geometry.bucket_offset(bucket));
@@ -273,6 +278,7 @@ impl<'a> Leaf<'a> {
     }
 
     /// All entries, in the order of their buckets.
+    #[inline]
     pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         let leaf = *self;
         let mut left = leaf.geometry.chunks;
@@ -407,6 +413,7 @@ impl<'a> Entry<'a> {
 
     /// The name, without allocating, when it is short enough to lie in one chunk.
     #[must_use]
+    #[inline]
     pub fn short_name(&self) -> Option<&'a [u8]> {
         let count = usize::from(self.fields.name_count);
         let chunk = self.leaf.chunk(self.fields.name_chunk, CHUNK_ARRAY)?;
@@ -432,6 +439,7 @@ impl<'a> Entry<'a> {
 
     /// Whether the value is one u64.
     #[must_use]
+    #[inline]
     pub fn is_word(&self) -> bool {
         self.fields.integer_size == 8 && self.fields.value_count == 1
     }
@@ -451,6 +459,7 @@ impl<'a> Entry<'a> {
 
     /// The value when it is one u64, without allocating.
     #[must_use]
+    #[inline]
     pub fn word_value(&self) -> Option<u64> {
         if !self.is_word() {
             return None;

@@ -1,6 +1,6 @@
 //! Datasets on a real pool: after every kind of change, zdb finds nothing wrong.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use base::ObjectId;
 use base::clock::SystemClock;
@@ -8,7 +8,7 @@ use dsl::tasks::{
     CleanedUp, Clone, CreateBookmark, CreateDataset, DestroyHead, DestroySnapshots, Hold, Populate,
     Promote, Release, Rename, Rollback, Snapshot,
 };
-use dsl::{PropertyChange, PropertyValue, SetProperties, TaskContext};
+use dsl::{DslError, PropertyChange, PropertyValue, SetProperties, Task, TaskContext};
 use format::ObjectSetKind;
 use format::config::directory;
 use format::dsl::{DatasetPhys, DirectoryPhys};
@@ -444,4 +444,55 @@ fn a_pool_made_by_openzfs_is_taken_apart() {
     if let Some(zdb) = golden::Zdb::from_environment() {
         zdb.assert_clean(folder.path(), &name);
     }
+}
+
+/// A task that goes on from txg to txg until there is a snapshot `tank@other`.
+struct Watching {
+    /// What the last check saw.
+    seen: bool,
+    slices: u32,
+    began: mpsc::Sender<()>,
+}
+
+fn other_is_there(context: &TaskContext<'_>) -> Result<bool, DslError> {
+    Ok(context.dsl.head("tank")?.snapshot("other")?.is_some())
+}
+
+impl Task for Watching {
+    type Output = ();
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<(), DslError> {
+        self.seen = other_is_there(context)?;
+        Ok(())
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<(), DslError> {
+        assert_eq!(self.seen, other_is_there(context)?, "not checked again");
+        self.slices += 1;
+        let _ = self.began.send(());
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.seen || self.slices == 10_000
+    }
+}
+
+#[test]
+fn a_task_that_goes_on_is_checked_again_after_another() {
+    let bench = Bench::new();
+    let (began, first) = mpsc::channel();
+    let bench = &bench;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            first.recv().unwrap();
+            bench.run(snapshot(&["tank@other"]));
+        });
+        bench.run(Watching {
+            seen: false,
+            slices: 0,
+            began,
+        });
+    });
+    assert!(bench.pool().dsl().dataset("tank@other").is_ok());
 }

@@ -70,6 +70,83 @@ fn the_default_leaf_has_638_chunks() {
     assert!(LeafMut::create(&mut [0; 1000], 0, 0, false).is_err());
 }
 
+/// A leaf whose keys are numbers in hexadecimal, with some that lie in several chunks.
+fn leaf_of_numbers() -> (Vec<u8>, BTreeMap<Vec<u8>, u64>) {
+    let mut block = vec![0; 4096];
+    let mut model = BTreeMap::new();
+    let mut leaf = LeafMut::create(&mut block, 0, 0, true).unwrap();
+    for number in 0..30u64 {
+        let long = if number % 3 == 0 { 25 } else { 1 };
+        let name = format!("{:0long$x}", number * 77).into_bytes();
+        let (key, value) = (Key::Name(&name), Value::word(u64::MAX - number));
+        leaf.insert(hash_of(&name), number as u32, &key, &value)
+            .unwrap();
+        model.insert(name, u64::MAX - number);
+    }
+    (block, model)
+}
+
+/// The entries as a scan reads them: without allocating where that is possible.
+fn scanned(block: &[u8]) -> Vec<(Option<Vec<u8>>, Option<u64>)> {
+    let leaf = Leaf::new(block).unwrap();
+    let name = |entry: &Entry<'_>| match entry.short_name() {
+        Some(name) => Some(name.to_vec()),
+        None => entry.name().ok(),
+    };
+    leaf.entries()
+        .map(|entry| (name(&entry), entry.word_value()))
+        .collect()
+}
+
+#[test]
+fn numbers_are_read_in_place_in_either_byte_order() {
+    let (mut block, model) = leaf_of_numbers();
+    let read = |block: &[u8]| -> BTreeMap<Vec<u8>, u64> {
+        let entries = scanned(block).into_iter();
+        entries
+            .map(|(name, value)| (name.unwrap(), value.unwrap()))
+            .collect()
+    };
+    assert_eq!(read(&block), model);
+    // As a machine of the other byte order wrote it, and as it is after reading.
+    let mut foreign = block.clone();
+    swap(&mut foreign);
+    assert_ne!(foreign, block);
+    swap_block(&mut foreign);
+    assert_eq!(read(&foreign), model);
+    // A value that is cut off: its chunk is none any more.
+    let damaged = Leaf::new(&block).unwrap().entries().next().unwrap();
+    let at = Geometry::of(block.len()).unwrap();
+    let at = at.chunk_offset(damaged.fields.value_chunk).unwrap();
+    block[at] = CHUNK_FREE;
+    assert_eq!(scanned(&block)[0].1, None);
+    assert!(
+        Leaf::new(&block)
+            .unwrap()
+            .entries()
+            .next()
+            .unwrap()
+            .value()
+            .is_err()
+    );
+}
+
+#[test]
+fn a_scan_of_a_chain_that_leads_back_ends() {
+    let (mut block, _) = leaf_of_numbers();
+    let geometry = Geometry::of(block.len()).unwrap();
+    let chunks: Vec<u16> = Leaf::new(&block)
+        .unwrap()
+        .entries()
+        .map(|entry| entry.chunk())
+        .collect();
+    for chunk in chunks {
+        let at = geometry.chunk_offset(chunk).unwrap();
+        block[at + 2..at + 4].copy_from_slice(&chunk.to_ne_bytes());
+    }
+    assert!(scanned(&block).len() <= geometry.chunks);
+}
+
 proptest! {
     #[test]
     fn a_leaf_behaves_as_a_map(steps in steps()) {
