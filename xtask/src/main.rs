@@ -4,6 +4,7 @@ mod api;
 mod ci;
 mod controls;
 mod environment;
+mod layouts;
 mod programs;
 mod run;
 mod suites;
@@ -34,6 +35,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   take cures out of a copy of the tree, one by one: the test that tests/controls names must fail
   tidy            layering, file length, stray markers, links in the documents
   api [--accept]  what changed of the library's public face, breaking or additive; accept it
+  layouts         write docs/format-layouts.md from the declarations of the format
   golden          unpack the golden pools into target/golden
   openzfs         unpack OpenZFS's zdb into target/openzfs";
 
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["api"] => api::run(false),
         ["api", "--accept"] => api::run(true),
+        ["layouts"] => layouts::run(),
         ["golden"] => environment::golden().map(|path| run::say(&path.display().to_string())),
         ["openzfs"] => environment::openzfs().map(|path| run::say(&path.display().to_string())),
         _ => {

@@ -23,6 +23,7 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(links::check(&root, &files)?);
     faults.extend(turns::check(&root, &files)?);
     faults.extend(crate::api::check(&root)?);
+    faults.extend(crate::layouts::check(&root, &files)?);
     for fault in &faults {
         complain(fault);
     }

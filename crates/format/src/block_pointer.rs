@@ -1,13 +1,6 @@
 //! Block pointers: where a block lies, how it is stored, and the sum that proves it.
 //!
-//! ```text
-//! word  0,1 2,3 4,5   DVA 0, 1, 2 (vdev, offset, allocated size, gang)
-//! word  6             sizes, compression, checksum, type, level, E X D B bits
-//! word  7, 8          zero
-//! word  9, 10         physical birth (0: as logical), logical birth
-//! word  11            fill count
-//! word  12 … 15       checksum
-//! ```
+//! The words are [`BlockPointerAreas`], the bits in them [`BlockProperties`], [`DvaFirst`] and [`DvaSecond`].
 //! An embedded pointer (E) keeps up to 112 bytes of payload in every word but 6 and 10.
 //! Invariant: accessors never panic and never trust a field; [`BlockPointer::check`] says whether
 //! a pointer that came from disk makes sense at all.
@@ -18,8 +11,19 @@ use base::{ByteOrder, Txg, VdevId};
 use codec::{Checksum, ChecksumValue, Compression};
 
 use crate::FormatError;
+use crate::bits::Bits;
 use crate::object_type::ObjectType;
 use crate::record::{get_at, put_at, require};
+
+mod words;
+
+pub use words::{BlockPointerAreas, BlockProperties, DvaFirst, DvaSecond, EmbeddedProperties};
+use words::{
+    CHECKSUM, CHECKSUM_KIND, COMPRESSION, DEDUP, DVA_ALLOCATED_SIZE, DVA_GANG, DVA_OFFSET,
+    DVA_VDEV, EMBEDDED, EMBEDDED_KIND, EMBEDDED_LOGICAL_SIZE, EMBEDDED_PHYSICAL_SIZE, ENCRYPTED,
+    FILL, LEVEL, LITTLE_ENDIAN, LOGICAL_BIRTH, LOGICAL_SIZE, PHYSICAL_BIRTH, PHYSICAL_SIZE,
+    PROPERTIES, TYPE,
+};
 
 /// Bytes of a block pointer on disk.
 pub const SIZE: usize = 128;
@@ -36,48 +40,6 @@ pub const SECTOR_SHIFT: u32 = 9;
 
 /// The words of an embedded pointer that carry payload, in payload order.
 const PAYLOAD_WORDS: [usize; 14] = [0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15];
-
-/// A range of bits in a word: lowest bit and width.
-#[derive(Clone, Copy)]
-struct Bits(u32, u32);
-
-impl Bits {
-    const fn mask(self) -> u64 {
-        (1 << self.1) - 1
-    }
-
-    const fn get(self, word: u64) -> u64 {
-        (word >> self.0) & self.mask()
-    }
-
-    const fn set(self, word: u64, value: u64) -> u64 {
-        (word & !(self.mask() << self.0)) | ((value & self.mask()) << self.0)
-    }
-}
-
-const PROPERTIES: usize = 6;
-const PHYSICAL_BIRTH: usize = 9;
-const LOGICAL_BIRTH: usize = 10;
-const FILL: usize = 11;
-const CHECKSUM: usize = 12;
-
-const LOGICAL_SIZE: Bits = Bits(0, 16);
-const PHYSICAL_SIZE: Bits = Bits(16, 16);
-const EMBEDDED_LOGICAL_SIZE: Bits = Bits(0, 25);
-const EMBEDDED_PHYSICAL_SIZE: Bits = Bits(25, 7);
-const COMPRESSION: Bits = Bits(32, 7);
-const EMBEDDED: Bits = Bits(39, 1);
-const CHECKSUM_KIND: Bits = Bits(40, 8);
-const TYPE: Bits = Bits(48, 8);
-const LEVEL: Bits = Bits(56, 5);
-const ENCRYPTED: Bits = Bits(61, 1);
-const DEDUP: Bits = Bits(62, 1);
-const LITTLE_ENDIAN: Bits = Bits(63, 1);
-
-const DVA_ALLOCATED_SIZE: Bits = Bits(0, 24);
-const DVA_VDEV: Bits = Bits(32, 24);
-const DVA_OFFSET: Bits = Bits(0, 63);
-const DVA_GANG: Bits = Bits(63, 1);
 
 /// One copy of a block: a data virtual address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -266,13 +228,18 @@ impl BlockPointer {
     /// What an embedded pointer holds; `None` for every other pointer.
     #[must_use]
     pub fn embedded_kind(&self) -> Option<EmbeddedKind> {
-        self.is_embedded()
-            .then(|| match self.property(CHECKSUM_KIND) as u8 {
-                0 => EmbeddedKind::Data,
-                1 => EmbeddedKind::Reserved,
-                2 => EmbeddedKind::Redacted,
-                other => EmbeddedKind::Unknown(other),
-            })
+        self.is_embedded().then(|| match self.embedded_number() {
+            0 => EmbeddedKind::Data,
+            1 => EmbeddedKind::Reserved,
+            2 => EmbeddedKind::Redacted,
+            other => EmbeddedKind::Unknown(other),
+        })
+    }
+
+    /// The number of what an embedded pointer holds; of another pointer, of its checksum.
+    #[must_use]
+    pub fn embedded_number(&self) -> u8 {
+        self.property(EMBEDDED_KIND) as u8
     }
 
     /// Whether the block was left out of a redacted stream.
@@ -603,7 +570,7 @@ impl fmt::Display for BlockPointer {
         }
         let psize = self.psize();
         if self.is_embedded() {
-            let number = self.property(CHECKSUM_KIND);
+            let number = self.embedded_number();
             return write!(
                 f,
                 "EMBEDDED [L0 {kind}] et={number} {compression} size={lsize:x}L/{psize:x}P \

@@ -1,37 +1,40 @@
 //! Bookmarks: what stays of a snapshot's identity. Values of a ZAP, 3 or 12 words.
 
-use base::{Guid, ObjectId, Txg};
+use base::{ByteOrder, Guid, ObjectId, Txg};
 
 use crate::FormatError;
+use crate::record::{Plain, record};
 
-/// A bookmark.
-#[doc(alias = "zfs_bookmark_phys_t")]
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct BookmarkPhys {
-    /// Of the snapshot.
-    pub guid: Guid,
-    /// Of the snapshot.
-    pub creation_txg: Txg,
-    /// Of the snapshot; seconds since 1970.
-    pub creation_time: u64,
-    /// Redaction list; 0 = none.
-    pub redaction: ObjectId,
-    /// See the `FLAG_` constants.
-    pub flags: u64,
-    /// Allocated bytes of the snapshot.
-    pub referenced_bytes: u64,
-    /// Physical bytes of the snapshot.
-    pub compressed_bytes: u64,
-    /// Logical bytes of the snapshot.
-    pub uncompressed_bytes: u64,
-    /// Allocated bytes freed before the next snapshot.
-    pub freed_before_next: u64,
-    /// Physical bytes freed before the next snapshot.
-    pub compressed_freed_before_next: u64,
-    /// Logical bytes freed before the next snapshot.
-    pub uncompressed_freed_before_next: u64,
-    /// Identity of the snapshot's IVs; 0 = none.
-    pub ivset_guid: u64,
+record! {
+    /// A bookmark: the words of a ZAP value.
+    #[derive(Default)]
+    #[doc(alias = "zfs_bookmark_phys_t")]
+    pub struct BookmarkPhys [96] {
+        /// Of the snapshot.
+        guid: Guid = 0,
+        /// Of the snapshot.
+        creation_txg: Txg = 8,
+        /// Of the snapshot; seconds since 1970.
+        creation_time: u64 = 16,
+        /// Redaction list; 0 = none.
+        redaction: ObjectId = 24,
+        /// See the `FLAG_` constants.
+        flags: u64 = 32,
+        /// Allocated bytes of the snapshot.
+        referenced_bytes: u64 = 40,
+        /// Physical bytes of the snapshot.
+        compressed_bytes: u64 = 48,
+        /// Logical bytes of the snapshot.
+        uncompressed_bytes: u64 = 56,
+        /// Allocated bytes freed before the next snapshot.
+        freed_before_next: u64 = 64,
+        /// Physical bytes freed before the next snapshot.
+        compressed_freed_before_next: u64 = 72,
+        /// Logical bytes freed before the next snapshot.
+        uncompressed_freed_before_next: u64 = 80,
+        /// Identity of the snapshot's IVs; 0 = none.
+        ivset_guid: u64 = 88,
+    }
 }
 
 impl BookmarkPhys {
@@ -42,7 +45,7 @@ impl BookmarkPhys {
     /// Words of the first form.
     pub const WORDS_V1: usize = 3;
     /// Words of the second form.
-    pub const WORDS_V2: usize = 12;
+    pub const WORDS_V2: usize = Self::SIZE / 8;
 
     /// Whether what was freed before the next snapshot is kept.
     #[must_use]
@@ -68,40 +71,14 @@ impl BookmarkPhys {
                 available: words.len() * 8,
             });
         }
-        let word = |index: usize| words.get(index).copied().unwrap_or(0);
-        Ok(Self {
-            guid: Guid(word(0)),
-            creation_txg: Txg(word(1)),
-            creation_time: word(2),
-            redaction: ObjectId(word(3)),
-            flags: word(4),
-            referenced_bytes: word(5),
-            compressed_bytes: word(6),
-            uncompressed_bytes: word(7),
-            freed_before_next: word(8),
-            compressed_freed_before_next: word(9),
-            uncompressed_freed_before_next: word(10),
-            ivset_guid: word(11),
-        })
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Ok(Self::decode_padded(&bytes, ByteOrder::NATIVE))
     }
 
     /// All words; the first three are the first form.
     #[must_use]
     pub fn to_words(&self) -> [u64; Self::WORDS_V2] {
-        [
-            self.guid.0,
-            self.creation_txg.0,
-            self.creation_time,
-            self.redaction.0,
-            self.flags,
-            self.referenced_bytes,
-            self.compressed_bytes,
-            self.uncompressed_bytes,
-            self.freed_before_next,
-            self.compressed_freed_before_next,
-            self.uncompressed_freed_before_next,
-            self.ivset_guid,
-        ]
+        Plain::get(&self.to_bytes(ByteOrder::NATIVE), ByteOrder::NATIVE)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use base::ObjectId;
 
-use crate::block_pointer::BlockPointer;
+use crate::block_pointer::{BlockPointer, BlockPointerAreas};
 use crate::record::record;
 
 record! {
@@ -51,10 +51,10 @@ impl BpobjPhys {
 }
 
 /// Word of a block pointer with properties, birth, fill and the first of the checksum.
-const WORD_PROPERTIES: usize = 6;
-const WORD_BIRTH: usize = 10;
-const WORD_FILL: usize = 11;
-const WORD_CHECKSUM: usize = 12;
+const WORD_PROPERTIES: usize = BlockPointerAreas::AT.properties.offset / 8;
+const WORD_BIRTH: usize = BlockPointerAreas::AT.logical_birth.offset / 8;
+const WORD_FILL: usize = BlockPointerAreas::AT.fill.offset / 8;
+const WORD_CHECKSUM: usize = BlockPointerAreas::AT.checksum.offset / 8;
 
 /// What a bpobj stores of a block pointer: no fill count, no checksum unless dedup needs it, and
 /// of an embedded one only properties and birth. `freed` marks a free entry of a livelist.

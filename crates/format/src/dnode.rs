@@ -11,9 +11,8 @@ use base::ByteOrder;
 
 use crate::FormatError;
 use crate::block_pointer::BlockPointer;
-use crate::host::{swap_at, u16_at};
 use crate::object_type::{ObjectType, swap_class, swap_u64};
-use crate::record::{get_at, put_at, record, require};
+use crate::record::{Plain, get_at, put_at, record, require};
 
 /// Bytes of a slot.
 pub const SLOT_SIZE: usize = 512;
@@ -22,7 +21,7 @@ pub const BLOCK_SIZE: usize = 16 * 1024;
 /// Slots in a block of dnodes, and so the most that a dnode may have.
 pub const SLOTS_PER_BLOCK: usize = BLOCK_SIZE / SLOT_SIZE;
 /// Bytes before the first block pointer.
-pub const CORE_SIZE: usize = 64;
+pub const CORE_SIZE: usize = DnodeCore::SIZE;
 /// Bytes of a block pointer.
 pub const BLOCK_POINTER_SIZE: usize = 128;
 /// Log2 of the smallest and the largest indirect block.
@@ -33,7 +32,9 @@ pub const LEVELS_MAX: u8 = 12;
 pub const SECTORS_MAX: u16 = 32768;
 
 record! {
-    /// The first 64 bytes of a dnode.
+    /// The first 64 bytes of a dnode. Its block pointers follow, then the bonus, and at the end of its last slot the
+    /// spill block's pointer when there is one.
+    #[doc(alias = "dnode_phys_t")]
     pub struct DnodeCore [64] {
         #[doc(alias = "dn_type")]
         /// What the object is; 0 = a free slot.
@@ -142,6 +143,7 @@ pub struct DnodePhys {
 }
 
 const WHAT: &str = "dnode";
+const EXTRA_SLOTS: usize = DnodeCore::AT.extra_slots.offset;
 
 fn check(ok: bool, field: &'static str, value: u64) -> Result<(), FormatError> {
     if ok {
@@ -426,7 +428,7 @@ pub fn slots(block: &[u8]) -> impl Iterator<Item = (usize, Slot)> + '_ {
             index += 1;
             return Some((here, Slot::Free));
         }
-        let slots = (usize::from(*slot.get(12)?) + 1).min(count - here);
+        let slots = (usize::from(*slot.get(EXTRA_SLOTS)?) + 1).min(count - here);
         index += slots;
         Some((here, Slot::Allocated { slots }))
     })
@@ -437,7 +439,7 @@ pub fn slots(block: &[u8]) -> impl Iterator<Item = (usize, Slot)> + '_ {
 pub fn swap_block(block: &mut [u8]) {
     let mut rest = block;
     while rest.len() >= SLOT_SIZE {
-        let slots = usize::from(rest[12]) + 1;
+        let slots = usize::from(rest[EXTRA_SLOTS]) + 1;
         let wanted = if rest[0] == 0 {
             SLOT_SIZE
         } else {
@@ -456,16 +458,14 @@ pub fn swap_block(block: &mut [u8]) {
 
 /// Swaps one dnode that fills `dnode`.
 pub(crate) fn swap_dnode(dnode: &mut [u8]) {
-    for (offset, width) in [(8, 2), (10, 2), (16, 8), (24, 8)] {
-        swap_at(dnode, offset, width);
-    }
-    let pointers = usize::from(dnode.get(3).copied().unwrap_or(0)).min(3);
-    let has_spill = dnode
-        .get(7)
-        .is_some_and(|flags| flags & DnodeFlags::SPILL != 0);
-    let bonus_type = ObjectType(dnode.get(4).copied().unwrap_or(0));
-    let bonus_len = u16_at(dnode, 10);
-    let (head, bonus) = dnode.split_at_mut(dnode.len().min(CORE_SIZE + pointers * 128));
+    DnodeCore::swap(dnode);
+    let core = DnodeCore::decode_padded(dnode, ByteOrder::NATIVE);
+    let pointers = usize::from(core.pointer_count).min(3);
+    let has_spill = DnodeFlags(core.flags).has(DnodeFlags::SPILL);
+    let bonus_type = ObjectType(core.bonus_type);
+    let bonus_len = core.bonus_len;
+    let (head, bonus) =
+        dnode.split_at_mut(dnode.len().min(CORE_SIZE + pointers * BLOCK_POINTER_SIZE));
     swap_u64(head.get_mut(CORE_SIZE..).unwrap_or(&mut []));
     let spill_size = if has_spill {
         bonus.len().min(BLOCK_POINTER_SIZE)

@@ -7,16 +7,32 @@ use base::ByteOrder;
 use codec::{Checksum, ChecksumValue, Salt, checksum};
 
 use crate::FormatError;
-use crate::record::{get_at, put_at, require};
+use crate::intent_log::ChainElement;
+use crate::record::{get_at, put_at, record, require};
+
+record! {
+    /// The checksum at the end of a block that nothing else has a checksum of.
+    #[doc(alias = "zio_eck_t")]
+    pub struct EmbeddedChecksum [40] {
+        /// [`MAGIC`], in the writer's byte order.
+        #[doc(alias = "zec_magic")]
+        magic: u64 = 0,
+        /// The sum of the block with the verifier in this place.
+        #[doc(alias = "zec_cksum")]
+        checksum: [u64; 4] = 8,
+    }
+}
 
 /// Bytes of the trailer.
-pub const SIZE: usize = 40;
+pub const SIZE: usize = EmbeddedChecksum::SIZE;
 /// The trailer's first word.
 pub const MAGIC: u64 = 0x0210_da7a_b10c_7a11;
 /// Where the chain header of an intent log block of the newer form says how much is used.
-const CHAIN_USED: usize = 136;
+const CHAIN_USED: usize = ChainElement::AT.used_bytes.offset;
 /// Where that block keeps its trailer.
-const CHAIN_TRAILER: usize = 144;
+const CHAIN_TRAILER: usize = ChainElement::AT.magic.offset;
+/// Where the sum lies in a trailer.
+const SUM: usize = EmbeddedChecksum::AT.checksum.offset;
 /// The unit in which such a block is summed.
 const CHAIN_UNIT: u64 = 4096;
 
@@ -76,9 +92,9 @@ pub fn seal(kind: Checksum, block: &mut [u8], verifier: [u64; 4]) -> Result<(), 
     let order = ByteOrder::NATIVE;
     let (offset, summed) = place(kind, block, Some(order))?;
     put_at(block, offset, &MAGIC, order);
-    put_at(block, offset + 8, &verifier, order);
+    put_at(block, offset + SUM, &verifier, order);
     let value = checksum(kind, &block[..summed], order, &Salt::default());
-    put_at(block, offset + 8, &value.0, order);
+    put_at(block, offset + SUM, &value.0, order);
     Ok(())
 }
 
@@ -89,9 +105,9 @@ pub fn seal(kind: Checksum, block: &mut [u8], verifier: [u64; 4]) -> Result<(), 
 pub fn verify(kind: Checksum, block: &[u8], verifier: [u64; 4]) -> Result<ByteOrder, FormatError> {
     let (offset, summed) = place(kind, block, None)?;
     let order = order_at(block, offset)?;
-    let stored: [u64; 4] = get_at(block, offset + 8, order);
+    let stored: [u64; 4] = get_at(block, offset + SUM, order);
     let mut copy = block[..summed].to_vec();
-    put_at(&mut copy, offset + 8, &verifier, order);
+    put_at(&mut copy, offset + SUM, &verifier, order);
     let ChecksumValue(found) = checksum(kind, &copy, order, &Salt::default());
     if found != stored {
         return Err(FormatError::BadChecksum {

@@ -4,12 +4,25 @@ use base::ByteOrder;
 use codec::Checksum;
 
 use crate::FormatError;
-use crate::block_pointer::{self, BlockPointer, Dva};
-use crate::embedded_checksum;
-use crate::record::{get_at, put_at, require};
+use crate::block_pointer::{BlockPointer, Dva};
+use crate::embedded_checksum::{self, EmbeddedChecksum};
+use crate::record::{areas, require};
+
+areas! {
+    /// A gang header on disk.
+    #[doc(alias = "zio_gbh_phys_t")]
+    pub struct GangAreas [512] {
+        /// The pieces in order; unused ones are holes, and come last.
+        #[doc(alias = "zg_blkptr")]
+        members: [BlockPointer; MEMBER_COUNT] = 0,
+        /// Its checksum, over a verifier of the leader's first address and birth.
+        #[doc(alias = "zg_tail")]
+        checksum: EmbeddedChecksum = 472,
+    }
+}
 
 /// Bytes of a header.
-pub const SIZE: usize = 512;
+pub const SIZE: usize = GangAreas::SIZE;
 /// Pieces that a header names.
 pub const MEMBER_COUNT: usize = 3;
 /// The unit of a piece's size.
@@ -55,7 +68,7 @@ impl GangHeader {
         let header = block.get(..SIZE).unwrap_or_default();
         let order = embedded_checksum::verify(Checksum::GangHeader, header, verifier(leader))?;
         Ok(Self {
-            members: get_at(header, 0, order),
+            members: GangAreas::AT.members.get(header, order),
         })
     }
 
@@ -63,7 +76,9 @@ impl GangHeader {
     #[must_use]
     pub fn encode(&self, leader: &BlockPointer) -> [u8; SIZE] {
         let mut block = [0; SIZE];
-        put_at(&mut block, 0, &self.members, ByteOrder::NATIVE);
+        GangAreas::AT
+            .members
+            .put(&mut block, &self.members, ByteOrder::NATIVE);
         // 512 bytes have room for the trailer.
         let _ = embedded_checksum::seal(Checksum::GangHeader, &mut block, verifier(leader));
         block
@@ -75,7 +90,8 @@ impl GangHeader {
     }
 }
 
-const _: () = assert!(MEMBER_COUNT * block_pointer::SIZE + embedded_checksum::SIZE <= SIZE);
+// The trailer of a block is at its end.
+const _: () = assert!(GangAreas::AT.checksum.end() == SIZE);
 
 #[cfg(test)]
 mod tests;

@@ -17,8 +17,9 @@ pub use encode::{encode_record, stamp_record};
 pub use header::LogHeader;
 pub use record::{
     AclFields, Body, CloneRangeFields, CreateAclFields, CreateFields, DirectoryFields,
-    ExtendedAttributes, LinkFields, OldAclFields, Record, RecordHeader, Records, RenameFields,
-    SetAttributesFields, SetXattrFields, TruncateFields, WhiteoutFields, WriteFields, kind,
+    ExtendedAttributes, LinkFields, ObjectAndSlots, OldAclFields, Record, RecordHeader, Records,
+    RenameFields, SetAttributesFields, SetXattrFields, TruncateFields, WhiteoutFields, WriteFields,
+    kind,
 };
 
 #[cfg(test)]

@@ -13,24 +13,44 @@ use codec::Checksum;
 use crate::FormatError;
 use crate::embedded_checksum::{self, label_verifier};
 use crate::nvlist::{NvList, decode_xdr, encode_xdr};
+use crate::record::areas;
 use crate::uberblock::Uberblock;
 
+areas! {
+    /// A label. Each piece but the blank one ends in its own embedded checksum.
+    #[doc(alias = "vdev_label_t")]
+    pub struct LabelAreas [256 << 10] {
+        /// For partition tables and boot loaders of others; never written.
+        #[doc(alias = "vl_pad1")]
+        blank: [u8; 8 << 10] = 0,
+        /// The boot environment.
+        #[doc(alias = "vl_be")]
+        boot_environment: [u8; 8 << 10] = 8 << 10,
+        /// The configuration: a packed list (XDR).
+        #[doc(alias = "vl_vdev_phys")]
+        config: [u8; 112 << 10] = 16 << 10,
+        /// The uberblocks, in slots of 1 to 8 KiB by the sector size.
+        #[doc(alias = "vl_uberblock")]
+        ring: [u8; 128 << 10] = 128 << 10,
+    }
+}
+
 /// Bytes of a label.
-pub const SIZE: u64 = 256 << 10;
+pub const SIZE: u64 = LabelAreas::SIZE as u64;
 /// How many labels a leaf has.
 pub const COUNT: usize = 4;
 /// Where the boot environment lies in a label.
-pub const BOOT_ENVIRONMENT_OFFSET: u64 = 8 << 10;
+pub const BOOT_ENVIRONMENT_OFFSET: u64 = LabelAreas::AT.boot_environment.offset as u64;
 /// Its size.
-pub const BOOT_ENVIRONMENT_SIZE: usize = 8 << 10;
+pub const BOOT_ENVIRONMENT_SIZE: usize = LabelAreas::AT.boot_environment.width();
 /// Where the configuration lies in a label.
-pub const CONFIG_OFFSET: u64 = 16 << 10;
+pub const CONFIG_OFFSET: u64 = LabelAreas::AT.config.offset as u64;
 /// Its size.
-pub const CONFIG_SIZE: usize = 112 << 10;
+pub const CONFIG_SIZE: usize = LabelAreas::AT.config.width();
 /// Where the uberblock ring lies in a label.
-pub const RING_OFFSET: u64 = 128 << 10;
+pub const RING_OFFSET: u64 = LabelAreas::AT.ring.offset as u64;
 /// Its size.
-pub const RING_SIZE: usize = 128 << 10;
+pub const RING_SIZE: usize = LabelAreas::AT.ring.width();
 /// Where allocatable space starts: device byte of offset 0 of a block address.
 pub const DATA_START: u64 = 4 << 20;
 /// What both ends of a leaf take together.
@@ -173,7 +193,7 @@ pub fn encode_config(config: &NvList, device_offset: u64) -> Result<Vec<u8>, For
 /// # Errors
 /// When the slot is empty or damaged: bad magic or checksum.
 pub fn decode_uberblock(slot: &[u8], device_offset: u64) -> Result<Uberblock, FormatError> {
-    let uberblock = Uberblock::decode(slot)?;
+    let uberblock = Uberblock::read(slot)?;
     verify(slot, device_offset)?;
     Ok(uberblock)
 }
@@ -182,7 +202,7 @@ pub fn decode_uberblock(slot: &[u8], device_offset: u64) -> Result<Uberblock, Fo
 #[must_use]
 pub fn encode_uberblock(uberblock: &Uberblock, ashift: u32, device_offset: u64) -> Vec<u8> {
     let mut slot = vec![0; 1 << slot_shift(ashift)];
-    uberblock.encode(&mut slot);
+    uberblock.write(&mut slot);
     // A slot is at least 1 KiB, so that there is room for the trailer.
     let _ = seal(&mut slot, device_offset);
     slot
@@ -195,7 +215,7 @@ pub fn blank_ring(current: &Uberblock, device_offset: u64) -> Vec<u8> {
     let mut ring = vec![0; RING_SIZE];
     let mut blank = *current;
     blank.txg = Txg(0);
-    blank.encode(&mut ring);
+    blank.write(&mut ring);
     let _ = seal(&mut ring, device_offset);
     ring
 }

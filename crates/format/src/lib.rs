@@ -1,6 +1,7 @@
 //! Every on-disk byte of a ZFS pool, declared once.
 
 pub mod acl;
+pub mod bits;
 pub mod block_pointer;
 pub mod block_references;
 pub mod bookmark;
@@ -18,6 +19,7 @@ pub mod history;
 mod host;
 pub mod intent_log;
 pub mod label;
+pub mod ledger;
 pub mod nvlist;
 pub mod object_set;
 pub mod object_type;

@@ -8,8 +8,7 @@ use base::ByteOrder;
 use crate::FormatError;
 use crate::dnode::{self, DnodePhys, SLOT_SIZE};
 use crate::intent_log::LogHeader;
-use crate::object_type::swap_u64;
-use crate::record::{get_at, put_at, require};
+use crate::record::{Place, areas, require};
 
 /// The size that we write.
 pub const SIZE: usize = 4096;
@@ -18,14 +17,42 @@ pub const SIZE_OLD: usize = 1024;
 /// The size before project accounting.
 pub const SIZE_USER: usize = 2048;
 
-const LOG_HEADER: usize = 512;
-const KIND: usize = 704;
-const FLAGS: usize = 712;
-const PORTABLE_MAC: usize = 720;
-const LOCAL_MAC: usize = 752;
-const USER_USED: usize = 1024;
-const GROUP_USED: usize = 1536;
-const PROJECT_USED: usize = 2048;
+areas! {
+    /// An object set on disk. The dnodes are of one slot; [`crate::dnode`] decodes them.
+    #[doc(alias = "objset_phys_t")]
+    pub struct ObjectSetAreas [SIZE] {
+        /// The dnode whose data are all the dnodes.
+        #[doc(alias = "os_meta_dnode")]
+        meta_dnode: [u8; SLOT_SIZE] = 0,
+        /// The intent log's anchor.
+        #[doc(alias = "os_zil_header")]
+        log_header: LogHeader = 512,
+        /// What the object set holds: see [`ObjectSetKind`].
+        #[doc(alias = "os_type")]
+        kind: u64 = 704,
+        /// See the `FLAG_` constants.
+        #[doc(alias = "os_flags")]
+        flags: u64 = 712,
+        /// Message authentication code that survives a raw send; zero when not encrypted.
+        #[doc(alias = "os_portable_mac")]
+        portable_mac: [u8; 32] = 720,
+        /// Message authentication code of the accounting; zero when not encrypted.
+        #[doc(alias = "os_local_mac")]
+        local_mac: [u8; 32] = 752,
+        /// Space by user (object −1).
+        #[doc(alias = "os_userused_dnode")]
+        user_used: [u8; SLOT_SIZE] = 1024,
+        /// Space by group (object −2).
+        #[doc(alias = "os_groupused_dnode")]
+        group_used: [u8; SLOT_SIZE] = 1536,
+        /// Space by project (object −3).
+        #[doc(alias = "os_projectused_dnode")]
+        project_used: [u8; SLOT_SIZE] = 2048,
+    }
+}
+
+/// Object sets in memory are in host order.
+const ORDER: ByteOrder = ByteOrder::NATIVE;
 
 /// What an object set holds (`os_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,7 +141,8 @@ impl ObjectSetPhys {
     /// A block too short, a bad kind, or a bad dnode.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         require("object set", bytes, SIZE_OLD)?;
-        let number = get_at(bytes, KIND, ByteOrder::NATIVE);
+        let at = ObjectSetAreas::AT;
+        let number = at.kind.get(bytes, ORDER);
         let kind = ObjectSetKind::from_number(number).ok_or(FormatError::Invalid {
             what: "object set",
             field: "kind",
@@ -122,14 +150,14 @@ impl ObjectSetPhys {
         })?;
         Ok(Self {
             meta_dnode: DnodePhys::decode(bytes)?,
-            log_header: LogHeader::decode_padded(&bytes[LOG_HEADER..], ByteOrder::NATIVE),
+            log_header: at.log_header.get(bytes, ORDER),
             kind,
-            flags: get_at(bytes, FLAGS, ByteOrder::NATIVE),
-            portable_mac: get_at(bytes, PORTABLE_MAC, ByteOrder::NATIVE),
-            local_mac: get_at(bytes, LOCAL_MAC, ByteOrder::NATIVE),
-            user_used: special(bytes, USER_USED)?,
-            group_used: special(bytes, GROUP_USED)?,
-            project_used: special(bytes, PROJECT_USED)?,
+            flags: at.flags.get(bytes, ORDER),
+            portable_mac: at.portable_mac.get(bytes, ORDER),
+            local_mac: at.local_mac.get(bytes, ORDER),
+            user_used: special(bytes, at.user_used)?,
+            group_used: special(bytes, at.group_used)?,
+            project_used: special(bytes, at.project_used)?,
         })
     }
 
@@ -141,29 +169,31 @@ impl ObjectSetPhys {
         require("object set", bytes, SIZE_OLD)?;
         bytes.fill(0);
         self.meta_dnode.encode(&mut bytes[..SLOT_SIZE])?;
-        self.log_header
-            .encode(&mut bytes[LOG_HEADER..], ByteOrder::NATIVE);
-        put_at(bytes, KIND, &self.kind.number(), ByteOrder::NATIVE);
-        put_at(bytes, FLAGS, &self.flags, ByteOrder::NATIVE);
-        put_at(bytes, PORTABLE_MAC, &self.portable_mac, ByteOrder::NATIVE);
-        put_at(bytes, LOCAL_MAC, &self.local_mac, ByteOrder::NATIVE);
+        let at = ObjectSetAreas::AT;
+        at.log_header.put(bytes, &self.log_header, ORDER);
+        at.kind.put(bytes, &self.kind.number(), ORDER);
+        at.flags.put(bytes, &self.flags, ORDER);
+        at.portable_mac.put(bytes, &self.portable_mac, ORDER);
+        at.local_mac.put(bytes, &self.local_mac, ORDER);
         let specials = [
-            (USER_USED, &self.user_used),
-            (GROUP_USED, &self.group_used),
-            (PROJECT_USED, &self.project_used),
+            (at.user_used, &self.user_used),
+            (at.group_used, &self.group_used),
+            (at.project_used, &self.project_used),
         ];
-        for (offset, dnode) in specials {
+        for (place, dnode) in specials {
             if let Some(dnode) = dnode {
-                require("object set", bytes, offset + SLOT_SIZE)?;
-                dnode.encode(&mut bytes[offset..offset + SLOT_SIZE])?;
+                require("object set", bytes, place.end())?;
+                dnode.encode(&mut bytes[place.offset..place.end()])?;
             }
         }
         Ok(())
     }
 }
 
-fn special(bytes: &[u8], offset: usize) -> Result<Option<DnodePhys>, FormatError> {
-    match bytes.get(offset..offset + SLOT_SIZE) {
+type SlotPlace = Place<[u8; SLOT_SIZE]>;
+
+fn special(bytes: &[u8], place: SlotPlace) -> Result<Option<DnodePhys>, FormatError> {
+    match bytes.get(place.offset..place.end()) {
         Some(slot) if slot[0] != 0 => DnodePhys::decode(slot).map(Some),
         _ => Ok(None),
     }
@@ -171,16 +201,17 @@ fn special(bytes: &[u8], offset: usize) -> Result<Option<DnodePhys>, FormatError
 
 /// Swaps an object set to host order.
 pub fn swap_block(block: &mut [u8]) {
-    for offset in [0, USER_USED, GROUP_USED, PROJECT_USED] {
-        if let Some(slot) = block.get_mut(offset..offset + SLOT_SIZE)
+    let at = ObjectSetAreas::AT;
+    for place in [at.meta_dnode, at.user_used, at.group_used, at.project_used] {
+        if let Some(slot) = block.get_mut(place.offset..place.end())
             && slot[0] != 0
         {
             dnode::swap_dnode(slot);
         }
     }
-    if let Some(words) = block.get_mut(LOG_HEADER..PORTABLE_MAC) {
-        swap_u64(words);
-    }
+    at.log_header.swap(block);
+    at.kind.swap(block);
+    at.flags.swap(block);
 }
 
 #[cfg(test)]

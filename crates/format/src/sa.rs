@@ -8,8 +8,9 @@
 use base::ByteOrder;
 
 use crate::FormatError;
+use crate::bits::bits;
 use crate::host::FOREIGN;
-use crate::record::{get_at, put_at};
+use crate::record::{get_at, put_at, record};
 
 /// First word of a block of system attributes (`SA_MAGIC`).
 pub const MAGIC: u32 = 0x002F_505A;
@@ -20,12 +21,52 @@ pub const LAYOUT_EMPTY: u16 = 1;
 /// Number of the first layout that a file system defines itself.
 pub const LAYOUT_FIRST: u16 = 2;
 /// Largest layout number that a header can name.
-pub const LAYOUT_MAX: u16 = 0x3ff;
+pub const LAYOUT_MAX: u16 = LayoutInfo::AT.layout.mask() as u16;
 /// All attributes of a file together, at most.
 pub const TOTAL_SIZE_MAX: usize = 128 << 10;
 
-const LENGTHS: usize = 6;
-const HEADER_SIZE_MIN: usize = 8;
+record! {
+    /// What starts a block of system attributes.
+    #[doc(alias = "sa_hdr_phys_t")]
+    pub struct HeaderFields [8] {
+        /// [`MAGIC`], in the writer's byte order.
+        #[doc(alias = "sa_magic")]
+        magic: u32 = 0,
+        /// See [`LayoutInfo`].
+        #[doc(alias = "sa_layout_info")]
+        layout_info: u16 = 4,
+        /// The length of the first attribute of variable length; those of more follow, and the header grows by eight
+        /// bytes for each four.
+        #[doc(alias = "sa_lengths")]
+        lengths: [u16; 1] = 6,
+    }
+}
+
+bits! {
+    /// Layout and length of the header of a block of system attributes.
+    #[doc(alias = "sa_layout_info")]
+    pub struct LayoutInfo [16] {
+        /// The number of the layout.
+        layout: 10 = 0,
+        /// Where the values begin, in units of eight bytes.
+        header_size: 6 = 10,
+    }
+}
+
+bits! {
+    /// The value of an attribute's entry in the registry.
+    pub struct RegistrationWord [64] {
+        /// Number in this file system.
+        number: 16 = 0,
+        /// See [`ValueClass`].
+        class: 8 = 16,
+        /// Length in bytes; 0 for a variable one.
+        length: 16 = 24,
+    }
+}
+
+const LENGTHS: usize = HeaderFields::AT.lengths.offset;
+const HEADER_SIZE_MIN: usize = HeaderFields::SIZE;
 
 /// How the value of an attribute is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,16 +213,16 @@ impl Registration {
     /// # Errors
     /// When the class is not one.
     pub fn unpack(word: u64) -> Result<Self, FormatError> {
-        let [_, _, _, l1, l0, class, n1, n0] = word.to_be_bytes();
-        let class = ValueClass::from_number(class).ok_or(FormatError::Invalid {
-            what: "attribute registration",
-            field: "class",
-            value: word,
-        })?;
-        let number = u16::from_be_bytes([n1, n0]);
+        let at = RegistrationWord::AT;
+        let class =
+            ValueClass::from_number(at.class.get(word) as u8).ok_or(FormatError::Invalid {
+                what: "attribute registration",
+                field: "class",
+                value: word,
+            })?;
         Ok(Self {
-            number,
-            length: u16::from_be_bytes([l1, l0]),
+            number: at.number.get(word) as u16,
+            length: at.length.get(word) as u16,
             class,
         })
     }
@@ -189,7 +230,10 @@ impl Registration {
     /// The value of the registry entry.
     #[must_use]
     pub fn pack(self) -> u64 {
-        u64::from(self.length) << 24 | u64::from(self.class.number()) << 16 | u64::from(self.number)
+        let at = RegistrationWord::AT;
+        let word = at.length.set(0, self.length.into());
+        let word = at.class.set(word, self.class.number().into());
+        at.number.set(word, self.number.into())
     }
 }
 
@@ -211,7 +255,8 @@ impl Header {
     /// When the magic is another, or the header does not fit the block.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, FormatError> {
         const WHAT: &str = "system attributes";
-        let found: u32 = get_at(bytes, 0, ByteOrder::NATIVE);
+        let at = HeaderFields::AT;
+        let found = at.magic.get(bytes, ByteOrder::NATIVE);
         let order = match found {
             0 => return Ok(None),
             MAGIC => ByteOrder::NATIVE,
@@ -223,8 +268,8 @@ impl Header {
                 });
             }
         };
-        let info: u16 = get_at(bytes, 4, order);
-        let size = usize::from(info >> 10) * 8;
+        let info = u64::from(at.layout_info.get(bytes, order));
+        let size = LayoutInfo::AT.header_size.get(info) as usize * 8;
         if size < HEADER_SIZE_MIN || size > bytes.len() {
             return Err(FormatError::Truncated {
                 what: WHAT,
@@ -234,7 +279,7 @@ impl Header {
         }
         Ok(Some(Self {
             order,
-            layout: (info & LAYOUT_MAX).max(LAYOUT_EMPTY),
+            layout: (LayoutInfo::AT.layout.get(info) as u16).max(LAYOUT_EMPTY),
             size,
         }))
     }
@@ -253,14 +298,11 @@ impl Header {
             put_at(bytes, LENGTHS + 2 * count, &length, ByteOrder::NATIVE);
             count += 1;
         }
-        let info = (header_size(count) / 8) as u16 & 0x3f;
-        put_at(bytes, 0, &MAGIC, ByteOrder::NATIVE);
-        put_at(
-            bytes,
-            4,
-            &(info << 10 | layout & LAYOUT_MAX),
-            ByteOrder::NATIVE,
-        );
+        let (at, bits) = (HeaderFields::AT, LayoutInfo::AT);
+        let info = bits.header_size.set(0, (header_size(count) / 8) as u64);
+        let info = bits.layout.set(info, layout.into()) as u16;
+        at.magic.put(bytes, &MAGIC, ByteOrder::NATIVE);
+        at.layout_info.put(bytes, &info, ByteOrder::NATIVE);
     }
 }
 

@@ -3,6 +3,7 @@
 //! Source: the format notes on allocation; one-word, two-word and debug entries were checked on real pools.
 
 use crate::FormatError;
+use crate::bits::bits;
 use crate::record::record;
 
 /// Whether a range was allocated or freed.
@@ -46,6 +47,7 @@ pub struct Entry {
 
 record! {
     /// The bonus of a space map object: 24 bytes, or 320 with a histogram.
+    #[doc(alias = "space_map_phys_t")]
     pub struct SpaceMapPhys [320] {
         /// The map's own object number.
         object: u64 = 0,
@@ -63,12 +65,59 @@ impl SpaceMapPhys {
     pub const SIZE_PLAIN: usize = 24;
 }
 
-const DEBUG: u64 = 0b10 << 62;
-const TWO_WORDS: u64 = 0b11 << 62;
-const RUN_MAX_ONE_WORD: u64 = 1 << 15;
-const OFFSET_MAX_ONE_WORD: u64 = 1 << 47;
-const RUN_MAX_TWO_WORDS: u64 = 1 << 36;
-const VDEV_MASK: u64 = (1 << 24) - 1;
+bits! {
+    /// A range in one word, in units of the map. The top bit is 0.
+    pub struct OneWordEntry [64] {
+        /// How many units, less 1.
+        run: 15 = 0,
+        /// 0 allocated, 1 freed.
+        action: 1 = 15,
+        /// The first unit.
+        offset: 47 = 16,
+    }
+}
+
+bits! {
+    /// The first word of a range in two.
+    pub struct TwoWordFirst [64] {
+        /// The top-level vdev, in maps that speak of several; 0 elsewhere.
+        vdev: 24 = 0,
+        /// How many units, less 1.
+        run: 36 = 24,
+        /// 3.
+        prefix: 2 = 62,
+    }
+}
+
+bits! {
+    /// The second word of a range in two.
+    pub struct TwoWordSecond [64] {
+        /// The first unit.
+        offset: 63 = 0,
+        /// 0 allocated, 1 freed.
+        action: 1 = 63,
+    }
+}
+
+bits! {
+    /// A word that marks the beginning of a batch, or (all else 0) fills up a block.
+    pub struct DebugEntry [64] {
+        /// The txg.
+        txg: 50 = 0,
+        /// The sync pass.
+        pass: 10 = 50,
+        /// 0 allocated, 1 freed.
+        action: 2 = 60,
+        /// 2.
+        prefix: 2 = 62,
+    }
+}
+
+const DEBUG: u64 = DebugEntry::AT.prefix.set(0, 0b10);
+const TWO_WORDS: u64 = TwoWordFirst::AT.prefix.set(0, 0b11);
+const RUN_MAX_ONE_WORD: u64 = OneWordEntry::AT.run.mask() + 1;
+const OFFSET_MAX_ONE_WORD: u64 = OneWordEntry::AT.offset.mask() + 1;
+const RUN_MAX_TWO_WORDS: u64 = TwoWordFirst::AT.run.mask() + 1;
 
 /// Which entries a map may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +156,9 @@ impl Encoder {
 
     /// Marks the beginning of a batch with the action, the sync pass and the txg.
     pub fn debug(&mut self, action: Action, pass: u32, txg: u64) {
-        let pass = u64::from(pass) & 0x3FF;
-        self.word(DEBUG | action.bit() << 60 | pass << 50 | txg & ((1 << 50) - 1));
+        let at = DebugEntry::AT;
+        let word = at.pass.set(at.action.set(DEBUG, action.bit()), pass.into());
+        self.word(at.txg.set(word, txg));
     }
 
     /// Appends a range. Offset and length are multiples of the unit.
@@ -128,10 +178,17 @@ impl Encoder {
             });
             if two_words {
                 self.pad_to_block();
-                self.word(TWO_WORDS | (run - 1) << 24 | entry.vdev & VDEV_MASK);
-                self.word(entry.action.bit() << 63 | offset);
+                let (first, second) = (TwoWordFirst::AT, TwoWordSecond::AT);
+                self.word(
+                    first
+                        .vdev
+                        .set(first.run.set(TWO_WORDS, run - 1), entry.vdev),
+                );
+                self.word(second.action.set(offset, entry.action.bit()));
             } else {
-                self.word(offset << 16 | entry.action.bit() << 15 | (run - 1));
+                let at = OneWordEntry::AT;
+                let word = at.run.set(at.offset.set(0, offset), run - 1);
+                self.word(at.action.set(word, entry.action.bit()));
             }
             offset += run;
             remaining -= run;
@@ -169,7 +226,7 @@ pub fn decode(bytes: &[u8], shift: u32) -> impl Iterator<Item = Result<Entry, Fo
     std::iter::from_fn(move || {
         loop {
             let word = words.next()?;
-            match word >> 62 {
+            match DebugEntry::AT.prefix.get(word) {
                 0b10 => {}
                 0b11 => return Some(two_words(word, words.next(), shift)),
                 _ => return Some(one_word(word, shift)),
@@ -179,14 +236,9 @@ pub fn decode(bytes: &[u8], shift: u32) -> impl Iterator<Item = Result<Entry, Fo
 }
 
 fn one_word(word: u64, shift: u32) -> Result<Entry, FormatError> {
-    let action = Action::from_bit(word >> 15);
-    entry(
-        action,
-        0,
-        word >> 16,
-        (word & (RUN_MAX_ONE_WORD - 1)) + 1,
-        shift,
-    )
+    let at = OneWordEntry::AT;
+    let action = Action::from_bit(at.action.get(word));
+    entry(action, 0, at.offset.get(word), at.run.get(word) + 1, shift)
 }
 
 fn two_words(first: u64, second: Option<u64>, shift: u32) -> Result<Entry, FormatError> {
@@ -195,13 +247,12 @@ fn two_words(first: u64, second: Option<u64>, shift: u32) -> Result<Entry, Forma
         field: "two-word entry",
         value: first,
     })?;
-    let run = (first >> 24 & (RUN_MAX_TWO_WORDS - 1)) + 1;
-    let offset = second & !(1 << 63);
+    let (head, tail) = (TwoWordFirst::AT, TwoWordSecond::AT);
     entry(
-        Action::from_bit(second >> 63),
-        first & VDEV_MASK,
-        offset,
-        run,
+        Action::from_bit(tail.action.get(second)),
+        head.vdev.get(first),
+        tail.offset.get(second),
+        head.run.get(first) + 1,
         shift,
     )
 }

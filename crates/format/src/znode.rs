@@ -1,20 +1,19 @@
 //! Legacy znodes: the fixed-form bonus of files of ZPL versions 1 to 4.
 
-use base::ObjectId;
+use base::{ByteOrder, ObjectId};
 
 use crate::acl;
-use crate::host::{swap_at, u16_at};
-use crate::record::record;
+use crate::bits::bits;
+use crate::record::{Plain, record};
 
-/// Where the access list begins.
-const ACL: usize = ZnodeAcl::OFFSET;
 /// Where the tail (symbolic link target, or scan stamp) begins.
 pub const TAIL: usize = ZnodePhys::SIZE;
 /// Bytes of access control entries that fit into a znode.
 pub const INLINE_ACL_SIZE: usize = 72;
 
 record! {
-    /// `znode_phys_t` without its tail.
+    /// The bonus of a file without system attributes. Its tail follows: a symbolic link's target, or a scan stamp.
+    #[doc(alias = "znode_phys_t")]
     pub struct ZnodePhys [264] {
         /// Last access: seconds, nanoseconds.
         atime: [u64; 2] = 0,
@@ -61,6 +60,16 @@ record! {
     }
 }
 
+bits! {
+    /// The value of a directory's entry.
+    pub struct DirectoryEntry [64] {
+        /// The object.
+        object: 48 = 0,
+        /// The type of file; 0: the entry does not tell.
+        kind: 4 = 60,
+    }
+}
+
 /// The part of a znode that describes its access list, also an attribute of its own
 /// (`ZPL_ZNODE_ACL`).
 #[derive(Clone, Copy, Debug)]
@@ -68,21 +77,17 @@ pub struct ZnodeAcl;
 
 impl ZnodeAcl {
     /// Where it begins.
-    pub const OFFSET: usize = 176;
+    pub const OFFSET: usize = ZnodePhys::AT.acl_object.offset;
     /// Bytes of it.
-    pub const SIZE: usize = 88;
+    pub const SIZE: usize = ZnodePhys::SIZE - Self::OFFSET;
 }
 
 /// Swaps a legacy znode bonus to host order.
 pub fn swap_bonus(bytes: &mut [u8]) {
-    for offset in (0..=ACL).step_by(8) {
-        swap_at(bytes, offset, 8);
-    }
-    swap_at(bytes, ACL + 8, 4);
-    swap_at(bytes, ACL + 12, 2);
-    swap_at(bytes, ACL + 14, 2);
-    let version = u16_at(bytes, ACL + 12);
-    let Some(entries) = bytes.get_mut(ACL + 16..) else {
+    ZnodePhys::swap(bytes);
+    let at = ZnodePhys::AT;
+    let version = at.acl_version.get(bytes, ByteOrder::NATIVE);
+    let Some(entries) = bytes.get_mut(at.acl_inline.offset..) else {
         return;
     };
     let length = entries.len().min(INLINE_ACL_SIZE);

@@ -71,10 +71,10 @@ targets! {
     };
     uberblock: |bytes| {
         let _ = format::label::decode_uberblock(bytes, 128 << 10);
-        let Ok(uberblock) = Uberblock::decode(bytes) else { return };
+        let Ok(uberblock) = Uberblock::read(bytes) else { return };
         let mut encoded = vec![0; 1024];
-        uberblock.encode(&mut encoded);
-        assert_eq!(Uberblock::decode(&encoded).as_ref(), Ok(&uberblock));
+        uberblock.write(&mut encoded);
+        assert_eq!(Uberblock::read(&encoded).as_ref(), Ok(&uberblock));
     };
     gang_header: |bytes| {
         if let Ok(leader) = BlockPointer::decode(bytes, ByteOrder::Little) {

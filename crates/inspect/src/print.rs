@@ -2,6 +2,7 @@
 
 mod contents;
 mod features;
+mod fields;
 mod history;
 mod labels;
 mod lists;

@@ -6,6 +6,7 @@ use base::ObjectId;
 use base::clock::SystemClock;
 use dmu::{ObjectSet, OpenObjectSet};
 use format::ObjectSetKind;
+use format::znode::DirectoryEntry;
 use pipeline::Pipeline;
 use posix::{
     AclKind, Attributes, Credentials, DatasetProperties, FileSystem, FileType, MountOptions,
@@ -23,9 +24,6 @@ const OBJECTS_MAX: usize = 4096;
 const FILES_MAX: usize = 4096;
 /// As many links as Linux follows.
 const LINKS_MAX: usize = 40;
-/// The bits of a directory entry that name the object.
-const ENTRY_OBJECT: u64 = (1 << 48) - 1;
-
 /// A mounted dataset.
 pub(crate) struct View {
     pub(crate) name: String,
@@ -174,7 +172,7 @@ impl View {
         if let Ok(table) = self.raw.object(directory) {
             table.zap_entries_past(&mut |_| {}, &mut |entry| {
                 if let (ZapKey::Name(name), Some(word)) = (entry.key, entry.value.as_word()) {
-                    let object = ObjectId(word & ENTRY_OBJECT);
+                    let object = ObjectId(DirectoryEntry::AT.object.get(word));
                     entries.push(Entry { name, object });
                 }
             });

@@ -30,7 +30,7 @@ impl Disk {
         self.0.read_exact_at(&mut ring, label::RING_OFFSET).unwrap();
         let slots = ring
             .chunks(1024)
-            .filter_map(|slot| Uberblock::decode(slot).ok());
+            .filter_map(|slot| Uberblock::read(slot).ok());
         slots
             .max_by_key(|uberblock| uberblock.txg)
             .expect("an uberblock")

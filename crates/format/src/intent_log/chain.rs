@@ -6,6 +6,7 @@ use codec::Checksum;
 
 use crate::FormatError;
 use crate::block_pointer::BlockPointer;
+use crate::embedded_checksum::{EmbeddedChecksum, MAGIC};
 use crate::record::{record, require};
 
 record! {
@@ -31,8 +32,12 @@ record! {
     }
 }
 
-/// The magic of embedded checksums.
-const MAGIC: u64 = 0x0210_DA7A_B10C_7A11;
+// The last two fields are an embedded checksum.
+const _: () = assert!(
+    ChainElement::AT.magic.offset + EmbeddedChecksum::SIZE == ChainElement::SIZE
+        && ChainElement::AT.checksum.offset - ChainElement::AT.magic.offset
+            == EmbeddedChecksum::AT.checksum.offset
+);
 
 /// Where a log block keeps its chain structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,11 +10,6 @@ use super::record::{ExtendedAttributes, Record};
 use crate::FormatError;
 use crate::block_pointer::BlockPointer;
 
-/// Bits of the number in creations that are the object's.
-pub(super) const OBJECT_BITS: u32 = 48;
-/// Where its slots − 1 start.
-pub(super) const SLOTS_SHIFT: u32 = 56;
-
 /// What a setattr sets, as Linux numbers it in [`SetAttributes::mask`].
 pub mod attribute {
     /// The mode.

@@ -3,13 +3,9 @@
 use base::{ByteOrder, Txg};
 
 use super::record::RecordHeader;
-use crate::record::put_at;
 
 /// The unit of a record's length.
 const UNIT: usize = 8;
-/// Where a record keeps its txg and sequence number.
-const TXG_OFFSET: usize = 16;
-const SEQUENCE_OFFSET: usize = 24;
 
 /// A whole record in host order: `fields` as the fields' `to_bytes` gives them (they leave room
 /// for the header), then the parts, then zeros up to a multiple of eight bytes. Its txg and
@@ -35,6 +31,7 @@ pub fn encode_record(kind: u64, fields: &[u8], parts: &[&[u8]]) -> Vec<u8> {
 
 /// Writes txg and sequence number into an encoded record.
 pub fn stamp_record(record: &mut [u8], txg: Txg, sequence: u64) {
-    put_at(record, TXG_OFFSET, &txg, ByteOrder::NATIVE);
-    put_at(record, SEQUENCE_OFFSET, &sequence, ByteOrder::NATIVE);
+    let at = RecordHeader::AT;
+    at.txg.put(record, &txg, ByteOrder::NATIVE);
+    at.sequence.put(record, &sequence, ByteOrder::NATIVE);
 }

@@ -3,6 +3,7 @@
 use base::{ByteOrder, ObjectId, Txg};
 
 use crate::FormatError;
+use crate::bits::bits;
 use crate::block_pointer::BlockPointer;
 use crate::record::{get_at, record, require};
 
@@ -25,13 +26,24 @@ record! {
     }
 }
 
+bits! {
+    /// A new object and how many slots its dnode takes.
+    #[doc(alias = "lr_foid")]
+    pub struct ObjectAndSlots [64] {
+        /// The object.
+        object: 48 = 0,
+        /// Its slots, less 1.
+        slots: 8 = 56,
+    }
+}
+
 record! {
     /// Create, mkdir, extended-attribute directory, symlink.
     #[doc(alias = "lr_create_t")]
     pub struct CreateFields [104] {
         /// The directory.
         directory: ObjectId = 32,
-        /// The new object (low 48 bits) and its slots − 1 (top 8 bits).
+        /// The new object: see [`ObjectAndSlots`].
         object_and_slots: u64 = 40,
         /// The mode with its file type.
         mode: u64 = 48,
@@ -104,7 +116,7 @@ record! {
         source: ObjectId = 32,
         /// The directory of the new name.
         target: ObjectId = 40,
-        /// The whiteout (low 48 bits) and its slots − 1 (top 8 bits).
+        /// The whiteout: see [`ObjectAndSlots`].
         object_and_slots: u64 = 48,
         /// The whiteout's mode.
         mode: u64 = 56,
@@ -443,7 +455,7 @@ impl<'a> Iterator for Records<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let length: u64 = get_at(self.rest, 8, self.order);
+        let length = RecordHeader::AT.length.get(self.rest, self.order);
         let split = usize::try_from(length)
             .ok()
             .filter(|length| *length >= RecordHeader::SIZE && length.is_multiple_of(8))

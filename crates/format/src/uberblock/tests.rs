@@ -9,14 +9,14 @@ fn sample() -> Uberblock {
 #[test]
 fn an_uberblock_round_trips_and_a_foreign_one_reads_the_same() {
     let mut bytes = [0; SIZE];
-    sample().encode(&mut bytes);
-    assert_eq!(Uberblock::decode(&bytes).unwrap(), sample());
+    sample().write(&mut bytes);
+    assert_eq!(Uberblock::read(&bytes).unwrap(), sample());
     crate::object_type::swap_u64(&mut bytes);
-    assert_eq!(Uberblock::decode(&bytes).unwrap(), sample());
+    assert_eq!(Uberblock::read(&bytes).unwrap(), sample());
     bytes[3] ^= 1;
     bytes[7] ^= 1;
-    assert!(Uberblock::decode(&bytes).is_err());
-    assert!(Uberblock::decode(&bytes[..215]).is_err());
+    assert!(Uberblock::read(&bytes).is_err());
+    assert!(Uberblock::read(&bytes[..215]).is_err());
 }
 
 #[test]

@@ -8,8 +8,11 @@ use format::dsl::{DatasetPhys, DirectoryPhys};
 use format::history::HistoryPhys;
 use format::nvlist::decode_xdr;
 use format::object_type::ObjectType;
+use format::sa::RegistrationWord;
 use format::zap::Value;
+use format::znode::DirectoryEntry;
 
+use super::fields::{Form, print_fields};
 use crate::error::Result;
 use crate::print::{Numbers, calendar, print_list};
 use crate::raw::{RawFileSystem, RawObject, ZapEntry};
@@ -32,7 +35,7 @@ pub(super) fn print_contents(
         ObjectType::DSL_DIRECTORY => directory(out, bonus, numbers)?,
         ObjectType::DSL_DATASET => dataset(out, bonus, numbers)?,
         ObjectType::BPOBJ_HEADER => list_header(out, bonus, numbers)?,
-        ObjectType::HISTORY_OFFSETS => history(out, bonus)?,
+        ObjectType::HISTORY_OFFSETS => history(out, bonus, numbers)?,
         ObjectType::SYSTEM_ATTRIBUTES | ObjectType::ZNODE => {
             if let Some(file_system) = file_system {
                 file(out, object, file_system)?;
@@ -55,86 +58,77 @@ pub(super) fn print_contents(
     Ok(())
 }
 
-fn directory(out: &mut dyn Write, bonus: &[u8], numbers: Numbers) -> Result<()> {
+/// As zdb names and shows the fields of a directory.
+fn directory_line(name: &'static str) -> (&'static str, Form) {
     const PARTS: [&str; 5] = ["HEAD", "SNAP", "CHILD", "CHILD_RSRV", "REFRSRV"];
+    match name {
+        "creation_time" => (name, Form::Time),
+        "parent_obj" => ("parent_dir_obj", Form::Plain),
+        "used_bytes" | "compressed_bytes" | "uncompressed_bytes" | "quota" | "reserved" => {
+            (name, Form::Space)
+        }
+        "flags" => (name, Form::Hex),
+        "used_breakdown" => (name, Form::Parts(&PARTS)),
+        _ => (name, Form::Plain),
+    }
+}
+
+fn directory(out: &mut dyn Write, bonus: &[u8], numbers: Numbers) -> Result<()> {
     let phys = DirectoryPhys::decode_padded(bonus, ByteOrder::NATIVE);
-    writeln!(out, "\t\tcreation_time = {}", calendar(phys.creation_time))?;
-    writeln!(out, "\t\thead_dataset_obj = {}", phys.head_dataset)?;
-    writeln!(out, "\t\tparent_dir_obj = {}", phys.parent)?;
-    writeln!(out, "\t\torigin_obj = {}", phys.origin)?;
-    writeln!(out, "\t\tchild_dir_zapobj = {}", phys.child_map)?;
-    for (name, value) in [
-        ("used_bytes", phys.used_bytes),
-        ("compressed_bytes", phys.compressed_bytes),
-        ("uncompressed_bytes", phys.uncompressed_bytes),
-        ("quota", phys.quota),
-        ("reserved", phys.reserved),
-    ] {
-        writeln!(out, "\t\t{name} = {}", numbers.show(value))?;
+    print_fields(out, &phys.values(), "dd_", numbers, directory_line)
+}
+
+/// As zdb names and shows the fields of a dataset.
+fn dataset_line(name: &'static str) -> (&'static str, Form) {
+    match name {
+        "creation_time" => (name, Form::Time),
+        "referenced_bytes" => ("used_bytes", Form::Space),
+        "compressed_bytes" | "uncompressed_bytes" => (name, Form::Space),
+        "unique_bytes" => ("unique", Form::Space),
+        "flags" => (name, Form::Hex),
+        _ => (name, Form::Plain),
     }
-    writeln!(out, "\t\tprops_zapobj = {}", phys.properties)?;
-    writeln!(out, "\t\tdeleg_zapobj = {}", phys.delegation)?;
-    writeln!(out, "\t\tflags = {:x}", phys.flags)?;
-    for (name, value) in PARTS.iter().zip(phys.used_breakdown) {
-        writeln!(out, "\t\tused_breakdown[{name}] = {}", numbers.show(value))?;
-    }
-    writeln!(out, "\t\tclones = {}", phys.clones)?;
-    Ok(())
 }
 
 fn dataset(out: &mut dyn Write, bonus: &[u8], numbers: Numbers) -> Result<()> {
+    let at = DatasetPhys::AT;
     let phys = DatasetPhys::decode_padded(bonus, ByteOrder::NATIVE);
-    writeln!(out, "\t\tdir_obj = {}", phys.directory)?;
-    writeln!(out, "\t\tprev_snap_obj = {}", phys.previous_snapshot)?;
-    writeln!(out, "\t\tprev_snap_txg = {}", phys.previous_snapshot_txg)?;
-    writeln!(out, "\t\tnext_snap_obj = {}", phys.next_snapshot)?;
-    writeln!(out, "\t\tsnapnames_zapobj = {}", phys.snapshot_names)?;
-    writeln!(out, "\t\tnum_children = {}", phys.child_count)?;
-    writeln!(out, "\t\tuserrefs_obj = {}", phys.user_references)?;
-    writeln!(out, "\t\tcreation_time = {}", calendar(phys.creation_time))?;
-    writeln!(out, "\t\tcreation_txg = {}", phys.creation_txg)?;
-    writeln!(out, "\t\tdeadlist_obj = {}", phys.deadlist)?;
-    for (name, value) in [
-        ("used_bytes", phys.referenced_bytes),
-        ("compressed_bytes", phys.compressed_bytes),
-        ("uncompressed_bytes", phys.uncompressed_bytes),
-        ("unique", phys.unique_bytes),
-    ] {
-        writeln!(out, "\t\t{name} = {}", numbers.show(value))?;
+    let mut values = phys.values();
+    // As zdb orders them: two are not where they lie.
+    values.sort_by_key(|(field, _)| match field.offset {
+        offset if offset == at.user_references.offset => at.child_count.offset + 1,
+        offset if offset == at.block_pointer.offset => DatasetPhys::SIZE,
+        offset => offset,
+    });
+    print_fields(out, &values, "ds_", numbers, dataset_line)
+}
+
+/// As zdb shows the fields of a list of block pointers.
+fn list_line(name: &'static str) -> (&'static str, Form) {
+    match name {
+        "bytes" | "comp" | "uncomp" => (name, Form::Space),
+        _ => (name, Form::Plain),
     }
-    writeln!(out, "\t\tfsid_guid = {}", phys.fsid_guid)?;
-    writeln!(out, "\t\tguid = {}", phys.guid)?;
-    writeln!(out, "\t\tflags = {:x}", phys.flags)?;
-    writeln!(out, "\t\tnext_clones_obj = {}", phys.next_clones)?;
-    writeln!(out, "\t\tprops_obj = {}", phys.properties)?;
-    writeln!(out, "\t\tbp = {}", phys.block_pointer)?;
-    Ok(())
 }
 
 fn list_header(out: &mut dyn Write, bonus: &[u8], numbers: Numbers) -> Result<()> {
     let phys = BpobjPhys::decode_padded(bonus, ByteOrder::NATIVE);
-    writeln!(out, "\t\tnum_blkptrs = {}", phys.pointer_count)?;
-    writeln!(out, "\t\tbytes = {}", numbers.show(phys.bytes))?;
-    if bonus.len() >= BpobjPhys::SIZE_V1 {
-        writeln!(out, "\t\tcomp = {}", numbers.show(phys.compressed))?;
-        writeln!(out, "\t\tuncomp = {}", numbers.show(phys.uncompressed))?;
-    }
-    if bonus.len() >= BpobjPhys::SIZE_V2 {
-        writeln!(out, "\t\tsubobjs = {}", phys.subobjects)?;
-        writeln!(out, "\t\tnum_subobjs = {}", phys.subobject_count)?;
-        writeln!(out, "\t\tnum_freed = {}", phys.freed_count)?;
-    }
-    Ok(())
+    let mut values = phys.values();
+    // Older forms end before what later ones added; the last field has no form of its own.
+    let end = match bonus.len() {
+        BpobjPhys::SIZE_V2.. => BpobjPhys::SIZE,
+        BpobjPhys::SIZE_V1.. => BpobjPhys::SIZE_V1,
+        _ => BpobjPhys::SIZE_V0,
+    };
+    values.retain(|(field, _)| field.offset < end);
+    print_fields(out, &values, "bpo_", numbers, list_line)
 }
 
-fn history(out: &mut dyn Write, bonus: &[u8]) -> Result<()> {
+fn history(out: &mut dyn Write, bonus: &[u8], numbers: Numbers) -> Result<()> {
     let phys = HistoryPhys::decode_padded(bonus, ByteOrder::NATIVE);
-    writeln!(out, "\t\tpool_create_len = {}", phys.create_length)?;
-    writeln!(out, "\t\tphys_max_off = {}", phys.ring_size)?;
-    writeln!(out, "\t\tbof = {}", phys.begin)?;
-    writeln!(out, "\t\teof = {}", phys.end)?;
-    writeln!(out, "\t\trecords_lost = {}", phys.records_lost)?;
-    Ok(())
+    print_fields(out, &phys.values(), "sh_", numbers, |name| {
+        (name, Form::Plain)
+    })
 }
 
 fn file(out: &mut dyn Write, object: &RawObject, file_system: &RawFileSystem) -> Result<()> {
@@ -219,14 +213,13 @@ fn path(object: &RawObject, parent: u64, file_system: &RawFileSystem) -> String 
 
 /// What a directory calls an object, and the directory's own parent.
 fn name_in(file_system: &RawFileSystem, directory: u64, id: u64) -> Option<(String, u64)> {
-    const OBJECT_MASK: u64 = (1 << 48) - 1;
     let object = file_system.set.object(base::ObjectId(directory)).ok()?;
     let mut name = None;
     object.zap_entries_past(&mut |_| {}, &mut |entry| {
         if entry
             .value
             .as_word()
-            .is_some_and(|word| word & OBJECT_MASK == id)
+            .is_some_and(|word| DirectoryEntry::AT.object.get(word) == id)
         {
             name.get_or_insert_with(|| entry.key.text());
         }
@@ -293,11 +286,14 @@ fn value_text(entry: &ZapEntry, object_type: ObjectType) -> String {
     let value: &Value = &entry.value;
     match (value.integer_size(), value.as_word()) {
         (_, Some(word)) if object_type == ObjectType::DIRECTORY => {
-            let kind = KINDS[(word >> 60) as usize];
-            format!("{} (type: {kind})", word & ((1 << 48) - 1))
+            let at = DirectoryEntry::AT;
+            let kind = KINDS[at.kind.get(word) as usize];
+            format!("{} (type: {kind})", at.object.get(word))
         }
         (_, Some(word)) if object_type == ObjectType::SA_REGISTRATION => {
-            let (length, class, number) = (word >> 24 & 0xFFFF, word >> 16 & 0xFF, word & 0xFFFF);
+            let at = RegistrationWord::AT;
+            let (length, class, number) =
+                (at.length.get(word), at.class.get(word), at.number.get(word));
             format!(" {word:x} : [{length}:{class}:{number}]")
         }
         (2, _) if object_type == ObjectType::SA_LAYOUTS => {
@@ -326,3 +322,6 @@ fn value_text(entry: &ZapEntry, object_type: ObjectType) -> String {
             .collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;

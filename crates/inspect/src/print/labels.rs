@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use format::block_pointer::BlockPointer;
-use format::uberblock::{MULTIHOST_MAGIC, Uberblock};
+use format::uberblock::{MULTIHOST_MAGIC, MultihostConfig, ReflowInfo, Uberblock};
 use vdev::UberblockCandidate;
 
 use crate::error::Result;
@@ -95,24 +95,27 @@ pub(crate) fn print_uberblock(out: &mut dyn Write, uberblock: &Uberblock) -> Res
     writeln!(out, "\tbp = {}", uberblock.root)?;
     if uberblock.multihost_magic == MULTIHOST_MAGIC {
         let config = uberblock.multihost_config;
+        let at = MultihostConfig::AT;
         writeln!(out, "\tmmp_magic = {MULTIHOST_MAGIC:016x}")?;
         writeln!(out, "\tmmp_delay = {}", uberblock.multihost_delay_ns)?;
-        if config & 1 != 0 {
-            writeln!(out, "\tmmp_write_interval = {}", config >> 8 & 0xFF_FFFF)?;
-        }
-        if config & 2 != 0 {
-            writeln!(out, "\tmmp_seq = {}", config >> 32 & 0xFFFF)?;
-        }
-        if config & 4 != 0 {
-            writeln!(out, "\tmmp_fail_intervals = {}", config >> 48)?;
+        for (name, valid, bits) in [
+            ("mmp_write_interval", at.interval_valid, at.interval),
+            ("mmp_seq", at.sequence_valid, at.sequence),
+            (
+                "mmp_fail_intervals",
+                at.fail_intervals_valid,
+                at.fail_intervals,
+            ),
+        ] {
+            if valid.get(config) == 1 {
+                writeln!(out, "\t{name} = {}", bits.get(config))?;
+            }
         }
         writeln!(out, "\tmmp_valid = {:x}", config & 7)?;
     }
     writeln!(out, "\tcheckpoint_txg = {}", uberblock.checkpoint_txg)?;
-    let (state, offset) = (
-        uberblock.reflow_info >> 55,
-        uberblock.reflow_info & ((1 << 55) - 1),
-    );
+    let (at, info) = (ReflowInfo::AT, uberblock.reflow_info);
+    let (state, offset) = (at.state.get(info), at.offset.get(info));
     writeln!(out, "\traidz_reflow state={state} off={}", offset << 9)?;
     Ok(())
 }
@@ -122,7 +125,7 @@ pub(crate) fn print_uberblock(out: &mut dyn Write, uberblock: &Uberblock) -> Res
 pub(crate) fn compact(block: &BlockPointer, copies: usize) -> String {
     let (lsize, psize, birth) = (block.lsize(), block.psize(), block.birth());
     if block.is_embedded() {
-        let kind = block.words[6] >> 40 & 0xFF;
+        let kind = block.embedded_number();
         return format!("EMBEDDED et={kind} {lsize:x}L/{psize:x}P B={birth}");
     }
     if block.is_hole() {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use format::intent_log::{Body, CreateFields, Record, SetXattrFields};
+use format::intent_log::{Body, CreateFields, ObjectAndSlots, Record, SetXattrFields};
 
 use crate::error::Result;
 use crate::log::{LogBlock, for_each_block};
@@ -36,7 +36,6 @@ const KINDS: [&str; 25] = [
     "TX_RENAME_WHITEOUT",
     "TX_CLONE_RANGE",
 ];
-const OBJECT_MASK: u64 = (1 << 48) - 1;
 
 /// Prints the header of an object set's log, its blocks (level 2) and its records (level 3).
 pub(crate) fn print_log(out: &mut dyn Write, set: &RawObjectSet, level: u32) -> Result<()> {
@@ -227,8 +226,9 @@ fn print_create(out: &mut dyn Write, record: &Record<'_>, fields: &CreateFields)
         _ => writeln!(out, "\t\t\t{name}")?,
     }
     writeln!(out, "\t\t\t{}", calendar(fields.creation_time[0]))?;
-    let object = fields.object_and_slots & OBJECT_MASK;
-    let slots = (fields.object_and_slots >> 56) + 1;
+    let at = ObjectAndSlots::AT;
+    let object = at.object.get(fields.object_and_slots);
+    let slots = at.slots.get(fields.object_and_slots) + 1;
     let (directory, mode) = (fields.directory, fields.mode);
     writeln!(
         out,

@@ -66,7 +66,7 @@ impl Reader {
         disk.0.read_exact_at(&mut ring, label::RING_OFFSET).unwrap();
         let newest = ring
             .chunks(1024)
-            .filter_map(|slot| Uberblock::decode(slot).ok())
+            .filter_map(|slot| Uberblock::read(slot).ok())
             .max_by_key(|uberblock| uberblock.txg)
             .expect("no uberblock");
         let mos = open(&disk, ObjectSetId(0), &newest.root);

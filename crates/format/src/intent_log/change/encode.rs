@@ -2,14 +2,12 @@
 
 use base::{ByteOrder, Txg};
 
-use super::{
-    Acl, Change, Create, Created, NewObject, Renamed, SLOTS_SHIFT, SetAttributes, Written,
-};
+use super::{Acl, Change, Create, Created, NewObject, Renamed, SetAttributes, Written};
 use crate::block_pointer::BlockPointer;
 use crate::intent_log::record::{
     AclFields, CloneRangeFields, CreateAclFields, CreateFields, DirectoryFields, LinkFields,
-    OldAclFields, RecordHeader, RenameFields, SetAttributesFields, SetXattrFields, TruncateFields,
-    WhiteoutFields, WriteFields, kind,
+    ObjectAndSlots, OldAclFields, RecordHeader, RenameFields, SetAttributesFields, SetXattrFields,
+    TruncateFields, WhiteoutFields, WriteFields, kind,
 };
 use crate::record::Plain;
 use base::ObjectId;
@@ -63,7 +61,9 @@ impl Growing {
 }
 
 fn object_and_slots(new: &NewObject) -> u64 {
-    new.object.0 | u64::from(new.slots.saturating_sub(1)) << SLOTS_SHIFT
+    ObjectAndSlots::AT
+        .slots
+        .set(new.object.0, new.slots.saturating_sub(1).into())
 }
 
 pub(super) fn encode(change: &Change<'_>, order: ByteOrder) -> Vec<u8> {

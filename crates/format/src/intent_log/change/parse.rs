@@ -3,13 +3,13 @@
 use base::ByteOrder;
 
 use super::{
-    Acl, Change, Create, Created, NewObject, OBJECT_BITS, Renamed, SLOTS_SHIFT, SetAttributes,
-    Written, attribute, domain_count,
+    Acl, Change, Create, Created, NewObject, Renamed, SetAttributes, Written, attribute,
+    domain_count,
 };
 use crate::FormatError;
 use crate::intent_log::record::{
-    AclFields, Body, CloneRangeFields, CreateAclFields, CreateFields, ExtendedAttributes, Record,
-    WriteFields, kind,
+    AclFields, Body, CloneRangeFields, CreateAclFields, CreateFields, ExtendedAttributes,
+    ObjectAndSlots, Record, WriteFields, kind,
 };
 use crate::record::{get_at, require};
 use base::ObjectId;
@@ -99,8 +99,8 @@ impl<'a> Tail<'a> {
 }
 
 fn slots_and_object(number: u64) -> Result<(ObjectId, u8), FormatError> {
-    let object = ObjectId(number & ((1 << OBJECT_BITS) - 1));
-    let slots = (number >> SLOTS_SHIFT) + 1;
+    let object = ObjectId(ObjectAndSlots::AT.object.get(number));
+    let slots = ObjectAndSlots::AT.slots.get(number) + 1;
     // A block of dnodes has 32.
     let slots = u8::try_from(slots).ok().filter(|slots| *slots <= 32);
     Ok((object, slots.ok_or_else(|| invalid("slots", number))?))
