@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use base::Txg;
+use base::invariant;
 use format::BlockPointer;
 use format::dnode::LEVELS_MAX;
 use sys::{Buffer, BufferMut};
@@ -69,10 +70,27 @@ pub(crate) fn book(
         context.accounting.killed(old);
     }
     if !new.is_hole() {
+        check_birth(context, new);
         delta += store.charged_bytes(new).cast_signed();
         context.accounting.born(new);
     }
     (delta, !(old.is_hole() && new.is_hole()))
+}
+
+/// What a txg puts into a tree is born in it, also where the bytes were stored before: by that snapshots are told apart
+/// from what came after them.
+fn check_birth(context: &SyncContext<'_>, new: &BlockPointer) {
+    let Some(engine) = context.engine else {
+        return;
+    };
+    let (birth, physical) = (new.birth(), new.physical_birth());
+    invariant!(
+        engine.findings(),
+        birth == context.txg && physical <= birth,
+        "dmu.births",
+        "a block is written in txg {}, and its pointer says {birth}, stored in {physical}",
+        context.txg
+    );
 }
 
 impl<'a> Editor<'a> {

@@ -45,6 +45,8 @@ pub(crate) struct MemoryStore {
     named: Mutex<BTreeMap<u64, Txg>>,
     /// Whether syncs write blocks instead of referring to others.
     pub(crate) refuses_references: AtomicBool,
+    /// Whether blocks are born a txg too late.
+    mistakes_births: AtomicBool,
 }
 
 fn offset(pointer: &BlockPointer) -> u64 {
@@ -134,7 +136,9 @@ impl BlockWriter for MemoryWriter<'_> {
                 + (1 << 20)
         };
         let mut pointer = BlockPointer::for_block(kind.object_type, kind.level, size, size);
-        pointer.set_birth(self.txg, self.txg);
+        let late = u64::from(self.store.mistakes_births.load(Ordering::Relaxed));
+        let birth = Txg(self.txg.0 + late);
+        pointer.set_birth(birth, birth);
         pointer.set_fill(request.fill);
         let dva = Dva {
             vdev: VdevId(0),
@@ -184,6 +188,11 @@ impl BlockWriter for MemoryWriter<'_> {
 }
 
 impl MemoryStore {
+    /// Has written blocks be born a txg too late.
+    pub(crate) fn mistake_births(&self) {
+        self.mistakes_births.store(true, Ordering::Relaxed);
+    }
+
     /// Has a block not be readable any more.
     pub(crate) fn lose(&self, pointer: &BlockPointer) {
         self.blocks.lock().remove(&offset(pointer));

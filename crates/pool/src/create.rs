@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use base::clock::{Clock, SystemClock};
+use base::invariant::Findings;
 use base::random::Rng;
 use base::{Guid, ObjectId, ObjectSetId, Txg};
 use dmu::{ObjectSet, OpenObjectSet, SyncWorkers, Tx, Zap};
@@ -273,12 +274,13 @@ fn fresh_space(
     roles: &[VdevRole],
     enabled: &[&'static Feature],
     allocators: usize,
+    findings: &Arc<Findings>,
 ) -> Result<PoolSpace> {
     let has = |feature: &Feature| enabled.iter().any(|known| known.guid == feature.guid);
     let mut vdevs = Vec::new();
     for (top, role) in config.root.children.iter().zip(roles) {
         let geometry = geometry(top, role.class())?;
-        vdevs.push(Some(VdevSpace::new(geometry, &[])));
+        vdevs.push(Some(VdevSpace::new(geometry, &[], findings)));
     }
     Ok(PoolSpace::new(
         vdevs,
@@ -314,7 +316,9 @@ fn make_parts(
         true => 1,
         false => space::allocators_of_machine(),
     };
-    let space = Arc::new(fresh_space(&config, &roles, &enabled, allocators)?);
+    let findings = Arc::default();
+    let space = fresh_space(&config, &roles, &enabled, allocators, &findings)?;
+    let space = Arc::new(space);
     let late = Arc::new(LateAllocator::default());
     let mut pipeline = PipelineConfig::new(Arc::clone(&vdevs), late.clone());
     pipeline.cache_bytes = options.cache_bytes;
@@ -372,7 +376,7 @@ fn make_parts(
         rng: Arc::clone(&options.rng),
         version: VERSION_FEATURES,
         writable: AtomicBool::new(true),
-        features: Features::none(),
+        features: Features::none().noting_in(&findings),
         history: History::open(&mos, None, &options.host.name, &events)?,
         config: Arc::new(ConfigState::new(config, ObjectId(0))),
         frees: Arc::new(Frees::new(
@@ -390,10 +394,11 @@ fn make_parts(
         task: crate::task_effects::TaskEffects::new(),
         ageing: crate::ageing::Ageing::default(),
     });
-    let engine = Engine::new(match options.reproducible {
+    let engine = match options.reproducible {
         true => EngineConfig::on_request(txg.next()),
         false => memory::engine_config(txg.next()),
-    });
+    };
+    let engine = Engine::new(EngineConfig { findings, ..engine });
     let group = WriteGroup::new(txg);
     let writers = PassWriters {
         pipeline: &pipeline,

@@ -1,7 +1,10 @@
 //! The pool's feature tables: which features are enabled, and how many things use each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use base::invariant;
+use base::invariant::Findings;
 use base::lock::{LockClass, Mutex, rank};
 use base::{ObjectId, Txg};
 use dmu::{CreateZap, ObjectSet, Tx, Zap};
@@ -30,12 +33,16 @@ pub(crate) struct Counts {
     by_guid: BTreeMap<String, u64>,
     /// Those of `features_for_read`, to tell which unknown ones forbid reading.
     for_read: Vec<String>,
+    /// Those that were enabled while the pool was open: all their users were counted here.
+    own: BTreeSet<String>,
 }
 
 /// The features of a pool.
 pub struct Features {
     tables: Mutex<Option<Tables>>,
     counts: Mutex<Counts>,
+    /// Where broken invariants of the pool are noted.
+    findings: Arc<Findings>,
 }
 
 /// One row of a listing of features.
@@ -56,6 +63,16 @@ impl Features {
         Self {
             tables: Mutex::new(&TABLES, None),
             counts: Mutex::new(&COUNTS, Counts::default()),
+            findings: Arc::default(),
+        }
+    }
+
+    /// The same, with the pool's findings.
+    #[must_use]
+    pub(crate) fn noting_in(self, findings: &Arc<Findings>) -> Self {
+        Self {
+            findings: Arc::clone(findings),
+            ..self
         }
     }
 
@@ -99,12 +116,23 @@ impl Features {
     /// Takes over what was read from the tables of a new pool, once they are made.
     pub(crate) fn adopt(&self, made: Self) {
         *self.tables.lock() = made.tables.into_inner();
-        *self.counts.lock() = made.counts.into_inner();
+        let mut made = made.counts.into_inner();
+        made.own = made.by_guid.keys().cloned().collect();
+        *self.counts.lock() = made;
     }
 
     /// What the tables say.
     pub(crate) fn counts(&self) -> Counts {
         self.counts.lock().clone()
+    }
+
+    /// The same, with the findings of the pool's engine if it has one.
+    #[must_use]
+    pub(crate) fn noting_for(self, engine: Option<&txg::Engine>) -> Self {
+        match engine {
+            Some(engine) => self.noting_in(engine.findings()),
+            None => self,
+        }
     }
 
     /// The tables are again as they were when they said `counts`; whether that changes anything.
@@ -242,6 +270,7 @@ impl Features {
             .update_value(tx, feature.guid.as_bytes(), &text)?;
         let initial = u64::from(feature.flags.active_when_enabled);
         self.store(tx, feature, initial)?;
+        self.counts.lock().own.insert(feature.guid.to_owned());
         if self.is_enabled(&features::ENABLED_TXG) {
             self.record_enabled_txg(mos, root, tx, feature)?;
         }
@@ -288,7 +317,17 @@ impl Features {
     /// changed what labels must say.
     pub(crate) fn change(&self, tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<bool> {
         let before = self.references(feature).unwrap_or(0);
-        let after = before.saturating_add_signed(change);
+        let after = before.checked_add_signed(change).unwrap_or_else(|| {
+            // Of another feature whoever counted before may have missed a user.
+            invariant!(
+                self.findings,
+                !self.counts.lock().own.contains(feature.guid),
+                "pool.features",
+                "{} has {before} users, and {change} more",
+                feature.guid
+            );
+            if change < 0 { 0 } else { u64::MAX }
+        });
         if after == before {
             return Ok(false);
         }

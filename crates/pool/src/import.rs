@@ -14,7 +14,7 @@ use dsl::{Dsl, Mos, NamedList, OpenDsl, Services};
 use format::config::{directory, keys};
 use format::label::PoolState;
 use format::uberblock::VERSION_FEATURES;
-use txg::Engine;
+use txg::{Engine, EngineConfig};
 
 use crate::allocator::PoolAllocator;
 use crate::blocks::{Sharing, WriteRules};
@@ -251,11 +251,13 @@ fn open(
     if !options.temporary_name {
         loaded.config.list.set(keys::NAME, name.as_str());
     }
+    let findings = Arc::default();
     let opened = open_space::open(
         &loaded.mos,
         &loaded.directory,
         &loaded.config.root,
         &loaded.features,
+        &findings,
     );
     // Without space maps a pool can still be read; only its figures are unknown.
     let space = match opened {
@@ -263,7 +265,10 @@ fn open(
         Err(error) if writable => return Err(error),
         Err(_) => None,
     };
-    let engine = writable.then(|| Engine::new(memory::engine_config(first)));
+    let engine = writable.then(|| {
+        let config = memory::engine_config(first);
+        Engine::new(EngineConfig { findings, ..config })
+    });
     let parts = assemble(loaded, space, engine, name, options)?;
     if writable {
         claim_logs(&parts, first)?;
@@ -353,7 +358,7 @@ fn assemble(
         rng: Arc::clone(&options.rng),
         version: loaded.uberblock.version,
         writable: AtomicBool::new(engine.is_some()),
-        features: loaded.features,
+        features: loaded.features.noting_for(engine.as_deref()),
         history,
         config: Arc::new(ConfigState::new(loaded.config, loaded.config_object)),
         frees: Arc::new(Frees::new(

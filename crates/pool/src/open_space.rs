@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::invariant::Findings;
 use base::{ByteOrder, ObjectId, Txg};
 use dmu::{Object, ObjectSet, Zap};
 use format::config::{directory, keys, vdev_zap};
@@ -36,6 +37,7 @@ pub(crate) fn open(
     root: &Zap,
     config: &VdevConfig,
     features: &Features,
+    findings: &Arc<Findings>,
 ) -> Result<OpenedSpace> {
     let maps = Arc::new(MosSpaceStore::new(Arc::clone(mos), forms(features)));
     let mut vdevs = Vec::with_capacity(config.children.len());
@@ -43,7 +45,7 @@ pub(crate) fn open(
         vdevs.push(if top.is_hole() {
             None
         } else {
-            Some(open_vdev(mos, top, &maps)?)
+            Some(open_vdev(mos, top, &maps, findings)?)
         });
     }
     let logs = root
@@ -92,14 +94,19 @@ pub(crate) fn geometry(top: &VdevConfig, class: ClassKind) -> Result<VdevGeometr
     }
 }
 
-fn open_vdev(mos: &ObjectSet, top: &VdevConfig, maps: &MosSpaceStore) -> Result<VdevSpace> {
+fn open_vdev(
+    mos: &ObjectSet,
+    top: &VdevConfig,
+    maps: &MosSpaceStore,
+    findings: &Arc<Findings>,
+) -> Result<VdevSpace> {
     let zap = top
         .object(keys::VDEV_ZAP_TOP)
         .map(|id| mos.object(id).and_then(|object| Zap::open(&object)))
         .transpose()?;
     let geometry = geometry(top, class_of(top, zap.as_ref())?)?;
     let Some(array) = top.object(keys::METASLAB_ARRAY) else {
-        return Ok(VdevSpace::new(geometry, &[]));
+        return Ok(VdevSpace::new(geometry, &[], findings));
     };
     let vdev_maps = VdevMaps::open(mos, array, zap)?;
     let count = geometry.metaslab_count();
@@ -113,7 +120,7 @@ fn open_vdev(mos: &ObjectSet, top: &VdevConfig, maps: &MosSpaceStore) -> Result<
         known.push(info(mos, ObjectId(object), Txg(txg), geometry.ashift)?);
     }
     maps.set_vdev(top.id(), vdev_maps);
-    Ok(VdevSpace::new(geometry, &known))
+    Ok(VdevSpace::new(geometry, &known, findings))
 }
 
 fn info(mos: &ObjectSet, object: ObjectId, unflushed: Txg, ashift: u32) -> Result<MetaslabInfo> {

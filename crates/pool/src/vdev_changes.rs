@@ -123,7 +123,7 @@ impl Syncer {
         }
         let maps = VdevMaps::of_new(&self.objects, &config)?;
         self.maps.set_vdev(config.id(), maps);
-        let space = VdevSpace::new(geometry(&config, role.class())?, &[]);
+        let space = VdevSpace::new(geometry(&config, role.class())?, &[], &self.findings);
         self.vdevs.set(config.id(), Some(top));
         let text = config.path().unwrap_or(config.kind()).to_owned();
         let guid = config.guid();

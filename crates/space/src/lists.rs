@@ -4,13 +4,17 @@
 //! A metaslab enters and leaves a list under its own lock, as its state changes; the lists' lock comes after it.
 
 use base::Txg;
+use base::invariant;
+use base::invariant::Findings;
 use base::lock::{LockClass, Mutex, MutexGuard, rank};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 static LISTS: LockClass = LockClass::new("space.lists", rank::SPACE + 20);
 
-/// A sum that changes by differences.
+/// A sum of what stands in the headers of maps, and changes by differences. Whoever wrote the headers may have
+/// miscounted: below zero it counts as nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Sum(AtomicI64);
 
@@ -19,13 +23,48 @@ impl Sum {
         self.0.fetch_add(change, Ordering::Relaxed);
     }
 
+    pub(crate) fn get(&self) -> u64 {
+        u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+}
+
+/// A count of what is in memory, which changes by differences: never below zero.
+#[derive(Debug)]
+pub(crate) struct Count {
+    value: AtomicI64,
+    of: &'static str,
+    findings: Arc<Findings>,
+}
+
+impl Count {
+    fn new(of: &'static str, findings: &Arc<Findings>) -> Self {
+        Self {
+            value: AtomicI64::new(0),
+            of,
+            findings: Arc::clone(findings),
+        }
+    }
+
+    pub(crate) fn add(&self, change: i64) {
+        let before = self.value.fetch_add(change, Ordering::Relaxed);
+        let after = before.wrapping_add(change);
+        let of = self.of;
+        invariant!(
+            self.findings,
+            after >= 0,
+            "space.counts",
+            "{of} changed by {change} to {after}"
+        );
+    }
+
     /// Changes it by what a part of it has changed.
     pub(crate) fn change(&self, before: u64, after: u64) {
         self.add(after.cast_signed().wrapping_sub(before.cast_signed()));
     }
 
     pub(crate) fn get(&self) -> u64 {
-        u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)
+        // Below zero, it was noted.
+        u64::try_from(self.value.load(Ordering::Relaxed)).unwrap_or(0)
     }
 }
 
@@ -36,19 +75,21 @@ pub(crate) struct Lists {
     /// Bytes in use on disk.
     pub(crate) allocated: Sum,
     /// Bytes freed that rest.
-    pub(crate) resting_bytes: Sum,
+    pub(crate) resting_bytes: Count,
     /// Metaslabs that are loaded, their segments, and the memory these take.
-    pub(crate) loaded: Sum,
-    pub(crate) segments: Sum,
-    pub(crate) memory_bytes: Sum,
+    pub(crate) loaded: Count,
+    pub(crate) segments: Count,
+    pub(crate) memory_bytes: Count,
     /// The most memory that they took so far.
     pub(crate) memory_most: AtomicU64,
     /// Ranges of changes that are in the logs only.
-    pub(crate) unflushed: Sum,
+    pub(crate) unflushed: Count,
     /// How often a metaslab was loaded.
     pub(crate) loads: AtomicU64,
     /// Whether metaslabs note what becomes free.
     pub(crate) remembers: AtomicBool,
+    /// Where broken invariants of the pool are noted.
+    pub(crate) findings: Arc<Findings>,
 }
 
 /// By their index in the vdev.
@@ -72,18 +113,20 @@ pub(crate) struct Members {
 }
 
 impl Lists {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(findings: &Arc<Findings>) -> Self {
+        let count = |of| Count::new(of, findings);
         Self {
             members: Mutex::new(&LISTS, Members::default()),
             allocated: Sum::default(),
-            resting_bytes: Sum::default(),
-            loaded: Sum::default(),
-            segments: Sum::default(),
-            memory_bytes: Sum::default(),
-            unflushed: Sum::default(),
+            resting_bytes: count("bytes that rest"),
+            loaded: count("loaded metaslabs"),
+            segments: count("loaded segments"),
+            memory_bytes: count("bytes of loaded segments"),
+            unflushed: count("ranges in the logs"),
             memory_most: AtomicU64::new(0),
             loads: AtomicU64::new(0),
             remembers: AtomicBool::new(false),
+            findings: Arc::clone(findings),
         }
     }
 

@@ -22,6 +22,7 @@ use crate::free_space::FreeSpace;
 use crate::lists::Lists;
 use crate::range_set::{Pending, RangeSet};
 use crate::{MetaslabInfo, SpaceError, SpaceStore};
+use base::invariant;
 use base::lock::{LockClass, Mutex, rank};
 use base::{ObjectId, Txg, VdevId};
 use std::ops::Range;
@@ -165,12 +166,56 @@ impl Metaslab {
                 return Ok(None);
             };
             self.weigh(&mut state);
-            return if self.note_allocated(&mut state, txg, range.clone()) {
+            let may_be_given = self.may_be_given(&state, &range, size);
+            return if may_be_given && self.note_allocated(&mut state, txg, range.clone()) {
                 Ok(Some(range))
             } else {
                 Err(self.contradiction(&state, "allocation", range))
             };
         }
+    }
+
+    /// Whether a range that was free while the metaslab is loaded is where it must be, and nothing else. What came from
+    /// the maps was compared with the rest when it was loaded.
+    fn may_be_given(&self, state: &State, range: &Range<u64>, size: u64) -> bool {
+        let findings = &self.lists.findings;
+        let Place {
+            vdev,
+            range: whole,
+            shift,
+            ..
+        } = &self.place;
+        let units = (range.start | range.end) & ((1 << shift) - 1) == 0;
+        let is_inside = invariant!(
+            findings,
+            units && range.start >= whole.start && range.end <= whole.end,
+            "space.inside",
+            "{range:?} is given of the metaslab {whole:?} of vdev {vdev}"
+        );
+        let is_whole = invariant!(
+            findings,
+            range.end.wrapping_sub(range.start) >= size,
+            "space.inside",
+            "{range:?} is given for {size} bytes"
+        );
+        let named = [
+            (&state.trimming, "under a discard"),
+            (&state.freeing, "being freed"),
+            (&state.freed, "just freed"),
+            (&state.deferred[0], "resting"),
+            (&state.deferred[1], "resting"),
+        ];
+        let allocating = state.allocating.iter().map(|set| (set, "given already"));
+        let mut held = named.into_iter().chain(allocating);
+        let other = held.find(|(set, _)| set.overlaps(range));
+        let is_free = invariant!(
+            findings,
+            other.is_none(),
+            "space.disjoint",
+            "{range:?} of vdev {vdev} is given, and part of it is {}",
+            other.map_or("", |(_, what)| what)
+        );
+        is_inside && is_whole && is_free
     }
 
     fn note_allocated(&self, state: &mut State, txg: Txg, range: Range<u64>) -> bool {
@@ -271,7 +316,18 @@ impl Metaslab {
 
     /// An allocator goes elsewhere.
     pub(crate) fn end_use(&self) {
-        self.users.fetch_sub(1, Ordering::Relaxed);
+        let before = self.users.fetch_sub(1, Ordering::Relaxed);
+        let is_used = invariant!(
+            self.lists.findings,
+            before != 0,
+            "space.users",
+            "an allocator leaves {:?} of vdev {} that none works on",
+            self.place.range,
+            self.place.vdev
+        );
+        if !is_used {
+            self.users.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether an allocator works on it.
@@ -292,3 +348,6 @@ impl Metaslab {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

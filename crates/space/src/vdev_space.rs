@@ -4,6 +4,7 @@ use crate::lists::Lists;
 use crate::metaslab::{Metaslab, Place};
 use crate::tunables;
 use crate::{RangeSet, SpaceError, SpaceStore};
+use base::invariant::Findings;
 use base::{ObjectId, Txg, VdevId};
 use std::ops::Range;
 use std::sync::Arc;
@@ -104,11 +105,12 @@ impl VdevGeometry {
 }
 
 impl VdevSpace {
-    /// The space of a vdev whose metaslabs are `known`, in order; those beyond its end were never used.
+    /// The space of a vdev whose metaslabs are `known`, in order; those beyond its end were never used. What is
+    /// broken in it is noted in the pool's `findings`.
     #[must_use]
-    pub fn new(geometry: VdevGeometry, known: &[MetaslabInfo]) -> Self {
+    pub fn new(geometry: VdevGeometry, known: &[MetaslabInfo], findings: &Arc<Findings>) -> Self {
         let size = 1_u64 << geometry.metaslab_shift;
-        let lists = Arc::new(Lists::new());
+        let lists = Arc::new(Lists::new(findings));
         let metaslabs = (0..geometry.metaslab_count()).map(|index| {
             let start = index as u64 * size;
             let info = known.get(index).copied().unwrap_or_default();

@@ -530,7 +530,8 @@ impl Engine {
                     // Found too late for this txg, which is on disk: the next one comes to nothing.
                     self.unbroken().err().map(|failure| (txg.next(), failure))
                 }
-                Err(failure) => Some((txg, failure)),
+                // What was found to be broken comes first: the error may follow from it.
+                Err(failure) => Some((txg, self.unbroken().err().unwrap_or(failure))),
             };
             if let Some((txg, SyncFailure { reason })) = failed {
                 state

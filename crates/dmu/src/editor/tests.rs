@@ -1,6 +1,7 @@
 use std::cell::Cell;
 
 use format::{ObjectSetKind, ObjectType};
+use txg::{Engine, EngineConfig};
 
 use crate::object_set::AllocateObject;
 use crate::testing::Harness;
@@ -46,4 +47,29 @@ fn scattered_writes_keep_few_indirect_blocks_in_memory() {
         object.read(place(number), &mut bytes).unwrap();
         assert_eq!(bytes, [2; 100]);
     }
+}
+
+#[test]
+fn a_block_of_another_txg_is_a_broken_invariant() {
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let engine = Engine::new(EngineConfig::default());
+    let shape = AllocateObject {
+        object_type: ObjectType::PLAIN_FILE,
+        ..AllocateObject::default()
+    };
+    let object = harness.set.allocate(&harness.tx(), &shape).unwrap();
+    for mistakes in [false, true] {
+        assert_eq!(engine.findings().first(), None);
+        object.write(&harness.tx(), 0, &[1; 100]).unwrap();
+        if mistakes {
+            harness.store.mistake_births();
+        }
+        let closed = harness.advance();
+        let store = std::sync::Arc::clone(&harness.store);
+        harness
+            .sync_with(closed, store.as_ref(), Some(&engine))
+            .unwrap();
+    }
+    let found = engine.findings().first().map(|first| first.name);
+    assert_eq!(found, Some("dmu.births"));
 }

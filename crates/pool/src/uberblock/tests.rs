@@ -7,7 +7,7 @@ use base::invariant::Findings;
 use device::FileDevice;
 use dmu::{ObjectSet, Tx};
 use dsl::tasks::CreateDataset;
-use format::ObjectSetKind;
+use format::{ObjectSetKind, features};
 
 use crate::Pool;
 use crate::create::CreateOptions;
@@ -37,10 +37,10 @@ fn uberblocks(folder: &Path) -> Vec<Vec<u8>> {
 }
 
 /// A file system whose creation does `also`, in the middle of a sync.
-fn task(name: &str, also: impl FnMut() + Send + 'static) -> CreateDataset {
+fn task(name: &str, also: impl FnMut(&Tx) + Send + 'static) -> CreateDataset {
     let mut also = also;
-    let populate = move |_: &Arc<ObjectSet>, _: &Tx| -> Result<(), String> {
-        also();
+    let populate = move |_: &Arc<ObjectSet>, tx: &Tx| -> Result<(), String> {
+        also(tx);
         Ok(())
     };
     CreateDataset {
@@ -62,11 +62,11 @@ pub(crate) fn assert_stops(name: &str, fault: impl FnOnce(&Arc<Pool>)) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let pool = create(folder);
-    pool.dsl().run(task("before", || ())).unwrap();
+    pool.dsl().run(task("before", |_| ())).unwrap();
     pool.sync().unwrap();
     let (before, on_disk) = (uberblocks(folder), pool.on_disk());
     fault(&pool);
-    pool.dsl().run(task("after", || ())).unwrap_err();
+    pool.dsl().run(task("after", |_| ())).unwrap_err();
     pool.sync().unwrap_err();
     let said = pool.stopped().unwrap();
     assert!(
@@ -92,7 +92,7 @@ pub(crate) fn assert_stops(name: &str, fault: impl FnOnce(&Arc<Pool>)) {
 fn what_the_syncing_thread_finds_stops_the_txg() {
     assert_stops("test.task", |pool| {
         let findings = findings(pool);
-        let note = move || findings.note("test.task", format_args!("found in a task"));
+        let note = move |_: &Tx| findings.note("test.task", format_args!("found in a task"));
         pool.dsl().run(task("lost", note)).unwrap_err();
     });
 }
@@ -111,8 +111,41 @@ fn another_pool_goes_on() {
     assert_stops("test.one", |pool| {
         findings(pool).note("test.one", format_args!("of this pool"));
     });
-    other.dsl().run(task("more", || ())).unwrap();
+    other.dsl().run(task("more", |_| ())).unwrap();
     other.sync().unwrap();
     assert_eq!(other.stopped(), None);
     other.export().unwrap();
+}
+
+/// A task that takes a user off a feature that has none.
+fn miscount(pool: &Arc<Pool>) -> dsl::Result<()> {
+    let services = Arc::clone(&pool.services);
+    assert_eq!(services.features.references(&features::BOOKMARKS), Some(0));
+    let change = move |tx: &Tx| {
+        let changed = services.change_feature(tx, &features::BOOKMARKS, -1);
+        changed.unwrap();
+    };
+    pool.dsl().run(task("lost", change)).map(|_| ())
+}
+
+#[test]
+fn features_lose_no_user_that_they_do_not_have() {
+    assert_stops("pool.features", |pool| {
+        miscount(pool).unwrap_err();
+    });
+}
+
+/// Who counted before may have missed one.
+#[test]
+fn a_count_of_features_that_was_wrong_on_disk_is_no_broken_invariant() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    create(folder).export().unwrap();
+    let options = ImportOptions::new(vec![folder.to_owned()], Selection::Only);
+    let pool = Pool::import(&options).unwrap();
+    miscount(&pool).unwrap();
+    assert_eq!(pool.stopped(), None);
+    let users = pool.features().references(&features::BOOKMARKS);
+    assert_eq!(users, Some(0));
+    pool.export().unwrap();
 }

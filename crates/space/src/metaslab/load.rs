@@ -72,6 +72,10 @@ impl Metaslab {
                 }
             }
         }
+        // What is being freed was in use, if the maps are right and nothing else leads there.
+        if let Some(range) = state.freeing.iter().find(|range| free.overlaps(range)) {
+            return Err(self.contradiction(&state, "free", range));
+        }
         self.set_loaded(&mut state, free);
         Ok(())
     }

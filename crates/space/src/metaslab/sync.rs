@@ -4,6 +4,7 @@ use super::{Metaslab, State};
 use crate::free_space::FreeSpace;
 use crate::range_set::RangeSet;
 use crate::{MapAppend, SpaceError, SpaceStore};
+use base::invariant;
 use base::{ObjectId, Txg};
 use format::space_map::{Action, Encoder, Entry, Form};
 use std::sync::atomic::Ordering;
@@ -160,11 +161,20 @@ impl Metaslab {
         !self.state.lock().unflushed.is_empty()
     }
 
-    fn take(&self, state: &mut State, txg: Txg) -> Changes {
+    pub(super) fn take(&self, state: &mut State, txg: Txg) -> Changes {
         let allocated = std::mem::take(&mut state.allocating[txg.slot()]);
         let freed = std::mem::take(&mut state.freeing);
         let rested_before = state.freed.bytes();
         state.freed.extend(freed.iter());
+        let (grown, freed_bytes) = (state.freed.bytes() - rested_before, freed.bytes());
+        invariant!(
+            self.lists.findings,
+            grown == freed_bytes,
+            "space.disjoint",
+            "{freed_bytes} bytes of {:?} of vdev {} are freed, and {grown} of them were not freed before in this txg",
+            self.place.range,
+            self.place.vdev
+        );
         self.lists
             .resting_bytes
             .change(rested_before, state.freed.bytes());

@@ -9,6 +9,7 @@ use base::{ObjectId, Txg, VdevId};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 #[derive(Default)]
 struct MemoryStore {
@@ -134,7 +135,7 @@ fn open(store: &MemoryStore, vdevs: u64, logs: bool) -> PoolSpace {
                 info
             })
             .collect();
-        Some(VdevSpace::new(geometry, &known))
+        Some(VdevSpace::new(geometry, &known, &Arc::default()))
     });
     let space = PoolSpace::new(spaces.collect(), 2, logs, logs);
     for (txg, log) in &state.logs {
@@ -500,7 +501,12 @@ fn large(metaslabs: u64, known: &[MetaslabInfo]) -> PoolSpace {
         metaslab_shift: 16,
         size: metaslabs << 16,
     };
-    PoolSpace::new(vec![Some(VdevSpace::new(geometry, known))], 2, true, true)
+    PoolSpace::new(
+        vec![Some(VdevSpace::new(geometry, known, &Arc::default()))],
+        2,
+        true,
+        true,
+    )
 }
 
 fn request(class: ClassKind, size: u64) -> Request {

@@ -93,7 +93,7 @@ impl Picture {
             range: 0..SIZE,
             shift: 12,
         };
-        let lists = Arc::new(Lists::new());
+        let lists = Arc::new(Lists::new(&Arc::default()));
         Self {
             metaslab: Metaslab::new(place, &MetaslabInfo::default(), &lists),
             lists,

@@ -1,0 +1,145 @@
+//! Each invariant of a metaslab, broken on purpose: it is noted, and nothing is given that must not be.
+
+use super::{Metaslab, Place, State};
+use crate::lists::Lists;
+use crate::{MapAppend, MapContents, MetaslabInfo, SpaceError, SpaceStore, StoreError};
+use base::invariant::Findings;
+use base::{ObjectId, Txg, VdevId};
+use std::sync::Arc;
+
+const UNIT: u64 = 4096;
+const SIZE: u64 = 8 * UNIT;
+const TXG: Txg = Txg(10);
+
+/// A store without maps: the metaslab is new.
+struct Empty;
+
+impl SpaceStore for Empty {
+    fn read(&self, _: ObjectId) -> Result<MapContents, StoreError> {
+        Ok(MapContents::default())
+    }
+    fn length(&self, _: ObjectId) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+    fn create(&self, _: VdevId, _: usize) -> Result<ObjectId, StoreError> {
+        Ok(ObjectId(1))
+    }
+    fn append(&self, _: ObjectId, _: &MapAppend<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn clear(&self, _: ObjectId) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn set_unflushed(&self, _: VdevId, _: usize, _: Txg) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn log(&self, _: Txg) -> Result<ObjectId, StoreError> {
+        Ok(ObjectId(2))
+    }
+    fn trim_logs(&self, _: Txg) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn block_size(&self, _: ObjectId) -> Result<usize, StoreError> {
+        Ok(512)
+    }
+}
+
+fn metaslab() -> (Metaslab, Arc<Findings>) {
+    let findings = Arc::default();
+    let place = Place {
+        vdev: VdevId(0),
+        index: 0,
+        range: SIZE..2 * SIZE,
+        shift: 12,
+    };
+    let lists = Arc::new(Lists::new(&findings));
+    let metaslab = Metaslab::new(place, &MetaslabInfo::default(), &lists);
+    (metaslab, findings)
+}
+
+fn found(findings: &Findings) -> Option<&'static str> {
+    findings.first().map(|first| first.name)
+}
+
+/// Changes the state of a metaslab that is loaded, then asks it for `size` bytes: what is noted.
+#[track_caller]
+fn given_after(size: u64, change: impl FnOnce(&mut State)) -> Option<&'static str> {
+    let (metaslab, findings) = metaslab();
+    metaslab.load(&Empty).unwrap();
+    change(&mut metaslab.state.lock());
+    let given = metaslab.allocate(size, TXG, &Empty);
+    assert!(matches!(given, Err(SpaceError::Contradiction { .. })));
+    found(&findings)
+}
+
+#[test]
+fn space_outside_of_the_metaslab_is_not_given() {
+    let name = given_after(2 * SIZE, |state| {
+        let free = state.free.as_mut().unwrap();
+        assert!(free.insert(2 * SIZE..4 * SIZE));
+    });
+    assert_eq!(name, Some("space.inside"));
+}
+
+#[test]
+fn space_that_is_anything_but_free_is_not_given() {
+    let changes: [fn(&mut State) -> bool; 6] = [
+        |state| state.trimming.insert(SIZE..2 * SIZE),
+        |state| state.freeing.insert(SIZE..2 * SIZE),
+        |state| state.freed.insert(SIZE..2 * SIZE),
+        |state| state.deferred[0].insert(SIZE..2 * SIZE),
+        |state| state.deferred[1].insert(SIZE..2 * SIZE),
+        |state| state.allocating[TXG.next().slot()].insert(SIZE..2 * SIZE),
+    ];
+    for change in changes {
+        let name = given_after(UNIT, |state| assert!(change(state)));
+        assert_eq!(name, Some("space.disjoint"));
+    }
+}
+
+#[test]
+fn space_is_freed_once_a_txg() {
+    let (metaslab, findings) = metaslab();
+    let range = metaslab.allocate(UNIT, TXG, &Empty).unwrap().unwrap();
+    metaslab.free(range.clone()).unwrap();
+    assert!(metaslab.state.lock().freed.insert(range));
+    metaslab.take(&mut metaslab.state.lock(), TXG);
+    assert_eq!(found(&findings), Some("space.disjoint"));
+}
+
+#[test]
+fn counts_do_not_fall_below_zero() {
+    let (metaslab, findings) = metaslab();
+    let range = metaslab.allocate(UNIT, TXG, &Empty).unwrap().unwrap();
+    metaslab.free(range).unwrap();
+    metaslab.take(&mut metaslab.state.lock(), TXG);
+    assert_eq!(metaslab.lists.resting_bytes.get(), UNIT);
+    metaslab.lists.resting_bytes.add(-1);
+    for _ in 0..3 {
+        assert_eq!(found(&findings), None);
+        metaslab.finish().unwrap();
+    }
+    assert_eq!(found(&findings), Some("space.counts"));
+    assert_eq!(metaslab.lists.resting_bytes.get(), 0);
+}
+
+#[test]
+fn no_allocator_leaves_twice() {
+    let (metaslab, findings) = metaslab();
+    metaslab.begin_use();
+    metaslab.end_use();
+    assert_eq!(found(&findings), None);
+    metaslab.end_use();
+    assert_eq!(found(&findings), Some("space.users"));
+    assert!(!metaslab.is_in_use());
+}
+
+/// Two pointers of a damaged pool lead to one place, or the map says that it is free: an error, and nobody is given it.
+#[test]
+fn a_free_that_the_map_contradicts_is_no_broken_invariant() {
+    let (metaslab, findings) = metaslab();
+    metaslab.free(SIZE..SIZE + UNIT).unwrap();
+    let given = metaslab.allocate(UNIT, TXG, &Empty);
+    assert!(matches!(given, Err(SpaceError::Contradiction { .. })));
+    assert_eq!(found(&findings), None);
+}
