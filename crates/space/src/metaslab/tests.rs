@@ -12,7 +12,7 @@ const SIZE: u64 = 8 * UNIT;
 const TXG: Txg = Txg(10);
 
 /// A store without maps: the metaslab is new.
-struct Empty;
+pub(super) struct Empty;
 
 impl SpaceStore for Empty {
     fn read(&self, _: ObjectId) -> Result<MapContents, StoreError> {

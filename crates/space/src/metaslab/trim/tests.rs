@@ -2,9 +2,10 @@
 
 use super::{ALIGNMENT, TrimSizes};
 use crate::lists::Lists;
+use crate::metaslab::tests::Empty;
 use crate::metaslab::{DEFER_TXGS, Metaslab, Place};
-use crate::{MapAppend, MapContents, MetaslabInfo, RangeSet, SpaceStore, StoreError};
-use base::{ObjectId, Txg, VdevId};
+use crate::{MetaslabInfo, RangeSet};
+use base::{Txg, VdevId};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,39 +14,6 @@ const SIZES: TrimSizes = TrimSizes {
     min: ALIGNMENT,
     max: 2 * ALIGNMENT,
 };
-
-/// A store without maps: the metaslab is new.
-struct Empty;
-
-impl SpaceStore for Empty {
-    fn read(&self, _: ObjectId) -> Result<MapContents, StoreError> {
-        Ok(MapContents::default())
-    }
-    fn length(&self, _: ObjectId) -> Result<u64, StoreError> {
-        Ok(0)
-    }
-    fn create(&self, _: VdevId, _: usize) -> Result<ObjectId, StoreError> {
-        Ok(ObjectId(1))
-    }
-    fn append(&self, _: ObjectId, _: &MapAppend<'_>) -> Result<(), StoreError> {
-        Ok(())
-    }
-    fn clear(&self, _: ObjectId) -> Result<(), StoreError> {
-        Ok(())
-    }
-    fn set_unflushed(&self, _: VdevId, _: usize, _: Txg) -> Result<(), StoreError> {
-        Ok(())
-    }
-    fn log(&self, _: Txg) -> Result<ObjectId, StoreError> {
-        Ok(ObjectId(2))
-    }
-    fn trim_logs(&self, _: Txg) -> Result<(), StoreError> {
-        Ok(())
-    }
-    fn block_size(&self, _: ObjectId) -> Result<usize, StoreError> {
-        Ok(512)
-    }
-}
 
 /// What can happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
