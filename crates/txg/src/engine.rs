@@ -339,26 +339,31 @@ impl Engine {
             None => self.park(bytes)?,
         };
         let credit = Credit::new(self, bytes);
-        let delay_ns = self.config.delay_ns(after, self.dirty.limit());
         // Nothing is written out meanwhile: waiting smoothly helps nobody.
-        if delay_ns != 0 && !self.suspended.load(Ordering::Relaxed) {
+        if self.suspended.load(Ordering::Relaxed) {
+            return Ok(credit);
+        }
+        if let Some(due_ns) = self.delayed_until_ns(after, bytes) {
             self.kick_for_bytes(self.holds.open());
-            let now_ns = monotonic_ns();
-            let due_ns = self.due_ns(now_ns, delay_ns, bytes);
             if hurries {
                 return Err(manner::postpone(self, Wish::Delay { credit, due_ns }));
             }
-            thread::sleep(Duration::from_nanos(due_ns.saturating_sub(now_ns)));
+            thread::sleep(Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())));
         }
         Ok(credit)
     }
 
-    /// When a reservation that is to be delayed may go on.
-    fn due_ns(&self, now_ns: u64, delay_ns: u64, bytes: u64) -> u64 {
+    /// Until when a reservation of `bytes` waits with which `after` bytes are dirty; none: it does not.
+    fn delayed_until_ns(&self, after: u64, bytes: u64) -> Option<u64> {
         let limit = self.dirty.limit();
+        let delay_ns = self.config.delay_ns(after, limit);
+        if delay_ns == 0 {
+            return None;
+        }
+        let now_ns = monotonic_ns();
         let due_ns = self.throttle.due_ns(now_ns, delay_ns, bytes, limit);
         self.meters.delay_ns.record(due_ns.saturating_sub(now_ns));
-        due_ns
+        Some(due_ns)
     }
 
     /// Reserves `bytes` at once or not at all.

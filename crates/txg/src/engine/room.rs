@@ -212,11 +212,7 @@ impl Engine {
             let credit = Credit::new(self, bytes);
             if let Some(first) = waiting.queued.pop_front() {
                 self.room.queued.fetch_sub(1, Ordering::Relaxed);
-                let delay_ns = self.config.delay_ns(after, self.dirty.limit());
-                let due_ns = match delay_ns {
-                    0 => 0,
-                    delay_ns => self.due_ns(monotonic_ns(), delay_ns, bytes),
-                };
+                let due_ns = self.delayed_until_ns(after, bytes).unwrap_or(0);
                 waiting.delay(due_ns, credit, first.then);
             }
         }
