@@ -23,6 +23,8 @@ mod vdevs;
 mod wire;
 
 pub use date::{creation, history as history_time, hold as hold_time, moment, span};
+/// The rows of properties, which the commands go by too.
+pub use dsl::property as rows;
 pub use events::{EVENTS_HEADER, EventField, EventRecord, EventValue, events};
 pub use failure::{Failure, FailureKind};
 pub use found::{
@@ -42,10 +44,9 @@ pub use name::{
 pub use number::{NumberError, human, human_bytes, parse_size, ratio};
 pub use permission::{is_permission, is_set_name, key_of_sets};
 pub use property::{
-    Access, DATASET_PROPERTIES, Kind, Number, POOL_PROPERTIES, Property, PropertyError,
-    PropertyName, Setting, Source, Types, VDEV_PROPERTIES, Value, check_user_property,
-    dataset_property, find_dataset_property, find_pool_property, find_vdev_property, pool_property,
-    vdev_property,
+    DATASET_PROPERTIES, POOL_PROPERTIES, PropertyError, PropertyName, RowText, Setting, Source,
+    Types, VDEV_PROPERTIES, Value, check_user_property, find_dataset_property, find_pool_property,
+    find_vdev_property,
 };
 pub use render::{
     DiffOptions, GetField, GetRow, ImportCandidate, ImportState, Json, JsonOptions, OwnerField,

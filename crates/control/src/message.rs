@@ -120,6 +120,7 @@ pub struct DatasetQuery {
     /// How far below; none: as far as it goes.
     pub depth: Option<u32>,
     /// Which kinds.
+    #[serde(with = "crate::property::types_as_number")]
     pub types: Types,
     /// What of them.
     pub properties: Selection,
@@ -131,6 +132,7 @@ pub struct DatasetRow {
     /// The full name.
     pub name: String,
     /// Its kind.
+    #[serde(with = "crate::property::types_as_number")]
     pub kind: Types,
     /// When it was made, which orders snapshots.
     pub created_txg: u64,

@@ -3,7 +3,7 @@
 //! A key is `<who><scope>$<id>`; see the dataset layer. In upper case its permissions are names of
 //! sets (`@name`).
 
-use crate::property::{Access, DATASET_PROPERTIES};
+use dsl::property::{Access, dataset};
 
 /// Permissions that are no property: what they allow.
 const OPERATIONS: [&str; 33] = [
@@ -49,11 +49,7 @@ const SET_NAME_MAX: usize = 64;
 /// Whether there is such a permission.
 #[must_use]
 pub fn is_permission(name: &str) -> bool {
-    let property = || {
-        DATASET_PROPERTIES
-            .iter()
-            .any(|row| row.name == name && row.access != Access::ReadOnly)
-    };
+    let property = || dataset::find(name).is_some_and(|row| row.access != Access::ReadOnly);
     OPERATIONS.contains(&name) || name == LAST_OPERATION || property()
 }
 

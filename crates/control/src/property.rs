@@ -1,170 +1,22 @@
-//! What a property is: one table a kind of object, which parses, checks, prints and lists.
+//! Properties as people read and write them, and as they travel.
 //!
-//! Invariant: the order of a table is the order of `get all`. Values travel as stored numbers or
-//! text ([`Value`]); only here do they become what a person reads. No I/O.
+//! What a property is, its row says ([`dsl::property`]). Here rows parse, check and print, and are
+//! found by name. Values travel as stored numbers or text ([`Value`]); only here do they become
+//! what a person reads. No I/O.
 
-mod dataset;
-mod index;
-mod pool;
 mod text;
-mod vdev;
+pub(crate) mod types_as_number;
 
 #[cfg(test)]
 mod tests;
 
+use dsl::property::{Access, Default, Home, Kind, Number, Row};
 use serde::{Deserialize, Serialize};
 
 use crate::number::{human, human_bytes, parse_size, ratio};
 
-pub use dataset::DATASET_PROPERTIES;
-pub use pool::POOL_PROPERTIES;
+pub use dsl::property::{DATASET_PROPERTIES, POOL_PROPERTIES, Types, VDEV_PROPERTIES};
 pub use text::{PropertyError, check_user_property};
-pub use vdev::VDEV_PROPERTIES;
-
-/// Kinds of dataset, as a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Types(pub u8);
-
-impl Types {
-    /// No kind at all.
-    pub const NONE: Self = Self(0);
-    /// File systems.
-    pub const FILESYSTEM: Self = Self(1);
-    /// Volumes.
-    pub const VOLUME: Self = Self(2);
-    /// Snapshots.
-    pub const SNAPSHOT: Self = Self(4);
-    /// Bookmarks.
-    pub const BOOKMARK: Self = Self(8);
-    /// File systems and volumes.
-    pub const HEADS: Self = Self(3);
-    /// Everything.
-    pub const ALL: Self = Self(15);
-
-    /// Both sets together.
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// True if the sets share a kind.
-    #[must_use]
-    pub const fn meets(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// The kind that a word of `-t` names.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "filesystem" | "fs" => Self::FILESYSTEM,
-            "volume" | "vol" => Self::VOLUME,
-            "snapshot" | "snap" => Self::SNAPSHOT,
-            "bookmark" => Self::BOOKMARK,
-            "all" => Self::ALL,
-            _ => return None,
-        })
-    }
-
-    /// The word for a single kind, as the `type` property shows it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::FILESYSTEM => "filesystem",
-            Self::VOLUME => "volume",
-            Self::SNAPSHOT => "snapshot",
-            Self::BOOKMARK => "bookmark",
-            _ => "dataset",
-        }
-    }
-}
-
-/// How a number is shown and read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Number {
-    /// Bytes: `24K`, `0B`.
-    Bytes,
-    /// Bytes in the style of pool properties: `24K`, `0`.
-    Count,
-    /// Always in full.
-    Exact,
-    /// Hundredths: `1.69x`.
-    Ratio,
-    /// Seconds since 1970, shown to the minute.
-    Date,
-    /// Seconds since 1970, shown to the second.
-    Moment,
-    /// Bytes, 0 meaning `none`.
-    Quota,
-    /// A count, all ones meaning `none`.
-    Limit,
-    /// `13%`; all ones means unknown.
-    Percent,
-    /// The state of a vdev: a word, in full a number.
-    State,
-    /// `13%`, in full as well.
-    Share,
-    /// Bytes, shown as `-` when 0.
-    BytesOrDash,
-    /// Bytes, or `auto` (all ones), or `none` (0).
-    AutoQuota,
-}
-
-/// What values a property has.
-#[derive(Debug, Clone, Copy)]
-pub enum Kind {
-    /// A number.
-    Number(Number),
-    /// One of a list of words; the first word of a number is the one shown.
-    Index(&'static [(&'static str, u64)]),
-    /// Text.
-    Text,
-}
-
-/// Who may give a property its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Nobody: it is measured.
-    ReadOnly,
-    /// At any time.
-    Settable,
-    /// Only when the object is made.
-    AtCreation,
-}
-
-/// What a property is when nobody has set it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Default {
-    /// Nothing: shown as `-` or left out.
-    Nothing,
-    /// A stored number.
-    Number(u64),
-    /// Text.
-    Text(&'static str),
-}
-
-/// A row of a property table.
-#[derive(Debug)]
-pub struct Property {
-    /// The name.
-    pub name: &'static str,
-    /// The header of its column; in lower case also accepted as a name.
-    pub column: &'static str,
-    /// What values it has.
-    pub kind: Kind,
-    /// Who sets it.
-    pub access: Access,
-    /// True if children have their parent's value.
-    pub inherits: bool,
-    /// The value when nobody has set it.
-    pub default: Default,
-    /// What may be written, for usage texts.
-    pub values: &'static str,
-    /// The kinds of dataset that have it (pools: all).
-    pub types: Types,
-    /// False for names that only lists ask for, not `get all`.
-    pub visible: bool,
-}
 
 /// A property's value as it is stored and travels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -280,7 +132,7 @@ impl Setting {
 #[derive(Debug, Clone)]
 pub enum PropertyName {
     /// One of the table.
-    Native(&'static Property),
+    Native(&'static Row),
     /// `module:name`.
     User(String),
     /// `userused@…`, `written@…`, `feature@…` and their like: computed by name.
@@ -345,8 +197,8 @@ pub fn find_pool_property(name: &str) -> Option<PropertyName> {
     find(POOL_PROPERTIES, name)
 }
 
-fn find(table: &'static [Property], name: &str) -> Option<PropertyName> {
-    if let Some(property) = table.iter().find(|p| p.name == name) {
+fn find(table: &[&'static Row], name: &str) -> Option<PropertyName> {
+    if let Some(property) = table.iter().find(|row| row.is(name)) {
         return Some(PropertyName::Native(property));
     }
     if name.contains(':') {
@@ -356,34 +208,8 @@ fn find(table: &'static [Property], name: &str) -> Option<PropertyName> {
     }
     let wanted = name.to_ascii_uppercase();
     let lower = name.bytes().all(|byte| !byte.is_ascii_uppercase());
-    table
-        .iter()
-        .find(|p| lower && p.column == wanted)
-        .map(PropertyName::Native)
-}
-
-/// The row of a dataset property that exists by construction of the callers' names.
-#[must_use]
-pub fn dataset_property(name: &str) -> Option<&'static Property> {
-    DATASET_PROPERTIES
-        .iter()
-        .find(|property| property.name == name)
-}
-
-/// The row of a pool property.
-#[must_use]
-pub fn pool_property(name: &str) -> Option<&'static Property> {
-    POOL_PROPERTIES
-        .iter()
-        .find(|property| property.name == name)
-}
-
-/// The row of a vdev property.
-#[must_use]
-pub fn vdev_property(name: &str) -> Option<&'static Property> {
-    VDEV_PROPERTIES
-        .iter()
-        .find(|property| property.name == name)
+    let named = table.iter().find(|row| lower && row.column == wanted);
+    named.map(|row| PropertyName::Native(row))
 }
 
 /// Finds a vdev property by its name.
@@ -392,10 +218,30 @@ pub fn find_vdev_property(name: &str) -> Option<PropertyName> {
     find(VDEV_PROPERTIES, name)
 }
 
-impl Property {
+/// Rows as people read and write their values.
+pub trait RowText {
     /// The value when nobody has set it.
-    #[must_use]
-    pub fn default_value(&self) -> Value {
+    fn default_value(&self) -> Value;
+
+    /// True if lists right-align it.
+    fn right_aligned(&self) -> bool;
+
+    /// The value as text, in full if `exact`.
+    fn format(&self, value: &Value, exact: bool) -> String;
+
+    /// Reads what a person wrote.
+    ///
+    /// # Errors
+    /// It is not a value of the property.
+    fn parse(&self, text: &str) -> Result<Value, PropertyError>;
+
+    /// Whether the value is fixed when the dataset is made, or measured, or kept where it is no
+    /// matter of sources.
+    fn is_fixed(&self) -> bool;
+}
+
+impl RowText for Row {
+    fn default_value(&self) -> Value {
         match self.default {
             Default::Nothing => Value::Absent,
             Default::Number(number) => Value::Number(number),
@@ -403,34 +249,29 @@ impl Property {
         }
     }
 
-    /// True if lists right-align it.
-    #[must_use]
-    pub const fn right_aligned(&self) -> bool {
+    fn right_aligned(&self) -> bool {
         match self.kind {
-            Kind::Number(format) => !matches!(format, Number::Date | Number::Moment),
+            Kind::Number(format, _) => !matches!(format, Number::Date | Number::Moment),
             Kind::Index(_) => false,
             // The one state that lists align as if it were a number.
-            Kind::Text => matches!(self.name.as_bytes(), b"health"),
+            Kind::Text(_) => dsl::property::pool::HEALTH.is(self.name),
         }
     }
 
-    /// The value as text, in full if `exact`.
-    #[must_use]
-    pub fn format(&self, value: &Value, exact: bool) -> String {
+    fn format(&self, value: &Value, exact: bool) -> String {
         match (value, self.kind) {
             (Value::Absent, _) => "-".to_owned(),
             (Value::Text(text), _) => text.clone(),
-            (Value::Number(number), Kind::Number(format)) => format.text(*number, exact),
+            (Value::Number(number), Kind::Number(format, _)) => number_text(format, *number, exact),
             (Value::Number(number), Kind::Index(words)) => words
                 .iter()
                 .find(|(_, stored)| stored == number)
                 .map_or_else(|| number.to_string(), |(word, _)| (*word).to_owned()),
-            (Value::Number(number), Kind::Text) => number.to_string(),
+            (Value::Number(number), Kind::Text(_)) => number.to_string(),
         }
     }
 
-    /// Reads what a person wrote.
-    pub fn parse(&self, text: &str) -> Result<Value, PropertyError> {
+    fn parse(&self, text: &str) -> Result<Value, PropertyError> {
         match self.kind {
             Kind::Index(words) => words
                 .iter()
@@ -438,44 +279,78 @@ impl Property {
                 .map(|(_, stored)| Value::Number(*stored))
                 .ok_or_else(|| PropertyError::NotOneOf {
                     property: self.name,
-                    words: self.words(words),
+                    words: words_of(self, words),
                 }),
-            Kind::Number(format) => self.parse_number(format, text),
-            Kind::Text => {
-                text::check_text(self.name, text)?;
+            Kind::Number(format, range) => {
+                let value = parse_number(format, text)?;
+                match value {
+                    Parsed::Word(value) => Ok(value),
+                    Parsed::Plain(number) if range.contains(number) => Ok(Value::Number(number)),
+                    Parsed::Plain(number) => Err(text::out_of_range(self.name, range, number)),
+                }
+            }
+            Kind::Text(rule) => {
+                text::check_text(self.name, rule, text)?;
                 Ok(Value::Text(text.to_owned()))
             }
         }
     }
 
-    /// What may be written, as people are told.
-    fn words(&self, words: &[(&str, u64)]) -> String {
-        if !self.values.is_empty() {
-            return self.values.to_owned();
-        }
-        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        words.join(" | ")
+    fn is_fixed(&self) -> bool {
+        self.access != Access::Settable || self.home == Home::FileSystem
     }
+}
 
-    fn parse_number(&self, format: Number, text: &str) -> Result<Value, PropertyError> {
-        let none = text == "none";
-        match format {
-            Number::Quota if none => return Ok(Value::Number(0)),
-            Number::Quota if self.name == "refreservation" && text == "auto" => {
-                return Ok(Value::Text("auto".to_owned()));
-            }
-            Number::Limit if none => return Ok(Value::Number(u64::MAX)),
-            Number::AutoQuota if none => return Ok(Value::Number(0)),
-            Number::AutoQuota if text == "auto" => return Ok(Value::Number(u64::MAX)),
-            _ => {}
-        }
-        let number = parse_size(text)?;
-        if number == 0 && matches!(self.name, "quota" | "refquota") {
-            return Err(PropertyError::UseNone);
-        }
-        text::check_range(self.name, number)?;
-        Ok(Value::Number(number))
+/// What may be written, as people are told.
+fn words_of(row: &Row, words: &[(&str, u64)]) -> String {
+    if !row.values.is_empty() {
+        return row.values.to_owned();
     }
+    let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    words.join(" | ")
+}
+
+/// What a person wrote for a number.
+enum Parsed {
+    /// A word that stands for a value, whatever the range.
+    Word(Value),
+    /// A number.
+    Plain(u64),
+}
+
+fn parse_number(format: Number, text: &str) -> Result<Parsed, PropertyError> {
+    let (none, auto) = match format {
+        Number::Quota | Number::Reservation => (Some(Value::Number(0)), None),
+        Number::AutoReservation => {
+            let auto = Value::Text("auto".to_owned());
+            (Some(Value::Number(0)), Some(auto))
+        }
+        Number::AutoQuota => (Some(Value::Number(0)), Some(Value::Number(u64::MAX))),
+        Number::Limit => (Some(Value::Number(u64::MAX)), None),
+        Number::Bytes
+        | Number::Count
+        | Number::Exact
+        | Number::Ratio
+        | Number::Date
+        | Number::Moment
+        | Number::Percent
+        | Number::State
+        | Number::Share
+        | Number::BytesOrDash => (None, None),
+    };
+    let word = match text {
+        "none" => none,
+        "auto" => auto,
+        _ => None,
+    };
+    if let Some(value) = word {
+        return Ok(Parsed::Word(value));
+    }
+    let number = parse_size(text)?;
+    if number == 0 && format == Number::Quota {
+        return Err(PropertyError::UseNone);
+    }
+    Ok(Parsed::Plain(number))
 }
 
 /// The word for the stored number of a vdev's state.
@@ -490,26 +365,31 @@ const fn state_word(number: u64) -> &'static str {
     }
 }
 
-impl Number {
-    /// The number as text, in full if `exact`.
-    #[must_use]
-    pub fn text(self, number: u64, exact: bool) -> String {
-        match self {
-            Self::Limit if number == u64::MAX => "none".to_owned(),
-            Self::AutoQuota if number == u64::MAX => "auto".to_owned(),
-            Self::BytesOrDash if number == 0 => "-".to_owned(),
-            Self::Percent if number == u64::MAX => "-".to_owned(),
-            Self::Ratio => ratio(number, exact),
-            Self::Share => format!("{number}%"),
-            _ if exact => number.to_string(),
-            Self::State => state_word(number).to_owned(),
-            Self::Quota | Self::AutoQuota if number == 0 => "none".to_owned(),
-            Self::Bytes | Self::Quota => human_bytes(number),
-            Self::Count | Self::BytesOrDash | Self::AutoQuota | Self::Limit => human(number),
-            Self::Exact => number.to_string(),
-            Self::Date => crate::date::creation(number),
-            Self::Moment => crate::date::moment(number),
-            Self::Percent => format!("{number}%"),
+/// The number as text, in full if `exact`.
+fn number_text(format: Number, number: u64, exact: bool) -> String {
+    let none = number == 0;
+    let all = number == u64::MAX;
+    match format {
+        Number::Limit if all => "none".to_owned(),
+        Number::AutoQuota if all => "auto".to_owned(),
+        Number::BytesOrDash if none => "-".to_owned(),
+        Number::Percent if all => "-".to_owned(),
+        Number::Ratio => ratio(number, exact),
+        Number::Share => format!("{number}%"),
+        _ if exact => number.to_string(),
+        Number::State => state_word(number).to_owned(),
+        Number::Quota | Number::Reservation | Number::AutoReservation | Number::AutoQuota
+            if none =>
+        {
+            "none".to_owned()
         }
+        Number::Bytes | Number::Quota | Number::Reservation | Number::AutoReservation => {
+            human_bytes(number)
+        }
+        Number::Count | Number::BytesOrDash | Number::AutoQuota | Number::Limit => human(number),
+        Number::Exact => number.to_string(),
+        Number::Date => crate::date::creation(number),
+        Number::Moment => crate::date::moment(number),
+        Number::Percent => format!("{number}%"),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use millpond_control::{DATASET_PROPERTIES, Kind, POOL_PROPERTIES, Property, PropertyName, Types};
+use millpond_control::rows::{Kind, Number, Row, pool};
+use millpond_control::{DATASET_PROPERTIES, POOL_PROPERTIES, PropertyName, RowText, Types};
 
 /// Each object's (property, value, source) lines, in the order printed.
 fn lines(pool: &golden::GoldenPool, file: &str) -> BTreeMap<String, Vec<[String; 3]>> {
@@ -19,7 +20,7 @@ fn lines(pool: &golden::GoldenPool, file: &str) -> BTreeMap<String, Vec<[String;
     found
 }
 
-fn check_order(table: &[Property], lines: &[[String; 3]], what: &str) {
+fn check_order(table: &[&Row], lines: &[[String; 3]], what: &str) {
     let mut at = 0;
     for [name, ..] in lines.iter().filter(|[name, ..]| !name.contains([':', '@'])) {
         let found = table[at..].iter().position(|p| p.name == name && p.visible);
@@ -30,11 +31,11 @@ fn check_order(table: &[Property], lines: &[[String; 3]], what: &str) {
     }
 }
 
-fn check_value(property: &Property, text: &str, what: &str) {
-    if text == "-" || property.name == "mountpoint" || matches!(property.kind, Kind::Text) {
+fn check_value(property: &Row, text: &str, what: &str) {
+    if text == "-" || property.name == "mountpoint" || matches!(property.kind, Kind::Text(_)) {
         return;
     }
-    let ratio = matches!(property.kind, Kind::Number(millpond_control::Number::Ratio));
+    let ratio = matches!(property.kind, Kind::Number(Number::Ratio, _));
     let stored = if ratio {
         millpond_control::Value::Number(text.replace('.', "").parse().unwrap())
     } else if property.name == "pbkdf2iters" {
@@ -51,8 +52,8 @@ fn check_value(property: &Property, text: &str, what: &str) {
 
 #[test]
 fn datasets() {
-    for pool in golden::all_pools() {
-        for (name, lines) in lines(&pool, "props.tsv") {
+    for golden in golden::all_pools() {
+        for (name, lines) in lines(&golden, "props.tsv") {
             check_order(DATASET_PROPERTIES, &lines, &name);
             let kind = Types::parse(&lines[0][1]).unwrap();
             for [property, value, source] in &lines {
@@ -80,11 +81,11 @@ fn datasets() {
 
 #[test]
 fn pools() {
-    for pool in golden::all_pools() {
-        for (name, lines) in lines(&pool, "pool.tsv") {
+    for golden in golden::all_pools() {
+        for (name, lines) in lines(&golden, "pool.tsv") {
             check_order(POOL_PROPERTIES, &lines, &name);
             for [property, value, source] in &lines {
-                let Some(row) = millpond_control::pool_property(property) else {
+                let Some(row) = pool::find(property) else {
                     continue;
                 };
                 if source == "default" {

@@ -398,6 +398,13 @@ macro_rules! dataset_features {
             /// All of them.
             pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
 
+            /// That of the pool's feature, if datasets count it.
+            #[must_use]
+            pub fn of(feature: &Feature) -> Option<Self> {
+                let mut all = Self::ALL.into_iter();
+                all.find(|one| one.feature().guid == feature.guid)
+            }
+
             /// The pool's feature.
             #[must_use]
             pub const fn feature(self) -> &'static Feature {

@@ -18,7 +18,7 @@ mod mos;
 pub mod name;
 mod new_pool;
 mod policy;
-mod property;
+pub mod property;
 mod registry;
 mod services;
 mod sizes;
@@ -39,7 +39,7 @@ pub use mos::Mos;
 pub use new_pool::NewPool;
 pub use policy::StoragePolicy;
 pub use property::{
-    Effective, PropertyChange, PropertyValue, SetProperties, Source, StoredProperty,
+    Effective, Got, PropertyChange, PropertyValue, SetProperties, Source, StoredProperty,
 };
 pub use services::{HistoryEvent, Services, SpaceClass, Succession, SyncPass, WriterSource};
 pub use sizes::Sizes;

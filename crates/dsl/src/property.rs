@@ -1,10 +1,20 @@
-//! Properties: the values stored at a dataset, and the effective ones with their source.
+//! Properties: the table of all of them, the values stored at a dataset, and the effective ones
+//! with their source.
+//!
+//! Invariant: what a property is stands in its row ([`Row`]) and nowhere else.
 //!
 //! Effective values are looked up through the chain of parents and kept with the layer's stamp; a
 //! set anywhere makes a new stamp, and nobody needs to be told.
 
+mod facts;
+mod figure;
+mod row;
 mod set;
+mod table;
+mod typed;
+mod words;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::lock::{LockClass, Mutex, rank};
@@ -16,6 +26,22 @@ use crate::dataset::Dataset;
 use crate::directory::Directory;
 use crate::error::Result;
 use crate::policy::StoragePolicy;
+
+pub use facts::{
+    Access, Default, Effect, Home, Kind, MountOption, Need, Number, Range, Shown, Support,
+    TextRule, Types, Unsupported, Values, Word,
+};
+pub use figure::Measured;
+pub use row::{Property, Row};
+pub use table::dataset::{DATASET_PROPERTIES, Figure};
+pub use table::pool::{POOL_PROPERTIES, PoolFigure};
+pub use table::vdev::{VDEV_PROPERTIES, VdevFigure};
+pub use table::{dataset, pool, vdev};
+pub use typed::{PropertyType, Shape};
+pub use words::{
+    AclInherit, AclMode, AclType, CachePolicy, CanMount, CaseRule, DirectPolicy, FailMode, LogBias,
+    RedundantMetadata, SnapshotDevices, SnapshotDirectory, SyncPolicy, VolumeMode, XattrPolicy,
+};
 
 pub use set::{PropertyChange, SetProperties};
 pub(crate) use set::{set_local, set_snapshot_local};
@@ -79,12 +105,41 @@ pub enum Source {
 /// An effective value and where it comes from. Without one, the default holds.
 pub type Effective = Option<(PropertyValue, Source)>;
 
-/// Effective values by name, for lookups that stop here (false) or go on above (true).
-type Values = BTreeMap<(String, bool), Effective>;
+/// A typed value and where it comes from: nowhere, when it is the default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Got<T> {
+    /// The effective value.
+    pub value: T,
+    /// Who has set it.
+    pub source: Option<Source>,
+}
+
+impl<T: PropertyType> Got<T> {
+    /// What is stored, read as the row's type; the default where that cannot be.
+    #[must_use]
+    pub fn of(effective: Effective, row: &Row) -> Self {
+        match effective {
+            None => Self {
+                value: T::from_default(row.default),
+                source: None,
+            },
+            Some((value, source)) => Self {
+                value: T::from_stored(&value).unwrap_or_else(|| T::from_default(row.default)),
+                source: Some(source),
+            },
+        }
+    }
+}
+
+/// A name, and whether its lookup goes on above.
+type Key = (Cow<'static, str>, bool);
+
+/// Effective values of names.
+type Effectives = BTreeMap<Key, Effective>;
 
 /// Effective values of one directory or dataset, valid under one stamp.
 pub(crate) struct EffectiveCache {
-    inner: Mutex<(u64, Values, Option<StoragePolicy>)>,
+    inner: Mutex<(u64, Effectives, Option<StoragePolicy>)>,
 }
 
 impl EffectiveCache {
@@ -94,7 +149,7 @@ impl EffectiveCache {
         }
     }
 
-    fn get(&self, stamp: u64, key: &(String, bool)) -> Option<Effective> {
+    fn get(&self, stamp: u64, key: &Key) -> Option<Effective> {
         let inner = self.inner.lock();
         if inner.0 == stamp {
             inner.1.get(key).cloned()
@@ -103,7 +158,7 @@ impl EffectiveCache {
         }
     }
 
-    fn put(&self, stamp: u64, key: (String, bool), value: &Effective) {
+    fn put(&self, stamp: u64, key: Key, value: &Effective) {
         /// More different names than there are properties: user properties that nobody has.
         const NAMES_MAX: usize = 512;
         let mut inner = self.inner.lock();
@@ -151,53 +206,57 @@ fn stored(zap: &Zap, name: &str) -> Result<Stored> {
 }
 
 impl Directory {
-    /// The effective value of a property at this directory's head. One that is not inheritable is
-    /// not looked for above.
+    /// The effective value of a property at this directory's head, and who has set it.
     ///
     /// # Errors
     /// A ZAP of properties cannot be read.
-    pub fn property(&self, name: &str, inheritable: bool) -> Result<Effective> {
+    pub fn get<T: PropertyType>(&self, property: Property<T>) -> Result<Got<T>> {
+        Ok(Got::of(self.effective(property.row())?, property.row()))
+    }
+
+    /// The effective value of a row as it is stored. What is not inheritable is not looked for
+    /// above.
+    ///
+    /// # Errors
+    /// A ZAP of properties cannot be read.
+    pub fn effective(&self, row: &'static Row) -> Result<Effective> {
+        self.effective_by((Cow::Borrowed(row.name), row.inherits))
+    }
+
+    /// The effective value of a property that a user gave a name, which is inherited.
+    ///
+    /// # Errors
+    /// A ZAP of properties cannot be read.
+    pub fn user_property(&self, name: &str) -> Result<Effective> {
+        self.effective_by((Cow::Owned(name.to_owned()), true))
+    }
+
+    fn effective_by(&self, key: Key) -> Result<Effective> {
         let stamp = self.dsl.stamp();
-        let key = (name.to_owned(), inheritable);
         if let Some(known) = self.effective.get(stamp, &key) {
             return Ok(known);
         }
-        let effective = self.look_up(name, inheritable)?;
+        let effective = self.look_up(&key)?;
         self.effective.put(stamp, key, &effective);
         Ok(effective)
     }
 
-    fn look_up(&self, name: &str, inheritable: bool) -> Result<Effective> {
-        let here = stored(&self.property_zap()?, name)?;
+    fn look_up(&self, key: &Key) -> Result<Effective> {
+        let here = stored(&self.property_zap()?, &key.0)?;
         if let Some(value) = here.local {
             return Ok(Some((value, Source::Local)));
         }
         if let Some(value) = here.received {
             return Ok(Some((value, Source::Received)));
         }
-        if !inheritable {
+        if !key.1 {
             return Ok(None);
         }
         let Some(parent) = self.parent() else {
             return Ok(None);
         };
-        Ok(parent
-            .property(name, true)?
-            .map(|(value, source)| match source {
-                Source::Inherited(from) => (value, Source::Inherited(from)),
-                Source::Local | Source::Received => (value, Source::Inherited(parent.name())),
-            }))
-    }
-
-    /// A number property's effective value, or `default`.
-    ///
-    /// # Errors
-    /// As [`Directory::property`].
-    pub fn number_property(&self, name: &str, inheritable: bool, default: u64) -> Result<u64> {
-        let value = self.property(name, inheritable)?;
-        Ok(value
-            .and_then(|(value, _)| value.number())
-            .unwrap_or(default))
+        let above = parent.effective_by(key.clone())?;
+        Ok(above.map(|(value, source)| (value, inherited(source, || parent.name()))))
     }
 
     /// How blocks of the head are stored.
@@ -209,11 +268,14 @@ impl Directory {
         if let Some(policy) = self.effective.policy(stamp) {
             return Ok(policy);
         }
-        let mut values = [0; StoragePolicy::PROPERTIES.len()];
-        for (value, (name, default)) in values.iter_mut().zip(StoragePolicy::PROPERTIES) {
-            *value = self.number_property(name, true, default)?;
-        }
-        let policy = StoragePolicy::from_values(values);
+        let policy = StoragePolicy {
+            compression: self.get(dataset::COMPRESSION)?.value,
+            checksum: self.get(dataset::CHECKSUM)?.value,
+            copies: self.get(dataset::COPIES)?.value,
+            redundant_metadata: self.get(dataset::REDUNDANT_METADATA)?.value,
+            dedup: self.get(dataset::DEDUP)?.value,
+            special_small_blocks: self.get(dataset::SPECIAL_SMALL_BLOCKS)?.value,
+        };
         self.effective.put_policy(stamp, policy);
         Ok(policy)
     }
@@ -225,6 +287,14 @@ impl Directory {
     /// The ZAP of properties cannot be read.
     pub fn stored_properties(&self) -> Result<Vec<StoredProperty>> {
         list(&self.property_zap()?)
+    }
+}
+
+/// The source of a value that was found above.
+fn inherited(source: Source, above: impl FnOnce() -> String) -> Source {
+    match source {
+        Source::Inherited(from) => Source::Inherited(from),
+        Source::Local | Source::Received => Source::Inherited(above()),
     }
 }
 
@@ -273,17 +343,38 @@ fn list(zap: &Zap) -> Result<Vec<StoredProperty>> {
 }
 
 impl Dataset {
-    /// The effective value of a property; of a snapshot its own, or as its head's directory says.
+    /// The effective value of a property, and who has set it; of a snapshot its own, or as its
+    /// head's directory says.
     ///
     /// # Errors
     /// A ZAP of properties cannot be read.
-    pub fn property(&self, name: &str, inheritable: bool) -> Result<Effective> {
+    pub fn get<T: PropertyType>(&self, property: Property<T>) -> Result<Got<T>> {
+        Ok(Got::of(self.effective(property.row())?, property.row()))
+    }
+
+    /// The effective value of a row as it is stored.
+    ///
+    /// # Errors
+    /// A ZAP of properties cannot be read.
+    pub fn effective(&self, row: &'static Row) -> Result<Effective> {
+        self.effective_by((Cow::Borrowed(row.name), row.inherits))
+    }
+
+    /// The effective value of a property that a user gave a name.
+    ///
+    /// # Errors
+    /// A ZAP of properties cannot be read.
+    pub fn user_property(&self, name: &str) -> Result<Effective> {
+        self.effective_by((Cow::Owned(name.to_owned()), true))
+    }
+
+    fn effective_by(&self, key: Key) -> Result<Effective> {
         let directory = self.directory();
         if !self.is_snapshot() {
-            return directory.property(name, inheritable);
+            return directory.effective_by(key);
         }
         if let Some(zap) = self.property_zap()? {
-            let here = stored(&zap, name)?;
+            let here = stored(&zap, &key.0)?;
             if let Some(value) = here.local {
                 return Ok(Some((value, Source::Local)));
             }
@@ -291,26 +382,11 @@ impl Dataset {
                 return Ok(Some((value, Source::Received)));
             }
         }
-        if !inheritable {
+        if !key.1 {
             return Ok(None);
         }
-        Ok(directory
-            .property(name, true)?
-            .map(|(value, source)| match source {
-                Source::Inherited(from) => (value, Source::Inherited(from)),
-                Source::Local | Source::Received => (value, Source::Inherited(directory.name())),
-            }))
-    }
-
-    /// A number property's effective value, or `default`.
-    ///
-    /// # Errors
-    /// As [`Dataset::property`].
-    pub fn number_property(&self, name: &str, inheritable: bool, default: u64) -> Result<u64> {
-        let value = self.property(name, inheritable)?;
-        Ok(value
-            .and_then(|(value, _)| value.number())
-            .unwrap_or(default))
+        let above = directory.effective_by(key)?;
+        Ok(above.map(|(value, source)| (value, inherited(source, || directory.name()))))
     }
 
     /// All values stored at this dataset.

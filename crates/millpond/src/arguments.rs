@@ -1,6 +1,7 @@
 //! What several commands read from their arguments: properties, columns, kinds, numbers.
 
-use control::{Assignments, PropertyError, PropertyName, Types, Value};
+use control::rows::Access;
+use control::{Assignments, PropertyError, PropertyName, RowText, Types, Value};
 
 use crate::output::{Stop, usage};
 
@@ -23,10 +24,10 @@ pub(crate) fn assign_dataset(
         .ok_or_else(|| PropertyError::Unknown(name.to_owned()))?;
     let value = match &property {
         PropertyName::Native(row) => {
-            if creating && row.access == control::Access::ReadOnly {
+            if creating && row.access == Access::ReadOnly {
                 return Err(PropertyError::ReadOnly(name.to_owned()));
             }
-            if !creating && row.access != control::Access::Settable {
+            if !creating && row.access != Access::Settable {
                 // It is refused where it is known on what it was to be set.
                 Value::Text(value.to_owned())
             } else {
@@ -50,7 +51,7 @@ pub(crate) fn assign_pool(assignments: &mut Assignments, text: &str) -> Result<(
     let property =
         control::find_pool_property(name).ok_or_else(|| PropertyError::Unknown(name.to_owned()))?;
     let value = match &property {
-        PropertyName::Native(row) if row.access == control::Access::ReadOnly => {
+        PropertyName::Native(row) if row.access == Access::ReadOnly => {
             return Err(PropertyError::ReadOnly(name.to_owned()));
         }
         PropertyName::Native(row) => row.parse(value)?,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use base::{Guid, ObjectId};
 use dmu::{CreateZap, Tx, Zap};
-use dsl::PropertyValue;
+use dsl::property::pool::{self, BOOTFS};
+use dsl::property::{Home, Property, PropertyType, Row};
+use dsl::{Got, PropertyValue, Source};
 use format::ObjectType;
 use format::config::{directory, keys};
 use format::zap::Value;
@@ -12,9 +14,6 @@ use format::zap::Value;
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 use crate::services::PoolServices;
-
-/// The property that names a dataset by its object.
-const BOOT_FILE_SYSTEM: &str = "bootfs";
 
 impl PoolServices {
     /// The ZAP of properties.
@@ -28,7 +27,8 @@ impl PoolServices {
 
     /// Sets a property; in syncing context. `comment` and `compatibility` live in labels.
     pub(crate) fn set_property(&self, tx: &Tx, name: &str, value: &PropertyValue) -> Result<()> {
-        if name == keys::COMMENT || name == keys::COMPATIBILITY {
+        let row = pool::find(name);
+        if row.is_some_and(in_labels) {
             self.config.change(|config| match value {
                 PropertyValue::Text(text) if !text.is_empty() => {
                     config.list.set(name, text.as_str());
@@ -53,7 +53,7 @@ impl PoolServices {
                 table
             }
         };
-        if (name, value) == (BOOT_FILE_SYSTEM, &PropertyValue::Number(0)) {
+        if BOOTFS.is(name) && *value == PropertyValue::Number(0) {
             if table.lookup(name.as_bytes())?.is_some() {
                 table.remove(tx, name.as_bytes())?;
             }
@@ -65,6 +65,14 @@ impl PoolServices {
         };
         table.update_value(tx, name.as_bytes(), &stored)?;
         Ok(())
+    }
+}
+
+/// Whether the configuration in the labels has it: it is a text there.
+const fn in_labels(row: &Row) -> bool {
+    match row.home {
+        Home::Labels => true,
+        Home::Table | Home::FileSystem | Home::Volume | Home::Uberblock | Home::Process => false,
     }
 }
 
@@ -86,7 +94,7 @@ impl PoolServices {
             .lookup(directory::POOL_PROPERTIES.as_bytes())?;
         let Some(object) = object else { return Ok(()) };
         let table = Zap::open(&self.mos.object(ObjectId(object))?)?;
-        let key = BOOT_FILE_SYSTEM.as_bytes();
+        let key = BOOTFS.name.as_bytes();
         if table.lookup(key)? == Some(id.0) {
             table.remove(tx, key)?;
         }
@@ -95,12 +103,23 @@ impl PoolServices {
 }
 
 impl Pool {
-    /// A stored property of the pool; `None` when it has its default.
+    /// A property of the pool, and whether it was set.
     ///
     /// # Errors
     /// The table cannot be read.
-    pub fn property(&self, name: &str) -> Result<Option<PropertyValue>> {
-        if name == keys::COMMENT || name == keys::COMPATIBILITY {
+    pub fn get<T: PropertyType>(&self, property: Property<T>) -> Result<Got<T>> {
+        let stored = self.stored_property(property.row())?;
+        let effective = stored.map(|value| (value, Source::Local));
+        Ok(Got::of(effective, property.row()))
+    }
+
+    /// A property of the pool as it is stored; `None` when it has its default.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn stored_property(&self, row: &Row) -> Result<Option<PropertyValue>> {
+        let name = row.name;
+        if in_labels(row) {
             let config = self.config();
             let text = config.list.str(name);
             return Ok(text.map(|text| PropertyValue::Text(text.to_owned())));

@@ -8,14 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Txg;
-use dsl::PropertyValue;
+use dsl::property::FailMode;
+use dsl::property::pool::FAILMODE;
 use vdev::Leaf;
 
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
-
-/// The stored number of `failmode=continue`.
-const FAILMODE_CONTINUE: u64 = 1;
 
 impl Pool {
     /// Why the pool is suspended, when it is.
@@ -120,9 +118,9 @@ impl Pool {
     pub(crate) fn follow_failmode(&self) {
         if let Some(writer) = &self.writer {
             // A property that cannot be read counts as its default.
-            let mode = self.property("failmode").ok().flatten();
-            let fail = mode == Some(PropertyValue::Number(FAILMODE_CONTINUE));
-            writer.engine.fail_at_once(fail);
+            let mode = self.get(FAILMODE);
+            let fails = mode.is_ok_and(|found| found.value == FailMode::Continue);
+            writer.engine.fail_at_once(fails);
         }
     }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{Guid, VdevId};
 use dmu::{Tx, Zap};
-use dsl::PropertyValue;
+use dsl::property::pool::AUTOTRIM;
 use format::config::{keys, vdev_zap};
 use vdev::Leaf;
 
@@ -477,8 +477,7 @@ impl Pool {
     pub(crate) fn follow_autotrim(self: &Arc<Self>) -> Result<()> {
         let writer = self.writer()?;
         // A property that cannot be read counts as its default.
-        let value = self.property("autotrim").ok().flatten();
-        let auto = value == Some(PropertyValue::Number(1));
+        let auto = self.get(AUTOTRIM).is_ok_and(|found| found.value);
         writer.trim.control.lock().auto = auto;
         writer.syncer.space.set_remembers(auto);
         self.run_trims()

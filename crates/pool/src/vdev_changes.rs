@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::lock::{LockClass, Mutex, rank};
 use base::{Guid, ObjectId, Txg, VdevId};
 use dmu::{Tx, Zap};
-use dsl::PropertyValue;
+use dsl::property::pool::ASHIFT;
 use format::BlockPointer;
 use format::Uberblock;
 use format::config::{directory, keys, vdev_types, vdev_zap};
@@ -230,10 +230,8 @@ fn hole(id: VdevId) -> VdevConfig {
 impl Pool {
     /// The property `ashift`, for vdevs that are added without being told; none when that is automatic.
     fn default_ashift(&self) -> Result<Option<u32>> {
-        Ok(match self.property("ashift")? {
-            Some(PropertyValue::Number(shift)) if shift != 0 => u32::try_from(shift).ok(),
-            Some(PropertyValue::Number(_) | PropertyValue::Text(_)) | None => None,
-        })
+        let shift = self.get(ASHIFT)?.value;
+        Ok(u32::try_from(shift).ok().filter(|shift| *shift != 0))
     }
 
     /// Adds top-level vdevs; they are in use when this returns. `force`: devices may belong to another pool.

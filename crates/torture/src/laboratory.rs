@@ -7,6 +7,8 @@ use crate::operation::{Chooser, Operation};
 use crate::random::Random;
 use crate::real;
 use crate::tunables::{self, Kept};
+use dsl::property::dataset::{DNODESIZE, RECORDSIZE, SYNC, XATTR};
+use dsl::property::{SyncPolicy, XattrPolicy};
 use pool::{
     CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection, VdevRole,
 };
@@ -221,19 +223,19 @@ impl Laboratory {
 /// The properties that file semantics need.
 fn properties(dataset: &dsl::Dataset) -> dsl::Result<posix::DatasetProperties> {
     let default = posix::DatasetProperties::default();
-    let record_size = dataset.number_property("recordsize", true, 128 << 10)?;
+    let record_size = dataset.get(RECORDSIZE)?.value;
     Ok(posix::DatasetProperties {
         record_size: u32::try_from(record_size).unwrap_or(default.record_size),
-        dnode_slots: match dataset.number_property("dnodesize", true, 0)? {
+        dnode_slots: match dataset.get(DNODESIZE)?.value {
             0 => 1,
             1 => 2,
             bytes => u8::try_from(bytes / 512).unwrap_or(1),
         },
-        xattr: match dataset.number_property("xattr", true, 2)? {
-            1 => posix::XattrStore::Directory,
-            _ => posix::XattrStore::SystemAttribute,
+        xattr: match dataset.get(XATTR)?.value {
+            XattrPolicy::Directory => posix::XattrStore::Directory,
+            XattrPolicy::SystemAttribute | XattrPolicy::Off => posix::XattrStore::SystemAttribute,
         },
-        sync_always: dataset.number_property("sync", true, 0)? == 1,
+        sync_always: dataset.get(SYNC)?.value == SyncPolicy::Always,
         ..default
     })
 }

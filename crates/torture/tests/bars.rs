@@ -86,7 +86,7 @@ fn list(pool: &Arc<Pool>, paths: &[String]) {
             continue;
         };
         // A head that is being rolled back may refuse; it is listed the next time.
-        let _size = head.number_property("recordsize", true, 0);
+        let _size = head.get(dsl::property::dataset::RECORDSIZE);
         let _snapshots = head.snapshots().map(|found| found.len());
         let _used = head.phys();
     }

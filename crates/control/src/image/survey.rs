@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use base::ByteOrder;
 use codec::{Checksum, Salt};
+use dsl::property::Row;
+use dsl::property::dataset::{COPIES, DNODESIZE, RECORDSIZE};
+use dsl::property::pool::ASHIFT;
 
 use super::{ImageProgress, ImageRequest, Watcher, source};
 use crate::message::{Assignments, CreateRequest};
@@ -53,8 +56,8 @@ struct Geometry {
 
 impl Geometry {
     fn of(pool: &CreateRequest) -> Self {
-        let number = |list: &Assignments, name: &str, default: u64| {
-            let found = list.iter().find(|(known, _)| known == name);
+        let number = |list: &Assignments, row: &Row, default: u64| {
+            let found = list.iter().find(|(name, _)| row.is(name));
             match found {
                 Some((_, Value::Number(number))) if *number != 0 => *number,
                 _ => default,
@@ -62,10 +65,10 @@ impl Geometry {
         };
         let dataset = &pool.dataset_properties;
         Self {
-            record: number(dataset, "recordsize", 128 << 10).max(512),
-            copies: number(dataset, "copies", 1).clamp(1, 3),
-            dnode: number(dataset, "dnodesize", 512).max(1024),
-            sector: 1 << number(&pool.properties, "ashift", 9).min(16),
+            record: number(dataset, &RECORDSIZE, RECORDSIZE.default_number()).max(512),
+            copies: number(dataset, &COPIES, COPIES.default_number()).clamp(1, 3),
+            dnode: number(dataset, &DNODESIZE, DNODESIZE.default_number()).max(1024),
+            sector: 1 << number(&pool.properties, &ASHIFT, 9).min(16),
         }
     }
 

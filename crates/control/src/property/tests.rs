@@ -1,12 +1,13 @@
 use super::*;
+use dsl::property::{dataset, pool};
 use std::collections::BTreeSet;
 
 fn parse(name: &str, text: &str) -> Result<Value, PropertyError> {
-    dataset_property(name).unwrap().parse(text)
+    dataset::find(name).unwrap().parse(text)
 }
 
 fn shown(name: &str, number: u64, exact: bool) -> String {
-    dataset_property(name)
+    dataset::find(name)
         .unwrap()
         .format(&Value::Number(number), exact)
 }
@@ -65,7 +66,7 @@ fn shown_as_openzfs_does() {
     assert_eq!(shown("compression", 10, false), "gzip");
     assert_eq!(shown("used", 0, false), "0B");
     let pool = |name: &str, number, exact| {
-        pool_property(name)
+        pool::find(name)
             .unwrap()
             .format(&Value::Number(number), exact)
     };

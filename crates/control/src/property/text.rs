@@ -1,5 +1,6 @@
 //! Why a value is refused, and the checks that are not a matter of its kind.
 
+use dsl::property::{Range, TextRule};
 use thiserror::Error;
 
 use crate::number::NumberError;
@@ -49,7 +50,7 @@ pub enum PropertyError {
         /// The property.
         property: &'static str,
         /// The range, as text.
-        range: &'static str,
+        range: String,
     },
     /// A quota of 0.
     #[error("use 'none' to disable quota/refquota")]
@@ -103,44 +104,47 @@ pub fn check_user_property(name: &str) -> Result<(), PropertyError> {
 }
 
 /// Checks the value of a text property of the tables.
-pub(super) fn check_text(property: &'static str, text: &str) -> Result<(), PropertyError> {
+pub(super) fn check_text(
+    property: &'static str,
+    rule: TextRule,
+    text: &str,
+) -> Result<(), PropertyError> {
     if text.len() >= VALUE_LENGTH_MAX {
         return Err(PropertyError::TooLong);
     }
-    match property {
-        "mountpoint" if !matches!(text, "none" | "legacy") && !text.starts_with('/') => {
-            Err(PropertyError::NotAPath("mountpoint"))
+    let absolute = text.starts_with('/');
+    match rule {
+        TextRule::MountPoint if !matches!(text, "none" | "legacy") && !absolute => {
+            Err(PropertyError::NotAPath(property))
         }
-        "altroot" if !text.starts_with('/') => Err(PropertyError::NotAbsolute("altroot")),
-        "cachefile" if !matches!(text, "" | "none") && !text.starts_with('/') => {
-            Err(PropertyError::NotAbsolute("cachefile"))
+        TextRule::AbsolutePath if !absolute => Err(PropertyError::NotAbsolute(property)),
+        TextRule::FileOrNone if !matches!(text, "" | "none") && !absolute => {
+            Err(PropertyError::NotAbsolute(property))
         }
-        "comment" if text.chars().any(|c| !(' '..='~').contains(&c)) => {
+        TextRule::Comment if text.chars().any(|c| !(' '..='~').contains(&c)) => {
             Err(PropertyError::Unprintable)
         }
-        "comment" if text.len() > 32 => Err(PropertyError::CommentTooLong),
-        _ => Ok(()),
+        TextRule::Comment if text.len() > 32 => Err(PropertyError::CommentTooLong),
+        TextRule::Any
+        | TextRule::MountPoint
+        | TextRule::AbsolutePath
+        | TextRule::FileOrNone
+        | TextRule::Comment => Ok(()),
     }
 }
 
-/// Checks the range of a number.
-pub(super) fn check_range(property: &'static str, number: u64) -> Result<(), PropertyError> {
-    const BLOCK_MAX: u64 = 16 << 20;
-    let block = number.is_power_of_two() && (512..=BLOCK_MAX).contains(&number);
-    match property {
-        "recordsize" | "volblocksize" if !block => Err(PropertyError::PowerOfTwo {
-            property,
-            range: "512B to 16M",
-        }),
-        "special_small_blocks" if number != 0 && !block => Err(PropertyError::SmallBlocks(number)),
-        "ashift" if number != 0 && !(9..=16).contains(&number) => Err(PropertyError::Range {
-            property,
-            range: "0 or between 9 and 16",
-        }),
-        "pbkdf2iters" if number < 100_000 => Err(PropertyError::Range {
-            property,
-            range: "at least 100000",
-        }),
-        _ => Ok(()),
-    }
+/// Why a number outside its range is refused.
+pub(super) fn out_of_range(property: &'static str, range: Range, number: u64) -> PropertyError {
+    let text = match range {
+        Range::BlockSize => {
+            let range = "512B to 16M";
+            return PropertyError::PowerOfTwo { property, range };
+        }
+        Range::BlockSizeOrZero => return PropertyError::SmallBlocks(number),
+        Range::ZeroOrWithin(from, to) => format!("0 or between {from} and {to}"),
+        Range::AtLeast(least) => format!("at least {least}"),
+        Range::Any => "a number".to_owned(),
+    };
+    let range = text;
+    PropertyError::Range { property, range }
 }

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 
 use super::Style;
 use crate::message::DatasetRow;
-use crate::property::{Kind, Property, PropertyName, Types, Value};
+use dsl::property::{Kind, Row, dataset, pool};
+
+use crate::property::{PropertyName, RowText, Types, Value};
 use crate::table::Column;
 
 /// A key of `-s` or `-S`.
@@ -105,29 +107,24 @@ pub(super) fn column(property: &PropertyName) -> Column {
     let header = property.column();
     match property {
         PropertyName::Native(row) if row.right_aligned() => Column {
-            width_min: row.width_min(),
+            width_min: width_min(row),
             ..Column::right(&header)
         },
         PropertyName::Native(row) => Column {
-            width_min: row.width_min(),
+            width_min: width_min(row),
             ..Column::left(&header)
         },
         PropertyName::User(_) | PropertyName::Computed(_) => Column::left(&header),
     }
 }
 
-impl Property {
-    /// The least width of its column.
-    #[must_use]
-    pub(super) fn width_min(&self) -> usize {
-        match self.kind {
-            Kind::Index(words) => words.iter().map(|(word, _)| word.len()).max().unwrap_or(0),
-            Kind::Number(_) => 5,
-            Kind::Text => match self.name {
-                "health" => 8,
-                "type" => "filesystem".len(),
-                _ => 0,
-            },
-        }
+/// The least width of its column.
+pub(super) fn width_min(row: &Row) -> usize {
+    match row.kind {
+        Kind::Index(words) => words.iter().map(|(word, _)| word.len()).max().unwrap_or(0),
+        Kind::Number(..) => 5,
+        Kind::Text(_) if pool::HEALTH.is(row.name) => 8,
+        Kind::Text(_) if dataset::TYPE.is(row.name) => "filesystem".len(),
+        Kind::Text(_) => 0,
     }
 }

@@ -1,10 +1,12 @@
 //! `zpool list`.
 
+use dsl::property::PoolFigure;
+
 use super::Style;
 use super::list::column;
 use super::tree::{VdevNaming, lines};
 use crate::number::{human, ratio};
-use crate::property::{PropertyName, Value};
+use crate::property::{PropertyName, RowText, Value};
 use crate::report::{PoolReport, VdevClass, VdevReport};
 use crate::table::Column;
 
@@ -91,13 +93,13 @@ fn vdev_rows(
             let cells = columns
                 .iter()
                 .skip(1)
-                .map(|property| vdev_cell(line.vdev, property.name(), top, options.style.exact));
+                .map(|property| vdev_cell(line.vdev, property, top, options.style.exact));
             rows.push(std::iter::once(indented).chain(cells).collect());
         }
     }
 }
 
-fn vdev_cell(vdev: &VdevReport, property: &str, top: bool, exact: bool) -> String {
+fn vdev_cell(vdev: &VdevReport, property: &PropertyName, top: bool, exact: bool) -> String {
     let number = |value: u64| {
         if exact {
             value.to_string()
@@ -106,28 +108,53 @@ fn vdev_cell(vdev: &VdevReport, property: &str, top: bool, exact: bool) -> Strin
         }
     };
     let dash = || "-".to_owned();
-    match property {
-        "size" if vdev.device_size > 0 => number(vdev.device_size),
-        "size" if vdev.size > 0 => number(vdev.size),
-        "health" => vdev.state.word().to_owned(),
-        "expandsize" if vdev.expandable > 0 => number(vdev.expandable),
+    let figure = match property {
+        PropertyName::Native(row) => row.measured.pool(),
+        PropertyName::User(_) | PropertyName::Computed(_) => None,
+    };
+    let Some(figure) = figure else {
+        return dash();
+    };
+    match figure {
+        PoolFigure::Size if vdev.device_size > 0 => number(vdev.device_size),
+        PoolFigure::Size if vdev.size > 0 => number(vdev.size),
+        PoolFigure::Health => vdev.state.word().to_owned(),
+        PoolFigure::ExpandSize if vdev.expandable > 0 => number(vdev.expandable),
         _ if !top => dash(),
-        "allocated" => vdev.allocated.map_or_else(dash, number),
-        "free" => vdev
+        PoolFigure::Allocated => vdev.allocated.map_or_else(dash, number),
+        PoolFigure::Free => vdev
             .allocated
             .map_or_else(dash, |used| number(vdev.size.saturating_sub(used))),
-        "fragmentation" => vdev.fragmentation.map_or_else(dash, |percent| {
+        PoolFigure::Fragmentation => vdev.fragmentation.map_or_else(dash, |percent| {
             if exact {
                 percent.to_string()
             } else {
                 format!("{percent}%")
             }
         }),
-        "capacity" => vdev
+        PoolFigure::Capacity => vdev
             .allocated
             .map_or_else(dash, |used| capacity(used, vdev.size, exact)),
-        "dedupratio" | "checkpoint" | "expandsize" | "altroot" => dash(),
-        _ => dash(),
+        PoolFigure::Name
+        | PoolFigure::Size
+        | PoolFigure::AltRoot
+        | PoolFigure::Guid
+        | PoolFigure::Version
+        | PoolFigure::CacheFile
+        | PoolFigure::DedupRatio
+        | PoolFigure::ReadOnly
+        | PoolFigure::Comment
+        | PoolFigure::ExpandSize
+        | PoolFigure::Freeing
+        | PoolFigure::Leaked
+        | PoolFigure::Checkpoint
+        | PoolFigure::LoadGuid
+        | PoolFigure::Compatibility
+        | PoolFigure::CloneUsed
+        | PoolFigure::CloneSaved
+        | PoolFigure::CloneRatio
+        | PoolFigure::DedupTableSize
+        | PoolFigure::LastScrubbedTxg => dash(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Property assignments of a request: whether they may be set, and as what they are stored.
 
 use dsl::PropertyValue;
+use dsl::property::dataset::{self, CASESENSITIVITY, NORMALIZATION, UTF8ONLY, VERSION};
+use dsl::property::{CaseRule, Home, PropertyType, Row};
 
 use super::Service;
 use super::contents::NewFileSystem;
@@ -8,9 +10,6 @@ use super::rules::{self, RuleError, Target};
 use crate::message::Assignments;
 use crate::property::{PropertyError, Value};
 use crate::{Failure, FailureKind};
-
-/// Properties of a file system that are kept inside it.
-const INSIDE: [&str; 4] = ["version", "utf8only", "normalization", "casesensitivity"];
 
 impl Service {
     fn feature_enabled(&self, feature: &format::features::Feature) -> bool {
@@ -47,7 +46,7 @@ pub(super) fn split_inside(properties: &Assignments) -> (Assignments, Assignment
     properties
         .iter()
         .cloned()
-        .partition(|(name, _)| INSIDE.contains(&name.as_str()))
+        .partition(|(name, _)| dataset::find(name).is_some_and(|row| row.home == Home::FileSystem))
 }
 
 /// What is kept inside a file system.
@@ -56,23 +55,27 @@ pub(super) struct InsideValues {
     utf8_only: bool,
     utf8_asked: Option<u64>,
     normalization: u64,
-    case: u64,
+    case: CaseRule,
 }
 
 impl InsideValues {
     /// As asked, else as the parent has it, else plain.
     pub(super) fn new(asked: &Assignments, inherited: &dyn Fn(&str) -> Option<u64>) -> Self {
-        let value = |name: &str| {
-            let found = asked.iter().find(|(key, _)| key == name);
+        let value = |row: &Row| {
+            let found = asked.iter().find(|(key, _)| row.is(key));
             found.and_then(|(_, value)| value.number())
         };
-        let or_parent = |name: &str| value(name).or_else(|| inherited(name)).unwrap_or(0);
+        let or_parent = |row: &Row| {
+            let found = value(row).or_else(|| inherited(row.name));
+            found.unwrap_or(row.default_number())
+        };
         Self {
-            version: value("version").unwrap_or(5),
-            utf8_only: or_parent("utf8only") != 0,
-            utf8_asked: value("utf8only"),
-            normalization: or_parent("normalization"),
-            case: or_parent("casesensitivity"),
+            version: value(&VERSION).unwrap_or(VERSION.default_number()),
+            utf8_only: or_parent(&UTF8ONLY) != 0,
+            utf8_asked: value(&UTF8ONLY),
+            normalization: or_parent(&NORMALIZATION),
+            case: CaseRule::from_stored(&PropertyValue::Number(or_parent(&CASESENSITIVITY)))
+                .unwrap_or(CaseRule::Sensitive),
         }
     }
 

@@ -4,14 +4,17 @@
 //! whether it is a file system or a volume. Its contents are opened for `volsize`, `version` and
 //! what else is stored inside, and only when these are asked for.
 
+mod figures;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use base::lock::{LockClass, RwLock, rank};
 use base::{ObjectId, ObjectSetId};
 use dmu::{ObjectSet, Place, Zap};
-use dsl::{Bookmark, Dataset, DatasetSpace, Directory, Dsl, DslError, PropertyValue, SpaceClass};
-use format::dsl::{DatasetPhys, key};
+use dsl::property::{Figure, MountOption, Row, dataset};
+use dsl::{Bookmark, Dataset, DatasetSpace, Directory, Dsl, DslError, PropertyValue};
+use format::dsl::DatasetPhys;
 use format::{ObjectSetKind, ObjectSetPhys};
 
 use super::mountpoint::Mountpoint;
@@ -19,9 +22,9 @@ use super::owners::OwnerProperty;
 use super::refusal::unreadable;
 use super::subject::Subject;
 use super::walk::{Catalogue, Stop};
+use crate::Failure;
 use crate::mounts::{MountOptions, Mounts};
 use crate::property::{Setting, Source, Types, Value};
-use crate::{Failure, name};
 
 static KINDS: LockClass = LockClass::new("control.kinds", rank::LAST + 3);
 
@@ -207,13 +210,6 @@ pub(crate) struct DatasetSubject<'a> {
     contents: OnceLock<Option<Arc<ObjectSet>>>,
 }
 
-fn hundredths(logical: u64, physical: u64) -> u64 {
-    if physical == 0 {
-        return 100;
-    }
-    u64::try_from(u128::from(logical) * 100 / u128::from(physical)).unwrap_or(u64::MAX)
-}
-
 impl DatasetSubject<'_> {
     /// The figures that cost a walk over dead lists.
     fn space(&self) -> Result<DatasetSpace, Failure> {
@@ -236,168 +232,14 @@ impl DatasetSubject<'_> {
         Zap::open(&object).ok()?.lookup(key.as_bytes()).ok()?
     }
 
-    fn snapshot_figure(&self, name: &str) -> Result<Option<u64>, Failure> {
-        let phys = &self.phys;
-        Ok(Some(match name {
-            "used" | "unique" => phys.unique_bytes,
-            "compressratio" => hundredths(phys.uncompressed_bytes, phys.compressed_bytes),
-            "defer_destroy" => u64::from(phys.has_flag(DatasetPhys::FLAG_DEFER_DESTROY)),
-            "userrefs" => self.dataset.holds().map_err(unreadable)?.len() as u64,
-            "numclones" => self.dataset.clone_names().map_err(unreadable)?.len() as u64,
-            _ => return Ok(None),
-        }))
-    }
-
-    fn head_figure(&self, name: &str) -> Result<Option<u64>, Failure> {
-        let space = || self.directory.space().map_err(unreadable);
-        let phys = || self.directory.phys().map_err(unreadable);
-        Ok(Some(match name {
-            "used" => phys()?.used_bytes,
-            "logicalused" => phys()?.uncompressed_bytes,
-            "compressratio" => {
-                let phys = phys()?;
-                hundredths(phys.uncompressed_bytes, phys.compressed_bytes)
-            }
-            "available" => self
-                .dataset
-                .available(SpaceClass::Normal)
-                .map_err(unreadable)?,
-            "unique" => self.phys.unique_bytes,
-            "usedbysnapshots" => space()?.by_snapshots,
-            "usedbydataset" => space()?.by_dataset,
-            "usedbychildren" => space()?.by_children,
-            "usedbyrefreservation" => space()?.by_ref_reservation,
-            "quota" => phys()?.quota,
-            "reservation" => phys()?.reserved,
-            "filesystem_count" => return self.extra_word(key::FILESYSTEM_COUNT),
-            "snapshot_count" => return self.extra_word(key::SNAPSHOT_COUNT),
-            "mounted" => {
-                let mounted = self.catalogue.mounts.mounted();
-                u64::from(mounted.iter().any(|mount| mount.dataset == self.name))
-            }
-            "snapshots_changed" => {
-                let changed = self.directory.snapshots_changed().map_err(unreadable)?;
-                return Ok(changed.map(|(seconds, _)| seconds));
-            }
-            _ => return Ok(None),
-        }))
-    }
-
-    fn extra_word(&self, key: &str) -> Result<Option<u64>, Failure> {
-        self.directory.extra_word(key).map_err(unreadable)
-    }
-
-    fn common_figure(&self, name: &str) -> Result<Option<u64>, Failure> {
-        let phys = &self.phys;
-        Ok(Some(match name {
-            "creation" => phys.creation_time,
-            "createtxg" => phys.creation_txg.0,
-            "guid" => phys.guid.0,
-            "objsetid" => self.dataset.id().0,
-            "referenced" => phys.referenced_bytes,
-            "logicalreferenced" => phys.uncompressed_bytes,
-            "refcompressratio" => hundredths(phys.uncompressed_bytes, phys.compressed_bytes),
-            "written" => self.space()?.written,
-            "inconsistent" => u64::from(phys.has_flag(DatasetPhys::FLAG_INCONSISTENT)),
-            "version" => return Ok(self.stored_inside(MASTER_NODE, "VERSION")),
-            "utf8only" | "normalization" | "casesensitivity" => {
-                return Ok(self.stored_inside(MASTER_NODE, name).or(Some(0)));
-            }
-            "volsize" => return Ok(self.stored_inside(VOLUME_PROPERTIES, "size")),
-            "volblocksize" => {
-                let data = self.contents().and_then(|set| set.object(MASTER_NODE).ok());
-                return Ok(data.map(|object| u64::from(object.block_size())));
-            }
-            _ => return Ok(None),
-        }))
-    }
-
-    fn text(&self, name: &str) -> Result<Option<String>, Failure> {
-        let head = !self.dataset.is_snapshot();
-        match name {
-            "origin" if head => match self.directory.origin().map_err(unreadable)? {
-                Some(origin) => origin.name().map(Some).map_err(unreadable),
-                None => Ok(None),
-            },
-            "clones" if !head => {
-                let clones = self.dataset.clone_names().map_err(unreadable)?;
-                Ok((!clones.is_empty()).then(|| clones.join(",")))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// What the key's record says; nothing without encryption.
-    fn key_figure(&self, name: &str) -> Result<Option<Value>, Failure> {
-        let Some(record) = self.directory.crypto_key().map_err(unreadable)? else {
-            return Ok(None);
-        };
-        let lookup = |record: ObjectId, key: &str| {
-            let object = self.catalogue.dsl.mos().set.object(record).ok()?;
-            Zap::open(&object).ok()?.lookup(key.as_bytes()).ok()?
-        };
-        let root = lookup(record, "DSL_CRYPTO_ROOT_DDOBJ")
-            .map(|id| self.catalogue.dsl.directory_by_id(ObjectId(id)))
-            .transpose()
-            .map_err(unreadable)?;
-        let root_record = match &root {
-            Some(root) => root.crypto_key().map_err(unreadable)?.unwrap_or(record),
-            None => record,
-        };
-        Ok(match name {
-            "encryption" => lookup(record, "DSL_CRYPTO_SUITE").map(Value::Number),
-            "encryptionroot" => root.map(|root| Value::Text(root.name())),
-            "keyformat" | "pbkdf2iters" => lookup(root_record, name).map(Value::Number),
-            "keystatus" => Some(Value::Number(if self.contents().is_some() { 2 } else { 1 })),
-            _ => None,
-        })
-    }
-
-    /// `written@snapshot`.
-    fn written_since(&self, snapshot: &str) -> Result<Option<Value>, Failure> {
-        let full = if snapshot.contains('@') {
-            snapshot.to_owned()
-        } else {
-            format!("{}@{snapshot}", name::dataset_of(&self.name))
-        };
-        let Some(older) = missing_is_none(self.catalogue.dsl.dataset(&full))? else {
-            return Ok(None);
-        };
-        // A snapshot does not know what came after it.
-        let taken = older.phys().map_err(unreadable)?.creation_txg;
-        if self.dataset.is_snapshot() && taken >= self.phys.creation_txg {
-            return Ok(None);
-        }
-        Ok(self.dataset.written_since(&older).ok().map(Value::Number))
-    }
-
-    /// `written#bookmark`, of a bookmark of the same file system or volume.
-    fn written_since_bookmark(&self, bookmark: &str) -> Result<Option<Value>, Failure> {
-        let own = name::dataset_of(&self.name);
-        let short = match bookmark.split_once('#') {
-            Some((dataset, short)) if dataset == own => short,
-            Some(_) => return Ok(None),
-            None => bookmark,
-        };
-        let Some(head) = missing_is_none(self.catalogue.dsl.head(own))? else {
-            return Ok(None);
-        };
-        let Some(found) = head.bookmark(short).map_err(unreadable)? else {
-            return Ok(None);
-        };
-        let written = self.dataset.written_since_bookmark(&found.phys);
-        Ok(written.ok().flatten().map(Value::Number))
-    }
-
     /// What a mount option says instead of the property, until the next mount.
-    fn temporary(&self, name: &str, setting: Option<&Setting>) -> Option<Setting> {
-        let option: fn(&MountOptions) -> bool = match name {
-            "readonly" => |options| options.readonly,
-            "atime" => |options| options.atime,
-            "devices" => |options| options.devices,
-            "exec" => |options| options.exec,
-            "setuid" => |options| options.setuid,
-            _ => return None,
+    fn temporary(&self, row: &Row, setting: Option<&Setting>) -> Option<Setting> {
+        let option: fn(&MountOptions) -> bool = match row.mount? {
+            MountOption::ReadOnly => |options| options.readonly,
+            MountOption::AccessTimes => |options| options.atime,
+            MountOption::Devices => |options| options.devices,
+            MountOption::Execute => |options| options.exec,
+            MountOption::SetUserId => |options| options.setuid,
         };
         if self.dataset.is_snapshot() {
             return None;
@@ -411,10 +253,8 @@ impl DatasetSubject<'_> {
     }
 
     fn mountpoint(&self) -> Result<Setting, Failure> {
-        let stored = self
-            .dataset
-            .property("mountpoint", true)
-            .map_err(unreadable)?;
+        let stored = self.dataset.effective(dataset::MOUNTPOINT.row());
+        let stored = stored.map_err(unreadable)?;
         let setting = stored.map(setting_of);
         let place = Mountpoint::effective(&self.name, setting.as_ref(), self.catalogue.altroot);
         let source = setting.map_or(Source::Default, |setting| setting.source);
@@ -457,47 +297,38 @@ impl Subject for DatasetSubject<'_> {
         self.phys.creation_txg.0
     }
 
-    fn measured(&self, name: &str) -> Result<Option<Value>, Failure> {
-        if matches!(
-            name,
-            "encryption" | "encryptionroot" | "keyformat" | "pbkdf2iters" | "keystatus"
-        ) {
-            return self.key_figure(name);
-        }
+    fn figure(&self, figure: Figure) -> Result<Option<Value>, Failure> {
+        self.measure(figure)
+    }
+
+    fn computed(&self, name: &str) -> Result<Option<Value>, Failure> {
         if let Some(snapshot) = name.strip_prefix("written@") {
             return self.written_since(snapshot);
         }
         if let Some(bookmark) = name.strip_prefix("written#") {
             return self.written_since_bookmark(bookmark);
         }
-        if let Some(property) = OwnerProperty::parse(name) {
-            let known = self.head_kind == Types::FILESYSTEM;
-            let objects = self.contents().filter(|_| known);
-            let value = objects.and_then(|objects| property.value(&objects));
-            return Ok(value.map(Value::Number));
-        }
-        let own = if self.dataset.is_snapshot() {
-            self.snapshot_figure(name)?
-        } else {
-            self.head_figure(name)?
+        let Some(property) = OwnerProperty::parse(name) else {
+            return Ok(None);
         };
-        let number = match own {
-            None => self.common_figure(name)?,
-            found => found,
-        };
-        match number {
-            Some(number) => Ok(Some(Value::Number(number))),
-            None => Ok(self.text(name)?.map(Value::Text)),
-        }
+        let known = self.head_kind == Types::FILESYSTEM;
+        let objects = self.contents().filter(|_| known);
+        let value = objects.and_then(|objects| property.value(&objects));
+        Ok(value.map(Value::Number))
     }
 
-    fn stored(&self, name: &str, inherits: bool) -> Result<Option<Setting>, Failure> {
-        if name == "mountpoint" {
+    fn stored(&self, row: &'static Row) -> Result<Option<Setting>, Failure> {
+        if dataset::MOUNTPOINT.is(row.name) {
             return self.mountpoint().map(Some);
         }
-        let effective = self.dataset.property(name, inherits).map_err(unreadable)?;
+        let effective = self.dataset.effective(row).map_err(unreadable)?;
         let setting = effective.map(setting_of);
-        Ok(self.temporary(name, setting.as_ref()).or(setting))
+        Ok(self.temporary(row, setting.as_ref()).or(setting))
+    }
+
+    fn user_property(&self, name: &str) -> Result<Option<Setting>, Failure> {
+        let effective = self.dataset.user_property(name).map_err(unreadable)?;
+        Ok(effective.map(setting_of))
     }
 
     fn user_properties(&self) -> Result<Vec<(String, Setting)>, Failure> {
@@ -518,7 +349,7 @@ impl Subject for DatasetSubject<'_> {
         }
         let mut found = Vec::new();
         for name in names {
-            if let Some(setting) = self.stored(&name, true)? {
+            if let Some(setting) = self.user_property(&name)? {
                 found.push((name, setting));
             }
         }
@@ -548,20 +379,34 @@ impl Subject for BookmarkSubject {
         self.bookmark.phys.creation_txg.0
     }
 
-    fn measured(&self, name: &str) -> Result<Option<Value>, Failure> {
+    fn figure(&self, figure: Figure) -> Result<Option<Value>, Failure> {
         let phys = &self.bookmark.phys;
-        Ok(Some(Value::Number(match name {
-            "creation" => phys.creation_time,
-            "createtxg" => phys.creation_txg.0,
-            "guid" => phys.guid.0,
-            // Bookmarks of the first form know no sizes.
-            "referenced" if phys.referenced_bytes != 0 => phys.referenced_bytes,
-            "logicalreferenced" if phys.referenced_bytes != 0 => phys.uncompressed_bytes,
-            _ => return Ok(None),
-        })))
+        // Bookmarks of the first form know no sizes.
+        let sized = phys.referenced_bytes != 0;
+        Ok(if figure == Figure::Creation {
+            Some(Value::Number(phys.creation_time))
+        } else if figure == Figure::CreationTxg {
+            Some(Value::Number(phys.creation_txg.0))
+        } else if figure == Figure::Guid {
+            Some(Value::Number(phys.guid.0))
+        } else if figure == Figure::Referenced {
+            sized.then_some(Value::Number(phys.referenced_bytes))
+        } else if figure == Figure::LogicalReferenced {
+            sized.then_some(Value::Number(phys.uncompressed_bytes))
+        } else {
+            None
+        })
     }
 
-    fn stored(&self, _name: &str, _inherits: bool) -> Result<Option<Setting>, Failure> {
+    fn computed(&self, _name: &str) -> Result<Option<Value>, Failure> {
+        Ok(None)
+    }
+
+    fn stored(&self, _row: &'static Row) -> Result<Option<Setting>, Failure> {
+        Ok(None)
+    }
+
+    fn user_property(&self, _name: &str) -> Result<Option<Setting>, Failure> {
         Ok(None)
     }
 

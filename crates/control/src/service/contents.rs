@@ -6,6 +6,10 @@ use base::ObjectId;
 use base::clock::{Clock, SystemClock};
 use dmu::{AllocateObject, CreateZap, ObjectSet, Tx, Zap};
 use dsl::Dataset;
+use dsl::property::dataset::{
+    ACLTYPE, ATIME, DNODESIZE, LONGNAME, PREFETCH, READONLY, RECORDSIZE, RELATIME, SYNC, XATTR,
+};
+use dsl::property::{AclType, CachePolicy, CaseRule, SyncPolicy, XattrPolicy};
 use dsl::tasks::Populate;
 use format::ObjectType;
 use posix::{AccessTime, AclKind, CaseSensitivity, DatasetProperties, XattrStore};
@@ -23,13 +27,13 @@ pub(super) struct NewFileSystem {
     pub(super) version: u64,
     pub(super) utf8_only: bool,
     pub(super) normalization: u64,
-    pub(super) case: u64,
+    pub(super) case: CaseRule,
     pub(super) owner: (u32, u32),
 }
 
 impl NewFileSystem {
     pub(super) const fn is_case_insensitive(&self) -> bool {
-        self.case == 1
+        matches!(self.case, CaseRule::Insensitive)
     }
 
     /// The same as a task of the dataset layer.
@@ -46,9 +50,9 @@ impl NewFileSystem {
             normalization: self.normalization,
             utf8_only: self.utf8_only,
             case: match self.case {
-                1 => CaseSensitivity::Insensitive,
-                2 => CaseSensitivity::Mixed,
-                _ => CaseSensitivity::Sensitive,
+                CaseRule::Insensitive => CaseSensitivity::Insensitive,
+                CaseRule::Mixed => CaseSensitivity::Mixed,
+                CaseRule::Sensitive => CaseSensitivity::Sensitive,
             },
             owner: self.owner,
             permissions: 0o755,
@@ -83,36 +87,38 @@ pub(crate) fn file_properties(
     dataset: &Dataset,
     pool_read_only: bool,
 ) -> Result<DatasetProperties, Failure> {
-    let number = |name: &str, default: u64| {
-        dataset
-            .number_property(name, true, default)
-            .map_err(unreadable)
+    effective(dataset, pool_read_only).map_err(unreadable)
+}
+
+fn effective(dataset: &Dataset, pool_read_only: bool) -> dsl::Result<DatasetProperties> {
+    let access_time = match (dataset.get(ATIME)?.value, dataset.get(RELATIME)?.value) {
+        (false, _) => AccessTime::Off,
+        (true, false) => AccessTime::Strict,
+        (true, true) => AccessTime::Relative,
     };
-    let access_time = match (number("atime", 1)?, number("relatime", 1)?) {
-        (0, _) => AccessTime::Off,
-        (_, 0) => AccessTime::Strict,
-        _ => AccessTime::Relative,
-    };
+    let default_size = u32::try_from(RECORDSIZE.default_number()).unwrap_or(u32::MAX);
+    let prefetch = dataset.get(PREFETCH)?.value;
+    let sync = dataset.get(SYNC)?.value;
     Ok(DatasetProperties {
-        record_size: u32::try_from(number("recordsize", 128 << 10)?).unwrap_or(128 << 10),
+        record_size: u32::try_from(dataset.get(RECORDSIZE)?.value).unwrap_or(default_size),
         access_time,
-        xattr: match number("xattr", 2)? {
-            0 => XattrStore::Off,
-            1 => XattrStore::Directory,
-            _ => XattrStore::SystemAttribute,
+        xattr: match dataset.get(XATTR)?.value {
+            XattrPolicy::Off => XattrStore::Off,
+            XattrPolicy::Directory => XattrStore::Directory,
+            XattrPolicy::SystemAttribute => XattrStore::SystemAttribute,
         },
-        acl: match number("acltype", 0)? {
-            1 => AclKind::Posix,
-            2 => AclKind::Nfs4,
-            _ => AclKind::Off,
+        acl: match dataset.get(ACLTYPE)?.value {
+            AclType::Posix => AclKind::Posix,
+            AclType::Nfs4 => AclKind::Nfs4,
+            AclType::Off => AclKind::Off,
         },
-        dnode_slots: dnode_slots(number("dnodesize", 0)?),
-        long_names: number("longname", 0)? != 0,
-        read_only: pool_read_only || dataset.is_snapshot() || number("readonly", 0)? != 0,
-        read_ahead: number("prefetch", 2)? == 2,
-        read_ahead_metadata: number("prefetch", 2)? != 0,
-        sync_always: number("sync", 0)? == 1,
-        sync_disabled: number("sync", 0)? == 2,
+        dnode_slots: dnode_slots(dataset.get(DNODESIZE)?.value),
+        long_names: dataset.get(LONGNAME)?.value,
+        read_only: pool_read_only || dataset.is_snapshot() || dataset.get(READONLY)?.value,
+        read_ahead: prefetch == CachePolicy::All,
+        read_ahead_metadata: prefetch != CachePolicy::None,
+        sync_always: sync == SyncPolicy::Always,
+        sync_disabled: sync == SyncPolicy::Disabled,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dsl::property::pool::DELEGATION;
 use dsl::{Actor, Directory};
 
 use super::Service;
@@ -85,8 +86,9 @@ impl Service {
 
     /// Whether grants count in this pool.
     fn delegates(&self) -> bool {
-        let stored = self.pool.property("delegation");
-        !matches!(stored, Ok(Some(dsl::PropertyValue::Number(0))))
+        // A property that cannot be read counts as its default.
+        let stored = self.pool.get(DELEGATION);
+        stored.map_or(true, |found| found.value)
     }
 
     /// Whether the caller has all these permissions on a dataset. A dataset that is not there

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::ObjectId;
 use dmu::{Reservation, Tx, Zap};
 use dsl::Dataset;
+use dsl::property::{Figure, dataset as property};
 
 use super::Service;
 use super::contents::{VOLUME_DATA, VOLUME_TABLE};
@@ -32,24 +33,26 @@ impl Service {
     ) -> Result<Assignments, Failure> {
         let mut outside = Assignments::new();
         for (property, value) in properties {
-            match (property.as_str(), value.number()) {
-                ("volsize", Some(size)) => {
+            match value.number() {
+                Some(size) if property::VOLSIZE.is(property) => {
                     outside.extend(self.resize(name, dataset, size)?);
                 }
-                ("version", Some(version)) => self.raise_version(name, dataset, version)?,
-                (limit, Some(value)) if OwnerProperty::parse(limit).is_some() => {
-                    self.set_limit(name, dataset, limit, value)?;
+                Some(version) if property::VERSION.is(property) => {
+                    self.raise_version(name, dataset, version)?;
                 }
-                (_, Some(_) | None) => outside.push((property.clone(), value.clone())),
+                Some(value) if OwnerProperty::parse(property).is_some() => {
+                    self.set_limit(name, dataset, property, value)?;
+                }
+                Some(_) | None => outside.push((property.clone(), value.clone())),
             }
         }
         Ok(outside)
     }
 
-    fn figure(&self, dataset: &Arc<Dataset>, key: &str) -> Result<u64, Failure> {
+    fn figure(&self, dataset: &Arc<Dataset>, figure: Figure) -> Result<u64, Failure> {
         let catalogue = self.catalogue();
         let subject = catalogue.head(dataset.directory().name(), Arc::clone(dataset))?;
-        let found = subject.measured(key)?;
+        let found = subject.figure(figure)?;
         Ok(found.and_then(|value| value.number()).unwrap_or(0))
     }
 
@@ -62,8 +65,8 @@ impl Service {
     ) -> Result<Assignments, Failure> {
         let refuse = |text: String| Err(Failure::cannot(FailureKind::Invalid, VERB, name, text));
         let (old, block) = (
-            self.figure(dataset, "volsize")?,
-            self.figure(dataset, "volblocksize")?.max(1),
+            self.figure(dataset, Figure::VolumeSize)?,
+            self.figure(dataset, Figure::VolumeBlockSize)?.max(1),
         );
         if size == 0 {
             return refuse("'volsize' cannot be zero".to_owned());
@@ -74,13 +77,13 @@ impl Service {
                 "'volsize' must be a multiple of volume block size ({block})"
             ));
         }
-        let copies = dataset.number_property("copies", true, 1);
-        let copies = copies.map_err(unreadable)?;
+        let copies = dataset.get(property::COPIES).map_err(unreadable)?.value;
         let reserved = dataset.ref_reservation().map_err(unreadable)?;
         let mut outside = Assignments::new();
         if reserved != 0 && reserved == volume_reservation(old, block, copies) {
             let reservation = volume_reservation(size, block, copies);
-            outside.push(("refreservation".to_owned(), Value::Number(reservation)));
+            let name = property::REFRESERVATION.name.to_owned();
+            outside.push((name, Value::Number(reservation)));
             let more = reservation.saturating_sub(reserved);
             let class = dsl::SpaceClass::Normal;
             if more > dataset.directory().available(class).map_err(unreadable)? {
@@ -130,7 +133,7 @@ impl Service {
         let id = property
             .id()
             .ok_or_else(|| refuse(FailureKind::Invalid, property.unknown_owner()))?;
-        if self.figure(dataset, "version")? < VERSION_ACCOUNTING {
+        if self.figure(dataset, Figure::Version)? < VERSION_ACCOUNTING {
             let text = "the file system must be upgraded to version 4 or later";
             return Err(refuse(FailureKind::Unsupported, text.to_owned()));
         }
@@ -164,7 +167,7 @@ impl Service {
         dataset: &Arc<Dataset>,
         version: u64,
     ) -> Result<(), Failure> {
-        let now = self.figure(dataset, "version")?;
+        let now = self.figure(dataset, Figure::Version)?;
         if version == now {
             return Ok(());
         }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dsl::Dataset;
+use dsl::property::{CanMount, Property, dataset};
 
 use super::Service;
 use super::catalogue::setting_of;
@@ -14,10 +15,6 @@ use crate::mounts::{MountOptions, MountRequest, Mounted};
 use crate::name;
 use crate::property::Types;
 use crate::{Failure, FailureKind};
-
-/// `canmount=off` and `canmount=noauto` as stored.
-const CAN_MOUNT_OFF: u64 = 0;
-const CAN_MOUNT_NOAUTO: u64 = 2;
 
 /// What `zfs mount` was told besides the name.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,20 +33,9 @@ pub(super) struct Mountable {
 }
 
 impl Service {
-    fn number(
-        &self,
-        head: &Dataset,
-        name: &str,
-        inherits: bool,
-        default: u64,
-    ) -> Result<u64, Failure> {
-        head.number_property(name, inherits, default)
-            .map_err(unreadable)
-    }
-
     pub(super) fn mountpoint(&self, head: &Dataset, name: &str) -> Result<Mountpoint, Failure> {
         let stored = head
-            .property("mountpoint", true)
+            .effective(dataset::MOUNTPOINT.row())
             .map_err(unreadable)?
             .map(setting_of);
         Ok(Mountpoint::effective(
@@ -60,15 +46,14 @@ impl Service {
     }
 
     pub(super) fn mount_options(&self, head: &Dataset) -> Result<MountOptions, Failure> {
-        let on = |name: &str, default: u64| Ok(self.number(head, name, true, default)? != 0);
         Ok(MountOptions {
-            readonly: self.readonly || on("readonly", 0)?,
-            atime: on("atime", 1)?,
-            relatime: on("relatime", 1)?,
-            devices: on("devices", 1)?,
-            exec: on("exec", 1)?,
-            setuid: on("setuid", 1)?,
-            overlay: on("overlay", 1)?,
+            readonly: self.readonly || is_on(head, dataset::READONLY)?,
+            atime: is_on(head, dataset::ATIME)?,
+            relatime: is_on(head, dataset::RELATIME)?,
+            devices: is_on(head, dataset::DEVICES)?,
+            exec: is_on(head, dataset::EXEC)?,
+            setuid: is_on(head, dataset::SETUID)?,
+            overlay: is_on(head, dataset::OVERLAY)?,
         })
     }
 
@@ -103,11 +88,11 @@ impl Service {
                 return refuse(FailureKind::Invalid, "no mountpoint set");
             }
         };
-        let can_mount = self.number(head, "canmount", false, 1)?;
-        if can_mount == CAN_MOUNT_OFF {
+        let can_mount = head.get(dataset::CANMOUNT).map_err(unreadable)?.value;
+        if can_mount == CanMount::Off {
             return refuse(FailureKind::Invalid, "'canmount' property is set to 'off'");
         }
-        if self.number(head, "zoned", true, 0)? != 0 {
+        if is_on(head, dataset::ZONED)? {
             return refuse(FailureKind::Invalid, "dataset is exported to a local zone");
         }
         if head.is_encrypted().map_err(unreadable)? {
@@ -131,7 +116,7 @@ impl Service {
                 path,
                 options,
             },
-            by_itself: can_mount != CAN_MOUNT_NOAUTO,
+            by_itself: can_mount != CanMount::NoAuto,
         })
     }
 
@@ -161,7 +146,7 @@ impl Service {
         if !options.readonly && self.readonly {
             return refuse(FailureKind::ReadOnly, "the pool is read-only");
         }
-        if !options.readonly && self.number(&head, "readonly", true, 0)? != 0 {
+        if !options.readonly && is_on(&head, dataset::READONLY)? {
             return refuse(FailureKind::ReadOnly, "its property 'readonly' is on");
         }
         self.mounts()
@@ -383,6 +368,10 @@ impl Service {
         }
         Ok(found)
     }
+}
+
+fn is_on(head: &Dataset, property: Property<bool>) -> Result<bool, Failure> {
+    Ok(head.get(property).map_err(unreadable)?.value)
 }
 
 /// A reason from the mounts in its frame.

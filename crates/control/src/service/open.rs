@@ -7,6 +7,7 @@ use base::clock::Clock;
 use base::{Guid, Txg};
 use device::FileDevice;
 use dsl::PropertyValue;
+use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY};
 use pool::{
     CreateOptions, ImportOptions, LastUser, NewDevice, NewVdev, Pool, PoolError, Rewind, Selection,
     VdevRole,
@@ -93,7 +94,7 @@ fn create(request: &CreateRequest) -> Result<Opened, Failure> {
 
 /// Properties of a new pool that are not stored with it, or name what is in it.
 fn late_properties(request: &CreateRequest) -> Assignments {
-    let late = |name: &str| matches!(name, "cachefile" | "bootfs");
+    let late = |name: &str| CACHEFILE.is(name) || BOOTFS.is(name);
     let properties = request.properties.iter();
     properties.filter(|(name, _)| late(name)).cloned().collect()
 }
@@ -184,8 +185,12 @@ pub(crate) fn create_options(
     options.clock = Arc::clone(&maker.clock);
     options.root = root_file_system(request, maker)?;
     for (name, value) in &request.properties {
-        match (name.as_str(), value) {
-            ("ashift", Value::Number(ashift)) => {
+        // Set once the pool is there.
+        if ALTROOT.is(name) || CACHEFILE.is(name) || BOOTFS.is(name) {
+            continue;
+        }
+        match value {
+            Value::Number(ashift) if ASHIFT.is(name) => {
                 options.ashift = u32::try_from(*ashift).ok().filter(|ashift| *ashift != 0);
                 // Vdevs that are added later follow it.
                 if *ashift != 0 {
@@ -193,19 +198,15 @@ pub(crate) fn create_options(
                     options.properties.push((name.clone(), value));
                 }
             }
-            // Set once the pool is there.
-            ("altroot" | "cachefile" | "bootfs", _) => {}
-            (name, Value::Number(number)) => {
-                options
-                    .properties
-                    .push((name.to_owned(), PropertyValue::Number(*number)));
+            Value::Number(number) => {
+                let value = PropertyValue::Number(*number);
+                options.properties.push((name.clone(), value));
             }
-            (name, Value::Text(text)) => {
-                options
-                    .properties
-                    .push((name.to_owned(), PropertyValue::Text(text.clone())));
+            Value::Text(text) => {
+                let value = PropertyValue::Text(text.clone());
+                options.properties.push((name.clone(), value));
             }
-            (_, Value::Absent) => {}
+            Value::Absent => {}
         }
     }
     Ok(options)
@@ -237,7 +238,7 @@ fn features(request: &CreateRequest) -> Result<Vec<&'static format::features::Fe
     let limit = request
         .properties
         .iter()
-        .filter(|(name, _)| name == "compatibility")
+        .filter(|(name, _)| COMPATIBILITY.is(name))
         .find_map(|(_, value)| value.text().map(Compatibility::read));
     let limit = limit
         .unwrap_or(Ok(Compatibility::Off))

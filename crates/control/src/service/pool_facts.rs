@@ -1,8 +1,9 @@
 //! What is known of a pool, and the properties that it makes.
 
+use dsl::property::{Access, PoolFigure, Row};
+
 use crate::property::{
-    Access, Default, POOL_PROPERTIES, Property, PropertyName, Setting, Source, Value,
-    find_pool_property,
+    POOL_PROPERTIES, PropertyName, RowText, Setting, Source, Value, find_pool_property,
 };
 use crate::report::VdevState;
 
@@ -48,9 +49,9 @@ pub(crate) struct PoolFacts {
 impl PoolFacts {
     /// All properties, in the order of `get all`.
     pub(crate) fn all(&self) -> Vec<(String, Setting)> {
-        let native = POOL_PROPERTIES.iter().filter(|property| property.visible);
+        let native = POOL_PROPERTIES.iter().filter(|row| row.visible);
         let mut found: Vec<(String, Setting)> = native
-            .map(|property| (property.name.to_owned(), self.native(property)))
+            .map(|row| (row.name.to_owned(), self.native(row)))
             .collect();
         for (name, value) in self.stored.iter().filter(|(name, _)| name.contains(':')) {
             found.push((name.clone(), Setting::from(value.clone(), Source::Local)));
@@ -73,7 +74,7 @@ impl PoolFacts {
     /// One property; nothing if the pool has none of this name.
     pub(crate) fn get(&self, name: &str) -> Option<Setting> {
         match find_pool_property(name)? {
-            PropertyName::Native(property) => Some(self.native(property)),
+            PropertyName::Native(row) => Some(self.native(row)),
             PropertyName::User(name) => {
                 let value = self.stored(&name)?;
                 Some(Setting::from(value.clone(), Source::Local))
@@ -93,23 +94,21 @@ impl PoolFacts {
             .map(|(_, value)| value)
     }
 
-    fn native(&self, property: &Property) -> Setting {
-        if let Some(value) = self.measured(property.name) {
-            return Setting::measured(value);
-        }
-        let local = self
-            .runtime(property.name)
-            .or_else(|| self.stored(property.name).cloned());
-        match (local, property.access, property.default) {
-            (Some(value), ..) => Setting::from(value, Source::Local),
-            (None, Access::Settable, _) => Setting::from(property.default_value(), Source::Default),
-            (None, _, Default::Nothing | Default::Number(_) | Default::Text(_)) => {
-                Setting::measured(property.default_value())
-            }
+    fn native(&self, row: &Row) -> Setting {
+        let known = row.measured.pool().and_then(|figure| self.figure(figure));
+        let local = match known {
+            Some(value) if row.access != Access::Settable => return Setting::measured(value),
+            Some(value) => Some(value),
+            None => self.stored(row.name).cloned(),
+        };
+        match (local, row.access) {
+            (Some(value), _) => Setting::from(value, Source::Local),
+            (None, Access::Settable) => Setting::from(row.default_value(), Source::Default),
+            (None, Access::ReadOnly | Access::AtCreation) => Setting::measured(row.default_value()),
         }
     }
 
-    fn measured(&self, name: &str) -> Option<Value> {
+    fn figure(&self, figure: PoolFigure) -> Option<Value> {
         let percent = |part: u64, whole: u64| {
             if whole == 0 {
                 0
@@ -117,44 +116,41 @@ impl PoolFacts {
                 (u128::from(part) * 100 / u128::from(whole)) as u64
             }
         };
-        let number = match name {
-            "name" => return Some(Value::Text(self.name.clone())),
-            "health" => return Some(Value::Text(self.state.word().to_owned())),
-            "size" => self.size,
-            "allocated" => self.allocated,
-            "free" => self.size.saturating_sub(self.allocated),
-            "capacity" => percent(self.allocated, self.size),
-            "fragmentation" => self.fragmentation.unwrap_or(u64::MAX),
-            "guid" => self.guid,
-            "load_guid" => self.load_guid,
-            "readonly" => u64::from(self.readonly),
-            "expandsize" => self.expandable,
-            "freeing" => self.freeing,
-            "leaked" => self.leaked,
-            "checkpoint" => self.checkpoint,
-            "dedupratio" => self.dedup_ratio.max(100),
-            "dedup_table_size" => self.dedup_table_size,
-            "bcloneused" => self.clone_used,
-            "bclonesaved" => self.clone_saved,
-            "bcloneratio" if self.clone_used == 0 => 100,
-            "bcloneratio" => percent(self.clone_used + self.clone_saved, self.clone_used),
-            "last_scrubbed_txg" => self.last_scrubbed_txg,
-            _ => return None,
+        let text = |text: &Option<String>| text.clone().map(Value::Text);
+        let number = match figure {
+            PoolFigure::Name => return Some(Value::Text(self.name.clone())),
+            PoolFigure::Health => return Some(Value::Text(self.state.word().to_owned())),
+            PoolFigure::Size => self.size,
+            PoolFigure::Allocated => self.allocated,
+            PoolFigure::Free => self.size.saturating_sub(self.allocated),
+            PoolFigure::Capacity => percent(self.allocated, self.size),
+            PoolFigure::Fragmentation => self.fragmentation.unwrap_or(u64::MAX),
+            PoolFigure::Guid => self.guid,
+            PoolFigure::LoadGuid => self.load_guid,
+            PoolFigure::ReadOnly => u64::from(self.readonly),
+            PoolFigure::ExpandSize => self.expandable,
+            PoolFigure::Freeing => self.freeing,
+            PoolFigure::Leaked => self.leaked,
+            PoolFigure::Checkpoint => self.checkpoint,
+            PoolFigure::DedupRatio => self.dedup_ratio.max(100),
+            PoolFigure::DedupTableSize => self.dedup_table_size,
+            PoolFigure::CloneUsed => self.clone_used,
+            PoolFigure::CloneSaved => self.clone_saved,
+            PoolFigure::CloneRatio if self.clone_used == 0 => 100,
+            PoolFigure::CloneRatio => percent(self.clone_used + self.clone_saved, self.clone_used),
+            PoolFigure::LastScrubbedTxg => self.last_scrubbed_txg,
+            PoolFigure::AltRoot => return text(&self.altroot),
+            // Pools below another root are never in a cache file by themselves.
+            PoolFigure::CacheFile if self.cache_file.is_none() && self.altroot.is_some() => {
+                return Some(Value::Text("none".to_owned()));
+            }
+            PoolFigure::CacheFile => return text(&self.cache_file),
+            PoolFigure::Comment => return text(&self.comment),
+            PoolFigure::Compatibility => return text(&self.compatibility),
+            // Pools with features have no version to speak of.
+            PoolFigure::Version if self.version >= 5000 => return None,
+            PoolFigure::Version => self.version,
         };
         Some(Value::Number(number))
-    }
-
-    fn runtime(&self, name: &str) -> Option<Value> {
-        let text = |text: &Option<String>| text.clone().map(Value::Text);
-        match name {
-            "altroot" => text(&self.altroot),
-            "cachefile" if self.cache_file.is_some() => text(&self.cache_file),
-            // Pools below another root are never in a cache file by themselves.
-            "cachefile" if self.altroot.is_some() => Some(Value::Text("none".to_owned())),
-            "comment" => text(&self.comment),
-            "compatibility" => text(&self.compatibility),
-            "version" if self.version < 5000 => Some(Value::Number(self.version)),
-            _ => None,
-        }
     }
 }

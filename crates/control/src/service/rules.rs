@@ -1,10 +1,11 @@
 //! Which properties may be set on what, beyond what each value's own form says.
 
-use format::features::{self, Feature};
+use dsl::property::{Access, Row, Support, Unsupported, dataset};
+use format::features::Feature;
 
 use super::owners::OwnerProperty;
 use crate::message::Assignments;
-use crate::property::{Access, PropertyError, PropertyName, Types, Value, find_dataset_property};
+use crate::property::{PropertyError, PropertyName, RowText, Types, Value, find_dataset_property};
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +34,7 @@ pub(crate) enum RuleError {
     /// Neither a number nor a name of this machine.
     #[error("{0}")]
     UnknownOwner(String),
-    /// dedup without a strong checksum that may be trusted.
+    /// What is not written yet: encryption, new tables of deduplication.
     #[error("'{0}' is not supported by this version")]
     NotYet(&'static str),
 }
@@ -73,31 +74,35 @@ pub(crate) fn check(
         if property.access == Access::AtCreation && !target.creating {
             return Err(PropertyError::AtCreation(name.clone()).into());
         }
-        match property.name {
-            "keylocation" if *value == Value::Text("none".to_owned()) => {}
-            "keylocation" | "keyformat" | "pbkdf2iters" => return Err(RuleError::NoKey),
-            "refreservation"
-                if target.kind == Types::FILESYSTEM && *value == Value::Text("auto".to_owned()) =>
-            {
-                return Err(RuleError::Automatic);
-            }
-            "mlslabel" if *value != Value::Text("none".to_owned()) => {
-                return Err(RuleError::Labels);
-            }
-            "encryption" if *value != Value::Number(2) => {
-                return Err(RuleError::NotYet("encryption"));
-            }
-            // New dedup tables are not written yet.
-            "dedup" if *value != Value::Number(2) => return Err(RuleError::NotYet("dedup")),
-            _ => {}
+        check_supported(property, value)?;
+        let automatic = Value::Text("auto".to_owned());
+        if dataset::REFRESERVATION.is(property.name)
+            && target.kind == Types::FILESYSTEM
+            && *value == automatic
+        {
+            return Err(RuleError::Automatic);
         }
-        if let Some(feature) = needed(property.name, value)
+        if let Some(feature) = value.number().and_then(|number| property.needed(number))
             && !enabled(feature)
         {
             return Err(RuleError::Feature(feature));
         }
     }
     Ok(())
+}
+
+/// Refuses what is known and not carried out.
+fn check_supported(row: &'static Row, value: &Value) -> Result<(), RuleError> {
+    let why = match row.support {
+        Support::Full => return Ok(()),
+        Support::DefaultOnly(_) if *value == row.default_value() => return Ok(()),
+        Support::DefaultOnly(why) | Support::Never(why) => why,
+    };
+    Err(match why {
+        Unsupported::NoKey => RuleError::NoKey,
+        Unsupported::Labels => RuleError::Labels,
+        Unsupported::NotYet => RuleError::NotYet(row.name),
+    })
 }
 
 /// Users', groups' and projects' limits are properties of file systems that are there.
@@ -115,30 +120,6 @@ fn check_limit(target: Target, name: &str) -> Result<(), RuleError> {
     match found.id() {
         Some(_) => Ok(()),
         None => Err(RuleError::UnknownOwner(found.unknown_owner())),
-    }
-}
-
-/// The feature that a value needs.
-fn needed(name: &str, value: &Value) -> Option<&'static Feature> {
-    const INDEX: u64 = 0x7F;
-    const PLAIN_RECORD_MAX: u64 = 128 << 10;
-    let Value::Number(number) = value else {
-        return None;
-    };
-    match (name, *number) {
-        ("compression", number) if number & INDEX == 15 => Some(&features::LZ4_COMPRESS),
-        ("compression", number) if number & INDEX == 16 => Some(&features::ZSTD_COMPRESS),
-        ("checksum", 11) => Some(&features::SHA512),
-        ("checksum", 12) => Some(&features::SKEIN),
-        ("checksum", 13) => Some(&features::EDONR),
-        ("checksum", 14) => Some(&features::BLAKE3),
-        ("recordsize" | "volblocksize", number) if number > PLAIN_RECORD_MAX => {
-            Some(&features::LARGE_BLOCKS)
-        }
-        ("dnodesize", number) if number != 0 => Some(&features::LARGE_DNODE),
-        ("longname", 1) => Some(&features::LONGNAME),
-        ("filesystem_limit" | "snapshot_limit", _) => Some(&features::FILESYSTEM_LIMITS),
-        _ => None,
     }
 }
 

@@ -2,7 +2,13 @@
 
 use std::sync::Arc;
 
-use dsl::{Dataset, Dsl};
+use dsl::property::dataset::{LOGBIAS, SYNC};
+#[cfg(feature = "mounts")]
+use dsl::property::{
+    AclType,
+    dataset::{ACLTYPE, SNAPDIR},
+};
+use dsl::{Dataset, Dsl, property};
 #[cfg(feature = "mounts")]
 use fuse::{SnapshotDirectory, SnapshotEntry};
 use intent::{Log, LogBias, SyncPolicy};
@@ -85,15 +91,14 @@ impl PoolSource {
         let log = self.pool.intent_log(dataset);
         let log = log.map_err(|error| Failure::new(FailureKind::Medium, error.to_string()))?;
         if let Some(log) = &log {
-            let number = |name: &str| dataset.number_property(name, true, 0).map_err(unreadable);
-            let sync = match number("sync")? {
-                1 => SyncPolicy::Always,
-                2 => SyncPolicy::Disabled,
-                _ => SyncPolicy::Standard,
+            let sync = match dataset.get(SYNC).map_err(unreadable)?.value {
+                property::SyncPolicy::Standard => SyncPolicy::Standard,
+                property::SyncPolicy::Always => SyncPolicy::Always,
+                property::SyncPolicy::Disabled => SyncPolicy::Disabled,
             };
-            let bias = match number("logbias")? {
-                1 => LogBias::Throughput,
-                _ => LogBias::Latency,
+            let bias = match dataset.get(LOGBIAS).map_err(unreadable)?.value {
+                property::LogBias::Latency => LogBias::Latency,
+                property::LogBias::Throughput => LogBias::Throughput,
             };
             log.set_policy(sync, bias);
         }
@@ -224,21 +229,16 @@ impl DatasetSource for PoolSource {
     }
 
     fn snapshot_directory(&self, dataset: &str) -> SnapshotDirectory {
-        let stored = self
-            .dsl()
-            .head(dataset)
-            .and_then(|head| head.number_property("snapdir", true, 0));
-        match stored {
-            Ok(1) => SnapshotDirectory::Visible,
-            Ok(2) => SnapshotDirectory::Disabled,
-            _ => SnapshotDirectory::Hidden,
+        let stored = self.dsl().head(dataset).and_then(|head| head.get(SNAPDIR));
+        match stored.map(|found| found.value) {
+            Ok(property::SnapshotDirectory::Visible) => SnapshotDirectory::Visible,
+            Ok(property::SnapshotDirectory::Disabled) => SnapshotDirectory::Disabled,
+            Ok(property::SnapshotDirectory::Hidden) | Err(_) => SnapshotDirectory::Hidden,
         }
     }
 
     fn posix_acl(&self, dataset: &str) -> bool {
-        let stored = self
-            .dataset(dataset)
-            .map(|found| found.number_property("acltype", true, 0));
-        matches!(stored, Ok(Ok(1)))
+        let stored = self.dataset(dataset).map(|found| found.get(ACLTYPE));
+        matches!(stored, Ok(Ok(found)) if found.value == AclType::Posix)
     }
 }

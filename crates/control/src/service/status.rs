@@ -10,12 +10,14 @@ use super::refusal::unreadable;
 use super::stored::Stored;
 use crate::Failure;
 use crate::message::Selection;
-use crate::property::{Access, POOL_PROPERTIES, Value};
+use crate::property::{POOL_PROPERTIES, Value};
 use crate::report::{
     LeafReport, PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport, ScanState, StoppedReport,
     VdevCause, VdevClass, VdevReport, VdevState,
 };
 use crate::vdevs::kind_name;
+use dsl::property::Access;
+use dsl::property::pool::BOOTFS;
 
 /// Features that OpenZFS 2.3 does not know.
 const LATER_FEATURES: [&str; 3] = [
@@ -129,11 +131,11 @@ impl Service {
             .iter()
             .filter(|row| row.access == Access::Settable);
         let found = settable.filter_map(|row| {
-            let value = self.pool.property(row.name).ok()??;
+            let value = self.pool.stored_property(row).ok()??;
             let value = super::catalogue::value_of(value);
-            let value = match (row.name, value) {
-                ("bootfs", Value::Number(id)) => Value::Text(self.dataset_name(id)?),
-                (_, value) => value,
+            let value = match value {
+                Value::Number(id) if BOOTFS.is(row.name) => Value::Text(self.dataset_name(id)?),
+                value => value,
             };
             Some((row.name.to_owned(), value))
         });

@@ -1,9 +1,10 @@
 //! One dataset as properties see it, and the rule that makes a shown property of what is stored.
 
+use dsl::property::{Default, Figure, Home, Row, Shown, dataset};
+
 use crate::Failure;
 use crate::property::{
-    Access, DATASET_PROPERTIES, Default, Property, PropertyName, Setting, Source, Types, Value,
-    find_dataset_property,
+    DATASET_PROPERTIES, PropertyName, RowText, Setting, Source, Types, Value, find_dataset_property,
 };
 
 #[cfg(test)]
@@ -19,10 +20,14 @@ pub(crate) trait Subject {
     fn head_kind(&self) -> Types;
     /// When it was made.
     fn created_txg(&self) -> u64;
-    /// What is measured under this name (or fixed since creation); nothing if it has none.
-    fn measured(&self, name: &str) -> Result<Option<Value>, Failure>;
+    /// What is measured (or fixed since creation); nothing if it has none.
+    fn figure(&self, figure: Figure) -> Result<Option<Value>, Failure>;
+    /// What is computed of what the name tells: `written@…`, `userused@…`.
+    fn computed(&self, name: &str) -> Result<Option<Value>, Failure>;
     /// What was set here or above; without defaults.
-    fn stored(&self, name: &str, inherits: bool) -> Result<Option<Setting>, Failure>;
+    fn stored(&self, row: &'static Row) -> Result<Option<Setting>, Failure>;
+    /// The same of a property that a user gave a name.
+    fn user_property(&self, name: &str) -> Result<Option<Setting>, Failure>;
     /// The user properties set here or above, by name.
     fn user_properties(&self) -> Result<Vec<(String, Setting)>, Failure>;
 }
@@ -30,12 +35,9 @@ pub(crate) trait Subject {
 /// All properties that the subject has, in the order of `get all`.
 pub(crate) fn all(subject: &dyn Subject) -> Result<Vec<(String, Setting)>, Failure> {
     let mut found = Vec::new();
-    for property in DATASET_PROPERTIES
-        .iter()
-        .filter(|property| property.visible)
-    {
-        if let Some(setting) = native(subject, property)? {
-            found.push((property.name.to_owned(), setting));
+    for row in DATASET_PROPERTIES.iter().filter(|row| row.visible) {
+        if let Some(setting) = native(subject, row)? {
+            found.push((row.name.to_owned(), setting));
         }
     }
     found.extend(subject.user_properties()?);
@@ -50,11 +52,11 @@ pub(crate) fn named(
     let mut found = Vec::new();
     for name in names {
         let setting = match find_dataset_property(name) {
-            Some(PropertyName::Native(property)) => native(subject, property)?,
+            Some(PropertyName::Native(row)) => native(subject, row)?,
             Some(PropertyName::User(name)) => user(subject, &name)?,
             Some(PropertyName::Computed(name)) => {
                 // What is asked for by name (users' space, `written@`) counts as the dataset's own.
-                let value = subject.measured(&name)?;
+                let value = subject.computed(&name)?;
                 value.map(|value| Setting::from(value, Source::Local))
             }
             None => None,
@@ -68,37 +70,35 @@ fn user(subject: &dyn Subject, name: &str) -> Result<Option<Setting>, Failure> {
     if subject.kind() == Types::BOOKMARK {
         return Ok(None);
     }
-    subject.stored(name, true)
+    subject.user_property(name)
 }
 
-fn native(subject: &dyn Subject, property: &Property) -> Result<Option<Setting>, Failure> {
+fn native(subject: &dyn Subject, row: &'static Row) -> Result<Option<Setting>, Failure> {
     let kind = subject.kind();
-    let applies = property.types.meets(kind)
-        && (kind != Types::SNAPSHOT || applies_to_head(property, subject.head_kind()));
+    let applies = row.types.meets(kind)
+        && (kind != Types::SNAPSHOT || applies_to_head(row, subject.head_kind()));
     if !applies {
         return Ok(None);
     }
-    match property.name {
-        "name" => {
-            return Ok(Some(Setting::measured(Value::Text(
-                subject.name().to_owned(),
-            ))));
-        }
-        "type" => return Ok(Some(Setting::measured(Value::Text(kind.word().to_owned())))),
-        _ => {}
+    let text = |text: &str| Ok(Some(Setting::measured(Value::Text(text.to_owned()))));
+    if dataset::NAME.is(row.name) {
+        return text(subject.name());
     }
-    if is_fixed(property) {
-        return measured(subject, property);
+    if dataset::TYPE.is(row.name) {
+        return text(kind.word());
     }
-    let setting = match subject.stored(property.name, property.inherits)? {
+    if row.is_fixed() {
+        return measured(subject, row, Source::None);
+    }
+    let setting = match subject.stored(row)? {
         Some(setting) => setting,
-        None if property.name == "volsize" => return measured_as(subject, property, Source::Local),
-        None if property.name == "keylocation" && !is_own_key(subject)? => return Ok(None),
-        None => Setting::from(property.default_value(), Source::Default),
+        None if row.home == Home::Volume => return measured(subject, row, Source::Local),
+        None if dataset::KEYLOCATION.is(row.name) && !is_own_key(subject)? => return Ok(None),
+        None => Setting::from(row.default_value(), Source::Default),
     };
     // What the dataset's directory holds beats what the property table remembers.
-    if matches!(property.name, "quota" | "reservation")
-        && let Some(value) = subject.measured(property.name)?
+    if let (Home::Table, Some(figure)) = (row.home, row.measured.dataset())
+        && let Some(value) = subject.figure(figure)?
     {
         let source = if value == Value::Number(0) {
             Source::Default
@@ -117,40 +117,27 @@ fn native(subject: &dyn Subject, property: &Property) -> Result<Option<Setting>,
 }
 
 /// Properties of snapshots that only file systems' or only volumes' have.
-fn applies_to_head(property: &Property, head: Types) -> bool {
-    let of_heads = Types(property.types.0 & Types::HEADS.0);
+fn applies_to_head(row: &Row, head: Types) -> bool {
+    let of_heads = Types(row.types.0 & Types::HEADS.0);
     of_heads == Types::NONE || of_heads.meets(head)
 }
 
-/// Measured, or fixed since the dataset was made: no source.
-fn is_fixed(property: &Property) -> bool {
-    property.access != Access::Settable || property.name == "version"
-}
-
-fn measured(subject: &dyn Subject, property: &Property) -> Result<Option<Setting>, Failure> {
-    measured_as(subject, property, Source::None)
-}
-
-fn measured_as(
-    subject: &dyn Subject,
-    property: &Property,
-    source: Source,
-) -> Result<Option<Setting>, Failure> {
-    let value = subject.measured(property.name)?;
-    let crypto = matches!(property.name, "encryption" | "keyformat" | "pbkdf2iters");
-    Ok(match (value, property.default) {
-        (Some(value), default) if crypto && is_default(&value, default) => {
+fn measured(subject: &dyn Subject, row: &Row, source: Source) -> Result<Option<Setting>, Failure> {
+    let value = match row.measured.dataset() {
+        Some(figure) => subject.figure(figure)?,
+        None => None,
+    };
+    Ok(match (row.shown, value) {
+        (Shown::OrDefault, Some(value)) if is_default(&value, row.default) => {
             Some(Setting::from(value, Source::Default))
         }
-        (Some(value), _) if property.name.ends_with("_count") => {
-            Some(Setting::from(value, Source::Local))
-        }
-        (Some(value), _) => Some(Setting::from(value, source)),
+        (Shown::Counted, Some(value)) => Some(Setting::from(value, Source::Local)),
+        (Shown::Plain | Shown::OrDefault, Some(value)) => Some(Setting::from(value, source)),
         // Counts nobody keeps, keys nobody has.
-        (None, Default::Number(_)) if crypto || property.name.ends_with("_count") => {
-            Some(Setting::from(property.default_value(), Source::Default))
+        (Shown::Counted | Shown::OrDefault, None) => {
+            Some(Setting::from(row.default_value(), Source::Default))
         }
-        (None, _) => None,
+        (Shown::Plain, None) => None,
     })
 }
 
@@ -160,7 +147,7 @@ fn is_default(value: &Value, default: Default) -> bool {
 
 /// False for an encrypted dataset whose key is an ancestor's: it has no place of its own.
 fn is_own_key(subject: &dyn Subject) -> Result<bool, Failure> {
-    let root = subject.measured("encryptionroot")?;
+    let root = subject.figure(Figure::EncryptionRoot)?;
     Ok(match root {
         Some(Value::Text(root)) => root == subject.name(),
         Some(Value::Number(_) | Value::Absent) | None => true,

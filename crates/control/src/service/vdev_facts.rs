@@ -1,15 +1,14 @@
 //! The properties of vdevs: what is measured of them, and what was set.
 
+use ::vdev::{IoClass, LeafStatistics};
 use base::Guid;
+use dsl::property::{Access, Row, VdevFigure, vdev};
 use pool::{VdevConfig, VdevStatus};
-use vdev::{IoClass, LeafStatistics};
 
 use super::Service;
 use super::refusal::unreadable;
 use crate::message::{Assignments, DatasetRow, Selection};
-use crate::property::{
-    Access, Default, Property, Setting, Source, VDEV_PROPERTIES, Value, vdev_property,
-};
+use crate::property::{RowText, Setting, Source, VDEV_PROPERTIES, Value};
 use crate::render::VdevNaming;
 use crate::report::VdevReport;
 use crate::{Failure, FailureKind, Types};
@@ -103,16 +102,20 @@ impl Service {
             .into_iter()
             .map(|(name, value)| (name, super::catalogue::value_of(value)))
             .collect();
-        let native = |row: &Property| (row.name.to_owned(), one.setting(row, &stored));
+        let native = |row: &Row| (row.name.to_owned(), one.setting(row, &stored));
         let users = || {
             let users = stored.iter().filter(|(name, _)| name.contains(':'));
             users.map(|(name, value)| (name.clone(), Setting::from(value.clone(), Source::Local)))
         };
         let properties = match wanted {
-            Selection::All => VDEV_PROPERTIES.iter().map(native).chain(users()).collect(),
+            Selection::All => VDEV_PROPERTIES
+                .iter()
+                .map(|row| native(row))
+                .chain(users())
+                .collect(),
             Selection::Names(names) => names
                 .iter()
-                .map(|name| match vdev_property(name) {
+                .map(|name| match vdev::find(name) {
                     Some(row) => native(row),
                     None => {
                         let unset = Setting::from(Value::Absent, Source::Default);
@@ -240,75 +243,76 @@ impl Found<'_> {
         data.fold((0, 0), |sum, top| (sum.0 + top.size, sum.1 + top.allocated))
     }
 
-    fn setting(&self, row: &Property, stored: &[(String, Value)]) -> Setting {
+    fn setting(&self, row: &Row, stored: &[(String, Value)]) -> Setting {
         let set = stored.iter().find(|(name, _)| name == row.name);
         if let Some((_, value)) = set.filter(|_| row.access == Access::Settable) {
             return Setting::from(value.clone(), Source::Local);
         }
-        if let Some(number) = self.number(row.name) {
-            return Setting::measured(Value::Number(number));
+        if let Some(value) = row.measured.vdev().and_then(|figure| self.figure(figure)) {
+            return Setting::measured(value);
         }
-        if let Some(text) = self.text(row.name) {
-            return Setting::measured(Value::Text(text));
+        if vdev::TRIM_SUPPORT.is(row.name) || (vdev::ALLOCATING.is(row.name) && self.is_leaf()) {
+            return Setting::measured(Value::Absent);
         }
-        let nothing = Setting::measured(Value::Absent);
-        match row.name {
-            "allocating" if self.is_leaf() => nothing,
-            "trim_support" => nothing,
-            _ if matches!(row.default, Default::Nothing) => {
-                Setting::from(Value::Absent, Source::Default)
-            }
-            _ => Setting::from(row.default_value(), Source::Default),
-        }
+        Setting::from(row.default_value(), Source::Default)
     }
 
-    fn number(&self, name: &str) -> Option<u64> {
+    fn figure(&self, figure: VdevFigure) -> Option<Value> {
         let (size, allocated) = self.space();
         let errors = &self.status.errors;
         let work = || Work::below(self.status);
-        Some(match name {
-            "capacity" => allocated.saturating_mul(100).checked_div(size).unwrap_or(0),
-            "state" => self.state(),
-            "guid" => self.status.guid.0,
-            "asize" if self.report.is_none() => 0,
-            "asize" if self.is_leaf() && self.config.asize() == 0 => self
+        let root = self.report.is_none();
+        Some(Value::Number(match figure {
+            VdevFigure::Capacity => allocated.saturating_mul(100).checked_div(size).unwrap_or(0),
+            VdevFigure::State => self.state(),
+            VdevFigure::Guid => self.status.guid.0,
+            VdevFigure::AllocatableSize | VdevFigure::Ashift if root => 0,
+            VdevFigure::AllocatableSize if self.is_leaf() && self.config.asize() == 0 => self
                 .status
                 .device_size
                 .saturating_sub(format::label::RESERVED),
-            "asize" => self.config.asize(),
-            "psize" => self.status.device_size,
-            "ashift" if self.report.is_none() => 0,
-            "ashift" => u64::from(self.config.ashift()),
-            "size" => size,
-            "free" => size.saturating_sub(allocated),
-            "allocated" => allocated,
-            "expandsize" | "parity" => 0,
-            "fragmentation" => self
+            VdevFigure::AllocatableSize => self.config.asize(),
+            VdevFigure::PhysicalSize => self.status.device_size,
+            VdevFigure::Ashift => u64::from(self.config.ashift()),
+            VdevFigure::Size => size,
+            VdevFigure::Free => size.saturating_sub(allocated),
+            VdevFigure::Allocated => allocated,
+            VdevFigure::ExpandSize | VdevFigure::Parity => 0,
+            VdevFigure::Fragmentation => self
                 .report
                 .and_then(|report| report.fragmentation)
                 .unwrap_or(0),
-            "numchildren" => self.status.children.len() as u64,
-            "read_errors" => errors.read,
-            "write_errors" => errors.write,
-            "checksum_errors" => errors.checksum,
-            "slow_ios" => errors.slow,
-            "read_ops" => work().reads.0,
-            "read_bytes" => work().reads.1,
-            "write_ops" => work().writes.0,
-            "write_bytes" => work().writes.1,
-            "trim_ops" => work().trims.0,
-            "trim_bytes" => work().trims.1,
-            "trim_errors" => errors.trim,
-            "initialize_errors" | "null_ops" | "null_bytes" | "free_ops" | "free_bytes"
-            | "claim_ops" | "claim_bytes" | "removing" => 0,
-            "trim_support" if self.is_leaf() => self.status.can_discard.into(),
-            _ => return None,
-        })
+            VdevFigure::ChildCount => self.status.children.len() as u64,
+            VdevFigure::ReadErrors => errors.read,
+            VdevFigure::WriteErrors => errors.write,
+            VdevFigure::ChecksumErrors => errors.checksum,
+            VdevFigure::SlowOperations => errors.slow,
+            VdevFigure::ReadOperations => work().reads.0,
+            VdevFigure::ReadBytes => work().reads.1,
+            VdevFigure::WriteOperations => work().writes.0,
+            VdevFigure::WriteBytes => work().writes.1,
+            VdevFigure::TrimOperations => work().trims.0,
+            VdevFigure::TrimBytes => work().trims.1,
+            VdevFigure::TrimErrors => errors.trim,
+            VdevFigure::InitializeErrors
+            | VdevFigure::NullOperations
+            | VdevFigure::NullBytes
+            | VdevFigure::FreeOperations
+            | VdevFigure::FreeBytes
+            | VdevFigure::ClaimOperations
+            | VdevFigure::ClaimBytes
+            | VdevFigure::Removing => 0,
+            VdevFigure::TrimSupport if self.is_leaf() => self.status.can_discard.into(),
+            VdevFigure::TrimSupport => return None,
+            VdevFigure::Path => return self.status.path.clone().map(Value::Text),
+            VdevFigure::Parent => return self.parent.clone().map(Value::Text),
+            VdevFigure::Children => return self.children().map(Value::Text),
+        }))
     }
 
     /// The number of its state, as the format has it.
     fn state(&self) -> u64 {
-        use vdev::VdevState as State;
+        use ::vdev::VdevState as State;
         match self.status.condition.state {
             State::Healthy => 7,
             State::Degraded => 6,
@@ -319,23 +323,12 @@ impl Found<'_> {
         }
     }
 
-    fn text(&self, name: &str) -> Option<String> {
-        match name {
-            "path" => self.status.path.clone(),
-            "parent" => self.parent.clone(),
-            "children" => {
-                let names: Vec<String> = match self.report {
-                    None => Vec::new(),
-                    Some(report) => {
-                        let below = report.children.iter();
-                        below
-                            .map(|child| VdevNaming::default().name(child))
-                            .collect()
-                    }
-                };
-                (!names.is_empty()).then(|| names.join(","))
-            }
-            _ => None,
-        }
+    fn children(&self) -> Option<String> {
+        let report = self.report?;
+        let below = report.children.iter();
+        let names: Vec<String> = below
+            .map(|child| VdevNaming::default().name(child))
+            .collect();
+        (!names.is_empty()).then(|| names.join(","))
     }
 }

@@ -7,6 +7,7 @@ use format::bookmark::BookmarkPhys;
 use super::Dataset;
 use crate::deadlist::Deadlist;
 use crate::error::Result;
+use crate::property::dataset::{REFQUOTA, REFRESERVATION};
 use crate::services::SpaceClass;
 use crate::sizes::Sizes;
 
@@ -77,7 +78,7 @@ impl Dataset {
     /// # Errors
     /// The properties cannot be read.
     pub fn ref_reservation(&self) -> Result<u64> {
-        self.directory().number_property("refreservation", false, 0)
+        Ok(self.directory().get(REFRESERVATION)?.value)
     }
 
     /// The quota for what this head references; 0 = none.
@@ -85,7 +86,7 @@ impl Dataset {
     /// # Errors
     /// The properties cannot be read.
     pub fn ref_quota(&self) -> Result<u64> {
-        self.directory().number_property("refquota", false, 0)
+        Ok(self.directory().get(REFQUOTA)?.value)
     }
 
     /// Bytes that can still be written to this head.

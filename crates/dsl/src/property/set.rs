@@ -7,7 +7,8 @@ use format::ObjectType;
 use format::dsl::{UsedBy, property as suffix};
 use format::zap::Value;
 
-use super::PropertyValue;
+use super::dataset::{QUOTA, RESERVATION, find};
+use super::{Effect, PropertyValue, Row};
 use crate::dataset::{Dataset, DatasetFeature};
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
@@ -39,30 +40,14 @@ pub struct SetProperties {
     pub changes: Vec<(String, PropertyChange)>,
 }
 
-/// Values of an index that old software does not know: property, from which value on, and what it
-/// reads instead.
-const UNKNOWN_INDEXES: [(&str, u64, u64); 2] = [("redundant_metadata", 2, 0), ("snapdir", 2, 0)];
-
-const QUOTA: &str = "quota";
-const RESERVATION: &str = "reservation";
-const REF_QUOTA: &str = "refquota";
-const REF_RESERVATION: &str = "refreservation";
-
 impl Task for SetProperties {
     type Output = ();
 
     fn space(&self) -> SpaceClass {
-        const FREES: [&str; 5] = [
-            QUOTA,
-            RESERVATION,
-            REF_QUOTA,
-            REF_RESERVATION,
-            "compression",
-        ];
         let frees = self
             .changes
             .iter()
-            .all(|(name, _)| FREES.contains(&name.as_str()));
+            .all(|(name, _)| has(name, Effect::MayFreeSpace));
         if frees {
             SpaceClass::ExtraReserved
         } else {
@@ -95,7 +80,7 @@ impl Task for SetProperties {
         let (dsl, tx) = (context.dsl, context.tx);
         let dataset = dsl.dataset(&self.name)?;
         for (name, change) in &self.changes {
-            let before = Effects::of(&dataset, name)?;
+            let before = Before::of(&dataset, name)?;
             let zap = own_zap(dsl, tx, &dataset)?;
             write(&zap, tx, name, change)?;
             // Effects look the value up anew.
@@ -127,34 +112,57 @@ fn bad_value(dataset: &Dataset, property: &str, value: &PropertyValue) -> DslErr
     }
 }
 
+/// What setting a property does beside its value; nothing for the names that users give.
+fn effects(name: &str) -> &'static [Effect] {
+    find(name).map_or(&[], |row| row.effects)
+}
+
+fn has(name: &str, effect: Effect) -> bool {
+    effects(name).contains(&effect)
+}
+
 /// Whether a quota or reservation can be what is asked.
 fn check_number(dataset: &Dataset, name: &str, number: u64) -> Result<()> {
+    for effect in effects(name) {
+        if !is_possible(dataset, *effect, number)? {
+            return Err(DslError::NoSpace);
+        }
+    }
+    Ok(())
+}
+
+fn is_possible(dataset: &Dataset, effect: Effect, number: u64) -> Result<bool> {
     let directory = dataset.directory();
-    let space = directory.phys()?;
-    let phys = dataset.phys()?;
-    let possible = match name {
-        QUOTA => number == 0 || number >= space.used_bytes.max(space.reserved),
-        RESERVATION => {
+    Ok(match effect {
+        Effect::Quota => {
+            let space = directory.phys()?;
+            number == 0 || number >= space.used_bytes.max(space.reserved)
+        }
+        Effect::Reservation => {
+            let space = directory.phys()?;
             let held = space.used_bytes.max(space.reserved);
             let more = space.used_bytes.max(number).saturating_sub(held);
             let within_quota = space.quota == 0 || number <= space.quota;
             within_quota && (more == 0 || more <= above(dataset)?)
         }
-        REF_QUOTA => number == 0 || number >= phys.referenced_bytes.max(dataset.ref_reservation()?),
-        REF_RESERVATION => {
-            let before = phys.unique_bytes.max(dataset.ref_reservation()?);
-            let more = phys.unique_bytes.max(number).saturating_sub(before);
+        Effect::RefQuota => {
+            let referenced = dataset.phys()?.referenced_bytes;
+            number == 0 || number >= referenced.max(dataset.ref_reservation()?)
+        }
+        Effect::RefReservation => {
+            let unique = dataset.phys()?.unique_bytes;
+            let before = unique.max(dataset.ref_reservation()?);
+            let more = unique.max(number).saturating_sub(before);
             let quota = dataset.ref_quota()?;
             (more == 0 || more <= directory.available(SpaceClass::Normal)?)
                 && (quota == 0 || number <= quota)
         }
-        _ => true,
-    };
-    if possible {
-        Ok(())
-    } else {
-        Err(DslError::NoSpace)
-    }
+        Effect::Remount
+        | Effect::Move
+        | Effect::CountBelow
+        | Effect::ActivateFeature
+        | Effect::MayFreeSpace => true,
+    })
 }
 
 /// What the parent has left; above the root, the pool.
@@ -210,12 +218,14 @@ fn put(zap: &Zap, tx: &Tx, name: &str, ending: &str, value: &Value) -> Result<()
 
 fn write_local(zap: &Zap, tx: &Tx, name: &str, value: &PropertyValue) -> Result<()> {
     remove(zap, tx, name, suffix::INHERIT)?;
-    let unknown = UNKNOWN_INDEXES.iter().find(|(property, from, _)| {
-        *property == name && value.number().is_some_and(|number| number >= *from)
+    let stand_in = find(name).and_then(|row| row.stand_in);
+    let instead = stand_in.and_then(|(from, instead)| {
+        let unknown = value.number().is_some_and(|number| number >= from);
+        unknown.then_some(instead)
     });
-    match unknown {
-        Some((_, _, instead)) => {
-            put(zap, tx, name, "", &Value::word(*instead))?;
+    match instead {
+        Some(instead) => {
+            put(zap, tx, name, "", &Value::word(instead))?;
             put(zap, tx, name, suffix::UNKNOWN_INDEX, &value.to_stored())
         }
         None => {
@@ -250,30 +260,41 @@ fn write(zap: &Zap, tx: &Tx, name: &str, change: &PropertyChange) -> Result<()> 
 }
 
 /// What a property stood for before it changed.
-struct Effects {
+struct Before {
     ref_reservation: u64,
 }
 
-impl Effects {
+impl Before {
     fn of(dataset: &Dataset, name: &str) -> Result<Self> {
-        let head = !dataset.is_snapshot() && name == REF_RESERVATION;
+        let head = !dataset.is_snapshot() && has(name, Effect::RefReservation);
         let ref_reservation = if head { dataset.ref_reservation()? } else { 0 };
         Ok(Self { ref_reservation })
     }
 
     /// Makes everything that follows from the value true.
     fn follow(&self, dsl: &Dsl, tx: &Tx, dataset: &Arc<Dataset>, name: &str) -> Result<()> {
-        if dataset.is_snapshot() {
+        let Some(row) = find(name).filter(|_| !dataset.is_snapshot()) else {
             return Ok(());
+        };
+        for effect in row.effects {
+            self.follow_one(*effect, row, dsl, tx, dataset)?;
         }
+        Ok(())
+    }
+
+    fn follow_one(
+        &self,
+        effect: Effect,
+        row: &'static Row,
+        dsl: &Dsl,
+        tx: &Tx,
+        dataset: &Arc<Dataset>,
+    ) -> Result<()> {
         let directory = dataset.directory();
-        match name {
-            QUOTA => directory.set_quota(tx, directory.number_property(QUOTA, false, 0)?),
-            RESERVATION => {
-                let reserved = directory.number_property(RESERVATION, false, 0)?;
-                directory.set_reservation(tx, reserved)
-            }
-            REF_RESERVATION => {
+        match effect {
+            Effect::Quota => directory.set_quota(tx, directory.get(QUOTA)?.value),
+            Effect::Reservation => directory.set_reservation(tx, directory.get(RESERVATION)?.value),
+            Effect::RefReservation => {
                 let unique = dataset.phys()?.unique_bytes;
                 let before = self.ref_reservation.saturating_sub(unique);
                 let after = dataset.ref_reservation()?.saturating_sub(unique);
@@ -284,26 +305,23 @@ impl Effects {
                 };
                 directory.charge(tx, UsedBy::RefReservation, sizes)
             }
-            "filesystem_limit" | "snapshot_limit" => start_counting(dsl, tx, &directory),
-            "compression" | "checksum" => {
-                let value = directory.number_property(name, true, 0)?;
-                activate_for(dsl, tx, dataset, name, value)
+            Effect::CountBelow => start_counting(dsl, tx, &directory),
+            Effect::ActivateFeature => {
+                let effective = directory.effective(row)?;
+                let value = effective.and_then(|(value, _)| value.number());
+                activate_for(dsl, tx, dataset, row, value.unwrap_or(0))
             }
-            _ => Ok(()),
+            // The layers above see to these, and a quota of what is referenced is looked up.
+            Effect::Remount | Effect::Move | Effect::RefQuota | Effect::MayFreeSpace => Ok(()),
         }
     }
 }
 
 /// Features of checksums and compressions count from the moment that the property is set.
-fn activate_for(dsl: &Dsl, tx: &Tx, dataset: &Arc<Dataset>, name: &str, value: u64) -> Result<()> {
-    const INDEX: u64 = 0x7F;
-    let feature = match (name, value & INDEX) {
-        ("compression", 16) => DatasetFeature::ZstdCompress,
-        ("checksum", 11) => DatasetFeature::Sha512,
-        ("checksum", 12) => DatasetFeature::Skein,
-        ("checksum", 13) => DatasetFeature::Edonr,
-        ("checksum", 14) => DatasetFeature::Blake3,
-        _ => return Ok(()),
+fn activate_for(dsl: &Dsl, tx: &Tx, dataset: &Arc<Dataset>, row: &Row, value: u64) -> Result<()> {
+    let needed = row.needed(value);
+    let Some(feature) = needed.and_then(DatasetFeature::of) else {
+        return Ok(());
     };
     if dsl.services().is_enabled(feature.feature()) {
         dataset.activate(tx, feature)?;
@@ -319,7 +337,7 @@ pub(crate) fn set_local(
     name: &str,
     value: &PropertyValue,
 ) -> Result<()> {
-    let before = Effects::of(dataset, name)?;
+    let before = Before::of(dataset, name)?;
     write_local(&dataset.directory().property_zap()?, tx, name, value)?;
     dsl.new_stamp();
     before.follow(dsl, tx, dataset, name)

@@ -18,6 +18,8 @@ use crate::directory::Directory;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::name::is_hidden;
+use crate::property::Property;
+use crate::property::dataset::{FILESYSTEM_LIMIT, SNAPSHOT_LIMIT};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +32,10 @@ pub(crate) enum Counted {
 
 impl Counted {
     /// The key of the count, and the property that limits it.
-    const fn names(self) -> (&'static str, &'static str) {
+    const fn names(self) -> (&'static str, Property<u64>) {
         match self {
-            Self::FileSystems => (key::FILESYSTEM_COUNT, "filesystem_limit"),
-            Self::Snapshots => (key::SNAPSHOT_COUNT, "snapshot_limit"),
+            Self::FileSystems => (key::FILESYSTEM_COUNT, FILESYSTEM_LIMIT),
+            Self::Snapshots => (key::SNAPSHOT_COUNT, SNAPSHOT_LIMIT),
         }
     }
 }
@@ -102,8 +104,8 @@ fn check_at(actor: &Actor, counted: Counted, directory: &Arc<Directory>, more: u
     let Some(count) = directory.extra_word(key)? else {
         return Ok(());
     };
-    let limit = directory.number_property(property, false, u64::MAX)?;
-    if more > 0 && count.saturating_add(more) > limit && !directory.permits(actor, property)? {
+    let limit = directory.get(property)?.value;
+    if more > 0 && count.saturating_add(more) > limit && !directory.permits(actor, property.name)? {
         return Err(DslError::Quota {
             name: directory.name(),
         });

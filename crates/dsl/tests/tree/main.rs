@@ -17,6 +17,8 @@ use format::bptree::BlockTreeEntry;
 use format::config::directory;
 use format::{ObjectType, features};
 use harness::{Harness, clone, create, destroy, destroy_head, promote, snapshot};
+use millpond_dsl::property::dataset::{ATIME, CANMOUNT, SNAPDIR};
+use millpond_dsl::property::{CanMount, SnapshotDirectory};
 use millpond_dsl::tasks::{DestroySnapshots, Hold, Release, Rename, RenameSnapshot, Rollback};
 use millpond_dsl::{DslError, PropertyChange, PropertyValue, SetProperties, Source};
 
@@ -196,27 +198,34 @@ fn properties_come_from_where_they_are_set() {
     let below = harness.dsl.head("tank/a/b").unwrap();
     let from = Source::Inherited("tank/a".to_owned());
     assert_eq!(
-        below.property("atime", true).unwrap(),
-        Some((number(0), from))
+        below.effective(ATIME.row()).unwrap(),
+        Some((number(0), from.clone()))
     );
-    assert_eq!(below.property("atime", false).unwrap(), None);
+    let got = below.get(ATIME).unwrap();
+    assert!(!got.value && got.source == Some(from));
+    harness.run(set_number("tank/a", "canmount", 2)).unwrap();
+    assert_eq!(below.effective(CANMOUNT.row()).unwrap(), None);
+    assert_eq!(below.get(CANMOUNT).unwrap().value, CanMount::On);
     let receive = PropertyChange::Receive(number(1));
     harness.run(set("tank/a/b", "atime", receive)).unwrap();
     let received = Some((number(1), Source::Received));
-    assert_eq!(below.property("atime", true).unwrap(), received);
+    assert_eq!(below.effective(ATIME.row()).unwrap(), received);
     harness
         .run(set("tank/a/b", "atime", PropertyChange::Inherit))
         .unwrap();
-    assert_eq!(below.property("atime", true).unwrap().unwrap().0, number(0));
+    assert_eq!(below.effective(ATIME.row()).unwrap().unwrap().0, number(0));
     harness.run(set_number("tank/a", "snapdir", 2)).unwrap();
-    assert_eq!(below.number_property("snapdir", true, 0).unwrap(), 2);
+    assert_eq!(
+        below.get(SNAPDIR).unwrap().value,
+        SnapshotDirectory::Disabled
+    );
     harness.run(snapshot("tank/a/b@s")).unwrap();
     let note = PropertyValue::Text("x".to_owned());
     let change = PropertyChange::Set(note.clone());
     harness.run(set("tank/a/b@s", "my:note", change)).unwrap();
     harness.check();
     let taken = harness.dsl.dataset("tank/a/b@s").unwrap();
-    assert_eq!(taken.property("my:note", true).unwrap().unwrap().0, note);
+    assert_eq!(taken.user_property("my:note").unwrap().unwrap().0, note);
     harness
         .run(set("tank/a/b@s", "my:note", PropertyChange::Inherit))
         .unwrap();

@@ -3,6 +3,7 @@
 use control::changes::{
     CloneSnapshot, Create, Destroy, Hold, Promote, Release, Rename, Rollback, Snapshot,
 };
+use control::rows::dataset::{REFERENCED, USED};
 use control::{Change, DatasetQuery, DestroyTarget, Request, Response, Selection, Types, Value};
 
 use super::properties::assignments;
@@ -99,7 +100,7 @@ impl Pool {
         options: ListOptions,
         visit: &mut dyn FnMut(DatasetInfo) -> Result<()>,
     ) -> Result<()> {
-        let names = ["referenced", "used"];
+        let names = [REFERENCED.name, USED.name];
         let query = DatasetQuery {
             roots: vec![root.to_owned()],
             depth: options.depth,
@@ -119,8 +120,8 @@ impl Pool {
                 let info = DatasetInfo {
                     kind: kind(row.kind),
                     created_txg: row.created_txg,
-                    referenced: number("referenced"),
-                    used: number("used"),
+                    referenced: number(REFERENCED.name),
+                    used: number(USED.name),
                     name: row.name,
                 };
                 if !ended {

@@ -2,9 +2,10 @@
 //! `zfs get -p` shows them.
 
 use control::changes::{Inherit, Set, SetPool};
+use control::rows::{Effect, dataset};
 use control::{
-    Assignments, Change, PropertyName, Request, Response, Selection, Setting, Source, Types, Value,
-    find_dataset_property, find_pool_property,
+    Assignments, Change, PropertyName, Request, Response, RowText, Selection, Setting, Source,
+    Types, Value, find_dataset_property, find_pool_property,
 };
 
 use super::{Error, Pool, Result};
@@ -158,7 +159,7 @@ impl Pool {
     pub fn set_property(&self, name: &str, property: &str, value: &str) -> Result<()> {
         let assignment = assignment(property, value)?;
         // No mount has to follow these.
-        let keep_mounts = matches!(assignment.0.as_str(), "mountpoint" | "canmount");
+        let keep_mounts = dataset::find(&assignment.0).is_some_and(|row| row.has(Effect::Move));
         self.change(Change::Set(Set {
             names: vec![name.to_owned()],
             properties: vec![assignment],

@@ -4,6 +4,7 @@ mod progress;
 
 use std::path::PathBuf;
 
+use control::rows::pool::{ALTROOT, BOOTFS, CACHEFILE};
 use control::{
     Failure, FailureKind, ImageReport, ImageRequest, Json, JsonOptions, Reproducible, human_bytes,
 };
@@ -109,7 +110,7 @@ fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
     })?;
     let mut pool = crate::zpool::create_request(call, &name, Vec::new())?;
     for (property, _) in &pool.properties {
-        if matches!(property.as_str(), "altroot" | "bootfs" | "cachefile") {
+        if ALTROOT.is(property) || BOOTFS.is(property) || CACHEFILE.is(property) {
             let text =
                 format!("'{property}' cannot be set in an image; set it at or after the import");
             return Err(Failure::new(FailureKind::Invalid, text).into());

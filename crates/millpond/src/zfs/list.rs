@@ -1,6 +1,8 @@
 //! `zfs list`.
 
 use control::client::{self, Connection};
+use control::rows::dataset::NAME;
+use control::rows::pool::LISTSNAPSHOTS;
 use control::{
     DatasetQuery, DatasetRow, Failure, Json, JsonOptions, Mounted, PropertyName, Selection,
     SortKey, Style, Types, Value,
@@ -62,7 +64,7 @@ fn names(columns: &[PropertyName], keys: &[SortKey]) -> Vec<String> {
         .iter()
         .chain(keys.iter().map(|key| &key.property))
         .map(|property| property.name().to_owned())
-        .filter(|name| name != "name")
+        .filter(|name| !NAME.is(name))
         .collect();
     names.sort();
     names.dedup();
@@ -126,10 +128,10 @@ pub(super) fn collect(
 
 /// File systems and volumes, and snapshots where the pool lists them.
 fn implied(connection: &mut Connection, types: Types) -> Types {
-    let asked = Selection::Names(vec!["listsnapshots".to_owned()]);
+    let asked = Selection::Names(vec![LISTSNAPSHOTS.name.to_owned()]);
     let lists = report(connection, asked).is_ok_and(|report| {
         report
-            .get("listsnapshots")
+            .get(LISTSNAPSHOTS.name)
             .is_some_and(|set| set.value == Value::Number(1))
     });
     if lists {

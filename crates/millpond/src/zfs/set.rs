@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use control::changes::{Inherit, Set};
-use control::{Access, Assignments, Change, Failure, FailureKind, PropertyError, PropertyName};
+use control::rows::dataset::VOLTHREADING;
+use control::rows::{Access, Effect, Row};
+use control::{Assignments, Change, Failure, FailureKind, PropertyError, PropertyName};
 
 use crate::Outcome;
 use crate::arguments::assign_dataset;
@@ -57,13 +59,9 @@ pub(crate) fn inherit(call: &Invocation) -> Outcome {
         if row.access != Access::Settable {
             return Err(invalid(format!("{word} property is read-only")).into());
         }
-        if !row.inherits && row.name != "volthreading" && !call.has("S") {
+        if !row.inherits && !VOLTHREADING.is(row.name) && !call.has("S") {
             let failure = invalid(format!("'{word}' property cannot be inherited"));
-            let clearable = matches!(
-                row.name,
-                "quota" | "reservation" | "refquota" | "refreservation"
-            );
-            if !clearable {
+            if !is_clearable(row) {
                 return Err(failure.into());
             }
             let failure = failure
@@ -81,6 +79,18 @@ pub(crate) fn inherit(call: &Invocation) -> Outcome {
             recursive: call.has("r"),
             received: call.has("S"),
         })
+    })
+}
+
+/// Quotas and reservations, which are cleared rather than inherited.
+fn is_clearable(row: &Row) -> bool {
+    row.effects.iter().any(|effect| match effect {
+        Effect::Quota | Effect::Reservation | Effect::RefQuota | Effect::RefReservation => true,
+        Effect::Remount
+        | Effect::Move
+        | Effect::CountBelow
+        | Effect::ActivateFeature
+        | Effect::MayFreeSpace => false,
     })
 }
 

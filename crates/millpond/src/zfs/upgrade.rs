@@ -1,6 +1,7 @@
 //! `zfs upgrade`: the versions of file systems.
 
 use control::changes::Set;
+use control::rows::dataset::VERSION;
 use control::{Change, Failure, FailureKind, Selection, Types, Value};
 
 use super::list::{Wanted, collect};
@@ -68,12 +69,12 @@ fn versions(names: &[String], recursive: Option<bool>) -> Result<(Vec<(String, u
     let wanted = Wanted {
         types: Some(Types::FILESYSTEM),
         depth: recursive.map(|below| if below { None } else { Some(0) }),
-        properties: Selection::Names(vec!["version".to_owned()]),
+        properties: Selection::Names(vec![VERSION.name.to_owned()]),
         implied: Types::FILESYSTEM,
     };
     let (mut rows, complete) = collect(names, &wanted)?;
     control::sort_datasets(&mut rows, &[]);
-    let of_row = |row: &control::DatasetRow| match row.get("version").map(|set| &set.value) {
+    let of_row = |row: &control::DatasetRow| match row.get(VERSION.name).map(|set| &set.value) {
         Some(Value::Number(version)) => Some((row.name.clone(), *version)),
         _ => None,
     };
@@ -112,7 +113,7 @@ fn raise(call: &Invocation, names: &[String], recursive: Option<bool>, to: u64) 
         } else {
             let request = Change::Set(Set {
                 names: vec![name.clone()],
-                properties: vec![("version".to_owned(), Value::Number(to))],
+                properties: vec![(VERSION.name.to_owned(), Value::Number(to))],
                 keep_mounts: false,
             });
             match change(&mut pool_of(&name)?, request, &call.line) {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use control::client;
+use control::rows::dataset::MOUNTPOINT;
+use control::rows::pool::ALTROOT;
 use control::{
     Assignments, CreateRequest, Failure, FailureKind, OpenRequest, PropertyError, Value, VdevClass,
     VdevShape, VdevSpec,
@@ -100,7 +102,7 @@ pub(crate) fn request(
     if let Some(path) = call.value("R")
         && !path.starts_with('/')
     {
-        return Err(refused(PropertyError::NotAbsolute("altroot")));
+        return Err(refused(PropertyError::NotAbsolute(ALTROOT.name)));
     }
     let altroot = super::import::altroot(call, &mut properties);
     Ok(CreateRequest {
@@ -244,7 +246,7 @@ fn check_mountpoint(request: &CreateRequest) -> Result<(), Failure> {
     let given = request
         .dataset_properties
         .iter()
-        .find(|(name, _)| name == "mountpoint");
+        .find(|(name, _)| MOUNTPOINT.is(name));
     let place = match given {
         Some((_, Value::Text(text))) if matches!(text.as_str(), "none" | "legacy") => return Ok(()),
         Some((_, Value::Text(text))) => text.clone(),

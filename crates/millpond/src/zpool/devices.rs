@@ -1,6 +1,7 @@
 //! `zpool add` and `zpool remove`.
 
 use control::changes::{AddVdevs, RemoveVdevs};
+use control::rows::pool::ASHIFT;
 use control::{Change, Value};
 
 use super::create::{check_files, file_size, tree, vdevs};
@@ -26,11 +27,13 @@ pub(crate) fn add(call: &Invocation) -> Outcome {
         let mut assigned = Vec::new();
         assign_pool(&mut assigned, text).map_err(|error| usage(error.to_string()))?;
         for (property, value) in assigned {
-            match (property.as_str(), value) {
-                ("ashift", Value::Number(number)) => {
+            match value {
+                Value::Number(number) if ASHIFT.is(&property) => {
                     ashift = u32::try_from(number).ok().filter(|number| *number != 0);
                 }
-                _ => return Err(usage("only the property 'ashift' can be given")),
+                Value::Number(_) | Value::Text(_) | Value::Absent => {
+                    return Err(usage("only the property 'ashift' can be given"));
+                }
             }
         }
     }

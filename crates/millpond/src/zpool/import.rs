@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use control::client;
+use control::rows::pool::{ALTROOT, READONLY};
 use control::{
     Assignments, Failure, FailureKind, Found, ImportRequest, OpenRequest, PropertyError, VdevNaming,
 };
@@ -214,7 +215,7 @@ pub(crate) fn serve(call: &Invocation) -> Outcome {
 
 /// `-R`, or the property of this name, which is of this import only.
 pub(super) fn altroot(call: &Invocation, properties: &mut Assignments) -> Option<PathBuf> {
-    let named = properties.iter().position(|(name, _)| name == "altroot");
+    let named = properties.iter().position(|(name, _)| ALTROOT.is(name));
     let named = match named.map(|at| properties.remove(at).1) {
         Some(control::Value::Text(text)) => Some(PathBuf::from(text)),
         _ => None,
@@ -248,11 +249,11 @@ fn request(
     }
     let readonly = properties
         .iter()
-        .position(|(property, _)| property == "readonly")
+        .position(|(property, _)| READONLY.is(property))
         .map(|at| properties.remove(at).1 == control::Value::Number(1));
     let altroot = altroot(call, &mut properties);
     if altroot.as_ref().is_some_and(|root| root.is_relative()) {
-        let error = PropertyError::NotAbsolute("altroot");
+        let error = PropertyError::NotAbsolute(ALTROOT.name);
         return Err(Failure::cannot(FailureKind::Invalid, "import", name, error).into());
     }
     Ok(ImportRequest {

@@ -1,5 +1,6 @@
 //! `zpool list` and `zpool get`.
 
+use control::rows::pool::{HEALTH, NAME};
 use control::{
     GetRow, Json, JsonOptions, PoolListOptions, PoolReport, PropertyName, Selection, Setting,
     Style, VdevNaming,
@@ -79,7 +80,7 @@ fn names(columns: &[PropertyName]) -> Selection {
         .map(|column| column.name().to_owned())
         .collect();
     // JSON wants it in the head of every pool.
-    names.push("health".to_owned());
+    names.push(HEALTH.name.to_owned());
     Selection::Names(names)
 }
 
@@ -120,7 +121,7 @@ fn settings(
     match asked {
         Some(names) => names
             .iter()
-            .filter(|name| name.name() != "name")
+            .filter(|name| !NAME.is(name.name()))
             .map(|name| (name.clone(), pool.get(name.name()).cloned()))
             .collect(),
         None => pool

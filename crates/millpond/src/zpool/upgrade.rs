@@ -1,6 +1,7 @@
 //! `zpool upgrade`: which features there are, which are not enabled, and enabling them.
 
 use control::client;
+use control::rows::pool::{COMPATIBILITY, VERSION};
 use control::{Change, PropertyName, Selection, Value};
 
 use crate::Outcome;
@@ -40,14 +41,17 @@ fn overview() -> Outcome {
     let mut lacking = String::new();
     for mut connection in client::running()? {
         let report = report(&mut connection, Selection::All)?;
-        match report.get("version").map(|setting| setting.value.clone()) {
+        match report
+            .get(VERSION.name)
+            .map(|setting| setting.value.clone())
+        {
             Some(Value::Number(version)) if version < 5000 => {
                 old += &format!("{version:>2}   {}\n", report.name);
                 continue;
             }
             _ => {}
         }
-        let limit = match report.get("compatibility").map(|setting| &setting.value) {
+        let limit = match report.get(COMPATIBILITY.name).map(|setting| &setting.value) {
             Some(Value::Text(limit)) => control::upgraded_features(limit),
             _ => control::upgraded_features("off"),
         };

@@ -1,9 +1,10 @@
 //! Properties of vdevs: `zpool get all POOL VDEV`, `zpool set property=value POOL VDEV`.
 
 use control::changes::SetVdev;
+use control::rows::Access;
 use control::{
-    Access, Assignments, Change, DatasetRow, Failure, FailureKind, GetRow, Json, PropertyError,
-    PropertyName, Request, Response, Selection, Style, Value, client, find_vdev_property,
+    Assignments, Change, DatasetRow, Failure, FailureKind, GetRow, Json, PropertyError,
+    PropertyName, Request, Response, RowText, Selection, Style, Value, client, find_vdev_property,
 };
 
 use super::list::json_options;

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use control::client::Connection;
+use control::rows::pool::{FREEING, READONLY};
 use control::{
     Column, Failure, LeafWorkState, PoolStatus, ScanKind, ScanState, Selection, Style, Value,
     VdevReport, VdevState, aligned, human_bytes, scripted,
@@ -113,18 +114,18 @@ pub(super) fn activities<'a>(
 }
 
 fn work(connection: &mut Connection) -> Result<Work, Failure> {
-    let names = ["freeing", "readonly"].map(str::to_owned);
+    let names = [FREEING.name, READONLY.name].map(str::to_owned);
     let facts = report(connection, Selection::Names(names.to_vec()))?;
     let number = |name: &str| match facts.get(name).map(|setting| &setting.value) {
         Some(Value::Number(number)) => *number,
         _ => 0,
     };
     // A pool that is not written gets nowhere, whatever is stored to be under way.
-    if number("readonly") != 0 {
+    if number(READONLY.name) != 0 {
         return Ok(Work::default());
     }
     Ok(Work {
-        free: Some(number("freeing")).filter(|bytes| *bytes != 0),
+        free: Some(number(FREEING.name)).filter(|bytes| *bytes != 0),
         ..under_way(&status(connection)?)
     })
 }

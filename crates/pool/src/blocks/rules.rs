@@ -5,22 +5,9 @@
 use codec::{Checksum, Compression, ZstdLevel};
 use dmu::BlockKind;
 use dsl::StoragePolicy;
+use dsl::property::RedundantMetadata;
 use format::ObjectType;
 use pipeline::{AllocationClass, WritePolicy};
-
-/// The property redundant_metadata.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RedundantMetadata {
-    /// One more copy of all metadata.
-    #[default]
-    All,
-    /// One more copy of most metadata.
-    Most,
-    /// One more copy of critical metadata.
-    Some,
-    /// No more copies.
-    None,
-}
 
 /// The rules of an object set: its effective properties, as far as writing goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +60,7 @@ impl WriteRules {
             compression: policy.compression,
             checksum: policy.checksum,
             copies: u8::try_from(policy.copies).unwrap_or(1).clamp(1, 3),
-            redundant_metadata: RedundantMetadata::from_property(policy.redundant_metadata),
+            redundant_metadata: policy.redundant_metadata,
             small_max: policy.special_small_blocks,
             is_meta: false,
             ..meta
@@ -203,19 +190,6 @@ pub(crate) fn checksum(value: u64) -> Checksum {
     known
         .filter(|found| value > ON && !found.is_embedded())
         .unwrap_or(Checksum::Fletcher4)
-}
-
-impl RedundantMetadata {
-    /// The value as stored: 0 all, 1 most, 2 some, 3 none.
-    #[must_use]
-    pub(crate) const fn from_property(value: u64) -> Self {
-        match value {
-            1 => Self::Most,
-            2 => Self::Some,
-            3 => Self::None,
-            _ => Self::All,
-        }
-    }
 }
 
 #[cfg(test)]

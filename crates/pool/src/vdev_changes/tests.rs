@@ -1,5 +1,6 @@
 //! Vdevs of every class that come, are used, and go: zdb finds nothing wrong.
 
+use dsl::PropertyValue;
 use std::path::{Path, PathBuf};
 
 use device::FileDevice;

@@ -297,7 +297,7 @@ fn properties_and_names() {
         .dsl()
         .head("tank/z")
         .unwrap()
-        .property("compression", true)
+        .effective(dsl::property::dataset::COMPRESSION.row())
         .unwrap();
     assert_eq!(found, None);
 }

@@ -210,9 +210,12 @@ fn compare(
             } else {
                 head.properties.get(property)
             };
-            let real = dataset
-                .property(property, inherited)?
-                .map(|(value, _)| value);
+            let row = dsl::property::dataset::find(property);
+            let real = match row {
+                Some(row) => dataset.effective(row)?,
+                None => dataset.user_property(property)?,
+            };
+            let real = real.map(|(value, _)| value);
             check(
                 property,
                 format!("{wanted:?}"),

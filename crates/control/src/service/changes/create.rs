@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use dmu::{ObjectSet, Tx, Zap};
+use dsl::property::dataset::{COPIES, REFRESERVATION, RESERVATION, VOLBLOCKSIZE, find};
+use dsl::property::{Home, Row};
 use dsl::tasks::{CreateDataset, Populate};
 use dsl::{Actor, Dataset, PropertyValue, SpaceClass};
 use format::ObjectSetKind;
@@ -167,11 +169,11 @@ impl Service {
             .directory()
             .available(SpaceClass::Normal)
             .map_err(unreadable)?;
-        let number = |key: &str| {
-            let found = properties.iter().find(|(property, _)| property == key);
+        let number = |row: &Row| {
+            let found = properties.iter().find(|(property, _)| row.is(property));
             found.and_then(|(_, value)| value.number()).unwrap_or(0)
         };
-        let asked = number("reservation").max(number("refreservation"));
+        let asked = number(&RESERVATION).max(number(&REFRESERVATION));
         if asked <= left {
             return Ok(());
         }
@@ -240,13 +242,13 @@ fn new_volume(
     spec: VolumeSpec,
     properties: &Assignments,
 ) -> Result<CreateDataset, Failure> {
-    let number = |key: &str, default: u64| {
-        let found = properties.iter().find(|(name, _)| name == key);
+    let number = |row: &Row, default: u64| {
+        let found = properties.iter().find(|(name, _)| row.is(name));
         found
             .and_then(|(_, value)| value.number())
             .unwrap_or(default)
     };
-    let block_size = number("volblocksize", VOLUME_BLOCK_SIZE);
+    let block_size = number(&VOLBLOCKSIZE, VOLUME_BLOCK_SIZE);
     let refuse = |reason: &str| {
         Err(Failure::cannot(
             FailureKind::Invalid,
@@ -263,13 +265,17 @@ fn new_volume(
     }
     let mut outside: Assignments = properties
         .iter()
-        .filter(|(name, _)| !matches!(name.as_str(), "volblocksize" | "volsize"))
+        .filter(|(name, _)| find(name).is_none_or(|row| row.home != Home::Volume))
         .cloned()
         .collect();
-    let given = outside.iter().any(|(name, _)| name == "refreservation");
+    let given = outside.iter().any(|(name, _)| REFRESERVATION.is(name));
     if !spec.sparse && !given {
-        let reservation = volume_reservation(spec.size, block_size, number("copies", 1));
-        outside.push(("refreservation".to_owned(), Value::Number(reservation)));
+        let reservation = volume_reservation(
+            spec.size,
+            block_size,
+            number(&COPIES, COPIES.default_number()),
+        );
+        outside.push((REFRESERVATION.name.to_owned(), Value::Number(reservation)));
     }
     let populate: Populate = Box::new(move |set: &Arc<ObjectSet>, tx: &Tx| {
         populate_volume(set, tx, spec.size, block_size).map_err(|error| error.to_string())

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use dsl::Actor;
+use dsl::property::Access;
+use dsl::property::pool::{ALTROOT, BOOTFS, CACHEFILE, COMPATIBILITY, VERSION};
 use format::features::{self, Support};
 use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::compatibility::Compatibility;
 use crate::message::Assignments;
-use crate::property::{Access, PropertyName, Types, Value, find_pool_property};
+use crate::property::{PropertyName, Types, Value, find_pool_property};
 use crate::service::Service;
 use crate::service::cache_file;
 use crate::service::delegation::denied;
@@ -67,26 +69,27 @@ impl Service {
                         &format!("property '{property}' can only be set at import time"),
                     );
                 }
-                Some(PropertyName::Native(row)) if row.name == "altroot" => {
+                Some(PropertyName::Native(row)) if ALTROOT.is(row.name) => {
                     return refuse(
                         FailureKind::Invalid,
                         "property 'altroot' can only be set during pool creation or import",
                     );
                 }
-                Some(PropertyName::Native(row)) if row.name == "cachefile" => {
+                Some(PropertyName::Native(row)) if CACHEFILE.is(row.name) => {
                     self.set_cache_file(value)?;
                 }
-                Some(PropertyName::Native(row)) if row.name == "version" => {
+                Some(PropertyName::Native(row)) if VERSION.is(row.name) => {
                     return refuse(
                         FailureKind::Unsupported,
                         "use 'zpool upgrade' to enable features",
                     );
                 }
-                Some(PropertyName::Native(row)) if row.name == "bootfs" => {
+                Some(PropertyName::Native(row)) if BOOTFS.is(row.name) => {
                     self.set_boot_file_system(value)?;
                 }
                 Some(PropertyName::Native(_) | PropertyName::User(_)) => {
-                    if let (Value::Text(limit), "compatibility") = (value, property.as_str())
+                    if let Value::Text(limit) = value
+                        && COMPATIBILITY.is(property)
                         && let Err(reason) = Compatibility::read(limit)
                     {
                         return refuse(FailureKind::Invalid, &reason);
@@ -132,7 +135,7 @@ impl Service {
             }
             id = dataset.id().0;
         }
-        let properties = vec![("bootfs".to_owned(), dsl::PropertyValue::Number(id))];
+        let properties = vec![(BOOTFS.name.to_owned(), dsl::PropertyValue::Number(id))];
         self.pool
             .set_properties(properties)
             .map_err(|error| self.pool_refused(VERB, &error))
@@ -201,6 +204,6 @@ impl Service {
     /// The features that the pool is to be limited to.
     pub(in crate::service) fn compatibility(&self) -> Result<Compatibility, String> {
         let config = self.pool.config();
-        Compatibility::read(config.list.str("compatibility").unwrap_or("off"))
+        Compatibility::read(config.list.str(COMPATIBILITY.name).unwrap_or("off"))
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use dsl::property::dataset::{COPIES, MOUNTPOINT, REFRESERVATION, find};
+use dsl::property::{Effect, Figure};
 use dsl::{Actor, Dataset, DslError, PropertyChange, SetProperties};
 use serde::{Deserialize, Serialize};
 
@@ -156,7 +158,7 @@ impl Service {
     ) -> Result<Assignments, Failure> {
         let mut found = properties.clone();
         for (name, value) in &mut found {
-            if name == "refreservation" && value.text() == Some("auto") {
+            if REFRESERVATION.is(name) && value.text() == Some("auto") {
                 *value = Value::Number(self.automatic_reservation(dataset)?);
             }
         }
@@ -168,16 +170,14 @@ impl Service {
         let catalogue = self.catalogue();
         let name = dataset.directory().name();
         let subject = catalogue.head(name, Arc::clone(dataset))?;
-        let number = |key: &str| {
-            let found = subject.measured(key).ok().flatten();
+        let number = |figure: Figure| {
+            let found = subject.figure(figure).ok().flatten();
             found.and_then(|value| value.number()).unwrap_or(0)
         };
-        let copies = dataset
-            .number_property("copies", true, 1)
-            .map_err(unreadable)?;
+        let copies = dataset.get(COPIES).map_err(unreadable)?.value;
         Ok(volume_reservation(
-            number("volsize"),
-            number("volblocksize"),
+            number(Figure::VolumeSize),
+            number(Figure::VolumeBlockSize),
             copies,
         ))
     }
@@ -190,27 +190,11 @@ impl Service {
         keep_mounts: bool,
         voice: &mut Voice<'_>,
     ) -> Result<(), Failure> {
-        let moves = changes
-            .iter()
-            .any(|(name, _)| name == "mountpoint" || name == "canmount");
-        let remounts = changes.iter().any(|(name, _)| {
-            matches!(
-                name.as_str(),
-                "readonly"
-                    | "atime"
-                    | "relatime"
-                    | "devices"
-                    | "exec"
-                    | "setuid"
-                    | "snapdir"
-                    | "recordsize"
-                    | "xattr"
-                    | "acltype"
-                    | "dnodesize"
-                    | "longname"
-                    | "sync"
-            )
-        });
+        let any = |effect: Effect| {
+            let mut rows = changes.iter().filter_map(|(name, _)| find(name));
+            rows.any(|row| row.has(effect))
+        };
+        let (moves, remounts) = (any(Effect::Move), any(Effect::Remount));
         let was_mounted = self.mounted_below(dataset);
         // Only the administrator moves what is mounted.
         let keep_mounts = keep_mounts || !self.actor().privileged;
@@ -230,8 +214,7 @@ impl Service {
         }
         if moves && !keep_mounts {
             // Turning a mount point on mounts it, as turning it off has unmounted it.
-            let by_itself =
-                !was_mounted.is_empty() || names.iter().any(|name| name == "mountpoint");
+            let by_itself = !was_mounted.is_empty() || names.iter().any(|name| MOUNTPOINT.is(name));
             if by_itself {
                 self.mount_below(dataset, MountFlags::default(), voice);
             }

@@ -24,10 +24,18 @@ impl Subject for Fake {
     fn created_txg(&self) -> u64 {
         1
     }
-    fn measured(&self, name: &str) -> Result<Option<Value>, Failure> {
-        Ok(self.measured.get(name).cloned())
+    fn figure(&self, figure: Figure) -> Result<Option<Value>, Failure> {
+        let mut rows = DATASET_PROPERTIES.iter();
+        let row = rows.find(|row| row.measured.dataset() == Some(figure));
+        Ok(row.and_then(|row| self.measured.get(row.name).cloned()))
     }
-    fn stored(&self, name: &str, _inherits: bool) -> Result<Option<Setting>, Failure> {
+    fn computed(&self, _name: &str) -> Result<Option<Value>, Failure> {
+        Ok(None)
+    }
+    fn stored(&self, row: &'static Row) -> Result<Option<Setting>, Failure> {
+        Ok(self.stored.get(row.name).cloned())
+    }
+    fn user_property(&self, name: &str) -> Result<Option<Setting>, Failure> {
         Ok(self.stored.get(name).cloned())
     }
     fn user_properties(&self) -> Result<Vec<(String, Setting)>, Failure> {
@@ -38,7 +46,7 @@ impl Subject for Fake {
 fn one(fake: &Fake, name: &str) -> Option<(String, String)> {
     let found = named(fake, &[name.to_owned()]).unwrap();
     let (_, setting) = found.first()?;
-    let property = crate::property::dataset_property(name).unwrap();
+    let property = dataset::find(name).unwrap();
     Some((property.format(&setting.value, true), setting.source.text()))
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::name;
 use crate::property::{Setting, Value};
+use dsl::property::{self, Figure};
 use std::collections::BTreeMap;
 
 /// A pool that consists of the lines of a golden list.
@@ -30,14 +31,22 @@ impl Subject for Row {
     fn created_txg(&self) -> u64 {
         self.txg
     }
-    fn measured(&self, name: &str) -> Result<Option<Value>, Failure> {
-        Ok(match name {
-            "used" => self.used.map(Value::Number),
-            "createtxg" => Some(Value::Number(self.txg)),
-            _ => None,
+    fn figure(&self, figure: Figure) -> Result<Option<Value>, Failure> {
+        Ok(if figure == Figure::Used {
+            self.used.map(Value::Number)
+        } else if figure == Figure::CreationTxg {
+            Some(Value::Number(self.txg))
+        } else {
+            None
         })
     }
-    fn stored(&self, _name: &str, _inherits: bool) -> Result<Option<Setting>, Failure> {
+    fn computed(&self, _name: &str) -> Result<Option<Value>, Failure> {
+        Ok(None)
+    }
+    fn stored(&self, _row: &'static property::Row) -> Result<Option<Setting>, Failure> {
+        Ok(None)
+    }
+    fn user_property(&self, _name: &str) -> Result<Option<Setting>, Failure> {
         Ok(None)
     }
     fn user_properties(&self) -> Result<Vec<(String, Setting)>, Failure> {

@@ -1,0 +1,265 @@
+//! The row of a property: everything that is known of it, in one place.
+//!
+//! Whoever parses, checks, prints, lists, documents or follows properties goes by the rows. What
+//! depends on the property is a field here, and an enum, so that the compiler asks for what is
+//! missing where it is carried out.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use format::features::Feature;
+
+use super::facts::{Access, Default, Effect, Home, Kind, MountOption, Need, Shown, Support, Types};
+use super::figure::Measured;
+use super::typed::{PropertyType, Shape};
+
+/// A row of a table of properties.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// The name.
+    pub name: &'static str,
+    /// The header of its column; in lower case also accepted as a name.
+    pub column: &'static str,
+    /// What values it has.
+    pub kind: Kind,
+    /// Who sets it.
+    pub access: Access,
+    /// True if children have their parent's value.
+    pub inherits: bool,
+    /// The value when nobody has set it.
+    pub default: Default,
+    /// What may be written, for usage texts.
+    pub values: &'static str,
+    /// The kinds of dataset that have it (pools and vdevs: all).
+    pub types: Types,
+    /// False for names that only lists ask for, not `get all`.
+    pub visible: bool,
+    /// Where the value is kept.
+    pub home: Home,
+    /// The figure that is measured for it, if one is.
+    pub measured: Measured,
+    /// How that is shown.
+    pub shown: Shown,
+    /// The features that values need.
+    pub needs: &'static [Need],
+    /// What changes with it.
+    pub effects: &'static [Effect],
+    /// The mount option that can differ from it.
+    pub mount: Option<MountOption>,
+    /// What of it is carried out.
+    pub support: Support,
+    /// From which value on old software does not know it, and what that reads instead.
+    pub stand_in: Option<(u64, u64)>,
+}
+
+impl Row {
+    /// A row of which nothing is known but what it must have.
+    pub(super) const fn new(name: &'static str, column: &'static str, kind: Kind) -> Self {
+        Self {
+            name,
+            column,
+            kind,
+            access: Access::ReadOnly,
+            inherits: false,
+            default: Default::Nothing,
+            values: "",
+            types: Types::ALL,
+            visible: true,
+            home: Home::Table,
+            measured: Measured::No,
+            shown: Shown::Plain,
+            needs: &[],
+            effects: &[],
+            mount: None,
+            support: Support::Full,
+            stand_in: None,
+        }
+    }
+
+    /// Whether this is the name of the property.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    /// Whether setting it does this.
+    #[must_use]
+    pub fn has(&self, effect: Effect) -> bool {
+        self.effects.contains(&effect)
+    }
+
+    /// The feature that a number needs.
+    #[must_use]
+    pub fn needed(&self, number: u64) -> Option<&'static Feature> {
+        let need = self.needs.iter().find(|need| need.values.contain(number));
+        need.map(|need| need.feature)
+    }
+
+    /// The default of a number, 0 if there is none.
+    #[must_use]
+    pub const fn default_number(&self) -> u64 {
+        match self.default {
+            Default::Number(number) => number,
+            Default::Nothing | Default::Text(_) => 0,
+        }
+    }
+
+    const fn shape(&self) -> Shape {
+        match self.kind {
+            Kind::Number(..) => Shape::Number,
+            Kind::Index(_) => Shape::Index,
+            Kind::Text(_) => Shape::Text,
+        }
+    }
+}
+
+/// What the rows are built with, one step a fact.
+impl Row {
+    pub(super) const fn settable(self, default: Default) -> Self {
+        Self {
+            access: Access::Settable,
+            default,
+            ..self
+        }
+    }
+
+    pub(super) const fn inherited(self) -> Self {
+        Self {
+            inherits: true,
+            ..self
+        }
+    }
+
+    pub(super) const fn own(self) -> Self {
+        Self {
+            inherits: false,
+            ..self
+        }
+    }
+
+    pub(super) const fn at_creation(self) -> Self {
+        Self {
+            access: Access::AtCreation,
+            ..self
+        }
+    }
+
+    /// Set by nobody.
+    pub(super) const fn read_only(self) -> Self {
+        Self {
+            access: Access::ReadOnly,
+            inherits: false,
+            default: Default::Nothing,
+            ..self
+        }
+    }
+
+    /// What may be written, where it is not simply the words.
+    pub(super) const fn values(self, values: &'static str) -> Self {
+        Self { values, ..self }
+    }
+
+    pub(super) const fn types(self, types: Types) -> Self {
+        Self { types, ..self }
+    }
+
+    pub(super) const fn hidden(self) -> Self {
+        Self {
+            visible: false,
+            ..self
+        }
+    }
+
+    pub(super) const fn inside(self, home: Home) -> Self {
+        Self { home, ..self }
+    }
+
+    pub(super) const fn default(self, default: Default) -> Self {
+        Self { default, ..self }
+    }
+
+    pub(super) const fn measured(self, measured: Measured) -> Self {
+        Self { measured, ..self }
+    }
+
+    pub(super) const fn shown(self, shown: Shown) -> Self {
+        Self { shown, ..self }
+    }
+
+    pub(super) const fn needs(self, needs: &'static [Need]) -> Self {
+        Self { needs, ..self }
+    }
+
+    pub(super) const fn effects(self, effects: &'static [Effect]) -> Self {
+        Self { effects, ..self }
+    }
+
+    pub(super) const fn mount(self, option: MountOption) -> Self {
+        Self {
+            mount: Some(option),
+            ..self
+        }
+    }
+
+    pub(super) const fn support(self, support: Support) -> Self {
+        Self { support, ..self }
+    }
+
+    /// Numbers from `from` on are stored as `instead`, with the true one beside it.
+    pub(super) const fn stand_in(self, from: u64, instead: u64) -> Self {
+        Self {
+            stand_in: Some((from, instead)),
+            ..self
+        }
+    }
+}
+
+/// A property whose values are `T`: its row, and the type that the stored value is read as.
+pub struct Property<T: 'static> {
+    row: &'static Row,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Property<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Property<T> {}
+
+impl<T> std::fmt::Debug for Property<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Property({})", self.row.name)
+    }
+}
+
+impl<T> Deref for Property<T> {
+    type Target = Row;
+
+    fn deref(&self) -> &Row {
+        self.row
+    }
+}
+
+impl<T: PropertyType> Property<T> {
+    /// The row as values of a type. It does not compile with a type of another shape.
+    pub(super) const fn new(row: &'static Row) -> Self {
+        assert!(
+            row.shape().holds(T::SHAPE),
+            "the property's values are not of this type"
+        );
+        Self {
+            row,
+            value: PhantomData,
+        }
+    }
+}
+
+impl<T> Property<T> {
+    /// The row.
+    #[must_use]
+    pub const fn row(self) -> &'static Row {
+        self.row
+    }
+}
