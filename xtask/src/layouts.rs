@@ -1,3 +1,5 @@
+//! The lists that are written from declarations: of layouts on disk, and of properties.
+//!
 //! The list of layouts on disk: written from the declarations, and none of them missing.
 //!
 //! Whether the list says what the declarations say is the test of the crate `format`, which knows them; here is only
@@ -17,13 +19,26 @@ const LIST: &str = "docs/format-layouts.md";
 /// What starts a declaration.
 const MACROS: [&str; 3] = ["record! {", "areas! {", "bits! {"];
 
-/// Writes the list.
+/// Where the list of properties is.
+const PROPERTIES: &str = "docs/properties.md";
+
+/// Writes the list of layouts.
 pub(crate) fn run() -> TaskResult {
+    write("millpond-format", "layouts", LIST)
+}
+
+/// Writes the list of properties. Whether it says what the rows say is a test of the crate `control`.
+pub(crate) fn properties() -> TaskResult {
+    write("millpond-control", "properties", PROPERTIES)
+}
+
+/// Writes what an example of a crate prints.
+fn write(package: &str, example: &str, list: &str) -> TaskResult {
     let root = root();
     let mut command = cargo();
     command
-        .args(["run", "--quiet", "--package", "millpond-format"])
-        .args(["--example", "layouts"])
+        .args(["run", "--quiet", "--package", package])
+        .args(["--example", example])
         .current_dir(&root)
         .stderr(Stdio::inherit());
     let line = describe(&command);
@@ -33,9 +48,9 @@ pub(crate) fn run() -> TaskResult {
     if !output.status.success() {
         return Err(TaskError::Status(line, output.status));
     }
-    let path = root.join(LIST);
+    let path = root.join(list);
     std::fs::write(&path, output.stdout).map_err(|error| TaskError::File(path, error))?;
-    say(LIST);
+    say(list);
     Ok(())
 }
 

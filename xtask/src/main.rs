@@ -36,6 +36,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy            layering, file length, stray markers, links in the documents
   api [--accept]  what changed of the library's public face, breaking or additive; accept it
   layouts         write docs/format-layouts.md from the declarations of the format
+  properties      write docs/properties.md from the rows of properties
   golden          unpack the golden pools into target/golden
   openzfs         unpack OpenZFS's zdb into target/openzfs";
 
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         ["api"] => api::run(false),
         ["api", "--accept"] => api::run(true),
         ["layouts"] => layouts::run(),
+        ["properties"] => layouts::properties(),
         ["golden"] => environment::golden().map(|path| run::say(&path.display().to_string())),
         ["openzfs"] => environment::openzfs().map(|path| run::say(&path.display().to_string())),
         _ => {

@@ -43,6 +43,7 @@ pub use name::{
 };
 pub use number::{NumberError, human, human_bytes, parse_size, ratio};
 pub use permission::{is_permission, is_set_name, key_of_sets};
+pub use property::describe;
 pub use property::{
     DATASET_PROPERTIES, POOL_PROPERTIES, PropertyError, PropertyName, RowText, Setting, Source,
     Types, VDEV_PROPERTIES, Value, check_user_property, find_dataset_property, find_pool_property,

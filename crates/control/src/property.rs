@@ -4,6 +4,7 @@
 //! found by name. Values travel as stored numbers or text ([`Value`]); only here do they become
 //! what a person reads. No I/O.
 
+pub mod describe;
 mod text;
 pub(crate) mod types_as_number;
 

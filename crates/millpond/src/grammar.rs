@@ -4,6 +4,7 @@
 //! may be attached or follow (`-o a=b`, `-oa=b`), operands and flags mix, `--` ends the flags.
 //! Parsing is pure; nothing is printed here.
 
+use control::rows::{Access, Row};
 use thiserror::Error;
 
 #[cfg(test)]
@@ -152,6 +153,16 @@ pub(crate) struct Program {
     pub(crate) summary: &'static str,
     /// Its commands.
     pub(crate) commands: &'static [Command],
+    /// The tables of the properties that its commands name: of what, and the rows.
+    pub(crate) properties: &'static [PropertyTable],
+}
+
+/// Properties of one kind of thing.
+pub(crate) struct PropertyTable {
+    /// Of what.
+    pub(crate) title: &'static str,
+    /// The rows.
+    pub(crate) rows: &'static [&'static Row],
 }
 
 /// Why a command line is refused; the exit status is 2.
@@ -434,6 +445,24 @@ impl Program {
 }
 
 impl Program {
+    /// The properties that a command takes as its first words: with `=` where it sets them.
+    fn property_words(&self, command: &Command) -> Vec<String> {
+        let takes = |word: &str| command.forms.iter().any(|form| form.starts_with(word));
+        let rows = self.properties.iter().flat_map(|table| table.rows);
+        let rows = rows.filter(|row| row.visible);
+        if takes("property=value") {
+            let settable = rows.filter(|row| row.access == Access::Settable);
+            settable.map(|row| format!("{}=", row.name)).collect()
+        } else if takes("all|property") {
+            rows.map(|row| row.name.to_owned()).collect()
+        } else if takes("property ") {
+            let settable = rows.filter(|row| row.access == Access::Settable);
+            settable.map(|row| row.name.to_owned()).collect()
+        } else {
+            Vec::new()
+        }
+    }
+
     /// A bash function that completes commands and their flags.
     pub(crate) fn bash_completion(&self) -> String {
         let name = self.name;
@@ -448,12 +477,14 @@ impl Program {
                     None => format!("--{}", flag.key),
                 })
                 .collect();
-            cases += &format!("        {}) words='{}' ;;\n", command.name, flags.join(" "));
+            let words = [flags, self.property_words(command)].concat();
+            cases += &format!("        {}) words='{}' ;;\n", command.name, words.join(" "));
         }
         format!(
             "_millpond_{name}() {{\n    local words=''\n    [ \"$COMP_CWORD\" = 1 ] && words='{}'\n    \
              case \"${{COMP_WORDS[1]}}\" in\n{cases}    esac\n    COMPREPLY=($(compgen -W \"$words\" \
-             -- \"${{COMP_WORDS[COMP_CWORD]}}\"))\n}}\ncomplete -o default -F _millpond_{name} \
+             -- \"${{COMP_WORDS[COMP_CWORD]}}\"))\n    \
+             [[ \"$COMPREPLY\" == *= ]] && compopt -o nospace\n}}\ncomplete -o default -F _millpond_{name} \
              {name}\n",
             commands.join(" ")
         )

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::Outcome;
-use crate::grammar::{Command, Flag, Invocation, Program};
-use control::{Failure, FailureKind};
+use crate::grammar::{Command, Flag, Invocation, Program, PropertyTable};
+use control::{Failure, FailureKind, Types, describe};
 
 #[cfg(test)]
 mod tests;
@@ -84,6 +84,9 @@ impl Page {
         for command in self.program.commands {
             self.command(command, &mut out);
         }
+        for table in self.program.properties {
+            properties(table, &mut out);
+        }
         out += ".SH EXIT STATUS\n0: done. 1: refused or failed, and why is on the standard error.\n\
                 2: the command line makes no sense.\n.SH SEE ALSO\n";
         let others = PAGES.iter().filter(|page| page.name != self.name);
@@ -107,6 +110,32 @@ impl Page {
         for flag in command.flags {
             let _ = write!(out, ".TP\n.B {}{}", plain(&spelled(flag)), plain(flag.help));
         }
+    }
+}
+
+/// The section of a table of properties.
+fn properties(table: &PropertyTable, out: &mut String) {
+    let _ = writeln!(out, ".SH {}", table.title);
+    for row in table.rows.iter().filter(|row| row.visible) {
+        let mut name = row.name.to_owned();
+        if let Some(short) = describe::short_name(row) {
+            name += &format!(", {short}");
+        }
+        let mut facts = vec![format!("Values: {}.", describe::values_of(row))];
+        if let Some(default) = describe::default_of(row) {
+            facts.push(format!("Default: {default}."));
+        }
+        facts.push(format!("Who sets it: {}.", describe::access_of(row)));
+        if row.types != Types::ALL {
+            facts.push(format!("Of {}.", describe::kinds_of(row)));
+        }
+        facts.extend(describe::notes_of(row));
+        let _ = write!(
+            out,
+            ".TP\n.B {}{}",
+            plain(&name),
+            plain(&facts.join(" ").replace('`', "\""))
+        );
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) static PROGRAM: Program = Program {
     name: "millpond",
     summary: "OpenZFS pools without the kernel module.\n\nAlso: millpond zpool ..., millpond zfs \
               ..., or links named zpool and zfs.",
+    properties: &[],
     commands: COMMANDS,
 };
 

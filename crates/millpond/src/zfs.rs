@@ -18,7 +18,7 @@ mod wait;
 mod tests;
 
 use crate::Outcome;
-use crate::grammar::{Command, Flag, Invocation, Operands, Program, option, switch};
+use crate::grammar::{Command, Flag, Invocation, Operands, Program, PropertyTable, option, switch};
 use crate::output::{print, version_text, versions};
 
 pub(crate) use get::fields as get_fields;
@@ -88,6 +88,10 @@ const DATASET: &str = "missing dataset argument";
 pub(crate) static PROGRAM: Program = Program {
     name: "zfs",
     summary: "Manage file systems, volumes, snapshots and bookmarks of Millpond pools.",
+    properties: &[PropertyTable {
+        title: "PROPERTIES",
+        rows: control::rows::DATASET_PROPERTIES,
+    }],
     commands: COMMANDS,
 };
 

@@ -16,7 +16,7 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
-use crate::grammar::{Command, Flag, Operands, Program, option, switch};
+use crate::grammar::{Command, Flag, Operands, Program, PropertyTable, option, switch};
 use crate::zfs::version;
 
 pub(crate) use create::request as create_request;
@@ -52,6 +52,16 @@ const POOL: &str = "missing pool argument";
 pub(crate) static PROGRAM: Program = Program {
     name: "zpool",
     summary: "Manage Millpond pools: OpenZFS's format, without its kernel module.",
+    properties: &[
+        PropertyTable {
+            title: "PROPERTIES OF POOLS",
+            rows: control::rows::POOL_PROPERTIES,
+        },
+        PropertyTable {
+            title: "PROPERTIES OF VDEVS",
+            rows: control::rows::VDEV_PROPERTIES,
+        },
+    ],
     commands: COMMANDS,
 };
 

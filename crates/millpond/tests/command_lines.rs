@@ -211,6 +211,8 @@ fn every_name_of_the_binary_answers() {
             .output
             .contains("complete -o default -F _millpond_zfs zfs")
     );
+    let completions = sandbox.run("completions").output;
+    assert!(completions.contains(" atime= ") && completions.contains(" compressratio "));
     assert!(sandbox.run("zfs help list").output.contains("flags:"));
 }
 

@@ -47,7 +47,7 @@ fn natural_order(a: &DatasetRow, b: &DatasetRow) -> Ordering {
 
 fn compare_by(a: &DatasetRow, b: &DatasetRow, key: &SortKey) -> Ordering {
     let name = key.property.name();
-    let order = if name == "name" {
+    let order = if dataset::NAME.is(name) {
         a.name.cmp(&b.name)
     } else {
         let value = |row: &DatasetRow| match row.get(name).map(|setting| setting.value.clone()) {
@@ -94,7 +94,7 @@ pub fn dataset_list(rows: &[DatasetRow], columns: &[PropertyName], style: Style)
 }
 
 pub(super) fn cell(row: &DatasetRow, property: &PropertyName, exact: bool) -> String {
-    if property.name() == "name" {
+    if dataset::NAME.is(property.name()) {
         return row.name.clone();
     }
     row.get(property.name()).map_or_else(

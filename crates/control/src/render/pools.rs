@@ -1,6 +1,7 @@
 //! `zpool list`.
 
 use dsl::property::PoolFigure;
+use dsl::property::pool::NAME;
 
 use super::Style;
 use super::list::column;
@@ -50,7 +51,7 @@ pub fn pool_list(
 }
 
 fn cell(pool: &PoolReport, property: &PropertyName, exact: bool) -> String {
-    if property.name() == "name" {
+    if NAME.is(property.name()) {
         return pool.name.clone();
     }
     pool.get(property.name()).map_or_else(

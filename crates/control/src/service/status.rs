@@ -17,7 +17,7 @@ use crate::report::{
 };
 use crate::vdevs::kind_name;
 use dsl::property::Access;
-use dsl::property::pool::BOOTFS;
+use dsl::property::pool::{BOOTFS, COMMENT, COMPATIBILITY};
 
 /// Features that OpenZFS 2.3 does not know.
 const LATER_FEATURES: [&str; 3] = [
@@ -87,8 +87,8 @@ impl Service {
                 .as_ref()
                 .map(|root| root.to_string_lossy().into_owned()),
             cache_file: self.cache_file_text(),
-            comment: text("comment"),
-            compatibility: text("compatibility"),
+            comment: text(COMMENT.name),
+            compatibility: text(COMPATIBILITY.name),
             size: status.space.size,
             allocated: status.space.allocated,
             fragmentation: self.fragmentation(status),

@@ -25,6 +25,7 @@ static LIST: Command = Command {
 static PROGRAM: Program = Program {
     name: "zfs",
     summary: "Datasets.",
+    properties: &[],
     commands: std::slice::from_ref(&LIST),
 };
 

@@ -15,6 +15,10 @@ fn every_command_and_flag_is_there() {
                 assert!(text.contains(&line), "{} {line}", command.name);
             }
         }
+        for row in page.program.properties.iter().flat_map(|table| table.rows) {
+            let there = text.contains(&format!("\n.B {}", plain(row.name).trim_end()));
+            assert_eq!(there, row.visible, "{}", row.name);
+        }
         // Only requests that are meant begin with a dot.
         let known = [
             ".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".BR", ".I", ".nf", ".fi",
