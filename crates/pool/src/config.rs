@@ -8,6 +8,7 @@ use format::config::{keys, vdev_types};
 use format::label::PoolState;
 use format::nvlist::Value;
 use format::{FormatError, NvList};
+use layout::{Kind, Layout};
 use vdev::{VdevAux, VdevState};
 
 use crate::error::{PoolError, Result};
@@ -142,14 +143,30 @@ impl VdevConfig {
         self.list.u64(keys::ASIZE).unwrap_or(0)
     }
 
-    /// Bytes of data that each side of a top-level mirror or disk must have room for: its whole
-    /// metaslabs.
+    /// How a top-level vdev spreads blocks over its children; none where its type is not known, or has no blocks.
     #[must_use]
-    pub fn asize_min(&self) -> u64 {
+    pub fn layout(&self) -> Option<Layout> {
+        let kind = Kind::named(self.kind())?;
+        Some(Layout::new(kind, self.ashift()))
+    }
+
+    /// Bytes of a top-level vdev's whole metaslabs.
+    #[must_use]
+    pub fn metaslab_bytes(&self) -> u64 {
         let (asize, shift) = (self.asize(), self.metaslab_shift());
         asize
             .checked_shr(shift)
             .map_or(asize, |count| count << shift)
+    }
+
+    /// Bytes that each leaf of a top-level vdev must have room for, so that all of its whole metaslabs have.
+    #[must_use]
+    pub fn leaf_size_min(&self) -> u64 {
+        let bytes = self.metaslab_bytes();
+        let layout = self.layout();
+        layout.map_or(bytes, |layout| {
+            layout.child_size(bytes, self.children.len())
+        })
     }
 
     /// A top-level vdev's metaslab size as a power of two.

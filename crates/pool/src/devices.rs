@@ -118,7 +118,7 @@ pub(crate) fn open_tree(root: &VdevConfig, devices: &Devices) -> OpenedTree {
         let mut site = Site {
             devices,
             ashift: config.ashift(),
-            asize_min: config.asize_min(),
+            asize_min: config.leaf_size_min(),
             truncated: &mut truncated,
         };
         let top = match build(config, &mut site, 0) {
@@ -154,7 +154,7 @@ pub(crate) fn open_top(id: VdevId, config: &VdevConfig, devices: &Devices) -> Op
     let mut site = Site {
         devices,
         ashift: config.ashift(),
-        asize_min: config.asize_min(),
+        asize_min: config.leaf_size_min(),
         // A device that was just measured is large enough.
         truncated: &mut None,
     };

@@ -73,13 +73,13 @@ impl FoundPool {
     pub fn truncated(&self) -> Vec<Guid> {
         let mut found = Vec::new();
         for top in &self.config.root.children {
-            let is_plain = top.is_leaf() || top.kind() == format::config::vdev_types::MIRROR;
+            let is_known = top.layout().is_some();
             let leaves = top.leaves();
             let cut = leaves.iter().filter(|leaf| {
                 let size = self.device(leaf.guid()).map(|device| device.size);
-                size.is_some_and(|size| format::label::leaf_asize(size) < top.asize_min())
+                size.is_some_and(|size| format::label::leaf_asize(size) < top.leaf_size_min())
             });
-            found.extend(cut.filter(|_| is_plain).map(|leaf| leaf.guid()));
+            found.extend(cut.filter(|_| is_known).map(|leaf| leaf.guid()));
         }
         found
     }

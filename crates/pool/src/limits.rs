@@ -138,8 +138,11 @@ impl Limits {
     /// Bytes of the largest sector of the devices that take data.
     pub(crate) fn sector_bytes(&self) -> u64 {
         let vdevs = self.space.get().map(|space| space.vdevs());
-        let shifts = vdevs.iter().flatten().map(|vdev| vdev.geometry().ashift);
-        1 << shifts.max().unwrap_or(9)
+        let sectors = vdevs
+            .iter()
+            .flatten()
+            .map(|vdev| vdev.geometry().layout.sector());
+        sectors.max().unwrap_or(512)
     }
 
     /// Bytes of normal vdevs that log blocks may take until the next txg. They may take what datasets may not, but

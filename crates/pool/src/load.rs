@@ -13,6 +13,7 @@ use dmu::{ObjectSet, OpenObjectSet, Zap};
 use format::config::directory;
 use format::nvlist::decode_xdr;
 use format::{ObjectSetKind, Uberblock};
+use layout::Layout;
 use pipeline::{Granularity, Pipeline, PipelineConfig};
 use vdev::{TxgRanges, VdevTree};
 
@@ -315,7 +316,7 @@ pub(crate) fn granularity(config: &PoolConfig) -> Granularity {
     let tops = config.root.children.iter();
     let units = tops
         .filter(|top| !top.is_hole() && !top.flag(format::config::keys::IS_LOG))
-        .map(|top| 1_u64.checked_shl(top.ashift()).unwrap_or(512).max(512));
+        .map(|top| top.layout().map_or(512, Layout::granule).max(512));
     // Powers of two: the greatest common divisor is the smallest.
     let smallest = units.min().unwrap_or(512);
     Granularity {

@@ -9,6 +9,7 @@ use device::{Access, BlockDevice, DeviceKind, FileDevice};
 use format::NvList;
 use format::config::{keys, vdev_types};
 use format::label::{self, PoolState};
+use layout::{Kind, Layout};
 use space::VdevGeometry;
 
 use crate::config::VdevConfig;
@@ -105,20 +106,20 @@ pub(crate) fn prepare_top(
     options: &Preparation<'_>,
     devices: &mut Devices,
 ) -> Result<VdevConfig> {
-    let (single, members) = match vdev {
-        NewVdev::Single(device) => (true, std::slice::from_ref(device)),
-        NewVdev::Mirror(members) => (false, members.as_slice()),
+    let (kind, members) = match vdev {
+        NewVdev::Single(device) => (Kind::Single, std::slice::from_ref(device)),
+        NewVdev::Mirror(members) => (Kind::Mirror, members.as_slice()),
     };
-    if !single && members.len() < 2 {
+    if kind == Kind::Mirror && members.len() < 2 {
         return Err(PoolError::Invalid {
             reason: "invalid vdev specification: mirror requires at least 2 devices".to_owned(),
         });
     }
     let mut leaves = Vec::new();
-    let (mut asize, mut ashift) = (u64::MAX, options.ashift.unwrap_or(0));
+    let (mut smallest, mut ashift) = (u64::MAX, options.ashift.unwrap_or(0));
     for (index, member) in members.iter().enumerate() {
         let (path, device) = open_device(member, options.force)?;
-        asize = asize.min(label::leaf_asize(device.size()));
+        smallest = smallest.min(label::leaf_asize(device.size()));
         ashift = ashift.max(least_ashift(device.as_ref(), options.ashift));
         let guid = Guid(options.rng.nonzero_u64());
         leaves.push(leaf_config(index, guid, &path, device.kind(), options.txg));
@@ -129,18 +130,23 @@ pub(crate) fn prepare_top(
             reason: format!("invalid ashift: {ashift}; it must be 9 to 16"),
         });
     }
-    let mut top = if single {
-        let mut leaf = leaves.remove(0);
-        leaf.list.set(keys::ID, id as u64);
-        leaf
-    } else {
-        let mut list = NvList::new();
-        list.set(keys::TYPE, vdev_types::MIRROR)
-            .set(keys::ID, id as u64)
-            .set(keys::GUID, options.rng.nonzero_u64());
-        VdevConfig {
-            list,
-            children: leaves,
+    let layout = Layout::new(kind, ashift);
+    let asize = layout.size(smallest, members.len());
+    let mut top = match kind {
+        Kind::Single => {
+            let mut leaf = leaves.remove(0);
+            leaf.list.set(keys::ID, id as u64);
+            leaf
+        }
+        Kind::Mirror => {
+            let mut list = NvList::new();
+            list.set(keys::TYPE, vdev_types::MIRROR)
+                .set(keys::ID, id as u64)
+                .set(keys::GUID, options.rng.nonzero_u64());
+            VdevConfig {
+                list,
+                children: leaves,
+            }
         }
     };
     top.list.remove(keys::CREATE_TXG);
@@ -152,7 +158,7 @@ pub(crate) fn prepare_top(
         )
         .set(keys::ASHIFT, u64::from(ashift))
         .set(keys::ASIZE, asize)
-        .set(keys::MIN_ALLOC, 1_u64 << ashift)
+        .set(keys::MIN_ALLOC, layout.granule())
         .set(keys::IS_LOG, u64::from(role == VdevRole::Log))
         .set(keys::CREATE_TXG, options.txg.0);
     Ok(top)

@@ -73,15 +73,18 @@ pub(crate) fn open(
 
 /// The geometry that a configuration gives a top-level vdev.
 pub(crate) fn geometry(top: &VdevConfig, class: ClassKind) -> Result<VdevGeometry> {
+    let layout = top.layout().ok_or_else(|| PoolError::UnsupportedVdev {
+        kind: top.kind().to_owned(),
+    })?;
     let geometry = VdevGeometry {
         vdev: top.id(),
         class,
-        ashift: top.ashift(),
+        layout,
         metaslab_shift: top.metaslab_shift(),
         size: top.asize(),
     };
-    let sound = format::label::ASHIFT_RANGE.contains(&geometry.ashift)
-        && (geometry.ashift..=48).contains(&geometry.metaslab_shift)
+    let sound = format::label::ASHIFT_RANGE.contains(&layout.ashift())
+        && (layout.ashift()..=48).contains(&geometry.metaslab_shift)
         && geometry.size >> geometry.metaslab_shift <= METASLABS_MAX;
     if sound {
         Ok(geometry)
@@ -117,7 +120,12 @@ fn open_vdev(
     };
     let mut known = Vec::with_capacity(count);
     for (object, txg) in objects.into_iter().zip(txgs) {
-        known.push(info(mos, ObjectId(object), Txg(txg), geometry.ashift)?);
+        known.push(info(
+            mos,
+            ObjectId(object),
+            Txg(txg),
+            geometry.layout.ashift(),
+        )?);
     }
     maps.set_vdev(top.id(), vdev_maps);
     Ok(VdevSpace::new(geometry, &known, findings))

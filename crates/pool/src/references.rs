@@ -310,7 +310,8 @@ impl PoolServices {
         let bytes = self.config.with(|config| {
             let tops = config.root.children.iter();
             let mut tops = tops.filter(|top| top.id() == vdev);
-            tops.next().map_or(0, crate::config::VdevConfig::asize_min)
+            tops.next()
+                .map_or(0, crate::config::VdevConfig::metaslab_bytes)
         });
         let counts = self.mos.allocate(
             tx,

@@ -6,6 +6,7 @@ use crate::tunables;
 use crate::{RangeSet, SpaceError, SpaceStore};
 use base::invariant::Findings;
 use base::{ObjectId, Txg, VdevId};
+use layout::Layout;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,8 +36,8 @@ pub struct VdevGeometry {
     pub vdev: VdevId,
     /// What it is for.
     pub class: ClassKind,
-    /// log2 of the smallest allocation, bytes.
-    pub ashift: u32,
+    /// What a block takes up on it.
+    pub layout: Layout,
     /// log2 of a metaslab's size, bytes.
     pub metaslab_shift: u32,
     /// Allocatable bytes of the vdev.
@@ -118,7 +119,7 @@ impl VdevSpace {
                 vdev: geometry.vdev,
                 index,
                 range: start..start + size,
-                shift: geometry.ashift,
+                shift: geometry.layout.ashift(),
             };
             Arc::new(Metaslab::new(place, &info, &lists))
         });

@@ -35,5 +35,5 @@ pub use node::{Interior, InteriorKind, Node};
 pub use schedule::{ClassLimits, Next, Policy, RATIO_TARGET, Scheduler, limits};
 pub use state::{Condition, VdevAux, VdevState};
 pub use top::{Lacking, Repaired, ScrubOutcome, Top, TopConfig};
-pub use tree::{VdevTree, flush_tops};
+pub use tree::{Layouts, VdevTree, flush_tops};
 pub use tunables::TUNABLES;

@@ -2,6 +2,7 @@
 
 use crate::{Condition, Leaf, VdevAux, VdevState};
 use base::Guid;
+use layout::Kind;
 use std::sync::Arc;
 
 /// A vdev below the root.
@@ -47,7 +48,26 @@ impl InteriorKind {
     }
 }
 
+impl InteriorKind {
+    /// How the children share what the vdev holds.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Mirror | Self::Replacing | Self::Spare => Kind::Mirror,
+        }
+    }
+}
+
 impl Node {
+    /// How the children share what the vdev holds.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Leaf(_) => Kind::Single,
+            Self::Interior(interior) => interior.kind.kind(),
+        }
+    }
+
     /// The vdev's guid.
     #[must_use]
     pub fn guid(&self) -> Guid {

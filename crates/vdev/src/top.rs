@@ -1,4 +1,4 @@
-//! A top-level vdev: a tree of mirrors over leaves that all hold the same bytes.
+//! A top-level vdev: a layout, and the leaves that it spreads blocks over.
 
 mod kept;
 mod mend;
@@ -10,8 +10,8 @@ use crate::{
 };
 use base::{Guid, VdevId};
 use device::DeviceError;
+use layout::Layout;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use sys::{Buffer, BufferMut};
 
 use kept::Found;
@@ -36,8 +36,9 @@ pub struct TopConfig {
 /// A top-level vdev.
 pub struct Top {
     config: TopConfig,
-    asize: AtomicU64,
+    layout: Layout,
     node: Node,
+    /// The children, as the layout counts them: the sides of mirrors within a mirror are sides as the others.
     leaves: Vec<Arc<Leaf>>,
     /// What no leaf took.
     kept: Arc<KeptWrites>,
@@ -50,7 +51,7 @@ impl Top {
         let mut leaves = Vec::new();
         node.gather(&mut leaves);
         Arc::new(Self {
-            asize: AtomicU64::new(config.asize),
+            layout: Layout::new(node.kind(), config.ashift),
             config,
             node,
             leaves,
@@ -58,7 +59,7 @@ impl Top {
         })
     }
 
-    /// Its configuration as it was at the beginning; see [`Top::asize`].
+    /// Its configuration.
     #[must_use]
     pub const fn config(&self) -> &TopConfig {
         &self.config
@@ -78,24 +79,20 @@ impl Top {
 
     /// Size of the allocatable area in bytes.
     #[must_use]
-    pub fn asize(&self) -> u64 {
-        self.asize.load(Ordering::Relaxed)
+    pub const fn asize(&self) -> u64 {
+        self.config.asize
     }
 
-    /// Sets the size of the allocatable area, after its devices grew.
-    pub fn set_asize(&self, asize: u64) {
-        self.asize.store(asize, Ordering::Relaxed);
-    }
-
-    /// The size that its leaves have room for: that of the smallest.
+    /// How it spreads blocks over its leaves.
     #[must_use]
-    pub fn asize_possible(&self) -> u64 {
-        self.leaves
-            .iter()
-            .map(|leaf| leaf.asize())
-            .filter(|size| *size > 0)
-            .min()
-            .unwrap_or(0)
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// How many of its leaves may lack a block that can be read all the same.
+    #[must_use]
+    pub const fn tolerance(&self) -> usize {
+        self.layout.tolerance(self.leaves.len())
     }
 
     /// Its vdevs as a tree.
@@ -119,8 +116,7 @@ impl Top {
     /// What a block of `psize` bytes takes up.
     #[must_use]
     pub const fn allocated_size(&self, psize: u64) -> u64 {
-        let mask = (1u64 << self.config.ashift) - 1;
-        psize.saturating_add(mask) & !mask
+        self.layout.asize(psize)
     }
 
     fn contains(&self, offset: u64, len: usize) -> Result<(), VdevError> {
@@ -138,7 +134,7 @@ impl Top {
 
     /// `data` with zeros up to a whole number of the vdev's sectors.
     fn padded(&self, data: Buffer) -> Buffer {
-        let whole = self.allocated_size(data.len() as u64) as usize;
+        let whole = self.layout.whole_sectors(data.len() as u64) as usize;
         if whole == data.len() {
             return data;
         }

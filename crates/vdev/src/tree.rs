@@ -2,7 +2,8 @@
 
 use crate::{Top, VdevError, tunables};
 use base::VdevId;
-use base::lock::{LockClass, Mutex, RwLock, rank};
+use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
+use layout::Layout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +13,18 @@ static CLASS: LockClass = LockClass::new("vdev.tree", rank::VDEV);
 /// The top-level vdevs of a pool. Holes and missing vdevs are `None`.
 pub struct VdevTree {
     tops: RwLock<Vec<Option<Arc<Top>>>>,
+}
+
+/// The layouts of a pool's vdevs.
+pub struct Layouts<'a>(RwLockReadGuard<'a, Vec<Option<Arc<Top>>>>);
+
+impl Layouts<'_> {
+    /// The layout of a vdev, if there is one of that id.
+    #[must_use]
+    pub fn of(&self, id: VdevId) -> Option<Layout> {
+        let index = usize::try_from(id.0).ok()?;
+        self.0.get(index)?.as_ref().map(|top| top.layout())
+    }
 }
 
 impl VdevTree {
@@ -33,6 +46,12 @@ impl VdevTree {
         tops.get(index)
             .and_then(Clone::clone)
             .ok_or(VdevError::NoSuchTop(id))
+    }
+
+    /// The layouts of all vdevs. No vdev is added or removed as long as they are held.
+    #[must_use]
+    pub fn layouts(&self) -> Layouts<'_> {
+        Layouts(self.tops.read())
     }
 
     /// The number of slots, holes included.

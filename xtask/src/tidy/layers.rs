@@ -11,6 +11,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("codec", 2),
     ("format", 3),
     ("device", 4),
+    ("layout", 4),
     ("sim", 5),
     ("vdev", 5),
     ("space", 5),

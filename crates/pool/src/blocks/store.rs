@@ -3,26 +3,19 @@
 use super::sharing::Sharing;
 use crate::gate::{GatedRepairs, ReuseGate};
 use crate::tunables::{PREFETCH_BYTES, PREFETCH_THREADS};
-use base::lock::{LockClass, RwLock, rank};
-use base::{ObjectSetId, Txg, VdevId};
+use base::{ObjectSetId, Txg};
 use dmu::{BlockError, BlockKind, BlockStore, Place, ReferenceRules};
 use format::BlockPointer;
+use format::block_pointer::Dva;
 use pipeline::{Bookmark, Pipeline, Prefetcher, ReadError, ReadRequest, Wish};
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 use sys::Buffer;
 use txg::{Engine, SyncContext};
 
-static RATIOS: LockClass = LockClass::new("pool.deflate_ratios", rank::PIPELINE - 10);
-
-/// The deflate ratio of a single disk, file or mirror: a sector is charged as a sector.
-const RATIO_PLAIN: u64 = 512;
-
 /// Reads through the pool's pipeline.
 pub(crate) struct PipelineStore {
     pipeline: Arc<Pipeline>,
-    /// By top-level vdev, where it is not [`RATIO_PLAIN`]; none at all in pools that do not deflate.
-    ratios: RwLock<BTreeMap<VdevId, u64>>,
+    /// Whether the pool charges space by deflate ratios.
     deflates: bool,
     /// Its threads start with the first wish.
     prefetcher: OnceLock<Prefetcher>,
@@ -40,7 +33,6 @@ impl PipelineStore {
     pub(crate) fn new(pipeline: Arc<Pipeline>, deflates: bool) -> Self {
         Self {
             pipeline,
-            ratios: RwLock::new(&RATIOS, BTreeMap::new()),
             deflates,
             prefetcher: OnceLock::new(),
             engine: OnceLock::new(),
@@ -90,17 +82,19 @@ impl PipelineStore {
         if pointer.is_hole() || pointer.is_embedded() {
             return 0;
         }
-        let ratios = self.ratios.read();
         // In an encrypted pointer the third address is a salt and half an initialisation vector.
         let copies = if pointer.is_encrypted() { 2 } else { 3 };
-        let charge = |dva: format::block_pointer::Dva| {
-            if !self.deflates {
-                return dva.asize;
-            }
-            let ratio = ratios.get(&dva.vdev).copied().unwrap_or(RATIO_PLAIN);
-            (dva.asize >> 9).saturating_mul(ratio)
+        let dvas = pointer.dvas().take(copies);
+        if !self.deflates {
+            return dvas.map(|dva| dva.asize).sum();
+        }
+        let layouts = self.pipeline.vdevs().layouts();
+        // A vdev that is not there charges as a disk does.
+        let charge = |dva: Dva| {
+            let layout = layouts.of(dva.vdev);
+            layout.map_or(dva.asize, |layout| layout.deflated(dva.asize))
         };
-        pointer.dvas().take(copies).map(charge).sum()
+        dvas.map(charge).sum()
     }
 }
 

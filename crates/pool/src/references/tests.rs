@@ -48,7 +48,7 @@ fn the_table_of_a_pool_of_openzfs_is_read() {
         (COUNTS_BLOCK_SIZE, ObjectType::OTN_U64_METADATA)
     );
     assert_eq!(info.bonus_type, ObjectType::OTN_U64_METADATA);
-    let asize = pool.services.config.get().root.children[0].asize_min();
+    let asize = pool.services.config.get().root.children[0].metaslab_bytes();
     assert_eq!(table.header.regions, asize.div_ceil(REGION_BYTES));
 }
 

@@ -244,7 +244,7 @@ impl Search<'_> {
         }
         if !metaslab.is_loaded() {
             // What cannot be cut into pieces must not fail for that.
-            if *self.loads == 0 && self.size > 1 << self.vdev.geometry().ashift {
+            if *self.loads == 0 && self.size > self.vdev.geometry().layout.granule() {
                 return Ok(None);
             }
             *self.loads = self.loads.saturating_sub(1);
@@ -262,9 +262,9 @@ fn floor_power(size: u64) -> u64 {
     size.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
-/// What a block of `size` bytes takes of a single disk, file or mirror.
+/// What a block of `size` bytes takes up.
 fn allocated_size(vdev: &VdevSpace, size: u64) -> u64 {
-    size.next_multiple_of(1 << vdev.geometry().ashift)
+    vdev.geometry().layout.asize(size)
 }
 
 fn is_used(vdev: &VdevSpace, avoid: &[(Arc<Metaslab>, Extent)]) -> bool {

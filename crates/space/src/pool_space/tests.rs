@@ -6,6 +6,7 @@ use crate::{
     VdevGeometry, VdevSpace, tunables,
 };
 use base::{ObjectId, Txg, VdevId};
+use layout::{Kind, Layout};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -116,7 +117,7 @@ fn open(store: &MemoryStore, vdevs: u64, logs: bool) -> PoolSpace {
         let geometry = VdevGeometry {
             vdev: VdevId(vdev),
             class: ClassKind::Normal,
-            ashift: 9,
+            layout: Layout::new(Kind::Single, 9),
             metaslab_shift: 16,
             size: SIZE,
         };
@@ -497,7 +498,7 @@ fn large(metaslabs: u64, known: &[MetaslabInfo]) -> PoolSpace {
     let geometry = VdevGeometry {
         vdev: VdevId(0),
         class: ClassKind::Normal,
-        ashift: 9,
+        layout: Layout::new(Kind::Single, 9),
         metaslab_shift: 16,
         size: metaslabs << 16,
     };

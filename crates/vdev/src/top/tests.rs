@@ -4,6 +4,7 @@ use crate::{Interior, InteriorKind, LeafConfig};
 use base::Txg;
 use device::BlockDevice;
 use format::label::DATA_START;
+use std::sync::atomic::Ordering;
 
 const SIZE: usize = 65 << 20;
 

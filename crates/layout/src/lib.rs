@@ -1,0 +1,14 @@
+//! How a top-level vdev spreads blocks over its children: pure arithmetic of addresses and sizes.
+//!
+//! `space` asks what a block takes up, `vdev` where its bytes go and how many children may lack them, `pool` what a
+//! block is charged with and how large a vdev is, `inspect` all of that. Nothing here reads, allocates, or knows which
+//! children are there. A new kind of vdev is a variant of [`Kind`]; no match over kinds has a fallback arm, so the
+//! compiler asks for each formula.
+
+mod columns;
+mod kind;
+mod layout;
+
+pub use columns::{Column, Columns, Content};
+pub use kind::Kind;
+pub use layout::Layout;
