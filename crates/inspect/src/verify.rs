@@ -180,10 +180,13 @@ fn bytes_of_copies(tops: &[TopSpace], sides: &[Side]) -> u64 {
 fn sides(pool: &RawPool, report: &mut Report) -> Vec<Side> {
     let mut sides = Vec::new();
     for top in pool.pipeline.vdevs().tops() {
-        for leaf in top.leaves() {
+        let children = top.leaves().len();
+        for (child, leaf) in top.leaves().iter().enumerate() {
             match leaf.device() {
                 Some(device) => sides.push(Side {
                     vdev: top.id().0,
+                    layout: top.layout(),
+                    child: (child, children),
                     path: leaf.path().to_string(),
                     device: Arc::clone(&device),
                     leaf: Arc::clone(leaf),

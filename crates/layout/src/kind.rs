@@ -23,4 +23,13 @@ impl Kind {
             _ => None,
         }
     }
+
+    /// How many of `children` may lack a block that can be read all the same.
+    #[must_use]
+    pub const fn tolerance(self, children: usize) -> usize {
+        match self {
+            Self::Single => 0,
+            Self::Mirror => children.saturating_sub(1),
+        }
+    }
 }

@@ -89,10 +89,7 @@ impl Layout {
     /// How many of `children` may lack a block that can be read all the same.
     #[must_use]
     pub const fn tolerance(self, children: usize) -> usize {
-        match self.kind {
-            Kind::Single => 0,
-            Kind::Mirror => children.saturating_sub(1),
-        }
+        self.kind.tolerance(children)
     }
 
     /// Where the block of `psize` stored bytes at `offset` lies on the children.

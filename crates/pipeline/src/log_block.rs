@@ -79,8 +79,8 @@ impl Pipeline {
         Ok(pointer)
     }
 
-    /// Queues the write of a sealed log block, which may be shorter than its space. It is durable
-    /// when `group` was waited for and the pointer's vdev flushed.
+    /// Queues the write of a sealed log block, which may be shorter than its space: the vdev's layout says how much of
+    /// the rest is written too. It is durable when `group` was waited for and the pointer's vdev flushed.
     ///
     /// # Errors
     /// The pointer's vdev is gone.
@@ -92,7 +92,8 @@ impl Pipeline {
     ) -> Result<(), VdevError> {
         for dva in pointer.dvas() {
             let top = self.vdevs.top(dva.vdev)?;
-            top.write(dva.offset, sealed.clone(), IoClass::SyncWrite, group);
+            let block = (sealed.clone(), pointer.psize());
+            top.write_beginning(dva.offset, block, IoClass::SyncWrite, group);
         }
         Ok(())
     }

@@ -155,6 +155,9 @@ impl Pipeline {
             birth: first.physical_birth(),
         };
         let top = self.vdevs.top(start.vdev).ok()?;
+        if !top.layout().is_copies() {
+            return None;
+        }
         // What is bad among them is found, and counted, when they are read one by one.
         let outcome = top.try_read(range, IoClass::AsyncRead, &mut accept).ok()?;
         let request = ReadRequest::new(Bookmark::default()).seen(seen);

@@ -74,12 +74,16 @@ impl Inspection<'_> {
         })
     }
 
-    /// A vdev of which no device has everything. Log vdevs may fail.
+    /// A vdev of which too few devices have everything: of a mirror, none. Log vdevs may fail.
     fn outage(&self) -> Option<WriteObstacle> {
-        let whole = |leaf: &Arc<vdev::Leaf>| leaf.is_writable() && leaf.missing().is_empty();
+        let lacks = |leaf: &&Arc<vdev::Leaf>| !leaf.is_writable() || !leaf.missing().is_empty();
+        let too_few = |top: &&Arc<vdev::Top>| {
+            let lacking = top.leaves().iter().filter(lacks).count();
+            lacking > top.tolerance()
+        };
         let tops = self.vdevs.tops();
         let mut needed = tops.iter().filter(|top| !top.config().is_log);
-        let top = needed.find(|top| !top.leaves().iter().any(whole))?;
+        let top = needed.find(too_few)?;
         Some(WriteObstacle::Resilver {
             path: top.leaves().first()?.path().to_string(),
         })

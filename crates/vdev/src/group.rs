@@ -221,7 +221,16 @@ impl WriteGroup {
     }
 }
 
-/// One write on all leaves of its vdev: done when the last of them is.
+/// Who reports on a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reports {
+    /// How many children, at least one.
+    pub(crate) count: usize,
+    /// Of how many the write may fail without being lost.
+    pub(crate) tolerance: usize,
+}
+
+/// One write on all children of its vdev: done when the last of them is.
 pub(crate) struct Ticket {
     group: Arc<WriteGroup>,
     kept: Arc<KeptWrites>,
@@ -232,18 +241,18 @@ pub(crate) struct Ticket {
     data: Buffer,
     class: IoClass,
     remaining: AtomicUsize,
-    good: AtomicBool,
+    tolerance: usize,
     failures: Mutex<Vec<(Arc<Port>, Failure)>>,
 }
 
 impl Ticket {
-    /// A write that `leaves` leaves (at least one) will report on.
+    /// A write that so many will report on.
     pub(crate) fn new(
         (group, kept): (&Arc<WriteGroup>, &Arc<KeptWrites>),
         place: (VdevId, u64),
         data: Buffer,
         class: IoClass,
-        leaves: usize,
+        reports: Reports,
     ) -> Arc<Self> {
         group.outstanding.fetch_add(1, Ordering::Relaxed);
         if class != IoClass::SyncWrite {
@@ -257,8 +266,8 @@ impl Ticket {
             offset: place.1,
             data,
             class,
-            remaining: AtomicUsize::new(leaves),
-            good: AtomicBool::new(false),
+            remaining: AtomicUsize::new(reports.count),
+            tolerance: reports.tolerance,
             failures: Mutex::new(&TICKET_CLASS, Vec::new()),
         })
     }
@@ -271,18 +280,17 @@ impl Ticket {
         self.class
     }
 
-    /// The report of the leaf behind `port`. A leaf that failed where another did well has missed
-    /// the txg; where all failed nothing is there to be missed: the write is done again.
+    /// The report of the child behind `port`. A child that failed where enough others did well has missed the txg;
+    /// where too many failed nothing is there to be missed: the write is done again.
     pub(crate) fn report(&self, port: &Arc<Port>, result: Result<(), Failure>) {
-        match result {
-            Ok(()) => self.good.store(true, Ordering::Release),
-            Err(failure) => self.failures.lock().push((Arc::clone(port), failure)),
+        if let Err(failure) = result {
+            self.failures.lock().push((Arc::clone(port), failure));
         }
         if self.remaining.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
         let failures = std::mem::take(&mut *self.failures.lock());
-        if self.good.load(Ordering::Acquire) {
+        if failures.len() <= self.tolerance {
             for (port, _) in failures {
                 port.note_missing(self.group.txg);
             }
@@ -315,3 +323,6 @@ impl Ticket {
         self.group.finish();
     }
 }
+
+#[cfg(test)]
+mod tests;

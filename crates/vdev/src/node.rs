@@ -84,7 +84,8 @@ impl Node {
             Self::Leaf(leaf) => leaf.condition(),
             Self::Interior(interior) => {
                 let children = interior.children.iter().map(Self::condition);
-                mirror_condition(&children.collect::<Vec<_>>())
+                let children: Vec<_> = children.collect();
+                interior_condition(&children, interior.kind.kind().tolerance(children.len()))
             }
         }
     }
@@ -98,14 +99,14 @@ impl Node {
     }
 }
 
-/// How a mirror with such children is.
-fn mirror_condition(children: &[Condition]) -> Condition {
+/// How a vdev with such children is, of which `tolerance` may be missing.
+fn interior_condition(children: &[Condition], tolerance: usize) -> Condition {
     let usable = children.iter().filter(|c| c.state.is_usable()).count();
     let healthy = children
         .iter()
         .filter(|c| c.state == VdevState::Healthy)
         .count();
-    if usable == 0 {
+    if usable == 0 || children.len() - usable > tolerance {
         let offline = |c: &Condition| matches!(c.state, VdevState::Offline);
         if !children.is_empty() && children.iter().all(offline) {
             return Condition::new(VdevState::Offline, VdevAux::ChildrenOffline);

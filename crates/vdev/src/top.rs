@@ -3,14 +3,14 @@
 mod kept;
 mod mend;
 
-use crate::group::Ticket;
+use crate::group::{Reports, Ticket};
 use crate::{
     BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, ReadOutcome, VdevAux,
     VdevError, VdevState, Verdict, WriteGroup,
 };
 use base::{Guid, VdevId};
 use device::DeviceError;
-use layout::Layout;
+use layout::{Content, Kind, Layout};
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
 
@@ -134,13 +134,8 @@ impl Top {
 
     /// `data` with zeros up to a whole number of the vdev's sectors.
     fn padded(&self, data: Buffer) -> Buffer {
-        let whole = self.layout.whole_sectors(data.len() as u64) as usize;
-        if whole == data.len() {
-            return data;
-        }
-        let mut padded = BufferMut::zeroed(whole);
-        padded[..data.len()].copy_from_slice(&data);
-        padded.freeze()
+        let whole = self.layout.whole_sectors(data.len() as u64);
+        with_zeros(data, whole as usize)
     }
 
     /// The readable leaves in the order in which they are asked: those that were there when the
@@ -218,7 +213,10 @@ impl Top {
             Found::Part => return Err(read_failed(failures)),
             Found::All(_) | Found::Nothing => {}
         }
-        for (leaf, stale) in self.order(range) {
+        let order = match self.layout.kind() {
+            Kind::Single | Kind::Mirror => self.order(range),
+        };
+        for (leaf, stale) in order {
             match read_leaf(leaf, (range, class), (stale, wrong), accept) {
                 Ok(data) => {
                     return Ok(ReadOutcome {
@@ -254,16 +252,26 @@ impl Top {
             return;
         }
         let place = (self.id(), offset);
-        let kept = &self.kept;
-        let ticket = Ticket::new((group, kept), place, data.clone(), class, self.leaves.len());
-        if self.leaves.is_empty() {
+        let columns = self
+            .layout
+            .columns(offset, data.len() as u64, self.leaves.len());
+        let reports = Reports {
+            count: columns.len(),
+            tolerance: self.tolerance(),
+        };
+        let ticket = Ticket::new((group, &self.kept), place, data.clone(), class, reports);
+        if reports.count == 0 {
             ticket.give_up(Vec::new());
             return;
         }
-        for leaf in &self.leaves {
+        for column in columns {
+            let leaf = &self.leaves[column.child];
             if inside && leaf.is_writable() {
-                let place = Leaf::device_offset(offset);
-                leaf.write(place, data.clone(), Arc::clone(&ticket));
+                let place = Leaf::device_offset(column.offset);
+                let data = match column.content {
+                    Content::Whole => data.clone(),
+                };
+                leaf.write(place, data, Arc::clone(&ticket));
                 continue;
             }
             let condition = leaf.condition();
@@ -282,11 +290,35 @@ impl Top {
         }
     }
 
+    /// [`Top::write`] of a block of `psize` bytes of which only the first ones count: where nothing depends on the
+    /// others, they are not written.
+    pub fn write_beginning(
+        &self,
+        offset: u64,
+        (data, psize): (Buffer, u64),
+        class: IoClass,
+        group: &Arc<WriteGroup>,
+    ) {
+        let size = self.layout.written_size(data.len() as u64, psize);
+        self.write(offset, with_zeros(data, size as usize), class, group);
+    }
+
+    /// Gives the bytes of `leaf` that hold nothing but what lies in `range` back to its device. Nobody may have been
+    /// given them.
+    ///
+    /// # Errors
+    /// As [`Leaf::discard`].
+    pub fn discard(&self, leaf: &Leaf, range: std::ops::Range<u64>) -> Result<(), VdevError> {
+        let place = self.layout.on_child(range);
+        leaf.discard(place.start, place.end.saturating_sub(place.start))
+    }
+
     /// Makes every write that is done (whose group was waited for) durable on every usable leaf.
     ///
     /// # Errors
-    /// If no leaf could: what was written since the last flush is kept and written again by
-    /// [`Leaf::clear`]. A leaf that alone could not has missed those txgs and is out of use.
+    /// If more leaves could not than the layout tolerates (of a mirror: all): what was written since the last flush is
+    /// kept and written again by [`Leaf::clear`]. Where the others suffice, a leaf that could not has missed those txgs
+    /// and is out of use.
     pub fn flush(&self) -> Result<(), VdevError> {
         let leaves: Vec<_> = self
             .leaves
@@ -313,18 +345,19 @@ impl Top {
                     .collect()
             }),
         };
-        let any_good = results.iter().any(Result::is_ok);
+        let good = results.iter().filter(|result| result.is_ok()).count();
+        let enough = good > 0 && self.leaves.len() - good <= self.tolerance();
         let mut failures = Vec::new();
         for (leaf, result) in leaves.iter().zip(results) {
             let Err(error) = result else { continue };
             leaf.port().meters.write_errors.increment();
             failures.push(leaf.port().failure(Failure::Device(error)));
-            if any_good {
+            if enough {
                 leaf.port().note_unflushed_missing();
                 leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::IoFailure));
             }
         }
-        if any_good {
+        if enough {
             return Ok(());
         }
         Err(VdevError::FlushFailed {
@@ -362,6 +395,16 @@ enum Wrong {
     IsAnError,
     /// They may never have been written.
     IsExpected,
+}
+
+/// `data` with zeros up to `size` bytes.
+fn with_zeros(data: Buffer, size: usize) -> Buffer {
+    if size <= data.len() {
+        return data;
+    }
+    let mut padded = BufferMut::zeroed(size);
+    padded[..data.len()].copy_from_slice(&data);
+    padded.freeze()
 }
 
 /// Reads from one leaf and judges.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use device::BlockDevice;
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
+use layout::{Column, Layout};
 use pipeline::{Bookmark, Pipeline, ReadRequest};
 use sys::BufferMut;
 use vdev::{DATA_START, IoClass, Leaf};
@@ -58,10 +59,23 @@ pub(crate) struct BadCopy {
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) vdev: u64,
+    pub(crate) layout: Layout,
+    /// Which child of how many it is.
+    pub(crate) child: (usize, usize),
     pub(crate) path: String,
     pub(crate) device: Arc<dyn BlockDevice>,
     /// Knows what it missed.
     pub(crate) leaf: Arc<Leaf>,
+}
+
+impl Side {
+    /// What it holds of `length` bytes at an address.
+    fn column(&self, dva: &Dva, length: u64) -> Option<Column> {
+        let (child, children) = self.child;
+        self.layout
+            .columns(dva.offset, length, children)
+            .find(|column| column.child == child)
+    }
 }
 
 /// One thread's collection of blocks to check.
@@ -133,10 +147,14 @@ impl<'a> Bulk<'a> {
             for (leaf, side) in self.sides.iter().enumerate() {
                 if of_vdev(&side) && may_miss && missed(side) {
                     self.bytes_missed += length;
-                } else if of_vdev(&side) {
+                } else if of_vdev(&side)
+                    && let Some(column) = side.column(&dva, length)
+                {
                     self.copies.push(Copy {
                         leaf,
-                        offset: dva.offset,
+                        offset: match column.content {
+                            layout::Content::Whole => column.offset,
+                        },
                         length,
                         expected,
                     });

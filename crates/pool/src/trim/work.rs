@@ -8,7 +8,7 @@ use base::clock::monotonic_ns;
 use base::{Guid, Txg, VdevId};
 use device::DeviceError;
 use space::{Extent, TrimSizes, TrimStep, Trimming};
-use vdev::{Leaf, VdevError};
+use vdev::{Leaf, Top, VdevError};
 
 use super::{Control, Trim, TrimState};
 use crate::pool::{Pool, Writer};
@@ -200,8 +200,9 @@ fn discard_for(pool: &Pool, trim: &Trim, job: &Job, range: Trimming) -> Step {
     let len = extent.end - extent.start;
     let mut unable = Vec::new();
     for leaf in &job.leaves {
-        if let Some((_, leaf)) = pool.leaf_of(*leaf)
-            && !discard(&leaf, &extent)
+        if let Some((id, leaf)) = pool.leaf_of(*leaf)
+            && let Ok(top) = pool.vdevs.top(id)
+            && !discard(&top, &leaf, &extent)
         {
             unable.push(leaf.guid());
         }
@@ -236,8 +237,8 @@ fn discard_for(pool: &Pool, trim: &Trim, job: &Job, range: Trimming) -> Step {
 }
 
 /// Discards on one leaf; false if it cannot. A discard that fails is counted, and lost space is all that it costs.
-fn discard(leaf: &Leaf, range: &std::ops::Range<u64>) -> bool {
-    let result = leaf.discard(range.start, range.end - range.start);
+fn discard(top: &Top, leaf: &Leaf, range: &std::ops::Range<u64>) -> bool {
+    let result = top.discard(leaf, range.clone());
     !matches!(
         result,
         Err(VdevError::Device(DeviceError::Unsupported { .. }))
@@ -315,7 +316,7 @@ impl Batch {
                 let done = range.extent().range.clone();
                 if let Ok(top) = pool.vdevs.top(extent.vdev) {
                     for leaf in top.leaves().iter().filter(|leaf| leaf.can_discard()) {
-                        discard(leaf, &done);
+                        discard(&top, leaf, &done);
                     }
                 }
                 drop(range);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::group::Reports;
 use crate::testing::MemoryDevice;
 use crate::{Leaf, LeafConfig, WriteGroup};
 use base::{Guid, VdevId};
@@ -27,7 +28,12 @@ fn push(leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
 fn push_as(class: IoClass, leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
     let data = Buffer::from_slice(bytes);
     let kept = &crate::top::KeptWrites::new();
-    let ticket = Ticket::new((group, kept), (VdevId(0), offset), data.clone(), class, 1);
+    let reports = Reports {
+        count: 1,
+        tolerance: 0,
+    };
+    let place = (VdevId(0), offset);
+    let ticket = Ticket::new((group, kept), place, data.clone(), class, reports);
     leaf.write(offset, data, ticket);
 }
 

@@ -3,6 +3,7 @@
 use super::{Top, Wrong, read_leaf};
 use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
 use base::Txg;
+use layout::{Content, Kind};
 use std::sync::Arc;
 use sys::Buffer;
 
@@ -57,7 +58,9 @@ impl Top {
         } else {
             Wrong::IsExpected
         };
-        let order = self.order(range);
+        let order = match self.layout.kind() {
+            Kind::Single | Kind::Mirror => self.order(range),
+        };
         let mut outcome = ScrubOutcome::default();
         let mut lacking = Vec::new();
         for stale in [false, true] {
@@ -95,11 +98,26 @@ impl Top {
     /// The leaf cannot be read, or the place is not inside the vdev.
     pub fn read_side(&self, leaf: &Leaf, offset: u64, len: usize) -> Result<Buffer, VdevError> {
         self.contains(offset, len)?;
+        self.check_is_copies(offset, len)?;
         let whole = len.next_multiple_of(1 << leaf.ashift());
         let data = leaf
             .read(Leaf::device_offset(offset), whole, IoClass::Scan)
             .map_err(|failure| leaf.port().failure(failure))?;
         Ok(data.slice(0..len))
+    }
+
+    /// What lies between two places can be read without knowing what it is only where leaves hold copies of the vdev:
+    /// else blocks are read one by one.
+    fn check_is_copies(&self, offset: u64, len: usize) -> Result<(), VdevError> {
+        if self.layout.is_copies() {
+            return Ok(());
+        }
+        Err(VdevError::ReadFailed {
+            vdev: self.id(),
+            offset,
+            len: len as u64,
+            failures: Vec::new(),
+        })
     }
 
     /// Reads what there is at a place from the leaf that is asked first, right or wrong, written by whoever: for who
@@ -109,6 +127,7 @@ impl Top {
     /// The leaf cannot be read, or the place is not inside the vdev.
     pub fn read_unjudged(&self, range: BlockRange, class: IoClass) -> Result<Buffer, VdevError> {
         self.contains(range.offset, range.len)?;
+        self.check_is_copies(range.offset, range.len)?;
         let order = self.order(range);
         let Some((leaf, _)) = order.first() else {
             return Err(VdevError::ReadFailed {
@@ -163,10 +182,18 @@ impl Top {
         range: BlockRange,
         data: &Buffer,
     ) -> Repaired {
-        let place = Leaf::device_offset(range.offset);
         let data = self.padded(data.clone());
         let mut repaired = Repaired::default();
-        for leaf in lacking {
+        let leaves = self.leaves.len();
+        for column in self.layout.columns(range.offset, data.len() as u64, leaves) {
+            let leaf = &self.leaves[column.child];
+            if !lacking.iter().any(|lacking| Arc::ptr_eq(lacking, leaf)) {
+                continue;
+            }
+            let place = Leaf::device_offset(column.offset);
+            let data = match column.content {
+                Content::Whole => data.clone(),
+            };
             // A newer write to the place is under way, and speaks for itself: the block is gone and
             // its place reused, or this is a log block that is being written.
             if leaf.is_writable() && leaf.has_newer(place, data.len()) {
@@ -174,7 +201,7 @@ impl Top {
             }
             let done = leaf.is_writable()
                 && leaf
-                    .write_now(place, data.clone(), IoClass::AsyncWrite, range.birth)
+                    .write_now(place, data, IoClass::AsyncWrite, range.birth)
                     .is_ok();
             if done {
                 leaf.port().meters.healed.increment();

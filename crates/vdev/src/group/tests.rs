@@ -1,0 +1,50 @@
+use super::*;
+use crate::testing::MemoryDevice;
+use crate::{Leaf, LeafConfig, VdevAux, VdevState};
+use base::Guid;
+use device::BlockDevice;
+
+fn leaf(guid: u64) -> Arc<Leaf> {
+    let device: Arc<dyn BlockDevice> = MemoryDevice::new(1 << 20);
+    let config = LeafConfig {
+        guid: Guid(guid),
+        path: format!("/d{guid}"),
+        ashift: 9,
+    };
+    Leaf::new(config, Some(device))
+}
+
+/// Three children of which one may fail: `failing` of them do.
+fn reported(failing: usize) -> (Arc<WriteGroup>, Vec<Arc<Leaf>>) {
+    let leaves: Vec<_> = (1..=3).map(leaf).collect();
+    let group = WriteGroup::new(Txg(7));
+    let kept = KeptWrites::new();
+    let reports = Reports {
+        count: leaves.len(),
+        tolerance: 1,
+    };
+    let data = Buffer::zeroed(512);
+    let class = IoClass::AsyncWrite;
+    let ticket = Ticket::new((&group, &kept), (VdevId(0), 0), data, class, reports);
+    for (index, leaf) in leaves.iter().enumerate() {
+        assert_eq!(group.outstanding(), 1);
+        let gone = Failure::Unavailable(VdevState::Offline, VdevAux::None);
+        let result = if index < failing { Err(gone) } else { Ok(()) };
+        ticket.report(leaf.port(), result);
+    }
+    assert_eq!(group.outstanding(), 0);
+    (group, leaves)
+}
+
+#[test]
+fn a_write_is_good_as_long_as_no_more_children_failed_than_the_layout_tolerates() {
+    let (group, leaves) = reported(1);
+    group.wait().unwrap();
+    let misses: Vec<bool> = leaves.iter().map(|leaf| leaf.misses(Txg(7))).collect();
+    assert_eq!(misses, [true, false, false]);
+    // One child has it, which is not enough: the write is lost, and nobody has missed it.
+    let (group, leaves) = reported(2);
+    group.wait().unwrap_err();
+    assert!(leaves.iter().all(|leaf| !leaf.misses(Txg(7))));
+    assert_eq!(group.take_failed()[0].failures.len(), 2);
+}
