@@ -2,6 +2,7 @@
 //!
 //! The bottom of the house: no I/O, no policy, nothing that knows what a pool is.
 
+mod bookmark;
 pub mod clock;
 pub mod crew;
 mod ids;
@@ -14,5 +15,6 @@ pub mod random;
 pub mod sync;
 pub mod tunable;
 
+pub use bookmark::Bookmark;
 pub use ids::{Guid, ObjectId, ObjectSetId, Txg, VdevId};
 pub use order::ByteOrder;

@@ -3,65 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use base::{ObjectId, ObjectSetId};
-
-/// Where a block lives: the object set, object, level and block number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// The object set.
-    pub object_set: ObjectSetId,
-    /// The object; 0 is the object set's own array of dnodes.
-    pub object: ObjectId,
-    /// Height above the data; −1 = the root of the object set.
-    pub level: i64,
-    /// Block number at that level; −1 = bonus, −2 = spill.
-    pub block: i64,
-}
-
-impl Place {
-    /// The root block of an object set.
-    #[must_use]
-    pub const fn root(object_set: ObjectSetId) -> Self {
-        Self {
-            object_set,
-            object: ObjectId(0),
-            level: -1,
-            block: 0,
-        }
-    }
-
-    /// The spill block of an object.
-    #[must_use]
-    pub const fn spill(object_set: ObjectSetId, object: ObjectId) -> Self {
-        Self {
-            object_set,
-            object,
-            level: 0,
-            block: -2,
-        }
-    }
-
-    /// A block of an object's tree.
-    #[must_use]
-    pub const fn new(object_set: ObjectSetId, object: ObjectId, level: u8, block: u64) -> Self {
-        Self {
-            object_set,
-            object,
-            level: level as i64,
-            block: block.cast_signed(),
-        }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "object set {}, object {}, level {}, block {}",
-            self.object_set, self.object, self.level, self.block
-        )
-    }
-}
+use base::{Bookmark, ObjectId, ObjectSetId};
 
 /// Why the store could not read or write a block; the store's own error is inside.
 #[derive(Clone)]
@@ -126,7 +68,7 @@ pub enum DmuError {
     #[error("cannot read {place}: {source}")]
     Read {
         /// Which block.
-        place: Place,
+        place: Bookmark,
         /// What the store says.
         source: BlockError,
     },
@@ -134,7 +76,7 @@ pub enum DmuError {
     #[error("cannot write {place}: {source}")]
     Write {
         /// Which block.
-        place: Place,
+        place: Bookmark,
         /// What the store says.
         source: BlockError,
     },
@@ -142,7 +84,7 @@ pub enum DmuError {
     #[error("{place} is malformed: {what}")]
     Corrupt {
         /// Which block.
-        place: Place,
+        place: Bookmark,
         /// What is wrong with it.
         what: String,
     },
@@ -235,7 +177,7 @@ impl DmuError {
     }
 
     /// A malformed block.
-    pub(crate) fn corrupt(place: Place, what: impl Into<String>) -> Self {
+    pub(crate) fn corrupt(place: Bookmark, what: impl Into<String>) -> Self {
         Self::Corrupt {
             place,
             what: what.into(),

@@ -24,7 +24,7 @@ mod tx;
 mod workers;
 mod zap;
 
-pub use error::{BlockError, DmuError, Place, Result};
+pub use error::{BlockError, DmuError, Result};
 pub use object::{Early, FreePiece, Object, ObjectInfo, StoredBlock, StoredBlocks};
 pub use object_set::{AllocateObject, ObjectSet, OpenObjectSet, read_by_walks};
 pub use store::{

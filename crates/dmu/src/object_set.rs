@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::lock::{LockClass, Mutex, RwLock, rank};
-use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
 use format::dnode::{DnodePhys, SLOTS_PER_BLOCK, Slot};
 use format::intent_log::LogHeader;
 use format::{BlockPointer, ObjectSetKind, ObjectSetPhys, ObjectType};
 use sys::Buffer;
 
-use crate::error::{DmuError, Place, Result};
+use crate::error::{DmuError, Result};
 use crate::meters::METERS;
 use crate::object::Object;
 use crate::store::{BlockStore, Owner};
@@ -115,7 +115,7 @@ impl ObjectSet {
     /// # Errors
     /// The root block cannot be read or is malformed.
     pub fn open(options: OpenObjectSet, root: &BlockPointer) -> Result<Arc<Self>> {
-        let place = Place::root(options.id);
+        let place = Bookmark::root(options.id);
         let data = options.store.read(root, place);
         let data = data.map_err(|source| DmuError::Read { place, source })?;
         let phys = ObjectSetPhys::decode(&data)

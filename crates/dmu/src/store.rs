@@ -1,11 +1,11 @@
 //! The traits through which this layer reaches blocks: the pool's pipeline in production, memory
 //! in tests. And what syncing reports to the layers above.
 
-use base::{ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ObjectId, ObjectSetId, Txg};
 use format::{BlockPointer, ObjectType};
 use sys::Buffer;
 
-use crate::error::{BlockError, Place};
+use crate::error::BlockError;
 
 /// Reads blocks.
 pub trait BlockStore: Send + Sync {
@@ -13,7 +13,7 @@ pub trait BlockStore: Send + Sync {
     ///
     /// # Errors
     /// No copy of the block could be read.
-    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError>;
+    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Result<Buffer, BlockError>;
 
     /// The same of a block that was in use at `seen`, see [`BlockStore::now`]: then copies of it that are bad may be
     /// repaired, if it is certain that they are still this block's.
@@ -23,7 +23,7 @@ pub trait BlockStore: Send + Sync {
     fn read_seen(
         &self,
         pointer: &BlockPointer,
-        place: Place,
+        place: Bookmark,
         _seen: Txg,
     ) -> Result<Buffer, BlockError> {
         self.read(pointer, place)
@@ -36,13 +36,13 @@ pub trait BlockStore: Send + Sync {
     }
 
     /// As [`BlockStore::prefetch`], of blocks that were in use at `seen`.
-    fn prefetch_seen(&self, blocks: &[(BlockPointer, Place)], _seen: Txg) {
+    fn prefetch_seen(&self, blocks: &[(BlockPointer, Bookmark)], _seen: Txg) {
         self.prefetch(blocks);
     }
 
     /// Starts reading blocks into the cache, when that costs the caller nothing. Neighbours are read
     /// together.
-    fn prefetch(&self, blocks: &[(BlockPointer, Place)]);
+    fn prefetch(&self, blocks: &[(BlockPointer, Bookmark)]);
 
     /// Says that nobody is expected to read a block again: the cache need not keep it. It may be in use all the same,
     /// by a snapshot.
@@ -55,7 +55,7 @@ pub trait BlockStore: Send + Sync {
 
     /// Starts reading blocks that may lie anywhere, by their places, with what lies between them where that is little.
     /// `follow`: of what they lead to, what a walk through directories will want ([`crate::read_by_walks`]) as well.
-    fn prefetch_scattered(&self, _blocks: &[(BlockPointer, Place)], _seen: Txg, _follow: bool) {}
+    fn prefetch_scattered(&self, _blocks: &[(BlockPointer, Bookmark)], _seen: Txg, _follow: bool) {}
 
     /// Bytes that the block is charged with (deflated, all copies).
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64;
@@ -119,7 +119,7 @@ pub struct BlockWrite<'a> {
     /// Whether the cache is to keep it: not where nobody is expected to read it.
     pub cached: bool,
     /// Where it lives.
-    pub place: Place,
+    pub place: Bookmark,
 }
 
 /// A stored block that one more place is to refer to.
@@ -137,7 +137,7 @@ pub struct BlockReference<'a> {
     /// be refused.
     pub is_unreadable: bool,
     /// The new place.
-    pub place: Place,
+    pub place: Bookmark,
 }
 
 /// Writes blocks of the txg that is being synced.

@@ -5,14 +5,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use base::{ObjectSetId, Txg, VdevId};
+use base::{Bookmark, ObjectSetId, Txg, VdevId};
 use codec::{Checksum, ChecksumValue};
 use format::block_pointer::Dva;
 use format::{BlockPointer, ObjectSetKind, ObjectSetPhys, ObjectType};
 use parking_lot::Mutex;
 use sys::Buffer;
 
-use crate::error::{BlockError, Place};
+use crate::error::BlockError;
 use crate::object_set::{ObjectSet, OpenObjectSet};
 use crate::store::{
     BlockAccounting, BlockKind, BlockReference, BlockStore, BlockWrite, BlockWriter,
@@ -61,10 +61,10 @@ fn digest(data: &Buffer) -> ChecksumValue {
 }
 
 impl BlockStore for MemoryStore {
-    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
+    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Result<Buffer, BlockError> {
         let refused = self.refuse_dnodes.load(Ordering::Relaxed);
         let dnodes = pointer.object_type() == ObjectType::DNODE && place.level == 0;
-        if refused != 0 && dnodes && place.block == refused as i64 {
+        if refused != 0 && dnodes && place.block == refused {
             return Err(BlockError::new(Missing(offset(pointer))));
         }
         if pointer.is_hole() {
@@ -86,7 +86,7 @@ impl BlockStore for MemoryStore {
             .ok_or_else(|| BlockError::new(Missing(at)))
     }
 
-    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
+    fn prefetch(&self, _: &[(BlockPointer, Bookmark)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()
@@ -348,7 +348,7 @@ impl Harness {
         let mut reached = BTreeMap::new();
         let root = self.set.root_pointer();
         reached.insert(offset(&root), 1);
-        let place = Place::root(ObjectSetId(7));
+        let place = Bookmark::root(ObjectSetId(7));
         let phys = ObjectSetPhys::decode(&self.store.read(&root, place).unwrap()).unwrap();
         let mut count = 0;
         let meta = &phys.meta_dnode;
@@ -432,7 +432,7 @@ fn walk_pointer(
     let times = reached.entry(offset(pointer)).or_default();
     *times += 1;
     assert!(*times == 1 || level == 0, "reached twice");
-    let block = store.read(pointer, Place::root(ObjectSetId(7))).unwrap();
+    let block = store.read(pointer, Bookmark::root(ObjectSetId(7))).unwrap();
     let mut used = store.charged_bytes(pointer);
     if level == 0 {
         assert_eq!(block.len() as u32, dnode.data_block_size());

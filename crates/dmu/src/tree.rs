@@ -3,12 +3,12 @@
 //! A sync makes a new tree and swaps it in; readers of the old one stay right, for freed blocks
 //! are not reused before later txgs have synced.
 
-use base::{ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ObjectId, ObjectSetId, Txg};
 use format::dnode::{BLOCK_POINTER_SIZE, LEVELS_MAX};
 use format::{BlockPointer, ObjectType};
 use sys::Buffer;
 
-use crate::error::{DmuError, Place, Result};
+use crate::error::{DmuError, Result};
 use crate::pointer;
 use crate::store::BlockStore;
 
@@ -40,8 +40,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    pub(crate) fn place(&self, level: u8, block: u64) -> Place {
-        Place::new(self.object_set, self.object, level, block)
+    pub(crate) fn place(&self, level: u8, block: u64) -> Bookmark {
+        Bookmark::new(self.object_set, self.object, level, block)
     }
 
     /// Reads a block of a tree that was in use at `seen`.

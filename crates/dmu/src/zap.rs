@@ -12,15 +12,15 @@ mod micro;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::ObjectId;
 use base::lock::{LockClass, Mutex, MutexGuard, RwLock, rank};
+use base::{Bookmark, ObjectId};
 use format::zap::micro::{MICRO_NAME_MAX, SIZE_MAX};
 use format::zap::normalize::{NormalizationFlags, names_match};
 use format::zap::{self, BlockKind, FatHeader, Key, MicroMut, Value};
 use format::{FormatError, ObjectType};
 use sys::BufferMut;
 
-use crate::error::{DmuError, Place, Result};
+use crate::error::{DmuError, Result};
 use crate::object::Object;
 use crate::object_set::{AllocateObject, ObjectSet};
 use crate::tx::Tx;
@@ -242,8 +242,8 @@ impl Zap {
         Ok(())
     }
 
-    fn place(&self, block: u64) -> Place {
-        Place::new(self.object.object_set(), self.object.id(), 0, block)
+    fn place(&self, block: u64) -> Bookmark {
+        Bookmark::new(self.object.object_set(), self.object.id(), 0, block)
     }
 
     fn format_error(&self, block: u64, error: &FormatError) -> DmuError {

@@ -3,8 +3,8 @@
 use std::io;
 use std::ops::Range;
 
-use base::ObjectId;
-use dmu::{DmuError, Place};
+use base::{Bookmark, ObjectId};
+use dmu::DmuError;
 use posix::{Attributes, Credentials, OpenFile, OpenOptions, PosixError};
 
 use crate::problems::Problems;
@@ -153,10 +153,10 @@ impl Reader {
     }
 
     /// The bytes of the file below a block.
-    fn span(&self, place: &Place) -> Option<Range<u64>> {
+    fn span(&self, place: &Bookmark) -> Option<Range<u64>> {
         let raw = self.raw.as_ref().filter(|_| place.object == self.object)?;
         let level = u32::try_from(place.level).ok()?;
-        let block = u64::try_from(place.block).ok()?;
+        let block = Some(place.block).filter(|block| *block != Bookmark::SPILL)?;
         let shift = raw.dnode.entries_shift().checked_mul(level)?;
         // A block below which more than all bytes lie ends the file.
         let span = 1_u64

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use base::ObjectId;
+use base::{Bookmark, ObjectId};
 use device::DeviceError;
 use format::FormatError;
-use pipeline::{Bookmark, ReadError};
+use pipeline::ReadError;
 
 /// A shorthand.
 pub(crate) type Result<T> = std::result::Result<T, InspectError>;

@@ -1,8 +1,9 @@
 //! Intent logs: the chain of blocks that hangs off an object set, and its records.
 
+use base::Bookmark;
 use format::block_pointer::BlockPointer;
 use format::intent_log::{Body, ChainElement, ChainForm, Identity, Record, Records};
-use pipeline::{Bookmark, ReadRequest};
+use pipeline::ReadRequest;
 use sys::Buffer;
 use vdev::IoClass;
 

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{ByteOrder, ObjectId, VdevId};
-use dmu::{BlockError, BlockStore, Place};
+use base::{Bookmark, ByteOrder, ObjectId, VdevId};
+use dmu::{BlockError, BlockStore};
 use format::BlockPointer;
 use format::config::{directory, keys, vdev_types};
 use format::dsl::{DirectoryPhys, hidden};
-use pipeline::{Bookmark, Pipeline, Prefetcher, ReadRequest, Wish};
+use pipeline::{Pipeline, Prefetcher, ReadRequest, Wish};
 use sys::Buffer;
 
 use crate::error::{InspectError, Result};
@@ -43,32 +43,23 @@ pub(crate) struct Store {
     prefetcher: Prefetcher,
 }
 
-fn bookmark(place: Place) -> Bookmark {
-    Bookmark {
-        object_set: place.object_set,
-        object: place.object,
-        level: i8::try_from(place.level).unwrap_or(i8::MAX),
-        block: place.block.cast_unsigned(),
-    }
-}
-
 impl BlockStore for Store {
     fn read(
         &self,
         pointer: &BlockPointer,
-        place: Place,
+        place: Bookmark,
     ) -> std::result::Result<Buffer, BlockError> {
-        let request = ReadRequest::new(bookmark(place));
+        let request = ReadRequest::new(place);
         self.pipeline
             .read(pointer, &request)
             .map_err(BlockError::new)
     }
 
-    fn prefetch(&self, blocks: &[(BlockPointer, Place)]) {
-        let wish = |(block, place): &(BlockPointer, Place)| Wish {
+    fn prefetch(&self, blocks: &[(BlockPointer, Bookmark)]) {
+        let wish = |(block, place): &(BlockPointer, Bookmark)| Wish {
             seen: base::Txg(0),
             block: *block,
-            bookmark: bookmark(*place),
+            bookmark: *place,
         };
         let wishes: Vec<Wish> = blocks.iter().map(wish).collect();
         self.prefetcher.prefetch(&wishes);

@@ -1,10 +1,10 @@
 //! Claiming at import: the blocks of a chain that was being written when the pool went down are
 //! free in the space maps. They are marked as in use before anything is allocated.
 
-use base::{ObjectSetId, Txg};
+use base::{Bookmark, ObjectSetId, Txg};
 use format::BlockPointer;
 use format::intent_log::{Body, LogHeader};
-use pipeline::{Bookmark, Pipeline, ReadRequest};
+use pipeline::{Pipeline, ReadRequest};
 
 use crate::walk::{data_block, walk};
 

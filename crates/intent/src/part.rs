@@ -1,9 +1,9 @@
 //! A log in parts, for scans: which blocks are on the medium because of it.
 
-use base::{ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ObjectId, ObjectSetId, Txg};
 use format::BlockPointer;
 use format::intent_log::{Identity, LogHeader, Records};
-use pipeline::{Bookmark, Pipeline};
+use pipeline::Pipeline;
 
 use crate::walk::{BLOCKS_MAX, Content, Limits, data_block, read};
 

@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
-use base::{ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ObjectId, ObjectSetId, Txg};
 use format::intent_log::{LogHeader, Record};
-use pipeline::{Bookmark, ReadRequest};
+use pipeline::ReadRequest;
 use sys::Buffer;
 
 use crate::chain::Stage;

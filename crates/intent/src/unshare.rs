@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use base::random::Rng;
-use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
 use codec::Checksum;
 use format::BlockPointer;
 use format::embedded_checksum;
@@ -17,7 +17,7 @@ use format::intent_log::{
     Body, ChainElement, CloneRangeFields, Identity, LogHeader, Record, WriteFields, encode_record,
     kind, stamp_record,
 };
-use pipeline::{Bookmark, Pipeline, ReadRequest};
+use pipeline::{Pipeline, ReadRequest};
 use sys::BufferMut;
 use vdev::WriteGroup;
 

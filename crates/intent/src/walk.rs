@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
 use format::BlockPointer;
 use format::intent_log::{Body, ChainElement, ChainForm, Identity, LogHeader, Record, Records};
-use pipeline::{Bookmark, Pipeline, ReadRequest};
+use pipeline::{Pipeline, ReadRequest};
 use sys::Buffer;
 
 /// A chain longer than this goes in circles.

@@ -1,5 +1,6 @@
 //! What can go wrong, and where it did.
 
+use base::Bookmark;
 use std::fmt;
 
 use codec::{Checksum, ChecksumValue, CodecError};
@@ -7,7 +8,7 @@ use format::FormatError;
 use format::block_pointer::{BlockPointer, Dva};
 use vdev::VdevError;
 
-use crate::{AllocationError, Bookmark};
+use crate::AllocationError;
 
 /// A block that cannot be had.
 #[derive(Clone, Debug, thiserror::Error)]

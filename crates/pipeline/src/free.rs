@@ -1,13 +1,11 @@
 //! Freeing: every copy, and for gangs every member.
 
-use base::Txg;
+use base::{Bookmark, Txg};
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang;
 
 use crate::read::GangBudget;
-use crate::{
-    Attempt, AttemptFailure, Bookmark, FreeError, Pipeline, ReadError, ReadRequest, Unreadable,
-};
+use crate::{Attempt, AttemptFailure, FreeError, Pipeline, ReadError, ReadRequest, Unreadable};
 
 impl Pipeline {
     /// Gives back the space of a block, in `txg`.

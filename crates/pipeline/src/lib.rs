@@ -28,6 +28,6 @@ pub use pipeline::{
     ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics, RepairPermit, Repairs,
 };
 pub use prefetch::{Follow, PrefetchStatistics, Prefetcher, Wish};
-pub use request::{Bookmark, ReadRequest, WritePolicy, WriteRequest};
+pub use request::{ReadRequest, WritePolicy, WriteRequest};
 pub use scrub::Scrubbed;
 pub use tunables::TUNABLES;

@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use base::Txg;
 use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{Counter, Gauge, Source, Value, registry};
 use base::queue::Bounded;
+use base::{Bookmark, Txg};
 use format::block_pointer::BlockPointer;
 
 use sys::Buffer;
 
 use crate::pipeline::cache_key;
 use crate::run::{Stretch, stretches};
-use crate::{Bookmark, Pipeline, tunables};
+use crate::{Pipeline, tunables};
 
 static FOLLOWING: LockClass = LockClass::new("pipeline.prefetch_following", rank::PIPELINE + 45);
 

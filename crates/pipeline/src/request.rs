@@ -1,8 +1,6 @@
 //! What callers ask for.
 
-use std::fmt;
-
-use base::{ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, Txg};
 use codec::{Checksum, Compression};
 use format::block_pointer::BlockPointer;
 use format::object_type::ObjectType;
@@ -10,47 +8,6 @@ use sys::Buffer;
 use vdev::IoClass;
 
 use crate::AllocationClass;
-
-/// Which logical block this is: for errors, not for finding it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
-pub struct Bookmark {
-    /// The dataset's object set; 0 is the MOS.
-    pub object_set: ObjectSetId,
-    /// The object; 0 is the meta-dnode.
-    pub object: ObjectId,
-    /// The level; −1 is the object set's root, −2 an intent log block.
-    pub level: i8,
-    /// The block's number at its level.
-    pub block: u64,
-}
-
-impl Bookmark {
-    /// The root block of an object set.
-    #[must_use]
-    pub const fn root(object_set: ObjectSetId) -> Self {
-        Self {
-            object_set,
-            object: ObjectId(0),
-            level: -1,
-            block: 0,
-        }
-    }
-}
-
-impl fmt::Display for Bookmark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            object_set,
-            object,
-            level,
-            block,
-        } = self;
-        write!(
-            f,
-            "object set {object_set}, object {object}, level {level}, block {block}"
-        )
-    }
-}
 
 /// How to read a block.
 #[derive(Clone, Copy, Debug)]

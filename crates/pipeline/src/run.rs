@@ -1,6 +1,6 @@
 //! Reading several blocks that lie one after the other, or near each other, with one operation: for reading ahead.
 
-use base::Txg;
+use base::{Bookmark, Txg};
 use cache::Reservation;
 use format::block_pointer::BlockPointer;
 use sys::Buffer;
@@ -10,7 +10,7 @@ use crate::pipeline::{cache_key, stay_of};
 use crate::prefetch::Wish;
 use crate::read::decode;
 use crate::tunables::{GAP_BYTES, RUN_BYTES};
-use crate::{Bookmark, Pipeline, ReadRequest};
+use crate::{Pipeline, ReadRequest};
 
 impl Pipeline {
     /// Brings wished blocks into the cache; answers how many could not be read. Blocks that are there, or that

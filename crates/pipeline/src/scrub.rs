@@ -2,7 +2,7 @@
 //!
 //! The caller sees to it that the block is not freed and its space not used again meanwhile.
 
-use base::Txg;
+use base::{Bookmark, Txg};
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
 use sys::Buffer;
@@ -10,7 +10,7 @@ use vdev::{BlockRange, IoClass, Repaired, Verdict};
 
 use crate::pipeline::cache_key;
 use crate::read::{check, decode, is_ciphertext};
-use crate::{Bookmark, Pipeline, ReadError, ReadRequest, Unreadable};
+use crate::{Pipeline, ReadError, ReadRequest, Unreadable};
 
 /// Gang headers inside gang headers, at most.
 const GANG_DEPTH_MAX: u32 = 8;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use base::{Guid, Txg, VdevId};
+use base::{Bookmark, Guid, Txg, VdevId};
 use device::{BlockDevice, DeviceError, DeviceKind};
 use format::block_pointer::{BlockPointer, Dva};
 use sys::Buffer;

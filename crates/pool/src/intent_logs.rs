@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
-use base::{ObjectId, ObjectSetId, Txg};
-use dmu::{BlockWriter, DmuError, ObjectSet, Place, SyncWorkers, Tx};
+use base::{Bookmark, ObjectId, ObjectSetId, Txg};
+use dmu::{BlockWriter, DmuError, ObjectSet, SyncWorkers, Tx};
 use dsl::{Dataset, DatasetFeature, Dsl, WriterSource};
 use format::intent_log::LogHeader;
 use format::{BlockPointer, ObjectSetPhys};
 use intent::{Ages, Claim, DataWriter, Flusher, Log, OpenLog};
-use pipeline::{Bookmark, Pipeline};
+use pipeline::Pipeline;
 use space::{Extent, PoolSpace};
 use txg::Engine;
 use vdev::{Leaf, VdevTree, WriteGroup};
@@ -273,7 +273,7 @@ impl Claiming<'_> {
         if pointer.is_hole() {
             return Ok(None);
         }
-        let place = Place::root(ObjectSetId(head.id().0));
+        let place = Bookmark::root(ObjectSetId(head.id().0));
         let block = self.dsl.mos().store.read(&pointer, place);
         let block = block.map_err(|source| DmuError::Read { place, source })?;
         let phys = ObjectSetPhys::decode(&block).map_err(|error| DmuError::Corrupt {

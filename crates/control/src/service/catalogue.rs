@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use base::lock::{LockClass, RwLock, rank};
 use base::{ObjectId, ObjectSetId};
-use dmu::{ObjectSet, Place, Zap};
+use dmu::{ObjectSet, Zap};
 use dsl::property::{Figure, MountOption, Row, dataset};
 use dsl::{Bookmark, Dataset, DatasetSpace, Directory, Dsl, DslError, PropertyValue};
 use format::dsl::DatasetPhys;
@@ -69,7 +69,7 @@ impl PoolCatalogue<'_> {
         let kind = if pointer.is_hole() {
             Types::FILESYSTEM
         } else {
-            let place = Place::root(ObjectSetId(dataset.id().0));
+            let place = base::Bookmark::root(ObjectSetId(dataset.id().0));
             let block = self
                 .dsl
                 .mos()

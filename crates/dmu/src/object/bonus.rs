@@ -1,5 +1,6 @@
 //! The bonus and the spill block, and the dnode's other settable fields.
 
+use base::Bookmark;
 use std::sync::Arc;
 
 use format::ObjectType;
@@ -7,7 +8,7 @@ use sys::{Buffer, BufferMut};
 
 use super::Object;
 use super::state::SpillChange;
-use crate::error::{DmuError, Place, Result};
+use crate::error::{DmuError, Result};
 use crate::tx::Tx;
 
 /// The largest spill block.
@@ -89,7 +90,7 @@ impl Object {
             let Some(pointer) = pointer else {
                 return Ok(None);
             };
-            let place = Place::spill(self.shared.id, self.id);
+            let place = Bookmark::spill(self.shared.id, self.id);
             match self.shared.store.read_seen(&pointer, place, seen) {
                 Ok(data) => return Ok(Some(data)),
                 Err(source) => {

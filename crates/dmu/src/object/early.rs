@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use base::Txg;
+use base::{Bookmark, Txg};
 use format::BlockPointer;
 
 use super::Object;
 use super::read::fit;
 use super::state::DirtyBlock;
-use crate::error::{DmuError, Place, Result};
+use crate::error::{DmuError, Result};
 use crate::store::{BlockKind, BlockWrite, BlockWriter};
 
 /// What became of an early write.
@@ -51,7 +51,7 @@ impl Object {
             // From here on it is a block of its own: the room that was promised to it is taken now.
             DirtyBlock::Stored(pointer) => fit(self.reader().read(pointer, 0, block, seen)?, size),
         };
-        let place = Place::new(self.shared.id, self.id, 0, block);
+        let place = Bookmark::new(self.shared.id, self.id, 0, block);
         let request = BlockWrite {
             data: &data,
             kind,
@@ -79,7 +79,7 @@ impl Object {
     pub fn write_copy(&self, block: u64, writer: &dyn BlockWriter) -> Result<BlockPointer> {
         let data = self.read_block(block)?;
         let kind = self.data_kind(&self.state.read().face);
-        let place = Place::new(self.shared.id, self.id, 0, block);
+        let place = Bookmark::new(self.shared.id, self.id, 0, block);
         let request = BlockWrite {
             data: &data,
             kind,

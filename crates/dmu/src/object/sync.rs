@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::Txg;
+use base::{Bookmark, Txg};
 use format::dnode::DnodeFlags;
 use format::{BlockPointer, ObjectType};
 use sys::Buffer;
@@ -15,7 +15,7 @@ use super::read::fit;
 use super::state::{DirtyBlock, REFERENCE_BYTES, SpillChange};
 use crate::accounting::OwnerIds;
 use crate::editor::Editor;
-use crate::error::{DmuError, Place, Result};
+use crate::error::{DmuError, Result};
 use crate::face::{Face, Footprint, encode};
 use crate::meters::METERS;
 use crate::store::{BlockKind, BlockReference, BlockWrite, SyncContext};
@@ -236,7 +236,7 @@ impl Work {
         previous: BlockPointer,
         shared: Option<BlockPointer>,
     ) -> Result<BlockPointer> {
-        let place = Place::new(self.object.shared.id, self.object.id, 0, block);
+        let place = Bookmark::new(self.object.shared.id, self.object.id, 0, block);
         let request = BlockWrite {
             data,
             kind: self.data_kind(),
@@ -259,7 +259,7 @@ impl Work {
         stored: &BlockPointer,
         previous: BlockPointer,
     ) -> Result<BlockPointer> {
-        let place = Place::new(self.object.shared.id, self.object.id, 0, block);
+        let place = Bookmark::new(self.object.shared.id, self.object.id, 0, block);
         let mut reference = BlockReference {
             stored,
             kind: self.data_kind(),
@@ -363,7 +363,7 @@ impl Work {
         previous: BlockPointer,
         context: &SyncContext<'_>,
     ) -> Result<BlockPointer> {
-        let place = Place::spill(self.object.shared.id, self.object.id);
+        let place = Bookmark::spill(self.object.shared.id, self.object.id);
         let request = BlockWrite {
             data,
             kind: BlockKind {

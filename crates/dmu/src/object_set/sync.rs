@@ -7,8 +7,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use base::Txg;
 use base::lock::{LockClass, Mutex, rank};
+use base::{Bookmark, Txg};
 use format::dnode::{SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
 use format::{BlockPointer, DnodePhys, ObjectSetKind, ObjectSetPhys, ObjectType};
 use sys::BufferMut;
@@ -17,7 +17,7 @@ use super::meta::{BLOCK_SIZE, Meta, MetaVersion};
 use super::{Header, ObjectSet};
 use crate::accounting::Changes;
 use crate::editor::{Editor, book};
-use crate::error::{DmuError, Place, Result};
+use crate::error::{DmuError, Result};
 use crate::face::{Face, Footprint};
 use crate::object::{Object, Synced, Work};
 use crate::store::{BlockKind, BlockWrite, Owner, SyncContext};
@@ -301,7 +301,7 @@ impl ObjectSet {
             group_used: special(Owner::Group),
             project_used: special(Owner::Project),
         };
-        let place = Place::root(self.shared.id);
+        let place = Bookmark::root(self.shared.id);
         let mut data = BufferMut::zeroed(size);
         phys.encode(&mut data)
             .map_err(|error| DmuError::corrupt(place, error.to_string()))?;

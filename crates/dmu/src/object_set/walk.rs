@@ -11,13 +11,12 @@ mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::ObjectId;
+use base::{Bookmark, ObjectId};
 use format::dnode::{BLOCK_POINTER_SIZE, DnodePhys, SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
 use format::{BlockPointer, ObjectType};
 
 use super::ObjectSet;
 use super::meta::Meta;
-use crate::error::Place;
 use crate::meters::METERS;
 use crate::{pointer, tunables};
 
@@ -116,7 +115,7 @@ impl ObjectSet {
             let found = pointer::get(&data, (block - first) as usize);
             (!found.is_hole()).then(|| (found, reader.place(0, block)))
         };
-        let is_missing = |found: &(BlockPointer, Place)| !shared.store.is_cached(&found.0);
+        let is_missing = |found: &(BlockPointer, Bookmark)| !shared.store.is_cached(&found.0);
         // Who walks through what is cached pays for a few looks, not for one a block.
         let apart = wanted.len().div_ceil(SAMPLES).max(1);
         let mut samples = wanted.iter().step_by(apart);
@@ -144,7 +143,7 @@ impl ObjectSet {
 /// What a walk through directories reads of that to which a block leads: of a block of dnodes the directories and the
 /// attributes that lie outside of dnodes, of an indirect block the first blocks below it.
 #[must_use]
-pub fn read_by_walks(data: &[u8], place: Place) -> Vec<(BlockPointer, Place)> {
+pub fn read_by_walks(data: &[u8], place: Bookmark) -> Vec<(BlockPointer, Bookmark)> {
     let is_read = |found: &BlockPointer| !found.is_hole() && !found.is_embedded();
     let mut found = Vec::new();
     if place.object != ObjectId(0) {
@@ -155,14 +154,14 @@ pub fn read_by_walks(data: &[u8], place: Place) -> Vec<(BlockPointer, Place)> {
             return found;
         };
         let entries = data.len() / BLOCK_POINTER_SIZE;
-        let first = place.block.cast_unsigned().saturating_mul(entries as u64);
+        let first = place.block.saturating_mul(entries as u64);
         let children = (0..entries).map(|at| (at, pointer::get(data, at)));
         let children = children.filter(|(_, child)| is_read(child));
         for (at, child) in children.take(tunables::WALK_DIRECTORY_BLOCKS.count()) {
             let block = first.saturating_add(at as u64);
             found.push((
                 child,
-                Place::new(place.object_set, place.object, below, block),
+                Bookmark::new(place.object_set, place.object, below, block),
             ));
         }
         return found;
@@ -177,13 +176,10 @@ pub fn read_by_walks(data: &[u8], place: Place) -> Vec<(BlockPointer, Place)> {
         let Some(Ok(dnode)) = data.get(index * SLOT_SIZE..).map(DnodePhys::decode) else {
             continue;
         };
-        let number = place
-            .block
-            .cast_unsigned()
-            .saturating_mul(SLOTS_PER_BLOCK as u64);
+        let number = place.block.saturating_mul(SLOTS_PER_BLOCK as u64);
         let id = ObjectId(number.saturating_add(index as u64));
         if let Some(spill) = dnode.spill.filter(is_read) {
-            found.push((spill, Place::spill(place.object_set, id)));
+            found.push((spill, Bookmark::spill(place.object_set, id)));
         }
         if dnode.object_type != ObjectType::DIRECTORY {
             continue;
@@ -191,7 +187,7 @@ pub fn read_by_walks(data: &[u8], place: Place) -> Vec<(BlockPointer, Place)> {
         let level = dnode.levels.saturating_sub(1);
         let top = dnode.pointers.iter().zip(0..u64::from(dnode.pointer_count));
         for (top, at) in top.filter(|(top, _)| is_read(top)) {
-            found.push((*top, Place::new(place.object_set, id, level, at)));
+            found.push((*top, Bookmark::new(place.object_set, id, level, at)));
         }
     }
     found

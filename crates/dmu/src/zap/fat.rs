@@ -1,5 +1,6 @@
 //! The fat form: a header with a pointer table, and leaves. Changes happen under the writer's lock.
 
+use base::Bookmark;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,7 +14,7 @@ use format::zap::{
 use sys::{Buffer, BufferMut};
 
 use super::{Zap, grow};
-use crate::error::{DmuError, Place, Result};
+use crate::error::{DmuError, Result};
 use crate::meters::METERS;
 use crate::object::Object;
 use crate::tx::Tx;
@@ -38,8 +39,8 @@ impl<'a> FatKey<'a> {
     }
 }
 
-pub(super) fn place(object: &Object, block: u64) -> Place {
-    Place::new(object.object_set(), object.id(), 0, block)
+pub(super) fn place(object: &Object, block: u64) -> Bookmark {
+    Bookmark::new(object.object_set(), object.id(), 0, block)
 }
 
 pub(super) fn malformed(object: &Object, block: u64, error: &FormatError) -> DmuError {

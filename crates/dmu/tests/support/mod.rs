@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::{Guid, Txg, VdevId};
+use base::{Bookmark, Guid, Txg, VdevId};
 use codec::Compression;
 use device::{Access, BlockDevice, FileDevice};
 use format::BlockPointer;
 use format::block_pointer::Dva;
-use millpond_dmu::{BlockAccounting, BlockError, BlockStore, BlockWrite, BlockWriter, Place};
+use millpond_dmu::{BlockAccounting, BlockError, BlockStore, BlockWrite, BlockWriter};
 use pipeline::{
-    Allocation, AllocationError, AllocationRequest, Allocator, Bookmark, Granularity, Pipeline,
+    Allocation, AllocationError, AllocationRequest, Allocator, Granularity, Pipeline,
     PipelineConfig, ReadRequest, WritePolicy, WriteRequest,
 };
 use sys::Buffer;
@@ -86,23 +86,14 @@ pub fn pipeline(path: &Path, access: Access, ashift: u32) -> Arc<Pipeline> {
 /// Reads through a pipeline.
 pub struct Store(pub Arc<Pipeline>);
 
-fn bookmark(place: Place) -> Bookmark {
-    Bookmark {
-        object_set: place.object_set,
-        object: place.object,
-        level: place.level as i8,
-        block: place.block.cast_unsigned(),
-    }
-}
-
 impl BlockStore for Store {
-    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
+    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Result<Buffer, BlockError> {
         self.0
-            .read(pointer, &ReadRequest::new(bookmark(place)))
+            .read(pointer, &ReadRequest::new(place))
             .map_err(BlockError::new)
     }
 
-    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
+    fn prefetch(&self, _: &[(BlockPointer, Bookmark)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()
@@ -149,7 +140,7 @@ impl BlockWriter for Writer<'_> {
             pass: 1,
             previous: request.previous,
             cached: request.cached,
-            bookmark: bookmark(request.place),
+            bookmark: request.place,
         };
         self.pipeline
             .write(&request, &self.group)

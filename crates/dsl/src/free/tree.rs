@@ -6,8 +6,8 @@
 //! Order: objects ascend, the three accounting objects last; within an object blocks ascend, the
 //! spill block last. A block that cannot be read is freed, and what hangs below it is lost.
 
-use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
-use dmu::{BlockStore, Place};
+use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
+use dmu::BlockStore;
 use format::dnode::{self, DnodePhys, SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
 use format::record::get_at;
 use format::{BlockPointer, ObjectSetPhys};
@@ -92,12 +92,12 @@ impl Spot {
         [NO_OBJECT_SET, self.object, self.level.into(), self.block]
     }
 
-    fn place(self) -> Place {
+    fn place(self) -> Bookmark {
         let object_set = ObjectSetId(NO_OBJECT_SET);
         if self.block == SPILL_BLOCK {
-            return Place::spill(object_set, ObjectId(self.object));
+            return Bookmark::spill(object_set, ObjectId(self.object));
         }
-        Place::new(object_set, ObjectId(self.object), self.level, self.block)
+        Bookmark::new(object_set, ObjectId(self.object), self.level, self.block)
     }
 }
 
@@ -160,7 +160,7 @@ impl<'a> TreeWalk<'a> {
     /// Walks the tree under `root`.
     pub(crate) fn run(&mut self, root: &BlockPointer, free: &mut Free<'_>) -> Result<WalkEnd> {
         if self.is_dead(root) {
-            let place = Place::root(ObjectSetId(NO_OBJECT_SET));
+            let place = Bookmark::root(ObjectSetId(NO_OBJECT_SET));
             let at_root = self.bookmark.is_some_and(|mark| mark[2] == u64::MAX);
             if !at_root
                 && let Some(block) = self.read(root, place)
@@ -277,7 +277,7 @@ impl<'a> TreeWalk<'a> {
         Ok(())
     }
 
-    fn read(&self, pointer: &BlockPointer, place: Place) -> Option<Buffer> {
+    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Option<Buffer> {
         self.store.read(pointer, place).ok()
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use base::clock::{Clock, SystemClock};
 use base::random::{Rng, SeededRng};
-use base::{ByteOrder, ObjectId, Txg};
-use dmu::{BlockError, BlockStore, Place, Tx};
+use base::{Bookmark, ByteOrder, ObjectId, Txg};
+use dmu::{BlockError, BlockStore, Tx};
 use format::features::Feature;
 use format::intent_log::LogHeader;
 use format::uberblock::Uberblock;
@@ -63,11 +63,11 @@ impl Disk {
 }
 
 impl BlockStore for Disk {
-    fn read(&self, pointer: &BlockPointer, _: Place) -> Result<Buffer, BlockError> {
+    fn read(&self, pointer: &BlockPointer, _: Bookmark) -> Result<Buffer, BlockError> {
         self.load(pointer).map_err(BlockError::new)
     }
 
-    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
+    fn prefetch(&self, _: &[(BlockPointer, Bookmark)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()

@@ -1,7 +1,7 @@
 //! Every block under the root of an object set.
 
-use base::{ByteOrder, ObjectSetId};
-use dmu::{BlockStore, Place};
+use base::{Bookmark, ByteOrder, ObjectSetId};
+use dmu::BlockStore;
 use format::dnode::{DnodePhys, SLOT_SIZE, Slot, slots};
 use format::record::get_at;
 use format::{BlockPointer, ObjectSetPhys};
@@ -14,7 +14,7 @@ pub(crate) fn tree(store: &dyn BlockStore, root: &BlockPointer) -> Vec<BlockPoin
         return found;
     }
     found.push(*root);
-    let block = store.read(root, Place::root(ObjectSetId(0))).unwrap();
+    let block = store.read(root, Bookmark::root(ObjectSetId(0))).unwrap();
     let phys = ObjectSetPhys::decode(&block).unwrap();
     dnode(store, &phys.meta_dnode, true, &mut found);
     for special in [phys.user_used, phys.group_used, phys.project_used]
@@ -48,7 +48,7 @@ fn block(
     if level == 0 && !meta {
         return;
     }
-    let data = store.read(pointer, Place::root(ObjectSetId(0))).unwrap();
+    let data = store.read(pointer, Bookmark::root(ObjectSetId(0))).unwrap();
     if level > 0 {
         for bytes in data.chunks_exact(128) {
             let child: BlockPointer = get_at(bytes, 0, ByteOrder::NATIVE);

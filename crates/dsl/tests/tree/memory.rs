@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use base::clock::{Clock, ManualClock};
 use base::random::{Rng, SeededRng};
-use base::{ByteOrder, ObjectId, Txg, VdevId};
+use base::{Bookmark, ByteOrder, ObjectId, Txg, VdevId};
 use codec::{Checksum, ChecksumValue, Compression};
-use dmu::{BlockError, BlockStore, BlockWrite, BlockWriter, Place, Tx, Zap};
+use dmu::{BlockError, BlockStore, BlockWrite, BlockWriter, Tx, Zap};
 use format::features::{self, Feature};
 use format::intent_log::LogHeader;
 use format::{BlockPointer, Dva, ObjectType};
@@ -124,7 +124,7 @@ impl Memory {
 }
 
 impl BlockStore for Memory {
-    fn read(&self, pointer: &BlockPointer, _: Place) -> Result<Buffer, BlockError> {
+    fn read(&self, pointer: &BlockPointer, _: Bookmark) -> Result<Buffer, BlockError> {
         if pointer.is_hole() {
             return Ok(Buffer::zeroed(pointer.lsize() as usize));
         }
@@ -136,7 +136,7 @@ impl BlockStore for Memory {
         found.ok_or_else(|| BlockError::new(Missing(number)))
     }
 
-    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
+    fn prefetch(&self, _: &[(BlockPointer, Bookmark)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         if pointer.is_embedded() {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use base::{ByteOrder, ObjectId, ObjectSetId};
+use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId};
 use format::FormatError;
 use format::block_pointer::{self, BlockPointer};
 use format::dnode::{self, DnodePhys, SLOT_SIZE, Slot};
 use format::object_set::ObjectSetPhys;
 use format::object_type::{self, ObjectType};
 use format::record::get_at;
-use pipeline::{Bookmark, Pipeline, ReadError, ReadRequest};
+use pipeline::{Pipeline, ReadError, ReadRequest};
 use sys::Buffer;
 
 use crate::error::{InspectError, Result};

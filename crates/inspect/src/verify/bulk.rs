@@ -1,12 +1,13 @@
 //! Checking many blocks at once: every copy on every side, sorted by place, in long reads.
 
+use base::Bookmark;
 use std::sync::Arc;
 
 use device::BlockDevice;
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
 use layout::{Column, Layout};
-use pipeline::{Bookmark, Pipeline, ReadRequest};
+use pipeline::{Pipeline, ReadRequest};
 use sys::BufferMut;
 use vdev::{DATA_START, IoClass, Leaf};
 

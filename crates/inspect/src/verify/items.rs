@@ -1,11 +1,11 @@
 //! Blocks as a walk meets them, and what each leads to.
 
-use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
 use format::block_pointer::{self, BlockPointer};
 use format::dnode::{self, DnodePhys, SLOT_SIZE, Slot};
 use format::object_set::ObjectSetPhys;
 use format::record::get_at;
-use pipeline::{Bookmark, Pipeline, ReadError, ReadRequest};
+use pipeline::{Pipeline, ReadError, ReadRequest};
 use sys::Buffer;
 use vdev::IoClass;
 

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::Txg;
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::{Bookmark, Txg};
 use format::block_pointer::BlockPointer;
 use format::gang;
-use pipeline::{Bookmark, Pipeline, ReadRequest};
+use pipeline::{Pipeline, ReadRequest};
 use vdev::IoClass;
 
 use super::bulk::{BadCopy, Bulk, Side};

@@ -1,12 +1,12 @@
 use std::sync::atomic::Ordering;
 
-use base::VdevId;
+use base::{Bookmark, VdevId};
 use codec::Compression;
 use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{Rig, TXG, noise, request, text};
-use crate::{Bookmark, WritePolicy, WriteRequest};
+use crate::{WritePolicy, WriteRequest};
 
 fn copies(count: u8) -> WritePolicy {
     WritePolicy {

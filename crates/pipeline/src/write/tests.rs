@@ -362,10 +362,9 @@ fn what_the_cache_is_not_to_keep_leaves_nothing_in_it() {
     let second = rig.write(&again).expect("room");
     assert_eq!(second.dva(0), first.dva(0));
     assert!(!rig.pipeline.is_cached(&second));
-    let found = rig.pipeline.read(
-        &second,
-        &crate::ReadRequest::new(crate::Bookmark::default()),
-    );
+    let found = rig
+        .pipeline
+        .read(&second, &crate::ReadRequest::new(base::Bookmark::default()));
     assert_eq!(&found.expect("just written")[..], &new[..]);
 
     rig.pipeline.forget(&second);

@@ -3,11 +3,11 @@
 use super::sharing::Sharing;
 use crate::gate::{GatedRepairs, ReuseGate};
 use crate::tunables::{PREFETCH_BYTES, PREFETCH_THREADS};
-use base::{ObjectSetId, Txg};
-use dmu::{BlockError, BlockKind, BlockStore, Place, ReferenceRules};
+use base::{Bookmark, ObjectSetId, Txg};
+use dmu::{BlockError, BlockKind, BlockStore, ReferenceRules};
 use format::BlockPointer;
 use format::block_pointer::Dva;
-use pipeline::{Bookmark, Pipeline, Prefetcher, ReadError, ReadRequest, Wish};
+use pipeline::{Pipeline, Prefetcher, ReadError, ReadRequest, Wish};
 use std::sync::{Arc, OnceLock, Weak};
 use sys::Buffer;
 use txg::{Engine, SyncContext};
@@ -98,10 +98,10 @@ impl PipelineStore {
     }
 }
 
-fn wishes(blocks: &[(BlockPointer, Place)], seen: Txg) -> Vec<Wish> {
-    let wish = |(block, place): &(BlockPointer, Place)| Wish {
+fn wishes(blocks: &[(BlockPointer, Bookmark)], seen: Txg) -> Vec<Wish> {
+    let wish = |(block, place): &(BlockPointer, Bookmark)| Wish {
         block: *block,
-        bookmark: bookmark(*place),
+        bookmark: *place,
         seen,
     };
     blocks.iter().map(wish).collect()
@@ -109,28 +109,11 @@ fn wishes(blocks: &[(BlockPointer, Place)], seen: Txg) -> Vec<Wish> {
 
 /// What a walk through directories reads of that to which a block leads.
 fn read_by_walks(data: &[u8], wish: &Wish) -> Vec<Wish> {
-    let of = wish.bookmark;
-    let place = Place {
-        object_set: of.object_set,
-        object: of.object,
-        level: of.level.into(),
-        block: of.block.cast_signed(),
-    };
-    wishes(&dmu::read_by_walks(data, place), wish.seen)
-}
-
-/// The pipeline's name for a place.
-pub(crate) fn bookmark(place: Place) -> Bookmark {
-    Bookmark {
-        object_set: place.object_set,
-        object: place.object,
-        level: i8::try_from(place.level).unwrap_or(i8::MAX),
-        block: place.block.cast_unsigned(),
-    }
+    wishes(&dmu::read_by_walks(data, wish.bookmark), wish.seen)
 }
 
 impl BlockStore for PipelineStore {
-    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
+    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Result<Buffer, BlockError> {
         self.read_seen(pointer, place, Txg(0))
     }
 
@@ -141,10 +124,10 @@ impl BlockStore for PipelineStore {
     fn read_seen(
         &self,
         pointer: &BlockPointer,
-        place: Place,
+        place: Bookmark,
         seen: Txg,
     ) -> Result<Buffer, BlockError> {
-        let request = ReadRequest::new(bookmark(place)).seen(seen);
+        let request = ReadRequest::new(place).seen(seen);
         loop {
             match self.pipeline.read(pointer, &request) {
                 Err(error) if self.wait_for_devices(&error) => {}
@@ -157,11 +140,11 @@ impl BlockStore for PipelineStore {
         }
     }
 
-    fn prefetch(&self, blocks: &[(BlockPointer, Place)]) {
+    fn prefetch(&self, blocks: &[(BlockPointer, Bookmark)]) {
         self.prefetch_seen(blocks, Txg(0));
     }
 
-    fn prefetch_seen(&self, blocks: &[(BlockPointer, Place)], seen: Txg) {
+    fn prefetch_seen(&self, blocks: &[(BlockPointer, Bookmark)], seen: Txg) {
         self.prefetcher().prefetch(&wishes(blocks, seen));
     }
 
@@ -173,7 +156,7 @@ impl BlockStore for PipelineStore {
         pointer.is_embedded() || self.pipeline.is_cached(pointer)
     }
 
-    fn prefetch_scattered(&self, blocks: &[(BlockPointer, Place)], seen: Txg, follow: bool) {
+    fn prefetch_scattered(&self, blocks: &[(BlockPointer, Bookmark)], seen: Txg, follow: bool) {
         let follow = follow.then_some(read_by_walks as pipeline::Follow);
         self.prefetcher()
             .prefetch_scattered(wishes(blocks, seen), follow);

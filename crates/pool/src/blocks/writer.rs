@@ -1,7 +1,6 @@
 //! Writing the blocks of an object set by its rules.
 
 use super::rules::WriteRules;
-use super::store::bookmark;
 use base::{ByteOrder, Txg};
 use dmu::{BlockError, BlockReference, BlockWrite, BlockWriter};
 use dsl::{StoragePolicy, WriterSource};
@@ -106,7 +105,7 @@ impl BlockWriter for RuledWriter<'_> {
             pass: self.pass.pass,
             previous: write.previous,
             cached: write.cached,
-            bookmark: bookmark(write.place),
+            bookmark: write.place,
         };
         self.pass
             .pipeline

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
-use base::{Txg, VdevId};
+use base::{Bookmark, Txg, VdevId};
 use format::BlockPointer;
 use format::block_pointer::DVA_COUNT;
-use pipeline::{Bookmark, Pipeline, ReadRequest};
+use pipeline::{Pipeline, ReadRequest};
 use sys::Buffer;
 use vdev::{IoClass, Leaf, Top, VdevTree};
 

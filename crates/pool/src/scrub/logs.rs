@@ -4,11 +4,11 @@
 //!
 //! Only the log of a head counts: a snapshot has a copy of the header that it was taken with.
 
-use base::Txg;
+use base::{Bookmark, Txg};
 use format::ObjectSetPhys;
 use format::intent_log::LogHeader;
 use intent::{LogPart, Resume};
-use pipeline::{Bookmark, ReadRequest, Scrubbed};
+use pipeline::{ReadRequest, Scrubbed};
 use vdev::IoClass;
 
 use super::Scrub;

@@ -8,11 +8,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
-use base::{Txg, VdevId};
+use base::{Bookmark, Txg, VdevId};
 use format::BlockPointer;
 use format::block_pointer::{DVA_COUNT, Dva};
 use format::gang;
-use pipeline::Bookmark;
 
 use super::walk::Found;
 use crate::tunables::{SCAN_GAP_BYTES, SCAN_MEMORY_BYTES, SCAN_RUN_BYTES};

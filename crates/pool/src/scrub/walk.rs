@@ -3,11 +3,11 @@
 //! A place is a key; keys grow along the walk. A subtree that lies wholly before the place to
 //! resume at is not read again; a block before it is not looked at again.
 
-use base::{ObjectId, ObjectSetId, Txg};
+use base::{Bookmark, ObjectId, ObjectSetId, Txg};
 use format::block_pointer::{self, BlockPointer};
 use format::dnode::{SLOT_SIZE, SLOTS_PER_BLOCK, Slot, slots};
 use format::{DnodePhys, ObjectSetPhys, ObjectType};
-use pipeline::{Bookmark, Pipeline, ReadRequest};
+use pipeline::{Pipeline, ReadRequest};
 use vdev::IoClass;
 
 use super::ahead::Ahead;

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{ByteOrder, ObjectId, ObjectSetId};
-use dmu::{BlockError, BlockStore, Object, ObjectSet, OpenObjectSet, Place, Zap};
+use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId};
+use dmu::{BlockError, BlockStore, Object, ObjectSet, OpenObjectSet, Zap};
 use format::dsl::{DatasetPhys, DirectoryPhys};
 use format::uberblock::Uberblock;
 use format::{BlockPointer, label, object_type};
@@ -42,11 +42,11 @@ impl Disk {
 }
 
 impl BlockStore for Disk {
-    fn read(&self, pointer: &BlockPointer, _: Place) -> Result<Buffer, BlockError> {
+    fn read(&self, pointer: &BlockPointer, _: Bookmark) -> Result<Buffer, BlockError> {
         self.load(pointer).map_err(BlockError::new)
     }
 
-    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
+    fn prefetch(&self, _: &[(BlockPointer, Bookmark)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()

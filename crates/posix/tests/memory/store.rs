@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::clock::ManualClock;
-use base::{ObjectSetId, Txg, VdevId};
+use base::{Bookmark, ObjectSetId, Txg, VdevId};
 use dmu::{
     Admission, BlockAccounting, BlockError, BlockStore, BlockWrite, BlockWriter, ObjectSet,
-    OpenObjectSet, Place, Promise, Refusal, SyncContext, SyncWorkers, Tx, Wanted,
+    OpenObjectSet, Promise, Refusal, SyncContext, SyncWorkers, Tx, Wanted,
 };
 use format::block_pointer::{BlockPointer, Dva};
 use format::{ObjectSetKind, ObjectType};
@@ -34,7 +34,7 @@ struct Blocks {
 }
 
 impl BlockStore for Blocks {
-    fn read(&self, pointer: &BlockPointer, place: Place) -> Result<Buffer, BlockError> {
+    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Result<Buffer, BlockError> {
         if pointer.is_hole() {
             return Ok(Buffer::zeroed(pointer.lsize() as usize));
         }
@@ -55,7 +55,7 @@ impl BlockStore for Blocks {
             .ok_or_else(|| BlockError::new(lost()))
     }
 
-    fn prefetch(&self, _: &[(BlockPointer, Place)]) {}
+    fn prefetch(&self, _: &[(BlockPointer, Bookmark)]) {}
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()

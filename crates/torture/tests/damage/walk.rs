@@ -1,11 +1,11 @@
 //! Every block of metadata of a pool, with what it describes.
 
-use base::{ByteOrder, ObjectId, ObjectSetId};
+use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId};
 use dsl::Dataset;
 use format::dnode::{self, DnodePhys, SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
 use format::record::get_at;
 use format::{BlockPointer, ObjectSetPhys, ObjectType};
-use pipeline::{Bookmark, ReadRequest};
+use pipeline::ReadRequest;
 use pool::Pool;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
