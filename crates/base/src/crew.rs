@@ -3,7 +3,8 @@
 
 use crate::queue::Bounded;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::thread;
+use crate::sync::thread::panicking;
+use crate::thread::{self, Role};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,17 +17,23 @@ pub type Job = Box<dyn FnOnce() + Send>;
 /// See the module. Threads are started when a job comes and nobody waits for one.
 pub struct Crew {
     name: &'static str,
+    role: Role,
     threads_max: usize,
     queue: Bounded<Job>,
     threads: AtomicUsize,
 }
 
 impl Crew {
-    /// Nobody yet; threads will have this name.
+    /// Nobody yet; threads will have this name and role.
     #[must_use]
-    pub fn new(name: &'static str, threads_max: usize, queue: Bounded<Job>) -> Arc<Self> {
+    pub fn new(
+        (name, role): (&'static str, Role),
+        threads_max: usize,
+        queue: Bounded<Job>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             name,
+            role,
             threads_max,
             queue,
             threads: AtomicUsize::new(0),
@@ -70,8 +77,8 @@ impl Crew {
     /// Starts a thread that was counted; false if the system gives none.
     fn start(self: &Arc<Self>) -> bool {
         let crew = Arc::clone(self);
-        let thread = thread::Builder::new().name(self.name.into());
-        thread.spawn(move || crew.work()).is_ok()
+        let start = thread::named(self.name, self.role);
+        start.spawn(move || crew.work()).is_ok()
     }
 
     fn may_start(&self) -> bool {
@@ -116,7 +123,7 @@ struct Leaves<'a>(&'a Arc<Crew>);
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
         self.0.threads.fetch_sub(1, Ordering::SeqCst);
-        if thread::panicking() && self.0.is_wanted() && !self.0.start() {
+        if panicking() && self.0.is_wanted() && !self.0.start() {
             self.0.threads.fetch_sub(1, Ordering::SeqCst);
         }
     }

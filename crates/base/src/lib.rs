@@ -13,6 +13,7 @@ mod order;
 pub mod queue;
 pub mod random;
 pub mod sync;
+pub mod thread;
 pub mod tunable;
 
 pub use bookmark::Bookmark;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
+use base::thread::{self, Role};
 use txg::SyncContext;
 
 static FAILURE: LockClass = LockClass::new("dmu.workers", rank::DMU + 49);
@@ -66,12 +67,10 @@ impl SyncWorkers {
                 }
             }
         };
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for _ in 1..threads {
                 // A thread that cannot be started is work that the others do.
-                let _ = std::thread::Builder::new()
-                    .name("sync-worker".into())
-                    .spawn_scoped(scope, work);
+                let _ = thread::named("sync-worker", Role::PART).spawn_scoped(scope, work);
             }
             work();
         });

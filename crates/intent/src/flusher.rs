@@ -46,7 +46,7 @@ impl Flusher {
             lines: Mutex::new(&FLUSHES, BTreeMap::new()),
             ended: Condvar::new(),
             crew: Crew::new(
-                "intent-leader",
+                ("intent-leader", sys::thread::ANSWERS),
                 tunables::LEADERS_MAX.count(),
                 Bounded::new("intent.leads", tunables::LEADS_MAX.count()),
             ),

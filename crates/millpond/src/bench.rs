@@ -15,10 +15,10 @@ mod untar;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use base::random::{Rng, SeededRng};
+use base::thread::{self, Role, ScopedJoinHandle, Start};
 use control::{Change, Failure, FailureKind, VdevReport};
 
 use crate::arguments::number;
@@ -208,10 +208,10 @@ fn threads(
     work: impl Fn(u64, &mut Tally) -> io::Result<()> + Sync,
 ) -> io::Result<Tally> {
     let work = &work;
-    std::thread::scope(|scope| {
-        let started: Vec<_> = (0..count)
+    thread::scope(|scope| {
+        let started: io::Result<Vec<_>> = (0..count)
             .map(|thread| {
-                scope.spawn(move || {
+                worker().spawn_scoped(scope, move || {
                     let mut tally = Tally::new(start);
                     work(thread, &mut tally)?;
                     Ok(tally)
@@ -219,11 +219,16 @@ fn threads(
             })
             .collect();
         let mut sum = Tally::new(start);
-        for thread in started {
+        for thread in started? {
             sum.merge(&joined(thread)?);
         }
         Ok(sum)
     })
+}
+
+/// One of a benchmark's threads.
+fn worker() -> Start {
+    thread::named("bench", Role::PART)
 }
 
 fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {

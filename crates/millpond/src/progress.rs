@@ -1,8 +1,8 @@
 //! How far long work is, for the line of a terminal: what, how much, how fast, how long.
 
+use base::thread::{self, JoinHandle, Role};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use control::human_bytes;
@@ -74,10 +74,8 @@ impl Ticker {
                 std::thread::park_timeout(audience.interval());
             }
         };
-        let thread = (audience == Audience::Terminal).then(|| {
-            let builder = std::thread::Builder::new().name("progress".to_owned());
-            builder.spawn(tick)
-        });
+        let thread = (audience == Audience::Terminal)
+            .then(|| thread::named("progress", Role::PART).spawn(tick));
         Self {
             ended,
             // Without a thread there is no line.

@@ -5,11 +5,11 @@ mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
 use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{Counter, Gauge, Source, Value, registry};
 use base::queue::Bounded;
+use base::thread::{self, JoinHandle};
 use base::{Bookmark, Txg};
 use format::block_pointer::BlockPointer;
 
@@ -169,14 +169,14 @@ impl Prefetcher {
         registry().add_source("prefetch", &shared);
         let start = |number| {
             let shared = Arc::clone(&shared);
-            let builder = std::thread::Builder::new().name(format!("prefetch-{number}"));
+            let start = thread::named(format!("prefetch-{number}"), sys::thread::ORDINARY);
             // Fewer threads, or none, only mean less read-ahead.
             let serve = move || {
                 while let Some(run) = shared.queue.pop() {
                     shared.serve(&run);
                 }
             };
-            builder.spawn(serve).ok()
+            start.spawn(serve).ok()
         };
         let threads = (0..threads).filter_map(start).collect();
         Self { shared, threads }

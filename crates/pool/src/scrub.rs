@@ -24,10 +24,10 @@ mod work;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::thread::{self, JoinHandle};
 use base::{ObjectId, Txg};
 use dsl::Succession;
 use format::config::keys;
@@ -391,8 +391,7 @@ impl Pool {
         }
         let pool = Arc::downgrade(self);
         let own = Arc::clone(&scrub);
-        let thread = std::thread::Builder::new()
-            .name("pool-scrub".to_owned())
+        let thread = thread::named("pool-scrub", sys::thread::BACKGROUND)
             .spawn(move || work::run(&pool, &own, number));
         match thread {
             Ok(thread) => {

@@ -23,6 +23,7 @@ use base::Txg;
 use base::clock::Clock;
 use base::invariant::Findings;
 use base::lock::{LockClass, Mutex, rank};
+use base::thread::{self, Role};
 use dmu::{ObjectSet, SyncWorkers, Tx};
 use dsl::{Dsl, NamedList, SyncPass};
 use format::BlockPointer;
@@ -323,8 +324,10 @@ impl Syncer {
                 // Found by one who does not sync.
                 let findings = Arc::clone(&self.findings);
                 let note = move || findings.note("pool.asked", format_args!("{text}"));
-                let noted = std::thread::spawn(note).join();
-                assert!(noted.is_ok(), "a note does not panic");
+                let Ok(noting) = thread::named("asked-fault", Role::PART).spawn(note) else {
+                    return Err(PoolError::Damaged(text.to_owned()));
+                };
+                assert!(noting.join().is_ok(), "a note does not panic");
                 Ok(())
             }
         }

@@ -19,10 +19,10 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::thread::{self, JoinHandle};
 use base::{Guid, VdevId};
 use dmu::{Tx, Zap};
 use dsl::property::pool::AUTOTRIM;
@@ -497,8 +497,7 @@ impl Pool {
             return Ok(());
         }
         let (pool, own) = (Arc::downgrade(self), Arc::clone(trim));
-        let spawned = std::thread::Builder::new()
-            .name("pool-trim".to_owned())
+        let spawned = thread::named("pool-trim", sys::thread::BACKGROUND)
             .spawn(move || work::run(&pool, &own));
         *thread = Some(spawned.map_err(|_| PoolError::Scan("no thread can be started"))?);
         Ok(())

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use base::ObjectId;
 use base::lock::{LockClass, Mutex, rank};
+use base::thread;
 use dmu::{FreePiece, Object, Tx, tunables};
 use format::sa::Attribute;
 
@@ -187,7 +188,7 @@ impl Core {
         waiting.running = true;
         drop(waiting);
         let core = Weak::clone(core);
-        let thread = std::thread::Builder::new().name("unlinked".into());
+        let thread = thread::named("unlinked", sys::thread::BACKGROUND);
         if thread
             .spawn(move || while let Turn::Again = turn(&core) {})
             .is_err()

@@ -12,7 +12,7 @@ mod mounts_inside;
 mod process;
 mod random;
 pub mod system;
-mod thread;
+pub mod thread;
 
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
 pub use file::{Create, File, FileKind, OpenMode, file_kind};
@@ -29,4 +29,3 @@ pub use process::{
 };
 pub use random::SystemRng;
 pub use rustix::io::Errno;
-pub use thread::work_in_background;

@@ -1,14 +1,32 @@
-//! How the system runs a thread.
+//! How the system runs a thread: the roles that threads are started with (`base::thread`).
+//!
+//! All are of one weight: nobody is starved. They differ in who interrupts whom. A thread that wakes up interrupts one
+//! whose slice is longer than its own (Linux 6.12 and later; before, all have the same slice), and one of the batch
+//! policy interrupts nobody. Threads inherit this from those that start them, so each role says all of it.
+//!
+//! Threads that answer have the system's own slice. With the shortest one (0.1 ms) no question was answered sooner,
+//! nor with real-time priority by much (docs/performance.md, "`stat` beside 200 writers at the dirty limit").
 
 #![allow(
     unsafe_code,
-    reason = "the C library has no function for the system call; the block has its argument"
+    reason = "the C library has no function for the system call; each block has its argument"
 )]
 
+use base::thread::Role;
 use std::mem::size_of;
+use std::sync::OnceLock;
+
+/// Answers somebody who waits, with little work each time.
+pub const ANSWERS: Role = Role::new(|| begin(&USUAL));
+/// Anything else that is not long work.
+pub const ORDINARY: Role = Role::new(|| begin(&USUAL));
+/// Does long work that nobody waits for step by step (txgs, compression, scrubs): it gets its share of the processor,
+/// but gives way at once to threads that wake up to answer somebody.
+pub const BACKGROUND: Role = Role::new(|| begin(&LONG_WORK));
 
 /// The system call's argument, version 0 (48 bytes).
 #[repr(C)]
+#[derive(Default)]
 struct Attributes {
     size: u32,
     policy: u32,
@@ -20,22 +38,34 @@ struct Attributes {
     period_ns: u64,
 }
 
-/// Longer than anybody's who answers requests: they interrupt such a thread when they wake up.
-const BACKGROUND_SLICE_NS: u64 = 20_000_000;
+#[derive(Debug)]
+struct Scheduling {
+    policy: i32,
+    /// 0: the system's own, some milliseconds.
+    slice_ns: u64,
+}
 
-/// The calling thread does long work that nobody waits for step by step (txgs, compression): it gets
-/// its share of the processor, but gives way at once to threads that wake up to answer somebody.
-/// Threads that it starts inherit this. Where the system knows no such thing nothing changes.
-pub fn work_in_background() {
+const USUAL: Scheduling = Scheduling {
+    policy: libc::SCHED_OTHER,
+    slice_ns: 0,
+};
+/// Longer than anybody's who answers requests.
+const LONG_WORK: Scheduling = Scheduling {
+    policy: libc::SCHED_BATCH,
+    slice_ns: 20_000_000,
+};
+
+/// Where the system knows no such thing nothing changes.
+fn begin(scheduling: &Scheduling) {
+    if !is_usual() {
+        return;
+    }
     let attributes = Attributes {
         size: size_of::<Attributes>() as u32,
-        policy: libc::SCHED_BATCH as u32,
-        flags: 0,
+        policy: scheduling.policy as u32,
         nice: nice_value(),
-        priority: 0,
-        runtime_ns: BACKGROUND_SLICE_NS,
-        deadline_ns: 0,
-        period_ns: 0,
+        runtime_ns: scheduling.slice_ns,
+        ..Attributes::default()
     };
     // SAFETY: the pointer is to a value that lives through the call, of the size that it says; the
     // call reads it and changes nothing but the calling thread's (0) scheduling.
@@ -49,22 +79,21 @@ pub fn work_in_background() {
     };
 }
 
+/// Whether the program was started under the usual policy. Another one was its user's wish, for all of it.
+fn is_usual() -> bool {
+    static IS_USUAL: OnceLock<bool> = OnceLock::new();
+    *IS_USUAL.get_or_init(|| {
+        let process = rustix::process::getpid().as_raw_nonzero().get();
+        // SAFETY: the call takes a plain number, that of the process's first thread.
+        let policy = unsafe { libc::sched_getscheduler(process) };
+        policy == libc::SCHED_OTHER
+    })
+}
+
 /// The thread's nice value, which the call would set as well.
 fn nice_value() -> i32 {
     rustix::process::getpriority_process(None).unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    #[test]
-    fn a_thread_in_the_background_is_of_the_batch_policy() {
-        std::thread::spawn(|| {
-            super::work_in_background();
-            // SAFETY: the call takes plain numbers; 0 is the calling thread.
-            let policy = unsafe { libc::sched_getscheduler(0) };
-            assert_eq!(policy, libc::SCHED_BATCH);
-        })
-        .join()
-        .unwrap();
-    }
-}
+mod tests;

@@ -116,17 +116,13 @@ impl Engine {
         if self.started.swap(true, Ordering::SeqCst) {
             return;
         }
-        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            thread::Builder::new().name(name.to_owned()).spawn(body)
-        };
         let quiescer = Arc::clone(self);
         let syncer = Arc::clone(self);
         let spawned = [
-            spawn("txg-quiesce", Box::new(move || quiescer.quiesce_loop())),
-            spawn(
-                "txg-sync",
-                Box::new(move || syncer.sync_loop(target.as_ref())),
-            ),
+            base::thread::named("txg-quiesce", sys::thread::ORDINARY)
+                .spawn(move || quiescer.quiesce_loop()),
+            base::thread::named("txg-sync", sys::thread::BACKGROUND)
+                .spawn(move || syncer.sync_loop(target.as_ref())),
         ];
         let mut threads = self.threads.lock();
         for thread in spawned {
@@ -507,7 +503,6 @@ impl Engine {
     }
 
     fn sync_loop(&self, target: &dyn SyncTarget) {
-        sys::work_in_background();
         if let Some(index) = self.config.sync_thread_index {
             share_thread_index(index);
         }

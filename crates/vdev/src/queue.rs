@@ -12,12 +12,12 @@ use crate::{Failure, IoClass};
 use base::Txg;
 use base::clock::monotonic_ns;
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::thread::{self, JoinHandle};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use sys::Buffer;
 
 static CLASS: LockClass = LockClass::new("vdev.queue", rank::VDEV + 10);
@@ -212,8 +212,8 @@ impl Queue {
         let mut threads = self.threads.lock();
         while threads.len() < self.config.threads {
             let queue = Arc::clone(self);
-            let builder = std::thread::Builder::new().name("vdev-write".to_owned());
-            match builder.spawn(move || queue.work()) {
+            let start = thread::named("vdev-write", sys::thread::BACKGROUND);
+            match start.spawn(move || queue.work()) {
                 Ok(thread) => threads.push(thread),
                 Err(_) => break,
             }
@@ -367,7 +367,6 @@ impl Queue {
 
     /// A writing thread's life.
     fn work(&self) {
-        sys::work_in_background();
         let mut state = self.state.lock();
         loop {
             if state.wants_writing(self.config.start_bytes)

@@ -8,6 +8,7 @@ use crate::{
     BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, ReadOutcome, VdevAux,
     VdevError, VdevState, Verdict, WriteGroup,
 };
+use base::thread::{self, Role};
 use base::{Guid, VdevId};
 use device::DeviceError;
 use layout::{Content, Kind, Layout};
@@ -330,18 +331,23 @@ impl Top {
         }
         let results: Vec<_> = match &leaves[..] {
             [only] => vec![only.port().flush()],
-            several => std::thread::scope(|scope| {
-                let flush = |leaf: &&&Arc<Leaf>| {
+            several => thread::scope(|scope| {
+                let start = |leaf: &Arc<Leaf>| {
                     let leaf = Arc::clone(leaf);
-                    scope.spawn(move || leaf.port().flush())
+                    let flush = thread::named("flush", Role::PART);
+                    flush.spawn_scoped(scope, move || leaf.port().flush())
                 };
-                let threads: Vec<_> = several.iter().map(|leaf| flush(&leaf)).collect();
+                let threads: Vec<_> = several.iter().map(|leaf| start(leaf)).collect();
                 let gone = |leaf: &Arc<Leaf>| DeviceError::NotFound {
                     device: leaf.path(),
                 };
-                let joined = threads.into_iter().zip(several);
-                joined
-                    .map(|(t, leaf)| t.join().unwrap_or_else(|_| Err(gone(leaf))))
+                let started = threads.into_iter().zip(several);
+                started
+                    .map(|(thread, leaf)| match thread {
+                        Ok(thread) => thread.join().unwrap_or_else(|_| Err(gone(leaf))),
+                        // Without a thread, by this one.
+                        Err(_) => leaf.port().flush(),
+                    })
                     .collect()
             }),
         };

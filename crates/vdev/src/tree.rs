@@ -3,6 +3,7 @@
 use crate::{Top, VdevError, tunables};
 use base::VdevId;
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
+use base::thread::{self, Role};
 use layout::Layout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,12 +122,10 @@ pub fn flush_tops(tops: &[Arc<Top>]) -> Result<(), VdevError> {
             }
         }
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 1..threads {
             // A thread that cannot be started is work that the others do.
-            let _ = std::thread::Builder::new()
-                .name("flush".into())
-                .spawn_scoped(scope, work);
+            let _ = thread::named("flush", Role::PART).spawn_scoped(scope, work);
         }
         work();
     });

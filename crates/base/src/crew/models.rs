@@ -3,11 +3,12 @@
 use super::Crew;
 use crate::queue::Bounded;
 use crate::sync::{check, thread};
+use crate::thread::Role;
 use std::sync::Arc;
 
 /// Every job that was taken is done, though threads leave as soon as they are idle.
 fn all_jobs_are_done(threads_max: usize, jobs: usize) {
-    let crew = Crew::new("model", threads_max, Bounded::new("model", 8));
+    let crew = Crew::new(("model", Role::PART), threads_max, Bounded::new("model", 8));
     let (done, ends) = shuttle::sync::mpsc::channel();
     let callers: Vec<_> = (0..2)
         .map(|_| {
@@ -44,7 +45,7 @@ fn two_threads_forget_no_job() {
 #[test]
 fn a_thread_that_leaves_forgets_no_job() {
     check(|| {
-        let crew = Crew::new("model", 1, Bounded::new("model", 8));
+        let crew = Crew::new(("model", Role::PART), 1, Bounded::new("model", 8));
         let (done, ends) = shuttle::sync::mpsc::channel();
         for _ in 0..2 {
             let done = done.clone();
@@ -59,7 +60,7 @@ fn a_thread_that_leaves_forgets_no_job() {
 #[test]
 fn jobs_that_wait_for_each_other_end() {
     check(|| {
-        let crew = Crew::new("model", 2, Bounded::new("model", 8));
+        let crew = Crew::new(("model", Role::PART), 2, Bounded::new("model", 8));
         let (done, ends) = shuttle::sync::mpsc::channel();
         let first = done.clone();
         let job = Box::new(move || first.send(()).expect("somebody waits"));

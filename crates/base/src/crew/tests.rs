@@ -5,7 +5,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 #[test]
 fn jobs_that_wait_for_each_other_have_a_thread_each() {
-    let crew = Crew::new("test-crew", 2, Bounded::new("test.crew", 8));
+    let crew = Crew::new(("test-crew", Role::PART), 2, Bounded::new("test.crew", 8));
     let (first, first_came) = channel();
     let (second, second_came) = channel();
     let (both, ended) = channel();
@@ -29,7 +29,7 @@ fn jobs_that_wait_for_each_other_have_a_thread_each() {
 
 #[test]
 fn what_was_taken_in_before_finds_room() {
-    let crew = Crew::new("test-owed", 1, Bounded::new("test.owed", 1));
+    let crew = Crew::new(("test-owed", Role::PART), 1, Bounded::new("test.owed", 1));
     let (go, gone) = channel::<()>();
     let (done, ended) = channel();
     crew.run(Box::new(move || gone.recv_timeout(SOON).unwrap()))
@@ -47,7 +47,7 @@ fn what_was_taken_in_before_finds_room() {
 
 #[test]
 fn who_finds_no_room_has_the_job_back() {
-    let crew = Crew::new("test-full", 1, Bounded::new("test.full", 1));
+    let crew = Crew::new(("test-full", Role::PART), 1, Bounded::new("test.full", 1));
     let (go, gone) = channel::<()>();
     let (began, has_begun) = channel();
     crew.run(Box::new(move || {

@@ -7,6 +7,7 @@
 use super::server::Handler;
 use crate::message::{Caller, Request, Response};
 use crate::{Failure, FailureKind};
+use base::thread;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -115,8 +116,8 @@ impl Endpoint {
     /// When the thread cannot be started.
     pub fn start(self, handler: &Arc<dyn Handler>) -> Result<(), Failure> {
         let handler = Arc::downgrade(handler);
-        let builder = std::thread::Builder::new().name("metrics".to_owned());
-        let started = builder.spawn(move || match &self.listener {
+        let start = thread::named("metrics", sys::thread::ORDINARY);
+        let started = start.spawn(move || match &self.listener {
             Listener::Port(listener) => {
                 listener.incoming().all(|peer| answered(peer, &handler));
             }

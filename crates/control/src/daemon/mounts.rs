@@ -8,6 +8,7 @@
 
 use crate::{Failure, FailureKind, MountOptions, MountRequest, Mounted, Mounts};
 use base::lock::{LockClass, Mutex, rank};
+use base::thread;
 use fuse::{
     DatasetTree, Forest, Mount, MountFailure, MountState, Session, SessionOptions,
     SnapshotDirectory, SnapshotEntry, SnapshotSource, Tree, TreeTag,
@@ -250,8 +251,7 @@ impl DaemonMounts {
         if !live.is_read_only() && !live.properties().read_only {
             let for_thread = Arc::clone(&live);
             // Without a thread, or when the mount ends first, the next mount does it.
-            let _started = std::thread::Builder::new()
-                .name("unlinked".into())
+            let _started = thread::named("unlinked", sys::thread::BACKGROUND)
                 .spawn(move || drop(for_thread.drain_unlinked()));
         }
         Ok(live)

@@ -5,6 +5,7 @@ use crate::message::{Caller, Request, Response};
 use crate::wire::{receive, send};
 use crate::{Failure, FailureKind, Sink};
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::thread;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -120,7 +121,7 @@ impl Server {
             left: Mutex::new(&LEFT_CLASS, false),
             leaving: Condvar::new(),
         });
-        let for_signals = std::thread::Builder::new().name("signals".into());
+        let for_signals = thread::named("signals", sys::thread::ORDINARY);
         for_signals
             .spawn(move || forward_signals(&signals, &events))
             .map_err(failed)?;
@@ -131,8 +132,7 @@ impl Server {
             listener,
             handler,
         } = self;
-        let accepting = std::thread::Builder::new()
-            .name("control".into())
+        let accepting = thread::named("control", sys::thread::ORDINARY)
             .spawn(move || accept(&listener, &for_accept))
             .map_err(failed)?;
         let mut outcome = Ok(());
@@ -198,12 +198,10 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             continue;
         }
         let for_thread = Arc::clone(shared);
-        let started = std::thread::Builder::new()
-            .name("control".into())
-            .spawn(move || {
-                converse(&for_thread, stream);
-                for_thread.connections.fetch_sub(1, Ordering::SeqCst);
-            });
+        let started = thread::named("control", sys::thread::ORDINARY).spawn(move || {
+            converse(&for_thread, stream);
+            for_thread.connections.fetch_sub(1, Ordering::SeqCst);
+        });
         if started.is_err() {
             shared.connections.fetch_sub(1, Ordering::SeqCst);
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{HistogramSnapshot, Source, Value, Windows, registry};
+use base::thread;
 use pool::VdevStatus;
 use vdev::{ClassStatistics, LeafStatistics};
 
@@ -29,8 +30,8 @@ impl Recorder {
         });
         registry().add_source("window", &recorder);
         let for_thread = Arc::downgrade(&recorder);
-        let builder = std::thread::Builder::new().name("instruments".to_owned());
-        let started = builder.stack_size(64 << 10).spawn(move || {
+        let start = thread::named("instruments", sys::thread::ORDINARY);
+        let started = start.stack_bytes(64 << 10).spawn(move || {
             loop {
                 std::thread::sleep(WINDOW);
                 let Some(recorder) = for_thread.upgrade() else {

@@ -78,7 +78,7 @@ impl Durable {
     pub(super) fn new() -> Self {
         Self {
             crew: Crew::new(
-                "fuse-durable",
+                ("fuse-durable", sys::thread::ANSWERS),
                 tunables::DURABLE_THREADS_MAX.count(),
                 Bounded::new("fuse.durable", tunables::DURABLE_QUEUED_MAX.count()),
             ),

@@ -15,6 +15,7 @@ use base::clock::monotonic_ns;
 use base::crew::{Crew, Job};
 use base::lock::{LockClass, Mutex, rank};
 use base::queue::Bounded;
+use base::thread;
 use posix::{Admitted, Postponed};
 use std::sync::Arc;
 use sys::FuseDevice;
@@ -100,7 +101,11 @@ impl Parked {
     pub(super) fn new() -> Self {
         let queue = Bounded::new("fuse.parked", PARKED_REQUESTS_MAX.count());
         Self {
-            crew: Crew::new("fuse-parked", PARKED_THREADS_MAX.count(), queue),
+            crew: Crew::new(
+                ("fuse-parked", sys::thread::ANSWERS),
+                PARKED_THREADS_MAX.count(),
+                queue,
+            ),
         }
     }
 
@@ -148,7 +153,7 @@ impl ParkedRequest {
         // for what it has for them.
         let job = Arc::new(Mutex::new(&JOB_CLASS, Some(job)));
         let for_thread = Arc::clone(&job);
-        let apart = std::thread::Builder::new().name("fuse-parked".into());
+        let apart = thread::named("fuse-parked", sys::thread::ANSWERS);
         if apart.spawn(move || run_once(&for_thread)).is_err() {
             run_once(&job);
         }

@@ -20,6 +20,7 @@ use super::spin::{Looker, Pace};
 use crate::tree::ReadReply;
 use crate::tunables::READERS_MAX;
 use base::clock::monotonic_ns;
+use base::thread;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
@@ -183,9 +184,8 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
         start_reader(shared, false)?;
     }
     let for_monitor = Arc::clone(shared);
-    let monitor = std::thread::Builder::new()
-        .name("fuse-monitor".into())
-        .stack_size(64 << 10)
+    let monitor = thread::named("fuse-monitor", sys::thread::ANSWERS)
+        .stack_bytes(64 << 10)
         .spawn(move || run_monitor(&for_monitor))?;
     // Called only after this is set; until then nobody waits for long.
     drop(shared.readers.monitor.set(monitor.thread().clone()));
@@ -212,8 +212,8 @@ fn start_reader(shared: &Arc<Shared>, helper: bool) -> std::io::Result<()> {
         .another()
         .map_err(std::io::Error::from)
         .and_then(|device| {
-            std::thread::Builder::new()
-                .name(if helper { "fuse-helper" } else { "fuse-reader" }.into())
+            let name = if helper { "fuse-helper" } else { "fuse-reader" };
+            thread::named(name, sys::thread::ANSWERS)
                 .spawn(move || run_reader(&for_thread, Arc::new(device), slot, helper))
         });
     if let Err(error) = started {

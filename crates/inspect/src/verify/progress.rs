@@ -1,5 +1,6 @@
 //! How far a check is: what, how much, how fast, how long.
 
+use base::thread::{self, Role};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -61,7 +62,7 @@ pub(super) fn shown<R>(
     };
     let ended = AtomicBool::new(false);
     let start = Instant::now();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let tick = || {
             loop {
                 watcher.tell(done.load(Ordering::Relaxed), total, start.elapsed());
@@ -71,9 +72,9 @@ pub(super) fn shown<R>(
                 std::thread::park_timeout(interval);
             }
         };
-        let builder = std::thread::Builder::new().name("progress".to_owned());
+        let start = thread::named("progress", Role::PART);
         // Without a thread there is no line.
-        let ticker = builder.spawn_scoped(scope, tick).ok();
+        let ticker = start.spawn_scoped(scope, tick).ok();
         let ending = Ending(&ended);
         let result = work();
         drop(ending);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::thread::{self, Role};
 use base::{Bookmark, Txg};
 use format::block_pointer::BlockPointer;
 use format::gang;
@@ -124,9 +125,10 @@ impl<'a> Walk<'a> {
     /// Visits everything below `items`.
     pub(crate) fn run(&self, items: Vec<Item>) {
         self.work.lock().stack.extend(items);
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for _ in 1..self.options.threads.max(1) {
-                scope.spawn(|| self.serve());
+                // A thread that cannot be started is work that the others do.
+                let _ = thread::named("verify", Role::PART).spawn_scoped(scope, || self.serve());
             }
             self.serve();
         });

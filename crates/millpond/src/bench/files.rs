@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use base::random::{Rng, SeededRng};
+use base::thread;
 
 use super::measure::{Phase, Tally};
 use super::{Run, threads};
@@ -138,10 +139,10 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
     let prepared = Phase::ended("prepare", prepared);
     let start = Instant::now();
     let end = start + run.time;
-    let results: io::Result<Vec<(Tally, Tally)>> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..run.threads)
+    let results: io::Result<Vec<(Tally, Tally)>> = thread::scope(|scope| {
+        let handles: io::Result<Vec<_>> = (0..run.threads)
             .map(|thread| {
-                scope.spawn(move || {
+                super::worker().spawn_scoped(scope, move || {
                     let mut user = MailUser {
                         run,
                         random: SeededRng::new(99 + thread * 1_000_003),
@@ -156,7 +157,7 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
                 })
             })
             .collect();
-        handles.into_iter().map(super::joined).collect()
+        handles?.into_iter().map(super::joined).collect()
     });
     let took = start.elapsed();
     let (mut operations, mut fsyncs) = (Tally::new(start), Tally::new(start));

@@ -1,8 +1,9 @@
 //! What a question costs whose answer is in memory, alone and beside writers that wait for room.
 
 use super::measure::{Phase, Tally};
-use super::{Run, joined};
+use super::{Run, joined, worker};
 use base::random::SeededRng;
+use base::thread;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::fs::{self, File};
 use std::io;
@@ -70,13 +71,13 @@ fn ask(path: &Path, time: Duration, tally: &mut Tally) -> io::Result<()> {
 fn crowded(run: &Run, files: &[File], asked: &Path) -> io::Result<(Tally, Tally)> {
     let start = Instant::now() + run.time;
     let (over, counted) = (AtomicBool::new(false), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let writers: Vec<_> = files
+    thread::scope(|scope| {
+        let writers: io::Result<Vec<_>> = files
             .iter()
             .enumerate()
             .map(|(writer, file)| {
                 let (over, counted) = (&over, &counted);
-                scope.spawn(move || -> io::Result<Tally> {
+                worker().spawn_scoped(scope, move || -> io::Result<Tally> {
                     let mut tally = Tally::new(start);
                     let random = SeededRng::new(writer as u64);
                     let mut at = 0;
@@ -94,6 +95,8 @@ fn crowded(run: &Run, files: &[File], asked: &Path) -> io::Result<(Tally, Tally)
                 })
             })
             .collect();
+        // Those that were started when another could not be end.
+        let writers = writers.inspect_err(|_| over.store(true, Ordering::Relaxed))?;
         std::thread::sleep(run.time);
         counted.store(true, Ordering::Relaxed);
         let mut questions = Tally::new(start);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
+use base::thread::{self, Role};
 use base::{Bookmark, Txg, VdevId};
 use format::BlockPointer;
 use format::block_pointer::DVA_COUNT;
@@ -361,13 +362,12 @@ fn read(source: &Source<'_>, wanted: &[Wanted], runs: Vec<Run>) -> Vec<(usize, B
             });
         }
     }
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for part in &parts {
             let got = &got;
             for _ in 0..SCAN_READERS.count().min(part.runs.len()) {
                 // Without any thread nothing is read ahead.
-                let _ = std::thread::Builder::new()
-                    .name("pool-scan-ahead".to_owned())
+                let _ = thread::named("pool-scan-ahead", Role::PART)
                     .spawn_scoped(scope, move || part.serve(source, wanted, got));
             }
         }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use base::VdevId;
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::thread::{self, Role};
 use pipeline::Scrubbed;
 use sys::Buffer;
 use vdev::{BlockRange, Lacking, Leaf, Top, Verdict};
@@ -34,14 +35,13 @@ pub(super) fn slice(pool: &Pool, pending: &PendingBlocks) -> Scrubbed {
     let sweeps: Vec<Sweep<'_>> = vdevs
         .map(|vdev| Sweep::new(pool, pending, vdev, deadline))
         .collect();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for sweep in &sweeps {
             let sum = &sum;
             let mut served = vec![false; sweep.sides.len()];
             for (side, served) in served.iter_mut().enumerate() {
                 for _ in 0..SCAN_READERS.get() {
-                    let thread = std::thread::Builder::new()
-                        .name("pool-scan-read".to_owned())
+                    let thread = thread::named("pool-scan-read", Role::PART)
                         .spawn_scoped(scope, move || sweep.serve(side, sum));
                     *served |= thread.is_ok();
                 }

@@ -1,5 +1,7 @@
 //! Scrubs of pools with damage.
 
+mod roles;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Barrier, PoisonError};

@@ -43,7 +43,6 @@ struct Job {
 }
 
 pub(super) fn run(pool: &Weak<Pool>, trim: &Arc<Trim>) {
-    sys::work_in_background();
     let mut batch = Batch::default();
     loop {
         {

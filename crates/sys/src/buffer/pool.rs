@@ -7,6 +7,7 @@
 
 use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{Counter, Gauge, Source, Value, registry};
+use base::thread;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -267,9 +268,8 @@ fn start_trimming() {
     if POOL.trims.swap(true, Ordering::AcqRel) {
         return;
     }
-    let started = std::thread::Builder::new()
-        .name("buffer-trim".into())
-        .stack_size(64 << 10)
+    let started = thread::named("buffer-trim", crate::thread::BACKGROUND)
+        .stack_bytes(64 << 10)
         .spawn(|| {
             let pool = &*POOL;
             while pool.kept_bytes.load(Ordering::Relaxed) > KEPT_IDLE {

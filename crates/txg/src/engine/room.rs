@@ -7,7 +7,6 @@ use std::time::Duration;
 use base::clock::monotonic_ns;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::thread;
 
 use super::Engine;
 use super::suspend::Patience;
@@ -135,7 +134,7 @@ impl Engine {
         }
         drop(waiting);
         let engine = Arc::clone(self);
-        let server = thread::Builder::new().name("txg-admit".to_owned());
+        let server = base::thread::named("txg-admit", sys::thread::ANSWERS);
         if server.spawn(move || engine.serve_room()).is_err() {
             // Nobody can wait here: they wait where they go on.
             let mut waiting = self.room.waiting.lock();
