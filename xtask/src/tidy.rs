@@ -1,8 +1,9 @@
-//! House rules that a tool can check: layering, file length, stray markers, links, drawn limits.
+//! House rules that a tool can check: layering, file length, stray markers, links, drawn limits, who reads clocks.
 
 mod layers;
 mod links;
 mod queues;
+mod sources;
 mod texts;
 mod turns;
 
@@ -21,6 +22,7 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(texts::check(&root, &files)?);
     faults.extend(queues::check(&root, &files)?);
     faults.extend(links::check(&root, &files)?);
+    faults.extend(sources::check(&root, &files)?);
     faults.extend(turns::check(&root, &files)?);
     faults.extend(crate::api::check(&root)?);
     faults.extend(crate::layouts::check(&root, &files)?);

@@ -28,7 +28,15 @@ pub struct SystemClock;
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    nanoseconds(START.get_or_init(Instant::now).elapsed())
+    nanoseconds(START.get_or_init(real_now).elapsed())
+}
+
+/// This moment by the machine's own clock, also where an engine was given another: for what is measured, for lines of
+/// progress, and for patience with devices, programs and people, which no virtual time moves.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the clock is read here")]
+pub fn real_now() -> Instant {
+    Instant::now()
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -36,6 +44,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the clock is read here")]
     fn now(&self) -> u64 {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)

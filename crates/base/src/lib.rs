@@ -2,6 +2,8 @@
 //!
 //! The bottom of the house: no I/O, no policy, nothing that knows what a pool is.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod bookmark;
 pub mod clock;
 pub mod crew;

@@ -13,11 +13,10 @@ mod mutex;
 pub mod rank;
 mod rwlock;
 
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, real_now};
 use crate::metrics::{Counter, Histogram, HistogramSnapshot, Value, registry};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 pub use mutex::{Condvar, Mutex, MutexGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -142,7 +141,7 @@ impl LockClass {
         }
         self.contended.increment();
         OwnWaits::note(self);
-        let start = Instant::now();
+        let start = real_now();
         let guard = wait();
         self.wait_ns
             .record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));

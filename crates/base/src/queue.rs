@@ -1,11 +1,12 @@
 //! The one queue type: bounded, named, watched. When it is full the producer gets its item back
 //! and does the work itself or waits; nothing is ever queued without limit.
 
+use crate::clock::real_now;
 use crate::lock::{Condvar, LockClass, Mutex, rank};
 use crate::metrics::{Counter, Gauge, Source, Value, registry};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 static CLASS: LockClass = LockClass::new("queue", rank::LAST);
 
@@ -171,7 +172,7 @@ impl<T> Bounded<T> {
 
     /// The oldest item, waiting at most `timeout` for one.
     pub fn pop_for(&self, timeout: Duration) -> Option<T> {
-        let deadline = Instant::now().checked_add(timeout);
+        let deadline = real_now().checked_add(timeout);
         let mut state = self.state.lock();
         loop {
             if let Some(item) = self.remove(&mut state) {

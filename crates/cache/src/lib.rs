@@ -5,6 +5,8 @@
 //! misses of one block read it once; there is no queue to fill up.
 //! Callers: `pipeline`. It must not read or write devices, nor know what is in a block.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod cache;
 mod index;
 mod limit;

@@ -6,6 +6,8 @@
 //! Callers: `format` (embedded checksums), `pipeline` (blocks), `vdev` (labels).
 //! It must not know what a pool, a block pointer or a device is.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod checksum;
 mod compression;
 mod error;

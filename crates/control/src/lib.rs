@@ -1,5 +1,7 @@
 //! The typed admin service that the daemon offers and the commands use.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod client;
 mod compatibility;
 pub mod daemon;

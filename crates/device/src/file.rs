@@ -4,11 +4,12 @@
 //! (no third copy of cached data), and through it otherwise; the kernel keeps the two coherent.
 
 use crate::{BlockDevice, DeviceError, DeviceKind, Operation};
+use base::clock::real_now;
 use base::lock::{LockClass, Mutex, rank};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sys::{BufferMut, Create, Errno, File, FileKind, OpenMode};
 
 static FLUSH_CLASS: LockClass = LockClass::new("device.flush", rank::DEVICE);
@@ -314,7 +315,7 @@ const HOLE_OF_PROBE: u64 = 4096;
 /// Takes the lock of a writer; false when another keeps it. One that has just answered "exported" keeps it
 /// until its process has ended, which on a busy machine takes a while: that is waited for.
 fn lock_in_time(file: &File) -> Result<bool, Errno> {
-    let begin = Instant::now();
+    let begin = real_now();
     loop {
         if file.try_lock_exclusive()? {
             return Ok(true);

@@ -3,6 +3,8 @@
 //! A device is bytes at offsets, a flush that makes writes durable, and typed errors that name the
 //! device. What the bytes mean is nobody's business here.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod error;
 mod file;
 

@@ -5,6 +5,8 @@
 //! across I/O; no thread waits for another file's. Called by `dsl`, `intent`, `pool`, `posix`.
 //! Must not know datasets, devices or files; never frees space, only says which blocks died.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod accounting;
 mod editor;
 mod error;

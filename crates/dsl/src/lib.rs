@@ -4,6 +4,8 @@
 //! are tasks that run in syncing context, many to a txg. Called by `pool`, which supplies
 //! [`Services`], and by whoever lists or opens datasets. Must not know files, devices or commands.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod admission;
 mod bpobj;
 mod dataset;

@@ -1,5 +1,7 @@
 //! Every on-disk byte of a ZFS pool, declared once.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod acl;
 pub mod bits;
 pub mod block_pointer;

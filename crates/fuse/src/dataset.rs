@@ -13,10 +13,11 @@ use crate::session::Session;
 use crate::sharing::Sharing;
 use crate::tree::Reply;
 use crate::wire::Timestamp;
+use base::clock::real_now;
 use posix::{Errno, FileSystem};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 pub(crate) use views::Live;
 use views::{SnapshotView, Views};
 
@@ -122,9 +123,9 @@ impl DatasetTree {
         };
         self.handles.close_all(|handle| handle.live.is_some());
         self.departed.clear();
-        let deadline = Instant::now() + SUSPEND_WAIT;
+        let deadline = real_now() + SUSPEND_WAIT;
         while Arc::strong_count(&live) > 1 {
-            if Instant::now() > deadline {
+            if real_now() > deadline {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(1));

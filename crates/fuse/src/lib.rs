@@ -4,6 +4,8 @@
 //! from a [`Tree`]; a [`Mount`] is a session at a place. [`DatasetTree`] is the tree of a mounted
 //! dataset: its live file system, and its snapshots under `.zfs`; a [`Forest`] shows several in one mount.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod dataset;
 mod departed;
 mod errno;

@@ -3,9 +3,10 @@
 use crate::session::{Session, SessionError, SessionOptions};
 use crate::tree::Tree;
 use crate::tunables::BUSY_WAIT_MS;
+use base::clock::real_now;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sys::{FuseMountOptions, MountError, UnmountMode};
 
 /// The part of the mount's type after `fuse.`: tools that know ZFS by its type find it there.
@@ -180,11 +181,11 @@ pub fn while_busy<T, E>(
     is_busy: impl Fn(&E) -> bool,
     mut attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
-    let deadline = Instant::now().checked_add(Duration::from_millis(BUSY_WAIT_MS.get()));
+    let deadline = real_now().checked_add(Duration::from_millis(BUSY_WAIT_MS.get()));
     let mut step = Duration::from_millis(5);
     loop {
         let left = deadline.map_or(Duration::ZERO, |end| {
-            end.saturating_duration_since(Instant::now())
+            end.saturating_duration_since(real_now())
         });
         match attempt() {
             Err(error) if is_busy(&error) && !left.is_zero() => {

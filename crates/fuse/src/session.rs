@@ -17,6 +17,7 @@ use crate::wire::{
     Body, Dialect, InitFlags, OpenReplyFlags, Operation, ROOT_NODE, decode_request,
     inval_entry_notification, inval_inode_notification, invalidate_all_entries_notification,
 };
+use base::clock::real_now;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use counters::counters;
 use dispatch::{send, send_error};
@@ -28,7 +29,7 @@ use readers::Readers;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sys::{Errno, FuseDevice};
 
 static ENDED_CLASS: LockClass = LockClass::new("fuse.ended", rank::FRONT_END + 40);
@@ -182,7 +183,7 @@ impl Session {
     /// Waits for the end; false when it did not come in time.
     #[must_use]
     pub fn wait_ended(&self, timeout: Duration) -> bool {
-        let Some(deadline) = Instant::now().checked_add(timeout) else {
+        let Some(deadline) = real_now().checked_add(timeout) else {
             return false;
         };
         let mut ended = self.shared.ended.lock();

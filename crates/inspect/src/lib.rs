@@ -1,5 +1,7 @@
 //! Reading pools without trusting them: ls, cat, cp, tree, inspect.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod audience;
 mod cat;
 mod contents;

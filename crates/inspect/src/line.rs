@@ -1,5 +1,6 @@
 //! The line that says how far long work is, told no more often than its audience wants to hear.
 
+use base::clock::real_now;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -21,7 +22,7 @@ impl Line {
         Self {
             audience,
             drawn: false,
-            next: Instant::now(),
+            next: real_now(),
         }
     }
 
@@ -57,7 +58,7 @@ impl Line {
         if self.audience == Audience::Nobody {
             return false;
         }
-        let now = Instant::now();
+        let now = real_now();
         let due = now >= self.next;
         if due {
             self.next = now + self.audience.interval();

@@ -8,6 +8,8 @@
 //! records have synced. Called by `pool`, which makes logs, syncs and claims them, and by the
 //! layers above through their adapters. Must not know what records mean.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod batch;
 mod chain;
 mod claim;

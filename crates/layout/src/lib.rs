@@ -5,6 +5,8 @@
 //! children are there. A new kind of vdev is a variant of [`Kind`]; no match over kinds has a fallback arm, so the
 //! compiler asks for each formula.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod columns;
 mod kind;
 mod layout;

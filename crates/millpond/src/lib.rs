@@ -47,6 +47,8 @@
 //! `cargo xtask tidy` sees every one. Options are made with setters, and structures and enums that may grow are
 //! `#[non_exhaustive]`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod library;
 
 pub use library::{

@@ -1,5 +1,7 @@
 //! The one binary: `millpond`, also answering to `zpool`, `zfs`, `zdb` and `mount.zfs`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod arguments;
 mod bench;
 mod daemons;

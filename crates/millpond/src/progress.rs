@@ -1,5 +1,6 @@
 //! How far long work is, for the line of a terminal: what, how much, how fast, how long.
 
+use base::clock::real_now;
 use base::thread::{self, JoinHandle, Role};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ impl Course {
     pub(crate) fn new(what: String) -> Self {
         Self {
             what,
-            start: Instant::now(),
+            start: real_now(),
             before: None,
         }
     }
@@ -62,7 +63,7 @@ impl Ticker {
         let mut line = Line::new(Audience::of(false));
         let audience = line.audience();
         let own = Arc::clone(&ended);
-        let start = Instant::now();
+        let start = real_now();
         let tick = move || {
             while !own.load(Ordering::Acquire) {
                 let elapsed = start.elapsed();

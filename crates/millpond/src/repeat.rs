@@ -1,6 +1,7 @@
 //! Commands that repeat themselves: `… [interval [count]]`.
 
-use std::time::{Duration, Instant};
+use base::clock::real_now;
+use std::time::Duration;
 
 use crate::Outcome;
 
@@ -60,7 +61,7 @@ impl Interval {
         let mut left = self
             .count
             .map(|count| count.saturating_add(u64::from(uncounted)));
-        let mut due = Instant::now();
+        let mut due = real_now();
         loop {
             once()?;
             left = left.map(|count| count.saturating_sub(1));
@@ -68,7 +69,7 @@ impl Interval {
                 return Ok(());
             };
             due += every;
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            std::thread::sleep(due.saturating_duration_since(real_now()));
         }
     }
 }

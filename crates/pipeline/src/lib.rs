@@ -6,6 +6,8 @@
 //! block pointer's own validated sizes; no lock is held across I/O. Callers: `dmu`, `intent`,
 //! `dsl`, `pool`, `inspect`. It must not know what a block means, nor choose what to write when.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod allocator;
 mod error;
 mod free;

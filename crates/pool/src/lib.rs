@@ -1,5 +1,7 @@
 //! A pool: import, create, export, configuration, features and the sync loop.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod ageing;
 mod allocator;
 mod blocks;

@@ -4,6 +4,8 @@
 //! (read-only). Front ends call it with object ids, names and [`Credentials`]; it never knows which
 //! protocol asked. Start at [`FileSystem`], then [`OpenFile`] for what happens on file data.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod attributes;
 mod comparison;
 mod copying;

@@ -6,6 +6,8 @@
 //! newer is lost. Faults of the second kind (rot, misdirected and silently lost writes, errors) are
 //! injected by [`Fault`]s. The same seed gives the same disk.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod crash;
 mod disk;
 mod fault;

@@ -4,6 +4,8 @@
 //! through a [`SpaceStore`], and keeps freed space from use for two txgs more that
 //! are written.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod error;
 mod free_space;
 mod lists;

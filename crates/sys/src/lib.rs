@@ -3,6 +3,8 @@
 //! `unsafe` lives here, each block with its argument. No policy: what to call and when is decided
 //! above.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod buffer;
 mod file;
 mod file_project;

@@ -14,6 +14,10 @@ impl Rng for SystemRng {
         u64::from_ne_bytes(bytes)
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the system's source is asked here"
+    )]
     fn fill(&self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             match getrandom(&mut *bytes, GetRandomFlags::empty()) {

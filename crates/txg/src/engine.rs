@@ -7,10 +7,10 @@ use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::sync::thread::{self, JoinHandle};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base::Txg;
-use base::clock::monotonic_ns;
+use base::clock::{monotonic_ns, real_now};
 use base::invariant::Findings;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::metrics::registry;
@@ -460,7 +460,7 @@ impl Engine {
 
     fn quiesce_loop(&self) {
         let timeout = Duration::from_nanos(self.config.timeout_ns);
-        let mut opened = Instant::now();
+        let mut opened = real_now();
         let mut state = self.state.lock();
         while state.ended.is_none() {
             let aged = opened.elapsed() >= timeout;
@@ -474,7 +474,7 @@ impl Engine {
                 }
                 continue;
             };
-            let start = Instant::now();
+            let start = real_now();
             let txg = self.holds.close();
             while !self.holds.is_quiet(txg) && state.ended.is_none() {
                 self.quiesce_wake.wait(&mut state);
@@ -482,7 +482,7 @@ impl Engine {
             if state.ended.is_some() {
                 break;
             }
-            opened = Instant::now();
+            opened = real_now();
             // Counted before anybody can see that the next one is open.
             self.meters.closed(reason, opened - start);
             self.dirty.opens(txg.next());
@@ -514,7 +514,7 @@ impl Engine {
             };
             drop(state);
             self.quiesce_wake.notify_all();
-            let (start, settled) = (Instant::now(), self.dirty.settled());
+            let (start, settled) = (real_now(), self.dirty.settled());
             let outcome = self.unbroken().and_then(|()| sync_once(target, txg));
             let elapsed_ns = nanoseconds(start.elapsed());
             self.meters.sync_ns.record(elapsed_ns);

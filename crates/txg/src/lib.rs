@@ -5,6 +5,8 @@
 //! a time; a group closes because of bytes, age, an explicit request or memory, nothing else.
 //! Called by `dmu` (holds, credits) and `pool` (the sync target). Must not know what is synced.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod config;
 mod credit;
 mod engine;

@@ -5,6 +5,8 @@
 //! merged. Who calls it: `pipeline` for blocks, `pool` for labels, states and health. It knows
 //! nothing of block pointers: whether bytes are right is for the reader to say.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod dtl;
 mod error;
 mod group;

@@ -119,7 +119,10 @@ mod checked {
             guard: &mut MutexGuard<'_, T>,
             deadline: Instant,
         ) -> Waited {
-            self.wait_for(guard, deadline.saturating_duration_since(Instant::now()))
+            self.wait_for(
+                guard,
+                deadline.saturating_duration_since(crate::clock::real_now()),
+            )
         }
 
         pub(in crate::lock) fn notify_one(&self) {

@@ -7,13 +7,14 @@
 use super::server::Handler;
 use crate::message::{Caller, Request, Response};
 use crate::{Failure, FailureKind};
+use base::clock::real_now;
 use base::thread;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest request that is read.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -172,11 +173,11 @@ fn answer(peer: &mut impl Peer, handler: &dyn Handler) -> io::Result<()> {
 
 /// Everything up to the empty line.
 fn request_head(peer: &mut impl Peer) -> io::Result<Vec<u8>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = real_now() + PATIENCE;
     let mut head = Vec::new();
     let mut piece = [0; 1024];
     while !head.windows(4).any(|four| four == b"\r\n\r\n") {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(real_now());
         if left.is_zero() || head.len() >= REQUEST_BYTES_MAX {
             return Err(io::ErrorKind::TimedOut.into());
         }

@@ -4,9 +4,10 @@
 //! tree, the pointers that readers follow do not fit what is there. Who finds a block damaged while such a pass is
 //! under way waits for its end, and the error stands only if the tree is the same then.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base::Txg;
+use base::clock::real_now;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 
 use crate::error::{DmuError, Result};
@@ -83,7 +84,7 @@ impl Passes {
             return;
         }
         METERS.passes_awaited.increment();
-        let (until, this) = (Instant::now() + WAIT_MAX, state.begun);
+        let (until, this) = (real_now() + WAIT_MAX, state.begun);
         state.waiting += 1;
         while state.ended < this && !self.over.wait_until(&mut state, until) {}
         state.waiting -= 1;

@@ -7,13 +7,14 @@ use crate::wire::{
     self, EntryReply, FileKind, RenameFlags, SetattrFields, SetattrRequest, Timeouts,
     device_number_from_wire, device_number_to_wire,
 };
+use base::clock::{Clock, SystemClock};
 use posix::{
     Attributes, Credentials, Errno, FileType, NewNode, OpenOptions, PosixError, RenameMode,
     SetAttributes, SetTime, Timestamp,
 };
 use std::cell::OnceCell;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The kernel may believe a name or attributes for this long: nothing changes them but requests of
 /// the same mount, and what does is told.
@@ -93,9 +94,7 @@ impl View {
 
     /// How long attributes are believed.
     pub(super) fn attributes_valid(&self, from: &Attributes) -> Duration {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |now| now.as_secs());
+        let now = SystemClock.now_s();
         let changed = u64::try_from(from.ctime.seconds).unwrap_or(0);
         let settled = changed.saturating_add(SETTLED_SECONDS) < now;
         let live = matches!(self, Self::Live(_));

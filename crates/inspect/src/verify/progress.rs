@@ -1,8 +1,9 @@
 //! How far a check is: what, how much, how fast, how long.
 
+use base::clock::real_now;
 use base::thread::{self, Role};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -61,7 +62,7 @@ pub(super) fn shown<R>(
         Watcher::Function(_) => Audience::Terminal.interval(),
     };
     let ended = AtomicBool::new(false);
-    let start = Instant::now();
+    let start = real_now();
     thread::scope(|scope| {
         let tick = || {
             loop {

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Instant;
 
+use base::clock::real_now;
 use base::random::SeededRng;
 
 use super::measure::{Phase, Tally};
@@ -21,7 +21,7 @@ pub(super) fn mkbig(run: &Run) -> io::Result<Vec<Phase>> {
 
 fn make(run: &Run, path: &Path) -> io::Result<Tally> {
     let random = SeededRng::new(7);
-    let mut tally = Tally::new(Instant::now());
+    let mut tally = Tally::new(real_now());
     let mut file = File::create(path)?;
     for _ in 0..run.megabytes {
         tally.time(|| file.write_all(run.contents.piece(&random, 1 << 20)))?;
@@ -37,7 +37,7 @@ fn make(run: &Run, path: &Path) -> io::Result<Tally> {
 pub(super) fn rdbig(run: &Run) -> io::Result<Vec<Phase>> {
     super::drop_caches();
     let mut file = File::open(run.place.join("big"))?;
-    let mut tally = Tally::new(Instant::now());
+    let mut tally = Tally::new(real_now());
     let mut piece = vec![0; PIECE];
     let mut hash = 0xcbf2_9ce4_8422_2325;
     loop {
@@ -72,7 +72,7 @@ pub(super) fn fanread(run: &Run) -> io::Result<Vec<Phase>> {
     super::drop_caches();
     let records = bytes / run.record;
     let share = records / run.threads;
-    let start = Instant::now();
+    let start = real_now();
     let tally = threads(run.threads, start, |thread, tally| {
         let file = File::open(&path)?;
         let mut data = vec![0; usize::try_from(run.record).unwrap_or(PIECE)];

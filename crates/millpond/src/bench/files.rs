@@ -5,8 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use base::clock::real_now;
 use base::random::{Rng, SeededRng};
 use base::thread;
 
@@ -17,7 +18,7 @@ use super::{Run, threads};
 pub(super) fn meta(run: &Run) -> io::Result<Vec<Phase>> {
     let path = |prefix: char, number: u64| run.directory.join(format!("{prefix}{number}"));
     let all = |name, operation: &dyn Fn(u64) -> io::Result<()>| {
-        let mut tally = Tally::new(Instant::now());
+        let mut tally = Tally::new(real_now());
         for number in 0..run.files {
             tally.time(|| operation(number))?;
         }
@@ -46,13 +47,13 @@ pub(super) fn readdir(run: &Run) -> io::Result<Vec<Phase>> {
     const LISTINGS: usize = 20;
     let directory = run.directory.join("listed");
     fs::create_dir(&directory)?;
-    let mut creates = Tally::new(Instant::now());
+    let mut creates = Tally::new(real_now());
     for number in 0..run.files {
         let path = directory.join(format!("file-{number:06}"));
         creates.time(|| File::create(&path).map(drop))?;
     }
     let creates = Phase::ended("create", creates);
-    let start = Instant::now();
+    let start = real_now();
     let listings = threads(run.threads, start, |_, tally| {
         for _ in 0..LISTINGS {
             let count = tally.time(|| fs::read_dir(&directory).map(Iterator::count))?;
@@ -78,7 +79,7 @@ pub(super) fn write_data(run: &Run) -> io::Result<Vec<Phase>> {
     let directories = run.files.div_ceil(FILES_A_DIRECTORY).div_ceil(run.threads);
     let mut phases = Vec::new();
     for name in ["empty", "again"] {
-        let start = Instant::now();
+        let start = real_now();
         let tally = threads(run.threads, start, |thread, tally| {
             let random = SeededRng::new(1_234_567 + thread * 7919);
             for directory in 0..directories {
@@ -127,7 +128,7 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
         fs::create_dir(run.directory.join(format!("{folder:02x}")))?;
     }
     let random = SeededRng::new(98);
-    let mut prepared = Tally::new(Instant::now());
+    let mut prepared = Tally::new(real_now());
     for mail in 0..run.files {
         prepared.time(|| {
             let mut file = File::create(mail_path(&run.directory, mail))?;
@@ -137,7 +138,7 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
     }
     run.make_durable()?;
     let prepared = Phase::ended("prepare", prepared);
-    let start = Instant::now();
+    let start = real_now();
     let end = start + run.time;
     let results: io::Result<Vec<(Tally, Tally)>> = thread::scope(|scope| {
         let handles: io::Result<Vec<_>> = (0..run.threads)
@@ -150,7 +151,7 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
                         operations: Tally::new(start),
                         fsyncs: Tally::new(start),
                     };
-                    while Instant::now() < end {
+                    while real_now() < end {
                         user.round()?;
                     }
                     Ok((user.operations, user.fsyncs))
@@ -188,12 +189,12 @@ pub(super) fn fsync(run: &Run) -> io::Result<Vec<Phase>> {
         open(thread)?.write_all(content)?;
     }
     run.make_durable()?;
-    let start = Instant::now();
+    let start = real_now();
     let end = start + run.time;
     let tally = threads(run.threads, start, |thread, tally| {
         let random = SeededRng::new(7 + thread);
         let file = open(thread)?;
-        while Instant::now() < end {
+        while real_now() < end {
             let data = run.contents.piece(&random, BLOCK_BYTES);
             file.write_all_at(data, random.below(BLOCKS) * BLOCK_BYTES)?;
             tally.time(|| file.sync_all())?;
@@ -210,7 +211,7 @@ pub(super) fn fsync(run: &Run) -> io::Result<Vec<Phase>> {
 fn round_trips(run: &Run) -> io::Result<Phase> {
     const QUESTIONS: u32 = 500;
     const PAUSE: Duration = Duration::from_micros(200);
-    let mut tally = Tally::new(Instant::now());
+    let mut tally = Tally::new(real_now());
     for _ in 0..QUESTIONS {
         std::thread::sleep(PAUSE);
         tally.time(|| rustix::fs::statvfs(&run.directory).map_err(io::Error::from))?;
@@ -280,7 +281,7 @@ impl MailUser<'_> {
         let data = self.run.contents.piece(&self.random, length);
         self.operations.time(|| file.write_all(data))?;
         self.operations.bytes += length;
-        let begun = Instant::now();
+        let begun = real_now();
         file.sync_all()?;
         self.operations.add(begun);
         self.fsyncs.add(begun);
@@ -290,7 +291,7 @@ impl MailUser<'_> {
     }
 
     fn close(&mut self, file: File) {
-        let begun = Instant::now();
+        let begun = real_now();
         drop(file);
         self.operations.add(begun);
     }

@@ -1,5 +1,6 @@
 //! What is measured: latencies of operations, and operations and bytes by the second.
 
+use base::clock::real_now;
 use std::time::{Duration, Instant};
 
 /// Sub-buckets of each power of two: a quantile is exact to 1/32.
@@ -106,7 +107,7 @@ impl Tally {
 
     /// Does and times one operation; one that fails is not counted.
     pub(super) fn time<T, E>(&mut self, operation: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let begun = Instant::now();
+        let begun = real_now();
         let result = operation()?;
         self.add(begun);
         Ok(result)
@@ -114,7 +115,7 @@ impl Tally {
 
     /// Counts an operation that began then and ends now.
     pub(super) fn add(&mut self, begun: Instant) {
-        let now = Instant::now();
+        let now = real_now();
         self.times.add(now.duration_since(begun));
         let second = now.duration_since(self.start).as_secs() as usize;
         if self.windows.len() <= second {

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use base::clock::real_now;
 use base::random::{Rng, SeededRng};
 
 use super::measure::Times;
@@ -40,11 +41,11 @@ pub(super) fn probe(directory: &Path) -> io::Result<Times> {
     let random = SeededRng::new(1);
     let mut data = vec![0; WRITE_BYTES];
     let mut times = Times::default();
-    let started = Instant::now();
+    let started = real_now();
     while times.count() < u64::from(ROUNDS_MAX) && started.elapsed() < TIME_MAX {
         random.fill(&mut data);
         let offset = random.below(FILE_BYTES / WRITE_BYTES as u64) * WRITE_BYTES as u64;
-        let begun = Instant::now();
+        let begun = real_now();
         file.write_all_at(&data, offset)?;
         file.sync_data()?;
         times.add(begun.elapsed());

@@ -2,6 +2,7 @@
 
 use super::measure::{Phase, Tally};
 use super::{Run, joined, worker};
+use base::clock::real_now;
 use base::random::SeededRng;
 use base::thread;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -10,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Each is measured so often, in turns: what the machine does besides meets both.
 const ROUNDS: u32 = 3;
@@ -27,14 +28,14 @@ pub(super) fn throttled(run: &Run) -> io::Result<Vec<Phase>> {
     fs::write(&asked, b"some words")?;
     let files = (0..run.threads).map(|writer| File::create(run.directory.join(writer.to_string())));
     let files: Vec<File> = files.collect::<io::Result<_>>()?;
-    let start = Instant::now();
+    let start = real_now();
     let (mut alone, mut beside, mut writes) =
         (Tally::new(start), Tally::new(start), Tally::new(start));
     let mut took = Duration::ZERO;
     for _ in 0..ROUNDS {
         run.make_durable()?;
         // Each round counts its seconds from its own start.
-        let mut questions = Tally::new(Instant::now());
+        let mut questions = Tally::new(real_now());
         ask(&asked, run.time, &mut questions)?;
         alone.merge(&questions);
         let (asked, written) = crowded(run, &files, &asked)?;
@@ -50,8 +51,8 @@ pub(super) fn throttled(run: &Run) -> io::Result<Vec<Phase>> {
 }
 
 fn ask(path: &Path, time: Duration, tally: &mut Tally) -> io::Result<()> {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
+    let end = real_now() + time;
+    while real_now() < end {
         std::thread::sleep(PAUSE);
         // The kernel would answer from its own memory.
         tally.time(|| {
@@ -69,7 +70,7 @@ fn ask(path: &Path, time: Duration, tally: &mut Tally) -> io::Result<()> {
 /// Asks while all write, from when they have written for as long as is asked then: what a server takes without waiting
 /// is full. The questions, and the writes meanwhile.
 fn crowded(run: &Run, files: &[File], asked: &Path) -> io::Result<(Tally, Tally)> {
-    let start = Instant::now() + run.time;
+    let start = real_now() + run.time;
     let (over, counted) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         let writers: io::Result<Vec<_>> = files
@@ -83,7 +84,7 @@ fn crowded(run: &Run, files: &[File], asked: &Path) -> io::Result<(Tally, Tally)
                     let mut at = 0;
                     while !over.load(Ordering::Relaxed) {
                         let piece = run.contents.piece(&random, PIECE_BYTES);
-                        let begun = Instant::now();
+                        let begun = real_now();
                         file.write_all_at(piece, at)?;
                         at = (at + PIECE_BYTES) % FILE_BYTES;
                         if counted.load(Ordering::Relaxed) {

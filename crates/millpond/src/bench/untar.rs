@@ -4,8 +4,9 @@ use std::fs::{self, File, FileTimes, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
+use base::clock::real_now;
 use base::random::{Rng, SeededRng};
 
 use super::Run;
@@ -24,7 +25,7 @@ const FILE_MAX: u64 = 4 << 20;
 /// operation is one entry.
 pub(super) fn untar(run: &Run) -> io::Result<Vec<Phase>> {
     let random = SeededRng::new(2024);
-    let mut tally = Tally::new(Instant::now());
+    let mut tally = Tally::new(real_now());
     let root = run.directory.join("tree");
     tally.time(|| fs::create_dir(&root))?;
     let mut directories: Vec<(PathBuf, u32)> = vec![(root, 0)];
@@ -50,7 +51,7 @@ pub(super) fn untar(run: &Run) -> io::Result<Vec<Phase>> {
         tally.time(|| opened.set_times(FileTimes::new().set_modified(archived())))?;
     }
     let unpacked = Phase::ended("unpack", tally.clone());
-    let begun = Instant::now();
+    let begun = real_now();
     run.make_durable()?;
     let mut durable = Tally::new(begun);
     durable.add(begun);

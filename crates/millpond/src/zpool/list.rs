@@ -1,5 +1,6 @@
 //! `zpool list` and `zpool get`.
 
+use base::clock::{Clock, SystemClock};
 use control::rows::pool::{HEALTH, NAME};
 use control::{
     GetRow, Json, JsonOptions, PoolListOptions, PoolReport, PropertyName, Selection, Setting,
@@ -36,9 +37,7 @@ pub(super) fn json_options(call: &Invocation) -> JsonOptions {
 
 /// The time that `-T` asks for.
 pub(super) fn timestamp(call: &Invocation) -> Result<String, Stop> {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_secs());
+    let now = SystemClock.now_s();
     match call.value("T") {
         None => Ok(String::new()),
         Some("u") => Ok(format!("{now}\n")),

@@ -1,5 +1,6 @@
 //! `zpool status`.
 
+use base::clock::{Clock, SystemClock};
 use control::{Json, JsonOptions, PoolStatus, StatusOptions};
 
 use super::list::{json_options, naming, timestamp};
@@ -58,9 +59,7 @@ fn once(call: &Invocation, names: &[String]) -> Outcome {
             return ended(complete);
         }
     }
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_secs());
+    let now = SystemClock.now_s();
     let options = StatusOptions {
         verbose: call.has("v"),
         exact: call.has("p"),

@@ -1,6 +1,6 @@
 //! `zpool wait`.
 
-use std::time::Instant;
+use base::clock::real_now;
 
 use control::client::Connection;
 use control::rows::pool::{FREEING, READONLY};
@@ -72,7 +72,7 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
         }));
     };
     timestamp(call)?;
-    let mut due = Instant::now();
+    let mut due = real_now();
     let mut first = true;
     let mut line = Line::new(Audience::of(false));
     let mut course = Course::new(format!("{name}: busy"));
@@ -80,7 +80,7 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
     until_idle(pool(name)?, &mut |connection| {
         let work = work(connection)?;
         if let Some(every) = interval.every()
-            && Instant::now() >= due
+            && real_now() >= due
         {
             let style = Style {
                 scripted: call.has("H"),
@@ -89,7 +89,7 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
             let row = table(work, &activities, style, first);
             print(&(timestamp(call)? + &row))?;
             first = false;
-            due = (due + every).max(Instant::now());
+            due = (due + every).max(real_now());
         }
         if !interval.repeats() {
             let left = activities.iter().filter_map(|activity| work.left(activity));

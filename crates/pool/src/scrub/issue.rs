@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::VdevId;
+use base::clock::real_now;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread::{self, Role};
 use pipeline::Scrubbed;
@@ -30,7 +31,7 @@ pub(super) fn slice(pool: &Pool, pending: &PendingBlocks) -> Scrubbed {
         return Scrubbed::default();
     };
     let _hold = writer.syncer.gate.hold(|| writer.syncer.last.get().txg);
-    let deadline = Instant::now() + Duration::from_millis(SCAN_SLICE_MS.get());
+    let deadline = real_now() + Duration::from_millis(SCAN_SLICE_MS.get());
     let vdevs = pending.vdevs().into_iter();
     let sweeps: Vec<Sweep<'_>> = vdevs
         .map(|vdev| Sweep::new(pool, pending, vdev, deadline))
@@ -149,7 +150,7 @@ impl<'a> Sweep<'a> {
                 let found = self.look_again(copy);
                 *sum.lock() += found;
             }
-            if Instant::now() >= self.deadline {
+            if real_now() >= self.deadline {
                 return;
             }
         }
@@ -197,7 +198,7 @@ impl<'a> Sweep<'a> {
             }
             // However late it is, a slice does something.
             let is_first = state.before == 0 && state.window.is_empty();
-            let (start, copies) = if is_first || Instant::now() < self.deadline {
+            let (start, copies) = if is_first || real_now() < self.deadline {
                 self.pending.take_run(self.vdev)
             } else {
                 (0, Vec::new())

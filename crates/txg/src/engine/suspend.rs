@@ -5,6 +5,7 @@
 //! case the device comes back, and then fail. Nothing that was accepted is forgotten: the sync goes
 //! on where it stopped.
 
+use base::clock::real_now;
 use base::sync::atomic::Ordering;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -64,7 +65,7 @@ impl Patience {
             self.since = None;
             return Ok(());
         };
-        let since = *self.since.get_or_insert_with(Instant::now);
+        let since = *self.since.get_or_insert_with(real_now);
         if state.ended.is_some() || since.elapsed() >= PATIENCE {
             return Err(why);
         }

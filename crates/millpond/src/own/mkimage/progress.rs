@@ -1,5 +1,6 @@
 //! How far it is: what, how much, how fast, how long.
 
+use base::clock::real_now;
 use std::time::{Duration, Instant};
 
 use control::{ImageProgress, human_bytes};
@@ -22,7 +23,7 @@ impl Progress {
     }
 
     pub(super) fn show(&mut self, now: &ImageProgress) {
-        let moment = Instant::now();
+        let moment = real_now();
         if now.entries_total != 0 {
             self.start.get_or_insert(moment);
         }
