@@ -28,6 +28,8 @@ pub struct Flags {
     pub active_when_enabled: bool,
     /// Counted per dataset, in the dataset's own ZAP.
     pub per_dataset: bool,
+    /// Newer than what new pools are made for: only shown where it is.
+    pub later: bool,
 }
 
 /// One feature.
@@ -47,6 +49,67 @@ pub struct Feature {
     pub support: Support,
     /// The sentence stored in `feature_descriptions`.
     pub description: &'static str,
+}
+
+/// A feature that we write, without more to say of it. Its short name is what the name on disk has after the colon.
+const fn feature(guid: &'static str, description: &'static str) -> Feature {
+    let bytes = guid.as_bytes();
+    let mut after = 0;
+    while after < bytes.len() && bytes[after] != b':' {
+        after += 1;
+    }
+    Feature {
+        name: guid.split_at(after + 1).1,
+        guid,
+        read_only_compatible: false,
+        flags: Flags {
+            in_label: false,
+            active_when_enabled: false,
+            per_dataset: false,
+            later: false,
+        },
+        depends_on: &[],
+        support: Support::Write,
+        description,
+    }
+}
+
+/// What the rows are built with, one step a fact.
+impl Feature {
+    const fn read_only_compatible(mut self) -> Self {
+        self.read_only_compatible = true;
+        self
+    }
+
+    const fn in_label(mut self) -> Self {
+        self.flags.in_label = true;
+        self
+    }
+
+    const fn active_when_enabled(mut self) -> Self {
+        self.flags.active_when_enabled = true;
+        self
+    }
+
+    const fn per_dataset(mut self) -> Self {
+        self.flags.per_dataset = true;
+        self
+    }
+
+    const fn later(mut self) -> Self {
+        self.flags.later = true;
+        self
+    }
+
+    const fn depends_on(mut self, others: &'static [&'static Self]) -> Self {
+        self.depends_on = others;
+        self
+    }
+
+    const fn support(mut self, support: Support) -> Self {
+        self.support = support;
+        self
+    }
 }
 
 /// The feature with this name on disk.

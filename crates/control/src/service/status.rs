@@ -18,14 +18,6 @@ use crate::report::{
 use crate::vdevs::kind_name;
 use dsl::property::Access;
 use dsl::property::pool::{BOOTFS, COMMENT, COMPATIBILITY};
-
-/// Features that OpenZFS 2.3 does not know.
-const LATER_FEATURES: [&str; 3] = [
-    "block_cloning_endian",
-    "physical_rewrite",
-    "dynamic_gang_header",
-];
-
 impl Service {
     /// The pool's properties.
     pub(super) fn report(&self, selection: &Selection) -> Result<PoolReport, Failure> {
@@ -109,7 +101,7 @@ impl Service {
                 .into_iter()
                 .filter(|found| {
                     // Newer than what new pools are made for: shown where they are.
-                    found.references.is_some() || !LATER_FEATURES.contains(&found.feature.name)
+                    found.references.is_some() || !found.feature.flags.later
                 })
                 .map(|found| (found.feature.name.to_owned(), state(found.references)))
                 .collect(),

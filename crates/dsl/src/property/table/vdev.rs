@@ -41,7 +41,7 @@ table! {
     /// What is measured of vdevs.
     VdevFigure as Vdev;
 
-    CAPACITY: u64 = figure("capacity", Number::Percent, "<size>") => Capacity;
+    CAPACITY: u64 = figure("capacity", Number::Percent, "<percent>") => Capacity;
     STATE: u64 = figure("state", Number::State, "<state>") => State;
     GUID: u64 = figure("guid", Number::Exact, "<guid>") => Guid;
     ASIZE: u64 = size("asize") => AllocatableSize;
