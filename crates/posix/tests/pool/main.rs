@@ -2,6 +2,7 @@
 //! import, and OpenZFS's zdb finds nothing wrong with it.
 
 mod bench;
+mod long_frees;
 mod numbers;
 mod replay;
 #[path = "../golden/walk.rs"]
