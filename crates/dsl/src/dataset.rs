@@ -17,6 +17,7 @@ use base::{Guid, ObjectId, ObjectSetId, Txg};
 use dmu::{Object, ObjectSet, OpenObjectSet, Tx, Zap};
 use format::dsl::{DatasetPhys, key};
 use format::features::{self, Feature};
+use pipeline::Key;
 
 use crate::directory::Directory;
 use crate::error::{DslError, Result};
@@ -189,6 +190,14 @@ impl Dataset {
         Ok(self.directory().crypto_key()?.is_some())
     }
 
+    /// The key of its blocks.
+    fn key(&self) -> Result<Key> {
+        if self.is_encrypted()? {
+            return Ok(self.dsl.keys.of_encrypted(ObjectSetId(self.id().0)));
+        }
+        Ok(Key::None)
+    }
+
     /// Why this head cannot be written, though its pool can.
     fn unwritable(&self) -> Result<Option<&'static str>> {
         if self.dsl.stopped.lock().contains_key(&self.id()) {
@@ -208,12 +217,15 @@ impl Dataset {
         if let Some(open) = self.object_set.lock().clone() {
             return Ok(open);
         }
-        if self.is_encrypted()? {
-            let what = "encryption, without a key that is loaded";
-            return Err(DslError::Unsupported {
-                name: self.name()?,
-                what,
-            });
+        match self.key()? {
+            Key::None => {}
+            Key::Locked => {
+                let what = "encryption, without a key that is loaded";
+                return Err(DslError::Unsupported {
+                    name: self.name()?,
+                    what,
+                });
+            }
         }
         let writable =
             !self.is_snapshot && self.dsl.services().is_writable() && self.unwritable()?.is_none();

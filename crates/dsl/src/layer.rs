@@ -20,6 +20,7 @@ use crate::admission::PoolAccount;
 use crate::dataset::Dataset;
 use crate::directory::Directory;
 use crate::error::{DslError, Result};
+use crate::keys::Keys;
 use crate::livelist::PartInHand;
 use crate::mos::Mos;
 use crate::name::{self, Target};
@@ -74,6 +75,8 @@ pub struct Dsl {
     pub(crate) lists: Mutex<()>,
     /// Space of the pool's own object set that is not charged yet.
     pub(crate) mos_charge: Mutex<Sizes>,
+    /// What is known of the keys of encrypted datasets.
+    pub(crate) keys: Arc<Keys>,
     /// Heads that could not be written, and why: they stay as they are on disk until the pool is imported again.
     pub(crate) stopped: Mutex<BTreeMap<ObjectId, StoppedHead>>,
     /// The txg in which snapshots were destroyed last, and the time up to which more of them may be.
@@ -149,6 +152,7 @@ impl Dsl {
             tree: RwLock::new(&TREE, ()),
             lists: Mutex::new(&LISTS, ()),
             mos_charge: Mutex::new(&MOS_CHARGE, Sizes::ZERO),
+            keys: Arc::default(),
             stopped: Mutex::new(&STOPPED, BTreeMap::new()),
             destroying: Mutex::new(&DESTROYING, (base::Txg(0), 0)),
             livelist_part: Mutex::new(&LIVELIST_PART, None),
@@ -156,6 +160,12 @@ impl Dsl {
             root_name: Mutex::new(&ROOT_NAME, name),
             stamp: AtomicU64::new(1),
         })
+    }
+
+    /// What is known of the keys of encrypted datasets, for who reads blocks.
+    #[must_use]
+    pub const fn keys(&self) -> &Arc<Keys> {
+        &self.keys
     }
 
     /// Forgets all open heads: their object sets close when nobody else uses them.

@@ -11,6 +11,7 @@
 mod allocator;
 mod error;
 mod free;
+mod keys;
 mod log_block;
 mod pipeline;
 mod prefetch;
@@ -26,6 +27,7 @@ mod write;
 
 pub use allocator::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
 pub use error::{Attempt, AttemptFailure, FreeError, Mismatch, ReadError, Unreadable, WriteError};
+pub use keys::{Key, KeySource};
 pub use pipeline::{
     ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics, RepairPermit, Repairs,
 };

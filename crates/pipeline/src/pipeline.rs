@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use base::Txg;
 use base::lock::{LockClass, RwLock, rank};
 use base::metrics::{Counter, Source, Value, registry};
+use base::{ObjectSetId, Txg};
 use cache::{BlockKey, Cache, Stay};
 use codec::{Checksum, ChecksumValue, Salt};
 use format::ObjectType;
@@ -15,7 +15,7 @@ use sys::Buffer;
 use vdev::VdevTree;
 
 use crate::prefetch::Wishes;
-use crate::{Allocator, ReadError, ReadRequest};
+use crate::{Allocator, Key, KeySource, ReadError, ReadRequest};
 
 static SALT_CLASS: LockClass = LockClass::new("pipeline.salt", rank::PIPELINE + 40);
 
@@ -180,6 +180,7 @@ pub struct Pipeline {
     salt: RwLock<Salt>,
     heal: AtomicBool,
     repairs: OnceLock<Arc<dyn Repairs>>,
+    keys: OnceLock<Arc<dyn KeySource>>,
     hole_birth: AtomicBool,
     smallest_allocation: AtomicU64,
     allocation_unit: AtomicU64,
@@ -212,6 +213,7 @@ impl Pipeline {
             salt: RwLock::new(&SALT_CLASS, config.salt),
             heal: AtomicBool::new(config.heal),
             repairs: OnceLock::new(),
+            keys: OnceLock::new(),
             hole_birth: AtomicBool::new(config.hole_birth),
             smallest_allocation: AtomicU64::new(config.granularity.smallest),
             allocation_unit: AtomicU64::new(config.granularity.unit),
@@ -250,6 +252,16 @@ impl Pipeline {
     /// Says who is asked before a read repairs anything; before that, and of nobody else, nothing is repaired by reads.
     pub fn set_repairs(&self, repairs: Arc<dyn Repairs>) {
         let _ = self.repairs.set(repairs);
+    }
+
+    /// Says who knows the keys of encrypted blocks; before that nobody does. A second call is ignored.
+    pub fn set_keys(&self, keys: Arc<dyn KeySource>) {
+        let _ = self.keys.set(keys);
+    }
+
+    /// The key of an object set's blocks.
+    pub(crate) fn key(&self, set: ObjectSetId) -> Key {
+        self.keys.get().map_or(Key::None, |keys| keys.key(set))
     }
 
     /// Leave to write over bad copies of a block that was read.

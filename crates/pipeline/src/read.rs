@@ -18,7 +18,7 @@ use vdev::{BlockRange, IoClass, ReadOutcome, Top, Verdict, WriteGroup};
 pub(crate) use gang::GangBudget;
 
 use crate::pipeline::{cache_key, stay_of};
-use crate::{Attempt, AttemptFailure, Mismatch, Pipeline, ReadError, ReadRequest, Unreadable};
+use crate::{Attempt, AttemptFailure, Key, Mismatch, Pipeline, ReadError, ReadRequest, Unreadable};
 
 impl Pipeline {
     /// The block's content: logical size, host byte order.
@@ -122,9 +122,10 @@ impl Pipeline {
             return read_embedded(block, request);
         }
         if is_ciphertext(block) {
-            return Err(ReadError::Encrypted {
-                bookmark: request.bookmark,
-            });
+            let bookmark = request.bookmark;
+            return match self.key(bookmark.object_set) {
+                Key::None | Key::Locked => Err(ReadError::Encrypted { bookmark }),
+            };
         }
         let load = || {
             self.any_copy(block, request, &mut GangBudget::of(block), &mut |stored| {

@@ -431,6 +431,7 @@ fn make_parts(
         },
         &pass,
     )?;
+    pipeline.set_keys(Arc::clone(dsl.keys()) as _);
     new.fill(&directory, &mut root, &roles)?;
     adopt(&services, &maps, &root)?;
     store_properties(&services, &tx, &options.properties)?;

@@ -270,6 +270,8 @@ fn open(
         Engine::new(EngineConfig { findings, ..config })
     });
     let parts = assemble(loaded, space, engine, name, options)?;
+    let keys = Arc::clone(parts.dsl.keys());
+    parts.loaded.pipeline.set_keys(keys);
     if writable {
         claim_logs(&parts, first)?;
     }

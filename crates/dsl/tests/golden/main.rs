@@ -9,6 +9,7 @@ use std::sync::Arc;
 use disk::{Disk, ReadOnly};
 use dmu::{BlockStore, ObjectSet, OpenObjectSet};
 use millpond_dsl::{Bookmark, Dataset, Dsl, OpenDsl, Sizes};
+use pipeline::{Key, KeySource};
 
 fn open(image: &std::path::Path, name: &str, usable: u64) -> Arc<Dsl> {
     let disk = Arc::new(Disk::open(image));
@@ -116,9 +117,13 @@ fn compare(name: &str) {
 
 /// What a dataset says that it references is the sum of its blocks.
 fn check_sizes(dsl: &Dsl, dataset: &Arc<Dataset>) {
+    let key = || dsl.keys().key(base::ObjectSetId(dataset.id().0));
     if dataset.is_encrypted().unwrap() {
+        assert!(dataset.object_set().is_err());
+        assert_eq!(key(), Key::Locked);
         return;
     }
+    assert_eq!(key(), Key::None);
     let phys = dataset.phys().unwrap();
     let store = dsl.mos().services.store();
     let blocks = blocks::tree(store.as_ref(), &phys.block_pointer);

@@ -1,6 +1,7 @@
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{Bookmark, VdevId};
+use base::{Bookmark, ObjectId, ObjectSetId, VdevId};
 use codec::Compression;
 use proptest::prelude::*;
 
@@ -167,6 +168,36 @@ fn encrypted_and_redacted_blocks_are_refused_by_name() {
         rig.read(&redacted),
         Err(ReadError::Redacted { .. })
     ));
+}
+
+/// Knows that everything is locked, and who asked.
+#[derive(Default)]
+struct Locked {
+    asked: std::sync::Mutex<Vec<ObjectSetId>>,
+}
+
+impl crate::KeySource for Locked {
+    fn key(&self, set: ObjectSetId) -> crate::Key {
+        self.asked.lock().unwrap().push(set);
+        crate::Key::Locked
+    }
+}
+
+#[test]
+fn the_key_of_a_block_of_ciphertext_is_asked_of_its_object_set() {
+    let rig = Rig::new();
+    let keys = Arc::new(Locked::default());
+    rig.pipeline.set_keys(keys.clone());
+    let mut block = rig.write(&request(&noise(4096, 1))).expect("room");
+    let bookmark = Bookmark::new(ObjectSetId(54), ObjectId(7), 0, 3);
+    let ask = crate::ReadRequest::new(bookmark).uncached();
+    rig.pipeline.read(&block, &ask).expect("plain");
+    assert!(keys.asked.lock().unwrap().is_empty());
+    block.words[6] |= 1 << 61;
+    let error = rig.pipeline.read(&block, &ask).unwrap_err();
+    assert!(matches!(error, ReadError::Encrypted { .. }));
+    assert_eq!(error.bookmark(), bookmark);
+    assert_eq!(*keys.asked.lock().unwrap(), [ObjectSetId(54)]);
 }
 
 #[test]
