@@ -13,8 +13,24 @@ pub(crate) struct FreeSpace {
     base: u64,
     /// log2 of a unit, bytes.
     shift: u32,
-    /// After the last allocation, in units.
+    /// After the last allocation that went on, in units.
     cursor: u64,
+    /// After the last one that was packed, and where its run ends.
+    packed: (u64, u64),
+}
+
+/// A run of metadata is not begun where there is less room than this part of it.
+const RUN_LEAST_SHARE: u64 = 4;
+
+/// Which of the free segments is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Manner {
+    /// The next fit after the last allocation, so that what is written together lies together; when the next segments
+    /// are too short, one that is hardly longer.
+    Onwards,
+    /// From the front, so that what is in use lies close together: the lowest segment that is worth an operation, and
+    /// as much of it; without one, the lowest that fits.
+    Packed,
 }
 
 /// Four bytes a number are enough for metaslabs of up to 2^32 units, which is all but the largest there can be.
@@ -47,6 +63,7 @@ impl FreeSpace {
             base: whole.start,
             shift,
             cursor: 0,
+            packed: (0, 0),
         }
     }
 
@@ -161,21 +178,44 @@ impl FreeSpace {
         list!(&self.list, segments => segments.after(position))
     }
 
-    /// Takes `size` bytes: the next fit after the last allocation, so that what is written together lies
-    /// together; when the next segments are too short, one that is hardly longer.
-    pub(crate) fn allocate(&mut self, size: u64) -> Option<Range<u64>> {
+    /// Takes `size` bytes by that manner.
+    pub(crate) fn allocate(&mut self, size: u64, manner: Manner) -> Option<Range<u64>> {
         let units = size.div_ceil(1 << self.shift);
         if units == 0 {
             return None;
         }
-        let best = || list!(&self.list, segments => segments.best_fit(units));
-        let start = self.next_fit(units).or_else(best)?;
+        let start = match manner {
+            Manner::Onwards => {
+                let best = || list!(&self.list, segments => segments.best_fit(units));
+                self.next_fit(units).or_else(best)?
+            }
+            Manner::Packed => self.lowest_fit(units)?,
+        };
         let taken = (start, start + units);
         if !list!(&mut self.list, segments => segments.remove(taken.0, taken.1)) {
             return None;
         }
-        self.cursor = taken.1;
+        match manner {
+            Manner::Onwards => self.cursor = taken.1,
+            Manner::Packed if taken.0 == self.packed.0 => self.packed.0 = taken.1,
+            Manner::Packed => {
+                let run = tunables::METADATA_RUN_BYTES.get() >> self.shift;
+                self.packed = (taken.1, taken.0.saturating_add(run));
+            }
+        }
         Some(self.range(taken))
+    }
+
+    fn lowest_fit(&self, units: u64) -> Option<u64> {
+        let run = (tunables::METADATA_RUN_BYTES.get() / RUN_LEAST_SHARE) >> self.shift;
+        list!(&self.list, segments => {
+            let (next, run_end) = self.packed;
+            let here = segments.containing(next).filter(|_| next < run_end);
+            here.filter(|(_, end)| end - next >= units)
+                .map(|_| next)
+                .or_else(|| segments.first_fit(units.max(run)))
+                .or_else(|| segments.first_fit(units))
+        })
     }
 
     fn next_fit(&self, units: u64) -> Option<u64> {

@@ -18,7 +18,7 @@ mod weight;
 pub(crate) use sync::{Changes, Pass};
 pub use trim::TrimSizes;
 
-use crate::free_space::FreeSpace;
+use crate::free_space::{FreeSpace, Manner};
 use crate::lists::Lists;
 use crate::range_set::{Pending, RangeSet};
 use crate::{MetaslabInfo, SpaceError, SpaceStore};
@@ -149,7 +149,7 @@ impl Metaslab {
     /// Takes `size` bytes for `txg`, loading the maps if need be. None when there is no segment of that size.
     pub(crate) fn allocate(
         &self,
-        size: u64,
+        (size, manner): (u64, Manner),
         txg: Txg,
         store: &dyn SpaceStore,
     ) -> Result<Option<Range<u64>>, SpaceError> {
@@ -161,7 +161,7 @@ impl Metaslab {
             let Some(free) = &mut state.free else {
                 continue;
             };
-            let Some(range) = free.allocate(size) else {
+            let Some(range) = free.allocate(size, manner) else {
                 self.bound.store(free.longest(), Ordering::Relaxed);
                 return Ok(None);
             };

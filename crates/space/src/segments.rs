@@ -253,6 +253,14 @@ impl<U: Unit> Segments<U> {
         fits.min_by_key(|one| one.length).map(|one| one.start())
     }
 
+    /// The start of the first segment of at least so many units.
+    pub(crate) fn first_fit(&self, units: u64) -> Option<u64> {
+        let run = self.runs.iter().find(|run| run.longest >= units)?;
+        let mut segments = run.segments.iter();
+        let found = segments.find(|one| one.length() >= units);
+        found.map(|one| one.start())
+    }
+
     fn count_class(&mut self, length: u64, up: bool) {
         let class = &mut self.classes[class_of(length)];
         *class = if up {

@@ -41,6 +41,15 @@ pub static METASLABS_USUAL_COUNT: Tunable =
 /// Bytes after which an allocator moves to the next vdev.
 pub static ROTOR_BYTES: Tunable = Tunable::new("space.rotor_bytes", 1 << 20, 1, 1 << 40);
 
+/// The part of a vdev's metaslabs, counted from its front, that data leave to metadata while they find room elsewhere;
+/// those of a vdev that is opened. No more than metadata can work on at once.
+pub static METADATA_SHARE: Tunable = Tunable::new("space.metadata_share", 8, 1, 1 << 20);
+
+/// Metadata are written in runs of so many bytes, each into the lowest free segment of at least a quarter of that;
+/// without one into the lowest that fits. In shorter ones they lie closer together, but a disk seeks for each of them.
+pub static METADATA_RUN_BYTES: Tunable =
+    Tunable::new("space.metadata_run_bytes", 1 << 20, 0, 1 << 30);
+
 /// All of them.
 pub const TUNABLES: &[&Tunable] = &[
     &LOADED_BYTES,
@@ -54,4 +63,6 @@ pub const TUNABLES: &[&Tunable] = &[
     &METASLABS_MIN_COUNT,
     &METASLABS_USUAL_COUNT,
     &ROTOR_BYTES,
+    &METADATA_SHARE,
+    &METADATA_RUN_BYTES,
 ];

@@ -67,6 +67,8 @@ pub struct VdevSpace {
     lists: Arc<Lists>,
     /// The metaslab that is set aside for log blocks: the emptiest when the vdev was opened. Nothing on disk says so.
     for_log: Option<usize>,
+    /// So many of the others, from the front, are for metadata first.
+    for_metadata: usize,
     /// Whether new blocks may go here.
     allocatable: AtomicBool,
 }
@@ -127,9 +129,14 @@ impl VdevSpace {
         let sets_aside = geometry.class == ClassKind::Normal && metaslabs.len() > METASLABS_FOR_LOG;
         let emptiest = metaslabs.iter().min_by_key(|metaslab| metaslab.allocated());
         let for_log = emptiest.filter(|_| sets_aside);
+        let for_metadata = match geometry.class {
+            ClassKind::Normal => metaslabs.len() / tunables::METADATA_SHARE.count(),
+            ClassKind::Log | ClassKind::Special | ClassKind::Dedup => 0,
+        };
         Self {
             geometry,
             for_log: for_log.map(|metaslab| metaslab.place().index),
+            for_metadata,
             metaslabs,
             lists,
             allocatable: AtomicBool::new(true),
@@ -168,6 +175,19 @@ impl VdevSpace {
     /// Whether a metaslab is set aside for log blocks.
     pub(crate) fn is_for_log(&self, metaslab: &Metaslab) -> bool {
         self.for_log == Some(metaslab.place().index)
+    }
+
+    /// The metaslabs that data leave to metadata while they find room elsewhere: at most so many.
+    pub(crate) fn for_metadata(&self, most: usize) -> impl Iterator<Item = &Arc<Metaslab>> {
+        let others = self.metaslabs.iter().filter(|one| !self.is_for_log(one));
+        others.take(self.for_metadata.min(most))
+    }
+
+    /// Whether a metaslab is one of these.
+    pub(crate) fn is_for_metadata(&self, metaslab: &Metaslab, most: usize) -> bool {
+        let index = metaslab.place().index;
+        let others = index - usize::from(self.for_log.is_some_and(|log| log < index));
+        others < self.for_metadata.min(most) && !self.is_for_log(metaslab)
     }
 
     pub(crate) fn metaslabs(&self) -> &[Arc<Metaslab>] {

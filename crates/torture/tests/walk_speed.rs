@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::ObjectId;
+use device::BlockDevice;
 use millpond_torture::counters::counter;
 use millpond_torture::forest::real::populate;
 use millpond_torture::laboratory::{POOL, mount};
@@ -14,7 +15,7 @@ use millpond_torture::random::Random;
 use millpond_torture::real::{new_file, new_node};
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 use posix::{Credentials, FileSystem, FileType, Visit, WriteOptions};
-use sim::{DeviceModel, PacedDisk, VirtualClock, WatchedReads};
+use sim::{DeviceModel, MemoryDisk, PacedDisk, VirtualClock, WatchedReads};
 
 const DISK_BYTES: u64 = 2 << 30;
 const BYTES_PER_SECOND: u64 = 150_000_000;
@@ -28,14 +29,26 @@ struct Shape {
     subs: usize,
     files: usize,
     rounds: usize,
+    /// A file has less data than that, and at least its name.
+    bytes: usize,
     /// Changes a txg.
     batch: usize,
 }
 
-fn make(system: &Arc<FileSystem>, directory: ObjectId, name: &str) {
+fn make(system: &Arc<FileSystem>, directory: ObjectId, name: &str, content: &[u8]) {
     let file = new_file(system, directory, name.as_bytes());
-    file.write(0, name.as_bytes(), WriteOptions::default())
-        .unwrap();
+    file.write(0, content, WriteOptions::default()).unwrap();
+}
+
+/// A name, and what cannot be compressed.
+fn content(name: &str, bytes_max: usize, number: usize) -> Vec<u8> {
+    let mut random = Random::new(number as u64 + 1);
+    let mut content = name.as_bytes().to_vec();
+    let bytes = random.below(bytes_max.max(1));
+    while content.len() < bytes {
+        content.extend(random.draw().to_le_bytes());
+    }
+    content
 }
 
 /// Files of a few bytes that came and went in all directories at once: what belongs together lies apart.
@@ -67,7 +80,12 @@ fn fragment(pool: &Arc<Pool>, shape: Shape) {
         for number in 0..shape.tops * shape.subs * shape.files - files.len() {
             let directory = directories[random.below(directories.len())];
             let name = format!("file-{:016x}-{round}-{number}", random.draw());
-            make(&system, directory, &name);
+            make(
+                &system,
+                directory,
+                &name,
+                &content(&name, shape.bytes, number),
+            );
             files.push((directory, name));
             change(pool);
         }
@@ -244,7 +262,13 @@ const SMALL: Shape = Shape {
     subs: 5,
     files: 100,
     rounds: 3,
+    bytes: 0,
     batch: 250,
+};
+
+const WITH_DATA: Shape = Shape {
+    bytes: 64 << 10,
+    ..SMALL
 };
 
 #[test]
@@ -260,6 +284,20 @@ fn a_walk_of_a_fragmented_tree_follows_the_disk() {
     // The first blocks have to be missed before a walk is known for one.
     assert!(cost.seeks <= 10, "{} seeks for 2,000 files", cost.seeks);
     assert!(cost.hit * 10 >= cost.issued * 9, "read in vain");
+    assert_eq!((cost.refused, cost.failed), (0, 0));
+}
+
+/// What a walk reads lies together, whatever is in the files.
+#[test]
+fn a_walk_of_a_tree_with_data_follows_the_disk() {
+    let _alone = ALONE.lock();
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("disk");
+    pond(&image, WITH_DATA);
+    let unaided = cold_walk_unaided(&image);
+    let cost = cold_walk(&image);
+    assert_eq!((cost.files, unaided.files), (2000, 2000));
+    assert!(cost.seeks <= 10, "{} seeks for 2,000 files", cost.seeks);
     assert_eq!((cost.refused, cost.failed), (0, 0));
 }
 
@@ -381,18 +419,11 @@ mod sim_runs {
     mod sim {
         use super::super::*;
 
-        #[test]
-        #[ignore = "sim: a minute"]
-        fn a_walk_of_fifty_thousand_files_follows_the_disk() {
+        /// Walks a tree of that shape unaided and as usual, and compares both with reading the same bytes in sequence.
+        fn compare(shape: Shape) -> (Cost, Cost) {
+            let _alone = ALONE.lock();
             let folder = tempfile::tempdir().unwrap();
             let image = folder.path().join("disk");
-            let shape = Shape {
-                tops: 20,
-                subs: 25,
-                files: 100,
-                rounds: 3,
-                batch: 2000,
-            };
             pond(&image, shape);
             let unaided = cold_walk_unaided(&image);
             // Without gaps: what a walk reads.
@@ -405,6 +436,83 @@ mod sim_runs {
                 ratio(&cost)
             );
             assert_eq!(cost.files, unaided.files);
+            (unaided, cost)
+        }
+
+        const FIFTY_THOUSAND: Shape = Shape {
+            tops: 20,
+            subs: 25,
+            files: 100,
+            rounds: 3,
+            bytes: 0,
+            batch: 2000,
+        };
+
+        #[test]
+        #[ignore = "sim: a minute"]
+        fn a_walk_of_fifty_thousand_files_follows_the_disk() {
+            let (unaided, cost) = compare(FIFTY_THOUSAND);
+            assert!(cost.seconds * 20.0 < unaided.seconds);
+        }
+
+        #[test]
+        #[ignore = "sim: a minute"]
+        fn a_walk_of_twenty_thousand_files_with_data_follows_the_disk() {
+            let (unaided, cost) = compare(Shape {
+                files: 40,
+                bytes: 64 << 10,
+                batch: 1000,
+                ..FIFTY_THOUSAND
+            });
+            assert!(cost.seconds * 20.0 < unaided.seconds);
+        }
+
+        /// That metadata lies close together is not to be paid by those who write it.
+        #[test]
+        #[ignore = "sim: a minute"]
+        fn a_tree_is_written_anew_with_few_seeks() {
+            let _alone = ALONE.lock();
+            let clock = VirtualClock::new(DeviceModel::DISK);
+            let memory = Arc::new(MemoryDisk::new(512 << 20));
+            let disk: Arc<dyn BlockDevice> = Arc::new(PacedDisk::new(memory, &clock, FLUSH_NS));
+            let device = NewDevice::Open("/simulated/disk".into(), disk);
+            let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
+            options.root.populate = Some(populate());
+            let pool = Pool::create(options).unwrap();
+            let before = clock.work();
+            let over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !clock.is_running() {
+                        std::thread::yield_now();
+                    }
+                    let shape = Shape {
+                        tops: 4,
+                        subs: 25,
+                        files: 50,
+                        rounds: 3,
+                        bytes: 0,
+                        batch: 500,
+                    };
+                    fragment(&pool, shape);
+                    over.store(true, Ordering::SeqCst);
+                });
+                clock.run(|| over.load(Ordering::SeqCst));
+            });
+            let work = clock.work() - before;
+            println!("{:.2} s, {work:?}", clock.now_ns() as f64 / 1e9);
+            pool.export().unwrap();
+            assert!(work.seeks < 280, "{work:?}");
+        }
+
+        #[test]
+        #[ignore = "sim: a quarter of an hour"]
+        fn a_walk_of_half_a_million_files_follows_the_disk() {
+            let (unaided, cost) = compare(Shape {
+                files: 1000,
+                batch: 20_000,
+                ..FIFTY_THOUSAND
+            });
             assert!(cost.seconds * 20.0 < unaided.seconds);
         }
     }

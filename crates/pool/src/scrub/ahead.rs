@@ -5,8 +5,8 @@
 //! goes on. What was read is kept as it is stored, and is verified when it is used: whatever was freed or written
 //! meanwhile, and whoever had a copy, it is the block, or it is read again by the walk itself.
 //!
-//! Metadata has several copies, each kind of which the allocator puts into a metaslab of its own: the first ones lie
-//! among the data, the others only beside each other. Those are read that lie closest.
+//! Metadata has several copies, each kind of which the allocator puts into a metaslab of its own; but other builds and
+//! other implementations put the first ones among the data. Those are read that lie closest.
 
 use std::collections::HashMap;
 use std::sync::Arc;

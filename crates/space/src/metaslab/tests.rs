@@ -1,6 +1,7 @@
 //! Each invariant of a metaslab, broken on purpose: it is noted, and nothing is given that must not be.
 
 use super::{Metaslab, Place, State};
+use crate::free_space::Manner;
 use crate::lists::Lists;
 use crate::{MapAppend, MapContents, MetaslabInfo, SpaceError, SpaceStore, StoreError};
 use base::invariant::Findings;
@@ -67,7 +68,7 @@ fn given_after(size: u64, change: impl FnOnce(&mut State)) -> Option<&'static st
     let (metaslab, findings) = metaslab();
     metaslab.load(&Empty).unwrap();
     change(&mut metaslab.state.lock());
-    let given = metaslab.allocate(size, TXG, &Empty);
+    let given = metaslab.allocate((size, Manner::Onwards), TXG, &Empty);
     assert!(matches!(given, Err(SpaceError::Contradiction { .. })));
     found(&findings)
 }
@@ -100,7 +101,10 @@ fn space_that_is_anything_but_free_is_not_given() {
 #[test]
 fn space_is_freed_once_a_txg() {
     let (metaslab, findings) = metaslab();
-    let range = metaslab.allocate(UNIT, TXG, &Empty).unwrap().unwrap();
+    let range = metaslab
+        .allocate((UNIT, Manner::Onwards), TXG, &Empty)
+        .unwrap()
+        .unwrap();
     metaslab.free(range.clone()).unwrap();
     assert!(metaslab.state.lock().freed.insert(range));
     metaslab.take(&mut metaslab.state.lock(), TXG);
@@ -110,7 +114,10 @@ fn space_is_freed_once_a_txg() {
 #[test]
 fn counts_do_not_fall_below_zero() {
     let (metaslab, findings) = metaslab();
-    let range = metaslab.allocate(UNIT, TXG, &Empty).unwrap().unwrap();
+    let range = metaslab
+        .allocate((UNIT, Manner::Onwards), TXG, &Empty)
+        .unwrap()
+        .unwrap();
     metaslab.free(range).unwrap();
     metaslab.take(&mut metaslab.state.lock(), TXG);
     assert_eq!(metaslab.lists.resting_bytes.get(), UNIT);
@@ -139,7 +146,7 @@ fn no_allocator_leaves_twice() {
 fn a_free_that_the_map_contradicts_is_no_broken_invariant() {
     let (metaslab, findings) = metaslab();
     metaslab.free(SIZE..SIZE + UNIT).unwrap();
-    let given = metaslab.allocate(UNIT, TXG, &Empty);
+    let given = metaslab.allocate((UNIT, Manner::Onwards), TXG, &Empty);
     assert!(matches!(given, Err(SpaceError::Contradiction { .. })));
     assert_eq!(found(&findings), None);
 }

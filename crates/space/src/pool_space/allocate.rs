@@ -1,6 +1,7 @@
 //! Choosing where a block goes.
 
 use super::{Active, COPIES_MAX, Extent, PoolSpace, REGIONS, Region, Request};
+use crate::free_space::Manner;
 use crate::metaslab::{Metaslab, rank_of};
 use crate::vdev_space::{ClassKind, VdevSpace};
 use crate::{SpaceError, SpaceStore, tunables};
@@ -49,10 +50,10 @@ impl PoolSpace {
             ClassKind::Dedup => &[
                 Region::Class(ClassKind::Dedup),
                 SPECIAL,
-                NORMAL,
+                Region::Metadata,
                 Region::Everything,
             ][..],
-            ClassKind::Special => &[SPECIAL, NORMAL, Region::Everything][..],
+            ClassKind::Special => &[SPECIAL, Region::Metadata, Region::Everything][..],
             ClassKind::Log => &[Region::Class(ClassKind::Log), Region::SetAside, NORMAL][..],
         };
         for region in regions {
@@ -72,6 +73,7 @@ impl PoolSpace {
     fn vdevs_of(&self, region: Region) -> Vec<Arc<VdevSpace>> {
         match region {
             Region::Class(class) => self.of_class(class),
+            Region::Metadata => self.of_class(ClassKind::Normal),
             Region::SetAside | Region::Everything => {
                 let mut vdevs = self.of_class(ClassKind::Normal);
                 vdevs.retain(|vdev| vdev.log_bytes() > 0);
@@ -134,7 +136,7 @@ impl PoolSpace {
             .clone()
             .filter(|_| active.taken < tunables::ROTOR_BYTES.get())
             && may_use(&metaslab, vdevs, avoid)
-            && let Some(extent) = take(&metaslab, vdevs, request, store)?
+            && let Some(extent) = take(&metaslab, vdevs, (request, region), store)?
         {
             active.taken += extent.range.end - extent.range.start;
             return Ok(Some((metaslab, extent)));
@@ -166,6 +168,11 @@ impl PoolSpace {
         Ok(None)
     }
 
+    /// How many metaslabs of a vdev are for metadata first, at most: what allocators can work on at once.
+    pub(super) fn metadata_count(&self) -> usize {
+        self.allocators * COPIES_MAX
+    }
+
     fn slot(&self, region: Region, hint: usize, copy: usize) -> usize {
         let mut known = REGIONS.iter();
         let region = known.position(|known| *known == region).unwrap_or(0);
@@ -193,10 +200,20 @@ type Found = Option<(Arc<Metaslab>, Extent)>;
 impl Search<'_> {
     /// Takes from the most promising metaslab that has room: the current one, then those with a large free segment from
     /// the front of the vdev on, then the others by their longest segment; at the end those that other allocators
-    /// work on.
+    /// work on. Metadata begin with the metaslabs that are for them, all others end with these.
     fn run(&mut self, active: &Active) -> Result<Found, SpaceError> {
         let geometry = self.vdev.geometry();
         let own = active.metaslab.as_ref();
+        let is_metadata = self.region == Region::Metadata;
+        let most = self.space.metadata_count();
+        for metaslab in self.vdev.for_metadata(most).filter(|_| is_metadata) {
+            let is_own = own.is_some_and(|own| Arc::ptr_eq(own, metaslab));
+            if (is_own || !metaslab.is_in_use())
+                && let Some(found) = self.attempt(metaslab)?
+            {
+                return Ok(Some(found));
+            }
+        }
         if let Some(own) = own.filter(|own| own.place().vdev == geometry.vdev)
             && let Some(found) = self.attempt(own)?
         {
@@ -204,7 +221,7 @@ impl Search<'_> {
         }
         let lists = self.vdev.lists();
         let last = rank_of(floor_power(self.size), 1 << geometry.metaslab_shift);
-        let mut busy: Vec<Arc<Metaslab>> = Vec::new();
+        let (mut busy, mut not_ours) = (Vec::new(), Vec::new());
         for doubtful in [false, true] {
             let mut at = None;
             while let Some(next) = if doubtful {
@@ -216,14 +233,16 @@ impl Search<'_> {
                 let Some(metaslab) = self.vdev.metaslabs().get(next.1) else {
                     continue;
                 };
-                if metaslab.is_in_use() {
+                if !is_metadata && self.vdev.is_for_metadata(metaslab, most) {
+                    not_ours.push(Arc::clone(metaslab));
+                } else if metaslab.is_in_use() {
                     busy.push(Arc::clone(metaslab));
                 } else if let Some(found) = self.attempt(metaslab)? {
                     return Ok(Some(found));
                 }
             }
         }
-        for metaslab in busy {
+        for metaslab in busy.into_iter().chain(not_ours) {
             if let Some(found) = self.attempt(&metaslab)? {
                 return Ok(Some(found));
             }
@@ -234,7 +253,7 @@ impl Search<'_> {
     fn attempt(&mut self, metaslab: &Arc<Metaslab>) -> Result<Found, SpaceError> {
         let set_aside = self.vdev.is_for_log(metaslab);
         let allowed = match self.region {
-            Region::Class(_) => !set_aside,
+            Region::Class(_) | Region::Metadata => !set_aside,
             Region::SetAside => set_aside,
             Region::Everything => true,
         };
@@ -251,7 +270,8 @@ impl Search<'_> {
             metaslab.load(self.store)?;
             self.space.shed(Some(metaslab));
         }
-        let range = metaslab.allocate(self.size, self.request.txg, self.store)?;
+        let wanted = (self.size, manner(self.region));
+        let range = metaslab.allocate(wanted, self.request.txg, self.store)?;
         let vdev = self.vdev.geometry().vdev;
         Ok(range.map(|range| (Arc::clone(metaslab), Extent { vdev, range })))
     }
@@ -288,17 +308,26 @@ fn may_use(
             .any(|vdev| vdev.geometry().vdev == metaslab.place().vdev && vdev.is_allocatable())
 }
 
+/// How a metaslab's free segments are chosen from.
+fn manner(region: Region) -> Manner {
+    match region {
+        Region::Metadata => Manner::Packed,
+        Region::Class(_) | Region::SetAside | Region::Everything => Manner::Onwards,
+    }
+}
+
 fn take(
     metaslab: &Arc<Metaslab>,
     vdevs: &[Arc<VdevSpace>],
-    request: &Request,
+    (request, region): (&Request, Region),
     store: &dyn SpaceStore,
 ) -> Result<Option<Extent>, SpaceError> {
     let place = metaslab.place();
     let Some(vdev) = vdevs.iter().find(|vdev| vdev.geometry().vdev == place.vdev) else {
         return Ok(None);
     };
-    let range = metaslab.allocate(allocated_size(vdev, request.size), request.txg, store)?;
+    let wanted = (allocated_size(vdev, request.size), manner(region));
+    let range = metaslab.allocate(wanted, request.txg, store)?;
     Ok(range.map(|range| Extent {
         vdev: place.vdev,
         range,

@@ -118,7 +118,7 @@ impl PoolSpace {
             if !vdev.is_allocatable() {
                 continue;
             }
-            for metaslab in next_of(&vdev, tunables::LOADED_AHEAD_COUNT.count()) {
+            for metaslab in self.next_of(&vdev, tunables::LOADED_AHEAD_COUNT.count()) {
                 if self.is_over_limit() {
                     return;
                 }
@@ -127,25 +127,27 @@ impl PoolSpace {
             }
         }
     }
-}
 
-/// The metaslabs that an allocator would take next, beside those that are worked on.
-fn next_of(vdev: &VdevSpace, count: usize) -> Vec<Arc<Metaslab>> {
-    let mut found = Vec::with_capacity(count);
-    let mut at = None;
-    if count == 0 {
-        return found;
-    }
-    while let Some(next) = vdev.lists().next_by_rank(at, u8::MAX - 1) {
-        at = Some(next);
-        for metaslab in vdev.of([next.1]) {
-            if !metaslab.is_in_use() && !vdev.is_for_log(metaslab) {
-                found.push(Arc::clone(metaslab));
+    /// The metaslabs that an allocator would take next for data, beside those that are worked on.
+    fn next_of(&self, vdev: &VdevSpace, count: usize) -> Vec<Arc<Metaslab>> {
+        let mut found = Vec::with_capacity(count);
+        let mut at = None;
+        if count == 0 {
+            return found;
+        }
+        while let Some(next) = vdev.lists().next_by_rank(at, u8::MAX - 1) {
+            at = Some(next);
+            for metaslab in vdev.of([next.1]) {
+                let is_for_others = vdev.is_for_log(metaslab)
+                    || vdev.is_for_metadata(metaslab, self.metadata_count());
+                if !metaslab.is_in_use() && !is_for_others {
+                    found.push(Arc::clone(metaslab));
+                }
+            }
+            if found.len() >= count {
+                break;
             }
         }
-        if found.len() >= count {
-            break;
-        }
+        found
     }
-    found
 }

@@ -1,6 +1,7 @@
 //! Every order of a few operations on a small metaslab, against a plain picture of it.
 
 use super::{ALIGNMENT, TrimSizes};
+use crate::free_space::Manner;
 use crate::lists::Lists;
 use crate::metaslab::tests::Empty;
 use crate::metaslab::{DEFER_TXGS, Metaslab, Place};
@@ -86,7 +87,9 @@ impl Picture {
     fn step(&mut self, step: Move) {
         match step {
             Move::Allocate => {
-                let got = self.metaslab.allocate(ALIGNMENT, self.txg, &Empty);
+                let got = self
+                    .metaslab
+                    .allocate((ALIGNMENT, Manner::Onwards), self.txg, &Empty);
                 if let Some(range) = got.unwrap() {
                     self.check_new(&range);
                     self.used.push(range);
