@@ -11,6 +11,7 @@
 mod allocator;
 mod error;
 mod free;
+mod kept;
 mod keys;
 mod log_block;
 mod pipeline;

@@ -14,6 +14,7 @@ use format::block_pointer::BlockPointer;
 use sys::Buffer;
 use vdev::VdevTree;
 
+use crate::kept::Kept;
 use crate::prefetch::Wishes;
 use crate::{Allocator, Key, KeySource, ReadError, ReadRequest};
 
@@ -177,6 +178,7 @@ pub struct Pipeline {
     pub(crate) gangs: crate::write::RecentGangs,
     pub(crate) counters: Arc<Counters>,
     pub(crate) wishes: Wishes,
+    pub(crate) kept: Arc<Kept>,
     salt: RwLock<Salt>,
     heal: AtomicBool,
     repairs: OnceLock<Arc<dyn Repairs>>,
@@ -202,6 +204,8 @@ impl Pipeline {
         registry().add_source("cache", &cache);
         let counters = Arc::<Counters>::default();
         registry().add_source("pipeline", &counters);
+        let kept = Arc::<Kept>::default();
+        registry().add_source("prefetch.kept", &kept);
         Self {
             vdevs: config.vdevs,
             allocator: config.allocator,
@@ -210,6 +214,7 @@ impl Pipeline {
             gangs: crate::write::RecentGangs::default(),
             counters,
             wishes: Wishes::default(),
+            kept,
             salt: RwLock::new(&SALT_CLASS, config.salt),
             heal: AtomicBool::new(config.heal),
             repairs: OnceLock::new(),

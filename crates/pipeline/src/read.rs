@@ -139,7 +139,8 @@ impl Pipeline {
             self.wishes.asked(key.hash());
         }
         let found = self.cache.get_or_load(key, stay_of(block), || {
-            load().map(|data| {
+            let data = self.read_kept(block).map_or_else(load, Ok);
+            data.map(|data| {
                 let bytes = data.memory_size();
                 (data, bytes)
             })

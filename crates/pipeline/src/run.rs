@@ -9,7 +9,7 @@ use vdev::{BlockRange, IoClass, Verdict};
 use crate::pipeline::{cache_key, stay_of};
 use crate::prefetch::Wish;
 use crate::read::decode;
-use crate::tunables::{GAP_BYTES, RUN_BYTES};
+use crate::tunables::{GAP_BYTES, KEPT_BYTES, PREFETCH_CACHE_SHARE, RUN_BYTES};
 use crate::{Pipeline, ReadRequest};
 
 impl Pipeline {
@@ -75,13 +75,20 @@ impl Pipeline {
         stretch: &Stretch,
         see: &mut dyn FnMut(&Wish, &Buffer),
     ) -> u64 {
+        let mut failed = 0;
         let mut reserved = Vec::with_capacity(stretch.wishes.len());
         for wish in &stretch.wishes {
             let Some(key) = cache_key(&wish.block) else {
                 continue;
             };
             match self.cache.reserve(key) {
-                Some(reservation) => reserved.push((wish, reservation)),
+                Some(reservation) => match self.read_kept(&wish.block) {
+                    Some(data) => match self.fill(wish, reservation, Some(data)) {
+                        Some(data) => see(wish, &data),
+                        None => failed += 1,
+                    },
+                    None => reserved.push((wish, reservation)),
+                },
                 None => {
                     let found = self.cache.get(&key);
                     found.iter().for_each(|data| see(wish, data));
@@ -90,7 +97,6 @@ impl Pipeline {
         }
         let wanted: Vec<&Wish> = reserved.iter().map(|(wish, _)| *wish).collect();
         let together = self.read_between(stretch, &wanted);
-        let mut failed = 0;
         for (wish, reservation) in reserved {
             let block = &wish.block;
             let piece = together.as_ref().and_then(|(start, stored)| {
@@ -111,9 +117,13 @@ impl Pipeline {
     /// What there is between the first and the last of several blocks of a stretch, and where that begins. Nothing of
     /// it is believed, or written anywhere, because it was read here.
     fn read_between(&self, stretch: &Stretch, wanted: &[&Wish]) -> Option<(u64, Buffer)> {
-        let ([first, _, ..], Some(last)) = (wanted, wanted.last()) else {
+        let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else {
             return None;
         };
+        let is_alone = wanted.len() == 1;
+        if is_alone && (first.block.is_gang() || first.block.is_encrypted()) {
+            return None;
+        }
         let (from, to) = (first.block.dva(0)?, last.block.dva(0)?);
         // A disk that goes on where it was does not seek.
         let start = if from.offset - stretch.start <= GAP_BYTES.get() {
@@ -122,14 +132,26 @@ impl Pipeline {
             from.offset
         };
         let end = to.offset.checked_add(last.block.psize())?;
+        let seen = wanted.iter().map(|wish| wish.seen).min()?;
+        let share = self.cache.limit_bytes() / PREFETCH_CACHE_SHARE.get();
+        let most_kept = KEPT_BYTES.get().min(share);
+        let top = self.vdevs.top(from.vdev).ok()?;
+        let around = (seen != Txg(0) && end <= top.asize())
+            .then(|| self.kept.around(start..end, most_kept))
+            .flatten();
+        if is_alone && around.is_none() {
+            return None;
+        }
+        let read = around.unwrap_or(start..end);
+        let (start, end) = (read.start, read.end.min(top.asize().max(end)));
         let range = BlockRange {
             offset: start,
             len: usize::try_from(end.checked_sub(start)?).ok()?,
             birth: first.block.physical_birth(),
         };
-        let top = self.vdevs.top(from.vdev).ok()?;
         let data = top.read_unjudged(range, IoClass::AsyncRead).ok()?;
         self.counters.blocks_read.add(wanted.len() as u64);
+        self.kept.keep((from.vdev, start), &data, seen, most_kept);
         Some((start, data))
     }
 

@@ -110,6 +110,13 @@ pub(crate) struct Bump {
     pub(crate) live: Mutex<BTreeSet<(u64, u64)>>,
 }
 
+impl Bump {
+    /// The next block comes there.
+    pub(crate) fn give_next(&self, offset: u64) {
+        self.next.store(offset, Ordering::Relaxed);
+    }
+}
+
 impl Allocator for Bump {
     fn allocate(&self, request: &AllocationRequest) -> Result<Allocation, AllocationError> {
         if self.read_only.load(Ordering::Relaxed) {

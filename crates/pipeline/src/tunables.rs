@@ -18,6 +18,9 @@ pub(crate) static GAP_BYTES: Tunable =
 pub(crate) static FOLLOWED_MAX: Tunable =
     Tunable::new("pipeline.prefetch_followed_max", 4096, 1, 1 << 16);
 
+/// Bytes read over gaps that are kept, at most; nor more than the part of the cache for blocks on their way.
+pub(crate) static KEPT_BYTES: Tunable = Tunable::new("pipeline.kept_bytes", 32 << 20, 0, 1 << 40);
+
 /// Blocks read ahead that are counted until they are asked for: 2 GiB of the largest usual ones. A pool keeps the value
 /// that held at its first one.
 pub(crate) static PREFETCH_PLACES: Tunable =
@@ -36,4 +39,5 @@ pub const TUNABLES: &[&Tunable] = &[
     &SCRATCH_BYTES_MAX,
     &GAP_BYTES,
     &FOLLOWED_MAX,
+    &KEPT_BYTES,
 ];

@@ -499,6 +499,8 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
     let (Some(engine), Some(space), Some(allocator)) =
         (&parts.engine, &parts.space, &parts.allocator)
     else {
+        let newest = parts.loaded.uberblock.txg;
+        parts.services.store.set_unchanging(newest);
         return Ok(None);
     };
     let services = &parts.services;

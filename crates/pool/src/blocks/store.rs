@@ -23,6 +23,8 @@ pub(crate) struct PipelineStore {
     engine: OnceLock<Weak<Engine>>,
     /// Known once the pool is open for writing.
     gate: OnceLock<Arc<ReuseGate>>,
+    /// The state of a pool that is not written.
+    unchanging: OnceLock<Txg>,
     /// Known once the pool is open for writing.
     sharing: OnceLock<Sharing>,
 }
@@ -37,6 +39,7 @@ impl PipelineStore {
             prefetcher: OnceLock::new(),
             engine: OnceLock::new(),
             gate: OnceLock::new(),
+            unchanging: OnceLock::new(),
             sharing: OnceLock::new(),
         }
     }
@@ -59,6 +62,11 @@ impl PipelineStore {
         let _ = self.gate.set(Arc::clone(gate));
         self.pipeline
             .set_repairs(Arc::new(GatedRepairs(Arc::clone(gate))));
+    }
+
+    /// Says that the pool is not written, and of which txg it is; a second call is ignored.
+    pub(crate) fn set_unchanging(&self, txg: Txg) {
+        let _ = self.unchanging.set(txg);
     }
 
     /// Says who knows which blocks may be shared; a second call is ignored.
@@ -118,7 +126,10 @@ impl BlockStore for PipelineStore {
     }
 
     fn now(&self) -> Txg {
-        self.gate.get().map_or(Txg(0), |gate| gate.now())
+        match self.gate.get() {
+            Some(gate) => gate.now(),
+            None => self.unchanging.get().copied().unwrap_or_default(),
+        }
     }
 
     fn read_seen(
