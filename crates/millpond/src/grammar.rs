@@ -4,11 +4,14 @@
 //! may be attached or follow (`-o a=b`, `-oa=b`), operands and flags mix, `--` ends the flags.
 //! Parsing is pure; nothing is printed here.
 
-use control::rows::{Access, Row};
+use control::rows::Row;
 use thiserror::Error;
 
+mod completion;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use completion::Shell;
 
 /// A flag of a command.
 #[derive(Debug)]
@@ -441,52 +444,5 @@ impl Program {
         }
         out += &format!("\nFor more about a command: {} help command\n", self.name);
         out
-    }
-}
-
-impl Program {
-    /// The properties that a command takes as its first words: with `=` where it sets them.
-    fn property_words(&self, command: &Command) -> Vec<String> {
-        let takes = |word: &str| command.forms.iter().any(|form| form.starts_with(word));
-        let rows = self.properties.iter().flat_map(|table| table.rows);
-        let rows = rows.filter(|row| row.visible);
-        if takes("property=value") {
-            let settable = rows.filter(|row| row.access == Access::Settable);
-            settable.map(|row| format!("{}=", row.name)).collect()
-        } else if takes("all|property") {
-            rows.map(|row| row.name.to_owned()).collect()
-        } else if takes("property ") {
-            let settable = rows.filter(|row| row.access == Access::Settable);
-            settable.map(|row| row.name.to_owned()).collect()
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// A bash function that completes commands and their flags.
-    pub(crate) fn bash_completion(&self) -> String {
-        let name = self.name;
-        let commands: Vec<&str> = self.commands.iter().map(|command| command.name).collect();
-        let mut cases = String::new();
-        for command in self.commands {
-            let flags: Vec<String> = command
-                .flags
-                .iter()
-                .map(|flag| match flag.letter() {
-                    Some(letter) => format!("-{letter}"),
-                    None => format!("--{}", flag.key),
-                })
-                .collect();
-            let words = [flags, self.property_words(command)].concat();
-            cases += &format!("        {}) words='{}' ;;\n", command.name, words.join(" "));
-        }
-        format!(
-            "_millpond_{name}() {{\n    local words=''\n    [ \"$COMP_CWORD\" = 1 ] && words='{}'\n    \
-             case \"${{COMP_WORDS[1]}}\" in\n{cases}    esac\n    COMPREPLY=($(compgen -W \"$words\" \
-             -- \"${{COMP_WORDS[COMP_CWORD]}}\"))\n    \
-             [[ \"$COMPREPLY\" == *= ]] && compopt -o nospace\n}}\ncomplete -o default -F _millpond_{name} \
-             {name}\n",
-            commands.join(" ")
-        )
     }
 }

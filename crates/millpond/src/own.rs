@@ -8,8 +8,8 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::Outcome;
-use crate::grammar::{Command, Flag, Invocation, Operands, Program, option, switch};
-use crate::output::print;
+use crate::grammar::{Command, Flag, Invocation, Operands, Program, Shell, option, switch};
+use crate::output::{print, usage};
 
 /// What long work of its own tells a program.
 const PROGRESS_JSON: Flag = switch(
@@ -93,10 +93,10 @@ static COMMANDS: &[Command] = &[
     Command {
         name: "completions",
         aliases: &[],
-        summary: "Print completions for bash.",
-        forms: &[""],
+        summary: "Print completions for a shell; for bash if none is named.",
+        forms: &["[bash | zsh | fish]"],
         flags: &[],
-        operands: Operands::NONE,
+        operands: Operands::between(0, 1, ""),
         run: completions,
     },
     Command {
@@ -110,11 +110,16 @@ static COMMANDS: &[Command] = &[
     },
 ];
 
-/// One function that offers commands, then flags, straight from the tables.
-fn completions(_call: &Invocation) -> Outcome {
-    let mut out = String::new();
+/// What a shell is to offer: commands, then flags and names, straight from the tables.
+fn completions(call: &Invocation) -> Outcome {
+    let shell = match call.operands().first() {
+        None => Shell::Bash,
+        Some(name) => Shell::named(name)
+            .ok_or_else(|| usage(format!("no completions for the shell '{name}'")))?,
+    };
+    let mut out = shell.preamble().to_owned();
     for program in [&crate::zpool::PROGRAM, &crate::zfs::PROGRAM, &PROGRAM] {
-        out += &program.bash_completion();
+        out += &program.completion(shell);
     }
     print(&out)
 }

@@ -213,6 +213,19 @@ fn every_name_of_the_binary_answers() {
     );
     let completions = sandbox.run("completions").output;
     assert!(completions.contains(" atime= ") && completions.contains(" compressratio "));
+    let zsh = sandbox.run("completions zsh").output;
+    assert!(zsh.starts_with("#compdef zpool zfs millpond\n"));
+    assert!(
+        sandbox
+            .run("completions fish")
+            .output
+            .contains("complete -c zpool")
+    );
+    refused(
+        &sandbox.run("completions ksh"),
+        2,
+        "no completions for the shell 'ksh'",
+    );
     assert!(sandbox.run("zfs help list").output.contains("flags:"));
 }
 
