@@ -9,11 +9,11 @@ use sys::Buffer;
 use vdev::{BlockRange, IoClass, Repaired, Verdict};
 
 use crate::pipeline::cache_key;
-use crate::read::{check, decode, is_ciphertext};
+use crate::read::{GangBudget, check, decode, is_ciphertext};
 use crate::{Pipeline, ReadError, ReadRequest, Unreadable};
 
-/// Gang headers inside gang headers, at most.
-const GANG_DEPTH_MAX: u32 = 8;
+#[cfg(test)]
+mod tests;
 
 /// What became of a block's copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Pipeline {
             return sum;
         }
         let look = Look { bookmark, promised };
-        self.scrub_tree(block, look, 0, &mut sum);
+        self.scrub_tree(block, look, &mut GangBudget::of(block), &mut sum);
         if !promised {
             sum.unreadable = 0;
         }
@@ -147,7 +147,13 @@ impl Pipeline {
         }
     }
 
-    fn scrub_tree(&self, block: &BlockPointer, look: Look, depth: u32, sum: &mut Scrubbed) {
+    fn scrub_tree(
+        &self,
+        block: &BlockPointer,
+        look: Look,
+        budget: &mut GangBudget,
+        sum: &mut Scrubbed,
+    ) {
         if !block.is_gang() {
             let length = block.psize() as usize;
             let mut accept = |data: &[u8]| self.verdict(block, data);
@@ -157,7 +163,8 @@ impl Pipeline {
         }
         let mut right = |data: &[u8]| Verdict::proof(GangHeader::decode(data, block).is_ok());
         let header = (gang::SIZE, look.promised);
-        let good = depth <= GANG_DEPTH_MAX && self.scrub_copies(block, header, sum, &mut right);
+        let is_entered = budget.enter();
+        let good = is_entered && self.scrub_copies(block, header, sum, &mut right);
         let request = ReadRequest::new(look.bookmark)
             .in_class(IoClass::Scan)
             .speculative();
@@ -166,11 +173,15 @@ impl Pipeline {
             // The members, of the same txg, were not seen.
             self.leave_behind(block.physical_birth());
             sum.unreadable += 1;
+            if is_entered {
+                budget.leave();
+            }
             return;
         };
         for member in header.used() {
-            self.scrub_tree(member, look, depth + 1, sum);
+            self.scrub_tree(member, look, budget, sum);
         }
+        budget.leave();
     }
 
     /// Notes that a scan did not see some block of `birth`: no device that missed it has it now.
