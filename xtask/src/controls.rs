@@ -29,7 +29,7 @@ enum Outcome {
     Red(&'static str),
     /// It did not.
     Green,
-    /// There is nothing to be said: the control must be mended.
+    /// There is nothing to be said: the control must be repaired.
     Broken(String),
 }
 

@@ -1,5 +1,5 @@
 //! Test programs side by side. Cargo builds them and says where they are; running one after the other leaves a
-//! processor idle while a program waits for its longest test, for zdb, or for a device.
+//! CPU idle while a program waits for its longest test, for zdb, or for a device.
 
 use crate::ci::PROFILE;
 use crate::environment::{Environment, root};
@@ -43,7 +43,7 @@ const ALONE: &[&str] = &[
 ];
 
 /// Builds the test programs of the workspace, so that one build serves all levels, and runs those that `wanted` names
-/// by crate and target, with `options`, as many at a time as there are processors.
+/// by crate and target, with `options`, as many at a time as there are CPUs.
 /// `of_ignored`: they run tests that an earlier run counted as ignored.
 pub(crate) fn run(
     name: &str,

@@ -6,6 +6,7 @@ mod queues;
 mod sources;
 mod texts;
 mod turns;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(links::check(&root, &files)?);
     faults.extend(sources::check(&root, &files)?);
     faults.extend(turns::check(&root, &files)?);
+    faults.extend(words::check(&root, &files)?);
     faults.extend(crate::api::check(&root)?);
     faults.extend(crate::layouts::check(&root, &files)?);
     for fault in &faults {

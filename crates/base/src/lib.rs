@@ -6,7 +6,6 @@
 
 mod bookmark;
 pub mod clock;
-pub mod crew;
 mod ids;
 pub mod invariant;
 pub mod lock;
@@ -16,6 +15,7 @@ pub mod queue;
 pub mod random;
 pub mod sync;
 pub mod thread;
+pub mod thread_pool;
 pub mod tunable;
 
 pub use bookmark::Bookmark;

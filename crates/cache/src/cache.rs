@@ -15,7 +15,7 @@ use crate::index::Index;
 use crate::shard::Shard;
 
 static SHARD_CLASS: LockClass = LockClass::new("cache shard", rank::CACHE + 2);
-static FLIGHT_CLASS: LockClass = LockClass::new("cache read in flight", rank::CACHE + 1);
+static PENDING_READ_CLASS: LockClass = LockClass::new("cache read in flight", rank::CACHE + 1);
 
 /// How long a block is worth keeping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,27 +70,27 @@ pub struct CacheStatistics {
 }
 
 /// A load in progress, on which others wait. Whoever changes what the cache has of its block takes it out of the
-/// flights: then what it brings is of before, and is for those only who asked before.
+/// pending_reads: then what it brings is of before, and is for those only who asked before.
 #[derive(Debug)]
-struct Flight {
+struct PendingRead {
     done: Mutex<bool>,
-    landed: Condvar,
+    finished: Condvar,
 }
 
-impl Flight {
-    fn start(flights: &mut HashMap<BlockKey, Arc<Self>>, key: BlockKey) -> Arc<Self> {
-        let flight = Arc::new(Self {
-            done: Mutex::new(&FLIGHT_CLASS, false),
-            landed: Condvar::new(),
+impl PendingRead {
+    fn start(pending_reads: &mut HashMap<BlockKey, Arc<Self>>, key: BlockKey) -> Arc<Self> {
+        let pending_read = Arc::new(Self {
+            done: Mutex::new(&PENDING_READ_CLASS, false),
+            finished: Condvar::new(),
         });
-        flights.insert(key, Arc::clone(&flight));
-        flight
+        pending_reads.insert(key, Arc::clone(&pending_read));
+        pending_read
     }
 
     /// Wakes who waits: they look again.
-    fn land(&self) {
+    fn finish(&self) {
         *self.done.lock() = true;
-        self.landed.notify_all();
+        self.finished.notify_all();
     }
 }
 
@@ -98,14 +98,14 @@ impl Flight {
 struct Locked<V> {
     blocks: Shard<V>,
     /// At most one entry a loading thread.
-    flights: HashMap<BlockKey, Arc<Flight>>,
+    pending_reads: HashMap<BlockKey, Arc<PendingRead>>,
 }
 
 impl<V> Locked<V> {
-    /// Whether nothing came for the block since the flight started.
-    fn is_current(&self, key: &BlockKey, flight: &Arc<Flight>) -> bool {
-        let current = self.flights.get(key);
-        current.is_some_and(|current| Arc::ptr_eq(current, flight))
+    /// Whether nothing came for the block since the pending read started.
+    fn is_current(&self, key: &BlockKey, pending_read: &Arc<PendingRead>) -> bool {
+        let current = self.pending_reads.get(key);
+        current.is_some_and(|current| Arc::ptr_eq(current, pending_read))
     }
 }
 
@@ -143,7 +143,7 @@ impl<V: Clone> Cache<V> {
                         passing_bytes(limit_bytes) / count,
                         Arc::clone(&index),
                     ),
-                    flights: HashMap::new(),
+                    pending_reads: HashMap::new(),
                 },
             ),
             hits: AtomicU64::new(0),
@@ -199,18 +199,18 @@ impl<V: Clone> Cache<V> {
     pub fn insert(&self, key: BlockKey, value: V, bytes: usize, stay: Stay) {
         let mut locked = self.slot(&key).locked.lock();
         locked.blocks.insert(key, value, bytes, stay);
-        let outrun = locked.flights.remove(&key);
+        let outrun = locked.pending_reads.remove(&key);
         drop(locked);
-        outrun.iter().for_each(|flight| flight.land());
+        outrun.iter().for_each(|pending_read| pending_read.finish());
     }
 
     /// Forgets a block.
     pub fn remove(&self, key: &BlockKey) {
         let mut locked = self.slot(key).locked.lock();
         locked.blocks.remove(key);
-        let outrun = locked.flights.remove(key);
+        let outrun = locked.pending_reads.remove(key);
         drop(locked);
-        outrun.iter().for_each(|flight| flight.land());
+        outrun.iter().for_each(|pending_read| pending_read.finish());
     }
 
     /// Forgets everything.
@@ -218,9 +218,11 @@ impl<V: Clone> Cache<V> {
         for slot in &self.slots {
             let mut locked = slot.locked.lock();
             locked.blocks.clear();
-            let outrun = std::mem::take(&mut locked.flights);
+            let outrun = std::mem::take(&mut locked.pending_reads);
             drop(locked);
-            outrun.values().for_each(|flight| flight.land());
+            outrun
+                .values()
+                .for_each(|pending_read| pending_read.finish());
         }
     }
 
@@ -235,31 +237,35 @@ impl<V: Clone> Cache<V> {
         load: impl FnOnce() -> Result<(V, usize), E>,
     ) -> Result<V, E> {
         let slot = self.slot(&key);
-        let landing = loop {
+        let guard = loop {
             if let Some(value) = self.index.get(&key) {
                 slot.hits.fetch_add(1, Ordering::Relaxed);
                 return Ok(value);
             }
             let mut locked = slot.locked.lock();
-            // Again, for who loaded it has removed its flight under this lock.
+            // Again, for who loaded it has removed its pending read under this lock.
             if let Some(value) = self.index.get(&key) {
                 slot.hits.fetch_add(1, Ordering::Relaxed);
                 return Ok(value);
             }
-            let Some(flight) = locked.flights.get(&key).map(Arc::clone) else {
-                let flight = Flight::start(&mut locked.flights, key);
-                break Landing { slot, key, flight };
+            let Some(pending_read) = locked.pending_reads.get(&key).map(Arc::clone) else {
+                let pending_read = PendingRead::start(&mut locked.pending_reads, key);
+                break LoadGuard {
+                    slot,
+                    key,
+                    pending_read,
+                };
             };
             drop(locked);
             slot.shared_loads.fetch_add(1, Ordering::Relaxed);
-            let mut done = flight.done.lock();
+            let mut done = pending_read.done.lock();
             while !*done {
-                flight.landed.wait(&mut done);
+                pending_read.finished.wait(&mut done);
             }
         };
         slot.misses.fetch_add(1, Ordering::Relaxed);
         let (value, bytes) = load()?;
-        landing.bring(value.clone(), bytes, stay);
+        guard.bring(value.clone(), bytes, stay);
         Ok(value)
     }
 
@@ -269,12 +275,16 @@ impl<V: Clone> Cache<V> {
     pub fn reserve(&self, key: BlockKey) -> Option<Reservation<'_, V>> {
         let slot = self.slot(&key);
         let mut locked = slot.locked.lock();
-        if self.index.contains(&key) || locked.flights.contains_key(&key) {
+        if self.index.contains(&key) || locked.pending_reads.contains_key(&key) {
             return None;
         }
-        let flight = Flight::start(&mut locked.flights, key);
+        let pending_read = PendingRead::start(&mut locked.pending_reads, key);
         Some(Reservation {
-            landing: Landing { slot, key, flight },
+            guard: LoadGuard {
+                slot,
+                key,
+                pending_read,
+            },
         })
     }
 
@@ -330,40 +340,40 @@ fn passing_bytes(limit_bytes: usize) -> usize {
 /// A place kept for a block. Dropped unfilled, those who wait for the block try for themselves.
 #[must_use]
 pub struct Reservation<'a, V> {
-    landing: Landing<'a, V>,
+    guard: LoadGuard<'a, V>,
 }
 
 impl<V: Clone> Reservation<'_, V> {
     /// The block is loaded; it weighs `bytes`.
     pub fn fill(self, value: V, bytes: usize, stay: Stay) {
-        self.landing.bring(value, bytes, stay);
+        self.guard.bring(value, bytes, stay);
     }
 }
 
 /// Wakes the waiters of a load however it ends, unwinding included.
-struct Landing<'a, V> {
+struct LoadGuard<'a, V> {
     slot: &'a Slot<V>,
     key: BlockKey,
-    flight: Arc<Flight>,
+    pending_read: Arc<PendingRead>,
 }
 
-impl<V: Clone> Landing<'_, V> {
+impl<V: Clone> LoadGuard<'_, V> {
     /// Holds what was loaded, if nothing else came meanwhile: that is newer.
     fn bring(self, value: V, bytes: usize, stay: Stay) {
         let mut locked = self.slot.locked.lock();
-        if locked.is_current(&self.key, &self.flight) {
+        if locked.is_current(&self.key, &self.pending_read) {
             locked.blocks.insert(self.key, value, bytes, stay);
         }
     }
 }
 
-impl<V> Drop for Landing<'_, V> {
+impl<V> Drop for LoadGuard<'_, V> {
     fn drop(&mut self) {
         let mut locked = self.slot.locked.lock();
-        if locked.is_current(&self.key, &self.flight) {
-            locked.flights.remove(&self.key);
+        if locked.is_current(&self.key, &self.pending_read) {
+            locked.pending_reads.remove(&self.key);
         }
         drop(locked);
-        self.flight.land();
+        self.pending_read.finish();
     }
 }

@@ -227,12 +227,12 @@ impl<V: Clone> Shard<V> {
         if self.ghost_set.insert(key) {
             self.ghosts.push_back(key);
         }
-        let most = self
+        let max = self
             .table
             .len()
             .max(GHOSTS_MIN)
             .min(tunables::GHOSTS_MAX.count());
-        while self.ghosts.len() > most {
+        while self.ghosts.len() > max {
             if let Some(forgotten) = self.ghosts.pop_front() {
                 self.ghost_set.remove(&forgotten);
             }

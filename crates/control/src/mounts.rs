@@ -41,7 +41,7 @@ impl core::default::Default for MountOptions {
     }
 }
 
-/// A wish to mount a dataset.
+/// A request to mount a dataset.
 #[derive(Debug, Clone)]
 pub struct MountRequest {
     /// The file system or `dataset@snapshot`.

@@ -5,9 +5,9 @@
 
 mod assignments;
 mod cache_file;
-mod catalogue;
 pub mod changes;
 pub(crate) mod contents;
+mod dataset_index;
 mod delegation;
 mod diff;
 mod errors;
@@ -22,15 +22,15 @@ mod owner_space;
 mod owners;
 mod plan;
 mod pool_facts;
+mod property_source;
 mod refusal;
+mod reporter;
 mod rules;
 mod snapshots;
 mod source;
 mod status;
 mod stored;
-mod subject;
 mod vdev_facts;
-mod voice;
 mod walk;
 
 use std::io;
@@ -51,12 +51,12 @@ use crate::property::Types;
 use crate::report::{HoldRecord, OwnerKind};
 use crate::{Failure, FailureKind, Mounts};
 
-use catalogue::{Kinds, PoolCatalogue};
 use changes::Export;
+use dataset_index::{Kinds, PoolDatasetIndex};
 use mounting::MountFlags;
+use property_source::PropertySource;
 use refusal::{refused, unreadable};
-use subject::Subject;
-use voice::Voice;
+use reporter::Reporter;
 
 pub use cache_file::cached_devices;
 pub use open::Opened;
@@ -134,14 +134,14 @@ impl Service {
 
     /// What remains to be done once the pool is served: first properties, history, mounts.
     pub fn begin(&self, sink: Sink<'_>) -> io::Result<()> {
-        let mut voice = Voice::new(sink);
+        let mut reporter = Reporter::new(sink);
         for note in &self.begin.notes {
-            voice.line(note.clone());
+            reporter.line(note.clone());
         }
         let _one_at_a_time = self.changes.lock();
         if !self.readonly {
             if let Err(failure) = self.set_pool(&self.begin.properties) {
-                voice.warn(failure);
+                reporter.warn(failure);
             }
             let caller = Caller {
                 uid: sys::user_id(),
@@ -151,7 +151,7 @@ impl Service {
             self.record(&caller, &self.begin.command);
         }
         if !self.begin.unmounted {
-            self.mount_below(&self.dsl.pool_name(), MountFlags::default(), &mut voice);
+            self.mount_below(&self.dsl.pool_name(), MountFlags::default(), &mut reporter);
         }
         Ok(())
     }
@@ -170,8 +170,8 @@ impl Service {
         &*self.mounts
     }
 
-    fn catalogue(&self) -> PoolCatalogue<'_> {
-        PoolCatalogue {
+    fn dataset_index(&self) -> PoolDatasetIndex<'_> {
+        PoolDatasetIndex {
             dsl: &self.dsl,
             mounts: &*self.mounts,
             altroot: self.altroot.as_deref(),
@@ -197,9 +197,9 @@ impl Service {
         }
         let found = self.dsl.dataset(name);
         let dataset = found.map_err(|error| refused("open", name, &error))?;
-        let catalogue = self.catalogue();
-        let subject = catalogue.head(name.to_owned(), Arc::clone(&dataset))?;
-        if !subject.kind().meets(allowed) || subject.head_kind() != Types::FILESYSTEM {
+        let dataset_index = self.dataset_index();
+        let owner = dataset_index.head(name.to_owned(), Arc::clone(&dataset))?;
+        if !owner.kind().meets(allowed) || owner.head_kind() != Types::FILESYSTEM {
             return Err(not_this_kind());
         }
         Ok(dataset)
@@ -337,7 +337,7 @@ impl Handler for Service {
             }
             Request::Events { after } => self.events(*after, caller, sink),
             Request::ClearEvents => finish_with(self.clear_events(caller), sink),
-            Request::Datasets(query) => walk::answer(&self.catalogue(), query, sink),
+            Request::Datasets(query) => walk::answer(&self.dataset_index(), query, sink),
             Request::Holds {
                 snapshots,
                 recursive,
@@ -367,8 +367,8 @@ impl Handler for Service {
                 sink,
             ),
             Request::Change { change, command } => {
-                let mut voice = Voice::new(sink);
-                let outcome = self.execute(change, caller, command, &mut voice);
+                let mut reporter = Reporter::new(sink);
+                let outcome = self.execute(change, caller, command, &mut reporter);
                 match outcome {
                     Ok(()) => sink(Response::Done),
                     Err(failure) => sink(Response::Failed(failure)),
@@ -390,7 +390,7 @@ impl Handler for Service {
             pid: 0,
         };
         let suspended = self.pool.suspended();
-        let outcome = self.execute(&change, &caller, "", &mut Voice::new(&mut nobody));
+        let outcome = self.execute(&change, &caller, "", &mut Reporter::new(&mut nobody));
         match suspended {
             Some(reason) => outcome.and_then(|()| {
                 let name = self.pool.name();

@@ -8,9 +8,9 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod accounting;
+mod dnode_header;
 mod editor;
 mod error;
-mod face;
 mod meters;
 mod object;
 mod object_set;

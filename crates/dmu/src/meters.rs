@@ -10,7 +10,7 @@ pub(crate) struct Meters {
     pub(crate) objects_loaded: Arc<Counter>,
     /// Objects created.
     pub(crate) objects_created: Arc<Counter>,
-    /// Clean objects that left the core.
+    /// Clean objects that left memory.
     pub(crate) objects_evicted: Arc<Counter>,
     /// Entries into a txg's list of dirty objects: one an object and txg.
     pub(crate) dirty_entries: Arc<Counter>,

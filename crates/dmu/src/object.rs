@@ -1,4 +1,4 @@
-//! An object in core: its dnode, its unsynced changes per txg, and reading and writing its data.
+//! An object in memory: its dnode, its unsynced changes per txg, and reading and writing its data.
 //!
 //! Invariants: what a txg changed is kept apart from what later txgs change, until it has synced;
 //! clean data are not kept here but in the block cache; the state lock is never held across I/O.
@@ -21,8 +21,8 @@ use base::lock::{LockClass, RwLock, rank};
 use base::{ObjectId, ObjectSetId, Txg};
 use format::{BlockPointer, DnodePhys, ObjectType};
 
+use crate::dnode_header::{DnodeHeader, Footprint};
 use crate::error::{DmuError, Result};
-use crate::face::{Face, Footprint};
 use crate::meters::METERS;
 use crate::object_set::Shared;
 use crate::tree::{Reader, Tree};
@@ -37,7 +37,7 @@ pub(crate) use sync::{Charge, Outcome, Synced, Work};
 
 static STATE: LockClass = LockClass::new("dmu.object", rank::DMU + 30);
 
-/// An object in core.
+/// An object in memory.
 pub struct Object {
     id: ObjectId,
     shared: Arc<Shared>,
@@ -101,7 +101,11 @@ impl Object {
         Self::assemble(
             shared,
             id,
-            State::new(Face::from_phys(phys), tree, Footprint::from_phys(phys)),
+            State::new(
+                DnodeHeader::from_phys(phys),
+                tree,
+                Footprint::from_phys(phys),
+            ),
         )
     }
 
@@ -164,20 +168,20 @@ impl Object {
     #[must_use]
     pub fn info(&self) -> ObjectInfo {
         let state = self.state.read();
-        let face = &state.face;
+        let header = &state.header;
         ObjectInfo {
-            object_type: face.object_type,
-            bonus_type: face.bonus_type,
-            block_size: u32::from(face.block_sectors) * 512,
+            object_type: header.object_type,
+            bonus_type: header.bonus_type,
+            block_size: u32::from(header.block_sectors) * 512,
             levels: state.tree.levels,
-            indirect_shift: face.indirect_shift,
-            max_block: face.max_block,
+            indirect_shift: header.indirect_shift,
+            max_block: header.max_block,
             used_bytes: state.footprint.used_bytes,
-            bonus_len: face.bonus_len,
-            bonus_capacity: u16::try_from(face.bonus_capacity(false)).unwrap_or(u16::MAX),
-            slots: face.extra_slots.saturating_add(1),
-            checksum: face.checksum,
-            compress: face.compress,
+            bonus_len: header.bonus_len,
+            bonus_capacity: u16::try_from(header.bonus_capacity(false)).unwrap_or(u16::MAX),
+            slots: header.extra_slots.saturating_add(1),
+            checksum: header.checksum,
+            compress: header.compress,
             has_spill: state.has_spill(),
             is_dirty: state.newest_txg().is_some(),
         }
@@ -185,7 +189,7 @@ impl Object {
 
     /// Whether the object exists (it was not freed).
     pub(crate) fn is_allocated(&self) -> bool {
-        self.state.read().face.allocated
+        self.state.read().header.allocated
     }
 
     /// Whether the dnodes on disk do not show this object's last change yet.
@@ -254,7 +258,7 @@ impl Object {
                 object_set: self.shared.id,
             });
         }
-        if !state.face.allocated {
+        if !state.header.allocated {
             return Err(DmuError::NoSuchObject {
                 object_set: self.shared.id,
                 object: self.id,
@@ -304,7 +308,7 @@ impl Object {
 
     /// The creation of this object was undone.
     pub(crate) fn unmake(&self) {
-        self.state.write().face.allocated = false;
+        self.state.write().header.allocated = false;
     }
 
     /// The dnodes on disk show what `txg` changed: the object may leave the core again.

@@ -1,4 +1,4 @@
-//! An object set: the array of dnodes, the objects in core, and the number allocator.
+//! An object set: the array of dnodes, the objects in memory, and the number allocator.
 //!
 //! Invariants: an object that is dirty is in the table; the dnodes on disk are those of the last
 //! sync; a number freed in a txg is not handed out before that txg has synced.
@@ -81,7 +81,7 @@ pub struct OpenObjectSet {
     pub id: ObjectSetId,
     /// Whether it may be changed.
     pub writable: bool,
-    /// How many clean objects stay in core.
+    /// How many clean objects stay in memory.
     pub objects_max: usize,
 }
 
@@ -245,7 +245,7 @@ impl ObjectSet {
     }
 
     /// Takes it out of service, because it cannot be written: nothing of it changes from now on, and
-    /// what is dirty stays in core, for readers, as long as somebody uses it. On disk it stays as
+    /// what is dirty stays in memory, for readers, as long as somebody uses it. On disk it stays as
     /// its last sync left it.
     pub fn stop(&self) {
         self.shared.is_stopped.store(true, Ordering::Release);

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 
 use base::{ObjectId, ObjectSetId, Txg};
 
+use crate::dnode_header::DnodeHeader;
 use crate::error::{DmuError, Result};
-use crate::face::Face;
 use crate::object::{Object, SlotState};
 use crate::tx::Tx;
 use crate::zap::Form;
@@ -37,7 +37,7 @@ struct Steps {
 
 /// An object before a transaction changed it.
 struct Before {
-    face: Face,
+    header: DnodeHeader,
     block_size: u32,
     slot: Option<Box<SlotState>>,
     form: Option<Form>,
@@ -135,7 +135,7 @@ impl Object {
     fn before(&self, txg: Txg, form: Option<Form>) -> Before {
         let state = self.state.read();
         Before {
-            face: state.face.clone(),
+            header: state.header.clone(),
             block_size: self.block_size(),
             slot: state.slot(txg).map(|slot| Box::new(slot.clone())),
             form,
@@ -145,7 +145,7 @@ impl Object {
     /// Makes the object what it was before `txg` changed it.
     fn restore(self: Arc<Self>, txg: Txg, before: Before) {
         let Before {
-            face,
+            header,
             block_size,
             slot,
             form,
@@ -154,7 +154,7 @@ impl Object {
         let mut known = zap.as_ref().map(|(zap, _)| zap.form.write());
         let mut state = self.state.write();
         let leaves = slot.is_none() && state.slot(txg).is_some();
-        state.face = face;
+        state.header = header;
         state.slots[txg.slot()] = slot;
         self.block_size.store(block_size, Ordering::Relaxed);
         drop(state);

@@ -161,7 +161,7 @@ pub trait BlockAccounting: Sync {
     /// `pointer` was written in this txg and is referenced now. With an older physical birth it is one more pointer
     /// to a stored block.
     fn born(&self, pointer: &BlockPointer);
-    /// `pointer` is not referenced any more. The listener frees it or puts it on a dead list.
+    /// `pointer` is not referenced any more. The listener frees it or puts it on a deadlist.
     fn killed(&self, pointer: &BlockPointer);
     /// A tree of blocks was freed of which `pointer` cannot be read ([`BlockAccounting::killed`] is told of it all the
     /// same): nothing refers any more to what is below it, and nobody can free that. `bytes` says how much that is, as

@@ -5,7 +5,7 @@ use base::tunable::Tunable;
 /// Numbers in a run, rounded up to whole blocks of dnodes. An object set keeps the value that it was opened with.
 pub static RUN_NUMBERS: Tunable = Tunable::new("dmu.run_numbers", 128, 32, 128);
 
-/// Shards among which threads that create objects are spread, each with a run of its own; 0: one a processor, at most
+/// Shards among which threads that create objects are spread, each with a run of its own; 0: one a CPU, at most
 /// 64. An object set keeps the value that it was opened with.
 pub static NUMBER_SHARDS: Tunable = Tunable::new("dmu.number_shards", 0, 0, 64);
 
@@ -42,7 +42,7 @@ pub static SYNC_HEAVY_OBJECTS: Tunable = Tunable::new("dmu.sync_heavy_objects", 
 pub static CURSOR_ENTRIES: Tunable = Tunable::new("dmu.cursor_entries", 256, 1, 1 << 16);
 
 /// Blocks of an object that are asked for at once when it is read ahead.
-pub static PREFETCH_WISHES: Tunable = Tunable::new("dmu.prefetch_wishes", 8, 1, 1024);
+pub static PREFETCH_REQUESTS: Tunable = Tunable::new("dmu.prefetch_requests", 8, 1, 1024);
 
 /// Entries of an indirect block that a walk which frees or rewrites reads ahead.
 pub static EDITOR_AHEAD: Tunable = Tunable::new("dmu.editor_ahead", 16, 1, 512);
@@ -73,7 +73,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &SYNC_HEAVY_BYTES,
     &SYNC_HEAVY_OBJECTS,
     &CURSOR_ENTRIES,
-    &PREFETCH_WISHES,
+    &PREFETCH_REQUESTS,
     &EDITOR_AHEAD,
     &WALK_PARTS,
     &SWEEP_SHARE,

@@ -10,7 +10,7 @@ use crate::meters::METERS;
 use crate::stage::Stage;
 use crate::tunables;
 
-/// Memory that a block to be freed takes while its txg is in flight: an entry in a dead list, and one among the ranges
+/// Memory that a block to be freed takes while its txg is in flight: an entry in a deadlist, and one among the ranges
 /// that become free.
 const FREED_BLOCK_BYTES: u64 = 256;
 
@@ -52,10 +52,10 @@ impl Reservation<'_> {
     /// What references cost their txg, in blocks to be freed: each changes a count, and where the sync cannot refer to
     /// stored blocks after all, it has their bytes to read and write.
     const fn reference_cost(&self) -> u64 {
-        const LEAST: u64 = 8;
+        const MIN: u64 = 8;
         const BYTES: u64 = 16 * 1024;
         let each = self.block() / BYTES;
-        let each = if each < LEAST { LEAST } else { each };
+        let each = if each < MIN { MIN } else { each };
         self.referenced_blocks.saturating_mul(each)
     }
 

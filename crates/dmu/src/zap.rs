@@ -2,7 +2,7 @@
 //!
 //! Readers of a fat ZAP take no lock of it: a leaf that they read is a snapshot, and says by its
 //! prefix whether it is the right one; if not, a split is under way and they look again behind the
-//! writer's lock. A micro ZAP has an index in core, behind a lock that is shared by readers.
+//! writer's lock. A micro ZAP has an index in memory, behind a lock that is shared by readers.
 
 mod cursor;
 mod fat;
@@ -41,7 +41,7 @@ pub(crate) enum Form {
     Fat,
 }
 
-/// What an object that is a ZAP keeps in core.
+/// What an object that is a ZAP keeps in memory.
 pub(crate) struct ZapState {
     /// Held while the ZAP is changed.
     pub(crate) writer: Mutex<()>,
@@ -114,7 +114,7 @@ pub struct FoundName {
     pub conflict: bool,
 }
 
-/// A ZAP. Cheap to clone and to open; what is kept in core belongs to the object.
+/// A ZAP. Cheap to clone and to open; what is kept in memory belongs to the object.
 #[derive(Clone, Debug)]
 pub struct Zap {
     object: Arc<Object>,

@@ -1,4 +1,4 @@
-//! A dataset in core: a head or a snapshot, its record, and its object set when that is open.
+//! A dataset in memory: a head or a snapshot, its record, and its object set when that is open.
 //!
 //! Invariants: the object set of a head is open at most once; a head whose object set is open and
 //! writable is in the layer's list of heads, so that its dirty objects are found at sync.
@@ -32,7 +32,7 @@ static OBJECT_SET: LockClass = LockClass::new("dsl.object_set", rank::DSL + 25);
 static NAME: LockClass = LockClass::new("dsl.snapshot_name", rank::DSL + 28);
 static DIRECTORY: LockClass = LockClass::new("dsl.dataset_directory", rank::DSL + 27);
 
-/// A dataset in core.
+/// A dataset in memory.
 pub struct Dataset {
     dsl: Arc<Dsl>,
     pub(crate) object: Arc<Object>,
@@ -321,13 +321,13 @@ impl Dataset {
     }
 
     /// A task destroys the dataset: its object set closes, and its live copy is forgotten, once the task is done.
-    pub(crate) fn leave_core(self: &Arc<Self>, tx: &Tx) {
+    pub(crate) fn leave_memory(self: &Arc<Self>, tx: &Tx) {
         let dataset = Arc::clone(self);
         tx.on_success(move || dataset.forget());
     }
 
     /// A task makes the dataset: the same, if that is undone.
-    pub(crate) fn leave_core_if_undone(self: &Arc<Self>, tx: &Tx) {
+    pub(crate) fn leave_memory_if_undone(self: &Arc<Self>, tx: &Tx) {
         let dataset = Arc::clone(self);
         tx.on_undo(move || dataset.forget());
     }

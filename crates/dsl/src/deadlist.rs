@@ -1,4 +1,4 @@
-//! Dead lists: the blocks that the previous snapshot has and this dataset has no more, by birth.
+//! Deadlists: the blocks that the previous snapshot has and this dataset has no more, by birth.
 //!
 //! A key k holds the blocks born after k, up to the next key, so that destroying a snapshot moves
 //! whole lists. Pools before version 26 have one plain list instead, which is read only.
@@ -23,7 +23,7 @@ use crate::mos::{Mos, change_record, read_record};
 use crate::sizes::{Sizes, change};
 pub(crate) use keys::{DeadKeys, Keys};
 
-/// A dead list or livelist.
+/// A deadlist or livelist.
 #[derive(Clone)]
 pub struct Deadlist {
     mos: Mos,
@@ -31,7 +31,7 @@ pub struct Deadlist {
 }
 
 impl Deadlist {
-    /// Opens a dead list.
+    /// Opens a deadlist.
     ///
     /// # Errors
     /// The object is none.
@@ -42,7 +42,7 @@ impl Deadlist {
         })
     }
 
-    /// A new dead list without keys.
+    /// A new deadlist without keys.
     ///
     /// # Errors
     /// The object cannot be created.
@@ -61,7 +61,7 @@ impl Deadlist {
         })
     }
 
-    /// A new dead list with this one's keys below `max`, all empty.
+    /// A new deadlist with this one's keys below `max`, all empty.
     ///
     /// # Errors
     /// This one cannot be read or the new one not be written.
@@ -95,7 +95,7 @@ impl Deadlist {
 
     fn zap(&self) -> Result<Zap> {
         if self.is_legacy() {
-            return Err(DslError::damaged(self.id(), "a dead list of an old pool"));
+            return Err(DslError::damaged(self.id(), "a deadlist of an old pool"));
         }
         Ok(Zap::open(&self.object)?)
     }
@@ -120,7 +120,7 @@ impl Deadlist {
     /// Calls `visit` with every key and its list, in no order.
     fn scan(&self, mut visit: impl FnMut(Txg, ObjectId)) -> Result<()> {
         if self.is_legacy() {
-            return Err(DslError::damaged(self.id(), "a dead list of an old pool"));
+            return Err(DslError::damaged(self.id(), "a deadlist of an old pool"));
         }
         Zap::scan(&self.object, &mut |name, list| {
             let key = parse_integer_key(name)
@@ -130,7 +130,7 @@ impl Deadlist {
         })
     }
 
-    /// The keys whose list is not the shared empty one, ascending, and how many others there are: for a dead list that
+    /// The keys whose list is not the shared empty one, ascending, and how many others there are: for a deadlist that
     /// goes away. Of thousands of keys only a few have a list, so the others are counted as they are read, and are
     /// neither sorted nor kept in memory, where they would displace those of lists that stay.
     fn last_look(&self, empty: Option<ObjectId>) -> Result<(Keys, usize)> {
@@ -307,14 +307,14 @@ impl Deadlist {
         self.take_key(tx, key)
     }
 
-    /// Moves everything of another dead list into this one and frees the other.
+    /// Moves everything of another deadlist into this one and frees the other.
     ///
     /// # Errors
     /// A list cannot be read or written.
     pub fn merge(&self, tx: &Tx, other: ObjectId) -> Result<()> {
         let other = Self::open(&self.mos, other)?;
         if other.is_legacy() {
-            return Err(DslError::damaged(other.id(), "a dead list of an old pool"));
+            return Err(DslError::damaged(other.id(), "a deadlist of an old pool"));
         }
         self.add_sizes(tx, other.sizes()?)?;
         let empty = shared_empty(&self.mos)?;
@@ -331,7 +331,7 @@ impl Deadlist {
         other.free(tx)
     }
 
-    /// Frees the dead list's own object.
+    /// Frees the deadlist's own object.
     fn free(&self, tx: &Tx) -> Result<()> {
         self.mos.dead_keys.forget(self.id());
         self.mos.free(tx, self.id())
@@ -404,7 +404,7 @@ impl Deadlist {
         self.add_sizes(tx, -sum)
     }
 
-    /// Frees the dead list, but no block in it. What cannot be read of it leaks.
+    /// Frees the deadlist, but no block in it. What cannot be read of it leaks.
     ///
     /// # Errors
     /// A list cannot be written.

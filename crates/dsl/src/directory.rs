@@ -28,7 +28,7 @@ struct Place {
     component: String,
 }
 
-/// A directory in core.
+/// A directory in memory.
 pub struct Directory {
     pub(crate) dsl: Arc<Dsl>,
     pub(crate) object: Arc<Object>,

@@ -36,7 +36,7 @@ static HEADS: LockClass = LockClass::new("dsl.heads", rank::DSL + 26);
 /// Taken before all that a task takes: one that fills a new file system takes locks of that layer.
 static TREE: LockClass = LockClass::new("dsl.tree", rank::POSIX - 5);
 static ROOT_NAME: LockClass = LockClass::new("dsl.root_name", rank::DSL + 40);
-/// Taken by whoever writes dead lists and their like beside others who sync.
+/// Taken by whoever writes deadlists and their like beside others who sync.
 static LISTS: LockClass = LockClass::new("dsl.lists", rank::DSL + 10);
 static DESTROYING: LockClass = LockClass::new("dsl.destroying", rank::LAST + 6);
 static LIVELIST_PART: LockClass = LockClass::new("dsl.livelist_part", rank::LAST + 8);
@@ -52,7 +52,7 @@ pub struct OpenDsl {
     pub engine: Option<Arc<Engine>>,
     /// The pool's name.
     pub name: String,
-    /// How many clean objects of a dataset stay in core.
+    /// How many clean objects of a dataset stay in memory.
     pub objects_max: usize,
 }
 
@@ -71,7 +71,7 @@ pub struct Dsl {
     pub(crate) account: Arc<PoolAccount>,
     /// Held for writing while a task runs.
     pub(crate) tree: RwLock<()>,
-    /// Held while heads that sync write to dead lists, the list of later frees and livelists.
+    /// Held while heads that sync write to deadlists, the list of later frees and livelists.
     pub(crate) lists: Mutex<()>,
     /// Space of the pool's own object set that is not charged yet.
     pub(crate) mos_charge: Mutex<Sizes>,
@@ -195,7 +195,7 @@ impl Dsl {
 
     /// How many datasets have a live copy in the core, snapshots included: at most one each.
     #[must_use]
-    pub fn datasets_in_core(&self) -> usize {
+    pub fn datasets_in_memory(&self) -> usize {
         self.datasets.alive()
     }
 

@@ -1,4 +1,4 @@
-//! Datasets and snapshots: directories, dead lists, properties, space accounting.
+//! Datasets and snapshots: directories, deadlists, properties, space accounting.
 //!
 //! Purpose: the tree of datasets inside a pool's own object set, and every change of it. Changes
 //! are tasks that run in syncing context, many to a txg. Called by `pool`, which supplies

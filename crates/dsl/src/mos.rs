@@ -103,14 +103,14 @@ pub(crate) trait BonusRecord: Sized {
     const BONUS: ObjectType;
     fn read(bytes: &[u8]) -> Self;
     fn write(&self, bytes: &mut [u8]);
-    const LEAST: usize;
+    const MIN: usize;
 }
 
 macro_rules! bonus_record {
-    ($type:ty, $bonus:expr, $least:expr) => {
+    ($type:ty, $bonus:expr, $min:expr) => {
         impl BonusRecord for $type {
             const BONUS: ObjectType = $bonus;
-            const LEAST: usize = $least;
+            const MIN: usize = $min;
             fn read(bytes: &[u8]) -> Self {
                 Self::decode_padded(bytes, ByteOrder::NATIVE)
             }
@@ -148,14 +148,14 @@ pub(crate) fn read_record<R: BonusRecord>(object: &Object) -> Result<R> {
             },
         });
     }
-    let least = usize::from(info.bonus_len);
-    if least < R::LEAST {
+    let min = usize::from(info.bonus_len);
+    if min < R::MIN {
         return Err(DslError::Format {
             object: object.id(),
             source: FormatError::Truncated {
                 what: "bonus",
-                needed: R::LEAST,
-                available: least,
+                needed: R::MIN,
+                available: min,
             },
         });
     }

@@ -11,7 +11,7 @@ pub static POINTERS_AT_ONCE: Tunable = Tunable::new("dsl.pointers_at_once", 512,
 /// Entries of the newest part of a livelist after which a new part is begun.
 pub static PART_ENTRIES: Tunable = Tunable::new("dsl.livelist_part_entries", 500_000, 1, 1 << 32);
 
-/// Keys of dead lists that are kept in memory, of all lists together.
+/// Keys of deadlists that are kept in memory, of all lists together.
 pub static DEAD_KEYS: Tunable = Tunable::new("dsl.dead_keys", 1 << 20, 0, 1 << 26);
 
 /// Blocks that a txg frees in the background at most: of destroyed datasets and snapshots.

@@ -1,11 +1,11 @@
-//! Dead lists and livelists: a ZAP from the hexadecimal txg to a bpobj, with totals in the bonus.
+//! Deadlists and livelists: a ZAP from the hexadecimal txg to a bpobj, with totals in the bonus.
 
 use base::Txg;
 
 use crate::record::record;
 
 record! {
-    /// The bonus of a dead list or livelist.
+    /// The bonus of a deadlist or livelist.
     #[doc(alias = "dsl_deadlist_phys_t")]
     pub struct DeadlistPhys [320] {
         #[doc(alias = "dl_used")]

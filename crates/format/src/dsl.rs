@@ -216,7 +216,7 @@ pub mod key {
     pub const SNAPSHOTS_CHANGED: &str = "com.ixsystems:snapshots_changed";
     /// Of a head: its bookmarks.
     pub const BOOKMARKS: &str = "com.delphix:bookmarks";
-    /// Of a dataset: its remap dead list.
+    /// Of a dataset: its remap deadlist.
     pub const REMAP_DEADLIST: &str = "com.delphix:remap_deadlist";
     /// Of an encrypted snapshot: the identity of its IVs.
     pub const IVSET_GUID: &str = "com.datto:ivset_guid";

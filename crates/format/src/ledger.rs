@@ -7,9 +7,8 @@ use std::fmt::Write;
 use crate::bits::{BitField, BitLayout, Bits};
 use crate::record::{Field, Layout};
 use crate::{
-    block_pointer, block_references, bookmark, bpobj, bptree, deadlist, dnode, dsl,
-    embedded_checksum, gang, history, intent_log, label, object_set, sa, space_map, uberblock, zap,
-    znode,
+    block_pointer, bookmark, bpobj, bptree, brt, deadlist, dnode, dsl, embedded_checksum, gang,
+    history, intent_log, label, object_set, sa, space_map, uberblock, zap, znode,
 };
 
 /// A declaration: of bytes, or of the bits of a word.
@@ -55,7 +54,7 @@ fn pool() -> Vec<Group> {
                 block_pointer::DvaFirst, block_pointer::DvaSecond;
         },
         declared! { "Space"
-            bytes space_map::SpaceMapPhys, block_references::BlockReferencePhys;
+            bytes space_map::SpaceMapPhys, brt::BlockReferencePhys;
             words space_map::OneWordEntry, space_map::TwoWordFirst, space_map::TwoWordSecond,
                 space_map::DebugEntry;
         },

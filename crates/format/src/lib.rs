@@ -5,10 +5,10 @@
 pub mod acl;
 pub mod bits;
 pub mod block_pointer;
-pub mod block_references;
 pub mod bookmark;
 pub mod bpobj;
 pub mod bptree;
+pub mod brt;
 pub mod config;
 pub mod deadlist;
 pub mod dnode;

@@ -1,6 +1,6 @@
 //! Name-value lists: pool configurations, history records, extended attributes.
 //!
-//! Two encodings, XDR and native, of one in-core [`NvList`]. Names and strings are bytes, for
+//! Two encodings, XDR and native, of one in-memory [`NvList`]. Names and strings are bytes, for
 //! nothing on disk promises UTF-8; accessors that give `&str` answer `None` for anything else.
 //! Decoding allocates no more than a small multiple of the bytes it was given, and refuses lists
 //! nested deeper than [`NESTING_MAX`].

@@ -6,12 +6,12 @@ mod file_flags;
 mod files;
 mod views;
 
-use crate::departed::Departed;
 use crate::handle::Handles;
 use crate::node::{ControlNode, Node};
+use crate::open_tracker::OpenTracker;
 use crate::session::Session;
-use crate::sharing::Sharing;
 use crate::tree::Reply;
+use crate::unlinked::UnlinkedFiles;
 use crate::wire::Timestamp;
 use base::clock::real_now;
 use posix::{Errno, FileSystem};
@@ -68,8 +68,8 @@ pub const SUSPEND_WAIT: Duration = Duration::from_secs(30);
 pub struct DatasetTree {
     views: Views,
     handles: Handles,
-    departed: Departed,
-    sharing: Sharing,
+    unlinked: UnlinkedFiles,
+    open_tracker: OpenTracker,
     snapshot_directory: AtomicU8,
 }
 
@@ -84,8 +84,8 @@ impl DatasetTree {
         let tree = Self {
             views: Views::new(live, snapshots),
             handles: Handles::new(),
-            departed: Departed::new(),
-            sharing: Sharing::new(),
+            unlinked: UnlinkedFiles::new(),
+            open_tracker: OpenTracker::new(),
             snapshot_directory: AtomicU8::new(0),
         };
         tree.set_snapshot_directory(directory);
@@ -122,7 +122,7 @@ impl DatasetTree {
             return true;
         };
         self.handles.close_all(|handle| handle.live.is_some());
-        self.departed.clear();
+        self.unlinked.clear();
         let deadline = real_now() + SUSPEND_WAIT;
         while Arc::strong_count(&live) > 1 {
             if real_now() > deadline {
@@ -133,7 +133,7 @@ impl DatasetTree {
             self.handles.close_all(|handle| handle.live.is_some());
         }
         // A name may have gone while operations ended.
-        self.departed.clear();
+        self.unlinked.clear();
         // An error has its place in the pool's own state; the content is given up all the same.
         let _written = live.file_system.unmount();
         true
@@ -162,7 +162,7 @@ impl DatasetTree {
     pub fn abandon(&self) {
         let live = self.views.resume(None);
         self.handles.close_all(|_| true);
-        self.departed.clear();
+        self.unlinked.clear();
         self.views.close_snapshots(|_| true);
         if let Some(live) = live {
             // An error has its place in the pool's own state; the mount is gone all the same.

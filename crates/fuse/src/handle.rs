@@ -4,7 +4,7 @@
 //! operation.
 
 use crate::dataset::Live;
-use crate::sharing::Share;
+use crate::open_tracker::Share;
 use base::lock::{LockClass, Mutex, rank};
 use posix::OpenFile;
 use std::sync::Arc;

@@ -3,13 +3,13 @@
 //! Life: [`Session::start`] answers INIT on the calling thread and starts the readers; they serve
 //! until the kernel says that the mount is gone; the last one calls [`Tree::ended`].
 
+mod busy_poll;
 mod counters;
 mod dispatch;
 mod durable;
 mod negotiate;
 mod parked;
 mod readers;
-mod spin;
 
 use crate::errno;
 use crate::tree::Tree;

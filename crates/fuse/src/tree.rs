@@ -5,7 +5,7 @@ use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FsyncFlags, OpenReplyFlags,
     RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
 };
-use posix::{Asker, Errno};
+use posix::{Completion, Errno};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -267,9 +267,9 @@ pub trait Tree: Send + Sync {
     /// Makes a file durable. Called from threads that may wait.
     fn fsync(&self, handle: u64, flags: FsyncFlags) -> Reply<()>;
 
-    /// The same from a thread that may not wait: `asker` is told when the file is durable, or that
-    /// [`Tree::fsync`] is to be called. False, and `asker` is forgotten: it is to be called at once.
-    fn fsync_absent(&self, _handle: u64, _asker: &Arc<dyn Asker>) -> bool {
+    /// The same from a thread that may not wait: `completion` is told when the file is durable, or that
+    /// [`Tree::fsync`] is to be called. False, and `completion` is forgotten: it is to be called at once.
+    fn fsync_async(&self, _handle: u64, _completion: &Arc<dyn Completion>) -> bool {
         false
     }
 

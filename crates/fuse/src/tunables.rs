@@ -12,7 +12,7 @@ pub(crate) static DURABLE_QUEUED_MAX: Tunable =
 
 /// Files without an object of their own that are remembered after their removal, in each shard: past that, the kernel
 /// keeps more than anybody looks at, and others are stale.
-pub(crate) static DEPARTED_MAX: Tunable = Tunable::new("fuse.departed_max", 4096, 64, 1 << 20);
+pub(crate) static UNLINKED_MAX: Tunable = Tunable::new("fuse.unlinked_max", 4096, 64, 1 << 20);
 
 /// Snapshots that a mount keeps open; the least recently used one is closed for another.
 pub(crate) static SNAPSHOTS_MAX: Tunable = Tunable::new("fuse.snapshots_max", 32, 1, 4096);
@@ -22,12 +22,12 @@ pub const TUNABLES: &[&Tunable] = &[
     &READERS_MAX,
     &PARKED_THREADS_MAX,
     &PARKED_REQUESTS_MAX,
-    &LOOKS_LOSS_PARTS,
-    &LOOKS_SAVED_NS_MAX,
+    &POLLS_LOSS_PARTS,
+    &POLLS_SAVED_NS_MAX,
     &BUSY_WAIT_MS,
     &DURABLE_THREADS_MAX,
     &DURABLE_QUEUED_MAX,
-    &DEPARTED_MAX,
+    &UNLINKED_MAX,
     &SNAPSHOTS_MAX,
 ];
 
@@ -43,11 +43,11 @@ pub static PARKED_REQUESTS_MAX: Tunable =
 
 /// Readers that look for requests, instead of sleeping, lose at most one part in so many of the time to others who
 /// compute.
-pub static LOOKS_LOSS_PARTS: Tunable = Tunable::new("fuse.looks_loss_parts", 64, 1, 1 << 20);
+pub static POLLS_LOSS_PARTS: Tunable = Tunable::new("fuse.polls_loss_parts", 64, 1, 1 << 20);
 
 /// So much of what looking has saved counts against what it costs.
-pub static LOOKS_SAVED_NS_MAX: Tunable =
-    Tunable::new("fuse.looks_saved_ns_max", 10_000_000, 0, 1_000_000_000);
+pub static POLLS_SAVED_NS_MAX: Tunable =
+    Tunable::new("fuse.polls_saved_ns_max", 10_000_000, 0, 1_000_000_000);
 
 /// How long an unmount is tried again while the mount is in use: processes in passing hold one for a moment.
 pub static BUSY_WAIT_MS: Tunable = Tunable::new("fuse.busy_wait_ms", 1_000, 0, 60_000);

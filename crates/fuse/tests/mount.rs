@@ -6,7 +6,9 @@ extern crate millpond_fuse as fuse;
 mod memory;
 
 use fuse::wire::ROOT_NODE;
-use fuse::{Forest, Mount, MountFailure, MountOptions, MountState, SessionOptions, TreeTag};
+use fuse::{
+    Mount, MountFailure, MountMultiplexer, MountOptions, MountState, SessionOptions, TreeTag,
+};
 use memory::Memory;
 use posix::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -443,20 +445,22 @@ fn trees_inside_of_trees() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let (first, second, third) = (Memory::new(), Memory::new(), Memory::new());
-    let forest = Forest::new(first);
-    let mount = Mount::start(directory.path(), forest.clone(), &options()).unwrap();
+    let multiplexer = MountMultiplexer::new(first);
+    let mount = Mount::start(directory.path(), multiplexer.clone(), &options()).unwrap();
     let session = mount.session();
     fs::create_dir_all(at("a/b")).unwrap();
     fs::write(at("a/b/covered"), b"covered").unwrap();
     fs::write(at("a/beside"), b"beside").unwrap();
     let root = TreeTag::FIRST;
-    let missing = forest.add(root, &[b"a", b"x"], second.clone(), session);
+    let missing = multiplexer.add(root, &[b"a", b"x"], second.clone(), session);
     assert_eq!(missing, Err(Errno::ENOENT));
-    let inner = forest.add(root, &[b"a", b"b"], second, session).unwrap();
+    let inner = multiplexer
+        .add(root, &[b"a", b"b"], second, session)
+        .unwrap();
     assert_eq!(fs::read_dir(at("a/b")).unwrap().count(), 0);
     fs::write(at("a/b/f"), b"second").unwrap();
     fs::create_dir(at("a/b/c")).unwrap();
-    let inmost = forest.add(inner, &[b"c"], third, session).unwrap();
+    let inmost = multiplexer.add(inner, &[b"c"], third, session).unwrap();
     fs::write(at("a/b/c/f"), b"third").unwrap();
     let seen = |name: &str| {
         let entries = fs::read_dir(at(name)).unwrap().map(|entry| {
@@ -495,11 +499,11 @@ fn trees_inside_of_trees() {
     );
     fs::copy(at("a/beside"), at("a/b/c/copy")).unwrap();
     assert_eq!(fs::read(at("a/b/c/copy")).unwrap(), b"beside");
-    assert!(forest.is_host(inner));
-    forest.remove(inmost, session);
-    assert!(!forest.is_host(inner));
+    assert!(multiplexer.is_host(inner));
+    multiplexer.remove(inmost, session);
+    assert!(!multiplexer.is_host(inner));
     assert_eq!(seen("a/b/c"), [""; 0]);
-    forest.remove(inner, session);
+    multiplexer.remove(inner, session);
     assert_eq!(seen("a/b"), ["covered"]);
     mount.unmount(UnmountMode::IfIdle).unwrap();
 }

@@ -108,8 +108,8 @@ fn run_target(
         count += 1;
         let enough = plan
             .count
-            .map_or(begin.elapsed().as_secs() >= plan.seconds, |most| {
-                count >= most
+            .map_or(begin.elapsed().as_secs() >= plan.seconds, |max| {
+                count >= max
             });
         if enough {
             return Ok(count);

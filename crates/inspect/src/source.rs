@@ -9,7 +9,7 @@ use dmu::{BlockError, BlockStore};
 use format::BlockPointer;
 use format::config::{directory, keys, vdev_types};
 use format::dsl::{DirectoryPhys, hidden};
-use pipeline::{Pipeline, Prefetcher, ReadRequest, Wish};
+use pipeline::{Pipeline, PrefetchRequest, Prefetcher, ReadRequest};
 use sys::Buffer;
 
 use crate::error::{InspectError, Result};
@@ -56,13 +56,13 @@ impl BlockStore for Store {
     }
 
     fn prefetch(&self, blocks: &[(BlockPointer, Bookmark)]) {
-        let wish = |(block, place): &(BlockPointer, Bookmark)| Wish {
+        let request = |(block, place): &(BlockPointer, Bookmark)| PrefetchRequest {
             seen: base::Txg(0),
             block: *block,
             bookmark: *place,
         };
-        let wishes: Vec<Wish> = blocks.iter().map(wish).collect();
-        self.prefetcher.prefetch(&wishes);
+        let requests: Vec<PrefetchRequest> = blocks.iter().map(request).collect();
+        self.prefetcher.prefetch(&requests);
     }
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {

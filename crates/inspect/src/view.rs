@@ -18,9 +18,9 @@ use crate::problems::Problems;
 use crate::raw::{DatasetEntry, RawObjectSet, ZapKey};
 use crate::source::Store;
 
-/// Clean objects that stay in core.
+/// Clean objects that stay in memory.
 const OBJECTS_MAX: usize = 4096;
-/// Files that stay in core.
+/// Files that stay in memory.
 const FILES_MAX: usize = 4096;
 /// As many links as Linux follows.
 const LINKS_MAX: usize = 40;

@@ -100,7 +100,7 @@ fn comparable(text: &str) -> Vec<String> {
                 .any(|start| line.trim_start().starts_with(start))
         })
         .filter(|line| !line.ends_with('*') && !line.ends_with(" elements"))
-        // Bars of histograms, details of dead lists, and parts of the table of dnodes.
+        // Bars of histograms, details of deadlists, and parts of the table of dnodes.
         .filter(|line| !(line.starts_with("\t\t\t") && line.contains(": ")))
         .filter(|line| !line.contains("mintxg") && !line.contains("#mark"))
         .filter(|line| {

@@ -199,7 +199,7 @@ fn what_a_side_missed_is_no_damage() {
 /// The time follows what a pool holds, not how large it is.
 #[test]
 fn an_empty_pool_of_105_terabytes_is_checked_at_once() {
-    const AT_MOST: Duration = Duration::from_secs(15);
+    const MAX: Duration = Duration::from_secs(15);
     let folder = tempfile::tempdir().expect("a temporary folder");
     // Of a size that every file system has room for.
     let vdev = |number| {
@@ -215,5 +215,5 @@ fn an_empty_pool_of_105_terabytes_is_checked_at_once() {
     let (status, report) = inspect(&["--verify"], folder.path());
     println!("{:?}: {report}", started.elapsed());
     assert_eq!(status, 0, "{report}");
-    assert!(started.elapsed() < AT_MOST, "{:?}", started.elapsed());
+    assert!(started.elapsed() < MAX, "{:?}", started.elapsed());
 }

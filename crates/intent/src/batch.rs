@@ -111,8 +111,8 @@ impl Log {
         items: &[Item],
         contents: &dyn Contents,
     ) -> Result<Buffer, DmuError> {
-        let most = ChainElement::SIZE + plan.bytes(items) as usize;
-        let mut block = BufferMut::zeroed(most.next_multiple_of(UNIT as usize));
+        let max = ChainElement::SIZE + plan.bytes(items) as usize;
+        let mut block = BufferMut::zeroed(max.next_multiple_of(UNIT as usize));
         let mut used = ChainElement::SIZE;
         for (index, piece) in plan.pieces.iter().enumerate() {
             let Some(item) = items.get(piece.item) else {

@@ -1,4 +1,4 @@
-//! The chain of one log, in core.
+//! The chain of one log, in memory.
 //!
 //! ```text
 //!   none --first commit: a block is allocated--> starting (txg)

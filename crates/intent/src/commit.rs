@@ -10,13 +10,13 @@ use format::intent_log::Identity;
 
 use crate::batch::{Batch, BlockPlan, shape};
 use crate::chain::{Link, Stage};
-use crate::desk::{Released, Role};
+use crate::commit_queue::{Released, Role};
 use crate::entry::SyncPolicy;
 use crate::error::IntentError;
 use crate::layout::{Planned, UNIT, place};
 use crate::lists::Item;
 use crate::log::Log;
-use crate::waiter::{Absent, Asker, Notice, Waiter, Want};
+use crate::waiter::{AsyncCaller, Completion, Notice, Waiter, Want};
 
 impl Log {
     /// Makes everything durable that was recorded of `object`, and all changes of names so far.
@@ -36,12 +36,16 @@ impl Log {
         self.commit_want(Want::Everything)
     }
 
-    /// As [`Log::commit`] for callers that have no thread to wait with: `asker` is told when the
-    /// commit has ended. False, and `asker` is forgotten: this commit may have to wait for more
+    /// As [`Log::commit`] for callers that have no thread to wait with: `completion` is told when the
+    /// commit has ended. False, and `completion` is forgotten: this commit may have to wait for more
     /// than the log, so it is for a thread.
-    pub fn commit_absent(self: &Arc<Self>, object: ObjectId, asker: Arc<dyn Asker>) -> bool {
+    pub fn commit_async(
+        self: &Arc<Self>,
+        object: ObjectId,
+        completion: Arc<dyn Completion>,
+    ) -> bool {
         if self.sync_policy() == SyncPolicy::Disabled {
-            asker.committed(true);
+            completion.committed(true);
             return true;
         }
         if self.is_unlogged() || self.has_large_writes(object) {
@@ -49,9 +53,9 @@ impl Log {
         }
         self.meters.commits.increment();
         self.meters.outstanding.add(1);
-        let may_lead = asker.may_lead();
-        let waiter = Waiter::absent_for(Want::Object(object), Absent::new(self, asker));
-        let role = self.desk.lock().arrive(Arc::clone(&waiter));
+        let may_lead = completion.may_lead();
+        let waiter = Waiter::asynchronous(Want::Object(object), AsyncCaller::new(self, completion));
+        let role = self.commit_queue.lock().arrive(Arc::clone(&waiter));
         if role == Role::Lead && (may_lead || !self.appoint(&waiter)) {
             self.lead();
         }
@@ -94,7 +98,7 @@ impl Log {
     /// Waits for the batch with what is wanted, leading one when it is due; whether it is durable.
     fn wait_for_batch(&self, want: Want) -> bool {
         let waiter = Waiter::parked(want);
-        let role = self.desk.lock().arrive(Arc::clone(&waiter));
+        let role = self.commit_queue.lock().arrive(Arc::clone(&waiter));
         if role == Role::Lead {
             self.lead();
         }
@@ -108,7 +112,7 @@ impl Log {
 
     /// Leads a batch: plans it for those who wait, and sees it to the medium.
     pub(crate) fn lead(&self) {
-        // Again only where the crew that leads for absent callers has no room.
+        // Again only where the thread pool that leads for asynchronous callers has no room.
         while self.lead_batch() {}
     }
 
@@ -117,20 +121,20 @@ impl Log {
         self.meters.led.increment();
         // Until it has written there is no other leader who plans: batches are numbered in the
         // order of their records.
-        let requests = self.desk.lock().take();
+        let requests = self.commit_queue.lock().take();
         let Some(batch) = self.plan(requests) else {
-            let heir = self.desk.lock().leave(true);
-            return heir.is_some_and(|heir| !self.appoint(&heir));
+            let next_leader = self.commit_queue.lock().leave(true);
+            return next_leader.is_some_and(|next_leader| !self.appoint(&next_leader));
         };
-        let durable = self.fly(&batch);
+        let durable = self.write_and_flush(&batch);
         let now_ns = monotonic_ns();
-        let ((released, waits_ns), heir) = {
-            let mut desk = self.desk.lock();
-            let landed = desk.land(batch.number, durable, now_ns);
-            (landed, desk.leave(false))
+        let ((released, waits_ns), next_leader) = {
+            let mut commit_queue = self.commit_queue.lock();
+            let completed = commit_queue.complete(batch.number, durable, now_ns);
+            (completed, commit_queue.leave(false))
         };
         // The next batch first: the device is idle.
-        let again = heir.is_some_and(|heir| !self.appoint(&heir));
+        let again = next_leader.is_some_and(|next_leader| !self.appoint(&next_leader));
         release(released);
         for wait_ns in waits_ns {
             self.meters.wait_prefix_ns.record(wait_ns);
@@ -139,13 +143,13 @@ impl Log {
     }
 
     /// Has somebody lead; false: nobody can.
-    fn appoint(&self, heir: &Arc<Waiter>) -> bool {
-        match heir.absent() {
+    fn appoint(&self, next_leader: &Arc<Waiter>) -> bool {
+        match next_leader.async_caller() {
             None => {
-                heir.tell(Notice::Lead);
+                next_leader.tell(Notice::Lead);
                 true
             }
-            Some(absent) => self.flusher.crew().run(absent.lead()).is_ok(),
+            Some(async_caller) => self.flusher.thread_pool().run(async_caller.lead()).is_ok(),
         }
     }
 
@@ -167,7 +171,7 @@ impl Log {
             return None;
         }
         if items.is_empty() {
-            let released = self.desk.lock().join(requests);
+            let released = self.commit_queue.lock().join(requests);
             release(released);
             return None;
         }
@@ -186,7 +190,7 @@ impl Log {
             let waited_ns = now_ns.saturating_sub(request.arrived_ns);
             self.meters.wait_turn_ns.record(waited_ns);
         }
-        let number = self.desk.lock().depart(requests);
+        let number = self.commit_queue.lock().start_batch(requests);
         Some(Batch {
             number,
             blocks,
@@ -200,7 +204,7 @@ impl Log {
     }
 
     fn is_live(&self) -> bool {
-        self.chain.lock().stage == Stage::Live && !self.desk.lock().is_broken()
+        self.chain.lock().stage == Stage::Live && !self.commit_queue.lock().is_broken()
     }
 
     fn take_items(&self, requests: &[Arc<Waiter>]) -> Vec<Item> {
@@ -330,7 +334,7 @@ impl Log {
             return;
         };
         let mut chain = self.chain.lock();
-        if chain.stage != Stage::None || chain.winds_up || !self.desk.lock().mend() {
+        if chain.stage != Stage::None || chain.winds_up || !self.commit_queue.lock().reset() {
             chain.orphans.push(pointer);
             return;
         }
@@ -342,14 +346,14 @@ impl Log {
     }
 
     /// Writes a batch and flushes; whether it is on the medium.
-    fn fly(&self, batch: &Batch) -> bool {
+    fn write_and_flush(&self, batch: &Batch) -> bool {
         let start_ns = monotonic_ns();
         let count = i64::try_from(batch.blocks.len()).unwrap_or(0);
         self.meters.blocks_in_flight.add(count);
         let written = self.write(batch);
-        let heir = self.desk.lock().written();
-        if let Some(heir) = heir
-            && !self.appoint(&heir)
+        let next_leader = self.commit_queue.lock().written();
+        if let Some(next_leader) = next_leader
+            && !self.appoint(&next_leader)
         {
             self.lead();
         }

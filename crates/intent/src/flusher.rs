@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::VdevId;
-use base::crew::Crew;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::queue::Bounded;
+use base::thread_pool::ThreadPool;
 use vdev::{VdevError, VdevTree};
 
 static FLUSHES: LockClass = LockClass::new("intent.flushes", rank::INTENT + 40);
@@ -28,12 +28,12 @@ pub struct Flusher {
     vdevs: Arc<VdevTree>,
     lines: Mutex<BTreeMap<VdevId, Line>>,
     ended: Condvar,
-    crew: Arc<Crew>,
+    thread_pool: Arc<ThreadPool>,
 }
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        self.crew.dismiss();
+        self.thread_pool.close();
     }
 }
 
@@ -45,7 +45,7 @@ impl Flusher {
             vdevs,
             lines: Mutex::new(&FLUSHES, BTreeMap::new()),
             ended: Condvar::new(),
-            crew: Crew::new(
+            thread_pool: ThreadPool::new(
                 ("intent-leader", sys::thread::ANSWERS),
                 tunables::LEADERS_MAX.count(),
                 Bounded::new("intent.leads", tunables::LEADS_MAX.count()),
@@ -54,8 +54,8 @@ impl Flusher {
     }
 
     /// Who leads batches for callers without a thread.
-    pub(crate) const fn crew(&self) -> &Arc<Crew> {
-        &self.crew
+    pub(crate) const fn thread_pool(&self) -> &Arc<ThreadPool> {
+        &self.thread_pool
     }
 
     /// Returns when a flush of the vdev that began after this call has ended; whether the caller

@@ -1,4 +1,4 @@
-//! The records in memory that no commit has taken: for each txg in flight one list of names'
+//! The records in memory that no commit has taken: for each txg in batch one list of names'
 //! changes, and lists by object in shards, so that writers of different files do not meet.
 //!
 //! Records carry a stamp, given when they are appended. What depends on something earlier was
@@ -54,10 +54,10 @@ impl Item {
         }
     }
 
-    /// Its write, if that is of at least `least` bytes whose data are in the object.
-    fn large_write(&self, least: u64) -> Option<LargeWrite> {
+    /// Its write, if that is of at least `min` bytes whose data are in the object.
+    fn large_write(&self, min: u64) -> Option<LargeWrite> {
         match &self.entry {
-            Entry::Write(write) if matches!(write.data, Data::Later) && write.length >= least => {
+            Entry::Write(write) if matches!(write.data, Data::Later) && write.length >= min => {
                 Some(LargeWrite {
                     stamp: self.stamp,
                     txg: self.txg,
@@ -155,23 +155,23 @@ impl Lists {
     }
 
     /// Whether [`Lists::large_writes`] would find any.
-    pub(crate) fn has_large_write(&self, object: ObjectId, least: u64) -> bool {
+    pub(crate) fn has_large_write(&self, object: ObjectId, min: u64) -> bool {
         let shard = self.shard(object).lock();
         let mut items = shard
             .iter()
             .filter_map(|slot| slot.list.get(&object))
             .flatten();
-        items.any(|item| item.large_write(least).is_some())
+        items.any(|item| item.large_write(min).is_some())
     }
 
-    /// The object's writes of at least `least` bytes whose data are in the object.
-    pub(crate) fn large_writes(&self, object: ObjectId, least: u64) -> Vec<LargeWrite> {
+    /// The object's writes of at least `min` bytes whose data are in the object.
+    pub(crate) fn large_writes(&self, object: ObjectId, min: u64) -> Vec<LargeWrite> {
         let shard = self.shard(object).lock();
         let items = shard
             .iter()
             .filter_map(|slot| slot.list.get(&object))
             .flatten();
-        items.filter_map(|item| item.large_write(least)).collect()
+        items.filter_map(|item| item.large_write(min)).collect()
     }
 
     /// Puts other records in the place of those with these stamps, as far as they are still there.

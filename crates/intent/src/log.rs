@@ -12,7 +12,7 @@ use pipeline::Pipeline;
 use txg::Engine;
 
 use crate::chain::{Chain, Stage};
-use crate::desk::Desk;
+use crate::commit_queue::CommitQueue;
 use crate::entry::{Contents, Data, Entry, LogBias, Scope, SyncPolicy};
 use crate::flusher::Flusher;
 use crate::layout::RECORD_MAX;
@@ -23,7 +23,7 @@ use crate::waiter::Waiter;
 use crate::walk::owned_blocks;
 use crate::write_out::{DataWriter, EarlyBlocks};
 
-static DESK: LockClass = LockClass::new("intent.desk", rank::INTENT + 25);
+static COMMIT_QUEUE: LockClass = LockClass::new("intent.commit_queue", rank::INTENT + 25);
 static CHAIN: LockClass = LockClass::new("intent.chain", rank::INTENT + 20);
 
 /// What a log is made of.
@@ -73,7 +73,7 @@ pub struct Log {
     pub(crate) unlogged: AtomicU64,
     /// The newest txg on disk.
     pub(crate) synced: AtomicU64,
-    pub(crate) desk: Mutex<Desk<Arc<Waiter>>>,
+    pub(crate) commit_queue: Mutex<CommitQueue<Arc<Waiter>>>,
     pub(crate) chain: Mutex<Chain>,
     pub(crate) replaying: AtomicBool,
     pub(crate) progress: Progress,
@@ -108,7 +108,7 @@ impl Log {
             log_bias: AtomicU8::new(LogBias::Latency as u8),
             lists: Lists::new(),
             unlogged: AtomicU64::new(0),
-            desk: Mutex::new(&DESK, Desk::new()),
+            commit_queue: Mutex::new(&COMMIT_QUEUE, CommitQueue::new()),
             chain: Mutex::new(&CHAIN, chain),
             replaying: AtomicBool::new(false),
             progress: Progress::new(),
@@ -233,7 +233,7 @@ impl Log {
             && chain.orphans.is_empty()
             && chain.discarded.is_none()
             && self.early.is_empty()
-            && !self.desk.lock().is_busy()
+            && !self.commit_queue.lock().is_busy()
     }
 
     /// The record at which the last replay ended, and why, if it did not end well.

@@ -36,7 +36,7 @@ pub(crate) struct Meters {
     pub(crate) blocks_in_flight: Gauge,
     /// The whole commit.
     pub(crate) fsync_ns: Histogram,
-    /// From the arrival of a commit to the departure of its batch: those before it.
+    /// From the arrival of a commit to the start of its batch: those before it.
     pub(crate) wait_turn_ns: Histogram,
     /// From the planning of a batch to the end of its flush: the devices.
     pub(crate) wait_device_ns: Histogram,
@@ -44,7 +44,7 @@ pub(crate) struct Meters {
     pub(crate) wait_prefix_ns: Histogram,
     /// Commits that a batch serves.
     pub(crate) batch_waiters: Histogram,
-    /// Commits under way when a batch departs, its own included.
+    /// Commits under way when a batch starts, its own included.
     pub(crate) outstanding_then: Histogram,
 }
 

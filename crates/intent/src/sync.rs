@@ -29,7 +29,7 @@ impl Log {
             free.extend(chain.release(txg, false));
             return LogSync { free };
         }
-        let idle = !self.desk.lock().is_flying();
+        let idle = !self.commit_queue.lock().has_pending();
         free.extend(chain.release(txg, idle));
         self.meters.freed.add(free.len() as u64);
         let old = self.objects.intent_log_header();

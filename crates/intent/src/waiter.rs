@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use base::clock::monotonic_ns;
-use base::crew::Job;
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::thread_pool::Job;
 
 use crate::log::Log;
 
 static WAITER: LockClass = LockClass::new("intent.waiter", rank::INTENT + 45);
 
 /// Who is told that a commit has ended, instead of a thread that waits for it.
-pub trait Asker: Send + Sync {
+pub trait Completion: Send + Sync {
     /// `durable`: the log has made everything durable. If not, it could not, and a thread is to
     /// call [`Log::commit`], which waits for the txg then. Must not wait for anything: others are
     /// told after it.
@@ -45,16 +45,16 @@ pub(crate) enum Notice {
 }
 
 /// A caller without a thread.
-pub(crate) struct Absent {
+pub(crate) struct AsyncCaller {
     log: Arc<Log>,
-    asker: Arc<dyn Asker>,
+    completion: Arc<dyn Completion>,
 }
 
-impl Absent {
-    pub(crate) fn new(log: &Arc<Log>, asker: Arc<dyn Asker>) -> Self {
+impl AsyncCaller {
+    pub(crate) fn new(log: &Arc<Log>, completion: Arc<dyn Completion>) -> Self {
         Self {
             log: Arc::clone(log),
-            asker,
+            completion,
         }
     }
 
@@ -70,7 +70,7 @@ enum Caller {
         notices: Mutex<(bool, Option<bool>)>,
         told: Condvar,
     },
-    Absent(Absent),
+    AsyncCaller(AsyncCaller),
 }
 
 /// See the module.
@@ -91,8 +91,8 @@ impl Waiter {
         )
     }
 
-    pub(crate) fn absent_for(want: Want, absent: Absent) -> Arc<Self> {
-        Self::new(want, Caller::Absent(absent))
+    pub(crate) fn asynchronous(want: Want, async_caller: AsyncCaller) -> Arc<Self> {
+        Self::new(want, Caller::AsyncCaller(async_caller))
     }
 
     fn new(want: Want, caller: Caller) -> Arc<Self> {
@@ -103,10 +103,10 @@ impl Waiter {
         })
     }
 
-    pub(crate) fn absent(&self) -> Option<&Absent> {
+    pub(crate) fn async_caller(&self) -> Option<&AsyncCaller> {
         match &self.caller {
             Caller::Parked { .. } => None,
-            Caller::Absent(absent) => Some(absent),
+            Caller::AsyncCaller(async_caller) => Some(async_caller),
         }
     }
 
@@ -121,12 +121,12 @@ impl Waiter {
                 drop(notices);
                 told.notify_one();
             }
-            (Caller::Absent(absent), Notice::Done(durable)) => {
-                absent.log.meters.ended(self.arrived_ns);
-                absent.asker.committed(durable);
+            (Caller::AsyncCaller(async_caller), Notice::Done(durable)) => {
+                async_caller.log.meters.ended(self.arrived_ns);
+                async_caller.completion.committed(durable);
             }
-            // It is led for by the crew: see `Log::appoint`.
-            (Caller::Absent(_), Notice::Lead) => {}
+            // It is led for by the thread_pool: see `Log::appoint`.
+            (Caller::AsyncCaller(_), Notice::Lead) => {}
         }
     }
 

@@ -104,11 +104,11 @@ struct Part {
 impl Log {
     /// Whether [`Log::write_out`] would write anything of the object.
     pub(crate) fn has_large_writes(&self, id: ObjectId) -> bool {
-        self.data_writer.is_some() && self.lists.has_large_write(id, self.least_direct())
+        self.data_writer.is_some() && self.lists.has_large_write(id, self.min_direct())
     }
 
     /// The shortest write whose blocks are written in place. Log devices take all that wants to be fast.
-    fn least_direct(&self) -> u64 {
+    fn min_direct(&self) -> u64 {
         match self.log_bias() {
             LogBias::Throughput => THROUGHPUT_MIN,
             LogBias::Latency if (self.has_devices)() => u64::MAX,
@@ -122,8 +122,8 @@ impl Log {
         let Some(writer) = &self.data_writer else {
             return;
         };
-        let least = self.least_direct();
-        let mut writes = self.lists.large_writes(id, least);
+        let min = self.min_direct();
+        let mut writes = self.lists.large_writes(id, min);
         if writes.is_empty() {
             return;
         }
@@ -131,7 +131,7 @@ impl Log {
             return;
         };
         let block_size = u64::from(object.block_size());
-        if least != THROUGHPUT_MIN {
+        if min != THROUGHPUT_MIN {
             // A whole block for a small part of it costs more than the part.
             writes.retain(|write| write.length >= block_size / 2);
         }

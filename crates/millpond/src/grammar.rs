@@ -81,9 +81,9 @@ impl Flag {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operands {
     /// At least.
-    pub(crate) least: usize,
+    pub(crate) min: usize,
     /// At most.
-    pub(crate) most: usize,
+    pub(crate) max: usize,
     /// The message when there are too few.
     pub(crate) missing: &'static str,
 }
@@ -91,22 +91,22 @@ pub(crate) struct Operands {
 impl Operands {
     /// No operand.
     pub(crate) const NONE: Self = Self {
-        least: 0,
-        most: 0,
+        min: 0,
+        max: 0,
         missing: "",
     };
     /// As many as one likes.
     pub(crate) const ANY: Self = Self {
-        least: 0,
-        most: usize::MAX,
+        min: 0,
+        max: usize::MAX,
         missing: "",
     };
 
     /// At least so many.
-    pub(crate) const fn at_least(least: usize, missing: &'static str) -> Self {
+    pub(crate) const fn at_least(min: usize, missing: &'static str) -> Self {
         Self {
-            least,
-            most: usize::MAX,
+            min,
+            max: usize::MAX,
             missing,
         }
     }
@@ -114,19 +114,15 @@ impl Operands {
     /// Exactly so many.
     pub(crate) const fn exactly(count: usize, missing: &'static str) -> Self {
         Self {
-            least: count,
-            most: count,
+            min: count,
+            max: count,
             missing,
         }
     }
 
     /// Between the two.
-    pub(crate) const fn between(least: usize, most: usize, missing: &'static str) -> Self {
-        Self {
-            least,
-            most,
-            missing,
-        }
+    pub(crate) const fn between(min: usize, max: usize, missing: &'static str) -> Self {
+        Self { min, max, missing }
     }
 }
 
@@ -314,10 +310,10 @@ impl Command {
             }
         }
         let count = found.operands.len();
-        if count < self.operands.least {
+        if count < self.operands.min {
             return Err(GrammarError::TooFew(self.operands.missing));
         }
-        if count > self.operands.most {
+        if count > self.operands.max {
             return Err(GrammarError::TooMany);
         }
         Ok(found)

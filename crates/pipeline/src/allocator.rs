@@ -19,7 +19,7 @@ pub enum AllocationClass {
     Dedup,
 }
 
-/// A wish for space.
+/// A request for space.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocationRequest {
     /// Bytes of one copy, before padding and parity.

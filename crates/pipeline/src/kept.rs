@@ -104,8 +104,8 @@ impl Chunk {
 impl Kept {
     /// Keeps what was read of a device from `start` on, when all up to `seen` was on disk; `limit_bytes` in all.
     pub(crate) fn keep(&self, (vdev, start): Place, data: &[u8], seen: Txg, limit_bytes: u64) {
-        let most = usize::try_from(limit_bytes / CHUNK_BYTES).unwrap_or(usize::MAX);
-        if seen == Txg(0) || most == 0 {
+        let max = usize::try_from(limit_bytes / CHUNK_BYTES).unwrap_or(usize::MAX);
+        if seen == Txg(0) || max == 0 {
             return;
         }
         let mut rest = data;
@@ -128,7 +128,7 @@ impl Kept {
                 }
             }
         }
-        while chunks.len() > most {
+        while chunks.len() > max {
             let Some(oldest) = order.pop_front() else {
                 break;
             };

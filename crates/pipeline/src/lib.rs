@@ -32,7 +32,7 @@ pub use keys::{Key, KeySource};
 pub use pipeline::{
     ErrorLog, Granularity, Pipeline, PipelineConfig, PipelineStatistics, RepairPermit, Repairs,
 };
-pub use prefetch::{Follow, PrefetchStatistics, Prefetcher, Wish};
+pub use prefetch::{Follow, PrefetchRequest, PrefetchStatistics, Prefetcher};
 pub use request::{ReadRequest, WritePolicy, WriteRequest};
 pub use scrub::Scrubbed;
 pub use tunables::TUNABLES;

@@ -15,7 +15,7 @@ use sys::Buffer;
 use vdev::VdevTree;
 
 use crate::kept::Kept;
-use crate::prefetch::Wishes;
+use crate::prefetch::PrefetchedBlocks;
 use crate::{Allocator, Key, KeySource, ReadError, ReadRequest};
 
 static SALT_CLASS: LockClass = LockClass::new("pipeline.salt", rank::PIPELINE + 40);
@@ -177,7 +177,7 @@ pub struct Pipeline {
     /// Gangs that the present sync wrote, so that a later pass finds their pieces.
     pub(crate) gangs: crate::write::RecentGangs,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) wishes: Wishes,
+    pub(crate) prefetched: PrefetchedBlocks,
     pub(crate) kept: Arc<Kept>,
     salt: RwLock<Salt>,
     heal: AtomicBool,
@@ -213,7 +213,7 @@ impl Pipeline {
             error_log: config.error_log,
             gangs: crate::write::RecentGangs::default(),
             counters,
-            wishes: Wishes::default(),
+            prefetched: PrefetchedBlocks::default(),
             kept,
             salt: RwLock::new(&SALT_CLASS, config.salt),
             heal: AtomicBool::new(config.heal),

@@ -34,23 +34,23 @@ pub struct PrefetchStatistics {
     pub failed: u64,
     /// Logical bytes queued or being read now.
     pub in_flight_bytes: u64,
-    /// Wished blocks that a reader asked for later.
+    /// Requested blocks that a reader asked for later.
     pub hit: u64,
-    /// Wished blocks that were forgotten before anyone asked for them.
+    /// Requested blocks that were forgotten before anyone asked for them.
     pub wasted: u64,
 }
 
 /// The blocks that were read ahead and not asked for yet, as far as a table of fixed size knows:
-/// who wishes for a block that falls on the place of another counts that one as wasted.
+/// who requests a block that falls on the place of another counts that one as wasted.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
-    /// Made with the first wish: before, a reader pays one load.
+pub(crate) struct PrefetchedBlocks {
+    /// Made with the first request: before, a reader pays one load.
     places: OnceLock<Box<[AtomicU64]>>,
     hit: Counter,
     wasted: Counter,
 }
 
-impl Wishes {
+impl PrefetchedBlocks {
     fn place(&self, hash: u64) -> Option<&AtomicU64> {
         let places = self.places.get()?;
         places.get(hash as usize % places.len())
@@ -86,7 +86,7 @@ impl Wishes {
 
 /// A block that should be in the cache soon.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct PrefetchRequest {
     /// Where it is.
     pub block: BlockPointer,
     /// Which it is.
@@ -95,39 +95,42 @@ pub struct Wish {
     pub seen: Txg,
 }
 
-/// What a block leads to: it is shown each block that was wished for, and says what else to read.
-pub type Follow = fn(&[u8], &Wish) -> Vec<Wish>;
+/// What a block leads to: it is shown each block that was requested, and says what else to read.
+pub type Follow = fn(&[u8], &PrefetchRequest) -> Vec<PrefetchRequest>;
 
 /// What a thread takes on at once.
 enum Run {
-    /// Wishes in the order of those who have them.
-    Neighbours(Vec<Wish>),
+    /// Requests in the order of those who have them.
+    Neighbours(Vec<PrefetchRequest>),
     /// A piece of a device.
     Stretch(Stretch, Option<Follow>),
     /// What is in the cache already, for what it leads to.
-    Known(Vec<Wish>, Follow),
+    Known(Vec<PrefetchRequest>, Follow),
 }
 
 impl Run {
     /// What is to be read.
-    fn wishes(&self) -> &[Wish] {
+    fn requests(&self) -> &[PrefetchRequest] {
         match self {
-            Self::Neighbours(wishes) | Self::Stretch(Stretch { wishes, .. }, _) => wishes,
+            Self::Neighbours(requests) | Self::Stretch(Stretch { requests, .. }, _) => requests,
             Self::Known(..) => &[],
         }
     }
 
     fn bytes(&self) -> u64 {
-        self.wishes().iter().map(|wish| wish.block.lsize()).sum()
+        self.requests()
+            .iter()
+            .map(|request| request.block.lsize())
+            .sum()
     }
 }
 
-/// Runs under way that lead to other blocks, and these: wished for together when the last run has ended, or when there
+/// Runs under way that lead to other blocks, and these: requested together when the last run has ended, or when there
 /// are many.
 #[derive(Default)]
 struct Following {
     runs: usize,
-    found: Vec<Wish>,
+    found: Vec<PrefetchRequest>,
 }
 
 struct Shared {
@@ -144,7 +147,7 @@ struct Shared {
 }
 
 /// Reads blocks into the cache before someone asks. A demand read never waits for it, except for
-/// the very block that is being read. When the budget is spent, wishes are dropped.
+/// the very block that is being read. When the budget is spent, requests are dropped.
 pub struct Prefetcher {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -182,10 +185,10 @@ impl Prefetcher {
         Self { shared, threads }
     }
 
-    /// Wishes that blocks be in the cache soon; neighbours are best wished for together. Costs a look into
+    /// Requests that blocks be in the cache soon; neighbours are best requested together. Costs a look into
     /// the cache for each, and a queue's lock.
-    pub fn prefetch(&self, wishes: &[Wish]) {
-        let run = self.shared.admit(wishes.iter().copied());
+    pub fn prefetch(&self, requests: &[PrefetchRequest]) {
+        let run = self.shared.admit(requests.iter().copied());
         if !run.is_empty() {
             self.shared.push(Run::Neighbours(run));
         }
@@ -193,8 +196,8 @@ impl Prefetcher {
 
     /// The same of blocks that may lie anywhere: they are read by their places, together with what is between them
     /// where that is little.
-    pub fn prefetch_scattered(&self, wishes: Vec<Wish>, follow: Option<Follow>) {
-        self.shared.scatter(wishes, follow);
+    pub fn prefetch_scattered(&self, requests: Vec<PrefetchRequest>, follow: Option<Follow>) {
+        self.shared.scatter(requests, follow);
     }
 
     /// What reading ahead did so far.
@@ -205,29 +208,29 @@ impl Prefetcher {
 }
 
 impl Shared {
-    /// Those of the wished blocks that are not in the cache and for which there is room.
-    fn admit(&self, wishes: impl Iterator<Item = Wish>) -> Vec<Wish> {
+    /// Those of the requested blocks that are not in the cache and for which there is room.
+    fn admit(&self, requests: impl Iterator<Item = PrefetchRequest>) -> Vec<PrefetchRequest> {
         let cache = &self.pipeline.cache;
         let budget = self
             .budget_bytes
             .min(cache.limit_bytes() / tunables::PREFETCH_CACHE_SHARE.get());
-        let (mut run, mut run_bytes) = (Vec::with_capacity(wishes.size_hint().0), 0);
-        for wish in wishes {
-            let Some(key) = cache_key(&wish.block) else {
+        let (mut run, mut run_bytes) = (Vec::with_capacity(requests.size_hint().0), 0);
+        for request in requests {
+            let Some(key) = cache_key(&request.block) else {
                 continue;
             };
             if cache.contains(&key) {
                 self.present.increment();
                 continue;
             }
-            let bytes = wish.block.lsize();
+            let bytes = request.block.lsize();
             if self.in_flight_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > budget {
                 self.in_flight_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 self.refused.increment();
                 continue;
             }
-            self.pipeline.wishes.note(key.hash());
-            run.push(wish);
+            self.pipeline.prefetched.note(key.hash());
+            run.push(request);
             run_bytes += bytes;
         }
         self.in_flight.add(run_bytes.cast_signed());
@@ -239,24 +242,25 @@ impl Shared {
     fn push(&self, run: Run) -> bool {
         let pushed = self.queue.push(run);
         if let Err(run) = &pushed {
-            self.failed.add(run.wishes().len() as u64);
+            self.failed.add(run.requests().len() as u64);
             self.give_back(run.bytes());
         }
         pushed.is_ok()
     }
 
-    fn scatter(&self, mut wishes: Vec<Wish>, follow: Option<Follow>) {
+    fn scatter(&self, mut requests: Vec<PrefetchRequest>, follow: Option<Follow>) {
         let mut runs = Vec::new();
         if let Some(follow) = follow {
             let cache = &self.pipeline.cache;
-            let is_known =
-                |wish: &mut Wish| cache_key(&wish.block).is_some_and(|key| cache.contains(&key));
-            let known: Vec<Wish> = wishes.extract_if(.., is_known).collect();
+            let is_known = |request: &mut PrefetchRequest| {
+                cache_key(&request.block).is_some_and(|key| cache.contains(&key))
+            };
+            let known: Vec<PrefetchRequest> = requests.extract_if(.., is_known).collect();
             if !known.is_empty() {
                 runs.push(Run::Known(known, follow));
             }
         }
-        let stretches = stretches(self.admit(wishes.into_iter()));
+        let stretches = stretches(self.admit(requests.into_iter()));
         runs.extend(
             stretches
                 .into_iter()
@@ -275,7 +279,7 @@ impl Shared {
     }
 
     /// A run has ended, and led to these.
-    fn followed(&self, found: Vec<Wish>, follow: Follow) {
+    fn followed(&self, found: Vec<PrefetchRequest>, follow: Follow) {
         let mut following = self.following.lock();
         following.found.extend(found);
         following.runs = following.runs.saturating_sub(1);
@@ -291,22 +295,23 @@ impl Shared {
     fn serve(&self, run: &Run) {
         let pipeline = &self.pipeline;
         match run {
-            Run::Neighbours(wishes) => self.failed.add(pipeline.read_ahead(wishes)),
+            Run::Neighbours(requests) => self.failed.add(pipeline.read_ahead(requests)),
             Run::Stretch(stretch, None) => {
                 self.failed
                     .add(pipeline.read_stretch(stretch, &mut |_, _| {}));
             }
-            Run::Known(wishes, follow) => {
+            Run::Known(requests, follow) => {
                 let mut found = Vec::new();
-                for wish in wishes {
-                    let data = cache_key(&wish.block).and_then(|key| pipeline.cache.get(&key));
-                    found.extend(data.iter().flat_map(|data| follow(data, wish)));
+                for request in requests {
+                    let data = cache_key(&request.block).and_then(|key| pipeline.cache.get(&key));
+                    found.extend(data.iter().flat_map(|data| follow(data, request)));
                 }
                 self.followed(found, *follow);
             }
             Run::Stretch(stretch, Some(follow)) => {
                 let mut found = Vec::new();
-                let mut see = |wish: &Wish, data: &Buffer| found.extend(follow(data, wish));
+                let mut see =
+                    |request: &PrefetchRequest, data: &Buffer| found.extend(follow(data, request));
                 self.failed.add(pipeline.read_stretch(stretch, &mut see));
                 self.followed(found, *follow);
             }
@@ -321,15 +326,15 @@ impl Shared {
     }
 
     fn statistics(&self) -> PrefetchStatistics {
-        let wishes = &self.pipeline.wishes;
+        let requests = &self.pipeline.prefetched;
         PrefetchStatistics {
             issued: self.issued.get(),
             present: self.present.get(),
             refused: self.refused.get(),
             failed: self.failed.get(),
             in_flight_bytes: self.in_flight_bytes.load(Ordering::Relaxed),
-            hit: wishes.hit.get(),
-            wasted: wishes.wasted.get(),
+            hit: requests.hit.get(),
+            wasted: requests.wasted.get(),
         }
     }
 }

@@ -136,7 +136,7 @@ impl Pipeline {
             return load();
         };
         if !request.speculative {
-            self.wishes.asked(key.hash());
+            self.prefetched.asked(key.hash());
         }
         let found = self.cache.get_or_load(key, stay_of(block), || {
             let data = self.read_kept(block).map_or_else(load, Ok);
@@ -219,7 +219,7 @@ impl Pipeline {
         };
         match outcome {
             Ok(outcome) => {
-                self.mend(&top, &outcome, range, (block, request));
+                self.repair(&top, &outcome, range, (block, request));
                 Ok(outcome.data)
             }
             Err(error) => Err(match actual {
@@ -252,7 +252,7 @@ impl Pipeline {
     }
 
     /// Gives the right bytes to leaves of a vdev that had others, if that is allowed.
-    pub(crate) fn mend(
+    pub(crate) fn repair(
         &self,
         top: &Top,
         outcome: &ReadOutcome,
@@ -264,7 +264,7 @@ impl Pipeline {
         }
         let permit = self.permit(block, request);
         if permit.is_some() {
-            top.mend(outcome, range);
+            top.repair_read(outcome, range);
         }
         drop(permit);
     }

@@ -7,19 +7,19 @@ use sys::Buffer;
 use vdev::{BlockRange, IoClass, Verdict};
 
 use crate::pipeline::{cache_key, stay_of};
-use crate::prefetch::Wish;
+use crate::prefetch::PrefetchRequest;
 use crate::read::decode;
 use crate::tunables::{GAP_BYTES, KEPT_BYTES, PREFETCH_CACHE_SHARE, RUN_BYTES};
 use crate::{Pipeline, ReadRequest};
 
 impl Pipeline {
-    /// Brings wished blocks into the cache; answers how many could not be read. Blocks that are there, or that
+    /// Brings requested blocks into the cache; answers how many could not be read. Blocks that are there, or that
     /// someone is reading, are left alone; who wants one of the others meanwhile waits for this.
-    pub(crate) fn read_ahead(&self, wishes: &[Wish]) -> u64 {
+    pub(crate) fn read_ahead(&self, requests: &[PrefetchRequest]) -> u64 {
         let mut failed = 0;
-        let reserved: Vec<_> = wishes
+        let reserved: Vec<_> = requests
             .iter()
-            .filter_map(|wish| Some((wish, self.cache.reserve(cache_key(&wish.block)?)?)))
+            .filter_map(|request| Some((request, self.cache.reserve(cache_key(&request.block)?)?)))
             .collect();
         let mut rest = reserved.into_iter().peekable();
         while let Some(first) = rest.next() {
@@ -31,35 +31,35 @@ impl Pipeline {
             }) {
                 run.push(next);
             }
-            let blocks: Vec<BlockPointer> = run.iter().map(|(wish, _)| wish.block).collect();
-            let seen = run.iter().map(|(wish, _)| wish.seen).min();
+            let blocks: Vec<BlockPointer> = run.iter().map(|(request, _)| request.block).collect();
+            let seen = run.iter().map(|(request, _)| request.seen).min();
             let together = self.read_run(&blocks, seen.unwrap_or_default());
-            for (wish, reservation) in run {
-                let block = &wish.block;
+            for (request, reservation) in run {
+                let block = &request.block;
                 let piece = together
                     .as_ref()
                     .and_then(|stored| stored.get(place_in_run(&start, block)?));
                 let data = piece.and_then(|piece| decode(block, Buffer::from_slice(piece)).ok());
-                let filled = self.fill(wish, reservation, data);
+                let filled = self.fill(request, reservation, data);
                 failed += u64::from(filled.is_none());
             }
         }
         failed
     }
 
-    /// Puts the content of a wished block into its reserved place: `data`, if that is it, or what the block's own read
-    /// gives.
+    /// Puts the content of a requested block into its reserved place: `data`, if that is it, or what the block's own
+    /// read gives.
     fn fill(
         &self,
-        wish: &Wish,
+        request: &PrefetchRequest,
         reservation: Reservation<'_, Buffer>,
         data: Option<Buffer>,
     ) -> Option<Buffer> {
-        let block = &wish.block;
+        let block = &request.block;
         let data = data.or_else(|| {
-            let mut request = ReadRequest::new(wish.bookmark)
+            let mut request = ReadRequest::new(request.bookmark)
                 .in_class(IoClass::AsyncRead)
-                .seen(wish.seen)
+                .seen(request.seen)
                 .speculative();
             request.cached = false;
             self.read(block, &request).ok()
@@ -73,32 +73,32 @@ impl Pipeline {
     pub(crate) fn read_stretch(
         &self,
         stretch: &Stretch,
-        see: &mut dyn FnMut(&Wish, &Buffer),
+        see: &mut dyn FnMut(&PrefetchRequest, &Buffer),
     ) -> u64 {
         let mut failed = 0;
-        let mut reserved = Vec::with_capacity(stretch.wishes.len());
-        for wish in &stretch.wishes {
-            let Some(key) = cache_key(&wish.block) else {
+        let mut reserved = Vec::with_capacity(stretch.requests.len());
+        for request in &stretch.requests {
+            let Some(key) = cache_key(&request.block) else {
                 continue;
             };
             match self.cache.reserve(key) {
-                Some(reservation) => match self.read_kept(&wish.block) {
-                    Some(data) => match self.fill(wish, reservation, Some(data)) {
-                        Some(data) => see(wish, &data),
+                Some(reservation) => match self.read_kept(&request.block) {
+                    Some(data) => match self.fill(request, reservation, Some(data)) {
+                        Some(data) => see(request, &data),
                         None => failed += 1,
                     },
-                    None => reserved.push((wish, reservation)),
+                    None => reserved.push((request, reservation)),
                 },
                 None => {
                     let found = self.cache.get(&key);
-                    found.iter().for_each(|data| see(wish, data));
+                    found.iter().for_each(|data| see(request, data));
                 }
             }
         }
-        let wanted: Vec<&Wish> = reserved.iter().map(|(wish, _)| *wish).collect();
+        let wanted: Vec<&PrefetchRequest> = reserved.iter().map(|(request, _)| *request).collect();
         let together = self.read_between(stretch, &wanted);
-        for (wish, reservation) in reserved {
-            let block = &wish.block;
+        for (request, reservation) in reserved {
+            let block = &request.block;
             let piece = together.as_ref().and_then(|(start, stored)| {
                 let at = usize::try_from(block.dva(0)?.offset.checked_sub(*start)?).ok()?;
                 stored.get(at..at + usize::try_from(block.psize()).ok()?)
@@ -106,8 +106,8 @@ impl Pipeline {
             let data = piece
                 .filter(|piece| self.verdict(block, piece) == Verdict::Proven)
                 .and_then(|piece| decode(block, Buffer::from_slice(piece)).ok());
-            match self.fill(wish, reservation, data) {
-                Some(data) => see(wish, &data),
+            match self.fill(request, reservation, data) {
+                Some(data) => see(request, &data),
                 None => failed += 1,
             }
         }
@@ -116,7 +116,11 @@ impl Pipeline {
 
     /// What there is between the first and the last of several blocks of a stretch, and where that begins. Nothing of
     /// it is believed, or written anywhere, because it was read here.
-    fn read_between(&self, stretch: &Stretch, wanted: &[&Wish]) -> Option<(u64, Buffer)> {
+    fn read_between(
+        &self,
+        stretch: &Stretch,
+        wanted: &[&PrefetchRequest],
+    ) -> Option<(u64, Buffer)> {
         let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else {
             return None;
         };
@@ -132,7 +136,7 @@ impl Pipeline {
             from.offset
         };
         let end = to.offset.checked_add(last.block.psize())?;
-        let seen = wanted.iter().map(|wish| wish.seen).min()?;
+        let seen = wanted.iter().map(|request| request.seen).min()?;
         let share = self.cache.limit_bytes() / PREFETCH_CACHE_SHARE.get();
         let most_kept = KEPT_BYTES.get().min(share);
         let top = self.vdevs.top(from.vdev).ok()?;
@@ -183,7 +187,7 @@ impl Pipeline {
         // What is bad among them is found, and counted, when they are read one by one.
         let outcome = top.try_read(range, IoClass::AsyncRead, &mut accept).ok()?;
         let request = ReadRequest::new(Bookmark::default()).seen(seen);
-        self.mend(&top, &outcome, range, (first, &request));
+        self.repair(&top, &outcome, range, (first, &request));
         self.counters.blocks_read.add(blocks.len() as u64);
         Some(outcome.data)
     }
@@ -203,41 +207,41 @@ fn follows(start: &BlockPointer, last: &BlockPointer, next: &BlockPointer) -> bo
         && theirs.offset - first.offset + next.psize() <= RUN_BYTES.get()
 }
 
-/// A piece of a device, and the blocks in it that are wished for, by place.
+/// A piece of a device, and the blocks in it that are requested, by place.
 #[derive(Debug)]
 pub(crate) struct Stretch {
     /// Where it begins: at its first block, or where the stretch before it ends.
     pub(crate) start: u64,
-    pub(crate) wishes: Vec<Wish>,
+    pub(crate) requests: Vec<PrefetchRequest>,
 }
 
-/// Wishes by their places, cut into pieces that are worth an operation each: gaps are read where they are small.
-pub(crate) fn stretches(mut wishes: Vec<Wish>) -> Vec<Stretch> {
-    let place = |wish: &Wish| {
-        let dva = wish.block.dva(0);
+/// Requests by their places, cut into pieces that are worth an operation each: gaps are read where they are small.
+pub(crate) fn stretches(mut requests: Vec<PrefetchRequest>) -> Vec<Stretch> {
+    let place = |request: &PrefetchRequest| {
+        let dva = request.block.dva(0);
         dva.map(|dva| (dva.vdev, dva.offset))
     };
-    wishes.sort_by_key(place);
+    requests.sort_by_key(place);
     let mut found: Vec<Stretch> = Vec::new();
     // Device and end of the last block, unless it has to be read by itself.
     let mut before = None;
-    for wish in wishes {
-        let Some(dva) = wish.block.dva(0) else {
+    for request in requests {
+        let Some(dva) = request.block.dva(0) else {
             continue;
         };
-        let end = dva.offset.saturating_add(wish.block.psize());
-        let alone = wish.block.is_gang() || wish.block.is_encrypted();
+        let end = dva.offset.saturating_add(request.block.psize());
+        let alone = request.block.is_gang() || request.block.is_encrypted();
         let near = before.filter(|(vdev, last)| {
             *vdev == dva.vdev && !alone && dva.offset.saturating_sub(*last) <= GAP_BYTES.get()
         });
         before = (!alone).then_some((dva.vdev, end));
         match (near, found.last_mut()) {
             (Some(_), Some(stretch)) if end - stretch.start <= RUN_BYTES.get() => {
-                stretch.wishes.push(wish);
+                stretch.requests.push(request);
             }
             (near, _) => found.push(Stretch {
                 start: near.map_or(dva.offset, |(_, last)| last.min(dva.offset)),
-                wishes: vec![wish],
+                requests: vec![request],
             }),
         }
     }

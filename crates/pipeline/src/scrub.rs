@@ -1,4 +1,4 @@
-//! Looking at every copy of a block on every device, and mending those that are wrong.
+//! Looking at every copy of a block on every device, and repairing those that are wrong.
 //!
 //! The caller sees to it that the block is not freed and its space not used again meanwhile.
 
@@ -74,8 +74,8 @@ impl Pipeline {
         sum
     }
 
-    /// The same for one copy of a block, which is mended from the others if need be; for a gang all that it is made of.
-    /// That no copy is right is counted, and noted, with the first.
+    /// The same for one copy of a block, which is repaired from the others if need be; for a gang all that it is made
+    /// of. That no copy is right is counted, and noted, with the first.
     pub fn scrub_copy(&self, block: &BlockPointer, bookmark: Bookmark, index: usize) -> Scrubbed {
         if block.is_gang() {
             return self.scrub(block, bookmark);

@@ -1,4 +1,4 @@
-//! The pool's configuration in core: what is in it, whether it must be written, and where it is stored.
+//! The pool's configuration in memory: what is in it, whether it must be written, and where it is stored.
 
 use crate::config::PoolConfig;
 use crate::error::Result;

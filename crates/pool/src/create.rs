@@ -22,6 +22,7 @@ use vdev::{VdevTree, WriteGroup};
 
 use crate::allocator::PoolAllocator;
 use crate::blocks::{PassWriters, PipelineStore, WriteRules};
+use crate::brt::BlockReferenceTable;
 use crate::config::{PoolConfig, VdevConfig};
 use crate::config_state::ConfigState;
 use crate::devices::{Devices, open_tree};
@@ -41,7 +42,6 @@ use crate::new_objects::{NewPool, VERSION_FEATURES, in_dependency_order};
 use crate::new_vdev::{NewVdev, Preparation, prepare_top};
 use crate::open_space::{OpenedSpace, geometry};
 use crate::pool::Pool;
-use crate::references::BlockReferences;
 use crate::services::PoolServices;
 use crate::space_store::{MapForms, MosSpaceStore, VdevMaps};
 use crate::status::VdevRole;
@@ -290,7 +290,7 @@ fn fresh_space(
     ))
 }
 
-/// Makes the first state of everything in core and on the way to the devices.
+/// Makes the first state of everything in memory and on the way to the devices.
 #[expect(
     clippy::too_many_lines,
     reason = "one order of steps, each needing what came before"
@@ -367,7 +367,7 @@ fn make_parts(
     let name = options.temporary_name.as_ref().unwrap_or(&options.name);
     let events = Events::new(name, guid, Arc::clone(&options.clock));
     errors.tell(&events);
-    let references = BlockReferences::new();
+    let references = BlockReferenceTable::new();
     let services = Arc::new(PoolServices {
         mos: Arc::clone(&mos),
         directory: directory.clone(),

@@ -31,7 +31,7 @@ pub struct LastUser {
 
 /// Why a pool cannot be opened for writing although it can be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WriteObstacle {
+pub enum ImportBlocker {
     /// A dataset's intent log was not replayed, and cannot be claimed.
     #[error("the intent log of '{dataset}' holds changes that cannot be claimed")]
     IntentLog {
@@ -155,7 +155,7 @@ pub enum PoolError {
         "cannot be opened for writing: {0}; '-o readonly=on', 'millpond ls' and 'millpond cp' \
          still work"
     )]
-    ReadOnlyPossible(WriteObstacle),
+    ReadOnlyPossible(ImportBlocker),
     /// The name is not a pool's name.
     #[error("{reason}")]
     BadName {

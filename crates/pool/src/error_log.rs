@@ -1,7 +1,7 @@
 //! The persistent error log: blocks of which no copy can be read.
 //!
 //! What a scan finds goes to one table, what other reads meet to another; when a scan ends, its
-//! table takes the place of the other one, so that what was mended or deleted is forgotten. With
+//! table takes the place of the other one, so that what was repaired or deleted is forgotten. With
 //! the feature `head_errlog` a table has one table per head, whose names carry the txg in which the
 //! block was born; without it names begin with the object set. Numbers in names are hexadecimal.
 

@@ -13,7 +13,7 @@ use format::config::directory;
 use format::features::{self, Feature, Support};
 use format::zap::Value;
 
-use crate::error::{MissingFeature, PoolError, Result, WriteObstacle};
+use crate::error::{ImportBlocker, MissingFeature, PoolError, Result};
 
 static COUNTS: LockClass = LockClass::new("pool.features", rank::LAST - 20);
 
@@ -26,7 +26,7 @@ struct Tables {
     enabled_txg: Option<Zap>,
 }
 
-/// What the tables say, in core.
+/// What the tables say, in memory.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// By name on disk: 0 = enabled, more = active.
@@ -220,19 +220,19 @@ impl Features {
     }
 
     /// The first active feature that we do not maintain.
-    pub(crate) fn write_obstacle(&self) -> Option<WriteObstacle> {
+    pub(crate) fn import_blocker(&self) -> Option<ImportBlocker> {
         let active = |feature: &&&'static Feature| {
             feature.support != Support::Write && self.is_active(feature)
         };
         let feature = features::ALL.iter().find(active)?;
         Some(if **feature == features::ENCRYPTION {
-            WriteObstacle::Encryption
+            ImportBlocker::Encryption
         } else if **feature == features::ZPOOL_CHECKPOINT {
-            WriteObstacle::Checkpoint
+            ImportBlocker::Checkpoint
         } else if **feature == features::FAST_DEDUP {
-            WriteObstacle::Dedup
+            ImportBlocker::Dedup
         } else {
-            WriteObstacle::Feature {
+            ImportBlocker::Feature {
                 feature: feature.name.to_owned(),
             }
         })

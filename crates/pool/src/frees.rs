@@ -13,7 +13,7 @@ use pipeline::{FreeError, Pipeline};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use crate::references::BlockReferences;
+use crate::brt::BlockReferenceTable;
 use crate::scrub::PendingBlocks;
 
 /// What can be watched here, for the whole process.
@@ -34,7 +34,7 @@ const DEFER_PASS: u32 = 2;
 /// Frees blocks for the layers above.
 pub(crate) struct Frees {
     pipeline: Arc<Pipeline>,
-    references: Arc<BlockReferences>,
+    references: Arc<BlockReferenceTable>,
     /// The pool has space map logs: everything is freed at once.
     at_once: bool,
     pass: AtomicU32,
@@ -52,7 +52,7 @@ struct Pending {
 impl Frees {
     pub(crate) fn new(
         pipeline: Arc<Pipeline>,
-        references: Arc<BlockReferences>,
+        references: Arc<BlockReferenceTable>,
         at_once: bool,
     ) -> Self {
         Self {

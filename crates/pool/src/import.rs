@@ -18,31 +18,31 @@ use txg::{Engine, EngineConfig};
 
 use crate::allocator::PoolAllocator;
 use crate::blocks::{Sharing, WriteRules};
+use crate::brt::BlockReferenceTable;
 use crate::config_state::ConfigState;
 use crate::devices::{Devices, paths_of};
 use crate::discover::{FoundPool, discover};
 use crate::dtl::{self, MissedTxgs};
-use crate::duties::Duties;
-use crate::error::{PoolError, Result, WriteObstacle};
+use crate::error::{ImportBlocker, PoolError, Result};
 use crate::events::Events;
 use crate::frees::Frees;
 use crate::gate::ReuseGate;
 use crate::history::History;
 use crate::host::{Host, kernel_module_present};
+use crate::import_blockers::Inspection;
 use crate::intent_logs::{Claiming, IntentLogs};
 use crate::limits::Limits;
 use crate::load::Loaded;
 use crate::log_devices::LogDevices;
 use crate::memory;
-use crate::obstacles::Inspection;
 use crate::open_space::{self, OpenedSpace};
 use crate::pool::{Pool, Rewound, Writer};
-use crate::references::BlockReferences;
 use crate::rewind::load_with_rewind;
-use crate::savings;
 use crate::scrub::Scrub;
 use crate::services::PoolServices;
+use crate::space_savings;
 use crate::sync::{LastSynced, Syncer, UnderWay};
+use crate::sync_tasks::SyncTasks;
 use crate::trim::Trim;
 use crate::vdev_changes::VdevChanges;
 
@@ -241,7 +241,7 @@ fn open(
                 directory: &loaded.directory,
                 features: &loaded.features,
             }
-            .obstacle()?,
+            .blocker()?,
         )?;
     }
     let name = options
@@ -296,10 +296,8 @@ fn claim_logs(parts: &Parts, first: Txg) -> Result<()> {
     claiming.run()
 }
 
-fn refuse(obstacle: Option<WriteObstacle>) -> Result<()> {
-    obstacle.map_or(Ok(()), |obstacle| {
-        Err(PoolError::ReadOnlyPossible(obstacle))
-    })
+fn refuse(blocker: Option<ImportBlocker>) -> Result<()> {
+    blocker.map_or(Ok(()), |blocker| Err(PoolError::ReadOnlyPossible(blocker)))
 }
 
 /// Everything that a pool is made of.
@@ -404,8 +402,8 @@ fn assemble(
 }
 
 /// Which blocks are shared; nobody asks in a pool that is not written.
-fn open_references(loaded: &Loaded, writable: bool) -> Result<Arc<BlockReferences>> {
-    let references = BlockReferences::new();
+fn open_references(loaded: &Loaded, writable: bool) -> Result<Arc<BlockReferenceTable>> {
+    let references = BlockReferenceTable::new();
     if writable {
         references.load(&loaded.mos, &loaded.directory, &loaded.vdevs)?;
     }
@@ -430,7 +428,7 @@ fn note_kept(services: &PoolServices, deferred: &Option<NamedList>) {
         limits.set_listed(u64::try_from(sizes.used).unwrap_or(0));
     }
     let config = services.config.get();
-    let _ = savings::load(&services.mos, &services.directory, &config.root, limits);
+    let _ = space_savings::load(&services.mos, &services.directory, &config.root, limits);
 }
 
 /// Makes the pool of its parts, and starts writing it when it is writable.
@@ -544,7 +542,7 @@ pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
         engine: Arc::downgrade(engine),
         clock: Arc::clone(&services.clock),
         rules,
-        duties: Duties::new(Arc::clone(services)),
+        sync_tasks: SyncTasks::new(Arc::clone(services)),
         last: LastSynced::new(parts.loaded.uberblock),
         flush_all: AtomicBool::new(false),
         log_devices: devices,

@@ -18,7 +18,7 @@ use txg::Engine;
 use vdev::{Leaf, VdevTree, WriteGroup};
 
 use crate::blocks::{PassWriters, WriteRules};
-use crate::error::{PoolError, Result, WriteObstacle};
+use crate::error::{ImportBlocker, PoolError, Result};
 use crate::log_devices::LogDevices;
 use crate::space_store::MosSpaceStore;
 use crate::tunables;
@@ -319,7 +319,7 @@ impl Claiming<'_> {
     }
 
     /// No uberblock says which sides of a mirror have what was written after it. Sides that are away now, or were when
-    /// it was written, have missed the blocks of the log; the others are looked at, and mended. Also blocks of the
+    /// it was written, have missed the blocks of the log; the others are looked at, and repaired. Also blocks of the
     /// chain that the maps knew: they are written later than they are born.
     fn note_sides(&self, set: ObjectSetId, claim: &Claim) {
         let newer = self.loaded.next();
@@ -354,8 +354,8 @@ impl Claiming<'_> {
         let made = intent::unshare(self.pipeline, self.rng, set, &claim.header, self.first);
         let Ok(header) = made else {
             let dataset = head.name()?;
-            let obstacle = WriteObstacle::IntentLog { dataset };
-            return Err(PoolError::ReadOnlyPossible(obstacle));
+            let blocker = ImportBlocker::IntentLog { dataset };
+            return Err(PoolError::ReadOnlyPossible(blocker));
         };
         objects.set_intent_log_header(&Tx::syncing(self.first), header);
         for block in &claim.chain {

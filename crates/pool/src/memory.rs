@@ -13,8 +13,9 @@ pub(crate) fn engine_config(first: Txg) -> EngineConfig {
     EngineConfig::for_memory(first, sys::system::memory_bytes().min(MEMORY_MAX))
 }
 
-/// Clean objects of the MOS that stay in core: one for each 64 KiB of memory, of which it takes one or two KiB. A list
-/// of all snapshots opens an object for each, so with fewer than there are snapshots each list loads all of them again.
+/// Clean objects of the MOS that stay in memory: one for each 64 KiB of memory, of which it takes one or two KiB. A
+/// list of all snapshots opens an object for each, so with fewer than there are snapshots each list loads all of them
+/// again.
 pub(crate) fn mos_objects_max() -> usize {
     const MEMORY_PER_OBJECT: u64 = 64 << 10;
     let wanted = sys::system::memory_bytes() / MEMORY_PER_OBJECT;

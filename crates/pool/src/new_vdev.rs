@@ -120,7 +120,7 @@ pub(crate) fn prepare_top(
     for (index, member) in members.iter().enumerate() {
         let (path, device) = open_device(member, options.force)?;
         smallest = smallest.min(label::leaf_asize(device.size()));
-        ashift = ashift.max(least_ashift(device.as_ref(), options.ashift));
+        ashift = ashift.max(min_ashift(device.as_ref(), options.ashift));
         let guid = Guid(options.rng.nonzero_u64());
         leaves.push(leaf_config(index, guid, &path, device.kind(), options.txg));
         devices.insert(guid, &path, device);
@@ -165,7 +165,7 @@ pub(crate) fn prepare_top(
 }
 
 /// The sector size that a device asks for; one that was asked for wins if the device can do it.
-fn least_ashift(device: &dyn BlockDevice, wanted: Option<u32>) -> u32 {
+fn min_ashift(device: &dyn BlockDevice, wanted: Option<u32>) -> u32 {
     /// Larger physical sectors are not chosen by themselves.
     const AUTOMATIC_MAX: u32 = 14;
     let logical = device.sector_size().max(512).ilog2();

@@ -17,7 +17,6 @@ use txg::Engine;
 use vdev::VdevTree;
 
 use crate::config::PoolConfig;
-use crate::duties::ScanChange;
 use crate::error::{PoolError, Result};
 use crate::events::Event;
 use crate::features::Features;
@@ -29,6 +28,7 @@ use crate::scrub::Scrub;
 use crate::services::PoolServices;
 use crate::status::{self, PoolStatus};
 use crate::sync::Syncer;
+use crate::sync_tasks::ScanChange;
 use crate::trim::Trim;
 
 static STATE: LockClass = LockClass::new("pool.state", rank::POOL + 10);
@@ -373,7 +373,10 @@ impl Pool {
         writer.scrub.close();
         writer.trim.leave();
         self.services.ageing.end(true);
-        writer.syncer.duties.change_scan_next(ScanChange::Update);
+        writer
+            .syncer
+            .sync_tasks
+            .change_scan_next(ScanChange::Update);
         // What is dirty goes out first, under the old state; and logs end: who imports the pool
         // next has nothing to claim.
         writer.logs.wind_up();
@@ -412,7 +415,7 @@ impl Pool {
             .filter(|feature| !self.features().is_enabled(feature))
             .collect();
         if !missing.is_empty() {
-            writer.syncer.duties.enable_next(&missing);
+            writer.syncer.sync_tasks.enable_next(&missing);
             writer.engine.wait_synced(None)?;
         }
         Ok(missing)

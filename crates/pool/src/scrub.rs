@@ -1,4 +1,4 @@
-//! Scrub: every copy of every block is read and verified, and mended where it is wrong.
+//! Scrub: every copy of every block is read and verified, and repaired where it is wrong.
 //!
 //! A thread walks the object sets, oldest snapshots first, so that each block is seen with the
 //! first dataset that has it ([`course`]), and collects where their copies lie ([`pending`]). When
@@ -33,12 +33,12 @@ use dsl::Succession;
 use format::config::keys;
 
 use crate::dtl;
-use crate::duties::ScanChange;
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 use crate::scan::{
     FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_SCANNING, ScanPhys,
 };
+use crate::sync_tasks::ScanChange;
 use ahead::Ahead;
 use course::Course;
 use logs::LogPlace;
@@ -50,7 +50,7 @@ static THREAD: LockClass = LockClass::new("pool.scrub_thread", rank::POOL + 15);
 
 /// What the thread is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wish {
+enum PrefetchRequest {
     Run,
     Pause,
     Stop,
@@ -59,7 +59,7 @@ enum Wish {
 }
 
 struct Control {
-    wish: Wish,
+    request: PrefetchRequest,
     /// The state of the scrub that runs or is paused.
     scan: Option<ScanPhys>,
     /// Which scan this is: changes with every one that begins.
@@ -111,7 +111,7 @@ pub(crate) struct Scrub {
 impl Scrub {
     pub(crate) fn new(pending: &Arc<PendingBlocks>) -> Arc<Self> {
         let control = Control {
-            wish: Wish::Run,
+            request: PrefetchRequest::Run,
             scan: None,
             number: 0,
             course: Course::begin(ScanPhys::default()),
@@ -171,7 +171,7 @@ impl Scrub {
 
     /// Ends the thread; what is stored stays.
     fn leave(&self) {
-        self.control.lock().wish = Wish::Leave;
+        self.control.lock().request = PrefetchRequest::Leave;
         self.changed.notify_all();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
@@ -182,12 +182,12 @@ impl Scrub {
         }
     }
 
-    fn wait(&self) -> Wish {
+    fn wait(&self) -> PrefetchRequest {
         let mut control = self.control.lock();
-        while control.wish == Wish::Pause {
+        while control.request == PrefetchRequest::Pause {
             self.changed.wait(&mut control);
         }
-        control.wish
+        control.request
     }
 
     /// What is to be stored of the scrub that runs or is paused, with its queue.
@@ -254,7 +254,7 @@ impl Pool {
                     scan.flags &= !FLAG_PAUSED;
                     self.services.events.scan(scan, "resume");
                 }
-                control.wish = Wish::Run;
+                control.request = PrefetchRequest::Run;
                 drop(control);
                 scrub.changed.notify_all();
                 return self.store_scan(ScanChange::Update);
@@ -383,10 +383,10 @@ impl Pool {
             *scrub.ahead.lock() = Ahead::default();
             control.paused_at_s = self.clock().now_s();
             self.services.errors.set_scanning(true);
-            control.wish = if scan.is_paused() {
-                Wish::Pause
+            control.request = if scan.is_paused() {
+                PrefetchRequest::Pause
             } else {
-                Wish::Run
+                PrefetchRequest::Run
             };
         }
         let pool = Arc::downgrade(self);
@@ -406,7 +406,7 @@ impl Pool {
         }
     }
 
-    /// Ends the scrub; what was mended stays so.
+    /// Ends the scrub; what was repaired stays so.
     ///
     /// # Errors
     /// None is running, or the pool is read-only or stopped.
@@ -418,7 +418,7 @@ impl Pool {
             .ok_or(PoolError::Scan("there is no active scrub"))?;
         {
             let mut control = writer.scrub.control.lock();
-            control.wish = Wish::Stop;
+            control.request = PrefetchRequest::Stop;
             control.scan = None;
         }
         writer.scrub.changed.notify_all();
@@ -449,7 +449,7 @@ impl Pool {
             }
             scan.flags |= FLAG_PAUSED;
             self.services.events.scan(scan, "paused");
-            control.wish = Wish::Pause;
+            control.request = PrefetchRequest::Pause;
             control.paused_at_s = self.clock().now_s();
         }
         self.store_scan(ScanChange::Update)
@@ -457,7 +457,7 @@ impl Pool {
 
     fn store_scan(&self, change: ScanChange) -> Result<()> {
         let writer = self.writer()?;
-        writer.syncer.duties.change_scan_next(change);
+        writer.syncer.sync_tasks.change_scan_next(change);
         Ok(writer.engine.wait_synced(None)?)
     }
 }

@@ -18,6 +18,7 @@ use format::nvlist::{NvList, Value};
 
 use crate::ageing::Ageing;
 use crate::blocks::PipelineStore;
+use crate::brt::BlockReferenceTable;
 use crate::config_state::ConfigState;
 use crate::error::Result;
 use crate::error_log::ErrorLog;
@@ -27,7 +28,6 @@ use crate::frees::Frees;
 use crate::history::History;
 use crate::intent_logs::IntentLogs;
 use crate::limits::{Limits, SpaceFigures};
-use crate::references::BlockReferences;
 use crate::scan::ScanPhys;
 use crate::scrub::Scrub;
 use crate::task_effects::TaskEffects;
@@ -47,7 +47,7 @@ pub(crate) struct PoolServices {
     pub(crate) config: Arc<ConfigState>,
     pub(crate) frees: Arc<Frees>,
     /// Which blocks are shared.
-    pub(crate) references: Arc<BlockReferences>,
+    pub(crate) references: Arc<BlockReferenceTable>,
     pub(crate) limits: Arc<Limits>,
     /// Of a pool that is open for writing, from the time that it is.
     pub(crate) logs: OnceLock<Arc<IntentLogs>>,

@@ -1,6 +1,6 @@
 //! A pool whose devices failed: what it refuses, how it goes on, how it is given up.
 //!
-//! The sync thread waits where the devices failed it, with everything that was not durable in core
+//! The sync thread waits where the devices failed it, with everything that was not durable in memory
 //! (`txg::Engine::suspend`). [`Pool::clear`] has what a failed flush may have lost written again,
 //! and lets it go on.
 

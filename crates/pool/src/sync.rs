@@ -8,7 +8,6 @@ use crate::allocator::PoolAllocator;
 use crate::blocks::{PassWriters, WriteRules, all_are_whole};
 use crate::config_state::ConfigState;
 use crate::dtl::MissedTxgs;
-use crate::duties::Duties;
 use crate::error::{PoolError, Result};
 use crate::frees::Frees;
 use crate::gate::ReuseGate;
@@ -16,6 +15,7 @@ use crate::intent_logs::IntentLogs;
 use crate::limits::Limits;
 use crate::log_devices::LogDevices;
 use crate::space_store::MosSpaceStore;
+use crate::sync_tasks::SyncTasks;
 use crate::tunables;
 use crate::uberblock::Commit;
 use crate::vdev_changes::VdevChanges;
@@ -63,7 +63,7 @@ pub(crate) struct Syncer {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rules: WriteRules,
     /// What the pool itself writes: feature counts, history, scan.
-    pub(crate) duties: Duties,
+    pub(crate) sync_tasks: SyncTasks,
     pub(crate) last: LastSynced,
     /// Whether the next txg moves all logged changes to the metaslabs' own maps: at export.
     pub(crate) flush_all: AtomicBool,
@@ -142,7 +142,7 @@ impl Syncer {
         let mut root = self.passes(txg, group, &mut pass)?;
         let changed = root.is_some();
         if !changed && self.writes_for_ageing() {
-            self.duties.touch(txg)?;
+            self.sync_tasks.touch(txg)?;
             root = self.passes(txg, group, &mut pass)?;
         }
         self.until_durable(group)?;
@@ -163,7 +163,7 @@ impl Syncer {
         if root.is_some() {
             // From here on what rested long enough is given away again, to open transactions as well.
             self.space.finish(txg)?;
-            self.duties.services().ageing.written(changed);
+            self.sync_tasks.services().ageing.written(changed);
         } else {
             // The states before the newest need what rests as they did before.
             self.space.pass_over(txg);
@@ -171,8 +171,8 @@ impl Syncer {
         self.vdev_changes.finish(&self.space);
         self.log_devices.follow();
         self.logs.synced(txg);
-        self.duties.services().events.observe(&self.vdevs);
-        self.duties.services().references.synced(txg);
+        self.sync_tasks.services().events.observe(&self.vdevs);
+        self.sync_tasks.services().references.synced(txg);
         self.dsl.finish(txg);
         let listed = self.deferred.sizes()?.used;
         self.limits.set_listed(u64::try_from(listed).unwrap_or(0));
@@ -186,7 +186,7 @@ impl Syncer {
 
     /// Whether a txg in which nothing changed writes an uberblock all the same, so that what rests comes to be free.
     fn writes_for_ageing(&self) -> bool {
-        let ageing = &self.duties.services().ageing;
+        let ageing = &self.sync_tasks.services().ageing;
         if !ageing.may_write() {
             return false;
         }
@@ -207,7 +207,7 @@ impl Syncer {
     /// What was freed can be used two written txgs later: where space is short, these come at once. That ends: nothing
     /// is owed for what txgs free that are written for this alone.
     fn hasten_frees(&self) -> Result<()> {
-        let ages = self.duties.services().ageing.may_write();
+        let ages = self.sync_tasks.services().ageing.may_write();
         if self.is_short()
             && (ages || self.dsl.has_background_frees()?)
             && let Some(engine) = self.engine.upgrade()
@@ -270,7 +270,7 @@ impl Syncer {
         if pass == 1 {
             self.change_vdevs(txg)?;
         }
-        self.duties.before(txg, pass)?;
+        self.sync_tasks.before(txg, pass)?;
         self.missed.sync()?;
         self.config.store(&self.objects, txg)?;
         // What a head cannot write, its log still has: that is cut for good once the head is written.
@@ -294,12 +294,12 @@ impl Syncer {
                 self.space.flush_some(txg, &*self.maps)?;
             }
         }
-        let services = self.duties.services();
+        let services = self.sync_tasks.services();
         services.settle_references(&Tx::syncing(txg), |pointer| {
             self.frees.free_last(txg, pointer);
         })?;
         self.space.sync(txg, pass, &*self.maps)?;
-        self.duties.after(txg, self.maps.take_maps_change())?;
+        self.sync_tasks.after(txg, self.maps.take_maps_change())?;
         if let Some(fault) = self.allocator.take_fault() {
             return Err(fault.into());
         }
@@ -335,7 +335,7 @@ impl Syncer {
 
     /// Whether blocks may be shared now.
     fn may_share(&self) -> bool {
-        let features = &self.duties.services().features;
+        let features = &self.sync_tasks.services().features;
         features.is_enabled(&format::features::BLOCK_CLONING) && all_are_whole(&self.vdevs)
     }
 
@@ -358,7 +358,7 @@ impl Syncer {
         let Some(engine) = engine else {
             return Err(error);
         };
-        let events = &self.duties.services().events;
+        let events = &self.sync_tasks.services().events;
         events.observe(&self.vdevs);
         events.suspended();
         Ok(engine.suspend(&error.to_string())?)
@@ -386,7 +386,7 @@ impl Syncer {
         commit.run()?;
         if labels.is_some() {
             self.config.labels_written();
-            let events = &self.duties.services().events;
+            let events = &self.sync_tasks.services().events;
             events.system("config_sync", Vec::new());
         }
         *self.last.uberblock.lock() = *uberblock;

@@ -2,10 +2,10 @@
 
 use base::tunable::Tunable;
 
-/// Clean objects of a dataset that stay in core. A dataset keeps the value that it was opened with.
+/// Clean objects of a dataset that stay in memory. A dataset keeps the value that it was opened with.
 pub static OBJECTS_MAX: Tunable = Tunable::new("pool.objects_max", 65_536, 1, 1 << 24);
 
-/// Clean objects of the MOS that stay in core, at most, however much memory there is. A pool keeps the value that it
+/// Clean objects of the MOS that stay in memory, at most, however much memory there is. A pool keeps the value that it
 /// was opened with.
 pub static MOS_OBJECTS_MAX: Tunable = Tunable::new("pool.mos_objects_max", 262_144, 1, 1 << 24);
 

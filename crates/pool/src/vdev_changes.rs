@@ -91,7 +91,7 @@ impl Syncer {
     }
 
     fn vdev_zaps(&self) -> Result<Zap> {
-        let services = self.duties.services();
+        let services = self.sync_tasks.services();
         let map = services
             .directory
             .lookup(directory::VDEV_ZAP_MAP.as_bytes())?;
@@ -107,7 +107,7 @@ impl Syncer {
         top: Arc<Top>,
     ) -> Result<()> {
         let tx = Tx::syncing(txg);
-        let services = self.duties.services();
+        let services = self.sync_tasks.services();
         config.list.set(keys::CREATE_TXG, txg.0);
         for leaf in &mut config.children {
             leaf.list.set(keys::CREATE_TXG, txg.0);
@@ -166,7 +166,7 @@ impl Syncer {
             let holes: Vec<u64> = holes.map(|top| top.id().0).collect();
             config.list.set(keys::HOLE_ARRAY, Value::Uint64Array(holes));
         });
-        let services = self.duties.services();
+        let services = self.sync_tasks.services();
         let now_s = services.clock.now_s();
         let text = format!(
             "{} vdev {id} (log)",

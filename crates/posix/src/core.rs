@@ -48,7 +48,7 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) identity: u64,
     pub(crate) rename: Mutex<()>,
-    /// Files whose access time in core is newer than the stored one.
+    /// Files whose access time in memory is newer than the stored one.
     pub(crate) touched: Mutex<Vec<Arc<Znode>>>,
     pub(crate) ended: AtomicBool,
     pub(crate) long_frees: LongFrees,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::ObjectId;
-use intent::Asker;
+use intent::Completion;
 
 use crate::core::Core;
 use crate::permission::without_set_id;
@@ -242,12 +242,12 @@ impl OpenFile {
         self.core.fsync(&self.znode)
     }
 
-    /// The same without waiting: `asker` is told when the commit has ended, and calls
-    /// [`OpenFile::fsync`] from a thread if the log could not help. False, and `asker` is
+    /// The same without waiting: `completion` is told when the commit has ended, and calls
+    /// [`OpenFile::fsync`] from a thread if the log could not help. False, and `completion` is
     /// forgotten: it takes a thread from the beginning.
     #[must_use]
-    pub fn fsync_absent(&self, asker: &Arc<dyn Asker>) -> bool {
-        self.core.fsync_absent(&self.znode, asker)
+    pub fn fsync_async(&self, completion: &Arc<dyn Completion>) -> bool {
+        self.core.fsync_async(&self.znode, completion)
     }
 }
 

@@ -54,7 +54,7 @@ pub use directory::{DirectoryEntry, RenameMode, Visit, XattrMode};
 pub use error::{Corruption, Errno, PosixError, Result};
 pub use file::{AllocateMode, OpenFile, OpenOptions, WriteOptions};
 pub use file_system::{FileSystem, NewNode, Source};
-pub use intent::Asker;
+pub use intent::Completion;
 pub use log::{IntentLog, LoggedWrite, NoLog, OperationLog, Scope};
 pub use new_file_system::{NewFileSystem, create_file_system, raise_version};
 pub use options::{

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use base::{ObjectId, Txg};
 use dmu::{DmuError, Tx, Zap};
 use format::sa::Attribute;
-use intent::Asker;
+use intent::Completion;
 
 use crate::core::{Core, Plan};
 use crate::names::unpack_entry;
@@ -118,14 +118,14 @@ impl Core {
 
     /// Frees the files in a directory of extended attributes, some a transaction.
     fn empty_xattr_directory(&self, directory: ObjectId) -> Result<()> {
-        let most = XATTR_FILES_TXG.count();
+        let max = XATTR_FILES_TXG.count();
         let zap = Zap::open(&self.object(directory)?)?;
         loop {
             let mut cursor = zap.cursor(0);
             let mut batch = Vec::new();
             while let Some(entry) = cursor.next_entry()? {
                 batch.push((entry.name, unpack_entry(entry.value).0));
-                if batch.len() == most {
+                if batch.len() == max {
                     break;
                 }
             }
@@ -139,8 +139,8 @@ impl Core {
                 }
             }
             let tx = self.begin(Plan {
-                names: most as u32,
-                objects: most as u32,
+                names: max as u32,
+                objects: max as u32,
                 net_free: true,
                 freed_blocks,
                 ..Plan::default()
@@ -238,16 +238,16 @@ impl Core {
     }
 
     /// The same for a caller without a thread; false: it takes one.
-    pub(crate) fn fsync_absent(&self, znode: &Znode, asker: &Arc<dyn Asker>) -> bool {
+    pub(crate) fn fsync_async(&self, znode: &Znode, completion: &Arc<dyn Completion>) -> bool {
         if self.properties().sync_disabled {
-            asker.committed(true);
+            completion.committed(true);
             return true;
         }
         self.log()
-            .is_some_and(|log| log.commit_absent(znode.id(), asker))
+            .is_some_and(|log| log.commit_async(znode.id(), completion))
     }
 
-    /// Stores the access times that were kept in core.
+    /// Stores the access times that were kept in memory.
     fn store_access_times(&self) -> Result<()> {
         let touched = std::mem::take(&mut *self.touched.lock());
         for some in touched.chunks(TOUCHED_MAX.count()) {
@@ -265,7 +265,7 @@ impl Core {
         Ok(())
     }
 
-    /// Stores all access times kept in core, and waits for everything to be durable.
+    /// Stores all access times kept in memory, and waits for everything to be durable.
     pub(crate) fn end(&self) -> Result<()> {
         if self.writing().is_err() || self.store.objects.is_stopped() {
             return Ok(());

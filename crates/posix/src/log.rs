@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::{ObjectId, Txg};
 use dmu::Tx;
 use format::intent_log::Change;
-use intent::Asker;
+use intent::Completion;
 
 pub(crate) use describe::{FLAG_BITS, creation, creation_as, new_object};
 pub use journal::IntentLog;
@@ -67,9 +67,9 @@ pub trait OperationLog: Send + Sync {
     /// The pool cannot write.
     fn commit(&self, object: ObjectId, changed: Option<Txg>) -> Result<()>;
 
-    /// The same for callers without a thread, who are told when it has ended. False, and `asker` is
+    /// The same for callers without a thread, who are told when it has ended. False, and `completion` is
     /// forgotten: this takes a thread.
-    fn commit_absent(&self, _object: ObjectId, _asker: &Arc<dyn Asker>) -> bool {
+    fn commit_async(&self, _object: ObjectId, _completion: &Arc<dyn Completion>) -> bool {
         false
     }
 }

@@ -136,6 +136,6 @@ pub struct MountOptions {
     pub access_time: Option<AccessTime>,
     /// Set-id bits.
     pub set_id: SetIdPolicy,
-    /// Bound of the in-core file table, in entries; 0 for the default.
+    /// Bound of the in-memory file table, in entries; 0 for the default.
     pub znodes_max: usize,
 }

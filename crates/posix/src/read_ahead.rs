@@ -86,10 +86,10 @@ impl Stream {
         if ahead >= size || (window != 0 && ahead - range.end > window / 2) {
             return None;
         }
-        let most = tunables::READ_AHEAD_BYTES_MAX.get();
-        let least = tunables::READ_AHEAD_BYTES_MIN.get();
-        let least = least.max(2 * (range.end - range.start));
-        let window = (window * 2).clamp(least.min(most), most);
+        let max = tunables::READ_AHEAD_BYTES_MAX.get();
+        let min = tunables::READ_AHEAD_BYTES_MIN.get();
+        let min = min.max(2 * (range.end - range.start));
+        let window = (window * 2).clamp(min.min(max), max);
         let target = range.end.saturating_add(window).min(size);
         let mine = target > ahead
             && self

@@ -68,7 +68,7 @@ impl Znode {
 }
 
 impl Core {
-    /// Moves the access time of a file that was read, when the policy says so. In core only: it is
+    /// Moves the access time of a file that was read, when the policy says so. In memory only: it is
     /// stored together with others' when some files have been closed, or at the end of the mount.
     pub(crate) fn touch(&self, znode: &Arc<Znode>) {
         let policy = self

@@ -1,6 +1,6 @@
 //! The attributes of a file system and the layouts that its files use.
 //!
-//! Both are tables on disk, kept whole in core. The registry gives each attribute name a number,
+//! Both are tables on disk, kept whole in memory. The registry gives each attribute name a number,
 //! length and class; a layout is a list of attribute numbers. New layouts are added as files come
 //! to need them; nothing is ever removed.
 
@@ -49,7 +49,7 @@ struct Table {
     by_attributes: HashMap<Vec<u16>, Arc<Layout>>,
 }
 
-/// The tables, in core and on disk.
+/// The tables, in memory and on disk.
 #[derive(Debug)]
 pub(crate) struct Registry {
     /// The object that names both tables; none in file systems without system attributes.

@@ -122,7 +122,7 @@ impl Core {
         let is_directory = moved.state.read().is_directory();
         if crosses && is_directory {
             // Looked at again under the lock; here for the answer that takes precedence, and to
-            // have the way up in core.
+            // have the way up in memory.
             self.check_loop(moved, &target.directory)?;
         }
         self.check_rename(who, source, target, mode)?;

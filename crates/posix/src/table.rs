@@ -1,4 +1,4 @@
-//! The files in core: one [`Znode`] an object, in shards, up to a bound.
+//! The files in memory: one [`Znode`] an object, in shards, up to a bound.
 //!
 //! A file that someone uses (an open handle, an operation) stays; of the others a clock hand drops
 //! those not used since it last passed. A miss loads outside of the shard's lock; the shard counts
@@ -51,7 +51,7 @@ struct Shard {
     dropped: u64,
 }
 
-/// The files in core of one file system.
+/// The files in memory of one file system.
 pub(crate) struct ZnodeTable {
     shards: Box<[RwLock<Shard>]>,
     capacity: usize,
@@ -84,7 +84,7 @@ impl ZnodeTable {
         &self.shards[spread as usize % SHARDS]
     }
 
-    /// The file, if it is in core.
+    /// The file, if it is in memory.
     pub(crate) fn get(&self, object: ObjectId) -> Option<Arc<Znode>> {
         let shard = self.shard(object).read();
         let znode = shard.files.get(&object.0)?;

@@ -16,7 +16,7 @@ pub(crate) static READ_AHEAD_PATIENCE: Tunable =
     Tunable::new("posix.read_ahead_patience", 16, 0, 1 << 16);
 /// How many files' access times are stored in one transaction.
 pub(crate) static TOUCHED_MAX: Tunable = Tunable::new("posix.touched_max", 256, 1, 1024);
-/// Files of a newly mounted file system that stay in core though nobody uses them, about.
+/// Files of a newly mounted file system that stay in memory though nobody uses them, about.
 pub(crate) static FILES_MAX: Tunable = Tunable::new("posix.files_max", 65_536, 64, 1 << 24);
 
 /// Long files that are known to wait to be freed; beyond, the unlinked set is asked.

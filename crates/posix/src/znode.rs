@@ -1,4 +1,4 @@
-//! A file in core: its object, its decoded attributes, and where they lie.
+//! A file in memory: its object, its decoded attributes, and where they lie.
 //!
 //! Each attribute has one decoded copy under the file's own state lock, and its bytes in the
 //! object's bonus or spill block; every change writes both under that lock, in one transaction.
@@ -138,7 +138,7 @@ pub(crate) struct Names {
 /// A directory's names, held exclusively.
 pub(crate) type NamesWrite<'a> = RwLockWriteGuard<'a, Names>;
 
-/// A file in core.
+/// A file in memory.
 #[derive(Debug)]
 pub(crate) struct Znode {
     pub(crate) object: Arc<Object>,
@@ -147,7 +147,7 @@ pub(crate) struct Znode {
     pub(crate) data: Mutex<()>,
     /// The newest txg that changed it: what fsync waits for.
     changed_txg: AtomicU64,
-    /// The access time in core is newer than the stored one.
+    /// The access time in memory is newer than the stored one.
     pub(crate) atime_moved: AtomicBool,
     /// Whether it was used since the table's hand last passed.
     pub(crate) used: AtomicBool,

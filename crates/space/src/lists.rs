@@ -81,7 +81,7 @@ pub(crate) struct Lists {
     pub(crate) segments: Count,
     pub(crate) memory_bytes: Count,
     /// The most memory that they took so far.
-    pub(crate) memory_most: AtomicU64,
+    pub(crate) memory_max: AtomicU64,
     /// Ranges of changes that are in the logs only.
     pub(crate) unflushed: Count,
     /// How often a metaslab was loaded.
@@ -123,7 +123,7 @@ impl Lists {
             segments: count("loaded segments"),
             memory_bytes: count("bytes of loaded segments"),
             unflushed: count("ranges in the logs"),
-            memory_most: AtomicU64::new(0),
+            memory_max: AtomicU64::new(0),
             loads: AtomicU64::new(0),
             remembers: AtomicBool::new(false),
             findings: Arc::clone(findings),

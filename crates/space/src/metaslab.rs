@@ -6,9 +6,9 @@
 //! whole metaslab. Freed ranges rest for two txgs because the two uberblocks before the newest must stay importable; so
 //! only txgs count that write one.
 //!
-//! All but *free* is always in core. *Free* is there while the metaslab is loaded, and follows at any moment from what
-//! its map and the logs say: free on disk, less what is allocating, freed or deferred. So a metaslab may be unloaded
-//! at any time when nothing of it is under a discard.
+//! All but *free* is always in memory. *Free* is there while the metaslab is loaded, and follows at any moment from
+//! what its map and the logs say: free on disk, less what is allocating, freed or deferred. So a metaslab may be
+//! unloaded at any time when nothing of it is under a discard.
 
 mod load;
 mod sync;

@@ -17,7 +17,7 @@ pub static LOADED_AHEAD_COUNT: Tunable = Tunable::new("space.loaded_ahead_count"
 pub static LOADS_PER_ALLOCATION_COUNT: Tunable =
     Tunable::new("space.loads_per_allocation_count", 1, 1, 1024);
 
-/// Allocators of a pool that is opened; 0: by the number of processors.
+/// Allocators of a pool that is opened; 0: by the number of CPUs.
 pub static ALLOCATORS_COUNT: Tunable = Tunable::new("space.allocators_count", 0, 0, 64);
 
 /// Metaslabs with changes in the logs whose own maps are brought up to date in a txg, at least.

@@ -87,12 +87,12 @@ impl VdevGeometry {
     pub fn metaslab_shift_for(size: u64) -> u32 {
         const COUNT_MAX: u64 = 131_072;
         const SHIFT_DEFAULT: u32 = 29;
-        let least = tunables::METASLABS_MIN_COUNT.get();
+        let min = tunables::METASLABS_MIN_COUNT.get();
         let usual = tunables::METASLABS_USUAL_COUNT.get();
         let highbit = |value: u64| value.checked_ilog2().map_or(0, |log| log + 1);
         let count = size >> SHIFT_DEFAULT;
-        let shift = if count < least {
-            highbit(size / least)
+        let shift = if count < min {
+            highbit(size / min)
         } else if count > usual {
             highbit(size / usual)
         } else {
@@ -178,16 +178,16 @@ impl VdevSpace {
     }
 
     /// The metaslabs that data leave to metadata while they find room elsewhere: at most so many.
-    pub(crate) fn for_metadata(&self, most: usize) -> impl Iterator<Item = &Arc<Metaslab>> {
+    pub(crate) fn for_metadata(&self, max: usize) -> impl Iterator<Item = &Arc<Metaslab>> {
         let others = self.metaslabs.iter().filter(|one| !self.is_for_log(one));
-        others.take(self.for_metadata.min(most))
+        others.take(self.for_metadata.min(max))
     }
 
     /// Whether a metaslab is one of these.
-    pub(crate) fn is_for_metadata(&self, metaslab: &Metaslab, most: usize) -> bool {
+    pub(crate) fn is_for_metadata(&self, metaslab: &Metaslab, max: usize) -> bool {
         let index = metaslab.place().index;
         let others = index - usize::from(self.for_log.is_some_and(|log| log < index));
-        others < self.for_metadata.min(most) && !self.is_for_log(metaslab)
+        others < self.for_metadata.min(max) && !self.is_for_log(metaslab)
     }
 
     pub(crate) fn metaslabs(&self) -> &[Arc<Metaslab>] {

@@ -49,9 +49,9 @@ impl fmt::Display for MountUser {
 /// A mount's device number, major and minor.
 type Device = (u32, u32);
 
-/// Those who use what is mounted at `path`; with `below`, only what lies there. At most `most` of them.
+/// Those who use what is mounted at `path`; with `below`, only what lies there. At most `max` of them.
 #[must_use]
-pub fn mount_users(path: &Path, below: Option<&Path>, most: usize) -> Vec<MountUser> {
+pub fn mount_users(path: &Path, below: Option<&Path>, max: usize) -> Vec<MountUser> {
     let Some(device) = mount_device(path) else {
         return Vec::new();
     };
@@ -62,7 +62,7 @@ pub fn mount_users(path: &Path, below: Option<&Path>, most: usize) -> Vec<MountU
         name: name_of(pid),
     });
     let elsewhere = namespaces_with(device);
-    inside.chain(using).chain(elsewhere).take(most).collect()
+    inside.chain(using).chain(elsewhere).take(max).collect()
 }
 
 /// Other mount namespaces that have a copy of what has this device number.
@@ -89,8 +89,8 @@ pub fn mount_device(path: &Path) -> Option<Device> {
 
 /// The namespaces that have a copy of a mount which is gone here. `device` is what [`mount_device`] said before.
 #[must_use]
-pub fn mount_copies(device: Device, most: usize) -> Vec<MountUser> {
-    namespaces_with(device).take(most).collect()
+pub fn mount_copies(device: Device, max: usize) -> Vec<MountUser> {
+    namespaces_with(device).take(max).collect()
 }
 
 fn mounts_inside(device: Device, below: Option<&Path>) -> impl Iterator<Item = PathBuf> {

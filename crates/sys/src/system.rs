@@ -64,9 +64,9 @@ fn limit_of_line(line: &str, root: &Path) -> Option<u64> {
         .min()
 }
 
-/// How many processors this process may run on.
+/// How many CPUs this process may run on.
 #[must_use]
-pub fn processor_count() -> usize {
+pub fn cpu_count() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 

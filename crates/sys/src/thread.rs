@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 pub const ANSWERS: Role = Role::new(|| begin(&USUAL));
 /// Anything else that is not long work.
 pub const ORDINARY: Role = Role::new(|| begin(&USUAL));
-/// Does long work that nobody waits for step by step (txgs, compression, scrubs): it gets its share of the processor,
+/// Does long work that nobody waits for step by step (txgs, compression, scrubs): it gets its share of the CPU,
 /// but gives way at once to threads that wake up to answer somebody.
 pub const BACKGROUND: Role = Role::new(|| begin(&LONG_WORK));
 
@@ -79,7 +79,7 @@ fn begin(scheduling: &Scheduling) {
     };
 }
 
-/// Whether the program was started under the usual policy. Another one was its user's wish, for all of it.
+/// Whether the program was started under the usual policy. Another one was its user's choice, for all of it.
 fn is_usual() -> bool {
     static IS_USUAL: OnceLock<bool> = OnceLock::new();
     *IS_USUAL.get_or_init(|| {

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use base::metrics::{Value, registry};
 use dsl::PropertyValue;
 use millpond_torture::fragments;
-use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
 use millpond_torture::real::new_file;
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::{Credentials, FileSystem, OpenFile, WriteOptions};
 
@@ -148,12 +148,12 @@ impl Shape {
         });
         let mut options = CreateOptions::new(POOL, vdevs.collect());
         options.ashift = Some(12);
-        options.root.populate = Some(millpond_torture::forest::real::populate());
-        let laboratory = Laboratory::open(Pool::create(options).expect("the pool is made"), false);
-        let pool = &laboratory.pool;
+        options.root.populate = Some(millpond_torture::pool_model::real::populate());
+        let test_pool = TestPool::open(Pool::create(options).expect("the pool is made"), false);
+        let pool = &test_pool.pool;
         let mut extents = fragments::extents(pool, self.segments, self.metaslabs).peekable();
         // What changes space only does not bring maps up to date, and then the logs keep it all in memory.
-        let written = file(&laboratory.root(), b"written");
+        let written = file(&test_pool.root(), b"written");
         let mut made = 0_u64;
         while extents.peek().is_some() {
             let piece = written.write(0, &made.to_ne_bytes(), WriteOptions::default());
@@ -164,7 +164,7 @@ impl Shape {
             say(pool, &format!("{made} made"), began);
         }
         drop((extents, written));
-        laboratory.export().expect("the pool is exported");
+        test_pool.export().expect("the pool is exported");
         println!("exported after {:.1?}; {}", began.elapsed(), memory());
     }
 }
@@ -184,9 +184,9 @@ fn fill(random: &mut Random, bytes: &mut [u8]) {
 fn open(folder: &Path) {
     println!("at first {}", memory());
     let began = Instant::now();
-    let laboratory = Laboratory::import(folder, false).expect("the pool is imported");
-    let system = laboratory.root();
-    let pool = &laboratory.pool;
+    let test_pool = TestPool::import(folder, false).expect("the pool is imported");
+    let system = test_pool.root();
+    let pool = &test_pool.pool;
     say(pool, "imported", began);
     let began = Instant::now();
     std::thread::sleep(Duration::from_secs(12));
@@ -217,8 +217,8 @@ fn open(folder: &Path) {
     );
     let began = Instant::now();
     drop(system);
-    laboratory.close_all();
-    laboratory.export().expect("the pool is exported");
+    test_pool.close_all();
+    test_pool.export().expect("the pool is exported");
     println!("exported: {:.1?}; {}", began.elapsed(), memory());
 }
 
@@ -229,12 +229,12 @@ fn scattered(writes: u64, record: u64, folder: &Path) {
     image.set_len(64 << 30).expect("the image has its length");
     let vdev = NewVdev::Single(NewDevice::Path(path));
     let mut options = CreateOptions::new(POOL, vec![vdev]);
-    options.root.populate = Some(millpond_torture::forest::real::populate());
+    options.root.populate = Some(millpond_torture::pool_model::real::populate());
     options.root.properties = vec![("recordsize".to_owned(), PropertyValue::Number(record))];
-    let laboratory = Laboratory::open(Pool::create(options).expect("the pool is made"), false);
-    let system = laboratory.root();
+    let test_pool = TestPool::open(Pool::create(options).expect("the pool is made"), false);
+    let system = test_pool.root();
     let file = file(&system, b"sparse");
-    let pool = &laboratory.pool;
+    let pool = &test_pool.pool;
     pool.sync().expect("it syncs");
     let mut random = Random::new(4);
     let mut bytes = vec![0; 4096];
@@ -252,6 +252,6 @@ fn scattered(writes: u64, record: u64, folder: &Path) {
     std::thread::sleep(Duration::from_secs(30));
     say(pool, "half a minute later", began);
     drop((file, system));
-    laboratory.export().expect("the pool is exported");
+    test_pool.export().expect("the pool is exported");
     println!("exported: {}", memory());
 }

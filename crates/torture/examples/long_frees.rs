@@ -20,9 +20,9 @@ use base::metrics::{Value, registry};
 use device::{BlockDevice, DeviceError, DeviceKind, FileDevice};
 use dsl::tasks::{DestroySnapshots, Snapshot};
 use dsl::{PropertyChange, PropertyValue, SetProperties};
-use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
 use millpond_torture::real::new_file;
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::{ImportOptions, NewDevice, Pool, Selection};
 use posix::{Credentials, FileSystem, OpenFile, OpenOptions, WriteOptions};
 
@@ -116,8 +116,8 @@ impl BlockDevice for Forgetful {
 }
 
 /// A pool on a device, with numeric properties.
-fn create(device: NewDevice, properties: &[(&str, u64)]) -> Laboratory {
-    let laboratory = Laboratory::create(vec![device]).expect("the pool is made");
+fn create(device: NewDevice, properties: &[(&str, u64)]) -> TestPool {
+    let test_pool = TestPool::create(vec![device]).expect("the pool is made");
     let name = POOL.to_owned();
     let change = |&(name, value): &(&str, u64)| {
         let value = PropertyValue::Number(value);
@@ -125,13 +125,13 @@ fn create(device: NewDevice, properties: &[(&str, u64)]) -> Laboratory {
     };
     let changes = properties.iter().map(change).collect();
     let set = SetProperties { name, changes };
-    laboratory
+    test_pool
         .pool
         .dsl()
         .run(set)
         .expect("the properties are set");
-    laboratory.renew_properties().expect("properties are read");
-    laboratory
+    test_pool.renew_properties().expect("properties are read");
+    test_pool
 }
 
 fn file(system: &FileSystem, name: &[u8]) -> OpenFile {
@@ -194,8 +194,8 @@ fn resident() -> u64 {
     pages.unwrap_or(0) * 4096
 }
 
-/// Processor time that this process has used: what other programs take beside it does not count.
-fn processor_time() -> Duration {
+/// CPU time that this process has used: what other programs take beside it does not count.
+fn cpu_time() -> Duration {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32)
 }
@@ -227,19 +227,19 @@ fn longest_sync() -> f64 {
 /// Watches the memory while `work` is done: idle before, the most while it lasted.
 fn watched(work: impl FnOnce()) -> (u64, u64) {
     let idle = resident();
-    let most = AtomicU64::new(idle);
+    let max = AtomicU64::new(idle);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                most.fetch_max(resident(), Ordering::Relaxed);
+                max.fetch_max(resident(), Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
         work();
         over.store(true, Ordering::Relaxed);
     });
-    (idle, most.into_inner())
+    (idle, max.into_inner())
 }
 
 /// Makes a pool with one file that a snapshot has as well.
@@ -248,24 +248,24 @@ fn write_file(blocks: usize, folder: &Path) {
     let path = image(folder, "0");
     let image = std::fs::File::create(&path).expect("the image is made");
     image.set_len(SIZE).expect("the image has its length");
-    let laboratory = create(NewDevice::Path(path), &[("recordsize", BLOCK as u64)]);
+    let test_pool = create(NewDevice::Path(path), &[("recordsize", BLOCK as u64)]);
     let began = Instant::now();
     fill(
-        &file(&laboratory.root(), b"large"),
+        &file(&test_pool.root(), b"large"),
         blocks,
         &mut Random::new(1),
     );
-    snapshot(&laboratory.pool, "kept");
+    snapshot(&test_pool.pool, "kept");
     println!("{blocks} blocks written in {:.0?}", began.elapsed());
-    laboratory.export().expect("the pool is exported");
+    test_pool.export().expect("the pool is exported");
 }
 
 /// Removes the file and then the snapshot, in a process that has done nothing else: what it has when idle is not memory
 /// that is left from writing.
 fn remove_file(folder: &Path) {
-    let laboratory = Laboratory::import(folder, false).expect("the pool is imported");
-    let pool = Arc::clone(&laboratory.pool);
-    let system = laboratory.in_background(POOL);
+    let test_pool = TestPool::import(folder, false).expect("the pool is imported");
+    let pool = Arc::clone(&test_pool.pool);
+    let system = test_pool.in_background(POOL);
     pool.sync().expect("it syncs");
     let root = Credentials::root();
     reported("the file removed", &pool, || {
@@ -288,7 +288,7 @@ fn remove_file(folder: &Path) {
     });
     system.unmount().expect("it is unmounted");
     drop((system, pool));
-    laboratory.export().expect("the pool is exported");
+    test_pool.export().expect("the pool is exported");
 }
 
 /// Prints what some work cost.
@@ -297,7 +297,7 @@ fn reported(what: &str, pool: &Pool, work: impl FnOnce()) {
     let engine = pool.engine().expect("it is open for writing");
     let (before, cached) = (engine.synced_txg().0, gauge("cache.bytes"));
     let began = Instant::now();
-    let (idle, most) = watched(work);
+    let (idle, max) = watched(work);
     println!(
         "{what} in {:.1?} and {} txgs; longest sync {:.2} s so far; memory {} MiB before, at most {} MiB above; \
          the cache of blocks grew by {} MiB",
@@ -305,7 +305,7 @@ fn reported(what: &str, pool: &Pool, work: impl FnOnce()) {
         engine.synced_txg().0 - before,
         longest_sync(),
         idle / MIB,
-        (most - idle) / MIB,
+        (max - idle) / MIB,
         (gauge("cache.bytes") - cached) / MIB as i64,
     );
 }
@@ -314,12 +314,12 @@ fn reported(what: &str, pool: &Pool, work: impl FnOnce()) {
 const CACHE: usize = 512 << 20;
 
 /// Imports the pool of a folder.
-fn import(folder: &Path) -> Laboratory {
+fn import(folder: &Path) -> TestPool {
     let mut options = ImportOptions::new(vec![folder.to_owned()], Selection::Name(POOL.to_owned()));
     options.force = true;
     options.cache_bytes = CACHE;
     options.between = Some(Arc::new(|device| Arc::new(Forgetful(device))));
-    Laboratory::import_as(&options).expect("the pool is imported")
+    TestPool::import_as(&options).expect("the pool is imported")
 }
 
 fn snapshot_names(pool: &Pool) -> Vec<String> {
@@ -338,14 +338,14 @@ fn make_snapshots(count: usize, blocks: usize, folder: &Path) {
     if !path.exists() {
         let device = FileDevice::create(&path, SIZE).expect("the image is made");
         let properties = [("recordsize", SECTOR as u64), ("compression", OFF)];
-        let laboratory = create(NewDevice::Open(path, Arc::new(device)), &properties);
-        let system = laboratory.root();
+        let test_pool = create(NewDevice::Open(path, Arc::new(device)), &properties);
+        let system = test_pool.root();
         drop(file(&system, b"file"));
         drop(system);
-        laboratory.export().expect("the pool is exported");
+        test_pool.export().expect("the pool is exported");
     }
-    let laboratory = import(folder);
-    let system = laboratory.root();
+    let test_pool = import(folder);
+    let system = test_pool.root();
     let root = Credentials::root();
     let found = system.lookup(&root, system.root(), b"file");
     let options = OpenOptions {
@@ -354,59 +354,59 @@ fn make_snapshots(count: usize, blocks: usize, folder: &Path) {
     };
     let file = system.open(&root, found.expect("it is there").object, options);
     let file = file.expect("it is opened");
-    let made = snapshot_names(&laboratory.pool).len();
+    let made = snapshot_names(&test_pool.pool).len();
     let mut random = Random::new(made as u64 + 1);
-    let (began, processor) = (Instant::now(), processor_time());
+    let (began, cpu) = (Instant::now(), cpu_time());
     for index in made..count {
         fill_forgotten(&file, blocks, &mut random);
-        snapshot(&laboratory.pool, &format!("s{index:05}"));
+        snapshot(&test_pool.pool, &format!("s{index:05}"));
     }
     fill_forgotten(&file, blocks, &mut random);
-    laboratory.pool.sync().expect("it syncs");
+    test_pool.pool.sync().expect("it syncs");
     println!(
-        "{} snapshots of {blocks} blocks each made in {:.0?}, {:.0?} of processor time; longest sync {:.2} s",
+        "{} snapshots of {blocks} blocks each made in {:.0?}, {:.0?} of CPU time; longest sync {:.2} s",
         count - made,
         began.elapsed(),
-        processor_time() - processor,
+        cpu_time() - cpu,
         longest_sync(),
     );
     drop((file, system));
-    laboratory.export().expect("the pool is exported");
+    test_pool.export().expect("the pool is exported");
 }
 
 /// Destroys all snapshots of the pool in a folder at once.
 fn destroy_snapshots(folder: &Path) {
     const MIB: u64 = 1 << 20;
-    let laboratory = import(folder);
-    let pool = Arc::clone(&laboratory.pool);
+    let test_pool = import(folder);
+    let pool = Arc::clone(&test_pool.pool);
     pool.sync().expect("it syncs");
     let names = snapshot_names(&pool);
     let count = names.len();
     let txg = || pool.engine().map_or(0, |engine| engine.synced_txg().0);
-    let (began, processor, before) = (Instant::now(), processor_time(), txg());
+    let (began, cpu, before) = (Instant::now(), cpu_time(), txg());
     let mut answered = (Duration::ZERO, Duration::ZERO);
-    let (idle, most) = watched(|| {
+    let (idle, max) = watched(|| {
         let defer = false;
         let destroyed = pool.dsl().run(DestroySnapshots { names, defer });
         destroyed.expect("they are destroyed");
-        answered = (began.elapsed(), processor_time() - processor);
+        answered = (began.elapsed(), cpu_time() - cpu);
         let waits = || pool.dsl().has_background_frees();
         while waits().expect("the lists are read") {
             pool.sync().expect("it syncs");
         }
     });
     println!(
-        "{count} snapshots destroyed in {:.2?} ({:.2?} of processor time), all blocks free after {:.2?} ({:.2?}) and \
+        "{count} snapshots destroyed in {:.2?} ({:.2?} of CPU time), all blocks free after {:.2?} ({:.2?}) and \
          {} txgs; longest sync {:.2} s; memory {} MiB idle, at most {} MiB above",
         answered.0,
         answered.1,
         began.elapsed(),
-        processor_time() - processor,
+        cpu_time() - cpu,
         txg() - before,
         longest_sync(),
         idle / MIB,
-        (most - idle) / MIB,
+        (max - idle) / MIB,
     );
     drop(pool);
-    laboratory.export().expect("the pool is exported");
+    test_pool.export().expect("the pool is exported");
 }

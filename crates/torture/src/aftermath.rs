@@ -1,7 +1,7 @@
 //! What must hold when the work is over, whatever it was: nothing is owed in memory, each file is one object with as
 //! many names as it counts, and on the devices each block has one owner and each allocated one is somebody's.
 
-use crate::laboratory::{Laboratory, POOL};
+use crate::test_pool::{POOL, TestPool};
 use base::ObjectId;
 use format::ObjectType;
 use inspect::{Checks, Image};
@@ -18,12 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Panics
 /// If anything does not hold.
-pub fn export(laboratory: Laboratory, folder: &Path) {
-    let mut found = objects(&laboratory);
-    laboratory.close_all();
-    found.extend(owed(&laboratory));
+pub fn export(test_pool: TestPool, folder: &Path) {
+    let mut found = objects(&test_pool);
+    test_pool.close_all();
+    found.extend(owed(&test_pool));
     assert!(found.is_empty(), "afterwards:\n{}", found.join("\n"));
-    laboratory.export().expect("the pool is exported");
+    test_pool.export().expect("the pool is exported");
     on_devices(folder);
 }
 
@@ -48,8 +48,8 @@ pub fn on_devices(folder: &Path) {
 /// # Panics
 /// If the pool does not sync.
 #[must_use]
-pub fn owed(laboratory: &Laboratory) -> Vec<String> {
-    let pool = &laboratory.pool;
+pub fn owed(test_pool: &TestPool) -> Vec<String> {
+    let pool = &test_pool.pool;
     let Some(engine) = pool.engine() else {
         return Vec::new();
     };
@@ -80,13 +80,13 @@ pub fn owed(laboratory: &Laboratory) -> Vec<String> {
 /// # Panics
 /// If datasets cannot be read.
 #[must_use]
-pub fn objects(laboratory: &Laboratory) -> Vec<String> {
-    let dsl = Arc::clone(laboratory.pool.dsl());
+pub fn objects(test_pool: &TestPool) -> Vec<String> {
+    let dsl = Arc::clone(test_pool.pool.dsl());
     let root = dsl.root_directory().expect("there is a root");
     let mut found = Vec::new();
     for head in dsl.heads_under(&root).expect("datasets are read") {
         let path = head.name().expect("a name");
-        let system = laboratory.system(&path);
+        let system = test_pool.system(&path);
         let set = head.object_set().expect("an object set");
         let lines = objects_of(&system, &set);
         found.extend(lines.into_iter().map(|line| format!("{path}: {line}")));

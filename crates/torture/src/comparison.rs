@@ -1,8 +1,8 @@
 //! What changed between two trees as the model has it, against what `zfs diff` finds.
 
-use crate::forest::Forest;
-use crate::laboratory::{Laboratory, mount};
 use crate::model::{Kind, Node, NodeId, Tree};
+use crate::pool_model::PoolModel;
+use crate::test_pool::{TestPool, mount};
 use posix::{Changed, Comparison, FileChange, FileSystem, FileType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -187,9 +187,9 @@ fn compare(old: &Arc<FileSystem>, new: &Arc<FileSystem>) -> posix::Result<Vec<Fi
 /// # Panics
 /// If a dataset cannot be read.
 #[must_use]
-pub fn differences(forest: &Forest, laboratory: &Laboratory) -> (Vec<String>, usize) {
+pub fn differences(pool_model: &PoolModel, test_pool: &TestPool) -> (Vec<String>, usize) {
     let (mut lines, mut compared) = (Vec::new(), 0);
-    for (path, head) in forest.heads() {
+    for (path, head) in pool_model.heads() {
         let mut states: Vec<_> = head
             .snapshots
             .iter()
@@ -197,8 +197,8 @@ pub fn differences(forest: &Forest, laboratory: &Laboratory) -> (Vec<String>, us
             .collect();
         states.push((path.clone(), &head.tree));
         let open = |name: &str| match name.contains('@') {
-            true => mount(&laboratory.pool, name, true),
-            false => laboratory.system(name),
+            true => mount(&test_pool.pool, name, true),
+            false => test_pool.system(name),
         };
         for pair in states.windows(2) {
             let [(from, old), (to, new)] = pair else {

@@ -13,11 +13,11 @@ pub use director::{Director, Stage};
 
 use crate::durable::Record;
 use crate::holes;
-use crate::laboratory::outcome;
 use crate::model::{Node, Refusal, Tree};
 use crate::operation::{Chooser, Limits, Operation, Place};
 use crate::random::Random;
 use crate::real;
+use crate::test_pool::outcome;
 use posix::{Credentials, FileSystem, OpenOptions, PosixError};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -6,7 +6,7 @@
 //!
 //! Tunables are the process's, and tests of one program run beside each other. Whoever draws has a turn, in which no
 //! other test is at work, so that a seed means one history under one set of limits; afterwards all are as by default.
-//! Those that do not draw may be at work beside each other: each [`crate::laboratory::Laboratory`] of a thread without
+//! Those that do not draw may be at work beside each other: each [`crate::test_pool::TestPool`] of a thread without
 //! a turn keeps the usual limits while it lives ([`keep`]), so no test has to think of it. One that sets limits by
 //! itself takes a turn with [`by_default`].
 

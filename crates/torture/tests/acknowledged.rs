@@ -7,10 +7,10 @@
 use base::random::{Rng, SeededRng};
 use millpond_torture::aftermath;
 use millpond_torture::durable::{Commits, Demand, Found, Record};
-use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::model::Kind;
 use millpond_torture::operation::{Chooser, Limits, Operation, Place};
 use millpond_torture::random::{Random, seeds};
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use millpond_torture::{real, tunables};
 use pool::NewDevice;
 use posix::{Credentials, FileSystem, OpenOptions};
@@ -57,8 +57,8 @@ fn fsync(system: &FileSystem, record: &Record, place: &Place) {
 }
 
 /// One thread's part: random operations in its own directory; one in four is followed by an fsync of some file.
-fn work(disk: &SimulatedDisk, laboratory: &Shared, seed: u64, steps: usize) -> Record {
-    let mut record = Record::new(directory(laboratory.thread));
+fn work(disk: &SimulatedDisk, test_pool: &Shared, seed: u64, steps: usize) -> Record {
+    let mut record = Record::new(directory(test_pool.thread));
     // Of half of the threads' groups: their commits wait for txgs more often than not.
     let limits = Limits {
         unnamed: (seed / 1000).is_multiple_of(2),
@@ -70,7 +70,7 @@ fn work(disk: &SimulatedDisk, laboratory: &Shared, seed: u64, steps: usize) -> R
         let operation = chooser.next(&record.tree);
         let mut expected = record.tree.clone();
         let wanted = expected.apply(&operation);
-        let found = real::apply(&laboratory.system, &record.below(&operation));
+        let found = real::apply(&test_pool.system, &record.below(&operation));
         assert_eq!(wanted.is_ok(), found.is_ok(), "{operation:?}: {found:?}");
         if wanted.is_ok() {
             record.note(&operation);
@@ -88,10 +88,10 @@ fn work(disk: &SimulatedDisk, laboratory: &Shared, seed: u64, steps: usize) -> R
             .collect();
         if random.one_in(4) && !files.is_empty() {
             let (place, node) = random.pick(&files).clone();
-            fsync(&laboratory.system, &record, &place);
+            fsync(&test_pool.system, &record, &place);
             record.promise(Some(node), disk.log_len());
         } else if random.one_in(60) {
-            laboratory.pool.sync().unwrap();
+            test_pool.pool.sync().unwrap();
             record.promise(None, disk.log_len());
         }
     }
@@ -106,7 +106,7 @@ const LIMITS: Limits = Limits {
     synchronous: true,
 };
 
-/// What a thread needs of the laboratory.
+/// What a thread needs of the test pool.
 struct Shared {
     thread: usize,
     pool: Arc<pool::Pool>,
@@ -117,9 +117,9 @@ impl Run {
     fn new(seed: u64, threads: usize, steps: usize) -> Self {
         let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
         let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-        let laboratory = Laboratory::create(vec![device]).unwrap();
-        laboratory.draw_storage(seed, true, None);
-        let system = laboratory.root();
+        let test_pool = TestPool::create(vec![device]).unwrap();
+        test_pool.draw_storage(seed, true, None);
+        let system = test_pool.root();
         for thread in 0..threads {
             let place = Place {
                 directory: Vec::new(),
@@ -127,12 +127,12 @@ impl Run {
             };
             real::apply(&system, &Operation::MakeDirectory(place, 0o755)).unwrap();
         }
-        laboratory.pool.sync().unwrap();
+        test_pool.pool.sync().unwrap();
         let first = disk.log_len();
         let work = |thread: usize| {
             let shared = Shared {
                 thread,
-                pool: Arc::clone(&laboratory.pool),
+                pool: Arc::clone(&test_pool.pool),
                 system: Arc::clone(&system),
             };
             let disk = &disk;
@@ -168,21 +168,21 @@ impl Run {
         let path = image(folder, "crashed");
         let _ = std::fs::remove_file(&path);
         disk.write_to_file(&path).unwrap();
-        let laboratory = match Laboratory::import(folder, false) {
-            Ok(laboratory) => laboratory,
+        let test_pool = match TestPool::import(folder, false) {
+            Ok(test_pool) => test_pool,
             Err(error) if demand == Demand::AnythingTrue => {
                 return println!("not imported: {error}");
             }
             Err(error) => panic!("not imported: {error}"),
         };
-        let system = match laboratory.try_system(POOL) {
+        let system = match test_pool.try_system(POOL) {
             Ok(system) => system,
             Err(error) if demand == Demand::AnythingTrue => {
                 return println!("not mounted: {error}");
             }
             Err(error) => panic!("not mounted: {error}"),
         };
-        let demand = match (demand, laboratory.lost_records()) {
+        let demand = match (demand, test_pool.lost_records()) {
             (demand, 0) => demand,
             (Demand::Promised(_), lost) => panic!("{lost} records are lost without damage"),
             (Demand::AnythingTrue | Demand::Apart, lost) => {
@@ -202,7 +202,7 @@ impl Run {
         }
         drop(system);
         if matches!(demand, Demand::Promised(_)) {
-            aftermath::export(laboratory, folder);
+            aftermath::export(test_pool, folder);
         }
     }
 
@@ -281,8 +281,8 @@ fn a_commit_of_several_blocks_survives_whole_or_not_at_all() {
     const PIECES: usize = 40;
     let disk = Arc::new(SimulatedDisk::new(SIZE, 7));
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-    let laboratory = Laboratory::create(vec![device]).unwrap();
-    let system = laboratory.root();
+    let test_pool = TestPool::create(vec![device]).unwrap();
+    let system = test_pool.root();
     let place = Place {
         directory: Vec::new(),
         name: "file".to_owned(),
@@ -294,7 +294,7 @@ fn a_commit_of_several_blocks_survives_whole_or_not_at_all() {
     real::apply(&system, &Operation::Create(place.clone(), 0o644)).unwrap();
     write(0, vec![b'-'; PIECE * PIECES]);
     fsync(&system, &record, &place);
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     fsync(&system, &record, &place);
     let mut random = Random::new(7);
     for piece in 0..PIECES {
@@ -317,7 +317,7 @@ fn a_commit_of_several_blocks_survives_whole_or_not_at_all() {
         disk.crash_at(event, survivors)
             .write_to_file(&path)
             .unwrap();
-        let crashed = Laboratory::import(folder.path(), false).unwrap();
+        let crashed = TestPool::import(folder.path(), false).unwrap();
         let system = crashed.root();
         let root = Credentials::root();
         let object = system.lookup(&root, system.root(), b"file").unwrap().object;
@@ -353,8 +353,8 @@ fn a_commit_of_several_blocks_survives_whole_or_not_at_all() {
 fn large_writes_of_one_block_survive_a_truncation_between_them() {
     let disk = Arc::new(SimulatedDisk::new(SIZE, 9));
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-    let laboratory = Laboratory::create(vec![device]).unwrap();
-    let system = laboratory.root();
+    let test_pool = TestPool::create(vec![device]).unwrap();
+    let system = test_pool.root();
     let mut record = Record::new(Vec::new());
     let place = Place {
         directory: Vec::new(),
@@ -383,7 +383,7 @@ fn large_writes_of_one_block_survive_a_truncation_between_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "crashed");
     disk.crash(1).write_to_file(&path).unwrap();
-    let crashed = Laboratory::import(folder.path(), false).unwrap();
+    let crashed = TestPool::import(folder.path(), false).unwrap();
     let found = Found::read(&crashed.root(), &[]);
     let demand = Demand::Promised(disk.log_len());
     if let Err(lines) = record.judge(&found, demand, Commits::Own) {

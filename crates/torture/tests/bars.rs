@@ -7,9 +7,9 @@ use device::BlockDevice;
 use dsl::tasks::{CreateDataset, Rollback, Snapshot};
 use format::ObjectSetKind;
 use millpond_torture::counters::counter;
-use millpond_torture::forest::real::populate;
-use millpond_torture::laboratory::{Laboratory, POOL, mount};
+use millpond_torture::pool_model::real::populate;
 use millpond_torture::real::new_node;
+use millpond_torture::test_pool::{POOL, TestPool, mount};
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::{Credentials, FileType, NewNode, OpenOptions, WriteOptions};
 use sim::MemoryDisk;
@@ -23,13 +23,13 @@ static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 /// Small, so that it is full soon and memory that grows afterwards is something else.
 const CACHE_BYTES: usize = 32 << 20;
 
-fn pond(bytes: u64) -> Laboratory {
+fn pond(bytes: u64) -> TestPool {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDisk::new(bytes));
     let device = NewDevice::Open("/simulated/disk".into(), device);
     let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
     options.root.populate = Some(populate());
     options.cache_bytes = CACHE_BYTES;
-    Laboratory::open(Pool::create(options).unwrap(), false)
+    TestPool::open(Pool::create(options).unwrap(), false)
 }
 
 /// Heads, each with a snapshot `@start`.
@@ -147,12 +147,12 @@ struct Storm {
 }
 
 /// Rolls heads back, one after the other, while another thread lists all of them without end.
-fn storm(pond: &Laboratory, paths: &[String], plan: Storm) -> (Vec<Part>, usize) {
+fn storm(pond: &TestPool, paths: &[String], plan: Storm) -> (Vec<Part>, usize) {
     let pool = &pond.pool;
     let over = AtomicBool::new(false);
     let listings = AtomicU64::new(0);
     let mut parts = Vec::new();
-    let mut most = 0;
+    let mut max = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
@@ -164,7 +164,7 @@ fn storm(pond: &Laboratory, paths: &[String], plan: Storm) -> (Vec<Part>, usize)
             let (start, bytes) = (Instant::now(), flow().txg.get());
             for at in 0..plan.part {
                 roll_back(pool, &paths[(part * plan.part + at) % paths.len()]);
-                most = most.max(pool.dsl().datasets_in_core());
+                max = max.max(pool.dsl().datasets_in_memory());
             }
             let found = Part {
                 seconds: start.elapsed().as_secs_f64(),
@@ -177,10 +177,10 @@ fn storm(pond: &Laboratory, paths: &[String], plan: Storm) -> (Vec<Part>, usize)
         over.store(true, Ordering::Relaxed);
     });
     println!(
-        "{} listings, at most {most} datasets in the core",
+        "{} listings, at most {max} datasets in the core",
         listings.into_inner()
     );
-    (parts, most)
+    (parts, max)
 }
 
 /// Answers the parts.
@@ -190,7 +190,7 @@ fn storm_holds_its_bars(plan: Storm) -> Vec<Part> {
     let pool = &pond.pool;
     let paths = heads(pool, plan.heads);
     let before = queues().1;
-    let (parts, most) = storm(&pond, &paths, plan);
+    let (parts, max) = storm(&pond, &paths, plan);
     // E1: no queue was ever deeper than it says.
     for (queue, capacity, depth) in queues().0 {
         assert!(depth <= capacity, "{queue}: {depth} of {capacity}");
@@ -200,8 +200,8 @@ fn storm_holds_its_bars(plan: Storm) -> Vec<Part> {
     // or the txg in flight may still hold.
     let identities = 2 * plan.heads + 8;
     assert!(
-        most <= 2 * identities,
-        "{most} datasets for {identities} identities"
+        max <= 2 * identities,
+        "{max} datasets for {identities} identities"
     );
     // E7: listing leaves nothing behind.
     pool.engine().unwrap().wait_synced(None).unwrap();
@@ -209,7 +209,7 @@ fn storm_holds_its_bars(plan: Storm) -> Vec<Part> {
         (
             queues().1,
             counter("dmu.dirty_entries"),
-            pool.dsl().datasets_in_core(),
+            pool.dsl().datasets_in_memory(),
         )
     };
     let before = left();

@@ -4,9 +4,9 @@
 use device::BlockDevice;
 use dsl::{PropertyChange, PropertyValue, SetProperties};
 use millpond_torture::counters::counter;
-use millpond_torture::forest::real::populate;
-use millpond_torture::laboratory::{Laboratory, POOL, image, mount};
+use millpond_torture::pool_model::real::populate;
 use millpond_torture::real::new_file;
+use millpond_torture::test_pool::{POOL, TestPool, image, mount};
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::WriteOptions;
 use posix::{Credentials, Errno, FileSystem, OpenFile, OpenOptions};
@@ -22,16 +22,16 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn pond(device: Arc<dyn BlockDevice>) -> Laboratory {
+fn pond(device: Arc<dyn BlockDevice>) -> TestPool {
     let device = NewDevice::Open("/simulated/disk".into(), device);
     pond_on(NewVdev::Single(device))
 }
 
-fn pond_on(vdev: NewVdev) -> Laboratory {
+fn pond_on(vdev: NewVdev) -> TestPool {
     let mut options = CreateOptions::new(POOL, vec![vdev]);
     options.root.populate = Some(populate());
     options.cache_bytes = 16 << 20;
-    Laboratory::open(Pool::create(options).unwrap(), false)
+    TestPool::open(Pool::create(options).unwrap(), false)
 }
 
 fn file(system: &FileSystem, name: &str) -> OpenFile {
@@ -65,11 +65,11 @@ fn copy(from: &OpenFile, to: &OpenFile) {
 fn a_copy_of_a_large_file_reads_nothing_and_dirties_only_pointers() {
     const BLOCKS: usize = 2048;
     let _alone = alone();
-    let laboratory = pond(Arc::new(MemoryDisk::new(512 << 20)));
-    let system = mount(&laboratory.pool, POOL, false);
+    let test_pool = pond(Arc::new(MemoryDisk::new(512 << 20)));
+    let system = mount(&test_pool.pool, POOL, false);
     let source = filled(&system, "source", BLOCKS);
     let target = file(&system, "target");
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     let counts = || {
         [
             "pipeline.blocks_read",
@@ -93,7 +93,7 @@ fn a_copy_of_a_large_file_reads_nothing_and_dirties_only_pointers() {
         target.read((number * BLOCK) as u64, &mut found).unwrap();
         assert!(found == block(number));
     }
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     let synced = counts();
     let [read, written, _] = [0, 1, 2].map(|index| synced[index] - after[index]);
     println!("its sync: {read} blocks read, {written} written");
@@ -111,8 +111,8 @@ fn judge(folder: &Path) {
 }
 
 /// Damages the block of a file that the pool has stored.
-fn damage(disk: &SimulatedDisk, laboratory: &Laboratory, file: &OpenFile, number: u64) {
-    let head = laboratory.pool.dsl().head(POOL).unwrap();
+fn damage(disk: &SimulatedDisk, test_pool: &TestPool, file: &OpenFile, number: u64) {
+    let head = test_pool.pool.dsl().head(POOL).unwrap();
     let object = head.object_set().unwrap().object(file.object()).unwrap();
     let pointer = object.block_pointer(number).unwrap();
     let start = pointer.dva(0).unwrap().offset + format::label::DATA_START;
@@ -120,22 +120,22 @@ fn damage(disk: &SimulatedDisk, laboratory: &Laboratory, file: &OpenFile, number
 }
 
 /// A pool on a disk in memory, with a file of some blocks that are stored and are in no cache any more.
-fn on_a_disk(blocks: usize) -> (Arc<SimulatedDisk>, Laboratory, Arc<FileSystem>, OpenFile) {
+fn on_a_disk(blocks: usize) -> (Arc<SimulatedDisk>, TestPool, Arc<FileSystem>, OpenFile) {
     let disk = Arc::new(SimulatedDisk::new(160 << 20, 7));
-    let laboratory = pond(Arc::clone(&disk) as _);
-    let system = mount(&laboratory.pool, POOL, false);
+    let test_pool = pond(Arc::clone(&disk) as _);
+    let system = mount(&test_pool.pool, POOL, false);
     let source = filled(&system, "source", blocks);
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     filled(&system, "filler", 24 << 20 >> 17);
-    laboratory.pool.sync().unwrap();
-    (disk, laboratory, system, source)
+    test_pool.pool.sync().unwrap();
+    (disk, test_pool, system, source)
 }
 
 #[test]
 fn a_damaged_block_is_copied_as_it_is_and_costs_no_more() {
     let _alone = alone();
-    let (disk, laboratory, system, source) = on_a_disk(16);
-    damage(&disk, &laboratory, &source, 3);
+    let (disk, test_pool, system, source) = on_a_disk(16);
+    damage(&disk, &test_pool, &source, 3);
     let target = file(&system, "target");
     copy(&source, &target);
     let check = |file: &OpenFile, when: &str| {
@@ -159,8 +159,8 @@ fn a_damaged_block_is_copied_as_it_is_and_costs_no_more() {
     target
         .write((3 * BLOCK) as u64, &block(3), WriteOptions::default())
         .unwrap();
-    laboratory.pool.sync().unwrap();
-    assert!(laboratory.pool.suspended().is_none());
+    test_pool.pool.sync().unwrap();
+    assert!(test_pool.pool.suspended().is_none());
     let mut found = vec![0; BLOCK];
     target.read((3 * BLOCK) as u64, &mut found).unwrap();
     assert!(found == block(3));
@@ -170,13 +170,13 @@ fn a_damaged_block_is_copied_as_it_is_and_costs_no_more() {
 #[test]
 fn a_copy_that_was_made_durable_is_there_after_a_crash() {
     let _alone = alone();
-    let (disk, laboratory, system, source) = on_a_disk(24);
+    let (disk, test_pool, system, source) = on_a_disk(24);
     // The first commit begins the chain.
     source.fsync().unwrap();
     let target = file(&system, "target");
     target.fsync().unwrap();
-    laboratory.pool.sync().unwrap();
-    let synced = laboratory.pool.engine().unwrap().synced_txg();
+    test_pool.pool.sync().unwrap();
+    let synced = test_pool.pool.engine().unwrap().synced_txg();
     copy(&source, &target);
     // One block of the source is another now, and one of the copy.
     source
@@ -190,16 +190,16 @@ fn a_copy_that_was_made_durable_is_there_after_a_crash() {
         )
         .unwrap();
     target.fsync().unwrap();
-    assert_eq!(laboratory.pool.engine().unwrap().synced_txg(), synced);
+    assert_eq!(test_pool.pool.engine().unwrap().synced_txg(), synced);
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "left");
     disk.crash_at(disk.log_len(), 3)
         .write_to_file(&path)
         .unwrap();
     drop((source, target, system));
-    laboratory.export().unwrap();
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    let system = laboratory.root();
+    test_pool.export().unwrap();
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    let system = test_pool.root();
     let who = Credentials::root();
     let found = system.lookup(&who, system.root(), b"target").unwrap();
     let id = found.object;
@@ -218,7 +218,7 @@ fn a_copy_that_was_made_durable_is_there_after_a_crash() {
         assert!(found == wanted, "block {number}");
     }
     drop((target, system));
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     judge(folder.path());
 }
 
@@ -226,8 +226,8 @@ fn a_copy_that_was_made_durable_is_there_after_a_crash() {
 #[test]
 fn blocks_that_would_be_written_otherwise_now_are_not_shared() {
     let _alone = alone();
-    let (_disk, laboratory, system, source) = on_a_disk(16);
-    let head = laboratory.pool.dsl().head(POOL).unwrap();
+    let (_disk, test_pool, system, source) = on_a_disk(16);
+    let head = test_pool.pool.dsl().head(POOL).unwrap();
     let written = counter("dmu.references_written");
     for (name, property, value) in [("two", "copies", 2), ("sha256", "checksum", 8)] {
         let value = PropertyChange::Set(PropertyValue::Number(value));
@@ -235,12 +235,12 @@ fn blocks_that_would_be_written_otherwise_now_are_not_shared() {
             name: POOL.to_owned(),
             changes: vec![(property.to_owned(), value)],
         };
-        laboratory.pool.dsl().run(change).unwrap();
+        test_pool.pool.dsl().run(change).unwrap();
         let target = file(&system, name);
         let referenced = counter("dmu.blocks_referenced");
         copy(&source, &target);
         assert_eq!(counter("dmu.blocks_referenced"), referenced);
-        laboratory.pool.sync().unwrap();
+        test_pool.pool.sync().unwrap();
         let objects = head.object_set().unwrap();
         let pointers = [&source, &target].map(|file| {
             let object = objects.object(file.object()).unwrap();
@@ -261,12 +261,12 @@ fn a_sync_that_may_not_share_writes_the_blocks_of_a_copy() {
     let device = |disk: &Arc<SimulatedDisk>| {
         NewDevice::Open("/simulated/disk".into(), Arc::clone(disk) as _)
     };
-    let laboratory = pond_on(NewVdev::Mirror(disks.iter().map(device).collect()));
-    let system = mount(&laboratory.pool, POOL, false);
+    let test_pool = pond_on(NewVdev::Mirror(disks.iter().map(device).collect()));
+    let system = mount(&test_pool.pool, POOL, false);
     let source = filled(&system, "source", BLOCKS as usize);
     let (target, other) = (file(&system, "target"), file(&system, "other"));
-    laboratory.pool.sync().unwrap();
-    let engine = laboratory.pool.engine().unwrap();
+    test_pool.pool.sync().unwrap();
+    let engine = test_pool.pool.engine().unwrap();
     // A txg that syncs is held up, and one waits behind it.
     disks[0].hold_flushes(true);
     for number in 0..2 {
@@ -281,7 +281,7 @@ fn a_sync_that_may_not_share_writes_the_blocks_of_a_copy() {
     assert_eq!(counts(), [before[0] + BLOCKS, before[1]]);
     disks[1].set_writable(false);
     disks[0].hold_flushes(false);
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     assert_eq!(counts(), [before[0] + BLOCKS, before[1] + BLOCKS]);
     let mut found = vec![0; BLOCK];
     for number in 0..BLOCKS as usize {

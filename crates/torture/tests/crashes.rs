@@ -2,11 +2,11 @@
 //! the state of its last txg, whole, with nothing leaked.
 
 use millpond_torture::aftermath;
-use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
+use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::NewDevice;
 use sim::SimulatedDisk;
@@ -26,23 +26,23 @@ struct Recorded {
 fn record(seed: u64, rounds: usize) -> Recorded {
     let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-    let laboratory = Laboratory::create(vec![device]).unwrap();
-    laboratory.draw_storage(seed, false, None);
+    let test_pool = TestPool::create(vec![device]).unwrap();
+    test_pool.draw_storage(seed, false, None);
     let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
     let mut states = BTreeMap::new();
-    let engine = Arc::clone(laboratory.pool.engine().unwrap());
+    let engine = Arc::clone(test_pool.pool.engine().unwrap());
     states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
     for _ in 0..rounds {
         let before = tree.clone();
-        run_operations(&laboratory.root(), &mut tree, &mut chooser, 12);
-        laboratory.pool.sync().unwrap();
+        run_operations(&test_pool.root(), &mut tree, &mut chooser, 12);
+        test_pool.pool.sync().unwrap();
         // Where all were refused nothing is written, and the newest txg on disk may be the one before.
         if tree != before {
             states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
         }
     }
     // Left as at a crash: not exported.
-    drop(laboratory);
+    drop(test_pool);
     Recorded { disk, states }
 }
 
@@ -77,18 +77,18 @@ impl Recorded {
             );
         }
         let (_, (tree, _)) = self.states.range(..=txg).next_back().expect("a state");
-        let laboratory = Laboratory::import(folder, true).unwrap();
-        let found = differences(tree, &laboratory.root());
+        let test_pool = TestPool::import(folder, true).unwrap();
+        let found = differences(tree, &test_pool.root());
         assert!(found.is_empty(), "txg {txg}:\n{}", found.join("\n"));
-        drop(laboratory);
+        drop(test_pool);
         // A writable import must go on from there; a sample goes through zdb.
         if seed.is_multiple_of(16) {
-            let laboratory = Laboratory::import(folder, false).unwrap();
+            let test_pool = TestPool::import(folder, false).unwrap();
             assert!(
-                differences(tree, &laboratory.root()).is_empty(),
+                differences(tree, &test_pool.root()).is_empty(),
                 "imported writable"
             );
-            aftermath::export(laboratory, folder);
+            aftermath::export(test_pool, folder);
             if let Some(zdb) = golden::Zdb::from_environment() {
                 zdb.assert_clean(folder, POOL);
             }

@@ -4,9 +4,9 @@
 
 use base::metrics::{Value, registry};
 use device::BlockDevice;
-use millpond_torture::laboratory::{Laboratory, POOL, mount};
 use millpond_torture::random::Random;
 use millpond_torture::real::new_node;
+use millpond_torture::test_pool::{POOL, TestPool, mount};
 use pool::NewDevice;
 use posix::{Credentials, FileSystem, FileType, OpenFile, OpenOptions, WriteOptions};
 use sim::{DeviceModel, PacedDisk, SimulatedDisk, VirtualClock};
@@ -26,7 +26,7 @@ const FILE_BYTES: u64 = 256 << 10;
 struct Pond {
     clock: Arc<VirtualClock>,
     disk: Arc<PacedDisk>,
-    laboratory: Laboratory,
+    test_pool: TestPool,
     system: Arc<FileSystem>,
 }
 
@@ -37,12 +37,12 @@ impl Pond {
         let disk = Arc::new(PacedDisk::new(memory, &clock, flush_ns));
         let device = Arc::clone(&disk) as Arc<dyn BlockDevice>;
         let device = NewDevice::Open("/simulated/disk".into(), device);
-        let laboratory = Laboratory::create(vec![device]).unwrap();
-        let system = mount(&laboratory.pool, POOL, false);
+        let test_pool = TestPool::create(vec![device]).unwrap();
+        let system = mount(&test_pool.pool, POOL, false);
         let pond = Self {
             clock,
             disk,
-            laboratory,
+            test_pool,
             system,
         };
         // The first commit begins the chain, which waits for a txg.
@@ -69,7 +69,7 @@ impl Pond {
     fn files(&self, count: u64) -> Vec<OpenFile> {
         let files = (0..count).map(|number| self.file(&number.to_string()));
         let files = files.collect();
-        self.laboratory.pool.sync().unwrap();
+        self.test_pool.pool.sync().unwrap();
         files
     }
 
@@ -95,7 +95,7 @@ impl Pond {
 
     fn export(self) {
         self.system.unmount().unwrap();
-        self.laboratory.export().unwrap();
+        self.test_pool.export().unwrap();
     }
 }
 
@@ -206,15 +206,15 @@ fn sixty_four_threads(device: (DeviceModel, u64)) {
     let f_ns = pond.probe_ns();
     let outcome = storm(&pond, 64, 48, 1024);
     let in_f = |per_mille| outcome.quantile(per_mille) as f64 / f_ns as f64;
-    let (p50, p99, most) = (in_f(500), in_f(990), in_f(1000));
+    let (p50, p99, max) = (in_f(500), in_f(990), in_f(1000));
     let factor = outcome.group_factor();
-    println!("F {f_ns} ns: p50 {p50:.2} F, p99 {p99:.2} F, max {most:.2} F; factor {factor:.3}");
+    println!("F {f_ns} ns: p50 {p50:.2} F, p99 {p99:.2} F, max {max:.2} F; factor {factor:.3}");
     let waits = outcome.lock_waits();
     println!("lock waits a commit: {waits:?}");
     assert_eq!(outcome.moved.of("log.fallbacks"), 0);
     assert!(p50 <= 1.5, "p50 {p50}");
     assert!(p99 <= 2.2, "p99 {p99}");
-    assert!(most <= 4.0, "max {most}");
+    assert!(max <= 4.0, "max {max}");
     assert!(factor >= 0.45, "group factor {factor}");
     pond.export();
 }

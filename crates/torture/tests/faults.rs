@@ -2,11 +2,11 @@
 //! the device is back and the pool was cleared.
 
 use millpond_torture::aftermath;
-use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
+use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::{NewDevice, PoolError};
 use sim::{Fault, FaultKind, SimulatedDisk, Times};
@@ -19,7 +19,7 @@ const PROMPT: Duration = Duration::from_secs(60);
 
 struct Rig {
     disk: Arc<SimulatedDisk>,
-    laboratory: Laboratory,
+    test_pool: TestPool,
     tree: Tree,
     chooser: Chooser,
 }
@@ -30,23 +30,23 @@ impl Rig {
         let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
         let mut rig = Self {
             disk,
-            laboratory: Laboratory::create(vec![device]).unwrap(),
+            test_pool: TestPool::create(vec![device]).unwrap(),
             tree: Tree::new(),
             chooser: Chooser::new(seed),
         };
-        rig.laboratory.draw_storage(seed, false, None);
+        rig.test_pool.draw_storage(seed, false, None);
         rig.change(12);
-        rig.laboratory.pool.sync().unwrap();
+        rig.test_pool.pool.sync().unwrap();
         rig
     }
 
     fn change(&mut self, count: usize) {
-        let system = self.laboratory.root();
+        let system = self.test_pool.root();
         run_operations(&system, &mut self.tree, &mut self.chooser, count);
     }
 
     fn same(&self) {
-        let found = differences(&self.tree, &self.laboratory.root());
+        let found = differences(&self.tree, &self.test_pool.root());
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
 
@@ -55,7 +55,7 @@ impl Rig {
         let folder = tempfile::tempdir().unwrap();
         let path = image(folder.path(), "left");
         self.disk.crash(seed).write_to_file(&path).unwrap();
-        let left = Laboratory::import(folder.path(), true).unwrap();
+        let left = TestPool::import(folder.path(), true).unwrap();
         let differences = |tree: &&Tree| differences(tree, &left.root()).join("\n");
         let found: Vec<String> = trees.iter().map(differences).collect();
         assert!(
@@ -68,7 +68,7 @@ impl Rig {
             return;
         }
         if let Some(zdb) = golden::Zdb::from_environment() {
-            let left = Laboratory::import(folder.path(), false).unwrap();
+            let left = TestPool::import(folder.path(), false).unwrap();
             aftermath::export(left, folder.path());
             zdb.assert_clean(folder.path(), POOL);
         }
@@ -90,7 +90,7 @@ fn limits_kept(kind: &FaultKind) -> Vec<&'static str> {
 }
 
 /// One failure at a moment of a sync that `seed` picks; then the device is back.
-fn fail_and_mend(seed: u64) {
+fn fail_and_repair(seed: u64) {
     println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test faults");
     let mut random = Random::new(seed);
     let kinds = [
@@ -114,7 +114,7 @@ fn fail_and_mend(seed: u64) {
     rig.disk
         .inject(Fault::everywhere(kind, Times::After(passed)));
     let started = Instant::now();
-    let pool = Arc::clone(&rig.laboratory.pool);
+    let pool = Arc::clone(&rig.test_pool.pool);
     let suspended = match pool.sync() {
         Ok(()) => false, // it struck nothing that the txg needed
         Err(error) => {
@@ -150,17 +150,17 @@ fn fail_and_mend(seed: u64) {
     pool.sync().unwrap();
     rig.survives(&[&rig.tree], seed ^ 1);
     drop(pool);
-    let mut found = aftermath::objects(&rig.laboratory);
-    rig.laboratory.close_all();
-    found.extend(aftermath::owed(&rig.laboratory));
+    let mut found = aftermath::objects(&rig.test_pool);
+    rig.test_pool.close_all();
+    found.extend(aftermath::owed(&rig.test_pool));
     assert!(found.is_empty(), "afterwards:\n{}", found.join("\n"));
-    rig.laboratory.export().unwrap();
+    rig.test_pool.export().unwrap();
 }
 
 #[test]
 fn what_was_accepted_survives_a_failure_of_the_device() {
     for run in 0..8 {
-        fail_and_mend(seed(1) + run);
+        fail_and_repair(seed(1) + run);
     }
 }
 
@@ -171,10 +171,10 @@ fn a_suspended_pool_can_be_given_up() {
     rig.change(12);
     let fault = Fault::everywhere(FaultKind::FlushError, Times::Always);
     rig.disk.inject(fault);
-    assert!(is_suspended(rig.laboratory.pool.sync()));
+    assert!(is_suspended(rig.test_pool.pool.sync()));
     let started = Instant::now();
-    assert!(rig.laboratory.pool.abandon().is_some());
-    assert!(rig.laboratory.pool.sync().is_err());
+    assert!(rig.test_pool.pool.abandon().is_some());
+    assert!(rig.test_pool.pool.sync().is_err());
     assert!(started.elapsed() < PROMPT);
     rig.survives(&[&durable], 77);
 }
@@ -185,7 +185,7 @@ fn dropping_a_suspended_pool_does_not_hang() {
     rig.change(12);
     let fault = Fault::everywhere(FaultKind::WriteError, Times::Always);
     rig.disk.inject(fault);
-    assert!(is_suspended(rig.laboratory.pool.sync()));
+    assert!(is_suspended(rig.test_pool.pool.sync()));
     let started = Instant::now();
     drop(rig);
     assert!(started.elapsed() < PROMPT);
@@ -198,7 +198,7 @@ mod sim_runs {
         #[ignore = "sim: 200 failures"]
         fn two_hundred_failures() {
             for run in 0..200 {
-                super::super::fail_and_mend(super::super::seed(1000) + run);
+                super::super::fail_and_repair(super::super::seed(1000) + run);
             }
         }
     }

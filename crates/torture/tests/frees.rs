@@ -5,10 +5,10 @@ use base::Txg;
 use base::metrics::registry;
 use dsl::tasks::{DestroySnapshots, Snapshot};
 use dsl::{PropertyChange, PropertyValue, SetProperties};
-use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::operation::{Operation, Place};
 use millpond_torture::random::Random;
 use millpond_torture::real;
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::NewDevice;
 use posix::{AllocateMode, Credentials, FileSystem, OpenOptions};
 use sim::SimulatedDisk;
@@ -44,9 +44,9 @@ impl Drop for Limits<'_> {
     }
 }
 
-fn laboratory(disk: &Arc<SimulatedDisk>) -> Laboratory {
+fn test_pool(disk: &Arc<SimulatedDisk>) -> TestPool {
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(disk) as _);
-    let laboratory = Laboratory::create(vec![device]).unwrap();
+    let test_pool = TestPool::create(vec![device]).unwrap();
     let set = |name: &str, value| {
         (
             name.to_owned(),
@@ -55,13 +55,13 @@ fn laboratory(disk: &Arc<SimulatedDisk>) -> Laboratory {
     };
     let changes = vec![set("recordsize", BLOCK as u64)];
     let name = POOL.to_owned();
-    laboratory
+    test_pool
         .pool
         .dsl()
         .run(SetProperties { name, changes })
         .unwrap();
-    laboratory.renew_properties().unwrap();
-    laboratory
+    test_pool.renew_properties().unwrap();
+    test_pool
 }
 
 fn place(name: &str) -> Place {
@@ -102,20 +102,20 @@ fn read_file(system: &FileSystem, name: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn snapshot(laboratory: &Laboratory, name: &str) {
+fn snapshot(test_pool: &TestPool, name: &str) {
     let task = Snapshot {
         names: vec![format!("{POOL}@{name}")],
         properties: Vec::new(),
     };
-    laboratory.pool.dsl().run(task).unwrap();
+    test_pool.pool.dsl().run(task).unwrap();
 }
 
 /// The most blocks that one sync of a head dropped so far.
-fn dropped_most() -> u64 {
+fn dropped_max() -> u64 {
     registry().histogram("dsl.dropped_blocks").snapshot().max
 }
 
-fn kept_most() -> i64 {
+fn kept_max() -> i64 {
     registry().gauge("dsl.kept_blocks").high_water()
 }
 
@@ -124,16 +124,16 @@ fn what_a_txg_frees_is_bounded_however_long_the_file_is() {
     const BLOCKS: usize = 4000;
     let limits = Limits::set(300, 700, 64);
     let disk = Arc::new(SimulatedDisk::new(SIZE, 1));
-    let laboratory = laboratory(&disk);
-    let system = laboratory.root();
+    let test_pool = test_pool(&disk);
+    let system = test_pool.root();
     for name in ["removed", "cut", "holed", "replaced", "open"] {
         write_file(&system, name, BLOCKS);
     }
     write_file(&system, "new", 3);
-    laboratory.pool.sync().unwrap();
-    snapshot(&laboratory, "kept");
-    let engine = Arc::clone(laboratory.pool.engine().unwrap());
-    let before = (engine.synced_txg(), dropped_most());
+    test_pool.pool.sync().unwrap();
+    snapshot(&test_pool, "kept");
+    let engine = Arc::clone(test_pool.pool.engine().unwrap());
+    let before = (engine.synced_txg(), dropped_max());
     assert!(before.1 < BESIDE, "nothing was freed yet");
 
     real::apply(&system, &Operation::Unlink(place("removed"))).unwrap();
@@ -152,20 +152,20 @@ fn what_a_txg_frees_is_bounded_however_long_the_file_is() {
     let handle = system.open(&root, open, OpenOptions::default()).unwrap();
     real::apply(&system, &Operation::Unlink(place("open"))).unwrap();
     drop(handle);
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
 
     assert!(engine.synced_txg() >= Txg(before.0.0 + 5 * BLOCKS as u64 / 700));
     assert!(
-        dropped_most() <= 700 + BESIDE,
+        dropped_max() <= 700 + BESIDE,
         "{} blocks in one txg",
-        dropped_most()
+        dropped_max()
     );
-    assert!(engine.blocks_to_free_most() <= 700);
+    assert!(engine.blocks_to_free_max() <= 700);
     // One batch of each kind, and what each worker is about to hand over.
     assert!(
-        kept_most() <= 64 * 2 + 32,
+        kept_max() <= 64 * 2 + 32,
         "{} pointers in memory",
-        kept_most()
+        kept_max()
     );
     assert_eq!(registry().gauge("dsl.kept_blocks").get(), 0);
     assert_eq!(system.unlinked().unwrap(), 0);
@@ -186,17 +186,17 @@ fn what_a_txg_frees_is_bounded_however_long_the_file_is() {
     // Without the limits it is one txg: the meters see it.
     let limits = Limits::set(1 << 20, 1 << 24, 64);
     write_file(&system, "control", BLOCKS);
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     real::apply(&system, &Operation::Unlink(place("control"))).unwrap();
-    laboratory.pool.sync().unwrap();
-    assert!(dropped_most() >= BLOCKS as u64);
+    test_pool.pool.sync().unwrap();
+    assert!(dropped_max() >= BLOCKS as u64);
     drop((limits, system));
-    judge(laboratory, &disk);
+    judge(test_pool, &disk);
 }
 
 /// Exports the pool; zdb finds nothing wrong with it.
-fn judge(laboratory: Laboratory, disk: &SimulatedDisk) {
-    laboratory.export().unwrap();
+fn judge(test_pool: TestPool, disk: &SimulatedDisk) {
+    test_pool.export().unwrap();
     let folder = tempfile::tempdir().unwrap();
     disk.write_to_file(&image(folder.path(), "0")).unwrap();
     if let Some(zdb) = golden::Zdb::from_environment() {
@@ -233,13 +233,13 @@ fn check_crash(disk: &SimulatedDisk, event: usize, seed: u64, folder: &Path) {
     let path = image(folder, "crashed");
     let _ = std::fs::remove_file(&path);
     disk.crash_at(event, seed).write_to_file(&path).unwrap();
-    let laboratory = Laboratory::import(folder, false).unwrap();
-    let system = laboratory.root();
+    let test_pool = TestPool::import(folder, false).unwrap();
+    let system = test_pool.root();
     check_crashed(&system);
     system.drain_unlinked().unwrap();
     assert_eq!(system.unlinked().unwrap(), 0);
     drop(system);
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     if event.is_multiple_of(8)
         && let Some(zdb) = golden::Zdb::from_environment()
     {
@@ -251,23 +251,23 @@ fn check_crash(disk: &SimulatedDisk, event: usize, seed: u64, folder: &Path) {
 fn a_crash_between_two_pieces_leaves_whole_files_and_loses_no_space() {
     let limits = Limits::set(32, 48, 8);
     let disk = Arc::new(SimulatedDisk::new(SIZE, 2));
-    let laboratory = laboratory(&disk);
-    let system = laboratory.root();
+    let test_pool = test_pool(&disk);
+    let system = test_pool.root();
     for name in ["removed", "cut", "holed"] {
         write_file(&system, name, CRASH_BLOCKS);
     }
-    laboratory.pool.sync().unwrap();
-    snapshot(&laboratory, "kept");
+    test_pool.pool.sync().unwrap();
+    snapshot(&test_pool, "kept");
     let first = disk.log_len();
     real::apply(&system, &Operation::Unlink(place("removed"))).unwrap();
     real::apply(&system, &Operation::Truncate(place("cut"), 5000)).unwrap();
     let length = CRASH_BLOCKS * BLOCK;
     let hole = Operation::Allocate(place("holed"), AllocateMode::PunchHole, 4096, length);
     real::apply(&system, &hole).unwrap();
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     drop(system);
     let last = disk.log_len();
-    drop(laboratory);
+    drop(test_pool);
     let folder = tempfile::tempdir().unwrap();
     let points = 24.min(last - first);
     for point in 0..=points {
@@ -282,12 +282,12 @@ fn a_thread_frees_what_is_long_and_goes_on_after_an_end() {
     const BLOCKS: usize = 1000;
     let limits = Limits::set(64, 64, 64);
     let disk = Arc::new(SimulatedDisk::new(SIZE, 3));
-    let laboratory = laboratory(&disk);
-    let system = laboratory.in_background(POOL);
+    let test_pool = test_pool(&disk);
+    let system = test_pool.in_background(POOL);
     for name in ["one", "two"] {
         write_file(&system, name, BLOCKS);
     }
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     for name in ["one", "two"] {
         real::apply(&system, &Operation::Unlink(place(name))).unwrap();
     }
@@ -295,7 +295,7 @@ fn a_thread_frees_what_is_long_and_goes_on_after_an_end() {
     assert_eq!(system.unlinked().unwrap(), 2);
     system.unmount().unwrap();
     drop(system);
-    let system = laboratory.in_background(POOL);
+    let system = test_pool.in_background(POOL);
     system.drain_unlinked().unwrap();
     let mut waits = 0;
     while system.unlinked().unwrap() != 0 {
@@ -305,12 +305,12 @@ fn a_thread_frees_what_is_long_and_goes_on_after_an_end() {
     }
     system.unmount().unwrap();
     drop((limits, system));
-    judge(laboratory, &disk);
+    judge(test_pool, &disk);
 }
 
 /// A file whose blocks each snapshot has of its own.
-fn layered(laboratory: &Laboratory, snapshots: usize, blocks: usize) -> Vec<String> {
-    let system = laboratory.root();
+fn layered(test_pool: &TestPool, snapshots: usize, blocks: usize) -> Vec<String> {
+    let system = test_pool.root();
     let mut names = Vec::new();
     real::apply(&system, &Operation::Create(place("layers"), 0o644)).unwrap();
     for index in 0..snapshots {
@@ -320,14 +320,14 @@ fn layered(laboratory: &Laboratory, snapshots: usize, blocks: usize) -> Vec<Stri
         let write = Operation::Write(place("layers"), 0, bytes, false);
         real::apply(&system, &write).unwrap();
         let name = format!("s{index:03}");
-        snapshot(laboratory, &name);
+        snapshot(test_pool, &name);
         names.push(format!("{POOL}@{name}"));
     }
     names
 }
 
-fn snapshot_names(laboratory: &Laboratory) -> Vec<String> {
-    let head = laboratory.pool.dsl().head(POOL).unwrap();
+fn snapshot_names(test_pool: &TestPool) -> Vec<String> {
+    let head = test_pool.pool.dsl().head(POOL).unwrap();
     let snapshots = head.snapshots().unwrap();
     snapshots
         .iter()
@@ -356,43 +356,43 @@ impl Drop for Shares {
     }
 }
 
-fn destroy(laboratory: &Laboratory, names: &[String]) -> dsl::Result<()> {
+fn destroy(test_pool: &TestPool, names: &[String]) -> dsl::Result<()> {
     let (names, defer) = (names.to_vec(), false);
-    laboratory.pool.dsl().run(DestroySnapshots { names, defer })
+    test_pool.pool.dsl().run(DestroySnapshots { names, defer })
 }
 
 #[test]
 fn snapshots_go_in_as_many_txgs_as_it_takes() {
-    // With the keys of dead lists in memory, and with next to none.
+    // With the keys of deadlists in memory, and with next to none.
     for keys in [1 << 20, 2] {
         let shares = Shares::set(3, 8, keys);
         let disk = Arc::new(SimulatedDisk::new(SIZE, 4));
-        let laboratory = laboratory(&disk);
-        let names = layered(&laboratory, 20, 10);
-        let engine = Arc::clone(laboratory.pool.engine().unwrap());
+        let test_pool = test_pool(&disk);
+        let names = layered(&test_pool, 20, 10);
+        let engine = Arc::clone(test_pool.pool.engine().unwrap());
         // All or nothing, as far as it can be known: one that is not there, and nothing happens.
         let mut wrong = names.clone();
         wrong.push(format!("{POOL}@never"));
-        assert!(destroy(&laboratory, &wrong).is_err());
-        assert_eq!(snapshot_names(&laboratory), names);
+        assert!(destroy(&test_pool, &wrong).is_err());
+        assert_eq!(snapshot_names(&test_pool), names);
 
         let before = engine.synced_txg().0;
-        destroy(&laboratory, &names[2..18]).unwrap();
+        destroy(&test_pool, &names[2..18]).unwrap();
         assert!(engine.synced_txg().0 >= before + 16 / 3);
         let left = [&names[..2], &names[18..]].concat();
-        assert_eq!(snapshot_names(&laboratory), left);
-        let system = laboratory.root();
+        assert_eq!(snapshot_names(&test_pool), left);
+        let system = test_pool.root();
         let whole: Vec<u8> = (0..10).flat_map(|at| block(at + 190)).collect();
         assert_eq!(read_file(&system, "layers"), Some(whole));
-        destroy(&laboratory, &left).unwrap();
+        destroy(&test_pool, &left).unwrap();
         let mut txgs = 0;
-        while laboratory.pool.dsl().has_background_frees().unwrap() {
-            laboratory.pool.sync().unwrap();
+        while test_pool.pool.dsl().has_background_frees().unwrap() {
+            test_pool.pool.sync().unwrap();
             txgs += 1;
         }
         assert!(txgs >= 2, "{txgs} txgs in the background");
         drop((shares, system));
-        judge(laboratory, &disk);
+        judge(test_pool, &disk);
     }
 }
 
@@ -402,15 +402,15 @@ fn a_crash_between_two_slices_leaves_snapshots_whole_and_loses_no_space() {
     const BLOCKS: usize = 10;
     let shares = Shares::set(2, 12, 64);
     let disk = Arc::new(SimulatedDisk::new(SIZE, 5));
-    let laboratory = laboratory(&disk);
-    let names = layered(&laboratory, SNAPSHOTS, BLOCKS);
+    let test_pool = test_pool(&disk);
+    let names = layered(&test_pool, SNAPSHOTS, BLOCKS);
     let first = disk.log_len();
-    destroy(&laboratory, &names[..SNAPSHOTS - 1]).unwrap();
-    while laboratory.pool.dsl().has_background_frees().unwrap() {
-        laboratory.pool.sync().unwrap();
+    destroy(&test_pool, &names[..SNAPSHOTS - 1]).unwrap();
+    while test_pool.pool.dsl().has_background_frees().unwrap() {
+        test_pool.pool.sync().unwrap();
     }
     let last = disk.log_len();
-    drop(laboratory);
+    drop(test_pool);
     let folder = tempfile::tempdir().unwrap();
     let points = 20.min(last - first);
     for point in 0..=points {
@@ -419,15 +419,15 @@ fn a_crash_between_two_slices_leaves_snapshots_whole_and_loses_no_space() {
         let _ = std::fs::remove_file(&path);
         let crashed = disk.crash_at(event, point as u64);
         crashed.write_to_file(&path).unwrap();
-        let laboratory = Laboratory::import(folder.path(), false).unwrap();
-        let left = snapshot_names(&laboratory);
+        let test_pool = TestPool::import(folder.path(), false).unwrap();
+        let left = snapshot_names(&test_pool);
         // The oldest of those that were to go are left, and the one that was to stay.
         let gone = SNAPSHOTS - left.len();
         let wanted = [&names[..SNAPSHOTS - 1 - gone], &names[SNAPSHOTS - 1..]].concat();
         assert_eq!(left, wanted, "event {event}");
         for name in &left {
             let index: usize = name[name.len() - 3..].parse().unwrap();
-            let system = millpond_torture::laboratory::mount(&laboratory.pool, name, true);
+            let system = millpond_torture::test_pool::mount(&test_pool.pool, name, true);
             let whole: Vec<u8> = (0..BLOCKS)
                 .flat_map(|at| block(at + index * BLOCKS))
                 .collect();
@@ -436,10 +436,10 @@ fn a_crash_between_two_slices_leaves_snapshots_whole_and_loses_no_space() {
                 "{name} at event {event}"
             );
         }
-        while laboratory.pool.dsl().has_background_frees().unwrap() {
-            laboratory.pool.sync().unwrap();
+        while test_pool.pool.dsl().has_background_frees().unwrap() {
+            test_pool.pool.sync().unwrap();
         }
-        laboratory.export().unwrap();
+        test_pool.export().unwrap();
         if point % 5 == 0
             && let Some(zdb) = golden::Zdb::from_environment()
         {

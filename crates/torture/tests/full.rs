@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use base::random::{Rng, SeededRng};
 use dsl::PropertyValue;
 use dsl::tasks::Snapshot;
-use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::{asked, seeds};
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use millpond_torture::tunables;
 use pool::{CreateOptions, NewDevice, NewVdev};
 use posix::{
@@ -41,20 +41,20 @@ impl Shape {
         }
     }
 
-    fn create(&self, folder: &Path) -> Laboratory {
+    fn create(&self, folder: &Path) -> TestPool {
         let path = image(folder, "disk");
         let file = std::fs::File::create(&path).unwrap();
         file.set_len(self.size_mib << 20).unwrap();
         let vdev = NewVdev::Single(NewDevice::Path(path));
         let mut options = CreateOptions::new(POOL, vec![vdev]);
         options.ashift = Some(self.ashift);
-        options.root.populate = Some(millpond_torture::forest::real::populate());
+        options.root.populate = Some(millpond_torture::pool_model::real::populate());
         let number = |name: &str, value| (name.to_owned(), PropertyValue::Number(value));
         options.root.properties = vec![
             number("recordsize", self.record_size),
             number("copies", self.copies),
         ];
-        Laboratory::create_as(options).unwrap()
+        TestPool::create_as(options).unwrap()
     }
 }
 
@@ -118,8 +118,8 @@ fn write(system: &FileSystem, shape: &Shape, writer: u64, written: &AtomicU64) {
 
 fn fill(shape: &Shape) {
     let folder = tempfile::tempdir().unwrap();
-    let laboratory = shape.create(folder.path());
-    let (pool, system) = (Arc::clone(&laboratory.pool), laboratory.root());
+    let test_pool = shape.create(folder.path());
+    let (pool, system) = (Arc::clone(&test_pool.pool), test_pool.root());
     let written = AtomicU64::new(0);
     for round in 0..2 {
         std::thread::scope(|scope| {
@@ -140,7 +140,7 @@ fn fill(shape: &Shape) {
     }
     println!("{shape:?}: {} bytes written", written.into_inner());
     drop((system, pool));
-    laboratory
+    test_pool
         .export()
         .unwrap_or_else(|error| panic!("{shape:?}: {error}"));
     if let Some(zdb) = golden::Zdb::from_environment() {
@@ -220,11 +220,11 @@ fn what_was_removed_from_a_full_pool_can_be_written_again_at_once() {
             writers: 1,
         };
         let folder = tempfile::tempdir().unwrap();
-        let laboratory = shape.create(folder.path());
-        let system = laboratory.root();
+        let test_pool = shape.create(folder.path());
+        let system = test_pool.root();
         let first = fill_up(&system, "first");
         for _ in 0..5 {
-            laboratory.pool.sync().unwrap();
+            test_pool.pool.sync().unwrap();
         }
         let root = Credentials::root();
         system.unlink(&root, system.root(), b"first").unwrap();
@@ -235,8 +235,8 @@ fn what_was_removed_from_a_full_pool_can_be_written_again_at_once() {
             "{first} MiB, then {second}"
         );
         drop(system);
-        laboratory.close_all();
-        laboratory.pool.export().unwrap();
+        test_pool.close_all();
+        test_pool.pool.export().unwrap();
     }
     drop(turn);
 }
@@ -257,9 +257,9 @@ fn free_space_in_many_pieces_takes_bounded_memory() {
     let vdev = NewVdev::Single(NewDevice::Path(path));
     let mut options = CreateOptions::new(POOL, vec![vdev]);
     options.ashift = Some(12);
-    options.root.populate = Some(millpond_torture::forest::real::populate());
-    let laboratory = Laboratory::create_as(options).unwrap();
-    let pool = Arc::clone(&laboratory.pool);
+    options.root.populate = Some(millpond_torture::pool_model::real::populate());
+    let test_pool = TestPool::create_as(options).unwrap();
+    let pool = Arc::clone(&test_pool.pool);
     let mut extents = millpond_torture::fragments::extents(&pool, SEGMENTS, 0).peekable();
     let mut taken = 0;
     while extents.peek().is_some() {
@@ -270,12 +270,12 @@ fn free_space_in_many_pieces_takes_bounded_memory() {
     // This brings all maps up to date.
     pool.export().unwrap();
     let made = pool.loaded_space();
-    assert!(made.most_bytes <= LIMIT + IN_USE, "{made:?}");
-    drop((extents, pool, laboratory));
+    assert!(made.max_bytes <= LIMIT + IN_USE, "{made:?}");
+    drop((extents, pool, test_pool));
 
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    let pool = Arc::clone(&laboratory.pool);
-    let system = laboratory.root();
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    let pool = Arc::clone(&test_pool.pool);
+    let system = test_pool.root();
     let random = SeededRng::new(5);
     for round in 0..30 {
         for index in 0..8 {
@@ -294,9 +294,9 @@ fn free_space_in_many_pieces_takes_bounded_memory() {
         pool.sync().unwrap();
     }
     drop(system);
-    laboratory.close_all();
+    test_pool.close_all();
     pool.export().unwrap();
     let loaded = pool.loaded_space();
     assert!(loaded.loads > 4, "{loaded:?}");
-    assert!(loaded.most_bytes <= LIMIT + IN_USE, "{loaded:?}");
+    assert!(loaded.max_bytes <= LIMIT + IN_USE, "{loaded:?}");
 }

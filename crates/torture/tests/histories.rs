@@ -2,12 +2,12 @@
 
 use millpond_torture::aftermath;
 use millpond_torture::comparison;
-use millpond_torture::forest::Forest;
-use millpond_torture::forest::choose::ChangeChooser;
-use millpond_torture::forest::real::differences;
-use millpond_torture::laboratory::{Laboratory, POOL, image, run_change, run_operations, size};
 use millpond_torture::operation::Chooser;
+use millpond_torture::pool_model::PoolModel;
+use millpond_torture::pool_model::choose::ChangeChooser;
+use millpond_torture::pool_model::real::differences;
 use millpond_torture::random::seed;
+use millpond_torture::test_pool::{POOL, TestPool, image, run_change, run_operations, size};
 use millpond_torture::tunables;
 use pool::NewDevice;
 use std::path::Path;
@@ -61,45 +61,45 @@ fn history_with(seed: u64, plan: &Plan, limit: &dyn Fn()) {
     let _limits = tunables::drawn(seed);
     limit();
     let folder = tempfile::tempdir().unwrap();
-    let mut laboratory = Laboratory::create(new_devices(folder.path(), devices, seed)).unwrap();
-    let mut forest = Forest::new(POOL);
-    laboratory.draw_storage(seed, false, Some(&mut forest));
+    let mut test_pool = TestPool::create(new_devices(folder.path(), devices, seed)).unwrap();
+    let mut pool_model = PoolModel::new(POOL);
+    test_pool.draw_storage(seed, false, Some(&mut pool_model));
     let (mut files, mut changes) = (Chooser::new(seed), ChangeChooser::new(seed));
     for round in 0..rounds {
         if let Some(bytes) = plan.whole_block_max {
-            laboratory.pool.set_whole_block_max(bytes);
+            test_pool.pool.set_whole_block_max(bytes);
         }
         for _ in 0..OPERATIONS {
             if changes.one_in(4) {
-                run_change(&laboratory, &mut forest, &mut changes);
+                run_change(&test_pool, &mut pool_model, &mut changes);
                 continue;
             }
-            let path = changes.head(&forest);
-            let system = laboratory.system(&path);
-            run_operations(&system, forest.tree_mut(&path), &mut files, 1);
+            let path = changes.head(&pool_model);
+            let system = test_pool.system(&path);
+            run_operations(&system, pool_model.tree_mut(&path), &mut files, 1);
         }
-        let same = |laboratory: &Laboratory, when: &str| {
-            let found = differences(&forest, laboratory).unwrap();
+        let same = |test_pool: &TestPool, when: &str| {
+            let found = differences(&pool_model, test_pool).unwrap();
             assert!(
                 found.is_empty(),
                 "round {round}, {when}:\n{}",
                 found.join("\n")
             );
-            laboratory.pool.sync().unwrap();
-            let (found, compared) = comparison::differences(&forest, laboratory);
+            test_pool.pool.sync().unwrap();
+            let (found, compared) = comparison::differences(&pool_model, test_pool);
             assert!(
                 found.is_empty(),
                 "round {round}, {when}, {compared} compared:\n{}",
                 found.join("\n")
             );
         };
-        same(&laboratory, "live");
-        aftermath::export(laboratory, folder.path());
+        same(&test_pool, "live");
+        aftermath::export(test_pool, folder.path());
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(folder.path(), POOL);
         }
-        laboratory = Laboratory::import(folder.path(), false).unwrap();
-        same(&laboratory, "imported");
+        test_pool = TestPool::import(folder.path(), false).unwrap();
+        same(&test_pool, "imported");
     }
 }
 

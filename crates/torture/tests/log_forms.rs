@@ -10,7 +10,7 @@ use format::intent_log::{
     RenameFields, SetAttributesFields, TruncateFields, WriteFields, kind,
 };
 use format::record::put_at;
-use millpond_torture::laboratory::{Laboratory, POOL, image};
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::NewDevice;
 use posix::{Credentials, OpenOptions};
 use sys::BufferMut;
@@ -131,8 +131,8 @@ impl Form {
     }
 
     /// Leaves a pool with a log of three blocks, the last one unwritten, as at a crash.
-    fn leave(&self, laboratory: &Laboratory, root: ObjectId) {
-        let pool = &laboratory.pool;
+    fn leave(&self, test_pool: &TestPool, root: ObjectId) {
+        let pool = &test_pool.pool;
         let head = pool.dsl().dataset(POOL).unwrap();
         let objects = head.object_set().unwrap();
         let tx = dmu::Tx::assign(pool.engine().unwrap(), &dmu::Reservation::default()).unwrap();
@@ -172,22 +172,22 @@ fn is_replayed(form: &Form) {
         .unwrap()
         .set_len(96 << 20)
         .unwrap();
-    let made = Laboratory::create(vec![NewDevice::Path(path)]).unwrap();
+    let made = TestPool::create(vec![NewDevice::Path(path)]).unwrap();
     made.export().unwrap();
-    let laboratory = Laboratory::import(folder.path(), true).unwrap();
-    let root = laboratory.root().root();
-    drop(laboratory);
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    form.leave(&laboratory, root);
+    let test_pool = TestPool::import(folder.path(), true).unwrap();
+    let root = test_pool.root().root();
+    drop(test_pool);
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    form.leave(&test_pool, root);
     // Not exported: as a crash leaves it.
-    drop(laboratory);
+    drop(test_pool);
     if let Some(zdb) = golden::Zdb::from_environment() {
         let shown = zdb.run(folder.path(), &["-ivv"], &[POOL]);
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         println!("{shown}");
     }
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    let system = laboratory.root();
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    let system = test_pool.root();
     let who = Credentials::root();
     let link = system.lookup(&who, root, b"link").unwrap();
     assert_eq!(system.readlink(link.object).unwrap(), b"there");
@@ -210,7 +210,7 @@ fn is_replayed(form: &Form) {
     let count = file.read(0, &mut bytes).unwrap();
     assert_eq!(&bytes[..count], b"made by");
     drop((file, system));
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     if let Some(zdb) = golden::Zdb::from_environment() {
         zdb.assert_clean(folder.path(), POOL);
     }

@@ -1,8 +1,8 @@
 //! What one commit may carry to the medium, and what it may not leave behind.
 
-use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::operation::{Operation, Place};
 use millpond_torture::real;
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::NewDevice;
 use posix::{
     AllocateMode, Credentials, FileSystem, FileType, OpenFile, OpenOptions, WriteOptions, XattrMode,
@@ -39,14 +39,14 @@ fn open(system: &FileSystem, name: &str) -> OpenFile {
 }
 
 /// A pool whose log is under way.
-fn pond(disk: &SimulatedDisk) -> (Laboratory, Arc<FileSystem>) {
+fn pond(disk: &SimulatedDisk) -> (TestPool, Arc<FileSystem>) {
     let device = NewDevice::Open("/simulated/disk".into(), Arc::new(disk.clone()));
-    let laboratory = Laboratory::create(vec![device]).unwrap();
-    let system = laboratory.root();
+    let test_pool = TestPool::create(vec![device]).unwrap();
+    let system = test_pool.root();
     create(&system, "first");
     open(&system, "first").fsync().unwrap();
-    laboratory.pool.sync().unwrap();
-    (laboratory, system)
+    test_pool.pool.sync().unwrap();
+    (test_pool, system)
 }
 
 /// The file system after a power loss now.
@@ -54,7 +54,7 @@ fn after_power_loss(disk: &SimulatedDisk, check: impl FnOnce(&FileSystem)) {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "crashed");
     disk.crash(1).write_to_file(&path).unwrap();
-    let crashed = Laboratory::import(folder.path(), false).unwrap();
+    let crashed = TestPool::import(folder.path(), false).unwrap();
     check(&crashed.system(POOL));
     crashed.export().unwrap();
 }
@@ -65,14 +65,14 @@ fn after_power_loss(disk: &SimulatedDisk, check: impl FnOnce(&FileSystem)) {
 fn names_after_one_that_is_not_in_the_log_wait_for_it() {
     const THREADS: usize = 8;
     let disk = SimulatedDisk::new(SIZE, 5);
-    let (laboratory, system) = pond(&disk);
+    let (test_pool, system) = pond(&disk);
     let files: Vec<OpenFile> = (0..THREADS)
         .map(|number| {
             create(&system, &format!("file{number}"));
             open(&system, &format!("file{number}"))
         })
         .collect();
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     disk.hold_flushes(true);
     std::thread::scope(|scope| {
         for file in &files {
@@ -107,7 +107,7 @@ fn names_after_one_that_is_not_in_the_log_wait_for_it() {
 #[test]
 fn an_attribute_that_moves_is_always_somewhere() {
     let disk = SimulatedDisk::new(SIZE, 5);
-    let (_laboratory, system) = pond(&disk);
+    let (_test_pool, system) = pond(&disk);
     let root = Credentials::root();
     create(&system, "holder");
     let holder = open(&system, "holder");
@@ -136,7 +136,7 @@ fn an_attribute_that_moves_is_always_somewhere() {
 #[test]
 fn appended_bytes_survive_allocations_beside_them() {
     let disk = SimulatedDisk::new(SIZE, 5);
-    let (_laboratory, system) = pond(&disk);
+    let (_test_pool, system) = pond(&disk);
     let (appender, other) = (open(&system, "first"), open(&system, "first"));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

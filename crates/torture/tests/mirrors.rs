@@ -3,11 +3,11 @@
 
 use dsl::{PropertyChange, PropertyValue, SetProperties};
 use millpond_torture::aftermath;
-use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::random::{asked, seed};
 use millpond_torture::real::differences;
+use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::{NewDevice, Pool, ScanPhys};
 use sim::{Fault, FaultKind, SimulatedDisk, Times};
@@ -37,9 +37,9 @@ impl Rig {
             drop(device::FileDevice::create(&path, SIZE).unwrap());
             NewDevice::Path(path)
         });
-        let laboratory = Laboratory::create(sides.into()).unwrap();
-        laboratory.draw_storage(seed, false, None);
-        laboratory.export().unwrap();
+        let test_pool = TestPool::create(sides.into()).unwrap();
+        test_pool.draw_storage(seed, false, None);
+        test_pool.export().unwrap();
         rig
     }
 
@@ -47,8 +47,8 @@ impl Rig {
         image(self.folder.path(), side)
     }
 
-    fn import(&self) -> Laboratory {
-        Laboratory::import(self.folder.path(), false).unwrap()
+    fn import(&self) -> TestPool {
+        TestPool::import(self.folder.path(), false).unwrap()
     }
 
     /// Takes a side away.
@@ -57,29 +57,29 @@ impl Rig {
         fs::remove_file(self.side(side)).unwrap();
     }
 
-    fn set_checksum(&self, laboratory: &Laboratory, number: u64) {
+    fn set_checksum(&self, test_pool: &TestPool, number: u64) {
         let change = PropertyChange::Set(PropertyValue::Number(number));
         let task = SetProperties {
             name: POOL.to_owned(),
             changes: vec![("checksum".to_owned(), change)],
         };
-        laboratory.pool.dsl().run(task).unwrap();
+        test_pool.pool.dsl().run(task).unwrap();
     }
 
-    fn change(&mut self, laboratory: &Laboratory, rounds: usize) {
+    fn change(&mut self, test_pool: &TestPool, rounds: usize) {
         for _ in 0..rounds {
-            run_operations(&laboratory.root(), &mut self.tree, &mut self.chooser, 12);
-            laboratory.pool.sync().unwrap();
+            run_operations(&test_pool.root(), &mut self.tree, &mut self.chooser, 12);
+            test_pool.pool.sync().unwrap();
         }
     }
 
-    fn same(&self, laboratory: &Laboratory) {
-        let found = self.differences(laboratory);
+    fn same(&self, test_pool: &TestPool) {
+        let found = self.differences(test_pool);
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
 
-    fn differences(&self, laboratory: &Laboratory) -> Vec<String> {
-        differences(&self.tree, &laboratory.root())
+    fn differences(&self, test_pool: &TestPool) -> Vec<String> {
+        differences(&self.tree, &test_pool.root())
     }
 }
 
@@ -122,9 +122,9 @@ fn without_a_side(seed: u64) {
     repeat_with("a_mirror", seed);
     let _limits = tunables::drawn(seed);
     let mut rig = Rig::new(seed);
-    let laboratory = rig.import();
-    rig.change(&laboratory, 2);
-    laboratory.export().unwrap();
+    let test_pool = rig.import();
+    rig.change(&test_pool, 2);
+    test_pool.export().unwrap();
 
     // The right side is away.
     let away = tempfile::tempdir().unwrap();
@@ -134,42 +134,42 @@ fn without_a_side(seed: u64) {
             fs::copy(rig.side("right"), &parked).and_then(|_| fs::remove_file(rig.side("right")))
         })
         .unwrap();
-    let laboratory = rig.import();
-    let status = laboratory.pool.status().unwrap();
+    let test_pool = rig.import();
+    let status = test_pool.pool.status().unwrap();
     assert_eq!(status.condition.state, VdevState::Degraded);
-    rig.change(&laboratory, 3);
-    rig.same(&laboratory);
-    assert_eq!(missing(&laboratory.pool), [false, true]);
-    laboratory.export().unwrap();
+    rig.change(&test_pool, 3);
+    rig.same(&test_pool);
+    assert_eq!(missing(&test_pool.pool), [false, true]);
+    test_pool.export().unwrap();
     zdb(rig.folder.path());
 
     // What it missed is known to the next import, too.
-    let laboratory = rig.import();
-    assert_eq!(missing(&laboratory.pool), [false, true]);
-    rig.change(&laboratory, 1);
-    laboratory.export().unwrap();
+    let test_pool = rig.import();
+    assert_eq!(missing(&test_pool.pool), [false, true]);
+    rig.change(&test_pool, 1);
+    test_pool.export().unwrap();
 
     // It is back, as it was.
     fs::copy(&parked, rig.side("right")).unwrap();
-    let laboratory = rig.import();
-    let scan = wait_for_resilver(&laboratory.pool);
+    let test_pool = rig.import();
+    let scan = wait_for_resilver(&test_pool.pool);
     assert_eq!((scan.function, scan.state, scan.errors), (2, 2, 0));
     assert!(scan.processed > 0, "{scan:?}");
-    assert_eq!(missing(&laboratory.pool), [false, false]);
-    let status = laboratory.pool.status().unwrap();
+    assert_eq!(missing(&test_pool.pool), [false, false]);
+    let status = test_pool.pool.status().unwrap();
     assert_eq!(status.condition.state, VdevState::Healthy);
-    rig.same(&laboratory);
-    laboratory.export().unwrap();
+    rig.same(&test_pool);
+    test_pool.export().unwrap();
     zdb(rig.folder.path());
 
     // It has everything: the left side can go.
     fs::remove_file(rig.side("left")).unwrap();
-    let laboratory = rig.import();
-    rig.same(&laboratory);
-    laboratory.pool.start_scrub().unwrap();
-    let scan = wait_for_resilver(&laboratory.pool);
+    let test_pool = rig.import();
+    rig.same(&test_pool);
+    test_pool.pool.start_scrub().unwrap();
+    let scan = wait_for_resilver(&test_pool.pool);
     assert_eq!((scan.function, scan.errors, scan.processed), (1, 0, 0));
-    aftermath::export(laboratory, rig.folder.path());
+    aftermath::export(test_pool, rig.folder.path());
     zdb(rig.folder.path());
 }
 
@@ -188,34 +188,34 @@ fn side_that_fails(seed: u64) {
     let devices = disks
         .iter()
         .map(|disk| NewDevice::Open("/simulated/disk".into(), Arc::clone(disk) as _));
-    let laboratory = Laboratory::create(devices.collect()).unwrap();
+    let test_pool = TestPool::create(devices.collect()).unwrap();
     let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
     for (round, kind) in [FaultKind::WriteError, FaultKind::FlushError]
         .into_iter()
         .enumerate()
     {
         // The fault strikes the txg of these changes, not one that the resilver left under way.
-        laboratory.pool.sync().unwrap();
-        laboratory.pool.sync().unwrap();
+        test_pool.pool.sync().unwrap();
+        test_pool.pool.sync().unwrap();
         disks[round % 2].inject(Fault::everywhere(kind, Times::After(2)));
         // Operations that all were refused leave nothing to write.
         for _ in 0..TRIES {
-            run_operations(&laboratory.root(), &mut tree, &mut chooser, 12);
-            laboratory.pool.sync().unwrap();
-            if missing(&laboratory.pool)[round % 2] {
+            run_operations(&test_pool.root(), &mut tree, &mut chooser, 12);
+            test_pool.pool.sync().unwrap();
+            if missing(&test_pool.pool)[round % 2] {
                 break;
             }
         }
-        assert!(laboratory.pool.suspended().is_none(), "one side is enough");
-        assert!(missing(&laboratory.pool)[round % 2]);
+        assert!(test_pool.pool.suspended().is_none(), "one side is enough");
+        assert!(missing(&test_pool.pool)[round % 2]);
         disks[round % 2].heal();
-        // A crash now: the import knows which side to believe, and mends the other.
+        // A crash now: the import knows which side to believe, and repairs the other.
         let folder = tempfile::tempdir().unwrap();
         for (disk, side) in disks.iter().zip(["left", "right"]) {
             let crashed = disk.crash(seed + round as u64);
             crashed.write_to_file(&image(folder.path(), side)).unwrap();
         }
-        let left = Laboratory::import(folder.path(), false).unwrap();
+        let left = TestPool::import(folder.path(), false).unwrap();
         let found = differences(&tree, &left.root());
         assert!(found.is_empty(), "{}", found.join("\n"));
         let scan = wait_for_resilver(&left.pool);
@@ -223,13 +223,13 @@ fn side_that_fails(seed: u64) {
         assert_eq!(missing(&left.pool), [false, false]);
         aftermath::export(left, folder.path());
         zdb(folder.path());
-        // In the pool that goes on, the side is mended, too.
-        laboratory.pool.clear(&|_| true).unwrap();
-        let scan = wait_for_resilver(&laboratory.pool);
+        // In the pool that goes on, the side is repaired, too.
+        test_pool.pool.clear(&|_| true).unwrap();
+        let scan = wait_for_resilver(&test_pool.pool);
         assert_eq!((scan.function, scan.errors), (2, 0));
-        assert_eq!(missing(&laboratory.pool), [false, false]);
+        assert_eq!(missing(&test_pool.pool), [false, false]);
     }
-    drop(laboratory);
+    drop(test_pool);
 }
 
 /// Blocks without checksums: nothing but the list of missed txgs tells which side has them.
@@ -237,29 +237,29 @@ fn resilver_without_checksums(number: u64, seed: u64) {
     repeat_with("a_side_is_resilvered", seed);
     let _limits = tunables::drawn(seed);
     let mut rig = Rig::new(seed);
-    let laboratory = rig.import();
-    rig.set_checksum(&laboratory, number);
-    rig.change(&laboratory, 2);
-    laboratory.export().unwrap();
+    let test_pool = rig.import();
+    rig.set_checksum(&test_pool, number);
+    rig.change(&test_pool, 2);
+    test_pool.export().unwrap();
     let away = tempfile::tempdir().unwrap();
     let parked = away.path().join("right");
     rig.park("right", &parked);
-    let laboratory = rig.import();
-    rig.change(&laboratory, 4);
-    laboratory.export().unwrap();
+    let test_pool = rig.import();
+    rig.change(&test_pool, 4);
+    test_pool.export().unwrap();
 
     fs::copy(&parked, rig.side("right")).unwrap();
-    let laboratory = rig.import();
+    let test_pool = rig.import();
     // Read before it is resilvered, too.
-    rig.same(&laboratory);
-    let scan = wait_for_resilver(&laboratory.pool);
+    rig.same(&test_pool);
+    let scan = wait_for_resilver(&test_pool.pool);
     assert_eq!((scan.function, scan.state, scan.errors), (2, 2, 0));
-    assert_eq!(missing(&laboratory.pool), [false, false]);
-    laboratory.export().unwrap();
+    assert_eq!(missing(&test_pool.pool), [false, false]);
+    test_pool.export().unwrap();
     fs::remove_file(rig.side("left")).unwrap();
-    let laboratory = rig.import();
-    rig.same(&laboratory);
-    aftermath::export(laboratory, rig.folder.path());
+    let test_pool = rig.import();
+    rig.same(&test_pool);
+    aftermath::export(test_pool, rig.folder.path());
     zdb(rig.folder.path());
 }
 

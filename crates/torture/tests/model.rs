@@ -4,10 +4,10 @@
 
 use millpond_torture::aftermath;
 use millpond_torture::crowd::{Director, Plan};
-use millpond_torture::forest::Forest;
-use millpond_torture::laboratory::{Laboratory, POOL, image, size};
 use millpond_torture::operation::Limits;
+use millpond_torture::pool_model::PoolModel;
 use millpond_torture::random::{Random, asked, seed, seeds};
+use millpond_torture::test_pool::{POOL, TestPool, image, size};
 use millpond_torture::tunables;
 use pool::NewDevice;
 use sim::SimulatedDisk;
@@ -56,7 +56,7 @@ fn judge_by_zdb(folder: &Path) {
 
 /// Rounds on a pool in a file: compared live, and after each export and import.
 fn rounds(
-    (mut laboratory, mut forest): (Laboratory, Forest),
+    (mut test_pool, mut pool_model): (TestPool, PoolModel),
     folder: &Path,
     (seed, workers, turns): (u64, usize, usize),
     tally: &mut Tally,
@@ -79,24 +79,24 @@ fn rounds(
         println!("round {round}: {plan:?}");
         if let Some(bytes) = whole_block_max {
             println!("blocks above {bytes} bytes in pieces");
-            laboratory.pool.set_whole_block_max(bytes);
+            test_pool.pool.set_whole_block_max(bytes);
         }
-        let mut director = Director::new(laboratory, forest, (seed + round, plan), no_events());
+        let mut director = Director::new(test_pool, pool_model, (seed + round, plan), no_events());
         director.run(round);
         same(&mut director, "live", tally);
         tally.add(&director);
-        (laboratory, forest) = director.finish();
-        aftermath::export(laboratory, folder);
+        (test_pool, pool_model) = director.finish();
+        aftermath::export(test_pool, folder);
         if random.one_in(4) {
             judge_by_zdb(folder);
         }
-        laboratory = Laboratory::import(folder, false).unwrap();
+        test_pool = TestPool::import(folder, false).unwrap();
         tally.imports += 1;
-        let mut director = Director::new(laboratory, forest, (seed + round, plan), no_events());
+        let mut director = Director::new(test_pool, pool_model, (seed + round, plan), no_events());
         same(&mut director, "imported", tally);
-        (laboratory, forest) = director.finish();
+        (test_pool, pool_model) = director.finish();
     }
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
 }
 
 fn in_a_file(seed: u64, turns: usize, tally: &mut Tally) {
@@ -104,10 +104,10 @@ fn in_a_file(seed: u64, turns: usize, tally: &mut Tally) {
     let path = image(folder.path(), "0");
     let file = std::fs::File::create(&path).unwrap();
     file.set_len(size(SIZE, seed)).unwrap();
-    let laboratory = Laboratory::create(vec![NewDevice::Path(path)]).unwrap();
-    let mut forest = Forest::new(POOL);
-    laboratory.draw_storage(seed, false, Some(&mut forest));
-    let state = (laboratory, forest);
+    let test_pool = TestPool::create(vec![NewDevice::Path(path)]).unwrap();
+    let mut pool_model = PoolModel::new(POOL);
+    test_pool.draw_storage(seed, false, Some(&mut pool_model));
+    let state = (test_pool, pool_model);
     let workers = 1 + Random::new(seed).below(4);
     rounds(state, folder.path(), (seed, workers, turns), tally);
 }
@@ -118,7 +118,7 @@ fn with_power_losses(seed: u64, turns: usize, tally: &mut Tally) {
     let mut random = Random::new(seed ^ 0x1055);
     let disk = Arc::new(SimulatedDisk::new(SMALL_SIZE, seed));
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-    let laboratory = Laboratory::create(vec![device]).unwrap();
+    let test_pool = TestPool::create(vec![device]).unwrap();
     let plan = Plan {
         workers: 1 + random.below(5),
         turns,
@@ -131,12 +131,12 @@ fn with_power_losses(seed: u64, turns: usize, tally: &mut Tally) {
         remembers: true,
     };
     println!("{plan:?}");
-    let mut forest = Forest::new(POOL);
-    laboratory.draw_storage(seed, false, Some(&mut forest));
+    let mut pool_model = PoolModel::new(POOL);
+    test_pool.draw_storage(seed, false, Some(&mut pool_model));
     let events = Arc::clone(&disk);
     let mut director = Director::new(
-        laboratory,
-        forest,
+        test_pool,
+        pool_model,
         (seed, plan),
         Box::new(move || events.log_len()),
     );
@@ -153,21 +153,21 @@ fn with_power_losses(seed: u64, turns: usize, tally: &mut Tally) {
         let _ = std::fs::remove_file(&path);
         let crashed = disk.crash_at(event, survivors);
         crashed.write_to_file(&path).unwrap();
-        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        let test_pool = TestPool::import(folder.path(), false).unwrap();
         tally.power_losses += 1;
-        let forest = match director.judge(&laboratory, event) {
-            Ok(forest) => forest,
+        let pool_model = match director.judge(&test_pool, event) {
+            Ok(pool_model) => pool_model,
             Err(lines) => panic!("{}", lines.join("\n")),
         };
         if loss == LOSSES - 1 {
             rounds(
-                (laboratory, forest),
+                (test_pool, pool_model),
                 folder.path(),
                 (seed, plan.workers, turns),
                 tally,
             );
         } else {
-            aftermath::export(laboratory, folder.path());
+            aftermath::export(test_pool, folder.path());
             if loss == 0 && random.one_in(4) {
                 judge_by_zdb(folder.path());
             }

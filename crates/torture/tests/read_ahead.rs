@@ -3,8 +3,8 @@
 use base::metrics::{Value, registry};
 use base::random::{Rng, SeededRng};
 use device::BlockDevice;
-use millpond_torture::forest::real::populate;
-use millpond_torture::laboratory::{Laboratory, POOL, mount};
+use millpond_torture::pool_model::real::populate;
+use millpond_torture::test_pool::{POOL, TestPool, mount};
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::WriteOptions;
 use posix::{Credentials, DatasetProperties, FileSystem, FileType, NewNode, OpenFile, OpenOptions};
@@ -19,7 +19,7 @@ static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 const CACHE_BYTES: usize = 128 << 20;
 const RECORD: u64 = 128 << 10;
 
-fn pond(model: Option<DeviceModel>) -> Laboratory {
+fn pond(model: Option<DeviceModel>) -> TestPool {
     const BYTES: u64 = 512 << 20;
     let disk = model.map_or_else(
         || MemoryDisk::new(BYTES),
@@ -30,7 +30,7 @@ fn pond(model: Option<DeviceModel>) -> Laboratory {
     let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
     options.root.populate = Some(populate());
     options.cache_bytes = CACHE_BYTES;
-    Laboratory::open(Pool::create(options).unwrap(), false)
+    TestPool::open(Pool::create(options).unwrap(), false)
 }
 
 fn file(system: &Arc<FileSystem>, name: &[u8], bytes: u64) -> OpenFile {
@@ -57,7 +57,7 @@ fn file(system: &Arc<FileSystem>, name: &[u8], bytes: u64) -> OpenFile {
     file
 }
 
-fn sync(pond: &Laboratory) {
+fn sync(pond: &TestPool) {
     pond.pool.engine().unwrap().wait_synced(None).unwrap();
 }
 
@@ -68,7 +68,7 @@ fn read_ahead(system: &Arc<FileSystem>, on: bool) {
     });
 }
 
-/// Blocks wished for so far.
+/// Blocks requested so far.
 fn issued() -> u64 {
     let samples = registry().snapshot();
     let sample = samples

@@ -4,15 +4,15 @@
 
 use dmu::Zap;
 use dsl::tasks::{Rollback, Snapshot};
-use format::block_references::BlockReferencePhys;
+use format::brt::BlockReferencePhys;
 use format::features::BLOCK_CLONING;
-use millpond_torture::forest::Forest;
-use millpond_torture::forest::choose::ChangeChooser;
-use millpond_torture::forest::real::differences;
-use millpond_torture::laboratory::{Laboratory, POOL, image, run_change};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::{Operation, Place};
+use millpond_torture::pool_model::PoolModel;
+use millpond_torture::pool_model::choose::ChangeChooser;
+use millpond_torture::pool_model::real::differences;
 use millpond_torture::random::{Random, asked, seed, seeds};
+use millpond_torture::test_pool::{POOL, TestPool, image, run_change};
 use millpond_torture::{aftermath, real, tunables};
 use pool::{NewDevice, Pool};
 use posix::{AllocateMode, Credentials, FileSystem, OpenOptions};
@@ -72,14 +72,14 @@ fn judge(folder: &Path) {
     }
 }
 
-fn in_a_file(folder: &Path) -> Laboratory {
+fn in_a_file(folder: &Path) -> TestPool {
     let path = image(folder, "0");
     std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
-    Laboratory::create(vec![NewDevice::Path(path)]).unwrap()
+    TestPool::create(vec![NewDevice::Path(path)]).unwrap()
 }
 
-fn same(laboratory: &Laboratory, tree: &Tree, when: &str) {
-    let found = real::differences(tree, &laboratory.root());
+fn same(test_pool: &TestPool, tree: &Tree, when: &str) {
+    let found = real::differences(tree, &test_pool.root());
     assert!(found.is_empty(), "{when}:\n{}", found.join("\n"));
 }
 
@@ -102,9 +102,9 @@ fn copies_that_wait_to_be_freed_are_references() {
     let _limits = tunables::by_default();
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(11);
-    let mut laboratory = in_a_file(folder.path());
+    let mut test_pool = in_a_file(folder.path());
     let mut tree = Tree::new();
-    let system = laboratory.root();
+    let system = test_pool.root();
     for name in ["a", "b", "c"] {
         apply(&system, &mut tree, &Operation::Create(place(name), 0o644));
     }
@@ -117,36 +117,36 @@ fn copies_that_wait_to_be_freed_are_references() {
         names: vec![format!("{POOL}@s")],
         properties: Vec::new(),
     };
-    laboratory.pool.dsl().run(snapshot).unwrap();
+    test_pool.pool.dsl().run(snapshot).unwrap();
     let kept = tree.clone();
     for name in ["b", "c"] {
-        apply(&laboratory.root(), &mut tree, &copy("a", name, length));
-        laboratory.pool.sync().unwrap();
+        apply(&test_pool.root(), &mut tree, &copy("a", name, length));
+        test_pool.pool.sync().unwrap();
     }
-    assert_eq!(saved(&laboratory.pool), 2 * length as u64);
-    laboratory.close_all();
+    assert_eq!(saved(&test_pool.pool), 2 * length as u64);
+    test_pool.close_all();
     // A tree is not freed all at once then.
     dsl::tunables::BACKGROUND_BLOCKS.set(2);
     let rollback = Rollback {
         path: POOL.to_owned(),
         snapshot: None,
     };
-    laboratory.pool.dsl().run(rollback).unwrap();
+    test_pool.pool.dsl().run(rollback).unwrap();
     let mut exports = 0;
     loop {
-        let left = saved(&laboratory.pool);
-        laboratory.export().unwrap();
+        let left = saved(&test_pool.pool);
+        test_pool.export().unwrap();
         aftermath::on_devices(folder.path());
         exports += 1;
-        laboratory = Laboratory::import(folder.path(), false).unwrap();
+        test_pool = TestPool::import(folder.path(), false).unwrap();
         if left == 0 {
             break;
         }
-        laboratory.pool.sync().unwrap();
+        test_pool.pool.sync().unwrap();
     }
     assert!(exports > 3, "{exports} exports");
-    same(&laboratory, &kept, "freed");
-    laboratory.export().unwrap();
+    same(&test_pool, &kept, "freed");
+    test_pool.export().unwrap();
     judge(folder.path());
 }
 
@@ -162,15 +162,15 @@ fn copies_share_blocks_until_the_last_goes_in_any_order() {
     ];
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(5);
-    let mut laboratory = in_a_file(folder.path());
+    let mut test_pool = in_a_file(folder.path());
     let mut tree = Tree::new();
     apply(
-        &laboratory.root(),
+        &test_pool.root(),
         &mut tree,
         &Operation::Create(place("keeper"), 0o644),
     );
     for (index, order) in ORDERS.into_iter().enumerate() {
-        let system = laboratory.root();
+        let system = test_pool.root();
         let whole = noise(&mut random, 3, 777);
         for name in ["a", "b", "c"] {
             apply(&system, &mut tree, &Operation::Create(place(name), 0o644));
@@ -181,20 +181,20 @@ fn copies_share_blocks_until_the_last_goes_in_any_order() {
             &mut tree,
             &Operation::Write(place("a"), 0, whole, false),
         );
-        laboratory.pool.sync().unwrap();
-        let used = laboratory.pool.space().allocated;
+        test_pool.pool.sync().unwrap();
+        let used = test_pool.pool.space().allocated;
         apply(&system, &mut tree, &copy("a", "b", length));
-        laboratory.pool.sync().unwrap();
+        test_pool.pool.sync().unwrap();
         apply(&system, &mut tree, &copy("b", "c", length));
-        laboratory.pool.sync().unwrap();
-        let table = header(&laboratory.pool).expect("the copies share blocks");
+        test_pool.pool.sync().unwrap();
+        let table = header(&test_pool.pool).expect("the copies share blocks");
         assert_eq!((table.count, table.saved), (4, 2 * table.used));
         assert!(table.used > 3 * BLOCK as u64);
-        assert!(laboratory.pool.features().is_active(&BLOCK_CLONING));
-        let grown = laboratory.pool.space().allocated - used;
+        assert!(test_pool.pool.features().is_active(&BLOCK_CLONING));
+        let grown = test_pool.pool.space().allocated - used;
         assert!(grown < BLOCK as u64, "the copies take {grown} bytes");
         for (gone, name) in order.into_iter().enumerate() {
-            same(&laboratory, &tree, "before a removal");
+            same(&test_pool, &tree, "before a removal");
             apply(&system, &mut tree, &Operation::Unlink(place(name)));
             // What the removal queues is freed within two txgs.
             for _ in 0..3 {
@@ -203,22 +203,18 @@ fn copies_share_blocks_until_the_last_goes_in_any_order() {
                     &mut tree,
                     &Operation::Chmod(place("keeper"), 0o600),
                 );
-                laboratory.pool.sync().unwrap();
+                test_pool.pool.sync().unwrap();
             }
             let left = (1_u64).saturating_sub(gone as u64) * table.used;
-            assert_eq!(
-                saved(&laboratory.pool),
-                left,
-                "{gone} of {order:?} are gone"
-            );
+            assert_eq!(saved(&test_pool.pool), left, "{gone} of {order:?} are gone");
         }
-        assert!(header(&laboratory.pool).is_none(), "an empty table goes");
-        assert!(!laboratory.pool.features().is_active(&BLOCK_CLONING));
+        assert!(header(&test_pool.pool).is_none(), "an empty table goes");
+        assert!(!test_pool.pool.features().is_active(&BLOCK_CLONING));
         drop(system);
         if index % 3 == 2 {
-            laboratory.export().unwrap();
+            test_pool.export().unwrap();
             judge(folder.path());
-            laboratory = Laboratory::import(folder.path(), false).unwrap();
+            test_pool = TestPool::import(folder.path(), false).unwrap();
         }
     }
 }
@@ -227,8 +223,8 @@ fn copies_share_blocks_until_the_last_goes_in_any_order() {
 fn what_changes_before_the_sync_is_not_shared() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(6);
-    let laboratory = in_a_file(folder.path());
-    let (system, mut tree) = (laboratory.root(), Tree::new());
+    let test_pool = in_a_file(folder.path());
+    let (system, mut tree) = (test_pool.root(), Tree::new());
     for name in ["a", "b", "c"] {
         apply(&system, &mut tree, &Operation::Create(place(name), 0o644));
     }
@@ -240,35 +236,35 @@ fn what_changes_before_the_sync_is_not_shared() {
     );
     // Its source is not stored yet: an ordinary copy.
     apply(&system, &mut tree, &copy("a", "b", 2 * BLOCK));
-    laboratory.pool.sync().unwrap();
-    assert_eq!(saved(&laboratory.pool), 0);
+    test_pool.pool.sync().unwrap();
+    assert_eq!(saved(&test_pool.pool), 0);
     // Source and copy both change in the txg of the copy.
     apply(&system, &mut tree, &copy("a", "c", 2 * BLOCK));
     let change = Operation::Write(place("c"), 5, vec![1; 10], false);
     apply(&system, &mut tree, &change);
     let change = Operation::Write(place("a"), BLOCK + 5, vec![2; 10], false);
     apply(&system, &mut tree, &change);
-    laboratory.pool.sync().unwrap();
-    same(&laboratory, &tree, "changed");
+    test_pool.pool.sync().unwrap();
+    same(&test_pool, &tree, "changed");
     // The second block of a died in the txg in which c's pointer to it was born: one reference is left.
-    assert_eq!(saved(&laboratory.pool), 0);
+    assert_eq!(saved(&test_pool.pool), 0);
     apply(&system, &mut tree, &Operation::Unlink(place("a")));
-    laboratory.pool.sync().unwrap();
-    same(&laboratory, &tree, "removed");
+    test_pool.pool.sync().unwrap();
+    same(&test_pool, &tree, "removed");
     drop(system);
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     judge(folder.path());
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    same(&laboratory, &tree, "imported");
-    laboratory.export().unwrap();
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    same(&test_pool, &tree, "imported");
+    test_pool.export().unwrap();
 }
 
 #[test]
 fn a_snapshot_keeps_what_a_copy_shares() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(7);
-    let laboratory = in_a_file(folder.path());
-    let (system, mut tree) = (laboratory.root(), Tree::new());
+    let test_pool = in_a_file(folder.path());
+    let (system, mut tree) = (test_pool.root(), Tree::new());
     for name in ["a", "b"] {
         apply(&system, &mut tree, &Operation::Create(place(name), 0o644));
     }
@@ -278,11 +274,11 @@ fn a_snapshot_keeps_what_a_copy_shares() {
         &mut tree,
         &Operation::Write(place("a"), 0, bytes, false),
     );
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     apply(&system, &mut tree, &copy("a", "b", 2 * BLOCK));
-    laboratory.pool.sync().unwrap();
-    assert_eq!(saved(&laboratory.pool), 2 * BLOCK as u64);
-    let dsl = laboratory.pool.dsl();
+    test_pool.pool.sync().unwrap();
+    assert_eq!(saved(&test_pool.pool), 2 * BLOCK as u64);
+    let dsl = test_pool.pool.dsl();
     let snapshot = Snapshot {
         names: vec![format!("{POOL}@s")],
         properties: Vec::new(),
@@ -292,15 +288,14 @@ fn a_snapshot_keeps_what_a_copy_shares() {
     for name in ["a", "b"] {
         apply(&system, &mut tree, &Operation::Unlink(place(name)));
     }
-    laboratory.pool.sync().unwrap();
-    assert_eq!(saved(&laboratory.pool), 2 * BLOCK as u64);
-    let snapshot =
-        millpond_torture::laboratory::mount(&laboratory.pool, &format!("{POOL}@s"), true);
+    test_pool.pool.sync().unwrap();
+    assert_eq!(saved(&test_pool.pool), 2 * BLOCK as u64);
+    let snapshot = millpond_torture::test_pool::mount(&test_pool.pool, &format!("{POOL}@s"), true);
     let found = real::differences(&then, &snapshot);
     assert!(found.is_empty(), "{}", found.join("\n"));
     drop(snapshot);
     drop(system);
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     judge(folder.path());
 }
 
@@ -386,21 +381,21 @@ fn history(seed: u64, steps: usize, crashes: usize) -> u64 {
     let mut random = Random::new(seed);
     let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-    let laboratory = Laboratory::create(vec![device]).unwrap();
-    let mut forest = Forest::new(POOL);
+    let test_pool = TestPool::create(vec![device]).unwrap();
+    let mut pool_model = PoolModel::new(POOL);
     let mut changes = ChangeChooser::new(seed);
     let first = disk.log_len();
-    let mut states: BTreeMap<u64, Forest> = BTreeMap::new();
+    let mut states: BTreeMap<u64, PoolModel> = BTreeMap::new();
     let mut shared = 0;
     for _ in 0..steps {
         if random.one_in(12) {
-            run_change(&laboratory, &mut forest, &mut changes);
+            run_change(&test_pool, &mut pool_model, &mut changes);
         } else {
-            let path = changes.head(&forest);
-            let system = laboratory.system(&path);
-            step(&system, forest.tree_mut(&path), &mut random);
+            let path = changes.head(&pool_model);
+            let system = test_pool.system(&path);
+            step(&system, pool_model.tree_mut(&path), &mut random);
             if random.one_in(8) {
-                same_now(forest.tree_mut(&path), &system);
+                same_now(pool_model.tree_mut(&path), &system);
             }
             if random.one_in(10) && make_durable(&system, &mut random) {
                 // What the log brings back after a crash comes on top.
@@ -408,18 +403,18 @@ fn history(seed: u64, steps: usize, crashes: usize) -> u64 {
             }
         }
         if random.one_in(4) {
-            laboratory.pool.sync().unwrap();
-            let txg = laboratory.pool.engine().unwrap().synced_txg();
-            states.insert(txg.0, forest.clone());
-            shared = shared.max(saved(&laboratory.pool));
+            test_pool.pool.sync().unwrap();
+            let txg = test_pool.pool.engine().unwrap().synced_txg();
+            states.insert(txg.0, pool_model.clone());
+            shared = shared.max(saved(&test_pool.pool));
         }
     }
-    let same = |forest: &Forest, laboratory: &Laboratory, when: &str| {
-        let found = differences(forest, laboratory).unwrap();
+    let same = |pool_model: &PoolModel, test_pool: &TestPool, when: &str| {
+        let found = differences(pool_model, test_pool).unwrap();
         assert!(found.is_empty(), "{when}:\n{}", found.join("\n"));
     };
-    same(&forest, &laboratory, "live");
-    laboratory.export().unwrap();
+    same(&pool_model, &test_pool, "live");
+    test_pool.export().unwrap();
     let last = disk.log_len();
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "left");
@@ -440,11 +435,11 @@ fn history(seed: u64, steps: usize, crashes: usize) -> u64 {
             let labels = vdev::read_labels(&device);
             labels.best_uberblock(None).unwrap().uberblock.txg.0
         };
-        let laboratory = Laboratory::import(folder.path(), false).unwrap();
+        let test_pool = TestPool::import(folder.path(), false).unwrap();
         if let Some(then) = states.get(&newest) {
-            same(then, &laboratory, "after a crash");
+            same(then, &test_pool, "after a crash");
         }
-        laboratory.export().unwrap();
+        test_pool.export().unwrap();
         judge(folder.path());
     }
     shared

@@ -2,10 +2,10 @@
 
 use base::Txg;
 use format::block_pointer::BlockPointer;
-use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::real::differences;
+use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use pool::{ImportOptions, NewDevice, Pool, PoolError, Rewind, Selection};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -33,22 +33,22 @@ impl Stopped {
         let folder = tempfile::tempdir().unwrap();
         let path = image(folder.path(), "disk");
         std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
-        let laboratory = Laboratory::create(vec![NewDevice::Path(path)]).unwrap();
+        let test_pool = TestPool::create(vec![NewDevice::Path(path)]).unwrap();
         let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
         let mut states = BTreeMap::new();
         for _ in 0..rounds {
-            run_operations(&laboratory.root(), &mut tree, &mut chooser, 12);
-            laboratory.pool.sync().unwrap();
-            let head = laboratory.pool.dsl().head(POOL).unwrap();
+            run_operations(&test_pool.root(), &mut tree, &mut chooser, 12);
+            test_pool.pool.sync().unwrap();
+            let head = test_pool.pool.dsl().head(POOL).unwrap();
             let state = State {
                 tree: tree.clone(),
                 files: head.phys().unwrap().block_pointer,
             };
-            let txg = laboratory.pool.engine().unwrap().synced_txg().0;
+            let txg = test_pool.pool.engine().unwrap().synced_txg().0;
             states.insert(txg, state);
         }
         // Left as at a crash: not exported.
-        drop(laboratory);
+        drop(test_pool);
         Self { folder, states }
     }
 
@@ -107,26 +107,26 @@ impl Stopped {
         self.destroy_block(&self.roots()[&txg]);
     }
 
-    fn import(&self, rewind: Rewind, read_only: bool) -> Result<Laboratory, PoolError> {
+    fn import(&self, rewind: Rewind, read_only: bool) -> Result<TestPool, PoolError> {
         let folder = self.folder.path().to_owned();
         let mut options = ImportOptions::new(vec![folder], Selection::Name(POOL.to_owned()));
         (options.rewind, options.read_only, options.force) = (rewind, read_only, true);
         let pool: Arc<Pool> = Pool::import(&options)?;
-        Ok(Laboratory::open(pool, read_only))
+        Ok(TestPool::open(pool, read_only))
     }
 
     /// Asserts that the pool is as it was at the end of a txg, that it can be written, and that zdb finds nothing.
-    fn check(&self, laboratory: Laboratory, txg: u64) {
+    fn check(&self, test_pool: TestPool, txg: u64) {
         let mut tree = self.states[&txg].tree.clone();
-        let found = differences(&tree, &laboratory.root());
+        let found = differences(&tree, &test_pool.root());
         assert!(found.is_empty(), "as of {txg}:\n{}", found.join("\n"));
-        run_operations(&laboratory.root(), &mut tree, &mut Chooser::new(txg), 20);
-        laboratory.export().unwrap();
+        run_operations(&test_pool.root(), &mut tree, &mut Chooser::new(txg), 20);
+        test_pool.export().unwrap();
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(self.folder.path(), POOL);
         }
-        let laboratory = self.import(Rewind::Never, true).unwrap();
-        let found = differences(&tree, &laboratory.root());
+        let test_pool = self.import(Rewind::Never, true).unwrap();
+        let found = differences(&tree, &test_pool.root());
         assert!(found.is_empty(), "imported again:\n{}", found.join("\n"));
     }
 }
@@ -143,8 +143,8 @@ fn without_its_newest_uberblock_a_pool_is_as_of_the_txg_before() {
     let stopped = Stopped::new(11, 6);
     let txgs = stopped.txgs();
     stopped.destroy_uberblock(txgs[0]);
-    let laboratory = stopped.import(Rewind::Never, false).unwrap();
-    stopped.check(laboratory, txgs[1]);
+    let test_pool = stopped.import(Rewind::Never, false).unwrap();
+    stopped.check(test_pool, txgs[1]);
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn a_damaged_root_needs_a_rewind_and_says_what_is_lost() {
     assert_eq!(trial.pool.rewound().unwrap().txg, Txg(txgs[1]));
     drop(trial);
     assert_eq!(before, hash(&stopped.image()));
-    let laboratory = stopped.import(Rewind::Safe, false).unwrap();
-    assert_eq!(laboratory.pool.rewound().unwrap().txg, Txg(txgs[1]));
-    stopped.check(laboratory, txgs[1]);
+    let test_pool = stopped.import(Rewind::Safe, false).unwrap();
+    assert_eq!(test_pool.pool.rewound().unwrap().txg, Txg(txgs[1]));
+    stopped.check(test_pool, txgs[1]);
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn damage_below_a_dataset_is_found_by_the_rewind() {
     let stopped = Stopped::new(13, 6);
     let txgs = stopped.txgs();
     stopped.destroy_block(&stopped.states[&txgs[0]].files);
-    let laboratory = stopped.import(Rewind::Safe, false).unwrap();
-    assert_eq!(laboratory.pool.rewound().unwrap().txg, Txg(txgs[1]));
-    stopped.check(laboratory, txgs[1]);
+    let test_pool = stopped.import(Rewind::Safe, false).unwrap();
+    assert_eq!(test_pool.pool.rewound().unwrap().txg, Txg(txgs[1]));
+    stopped.check(test_pool, txgs[1]);
 }
 
 #[test]
@@ -183,17 +183,17 @@ fn an_extreme_rewind_goes_further_back() {
     }
     let refused = stopped.import(Rewind::Safe, false);
     assert!(refused.is_err(), "three txgs are gone");
-    let laboratory = stopped.import(Rewind::Extreme, false).unwrap();
-    let reached = laboratory.pool.rewound().unwrap().txg;
+    let test_pool = stopped.import(Rewind::Extreme, false).unwrap();
+    let reached = test_pool.pool.rewound().unwrap().txg;
     assert_eq!(reached, Txg(txgs[4]));
-    stopped.check(laboratory, txgs[4]);
+    stopped.check(test_pool, txgs[4]);
 }
 
 #[test]
 fn a_certain_txg_can_be_asked_for() {
     let stopped = Stopped::new(15, 6);
     let txgs = stopped.txgs();
-    let laboratory = stopped.import(Rewind::To(Txg(txgs[2])), false).unwrap();
-    assert_eq!(laboratory.pool.rewound().unwrap().txg, Txg(txgs[2]));
-    stopped.check(laboratory, txgs[2]);
+    let test_pool = stopped.import(Rewind::To(Txg(txgs[2])), false).unwrap();
+    assert_eq!(test_pool.pool.rewound().unwrap().txg, Txg(txgs[2]));
+    stopped.check(test_pool, txgs[2]);
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use device::BlockDevice;
-use millpond_torture::forest::real::populate;
-use millpond_torture::laboratory::{POOL, mount};
+use millpond_torture::pool_model::real::populate;
 use millpond_torture::random::Random;
 use millpond_torture::real::new_file;
+use millpond_torture::test_pool::{POOL, mount};
 use millpond_torture::tunables::by_default;
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::{Credentials, FileSystem, WriteOptions};

@@ -1,11 +1,11 @@
 //! Trims beside random histories, on a simulated disk whose discarded ranges are rubbish at once. The disk is left at
 //! random moments; the newest state and those that a safe rewind may go to must be whole.
 
-use millpond_torture::laboratory::{Laboratory, POOL, image, run_operations};
 use millpond_torture::model::Tree;
 use millpond_torture::operation::{Chooser, Operation, Place};
 use millpond_torture::random::{Random, seed};
 use millpond_torture::real::{self, differences};
+use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::{ImportOptions, NewDevice, Rewind, Selection};
 use sim::{Event, SimulatedDisk};
@@ -30,8 +30,8 @@ struct Recorded {
 fn record(seed: u64, rounds: usize) -> Recorded {
     let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
-    let laboratory = Laboratory::create(vec![device]).unwrap();
-    let pool = Arc::clone(&laboratory.pool);
+    let test_pool = TestPool::create(vec![device]).unwrap();
+    let pool = Arc::clone(&test_pool.pool);
     let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
     let mut states = BTreeMap::new();
     let engine = Arc::clone(pool.engine().unwrap());
@@ -44,7 +44,7 @@ fn record(seed: u64, rounds: usize) -> Recorded {
         let refused = pool.start_trims(&[leaf], 0, false).unwrap();
         assert!(refused.len() <= 1);
         states.insert(engine.synced_txg().0, tree.clone());
-        run_operations(&laboratory.root(), &mut tree, &mut chooser, 12);
+        run_operations(&test_pool.root(), &mut tree, &mut chooser, 12);
         for _ in 0..SYNCS {
             pool.sync().unwrap();
             states.insert(engine.synced_txg().0, tree.clone());
@@ -52,7 +52,7 @@ fn record(seed: u64, rounds: usize) -> Recorded {
     }
     drop(pool);
     // Left as at a crash: not exported.
-    drop(laboratory);
+    drop(test_pool);
     Recorded {
         disk,
         states,
@@ -75,16 +75,16 @@ fn safe_txgs(device: &dyn device::BlockDevice) -> Vec<u64> {
     txgs
 }
 
-fn import_as_of(folder: &Path, txg: u64) -> Laboratory {
+fn import_as_of(folder: &Path, txg: u64) -> TestPool {
     let mut options = ImportOptions::new(vec![folder.to_owned()], Selection::Name(POOL.into()));
     options.read_only = true;
     options.force = true;
     options.rewind = Rewind::To(base::Txg(txg));
-    let laboratory = Laboratory::import_as(&options).unwrap();
-    let rewound = laboratory.pool.rewound();
+    let test_pool = TestPool::import_as(&options).unwrap();
+    let rewound = test_pool.pool.rewound();
     let came_to = rewound.map_or(txg, |rewound| rewound.txg.0);
     assert_eq!(came_to, txg, "the state of txg {txg} is not whole");
-    laboratory
+    test_pool
 }
 
 impl Recorded {
@@ -96,25 +96,25 @@ impl Recorded {
         crashed.write_to_file(&path).unwrap();
         let mut compared = 0;
         for txg in safe_txgs(&crashed) {
-            let laboratory = import_as_of(folder, txg);
+            let test_pool = import_as_of(folder, txg);
             if let Some(tree) = self.states.get(&txg) {
-                let found = differences(tree, &laboratory.root());
+                let found = differences(tree, &test_pool.root());
                 assert!(found.is_empty(), "txg {txg}:\n{}", found.join("\n"));
                 compared += 1;
             } else {
                 // Between two known states: what is there can be read, that is all.
-                let _ = differences(&Tree::new(), &laboratory.root());
+                let _ = differences(&Tree::new(), &test_pool.root());
             }
-            let errors = laboratory.pool.status().unwrap().errors;
+            let errors = test_pool.pool.status().unwrap().errors;
             assert!(errors.is_empty(), "txg {txg}: {errors:?}");
         }
         if judge {
-            let laboratory = Laboratory::import(folder, false).unwrap();
-            drop(laboratory.root());
-            laboratory.pool.start_scrub().unwrap();
-            laboratory.pool.wait_scrub().unwrap();
-            assert_eq!(laboratory.pool.scan().unwrap().unwrap().errors, 0);
-            laboratory.export().unwrap();
+            let test_pool = TestPool::import(folder, false).unwrap();
+            drop(test_pool.root());
+            test_pool.pool.start_scrub().unwrap();
+            test_pool.pool.wait_scrub().unwrap();
+            assert_eq!(test_pool.pool.scan().unwrap().unwrap().errors, 0);
+            test_pool.export().unwrap();
             if let Some(zdb) = golden::Zdb::from_environment() {
                 zdb.assert_clean(folder, POOL);
             }
@@ -156,7 +156,7 @@ fn crash_points_beside_trims() {
 
 /// A pool of which a large file was removed, with txgs after that in which nothing changed.
 struct Quiet {
-    laboratory: Laboratory,
+    test_pool: TestPool,
     tree: Tree,
     recorded: Recorded,
     /// The txg in which it was removed.
@@ -170,7 +170,7 @@ impl Quiet {
         let disk = Arc::new(SimulatedDisk::new(SIZE, 1));
         let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
         let mut quiet = Self {
-            laboratory: Laboratory::create(vec![device]).unwrap(),
+            test_pool: TestPool::create(vec![device]).unwrap(),
             tree: Tree::new(),
             recorded: Recorded {
                 disk,
@@ -199,7 +199,7 @@ impl Quiet {
 
     fn apply(&mut self, operation: &Operation) {
         self.tree.apply(operation).unwrap();
-        real::apply(&self.laboratory.root(), operation).unwrap();
+        real::apply(&self.test_pool.root(), operation).unwrap();
     }
 
     /// A new file of so many MiB that compress to nothing less.
@@ -215,7 +215,7 @@ impl Quiet {
 
     /// Ends a txg: which it is.
     fn sync(&mut self) -> u64 {
-        let pool = &self.laboratory.pool;
+        let pool = &self.test_pool.pool;
         pool.sync().unwrap();
         let synced = pool.engine().unwrap().synced_txg();
         self.recorded.states.insert(synced.0, self.tree.clone());
@@ -233,7 +233,7 @@ impl Quiet {
 
     /// Leaves the disk at moments since the txgs without changes.
     fn check(self, points: usize) {
-        drop(self.laboratory);
+        drop(self.test_pool);
         let (first, last) = (self.recorded.first, self.recorded.disk.log_len());
         let folder = tempfile::tempdir().unwrap();
         for point in 0..=points {
@@ -270,7 +270,7 @@ fn what_was_freed_is_free_in_an_idle_pool_which_writes_no_more_then() {
     let _limits = limits(1 << 20);
     let quiet = Quiet::new();
     let disk = Arc::clone(&quiet.recorded.disk);
-    let pool = &quiet.laboratory.pool;
+    let pool = &quiet.test_pool.pool;
     assert!(pool.space().deferred < 1 << 20, "{:?}", pool.space());
     assert_eq!(safe_txgs(&*disk)[0], quiet.removed + STATES_BEFORE as u64);
     let first = disk.log_len();
@@ -285,7 +285,7 @@ fn what_was_freed_is_free_in_an_idle_pool_which_writes_no_more_then() {
 fn what_older_states_need_is_not_trimmed_after_txgs_without_changes() {
     let _limits = limits(NEVER);
     let mut quiet = Quiet::new();
-    let pool = Arc::clone(&quiet.laboratory.pool);
+    let pool = Arc::clone(&quiet.test_pool.pool);
     let leaf = pool.vdevs().tops()[0].leaves()[0].guid();
     assert!(pool.start_trims(&[leaf], 0, false).unwrap().is_empty());
     pool.wait_trims(&[leaf]).unwrap();

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use base::ObjectId;
 use device::BlockDevice;
 use millpond_torture::counters::counter;
-use millpond_torture::forest::real::populate;
-use millpond_torture::laboratory::{POOL, mount};
+use millpond_torture::pool_model::real::populate;
 use millpond_torture::random::Random;
 use millpond_torture::real::{new_file, new_node};
+use millpond_torture::test_pool::{POOL, mount};
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 use posix::{Credentials, FileSystem, FileType, Visit, WriteOptions};
 use sim::{DeviceModel, MemoryDisk, PacedDisk, VirtualClock, WatchedReads};
@@ -361,7 +361,7 @@ mod torture_runs {
             Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
         }
 
-        /// By processor time, which means most on an idle machine.
+        /// By CPU time, which means most on an idle machine.
         #[test]
         #[ignore = "torture: times of cached walks"]
         fn warm_walks_pay_nothing_for_it() {
@@ -380,7 +380,7 @@ mod torture_runs {
             };
             // Nothing is remembered of a listing: nothing follows from it.
             let (listed_max, files_max) = (limit("posix.listed_max"), limit("posix.files_max"));
-            // Files that stay in core, and files that have to be made of cached blocks.
+            // Files that stay in memory, and files that have to be made of cached blocks.
             for files in [65_536, 64] {
                 files_max.set(files);
                 let mut times = [Vec::new(), Vec::new()];
@@ -401,7 +401,7 @@ mod torture_runs {
                     (times[times.len() / 2].as_secs_f64(), times[4].as_secs_f64())
                 });
                 println!(
-                    "{files} files in core: off {:.4} s, on {:.4} s, rate {:.3}; fastest tenth {:.3}",
+                    "{files} files in memory: off {:.4} s, on {:.4} s, rate {:.3}; fastest tenth {:.3}",
                     off.0,
                     on.0,
                     off.0 / on.0,

@@ -34,11 +34,11 @@ impl EngineConfig {
     /// The defaults, for a machine with `memory_bytes` of memory.
     #[must_use]
     pub fn for_memory(first: Txg, memory_bytes: u64) -> Self {
-        const LEAST: u64 = 16 << 20;
+        const MIN: u64 = 16 << 20;
         Self {
             first,
             timeout_ns: AGE_NS.get(),
-            dirty_bytes_max: (memory_bytes / 10).max(LEAST).min(DIRTY_BYTES_CAP.get()),
+            dirty_bytes_max: (memory_bytes / 10).max(MIN).min(DIRTY_BYTES_CAP.get()),
             sync_percent: SYNC_PERCENT.get(),
             delay_min_percent: DELAY_MIN_PERCENT.get(),
             delay_scale_ns: 500_000,
@@ -77,12 +77,12 @@ impl EngineConfig {
         if crate::engine::NO_DELAY.get() {
             return 0;
         }
-        let least = (limit / 100).saturating_mul(self.delay_min_percent);
-        if dirty <= least {
+        let min = (limit / 100).saturating_mul(self.delay_min_percent);
+        if dirty <= min {
             return 0;
         }
         let room = limit.saturating_sub(dirty).max(1);
-        let delay = u128::from(self.delay_scale_ns) * u128::from(dirty - least) / u128::from(room);
+        let delay = u128::from(self.delay_scale_ns) * u128::from(dirty - min) / u128::from(room);
         u64::try_from(delay)
             .unwrap_or(u64::MAX)
             .min(self.delay_ns_max)

@@ -20,7 +20,7 @@ use crate::credit::{Credit, Dirty, DirtyCounts};
 use crate::error::{SyncFailure, TxgError};
 use crate::frees::Frees;
 use crate::holds::{Holds, TxgHold, share_thread_index};
-use crate::manner::{self, Wish};
+use crate::manner::{self, Awaited};
 use crate::meters::{Meters, nanoseconds};
 use crate::state::{CloseReason, State};
 use crate::throttle::Throttle;
@@ -224,8 +224,8 @@ impl Engine {
 
     /// The most blocks that one txg ever was to free.
     #[must_use]
-    pub fn blocks_to_free_most(&self) -> u64 {
-        self.frees.most()
+    pub fn blocks_to_free_max(&self) -> u64 {
+        self.frees.max()
     }
 
     /// The open txg.
@@ -331,7 +331,7 @@ impl Engine {
         };
         let after = match room {
             Some(after) => after,
-            None if hurries => return Err(manner::postpone(self, Wish::Room(bytes))),
+            None if hurries => return Err(manner::postpone(self, Awaited::Room(bytes))),
             None => self.park(bytes)?,
         };
         let credit = Credit::new(self, bytes);
@@ -342,7 +342,7 @@ impl Engine {
         if let Some(due_ns) = self.delayed_until_ns(after, bytes) {
             self.kick_for_bytes(self.holds.open());
             if hurries {
-                return Err(manner::postpone(self, Wish::Delay { credit, due_ns }));
+                return Err(manner::postpone(self, Awaited::Delay { credit, due_ns }));
             }
             thread::sleep(Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())));
         }

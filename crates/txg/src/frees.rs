@@ -11,7 +11,7 @@ use base::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Frees {
     booked: [AtomicU64; Txg::SLOTS],
     /// The most that one txg ever was to free.
-    most: AtomicU64,
+    max: AtomicU64,
 }
 
 impl Frees {
@@ -25,7 +25,7 @@ impl Frees {
         match slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(before) => {
                 let after = before.saturating_add(blocks);
-                self.most.fetch_max(after, Ordering::Relaxed);
+                self.max.fetch_max(after, Ordering::Relaxed);
                 true
             }
             Err(_) => false,
@@ -54,7 +54,7 @@ impl Frees {
     }
 
     /// The most that one txg ever was to free.
-    pub(crate) fn most(&self) -> u64 {
-        self.most.load(Ordering::Relaxed)
+    pub(crate) fn max(&self) -> u64 {
+        self.max.load(Ordering::Relaxed)
     }
 }

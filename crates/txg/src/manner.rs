@@ -43,7 +43,7 @@ impl Drop for Restore {
 }
 
 /// What a postponed operation waits for.
-pub(crate) enum Wish {
+pub(crate) enum Awaited {
     /// So much room.
     Room(u64),
     /// It has its room, and is delayed until a moment of [`base::clock::monotonic_ns`].
@@ -56,7 +56,7 @@ pub(crate) enum Wish {
 #[must_use]
 pub struct Postponed {
     engine: Arc<Engine>,
-    wish: Wish,
+    awaited: Awaited,
 }
 
 impl Postponed {
@@ -64,7 +64,7 @@ impl Postponed {
     /// up: it holds what others were given. It is called in any case: when the engine ends or stays suspended, the
     /// operation is to fail by itself.
     pub fn leave(self, then: impl FnOnce(Admitted) + Send + 'static) {
-        self.engine.admit_later(self.wish, Box::new(then));
+        self.engine.admit_later(self.awaited, Box::new(then));
     }
 }
 
@@ -109,9 +109,9 @@ pub(crate) fn hurries() -> bool {
 }
 
 /// Notes what the calling thread would have waited for.
-pub(crate) fn postpone(engine: &Arc<Engine>, wish: Wish) -> TxgError {
+pub(crate) fn postpone(engine: &Arc<Engine>, awaited: Awaited) -> TxgError {
     let engine = Arc::clone(engine);
-    drop(replace(Manner::Gave(Postponed { engine, wish })));
+    drop(replace(Manner::Gave(Postponed { engine, awaited })));
     TxgError::Postponed
 }
 

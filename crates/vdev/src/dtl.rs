@@ -1,4 +1,4 @@
-//! Ranges of txgs that a leaf missed: the in-core form of a dirty time log.
+//! Ranges of txgs that a leaf missed: the in-memory form of a dirty time log.
 
 use base::Txg;
 

@@ -1,6 +1,6 @@
 //! Writes that are waited for together: those of a txg's sync pass, or of an intent log block.
 
-use crate::leaf::Port;
+use crate::leaf::DeviceHandle;
 use crate::queue::{Help, Queue};
 use crate::top::KeptWrites;
 use crate::{Failure, IoClass, LeafFailure, VdevError, VdevTree};
@@ -16,7 +16,7 @@ use sys::Buffer;
 const HELP_AGAIN: Duration = Duration::from_millis(500);
 
 static CLASS: LockClass = LockClass::new("vdev.group", rank::VDEV + 30);
-static TICKET_CLASS: LockClass = LockClass::new("vdev.ticket", rank::VDEV + 20);
+static COMPLETION_CLASS: LockClass = LockClass::new("vdev.write_completion", rank::VDEV + 20);
 
 /// A set of writes in flight. Writes are added by [`crate::Top::write`] from any thread.
 pub struct WriteGroup {
@@ -96,7 +96,7 @@ impl WriteGroup {
         let queues = self.state.lock().queues.clone();
         // The other queues' threads are woken; the first queue's work, and then whatever is left,
         // is done here and now rather than by waking yet another thread.
-        queues.iter().skip(1).for_each(|queue| queue.press());
+        queues.iter().skip(1).for_each(|queue| queue.kick());
         self.help(&queues);
         let mut state = self.state.lock();
         while self.outstanding() > 0 {
@@ -231,7 +231,7 @@ pub(crate) struct Reports {
 }
 
 /// One write on all children of its vdev: done when the last of them is.
-pub(crate) struct Ticket {
+pub(crate) struct WriteCompletion {
     group: Arc<WriteGroup>,
     kept: Arc<KeptWrites>,
     /// Its place among the writes of the group.
@@ -242,10 +242,10 @@ pub(crate) struct Ticket {
     class: IoClass,
     remaining: AtomicUsize,
     tolerance: usize,
-    failures: Mutex<Vec<(Arc<Port>, Failure)>>,
+    failures: Mutex<Vec<(Arc<DeviceHandle>, Failure)>>,
 }
 
-impl Ticket {
+impl WriteCompletion {
     /// A write that so many will report on.
     pub(crate) fn new(
         (group, kept): (&Arc<WriteGroup>, &Arc<KeptWrites>),
@@ -268,7 +268,7 @@ impl Ticket {
             class,
             remaining: AtomicUsize::new(reports.count),
             tolerance: reports.tolerance,
-            failures: Mutex::new(&TICKET_CLASS, Vec::new()),
+            failures: Mutex::new(&COMPLETION_CLASS, Vec::new()),
         })
     }
 
@@ -280,19 +280,19 @@ impl Ticket {
         self.class
     }
 
-    /// The report of the child behind `port`. A child that failed where enough others did well has missed the txg;
+    /// The report of the child behind `handle`. A child that failed where enough others did well has missed the txg;
     /// where too many failed nothing is there to be missed: the write is done again.
-    pub(crate) fn report(&self, port: &Arc<Port>, result: Result<(), Failure>) {
+    pub(crate) fn report(&self, handle: &Arc<DeviceHandle>, result: Result<(), Failure>) {
         if let Err(failure) = result {
-            self.failures.lock().push((Arc::clone(port), failure));
+            self.failures.lock().push((Arc::clone(handle), failure));
         }
         if self.remaining.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
         let failures = std::mem::take(&mut *self.failures.lock());
         if failures.len() <= self.tolerance {
-            for (port, _) in failures {
-                port.note_missing(self.group.txg);
+            for (handle, _) in failures {
+                handle.note_missing(self.group.txg);
             }
             if self.group.any_failed.load(Ordering::Acquire) || self.kept.any() {
                 let place = (self.vdev, self.offset);
@@ -303,7 +303,7 @@ impl Ticket {
             self.give_up(
                 failures
                     .into_iter()
-                    .map(|(port, f)| port.failure(f))
+                    .map(|(handle, f)| handle.failure(f))
                     .collect(),
             );
         }

@@ -65,7 +65,7 @@ pub struct ReadOutcome {
     pub data: Buffer,
     /// The leaves that did not have them, in the order in which they were asked.
     pub failures: Vec<LeafFailure>,
-    /// Leaves that had others: for [`crate::Top::mend`], as long as the place is this block's.
+    /// Leaves that had others: for [`crate::Top::repair_read`], as long as the place is this block's.
     pub lacking: Vec<Arc<Leaf>>,
 }
 

@@ -199,7 +199,7 @@ impl Leaf {
     fn write_label_piece(&self, offset: u64, piece: &[u8], txg: Txg) -> Result<(), VdevError> {
         let data = Buffer::from_slice(piece);
         self.write_now(offset, data, IoClass::SyncWrite, txg)
-            .map_err(|failure| self.port().failure(failure).into())
+            .map_err(|failure| self.handle().failure(failure).into())
     }
 
     /// Writes the configuration to a pair of labels; answers how many took it.

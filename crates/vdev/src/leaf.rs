@@ -1,11 +1,11 @@
 //! A leaf: one device, its state, its errors, its queue.
 
-mod gate;
+mod device_handle;
+mod io_gate;
 mod meters;
 mod missed;
-mod port;
 
-use crate::group::Ticket;
+use crate::group::WriteCompletion;
 use crate::queue::{Queue, QueueConfig};
 use crate::{Condition, Failure, IoClass, TxgRanges, VdevAux, VdevError, VdevState};
 use base::{Guid, Txg};
@@ -14,9 +14,9 @@ use format::label;
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
 
-pub(crate) use gate::Gate;
+pub(crate) use device_handle::DeviceHandle;
+pub(crate) use io_gate::Gate;
 pub use meters::{ClassStatistics, LeafStatistics};
-pub(crate) use port::Port;
 
 /// What is known of a leaf before it is opened.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub struct ErrorCounts {
 
 /// One device of a pool. Dropping it writes what is queued and ends its threads.
 pub struct Leaf {
-    port: Arc<Port>,
+    handle: Arc<DeviceHandle>,
     queue: Arc<Queue>,
 }
 
@@ -62,10 +62,10 @@ impl Leaf {
         device: Option<Arc<dyn BlockDevice>>,
         queue: QueueConfig,
     ) -> Arc<Self> {
-        let port = Arc::new(Port::new(config, device));
+        let handle = Arc::new(DeviceHandle::new(config, device));
         let leaf = Self {
-            queue: Queue::new(Arc::clone(&port), queue),
-            port,
+            queue: Queue::new(Arc::clone(&handle), queue),
+            handle,
         };
         leaf.start_if_writable();
         Arc::new(leaf)
@@ -73,7 +73,7 @@ impl Leaf {
 
     fn start_if_writable(&self) {
         if self
-            .port
+            .handle
             .device()
             .is_some_and(|device| device.is_writable())
         {
@@ -84,31 +84,31 @@ impl Leaf {
     /// The leaf's guid.
     #[must_use]
     pub fn guid(&self) -> Guid {
-        self.port.config.guid
+        self.handle.config.guid
     }
 
     /// Where its device was last seen.
     #[must_use]
     pub fn path(&self) -> Arc<str> {
-        Arc::clone(&self.port.path)
+        Arc::clone(&self.handle.path)
     }
 
     /// Its sector size as a power of two.
     #[must_use]
     pub fn ashift(&self) -> u32 {
-        self.port.config.ashift
+        self.handle.config.ashift
     }
 
     /// The device, if it is open.
     #[must_use]
     pub fn device(&self) -> Option<Arc<dyn BlockDevice>> {
-        self.port.device()
+        self.handle.device()
     }
 
     /// The device's size rounded down to 256 KiB; 0 if it is not open.
     #[must_use]
     pub fn psize(&self) -> u64 {
-        self.port
+        self.handle
             .device()
             .map_or(0, |device| label::usable_device_size(device.size()))
     }
@@ -122,39 +122,39 @@ impl Leaf {
     /// How the leaf is.
     #[must_use]
     pub fn condition(&self) -> Condition {
-        self.port.condition()
+        self.handle.condition()
     }
 
     /// Sets how the leaf is (opened, taken offline, faulted).
     pub fn set_condition(&self, condition: Condition) {
-        self.port.set_condition(condition);
+        self.handle.set_condition(condition);
     }
 
     /// Whether its state or its missing txgs changed since this was last asked: its configuration
     /// is to be written.
     pub fn take_changed(&self) -> bool {
-        self.port.take_changed()
+        self.handle.take_changed()
     }
 
     /// Puts a (new) device under the leaf, or takes it away. What is queued goes to the old one.
     pub fn set_device(&self, device: Option<Arc<dyn BlockDevice>>) {
         self.queue.drain();
-        self.port.set_device(device);
+        self.handle.set_device(device);
         self.start_if_writable();
     }
 
     /// Whether the leaf can be read.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.port.is_usable()
+        self.handle.is_usable()
     }
 
     /// Whether the leaf can be written.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.port.is_usable()
+        self.handle.is_usable()
             && self
-                .port
+                .handle
                 .device()
                 .is_some_and(|device| device.is_writable())
     }
@@ -162,13 +162,13 @@ impl Leaf {
     /// Errors since import or the last clear.
     #[must_use]
     pub fn errors(&self) -> ErrorCounts {
-        self.port.meters.errors()
+        self.handle.meters.errors()
     }
 
     /// Everything that is counted of the leaf.
     #[must_use]
     pub fn statistics(&self) -> LeafStatistics {
-        self.port.meters.statistics(&self.port.gate)
+        self.handle.meters.statistics(&self.handle.gate)
     }
 
     /// `zpool clear`: clears the error counts, ends a fault that errors caused, ends a flush
@@ -177,61 +177,61 @@ impl Leaf {
     /// # Errors
     /// If writing again fails.
     pub fn clear(&self) -> Result<(), VdevError> {
-        self.port.meters.clear_errors();
-        let condition = self.port.condition();
+        self.handle.meters.clear_errors();
+        let condition = self.handle.condition();
         let by_errors = matches!(condition.state, VdevState::Faulted | VdevState::Degraded)
             || condition == Condition::new(VdevState::Removed, VdevAux::None);
         if by_errors
-            && let Some(device) = self.port.device()
-            && (device.failure().is_some() || port::probe(&*device))
+            && let Some(device) = self.handle.device()
+            && (device.failure().is_some() || device_handle::probe(&*device))
         {
-            self.port.set_condition(Condition::HEALTHY);
+            self.handle.set_condition(Condition::HEALTHY);
         }
-        Ok(self.port.rewrite()?)
+        Ok(self.handle.rewrite()?)
     }
 
     /// The txgs that the leaf missed.
     #[must_use]
     pub fn missing(&self) -> TxgRanges {
-        self.port.missing()
+        self.handle.missing()
     }
 
     /// Sets the txgs that the leaf missed (from its DTL, or after a resilver).
     pub fn set_missing(&self, missing: TxgRanges) {
-        self.port.set_missing(missing);
+        self.handle.set_missing(missing);
     }
 
     /// Notes that the leaf missed writes of `txg`.
     pub fn note_missing(&self, txg: Txg) {
-        self.port.note_missing(txg);
+        self.handle.note_missing(txg);
     }
 
     /// From here until [`Leaf::end_resilver`] it is noted what a resilver leaves behind.
     pub fn begin_resilver(&self) {
-        self.port.missed.lock().begin_resilver();
+        self.handle.missed.lock().begin_resilver();
     }
 
     /// A resilver could not give the leaf a block of `birth`.
     pub fn note_left(&self, birth: Txg) {
-        self.port.missed.lock().note_left(birth);
+        self.handle.missed.lock().note_left(birth);
     }
 
     /// A resilver did not see some blocks that are not younger than `birth`: all that was missed up
     /// to then is left behind.
     pub fn note_left_through(&self, birth: Txg) {
-        self.port.missed.lock().note_left_through(birth);
+        self.handle.missed.lock().note_left_through(birth);
     }
 
     /// A resilver has seen everything that was missed when it began. What it left behind, and what
     /// was missed since, is missing still. Answers whether a resilver had begun.
     pub fn end_resilver(&self) -> bool {
-        self.port.end_resilver()
+        self.handle.end_resilver()
     }
 
     /// Whether the leaf missed the writes of `txg`.
     #[must_use]
     pub fn misses(&self, txg: Txg) -> bool {
-        self.port.misses(txg)
+        self.handle.misses(txg)
     }
 
     /// Makes the leaf's finished writes durable.
@@ -239,12 +239,12 @@ impl Leaf {
     /// # Errors
     /// If the device cannot. It stays failed until [`Leaf::clear`].
     pub fn flush(&self) -> Result<(), VdevError> {
-        Ok(self.port.flush()?)
+        Ok(self.handle.flush()?)
     }
 
     /// Says how much is dirty, in thousandths of the limit: the more, the more writes at once.
     pub fn set_dirty(&self, permille: u32) {
-        self.port.gate.set_dirty(permille);
+        self.handle.gate.set_dirty(permille);
     }
 
     /// Reads `len` bytes at byte `offset` of the device, queued writes included.
@@ -252,9 +252,9 @@ impl Leaf {
         let end = offset + len as u64;
         let newer = self.queue.newer_than_device(offset..end);
         if newer.is_empty() {
-            return self.port.read(offset, len, class);
+            return self.handle.read(offset, len, class);
         }
-        self.port.meters.reads_from_queue.increment();
+        self.handle.meters.reads_from_queue.increment();
         if let Some((start, whole)) = newer.last()
             && *start <= offset
             && *start + whole.len() as u64 >= end
@@ -262,7 +262,7 @@ impl Leaf {
             let from = (offset - start) as usize;
             return Ok(whole.slice(from..from + len));
         }
-        let mut data = match self.port.read(offset, len, class)?.try_into_mut() {
+        let mut data = match self.handle.read(offset, len, class)?.try_into_mut() {
             Ok(data) => data,
             Err(shared) => BufferMut::from_slice(&shared),
         };
@@ -276,8 +276,8 @@ impl Leaf {
     }
 
     /// Queues a write at byte `offset` of the device.
-    pub(crate) fn write(&self, offset: u64, data: Buffer, ticket: Arc<Ticket>) {
-        self.queue.push(offset, data, ticket);
+    pub(crate) fn write(&self, offset: u64, data: Buffer, completion: Arc<WriteCompletion>) {
+        self.queue.push(offset, data, completion);
     }
 
     /// Writes at byte `offset` of the device at once: labels and repairs.
@@ -288,9 +288,9 @@ impl Leaf {
         class: IoClass,
         txg: Txg,
     ) -> Result<(), Failure> {
-        let result = self.port.write(offset, &[(data, txg)], class);
+        let result = self.handle.write(offset, &[(data, txg)], class);
         if let Err(Failure::Device(_)) = &result {
-            self.port.meters.write_errors.increment();
+            self.handle.meters.write_errors.increment();
         }
         result
     }
@@ -316,7 +316,7 @@ impl Leaf {
         if self.has_newer(place, bytes) {
             return Ok(());
         }
-        Ok(self.port.discard(place, bytes)?)
+        Ok(self.handle.discard(place, bytes)?)
     }
 
     /// Whether discards can be hoped to work.
@@ -333,8 +333,8 @@ impl Leaf {
             .is_empty()
     }
 
-    pub(crate) const fn port(&self) -> &Arc<Port> {
-        &self.port
+    pub(crate) const fn handle(&self) -> &Arc<DeviceHandle> {
+        &self.handle
     }
 
     /// Byte of the device that a DVA's offset stands for.
@@ -372,7 +372,7 @@ pub fn examine(device: &dyn BlockDevice, asize_min: u64, ashift: u32) -> Conditi
     if sector > 1 << ashift {
         return cannot(VdevAux::BadLabel);
     }
-    if !port::probe(device) {
+    if !device_handle::probe(device) {
         return Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded);
     }
     Condition::HEALTHY

@@ -2,11 +2,11 @@
 //!
 //! Invariants: what is pending or being written covers the newest bytes of its ranges, so reads
 //! take them from here; two writes of overlapping ranges are never on the device at once; a write
-//! that replaces a pending one of the same range takes over its tickets. Nothing lingers once
+//! that replaces a pending one of the same range takes over its completions. Nothing lingers once
 //! someone waits for its group; until then a few writes may, to be merged with those that follow.
 
-use crate::group::Ticket;
-use crate::leaf::{Gate, Port};
+use crate::group::WriteCompletion;
+use crate::leaf::{DeviceHandle, Gate};
 use crate::tunables;
 use crate::{Failure, IoClass};
 use base::Txg;
@@ -55,7 +55,7 @@ pub(crate) enum Help {
 
 struct Pending {
     data: Buffer,
-    tickets: Vec<Arc<Ticket>>,
+    completions: Vec<Arc<WriteCompletion>>,
     since_ns: u64,
 }
 
@@ -63,7 +63,7 @@ struct Pending {
 struct Run {
     range: Range<u64>,
     pieces: Vec<(Buffer, Txg)>,
-    tickets: Vec<Vec<Arc<Ticket>>>,
+    completions: Vec<Vec<Arc<WriteCompletion>>>,
     /// Since when the piece that waited longest was pending.
     since_ns: u64,
 }
@@ -86,14 +86,14 @@ struct State {
     idle_threads: usize,
     waiters: usize,
     /// Whether everything pending is to be written without delay.
-    pressed: bool,
+    kicked: bool,
     closed: bool,
     /// Identity of the group that was registered last: most writes in a row are of one group.
     last_group: u64,
 }
 
 pub(crate) struct Queue {
-    port: Arc<Port>,
+    handle: Arc<DeviceHandle>,
     config: QueueConfig,
     state: Mutex<State>,
     work: Condvar,
@@ -151,7 +151,7 @@ impl State {
         let mut run = Run {
             range: start..start,
             pieces: Vec::new(),
-            tickets: Vec::new(),
+            completions: Vec::new(),
             since_ns: u64::MAX,
         };
         while let Some(pending) = self.pending.get(&run.range.end) {
@@ -169,12 +169,12 @@ impl State {
             self.urgent.remove(&offset);
             run.range.end = end;
             let txg = pending
-                .tickets
+                .completions
                 .last()
-                .map_or(Txg(0), |ticket| ticket.group().txg());
+                .map_or(Txg(0), |completion| completion.group().txg());
             run.since_ns = run.since_ns.min(pending.since_ns);
             run.pieces.push((pending.data, txg));
-            run.tickets.push(pending.tickets);
+            run.completions.push(pending.completions);
         }
         self.bytes -= (run.range.end - start) as usize;
         self.cursor = run.range.end;
@@ -183,21 +183,21 @@ impl State {
             pieces: run.pieces.iter().map(|piece| piece.0.clone()).collect(),
         });
         if self.pending.is_empty() {
-            self.pressed = false;
+            self.kicked = false;
         }
         Some(run)
     }
 
     /// Whether a thread should write now rather than wait for more to merge.
     fn wants_writing(&self, start_bytes: usize) -> bool {
-        !self.pending.is_empty() && (self.pressed || self.closed || self.bytes >= start_bytes)
+        !self.pending.is_empty() && (self.kicked || self.closed || self.bytes >= start_bytes)
     }
 }
 
 impl Queue {
-    pub(crate) fn new(port: Arc<Port>, config: QueueConfig) -> Arc<Self> {
+    pub(crate) fn new(handle: Arc<DeviceHandle>, config: QueueConfig) -> Arc<Self> {
         Arc::new(Self {
-            port,
+            handle,
             config,
             state: Mutex::new(&CLASS, State::default()),
             work: Condvar::new(),
@@ -221,23 +221,28 @@ impl Queue {
     }
 
     /// Adds a write at device offset `offset`. When the queue is full, the caller writes.
-    pub(crate) fn push(self: &Arc<Self>, offset: u64, data: Buffer, ticket: Arc<Ticket>) {
+    pub(crate) fn push(
+        self: &Arc<Self>,
+        offset: u64,
+        data: Buffer,
+        completion: Arc<WriteCompletion>,
+    ) {
         let len = data.len();
         let range = offset..offset + len as u64;
         let mut state = self.state.lock();
         loop {
             if state.closed {
                 drop(state);
-                let condition = self.port.condition();
+                let condition = self.handle.condition();
                 let failure = Failure::Unavailable(condition.state, condition.aux);
-                ticket.report(&self.port, Err(failure));
+                completion.report(&self.handle, Err(failure));
                 return;
             }
             let replaces = state
                 .pending
                 .get(&offset)
                 .is_some_and(|p| p.data.len() == len);
-            let bytes_max = match ticket.class() {
+            let bytes_max = match completion.class() {
                 IoClass::SyncWrite => self.config.bytes_max * 2,
                 _ => self.config.bytes_max,
             };
@@ -254,60 +259,66 @@ impl Queue {
                 state.waiters -= 1;
             }
         }
-        self.insert(&mut state, offset, data, ticket);
+        self.insert(&mut state, offset, data, completion);
         if state.idle_threads > 0 && state.wants_writing(self.config.start_bytes) {
             self.work.notify_one();
         }
     }
 
     /// Adds a write, or replaces the pending one of the same range.
-    fn insert(self: &Arc<Self>, state: &mut State, offset: u64, data: Buffer, ticket: Arc<Ticket>) {
-        let group = ticket.group();
+    fn insert(
+        self: &Arc<Self>,
+        state: &mut State,
+        offset: u64,
+        data: Buffer,
+        completion: Arc<WriteCompletion>,
+    ) {
+        let group = completion.group();
         if state.last_group != group.id() {
             group.register(self);
             state.last_group = group.id();
         }
         // Looked at after registering: see `WriteGroup::wait`.
-        state.pressed |= group.is_waited_for();
-        if ticket.class() == IoClass::SyncWrite {
+        state.kicked |= group.is_waited_for();
+        if completion.class() == IoClass::SyncWrite {
             state.urgent.insert(offset);
         }
-        let class = ticket.class();
+        let class = completion.class();
         match state.pending.entry(offset) {
             Entry::Occupied(mut old) => {
                 old.get_mut().data = data;
-                old.get_mut().tickets.push(ticket);
+                old.get_mut().completions.push(completion);
             }
             Entry::Vacant(place) => {
                 state.bytes += data.len();
                 place.insert(Pending {
                     data,
-                    tickets: vec![ticket],
+                    completions: vec![completion],
                     since_ns: monotonic_ns(),
                 });
-                self.port.meters.class(class).pending.add(1);
+                self.handle.meters.class(class).pending.add(1);
                 self.count.fetch_add(1, Ordering::Release);
                 let bytes = i64::try_from(state.bytes).unwrap_or(i64::MAX);
-                self.port.meters.queued_bytes.set(bytes);
+                self.handle.meters.queued_bytes.set(bytes);
             }
         }
     }
 
     /// Has everything that is pending written without delay.
-    pub(crate) fn press(&self) {
+    pub(crate) fn kick(&self) {
         let mut state = self.state.lock();
         if !state.pending.is_empty() {
-            state.pressed = true;
+            state.kicked = true;
             self.work.notify_all();
         }
     }
 
     /// Writes one run on the caller's thread; false if there is none to be taken.
     pub(crate) fn help(&self, what: Help) -> bool {
-        let Some(run) = self.state.lock().take_run(what, &self.port.gate) else {
+        let Some(run) = self.state.lock().take_run(what, &self.handle.gate) else {
             return false;
         };
-        self.port.meters.producer_helps.increment();
+        self.handle.meters.producer_helps.increment();
         self.execute(run);
         true
     }
@@ -370,7 +381,7 @@ impl Queue {
         let mut state = self.state.lock();
         loop {
             if state.wants_writing(self.config.start_bytes)
-                && let Some(run) = state.take_run(Help::Any, &self.port.gate)
+                && let Some(run) = state.take_run(Help::Any, &self.handle.gate)
             {
                 drop(state);
                 self.execute(run);
@@ -388,16 +399,16 @@ impl Queue {
 
     fn execute(&self, run: Run) {
         let class = run
-            .tickets
+            .completions
             .iter()
             .flatten()
             .next()
             .map_or(IoClass::AsyncWrite, |t| t.class());
-        self.port.meters.merged.add(run.pieces.len() as u64 - 1);
+        self.handle.meters.merged.add(run.pieces.len() as u64 - 1);
         let started_ns = monotonic_ns();
         self.started(&run, started_ns.saturating_sub(run.since_ns), class);
         let start = run.range.start;
-        let results = match self.port.write(start, &run.pieces, class) {
+        let results = match self.handle.write(start, &run.pieces, class) {
             Ok(()) => vec![Ok(()); run.pieces.len()],
             Err(failure) if run.pieces.len() == 1 => vec![Err(failure)],
             // One piece may have spoilt it for the others: each is tried on its own.
@@ -405,24 +416,27 @@ impl Queue {
                 let mut offset = start;
                 let mut each = Vec::new();
                 for piece in &run.pieces {
-                    each.push(self.port.write(offset, std::slice::from_ref(piece), class));
+                    each.push(
+                        self.handle
+                            .write(offset, std::slice::from_ref(piece), class),
+                    );
                     offset += piece.0.len() as u64;
                 }
                 each
             }
         };
         let total_ns = monotonic_ns().saturating_sub(run.since_ns);
-        self.port.meters.class(class).total_ns.record(total_ns);
+        self.handle.meters.class(class).total_ns.record(total_ns);
         for failure in results.iter().filter_map(|result| result.as_ref().err()) {
-            self.port.write_failed(failure);
+            self.handle.write_failed(failure);
         }
         // From now on the device answers, also to a reader who heard of this write's end. Told
         // before the range is free again: of two writes to one place, the group hears of the
         // older one first.
         self.landed(&run);
-        for (result, tickets) in results.into_iter().zip(&run.tickets) {
-            for ticket in tickets {
-                ticket.report(&self.port, result.clone());
+        for (result, completions) in results.into_iter().zip(&run.completions) {
+            for completion in completions {
+                completion.report(&self.handle, result.clone());
             }
         }
         self.finish(&run);
@@ -430,11 +444,13 @@ impl Queue {
 
     /// Counts a run that goes to the device; its pieces may be of other classes than the first.
     fn started(&self, run: &Run, waited_ns: u64, class: IoClass) {
-        for tickets in &run.tickets {
-            let queued_as = tickets.first().map_or(class, |ticket| ticket.class());
-            self.port.meters.class(queued_as).pending.add(-1);
+        for completions in &run.completions {
+            let queued_as = completions
+                .first()
+                .map_or(class, |completion| completion.class());
+            self.handle.meters.class(queued_as).pending.add(-1);
         }
-        self.port
+        self.handle
             .meters
             .class(class)
             .queue_wait_ns
@@ -457,7 +473,7 @@ impl Queue {
             .busy
             .retain(|busy| busy.range.start != run.range.start);
         self.count.fetch_sub(run.pieces.len(), Ordering::Release);
-        self.port
+        self.handle
             .meters
             .queued_bytes
             .set(i64::try_from(state.bytes).unwrap_or(i64::MAX));

@@ -1,9 +1,9 @@
 //! A top-level vdev: a layout, and the leaves that it spreads blocks over.
 
 mod kept;
-mod mend;
+mod repair;
 
-use crate::group::{Reports, Ticket};
+use crate::group::{Reports, WriteCompletion};
 use crate::{
     BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, ReadOutcome, VdevAux,
     VdevError, VdevState, Verdict, WriteGroup,
@@ -17,7 +17,7 @@ use sys::{Buffer, BufferMut};
 
 use kept::Found;
 pub(crate) use kept::KeptWrites;
-pub use mend::{Lacking, Repaired, ScrubOutcome};
+pub use repair::{Lacking, Repaired, ScrubOutcome};
 
 /// What is known of a top-level vdev from its configuration.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +152,7 @@ impl Top {
             .filter(|leaf| leaf.is_readable())
             .map(|leaf| (leaf, leaf.misses(range.birth)))
             .collect();
-        order.sort_by_key(|(leaf, stale)| (*stale, leaf.port().active()));
+        order.sort_by_key(|(leaf, stale)| (*stale, leaf.handle().active()));
         order
     }
 
@@ -238,7 +238,7 @@ impl Top {
             if !failures.iter().any(|failure| failure.leaf == leaf.guid()) {
                 let condition = leaf.condition();
                 let failure = Failure::Unavailable(condition.state, condition.aux);
-                failures.push(leaf.port().failure(failure));
+                failures.push(leaf.handle().failure(failure));
             }
         }
         Err(read_failed(failures))
@@ -260,9 +260,10 @@ impl Top {
             count: columns.len(),
             tolerance: self.tolerance(),
         };
-        let ticket = Ticket::new((group, &self.kept), place, data.clone(), class, reports);
+        let completion =
+            WriteCompletion::new((group, &self.kept), place, data.clone(), class, reports);
         if reports.count == 0 {
-            ticket.give_up(Vec::new());
+            completion.give_up(Vec::new());
             return;
         }
         for column in columns {
@@ -272,7 +273,7 @@ impl Top {
                 let data = match column.content {
                     Content::Whole => data.clone(),
                 };
-                leaf.write(place, data, Arc::clone(&ticket));
+                leaf.write(place, data, Arc::clone(&completion));
                 continue;
             }
             let condition = leaf.condition();
@@ -287,7 +288,7 @@ impl Top {
                     size: self.asize(),
                 })
             };
-            ticket.report(leaf.port(), Err(failure));
+            completion.report(leaf.handle(), Err(failure));
         }
     }
 
@@ -330,12 +331,12 @@ impl Top {
             return Ok(()); // opened for reading: nothing was written
         }
         let results: Vec<_> = match &leaves[..] {
-            [only] => vec![only.port().flush()],
+            [only] => vec![only.handle().flush()],
             several => thread::scope(|scope| {
                 let start = |leaf: &Arc<Leaf>| {
                     let leaf = Arc::clone(leaf);
                     let flush = thread::named("flush", Role::PART);
-                    flush.spawn_scoped(scope, move || leaf.port().flush())
+                    flush.spawn_scoped(scope, move || leaf.handle().flush())
                 };
                 let threads: Vec<_> = several.iter().map(|leaf| start(leaf)).collect();
                 let gone = |leaf: &Arc<Leaf>| DeviceError::NotFound {
@@ -346,7 +347,7 @@ impl Top {
                     .map(|(thread, leaf)| match thread {
                         Ok(thread) => thread.join().unwrap_or_else(|_| Err(gone(leaf))),
                         // Without a thread, by this one.
-                        Err(_) => leaf.port().flush(),
+                        Err(_) => leaf.handle().flush(),
                     })
                     .collect()
             }),
@@ -356,10 +357,10 @@ impl Top {
         let mut failures = Vec::new();
         for (leaf, result) in leaves.iter().zip(results) {
             let Err(error) = result else { continue };
-            leaf.port().meters.write_errors.increment();
-            failures.push(leaf.port().failure(Failure::Device(error)));
+            leaf.handle().meters.write_errors.increment();
+            failures.push(leaf.handle().failure(Failure::Device(error)));
             if enough {
-                leaf.port().note_unflushed_missing();
+                leaf.handle().note_unflushed_missing();
                 leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::IoFailure));
             }
         }
@@ -424,7 +425,7 @@ fn read_leaf(
     let whole = range.len.next_multiple_of(1 << leaf.ashift());
     let data = leaf
         .read(Leaf::device_offset(range.offset), whole, class)
-        .map_err(|failure| leaf.port().failure(failure))?;
+        .map_err(|failure| leaf.handle().failure(failure))?;
     let data = if whole == range.len {
         data
     } else {
@@ -433,14 +434,14 @@ fn read_leaf(
     match (accept(&data), stale) {
         (Verdict::Proven, _) | (Verdict::Unproven, false) => return Ok(data),
         (Verdict::Unproven | Verdict::Wrong, true) => {
-            return Err(leaf.port().failure(Failure::Missing));
+            return Err(leaf.handle().failure(Failure::Missing));
         }
         (Verdict::Wrong, false) => {}
     }
     if wrong == Wrong::IsAnError {
-        leaf.port().meters.checksum_errors.increment();
+        leaf.handle().meters.checksum_errors.increment();
     }
-    Err(leaf.port().failure(Failure::Checksum))
+    Err(leaf.handle().failure(Failure::Checksum))
 }
 
 #[cfg(test)]

@@ -203,14 +203,14 @@ fn some_label_and_the_newest_durable_uberblock_survive_every_crash() {
     for index in durable[0].0..=disk.log_len() {
         for seed in 0..4 {
             let labels = read_labels(&disk.crash_at(index, seed));
-            let least = durable.iter().rev().find(|(at, _)| *at <= index).unwrap().1;
+            let min = durable.iter().rev().find(|(at, _)| *at <= index).unwrap().1;
             let best = labels.best_uberblock(None).unwrap().uberblock.txg;
             assert!(
-                best.0 == least || best.0 == least + 1,
+                best.0 == min || best.0 == min + 1,
                 "event {index}, seed {seed}"
             );
             let config = labels.best_config(None).and_then(|c| c.txg).unwrap();
-            assert!(config.0 >= least && config.0 <= least + 1);
+            assert!(config.0 >= min && config.0 <= min + 1);
             assert!(labels.configs.len() >= 2, "a pair is always whole");
         }
     }

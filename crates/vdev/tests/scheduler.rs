@@ -320,10 +320,10 @@ fn a_device_with_latency_gets_more_than_one_write_beside_a_log() {
         latency_ns,
         bytes_per_second: 4_000_000_000,
     };
-    for (latency_ns, least) in [(500_000, 250e6), (1_000_000, 250e6), (1_400_000, 250e6)] {
+    for (latency_ns, min) in [(500_000, 250e6), (1_000_000, 250e6), (1_400_000, 250e6)] {
         let (rate, log_ns) = beside_constant_log(distant(latency_ns));
         println!("{latency_ns} ns: {:.0} MB/s, log {log_ns} ns", rate / 1e6);
-        assert!(rate > least, "{latency_ns}: {rate}");
+        assert!(rate > min, "{latency_ns}: {rate}");
         assert!(log_ns < latency_ns * 2, "{latency_ns}: {log_ns}");
     }
     // One that is slow for want of bandwidth: the log would wait for all.

@@ -30,7 +30,7 @@ const ALLOWED: [(&str, &str); 12] = [
         "the blocks of a log that are not freed yet",
     ),
     (
-        "crates/intent/src/desk.rs",
+        "crates/intent/src/commit_queue.rs",
         "the batches under way, at most BATCHES_MAX",
     ),
     (

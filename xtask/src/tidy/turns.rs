@@ -1,4 +1,4 @@
-//! Limits are the process's: in a test program that draws some, every pool is made by a `Laboratory`, which keeps the
+//! Limits are the process's: in a test program that draws some, every pool is made by a `TestPool`, which keeps the
 //! usual limits for tests that do not draw (`millpond_torture::tunables`).
 
 use crate::run::{TaskError, TaskResult};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const DRAW: [&str; 2] = ["drawn(", "drawn_but("];
-const PAST_THE_LABORATORY: [&str; 2] = ["Pool::create(", "Pool::import("];
+const PAST_THE_TEST_POOL: [&str; 2] = ["Pool::create(", "Pool::import("];
 
 /// Faults of the test programs in the tree.
 pub(super) fn check(root: &Path, files: &[PathBuf]) -> TaskResult<Vec<String>> {
@@ -36,15 +36,21 @@ fn program(file: &Path) -> Option<PathBuf> {
     (is_source && is_test).then(|| program.with_extension(""))
 }
 
+/// Whether the text has the call, and not that of a type whose name only ends so.
+fn calls(text: &str, call: &str) -> bool {
+    text.match_indices(call)
+        .any(|(at, _)| !text[..at].ends_with(|letter: char| letter.is_alphanumeric()))
+}
+
 fn faults(sources: &[(String, String)]) -> Vec<String> {
     let has =
-        |text: &str, words: &[&'static str]| words.iter().copied().find(|word| text.contains(word));
+        |text: &str, words: &[&'static str]| words.iter().copied().find(|word| calls(text, word));
     let mut found = Vec::new();
     if sources.iter().any(|(_, text)| has(text, &DRAW).is_some()) {
         for (name, text) in sources {
-            if let Some(word) = has(text, &PAST_THE_LABORATORY) {
+            if let Some(word) = has(text, &PAST_THE_TEST_POOL) {
                 found.push(format!(
-                    "{name}: `{word}` in a program that draws limits: Laboratory::create_as and import_as keep the \
+                    "{name}: `{word}` in a program that draws limits: TestPool::create_as and import_as keep the \
                      usual ones for those that do not draw"
                 ));
             }
@@ -67,7 +73,7 @@ mod tests {
         assert_eq!(faults(&[draws.clone(), makes.clone()]).len(), 1);
         assert_eq!(faults(&[makes]).len(), 0);
         assert_eq!(
-            faults(&[draws, source("Laboratory::create(devices)")]).len(),
+            faults(&[draws, source("TestPool::create(devices)")]).len(),
             0
         );
         let of = |path: &str| program(Path::new(path)).map(|found| found.display().to_string());

@@ -45,7 +45,7 @@ fn timed_pop_gives_up() {
 }
 
 thread_local! {
-    /// The old fault, for the red twin: this thread's pushes are never refused.
+    /// The old fault, for the negative control: this thread's pushes are never refused.
     pub(super) static UNBOUNDED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -69,7 +69,7 @@ fn a_flood_stays_within_the_capacity() {
 }
 
 #[test]
-fn red_twin_an_unbounded_queue_is_seen() {
+fn negative_control_an_unbounded_queue_is_seen() {
     UNBOUNDED.set(true);
     let within = flood("test.red_flood");
     UNBOUNDED.set(false);

@@ -6,7 +6,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "kernels compiled for processor features that are detected first"
+    reason = "kernels compiled for CPU features that are detected first"
 )]
 
 use base::ByteOrder;
@@ -48,11 +48,11 @@ fn fastest<const BIG: bool>(data: &[u8]) -> [u64; 4] {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
-            // SAFETY: the processor has the features that the kernel is compiled for.
+            // SAFETY: the CPU has the features that the kernel is compiled for.
             return unsafe { lanes_avx512::<BIG>(data) };
         }
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has the feature that the kernel is compiled for.
+            // SAFETY: the CPU has the feature that the kernel is compiled for.
             return unsafe { lanes_avx2::<BIG>(data) };
         }
     }
@@ -159,7 +159,7 @@ pub(super) fn tests_every_kernel(data: &[u8]) {
     );
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has the feature that the kernel is compiled for.
+        // SAFETY: the CPU has the feature that the kernel is compiled for.
         let actual = unsafe { (lanes_avx2::<false>(data), lanes_avx2::<true>(data)) };
         assert_eq!(actual, expected);
     }

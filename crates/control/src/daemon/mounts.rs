@@ -2,7 +2,7 @@
 //!
 //! Two levels: this table knows which dataset is where; a [`DatasetTree`] serves one of them. For
 //! root, each has a mount of its own. An ordinary user cannot mount inside of a mount of theirs:
-//! what belongs there is shown by that mount itself (a [`Forest`]), and the table calls it mounted
+//! what belongs there is shown by that mount itself (a [`MountMultiplexer`]), and the table calls it mounted
 //! all the same. No lock is held while the kernel mounts, unmounts or writes back: requests of other mounts, and of
 //! the same one, go on meanwhile.
 
@@ -10,7 +10,7 @@ use crate::{Failure, FailureKind, MountOptions, MountRequest, Mounted, Mounts};
 use base::lock::{LockClass, Mutex, rank};
 use base::thread;
 use fuse::{
-    DatasetTree, Forest, Mount, MountFailure, MountState, Session, SessionOptions,
+    DatasetTree, Mount, MountFailure, MountMultiplexer, MountState, Session, SessionOptions,
     SnapshotDirectory, SnapshotEntry, SnapshotSource, Tree, TreeTag,
 };
 use posix::{AccessTime, Errno, FileSystem, OwnerMap};
@@ -74,19 +74,22 @@ struct Entry {
 /// How the kernel sees a dataset.
 enum Place {
     /// By a mount of its own, which may show others inside.
-    Own { mount: Mount, forest: Arc<Forest> },
+    Own {
+        mount: Mount,
+        multiplexer: Arc<MountMultiplexer>,
+    },
     /// Inside the mount of another one.
     Inside { outermost: Arc<Entry>, tag: TreeTag },
 }
 
 impl Entry {
     /// The mount, what it shows, and which part of it this is.
-    fn shown(&self) -> (&Mount, &Arc<Forest>, TreeTag) {
+    fn shown(&self) -> (&Mount, &Arc<MountMultiplexer>, TreeTag) {
         match &self.place {
-            Place::Own { mount, forest } => (mount, forest, TreeTag::FIRST),
+            Place::Own { mount, multiplexer } => (mount, multiplexer, TreeTag::FIRST),
             Place::Inside { outermost, tag } => {
-                let (mount, forest, _) = outermost.shown();
-                (mount, forest, *tag)
+                let (mount, multiplexer, _) = outermost.shown();
+                (mount, multiplexer, *tag)
             }
         }
     }
@@ -282,8 +285,8 @@ impl DaemonMounts {
             options,
         } = request;
         if let Some((host, way)) = self.host(path) {
-            let (mount, forest, host_tag) = host.shown();
-            let added = forest.add(host_tag, &way, tree.clone(), mount.session());
+            let (mount, multiplexer, host_tag) = host.shown();
+            let added = multiplexer.add(host_tag, &way, tree.clone(), mount.session());
             let tag = added.map_err(|errno| inside_failure(path, errno))?;
             let outermost = match &host.place {
                 Place::Own { .. } => host,
@@ -297,15 +300,15 @@ impl DaemonMounts {
         };
         let read_only = live.is_read_only() || live.properties().read_only;
         let options = kernel_options(dataset, options, read_only, session);
-        let forest = Forest::new(tree.clone());
+        let multiplexer = MountMultiplexer::new(tree.clone());
         // Root's mounts show one dataset each: no need to look for others inside.
         let shown: Arc<dyn Tree> = if sys::user_id() == 0 {
             tree.clone()
         } else {
-            forest.clone()
+            multiplexer.clone()
         };
         let mount = Mount::start(path, shown, &options).map_err(|error| mount_failure(&error))?;
-        Ok(Place::Own { mount, forest })
+        Ok(Place::Own { mount, multiplexer })
     }
 }
 
@@ -465,8 +468,8 @@ impl Mounts for DaemonMounts {
         let Some(entry) = self.find(dataset) else {
             return Err(Failure::new(FailureKind::Missing, "not currently mounted"));
         };
-        let (mount, forest, tag) = entry.shown();
-        let others_inside = forest.is_host(tag);
+        let (mount, multiplexer, tag) = entry.shown();
+        let others_inside = multiplexer.is_host(tag);
         match &entry.place {
             Place::Inside { .. } => {
                 let idle = || match others_inside || entry.tree.is_busy() {
@@ -476,7 +479,7 @@ impl Mounts for DaemonMounts {
                 if !force {
                     fuse::while_busy(|_| true, idle).map_err(|()| in_use(&entry))?;
                 }
-                forest.remove(tag, mount.session());
+                multiplexer.remove(tag, mount.session());
             }
             Place::Own { mount, .. } => {
                 if !force && others_inside {
@@ -553,9 +556,9 @@ impl Mounts for DaemonMounts {
         let present = entry.present.lock().clone();
         match self.open_live(dataset, &entry.options, &present) {
             Ok(live) => {
-                let (mount, forest, tag) = entry.shown();
+                let (mount, multiplexer, tag) = entry.shown();
                 entry.tree.resume(live, mount.session(), tag.root());
-                forest.cover_again(tag, mount.session());
+                multiplexer.cover_again(tag, mount.session());
                 let inside = std::mem::take(&mut *entry.inside.lock());
                 for path in inside.restore() {
                     eprintln!("millpond: {}: cannot be mounted again", path.display());

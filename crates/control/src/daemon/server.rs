@@ -182,12 +182,12 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             continue;
         };
         let foreign = is_foreign(&stream);
-        let most = if foreign {
+        let max = if foreign {
             FOREIGN_MAX
         } else {
             CONNECTIONS_MAX
         };
-        if shared.connections.fetch_add(1, Ordering::SeqCst) >= most {
+        if shared.connections.fetch_add(1, Ordering::SeqCst) >= max {
             shared.connections.fetch_sub(1, Ordering::SeqCst);
             let busy = Failure::new(FailureKind::Busy, "too many connections to the daemon");
             let _told = send(&mut stream, &Response::Failed(busy));

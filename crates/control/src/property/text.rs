@@ -142,7 +142,7 @@ pub(super) fn out_of_range(property: &'static str, range: Range, number: u64) ->
         }
         Range::BlockSizeOrZero => return PropertyError::SmallBlocks(number),
         Range::ZeroOrWithin(from, to) => format!("0 or between {from} and {to}"),
-        Range::AtLeast(least) => format!("at least {least}"),
+        Range::AtLeast(min) => format!("at least {min}"),
         Range::Any => "a number".to_owned(),
     };
     let range = text;

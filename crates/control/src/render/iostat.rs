@@ -291,13 +291,13 @@ fn of_vdev(vdev: &VdevReport, report: &IoReport) -> LeafIo {
     let mut written = (ClassIo::default(), ClassIo::default());
     for child in &vdev.children {
         let mut io = of_vdev(child, report);
-        for (most, class) in [
+        for (max, class) in [
             (&mut written.0, &mut io.sync_write),
             (&mut written.1, &mut io.async_write),
         ] {
             let class = std::mem::take(class);
-            if class.bytes >= most.bytes {
-                *most = class;
+            if class.bytes >= max.bytes {
+                *max = class;
             }
         }
         sum.add(&io);

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Service;
 use super::delegation::actor_of;
-use super::voice::Voice;
+use super::reporter::Reporter;
 use crate::message::Caller;
 use crate::{Failure, FailureKind};
 
@@ -169,8 +169,8 @@ trait PoolChange {
     /// When its command line goes into the pool's history.
     fn recorded(&self) -> Recorded;
 
-    /// Does it; what it says goes to `voice`.
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure>;
+    /// Does it; what it says goes to `reporter`.
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure>;
 }
 
 /// What becomes of a change while the pool is suspended.
@@ -218,13 +218,13 @@ enum Recorded {
 }
 
 impl Service {
-    /// Does a change; what it says goes to `voice`.
+    /// Does a change; what it says goes to `reporter`.
     pub(super) fn execute(
         &self,
         change: &Change,
         caller: &Caller,
         command: &str,
-        voice: &mut Voice<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
         let change = change.as_pool_change();
         let actor = actor_of(caller);
@@ -244,7 +244,7 @@ impl Service {
         if recorded == Recorded::Before {
             self.record(caller, command);
         }
-        change.apply(self, voice)?;
+        change.apply(self, reporter)?;
         if recorded == Recorded::After {
             self.record(caller, command);
         }
@@ -283,11 +283,11 @@ impl Service {
         let failure = Failure::cannot(FailureKind::Medium, verb, name, text).advise(reason);
         Err(match change {
             WhileSuspended::ForcedOnly { verb } => failure.advise(format!(
-                "mend the devices and run 'zpool clear {pool}', or give up what is not on disk: \
+                "repair the devices and run 'zpool clear {pool}', or give up what is not on disk: \
                  'zpool {verb} -f {pool}'"
             )),
             WhileSuspended::Goes | WhileSuspended::Refused { .. } => {
-                failure.advise(format!("mend the devices, then run 'zpool clear {pool}'"))
+                failure.advise(format!("repair the devices, then run 'zpool clear {pool}'"))
             }
         })
     }

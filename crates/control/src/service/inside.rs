@@ -10,10 +10,10 @@ use dsl::property::{Figure, dataset as property};
 use super::Service;
 use super::contents::{VOLUME_DATA, VOLUME_TABLE};
 use super::owners::OwnerProperty;
+use super::property_source::PropertySource;
 use super::refusal::unreadable;
 use super::rules::volume_reservation;
 use super::source::PoolSource;
-use super::subject::Subject;
 use crate::message::Assignments;
 use crate::number;
 use crate::property::Value;
@@ -50,9 +50,9 @@ impl Service {
     }
 
     fn figure(&self, dataset: &Arc<Dataset>, figure: Figure) -> Result<u64, Failure> {
-        let catalogue = self.catalogue();
-        let subject = catalogue.head(dataset.directory().name(), Arc::clone(dataset))?;
-        let found = subject.figure(figure)?;
+        let dataset_index = self.dataset_index();
+        let owner = dataset_index.head(dataset.directory().name(), Arc::clone(dataset))?;
+        let found = owner.figure(figure)?;
         Ok(found.and_then(|value| value.number()).unwrap_or(0))
     }
 

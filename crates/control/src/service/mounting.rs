@@ -7,10 +7,10 @@ use dsl::Dataset;
 use dsl::property::{CanMount, Property, dataset};
 
 use super::Service;
-use super::catalogue::setting_of;
+use super::dataset_index::setting_of;
 use super::mountpoint::{Mountpoint, apply_words, mount_order};
 use super::refusal::unreadable;
-use super::voice::Voice;
+use super::reporter::Reporter;
 use crate::mounts::{MountOptions, MountRequest, Mounted};
 use crate::name;
 use crate::property::Types;
@@ -65,7 +65,7 @@ impl Service {
     ) -> Result<Mountable, Failure> {
         let refuse = |kind, reason: &str| Err(Failure::new(kind, reason));
         let dataset = head.directory().name();
-        if self.catalogue().kind_of(head)? != Types::FILESYSTEM {
+        if self.dataset_index().kind_of(head)? != Types::FILESYSTEM {
             return refuse(
                 FailureKind::Invalid,
                 "operation not applicable to datasets of this type",
@@ -172,8 +172,13 @@ impl Service {
     }
 
     /// Mounts what is below (and at) a dataset, as far as it mounts by itself, parents first.
-    pub(super) fn mount_below(&self, dataset: &str, flags: MountFlags<'_>, voice: &mut Voice<'_>) {
-        let found = self.mountables(dataset, flags, voice);
+    pub(super) fn mount_below(
+        &self,
+        dataset: &str,
+        flags: MountFlags<'_>,
+        reporter: &mut Reporter<'_>,
+    ) {
+        let found = self.mountables(dataset, flags, reporter);
         let mounted = self.mounts().mounted();
         for mountable in found {
             let request = &mountable.request;
@@ -181,13 +186,13 @@ impl Service {
                 continue;
             }
             if let Err(reason) = self.mounts().mount(request) {
-                voice.warn(framed("mount", &request.dataset, reason));
+                reporter.warn(framed("mount", &request.dataset, reason));
                 continue;
             }
             let head = self.dsl.head(&request.dataset);
             let replayed = head.map(|head| self.check_replayed(&head, &request.dataset));
             if let Ok(Err(failure)) = replayed {
-                voice.warn(failure);
+                reporter.warn(failure);
             }
         }
     }
@@ -196,7 +201,7 @@ impl Service {
         &self,
         dataset: &str,
         flags: MountFlags<'_>,
-        voice: &mut Voice<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Vec<Mountable> {
         let heads = match self
             .dsl
@@ -205,7 +210,7 @@ impl Service {
         {
             Ok(heads) => heads,
             Err(error) => {
-                voice.warn(unreadable(error));
+                reporter.warn(unreadable(error));
                 return Vec::new();
             }
         };
@@ -214,7 +219,7 @@ impl Service {
             match self.mountable(&head, flags) {
                 Ok(mountable) if mountable.by_itself => found.push(mountable),
                 Ok(_) => {}
-                Err(failure) if failure.kind == FailureKind::Medium => voice.warn(failure),
+                Err(failure) if failure.kind == FailureKind::Medium => reporter.warn(failure),
                 // Nobody asked for this one in particular.
                 Err(_) => {}
             }
@@ -224,12 +229,12 @@ impl Service {
     }
 
     /// Mounts a new dataset if it mounts by itself; true if it is or need not be mounted.
-    pub(super) fn mount_new(&self, head: &Arc<Dataset>, voice: &mut Voice<'_>) -> bool {
+    pub(super) fn mount_new(&self, head: &Arc<Dataset>, reporter: &mut Reporter<'_>) -> bool {
         match self.mountable(head, MountFlags::default()) {
             Ok(mountable) if mountable.by_itself => match self.mounts().mount(&mountable.request) {
                 Ok(()) => true,
                 Err(reason) => {
-                    voice.warn(framed("mount", &mountable.request.dataset, reason));
+                    reporter.warn(framed("mount", &mountable.request.dataset, reason));
                     false
                 }
             },
@@ -333,7 +338,7 @@ impl Service {
 
     /// After a change of properties: mounted file systems get their new options, and move where
     /// their mount points say now.
-    pub(super) fn refresh_mounts(&self, dataset: &str, voice: &mut Voice<'_>) {
+    pub(super) fn refresh_mounts(&self, dataset: &str, reporter: &mut Reporter<'_>) {
         for mount in self.mounted_below(dataset) {
             let Ok(head) = self.dsl.head(&mount.dataset) else {
                 continue;
@@ -341,13 +346,13 @@ impl Service {
             let options = match self.mount_options(&head) {
                 Ok(options) => options,
                 Err(failure) => {
-                    voice.warn(failure);
+                    reporter.warn(failure);
                     continue;
                 }
             };
             if let Err(reason) = self.mounts().set_options(&mount.dataset, &options) {
                 let text = "property may be set but unable to remount filesystem";
-                voice.warn(Failure::new(reason.kind, text).advise(reason.message));
+                reporter.warn(Failure::new(reason.kind, text).advise(reason.message));
             }
         }
     }

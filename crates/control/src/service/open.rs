@@ -411,9 +411,9 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         PoolError::NoUberblock { reason } => cannot(FailureKind::Medium, "I/O error")
             .advise(reason.clone())
             .advise("\tDestroy and re-create the pool from\n\ta backup source."),
-        PoolError::ReadOnlyPossible(obstacle) => cannot(
+        PoolError::ReadOnlyPossible(blocker) => cannot(
             FailureKind::Unsupported,
-            &format!("cannot be opened for writing: {obstacle}"),
+            &format!("cannot be opened for writing: {blocker}"),
         )
         .advise("The pool can be imported using '-o readonly=on'."),
         error => cannot(kind_of(error), &error.to_string()),

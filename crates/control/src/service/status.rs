@@ -124,7 +124,7 @@ impl Service {
             .filter(|row| row.access == Access::Settable);
         let found = settable.filter_map(|row| {
             let value = self.pool.stored_property(row).ok()??;
-            let value = super::catalogue::value_of(value);
+            let value = super::dataset_index::value_of(value);
             let value = match value {
                 Value::Number(id) if BOOTFS.is(row.name) => Value::Text(self.dataset_name(id)?),
                 value => value,
@@ -132,7 +132,7 @@ impl Service {
             Some((row.name.to_owned(), value))
         });
         let users = self.pool.user_properties().unwrap_or_default().into_iter();
-        let users = users.map(|(name, value)| (name, super::catalogue::value_of(value)));
+        let users = users.map(|(name, value)| (name, super::dataset_index::value_of(value)));
         found.chain(users).collect()
     }
 

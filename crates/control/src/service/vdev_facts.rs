@@ -100,7 +100,7 @@ impl Service {
         let stored: Vec<(String, Value)> = stored
             .map_err(unreadable)?
             .into_iter()
-            .map(|(name, value)| (name, super::catalogue::value_of(value)))
+            .map(|(name, value)| (name, super::dataset_index::value_of(value)))
             .collect();
         let native = |row: &Row| (row.name.to_owned(), one.setting(row, &stored));
         let users = || {

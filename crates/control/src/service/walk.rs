@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Sink;
-use super::subject::{Subject, all, named};
+use super::property_source::{PropertySource, all, named};
 use crate::message::{DatasetQuery, DatasetRow, Response, Selection};
 use crate::property::Types;
 use crate::{Failure, FailureKind};
@@ -15,24 +15,24 @@ mod tests;
 const PAGE: usize = 256;
 
 /// What is in a pool, by name.
-pub(crate) trait Catalogue {
+pub(crate) trait DatasetIndex {
     /// The pool's root.
     fn root(&self) -> String;
     /// Finds a dataset, snapshot or bookmark; nothing if it does not exist.
-    fn find(&self, name: &str) -> Result<Option<Box<dyn Subject + '_>>, Failure>;
+    fn find(&self, name: &str) -> Result<Option<Box<dyn PropertySource + '_>>, Failure>;
     /// The full names of the datasets directly below, in byte order.
     fn children(&self, dataset: &str) -> Result<Vec<String>, Failure>;
     /// The snapshots of a dataset, oldest first, handed over one by one.
     fn snapshots(
         &self,
         dataset: &str,
-        visit: &mut dyn FnMut(&dyn Subject) -> Result<(), Stop>,
+        visit: &mut dyn FnMut(&dyn PropertySource) -> Result<(), Stop>,
     ) -> Result<(), Stop>;
     /// The bookmarks of a dataset, oldest first.
     fn bookmarks(
         &self,
         dataset: &str,
-        visit: &mut dyn FnMut(&dyn Subject) -> Result<(), Stop>,
+        visit: &mut dyn FnMut(&dyn PropertySource) -> Result<(), Stop>,
     ) -> Result<(), Stop>;
 }
 
@@ -41,7 +41,7 @@ pub(crate) trait Catalogue {
 pub(crate) enum Stop {
     /// Something could not be read.
     Failure(Failure),
-    /// The asker is gone.
+    /// The caller is gone.
     Gone(io::Error),
 }
 
@@ -53,18 +53,18 @@ impl From<Failure> for Stop {
 
 /// Answers a query.
 pub(crate) fn answer(
-    catalogue: &dyn Catalogue,
+    dataset_index: &dyn DatasetIndex,
     query: &DatasetQuery,
     sink: Sink<'_>,
 ) -> io::Result<()> {
     let mut walk = Walk {
-        catalogue,
+        dataset_index,
         query,
         page: Vec::new(),
         sink,
     };
     let roots = if query.roots.is_empty() {
-        vec![catalogue.root()]
+        vec![dataset_index.root()]
     } else {
         query.roots.clone()
     };
@@ -80,7 +80,7 @@ pub(crate) fn answer(
 }
 
 struct Walk<'a> {
-    catalogue: &'a dyn Catalogue,
+    dataset_index: &'a dyn DatasetIndex,
     query: &'a DatasetQuery,
     page: Vec<DatasetRow>,
     sink: Sink<'a>,
@@ -88,55 +88,55 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn root(&mut self, root: &str) -> Result<(), Stop> {
-        let Some(subject) = self.catalogue.find(root)? else {
+        let Some(owner) = self.dataset_index.find(root)? else {
             let kind = FailureKind::Missing;
             return Err(Failure::cannot(kind, "open", root, "dataset does not exist").into());
         };
-        let head = subject.kind().meets(Types::HEADS);
+        let head = owner.kind().meets(Types::HEADS);
         if head {
-            drop(subject);
+            drop(owner);
             return self.head(root, 0);
         }
-        self.show(subject.as_ref())
+        self.show(owner.as_ref())
     }
 
     /// A file system or volume with what is below it, at a depth below the root of the walk.
     fn head(&mut self, dataset: &str, depth: u32) -> Result<(), Stop> {
         if self.query.types.meets(Types::HEADS) {
             // Gone since its parent was read: not an error.
-            let Some(subject) = self.catalogue.find(dataset)? else {
+            let Some(owner) = self.dataset_index.find(dataset)? else {
                 return Ok(());
             };
-            self.show(subject.as_ref())?;
+            self.show(owner.as_ref())?;
         }
         if self.query.depth.is_some_and(|limit| depth >= limit) {
             return Ok(());
         }
-        let catalogue = self.catalogue;
+        let dataset_index = self.dataset_index;
         if self.query.types.meets(Types::SNAPSHOT) {
-            catalogue.snapshots(dataset, &mut |snapshot| self.show(snapshot))?;
+            dataset_index.snapshots(dataset, &mut |snapshot| self.show(snapshot))?;
         }
         if self.query.types.meets(Types::BOOKMARK) {
-            catalogue.bookmarks(dataset, &mut |bookmark| self.show(bookmark))?;
+            dataset_index.bookmarks(dataset, &mut |bookmark| self.show(bookmark))?;
         }
-        for child in catalogue.children(dataset)? {
+        for child in dataset_index.children(dataset)? {
             self.head(&child, depth + 1)?;
         }
         Ok(())
     }
 
-    fn show(&mut self, subject: &dyn Subject) -> Result<(), Stop> {
-        if !self.query.types.meets(subject.kind()) {
+    fn show(&mut self, owner: &dyn PropertySource) -> Result<(), Stop> {
+        if !self.query.types.meets(owner.kind()) {
             return Ok(());
         }
         let properties = match &self.query.properties {
-            Selection::All => all(subject)?,
-            Selection::Names(names) => named(subject, names)?,
+            Selection::All => all(owner)?,
+            Selection::Names(names) => named(owner, names)?,
         };
         self.page.push(DatasetRow {
-            name: subject.name().to_owned(),
-            kind: subject.kind(),
-            created_txg: subject.created_txg(),
+            name: owner.name().to_owned(),
+            kind: owner.kind(),
+            created_txg: owner.created_txg(),
             properties,
         });
         if self.page.len() >= PAGE {

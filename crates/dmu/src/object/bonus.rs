@@ -17,7 +17,7 @@ const SPILL_MAX: usize = 128 * 1024;
 impl Object {
     /// Calls `look` with the valid bonus bytes; it must not come back to the object.
     pub fn with_bonus<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
-        look(self.state.read().face.bonus_bytes())
+        look(self.state.read().header.bonus_bytes())
     }
 
     /// The valid bonus bytes.
@@ -38,9 +38,9 @@ impl Object {
         self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
-        let face = state.face_mut(tx.txg());
-        let len = usize::from(face.bonus_len);
-        let bytes = face.bonus.bytes_mut();
+        let header = state.header_mut(tx.txg());
+        let len = usize::from(header.bonus_len);
+        let bytes = header.bonus.bytes_mut();
         let len = len.min(bytes.len());
         Ok(change(&mut bytes[..len]))
     }
@@ -54,17 +54,17 @@ impl Object {
         self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
-        let capacity = state.face.bonus_capacity(state.has_spill());
+        let capacity = state.header.bonus_capacity(state.has_spill());
         let Some(len) = u16::try_from(bytes.len())
             .ok()
             .filter(|_| bytes.len() <= capacity)
         else {
             return Err(self.unsuitable("the bonus does not fit the dnode"));
         };
-        let face = state.face_mut(tx.txg());
-        face.bonus_type = kind;
-        face.bonus_len = len;
-        let whole = face.bonus.bytes_mut();
+        let header = state.header_mut(tx.txg());
+        header.bonus_type = kind;
+        header.bonus_len = len;
+        let whole = header.bonus.bytes_mut();
         whole[..bytes.len()].copy_from_slice(bytes);
         whole[bytes.len()..].fill(0);
         Ok(())
@@ -123,8 +123,8 @@ impl Object {
         self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
-        let bonus = usize::from(state.face.bonus_len);
-        if matches!(change, SpillChange::Set(_)) && bonus > state.face.bonus_capacity(true) {
+        let bonus = usize::from(state.header.bonus_len);
+        if matches!(change, SpillChange::Set(_)) && bonus > state.header.bonus_capacity(true) {
             return Err(self.unsuitable("the bonus leaves no room for a spill pointer"));
         }
         if let Some(slot) = state.slot_mut(tx.txg()) {
@@ -141,9 +141,9 @@ impl Object {
         self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
-        let face = state.face_mut(tx.txg());
-        face.checksum = checksum;
-        face.compress = compress;
+        let header = state.header_mut(tx.txg());
+        header.checksum = checksum;
+        header.compress = compress;
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl Object {
         self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
-        state.face_mut(tx.txg()).object_type = object_type;
+        state.header_mut(tx.txg()).object_type = object_type;
         Ok(())
     }
 }

@@ -42,9 +42,9 @@ impl Object {
             if slot.early_pointer(block).is_some() {
                 return Ok(Early::Unchanged);
             }
-            let size = state.face.block_size();
+            let size = state.header.block_size();
             let seen = self.shared.store.now();
-            (dirty.clone(), self.data_kind(&state.face), size, seen)
+            (dirty.clone(), self.data_kind(&state.header), size, seen)
         };
         let data = match &dirty {
             DirtyBlock::Data(data) => data.clone(),
@@ -78,7 +78,7 @@ impl Object {
     /// It cannot be read or written.
     pub fn write_copy(&self, block: u64, writer: &dyn BlockWriter) -> Result<BlockPointer> {
         let data = self.read_block(block)?;
-        let kind = self.data_kind(&self.state.read().face);
+        let kind = self.data_kind(&self.state.read().header);
         let place = Bookmark::new(self.shared.id, self.id, 0, block);
         let request = BlockWrite {
             data: &data,
@@ -100,8 +100,8 @@ impl Object {
         let Some(slot) = state.slot(txg) else {
             return false;
         };
-        let face = slot.face.as_deref().unwrap_or(&state.face);
-        face.allocated && slot.early_pointer(block) == Some(*pointer)
+        let header = slot.header.as_deref().unwrap_or(&state.header);
+        header.allocated && slot.early_pointer(block) == Some(*pointer)
     }
 
     /// Has the sync of `txg` write a block itself although it was written early: that write failed.
@@ -111,13 +111,13 @@ impl Object {
         }
     }
 
-    pub(super) fn data_kind(&self, face: &crate::face::Face) -> BlockKind {
+    pub(super) fn data_kind(&self, header: &crate::dnode_header::DnodeHeader) -> BlockKind {
         BlockKind {
-            object_type: face.object_type,
+            object_type: header.object_type,
             level: 0,
             spill: false,
-            checksum: face.checksum,
-            compress: face.compress,
+            checksum: header.checksum,
+            compress: header.compress,
         }
     }
 }

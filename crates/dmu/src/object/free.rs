@@ -63,7 +63,7 @@ impl Object {
     fn cut(&self, offset: u64, len: u64) -> Option<Cut> {
         let (size, last) = {
             let state = self.state.read();
-            (state.face.block_size() as u64, state.face.max_block)
+            (state.header.block_size() as u64, state.header.max_block)
         };
         let length = last.saturating_add(1).saturating_mul(size);
         if len == 0 || offset >= length {
@@ -144,7 +144,7 @@ impl Object {
         self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
-        state.face_mut(tx.txg()).allocated = false;
+        state.header_mut(tx.txg()).allocated = false;
         let mut dead = None;
         if let Some(slot) = state.slot_mut(tx.txg()) {
             dead = Some(std::mem::take(&mut slot.blocks));
@@ -161,8 +161,8 @@ impl Object {
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
         let last = if tail { u64::MAX } else { last };
-        if tail && state.face.max_block >= first {
-            state.face_mut(tx.txg()).max_block = first.saturating_sub(1);
+        if tail && state.header.max_block >= first {
+            state.header_mut(tx.txg()).max_block = first.saturating_sub(1);
         }
         let mut dead = Vec::new();
         if let Some(slot) = state.slot_mut(tx.txg()) {

@@ -28,7 +28,7 @@ impl Object {
     #[must_use]
     pub fn free_cost_blocks(&self) -> u64 {
         let state = self.state.read();
-        let blocks = state.face.max_block.saturating_add(1);
+        let blocks = state.header.max_block.saturating_add(1);
         if state.tree.levels <= 1 {
             return blocks;
         }
@@ -45,8 +45,8 @@ impl Object {
         loop {
             let (tree, generation, size, reach) = {
                 let state = self.state.read();
-                let reach = state.face.max_block.saturating_add(1);
-                let size = state.face.block_size() as u64;
+                let reach = state.header.max_block.saturating_add(1);
+                let size = state.header.block_size() as u64;
                 (state.tree.clone(), state.generation, size, reach)
             };
             let end = end.min(reach.saturating_mul(size));

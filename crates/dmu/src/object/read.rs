@@ -41,7 +41,7 @@ impl Object {
     pub fn read_block(&self, block: u64) -> Result<Buffer> {
         loop {
             let state = self.state.read();
-            let size = state.face.block_size();
+            let size = state.header.block_size();
             match state.newest(block) {
                 Newest::Dirty(data) => return Ok(fit(data, size)),
                 Newest::Stored(pointer, _) => {
@@ -88,7 +88,7 @@ impl Object {
         }
         let size = u64::from(self.block_size());
         let state = self.state.read();
-        let (tree, last) = (self.tree_of(&state), state.face.max_block);
+        let (tree, last) = (self.tree_of(&state), state.header.max_block);
         let end = (offset.saturating_add(len - 1) / size).min(last);
         let stored = if offset / size <= end {
             state.stored_in(offset / size, end)
@@ -100,20 +100,20 @@ impl Object {
             return;
         }
         let reader = self.reader();
-        let most = tunables::PREFETCH_WISHES.count();
-        let mut wishes = Vec::with_capacity(most);
+        let max = tunables::PREFETCH_REQUESTS.count();
+        let mut requests = Vec::with_capacity(max);
         for block in offset / size..=end {
             let known = stored.get(&block).copied();
             match known.map_or_else(|| tree.lookup(&reader, block), Ok) {
                 Ok(pointer) if !pointer.is_hole() && !pointer.is_embedded() => {
-                    wishes.push((pointer, reader.place(0, block)));
+                    requests.push((pointer, reader.place(0, block)));
                 }
                 Ok(_) => {}
                 Err(_) => return,
             }
-            if wishes.len() == most || block == end {
-                self.shared.store.prefetch_seen(&wishes, tree.seen);
-                wishes.clear();
+            if requests.len() == max || block == end {
+                self.shared.store.prefetch_seen(&requests, tree.seen);
+                requests.clear();
             }
         }
     }
@@ -146,7 +146,7 @@ impl Object {
             let (tree, generation, last, dirty) = {
                 let state = self.state.read();
                 let dirty = state.dirty_from(block);
-                let (tree, last) = (self.tree_of(&state), state.face.max_block);
+                let (tree, last) = (self.tree_of(&state), state.header.max_block);
                 (tree, state.generation, last, dirty)
             };
             if block > last {
@@ -209,7 +209,7 @@ impl Object {
         let mut block = offset / size;
         loop {
             let state = self.state.read();
-            if block > state.face.max_block {
+            if block > state.header.max_block {
                 break;
             }
             match state.newest(block) {
@@ -252,7 +252,7 @@ impl Object {
                     block += 1;
                     continue;
                 }
-                let last = state.face.max_block;
+                let last = state.header.max_block;
                 block = block.min(last.saturating_add(1));
                 break;
             }

@@ -91,7 +91,7 @@ impl StoredBlocks {
             }
             Newest::Dirty(_) | Newest::Hole => false,
         };
-        state.face.allocated && (self.first..).zip(&self.blocks).all(holds)
+        state.header.allocated && (self.first..).zip(&self.blocks).all(holds)
     }
 }
 
@@ -102,12 +102,12 @@ impl Object {
     /// # Errors
     /// An indirect block cannot be read.
     pub fn stored_blocks(&self, first: u64, count: u64) -> Result<StoredBlocks> {
-        let kind = self.data_kind(&self.state.read().face);
+        let kind = self.data_kind(&self.state.read().header);
         let rules = self.shared.store.reference_rules(self.shared.id, &kind);
         loop {
             let state = self.state.read();
             let (tree, generation) = (self.tree_of(&state), state.generation);
-            let block_size = state.face.block_size();
+            let block_size = state.header.block_size();
             let last = first.saturating_add(count);
             let Some(rules) = &rules else {
                 return Ok(StoredBlocks {
@@ -181,12 +181,12 @@ impl Object {
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
         let last = first.saturating_add(stored.count() - 1);
-        let fits = state.face.block_size() == stored.block_size
+        let fits = state.header.block_size() == stored.block_size
             && (last == 0 || stored.block_size.is_power_of_two())
             && stored
                 .blocks
                 .iter()
-                .all(|held| held.pointer.object_type() == state.face.object_type);
+                .all(|held| held.pointer.object_type() == state.header.object_type);
         if !fits {
             return Ok(false);
         }
@@ -212,7 +212,7 @@ impl Object {
             (
                 self.tree_of(&state),
                 state.generation,
-                state.face.block_size(),
+                state.header.block_size(),
             )
         };
         let reader = self.reader();

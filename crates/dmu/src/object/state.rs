@@ -9,7 +9,7 @@ use sys::Buffer;
 
 use super::sync::Charge;
 use crate::accounting::OwnerIds;
-use crate::face::{Face, Footprint};
+use crate::dnode_header::{DnodeHeader, Footprint};
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 
@@ -75,7 +75,7 @@ pub(crate) struct SlotState {
     /// Data blocks that were copied from stored ones: what they were then, and where that is stored.
     pub(crate) shared: BTreeMap<u64, (DirtyBlock, BlockPointer)>,
     /// The dnode's fields at the end of this txg, once a later txg has changed them.
-    pub(crate) face: Option<Box<Face>>,
+    pub(crate) header: Option<Box<DnodeHeader>>,
 }
 
 impl SlotState {
@@ -87,7 +87,7 @@ impl SlotState {
             spill: None,
             early: BTreeMap::new(),
             shared: BTreeMap::new(),
-            face: None,
+            header: None,
         }
     }
 
@@ -114,7 +114,7 @@ impl SlotState {
 /// An object's state.
 pub(crate) struct State {
     /// The dnode's fields, newest.
-    pub(crate) face: Face,
+    pub(crate) header: DnodeHeader,
     /// The block tree as last synced.
     pub(crate) tree: Tree,
     pub(crate) footprint: Footprint,
@@ -138,11 +138,11 @@ pub(crate) enum Newest {
 }
 
 impl State {
-    pub(crate) fn new(face: Face, tree: Tree, footprint: Footprint) -> Self {
+    pub(crate) fn new(header: DnodeHeader, tree: Tree, footprint: Footprint) -> Self {
         let charge = footprint
             .flags
             .has(DnodeFlags::USER_ACCOUNTED)
-            .then(|| OwnerIds::of_bonus(face.bonus_type, face.bonus_bytes()))
+            .then(|| OwnerIds::of_bonus(header.bonus_type, header.bonus_bytes()))
             .flatten()
             .map(|owners| Charge {
                 owners,
@@ -150,7 +150,7 @@ impl State {
             });
         let slots = [const { None }; Txg::SLOTS];
         Self {
-            face,
+            header,
             tree,
             footprint,
             charge,
@@ -238,13 +238,13 @@ impl State {
     }
 
     /// The fields, to be changed in `txg`: older unsynced txgs keep their own copy first.
-    pub(crate) fn face_mut(&mut self, txg: Txg) -> &mut Face {
+    pub(crate) fn header_mut(&mut self, txg: Txg) -> &mut DnodeHeader {
         for slot in self.slots.iter_mut().flatten() {
-            if slot.txg < txg && slot.face.is_none() {
-                slot.face = Some(Box::new(self.face.clone()));
+            if slot.txg < txg && slot.header.is_none() {
+                slot.header = Some(Box::new(self.header.clone()));
             }
         }
-        &mut self.face
+        &mut self.header
     }
 
     /// The changes of `txg`, if there are any.

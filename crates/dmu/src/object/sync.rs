@@ -14,9 +14,9 @@ use super::Object;
 use super::read::fit;
 use super::state::{DirtyBlock, REFERENCE_BYTES, SpillChange};
 use crate::accounting::OwnerIds;
+use crate::dnode_header::{DnodeHeader, Footprint, encode};
 use crate::editor::Editor;
 use crate::error::{DmuError, Result};
-use crate::face::{Face, Footprint, encode};
 use crate::meters::METERS;
 use crate::store::{BlockKind, BlockReference, BlockWrite, SyncContext};
 use crate::tree::Tree;
@@ -38,7 +38,7 @@ pub(crate) struct Outcome {
 /// What a txg changed in an object, taken while it syncs.
 pub(crate) struct Work {
     pub(crate) object: Arc<Object>,
-    face: Face,
+    header: DnodeHeader,
     tree: Tree,
     footprint: Footprint,
     freed: Vec<(u64, u64)>,
@@ -52,7 +52,7 @@ pub(crate) struct Work {
 
 /// An object whose data are written.
 pub(crate) struct Synced {
-    pub(crate) face: Face,
+    pub(crate) header: DnodeHeader,
     pub(crate) tree: Tree,
     pub(crate) footprint: Footprint,
 }
@@ -61,7 +61,7 @@ impl Object {
     /// Bytes of data that `txg` made dirty.
     pub(crate) fn dirty_bytes(&self, txg: Txg) -> u64 {
         let state = self.state.read();
-        let size = state.face.block_size() as u64;
+        let size = state.header.block_size() as u64;
         let bytes = |dirty: &DirtyBlock| match dirty {
             DirtyBlock::Data(_) => size,
             DirtyBlock::Stored(_) => REFERENCE_BYTES,
@@ -74,7 +74,7 @@ impl Object {
     /// The dnode as last synced.
     pub(crate) fn to_phys(&self) -> format::DnodePhys {
         let state = self.state.read();
-        crate::object_set::to_phys(&state.face, &state.tree, &state.footprint)
+        crate::object_set::to_phys(&state.header, &state.tree, &state.footprint)
     }
 
     /// Reads what the sync of `txg` will need of the blocks above the data.
@@ -87,8 +87,8 @@ impl Object {
             let Some(slot) = state.slot(txg) else {
                 return Ok(());
             };
-            let face = slot.face.as_deref().unwrap_or(&state.face);
-            if state.tree.is_empty() || state.tree.levels == 1 || !face.allocated {
+            let header = slot.header.as_deref().unwrap_or(&state.header);
+            if state.tree.is_empty() || state.tree.levels == 1 || !header.allocated {
                 return Ok(());
             }
             let freed: Vec<(u64, u64)> = slot.freed.iter().collect();
@@ -113,20 +113,20 @@ impl Object {
     pub(crate) fn begin_sync(self: &Arc<Self>, txg: Txg) -> Option<Work> {
         let state = self.state.read();
         let slot = state.slot(txg)?;
-        let face = slot.face.as_deref().unwrap_or(&state.face).clone();
+        let header = slot.header.as_deref().unwrap_or(&state.header).clone();
         let mut tree = state.tree.clone();
-        tree.block_size = u32::from(face.block_sectors) * 512;
-        tree.object_type = face.object_type;
-        tree.max_block = face.max_block;
+        tree.block_size = u32::from(header.block_sectors) * 512;
+        tree.object_type = header.object_type;
+        tree.max_block = header.max_block;
         if tree.levels == 1 {
-            tree.indirect_shift = face.indirect_shift;
+            tree.indirect_shift = header.indirect_shift;
         }
         let mut freed: Vec<_> = slot.freed.iter().collect();
         let mut blocks = Vec::new();
         let mut early = BTreeMap::new();
         let mut shared = BTreeMap::new();
         let mut spill = slot.spill.clone();
-        if face.allocated {
+        if header.allocated {
             blocks.extend(
                 slot.blocks
                     .iter()
@@ -142,7 +142,7 @@ impl Object {
         }
         Some(Work {
             object: Arc::clone(self),
-            face,
+            header,
             tree,
             footprint: state.footprint,
             freed,
@@ -157,9 +157,9 @@ impl Object {
     pub(crate) fn end_sync(&self, txg: Txg, synced: &Synced, account: bool) -> Outcome {
         let (used, size) = (synced.footprint.used_bytes, synced.tree.block_size);
         let new = account
-            .then(|| OwnerIds::of_bonus(synced.face.bonus_type, synced.face.bonus_bytes()))
+            .then(|| OwnerIds::of_bonus(synced.header.bonus_type, synced.header.bonus_bytes()))
             .flatten()
-            .filter(|_| synced.face.allocated)
+            .filter(|_| synced.header.allocated)
             .map(|owners| Charge {
                 owners,
                 bytes: used,
@@ -288,16 +288,16 @@ impl Work {
     /// Whether it is a full block of a list of blocks: nobody reads it before the list is taken apart. To the last one
     /// more will be added.
     fn is_full_of_list(&self, block: u64) -> bool {
-        self.face.object_type == ObjectType::BPOBJ && block < self.face.max_block
+        self.header.object_type == ObjectType::BPOBJ && block < self.header.max_block
     }
 
     fn data_kind(&self) -> BlockKind {
         BlockKind {
-            object_type: self.face.object_type,
+            object_type: self.header.object_type,
             level: 0,
             spill: false,
-            checksum: self.face.checksum,
-            compress: self.face.compress,
+            checksum: self.header.checksum,
+            compress: self.header.compress,
         }
     }
 
@@ -343,7 +343,7 @@ impl Work {
         footprint.used_bytes = footprint.used_bytes.saturating_add_signed(delta);
         if let Some(unreadable) = &edited.unreadable {
             // What is left of an object that is gone is what was below; of another the dnode keeps the count.
-            let bytes = if self.face.allocated {
+            let bytes = if self.header.allocated {
                 0
             } else {
                 footprint.used_bytes
@@ -351,7 +351,7 @@ impl Work {
             context.accounting.leaked(unreadable, bytes);
         }
         Ok(Synced {
-            face: self.face.clone(),
+            header: self.header.clone(),
             tree: edited.tree,
             footprint,
         })
@@ -367,7 +367,7 @@ impl Work {
         let request = BlockWrite {
             data,
             kind: BlockKind {
-                object_type: self.face.bonus_type,
+                object_type: self.header.bonus_type,
                 level: 0,
                 spill: true,
                 checksum: 0,
@@ -389,11 +389,11 @@ impl Work {
 impl Synced {
     /// Writes the dnode over its slots.
     pub(crate) fn encode(&self, slots: &mut [u8]) {
-        encode(&self.face, &self.tree, &self.footprint, slots);
+        encode(&self.header, &self.tree, &self.footprint, slots);
     }
 
     /// How many slots the dnode has.
     pub(crate) fn slots(&self) -> usize {
-        self.face.slots()
+        self.header.slots()
     }
 }

@@ -118,7 +118,7 @@ impl Object {
         self.stage(tx)?;
         let mut state = self.state.write();
         let state = self.change(tx, &mut state)?;
-        if data.len() != state.face.block_size() {
+        if data.len() != state.header.block_size() {
             return Err(self.unsuitable("a block of another size than the object's"));
         }
         self.store_dirty(tx, state, block, DirtyBlock::Data(data))
@@ -139,7 +139,7 @@ impl Object {
             self.stage(tx)?;
             let mut guard = self.state.write();
             let state = self.change(tx, &mut guard)?;
-            let size = state.face.block_size();
+            let size = state.header.block_size();
             if let Some(slot) = state.slot_mut(tx.txg())
                 && let Some(DirtyBlock::Data(data)) = slot.blocks.get_mut(&block)
                 && data.len() == size
@@ -196,13 +196,13 @@ impl Object {
         block: u64,
         dirty: DirtyBlock,
     ) -> Result<()> {
-        if block > state.face.max_block {
-            if state.face.max_block == 0 && !state.face.block_size().is_power_of_two() {
+        if block > state.header.max_block {
+            if state.header.max_block == 0 && !state.header.block_size().is_power_of_two() {
                 return Err(self.unsuitable("a second block needs a power-of-two block size"));
             }
-            state.face_mut(tx.txg()).max_block = block;
+            state.header_mut(tx.txg()).max_block = block;
         }
-        let size = state.face.block_size() as u64;
+        let size = state.header.block_size() as u64;
         let memory = dirty.memory();
         let (is_data, len) = match &dirty {
             DirtyBlock::Data(data) => (true, data.len() as u64),
@@ -227,12 +227,12 @@ impl Object {
     /// no other dirty block has above it.
     fn note_written(&self, tx: &Tx, state: &State, block: u64, len: u64) {
         const POINTER: u64 = 128;
-        let is_meta = state.face.object_type.is_metadata();
+        let is_meta = state.header.object_type.is_metadata();
         tx.writes(len, is_meta);
-        let Some(slot) = state.slot(tx.txg()).filter(|_| state.face.max_block > 0) else {
+        let Some(slot) = state.slot(tx.txg()).filter(|_| state.header.max_block > 0) else {
             return;
         };
-        let shift = u32::from(state.face.indirect_shift.clamp(10, 24));
+        let shift = u32::from(state.header.indirect_shift.clamp(10, 24));
         let (size, mut entries) = (1_u64 << shift, (1_u64 << shift) / POINTER);
         for level in 1..=u64::from(state.tree.levels.max(2)) {
             let first = block - block % entries;
@@ -242,10 +242,10 @@ impl Object {
                 return;
             }
             let below = entries / ((1_u64 << shift) / POINTER);
-            let there = (state.face.max_block / below).saturating_add(1);
+            let there = (state.header.max_block / below).saturating_add(1);
             let bytes = there.saturating_mul(POINTER).next_multiple_of(512);
             tx.writes(bytes.min(size), true);
-            if level > 1 && last >= state.face.max_block {
+            if level > 1 && last >= state.header.max_block {
                 return;
             }
             entries = entries.saturating_mul(size / POINTER);
@@ -278,16 +278,16 @@ impl Object {
         self.stage(tx)?;
         let mut guard = self.state.write();
         let state = self.change(tx, &mut guard)?;
-        if state.face.max_block != 0 {
+        if state.header.max_block != 0 {
             return Err(self.unsuitable("the block size is fixed once there are two blocks"));
         }
         if indirect_shift != 0 && state.tree.levels == 1 {
-            state.face_mut(tx.txg()).indirect_shift = indirect_shift.clamp(12, 17);
+            state.header_mut(tx.txg()).indirect_shift = indirect_shift.clamp(12, 17);
         }
-        if state.face.block_sectors == sectors {
+        if state.header.block_sectors == sectors {
             return Ok(());
         }
-        state.face_mut(tx.txg()).block_sectors = sectors;
+        state.header_mut(tx.txg()).block_sectors = sectors;
         let size = usize::from(sectors) * 512;
         // The copy read above may be older than what another writer has made of the block.
         let newest = match state.newest(0) {

@@ -164,7 +164,7 @@ impl Dnodes for ObjectSet {
         }
     }
 
-    // The core is asked before the disk: an object that has left the core by then is in the dnodes that are read after.
+    // The core is asked before the disk: an object that has left memory by then is in the dnodes that are read after.
     fn taken(&self, block: u64) -> Result<u32> {
         let base = block * SLOTS_PER_BLOCK as u64;
         let mut taken = 0u32;

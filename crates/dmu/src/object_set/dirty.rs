@@ -82,11 +82,11 @@ impl DirtyLists {
     }
 
     /// Up to so many of the objects in the list of `txg`.
-    pub(crate) fn some(&self, txg: Txg, most: usize) -> Vec<Arc<Object>> {
+    pub(crate) fn some(&self, txg: Txg, max: usize) -> Vec<Arc<Object>> {
         let mut some = Vec::new();
         for shard in &self.lists[txg.slot()].shards {
             let list = shard.lock();
-            some.extend(list.iter().take(most - some.len()).cloned());
+            some.extend(list.iter().take(max - some.len()).cloned());
         }
         some
     }

@@ -10,8 +10,8 @@ use format::{BlockPointer, ObjectSetKind};
 use sys::Buffer;
 
 use super::Shared;
+use crate::dnode_header::{DnodeHeader, Footprint};
 use crate::error::{DmuError, Result};
-use crate::face::{Face, Footprint};
 use crate::tree::{Reader, Tree};
 
 static META: LockClass = LockClass::new("dmu.meta", rank::DMU + 35);
@@ -30,7 +30,7 @@ pub(crate) const fn levels_of_new(kind: ObjectSetKind) -> u8 {
 /// One version of the array.
 #[derive(Clone)]
 pub(crate) struct MetaVersion {
-    pub(crate) face: Face,
+    pub(crate) header: DnodeHeader,
     pub(crate) tree: Tree,
     pub(crate) footprint: Footprint,
 }
@@ -53,7 +53,7 @@ impl Meta {
             seen: base::Txg(0),
         };
         let version = MetaVersion {
-            face: Face::from_phys(phys),
+            header: DnodeHeader::from_phys(phys),
             tree,
             footprint: Footprint::from_phys(phys),
         };

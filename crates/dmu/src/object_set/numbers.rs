@@ -5,7 +5,7 @@
 //! the run back. So threads of different shards create objects without a lock in common.
 //!
 //! What a run knows of its numbers is as old as its last look at the dnodes. So a number is handed out only if the
-//! dnodes have not been replaced since that look, or after another; and it enters the core under the same condition.
+//! dnodes have not been replaced since that look, or after another; and it enters memory under the same condition.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -38,7 +38,7 @@ pub(crate) trait Dnodes {
     /// leave the core.
     fn generation(&self) -> u64;
 
-    /// The slots of a block of dnodes that are taken: by objects in core, freed ones included until their txg has
+    /// The slots of a block of dnodes that are taken: by objects in memory, freed ones included until their txg has
     /// synced, or on disk.
     fn taken(&self, block: u64) -> Result<u32>;
 

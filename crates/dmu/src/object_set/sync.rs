@@ -16,9 +16,9 @@ use sys::BufferMut;
 use super::meta::{BLOCK_SIZE, Meta, MetaVersion};
 use super::{Header, ObjectSet};
 use crate::accounting::Changes;
+use crate::dnode_header::{DnodeHeader, Footprint};
 use crate::editor::{Editor, book};
 use crate::error::{DmuError, Result};
-use crate::face::{Face, Footprint};
 use crate::object::{Object, Synced, Work};
 use crate::store::{BlockKind, BlockWrite, Owner, SyncContext};
 use crate::tree::Tree;
@@ -247,7 +247,7 @@ impl ObjectSet {
         let mut editor = Editor::new(next.tree.clone(), context, Meta::reader(&self.shared));
         if let Some((last, _, _)) = blocks.last() {
             editor.grow_to(*last)?;
-            next.face.max_block = next.face.max_block.max(*last);
+            next.header.max_block = next.header.max_block.max(*last);
         }
         for (block, old, new) in blocks {
             match new {
@@ -257,7 +257,7 @@ impl ObjectSet {
         }
         let edited = editor.finish()?;
         next.tree = edited.tree;
-        next.tree.max_block = next.face.max_block;
+        next.tree.max_block = next.header.max_block;
         let used = next
             .footprint
             .used_bytes
@@ -279,7 +279,7 @@ impl ObjectSet {
                 .as_ref()
                 .map(|object| object.to_phys())
         };
-        let meta_dnode = to_phys(&next.face, &next.tree, &next.footprint);
+        let meta_dnode = to_phys(&next.header, &next.tree, &next.footprint);
         let fill = next.tree.pointers.iter().map(BlockPointer::fill).sum();
         let Header {
             root,
@@ -393,21 +393,21 @@ fn encode_into(block: &mut [u8], object: &Object, synced: &Synced) {
 }
 
 /// A dnode in the form that the root block is made from.
-pub(crate) fn to_phys(face: &Face, tree: &Tree, footprint: &Footprint) -> DnodePhys {
+pub(crate) fn to_phys(header: &DnodeHeader, tree: &Tree, footprint: &Footprint) -> DnodePhys {
     let bytes = footprint.flags.has(format::dnode::DnodeFlags::USED_BYTES);
     DnodePhys {
-        object_type: face.object_type,
-        indirect_shift: face.indirect_shift,
+        object_type: header.object_type,
+        indirect_shift: header.indirect_shift,
         levels: tree.levels,
-        pointer_count: face.pointer_count,
-        bonus_type: face.bonus_type,
-        checksum: face.checksum,
-        compress: face.compress,
+        pointer_count: header.pointer_count,
+        bonus_type: header.bonus_type,
+        checksum: header.checksum,
+        compress: header.compress,
         flags: footprint.flags,
-        data_block_sectors: face.block_sectors,
-        bonus_len: face.bonus_len,
-        extra_slots: face.extra_slots,
-        max_block_id: face.max_block,
+        data_block_sectors: header.block_sectors,
+        bonus_len: header.bonus_len,
+        extra_slots: header.extra_slots,
+        max_block_id: header.max_block,
         used: if bytes {
             footprint.used_bytes
         } else {
@@ -415,7 +415,7 @@ pub(crate) fn to_phys(face: &Face, tree: &Tree, footprint: &Footprint) -> DnodeP
         },
         pointers: tree.pointers,
         spill: footprint.spill,
-        bonus: face.bonus.bytes().to_vec(),
+        bonus: header.bonus.bytes().to_vec(),
     }
 }
 

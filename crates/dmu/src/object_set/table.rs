@@ -1,4 +1,4 @@
-//! The objects in core, sharded by number. Clean objects that nobody holds are evicted, the least
+//! The objects in memory, sharded by number. Clean objects that nobody holds are evicted, the least
 //! recently used first (second chance); dirty ones stay.
 
 use std::collections::{HashMap, VecDeque};

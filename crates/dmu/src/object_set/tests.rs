@@ -215,12 +215,12 @@ fn the_meta_object_set_starts_with_one_level_and_grows() {
 }
 
 thread_local! {
-    /// The old fault, for the red twin: every change enters the object again.
+    /// The old fault, for the negative control: every change enters the object again.
     pub(crate) static REQUEUES: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 #[test]
-fn red_twin_an_object_that_enters_again_is_seen() {
+fn negative_control_an_object_that_enters_again_is_seen() {
     let harness = Harness::new(ObjectSetKind::Other);
     let object = harness.set.allocate(&harness.tx(), &shape(1)).unwrap();
     REQUEUES.set(true);

@@ -170,11 +170,11 @@ impl ZapCursor {
         let Some(from) = self.position(BITS) else {
             return Ok(());
         };
-        let most = tunables::CURSOR_ENTRIES.count();
+        let max = tunables::CURSOR_ENTRIES.count();
         let batch: Vec<ZapEntry> = zap.object.with_block(0, |block| {
             index
                 .entries_from(block, (from.hash, from.differentiator))
-                .take(most)
+                .take(max)
                 .map(|(hash, differentiator, entry)| ZapEntry {
                     name: entry.name.to_vec(),
                     words: Vec::new(),
@@ -187,7 +187,7 @@ impl ZapCursor {
         })?;
         self.next = batch
             .last()
-            .filter(|_| batch.len() == most)
+            .filter(|_| batch.len() == max)
             .and_then(|last| Cursor::deserialize(last.cookie, BITS));
         self.pending.extend(batch);
         Ok(())

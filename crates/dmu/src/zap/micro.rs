@@ -1,4 +1,4 @@
-//! The index of a micro ZAP in core: where each name is, in the order of listings.
+//! The index of a micro ZAP in memory: where each name is, in the order of listings.
 
 use std::collections::BTreeMap;
 

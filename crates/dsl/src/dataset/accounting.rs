@@ -62,9 +62,9 @@ pub(crate) struct HeadAccounting<'a> {
     pub(super) referenced: Sums,
     /// Change of what is not shared with the previous snapshot.
     pub(super) unique: Sums,
-    /// What went to the dead list and is charged to this directory.
+    /// What went to the deadlist and is charged to this directory.
     pub(super) buried: Sums,
-    /// What went to the dead list and only the previous snapshot has now.
+    /// What went to the deadlist and only the previous snapshot has now.
     pub(super) previous_unique: Sums,
     births: Births,
     pub(super) dropped_blocks: AtomicU64,

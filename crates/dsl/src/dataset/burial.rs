@@ -1,4 +1,4 @@
-//! Where a head's sync puts the blocks that it drops and may not free at once: dead lists, the list of later frees, the
+//! Where a head's sync puts the blocks that it drops and may not free at once: deadlists, the list of later frees, the
 //! livelist, and the counts of bookmarks.
 //!
 //! Invariant: what waits in memory is bounded, however much a sync drops. Batches are written to their lists as they
@@ -148,7 +148,7 @@ impl Dataset {
         }
     }
 
-    /// What happens to blocks whose list is damaged. Those of a dead list the snapshot still has, and they leak when it
+    /// What happens to blocks whose list is damaged. Those of a deadlist the snapshot still has, and they leak when it
     /// goes; counts of bookmarks are wrong from now on.
     fn do_without(&self, tx: &Tx, kind: Kept, batch: &[BlockPointer]) -> Result<()> {
         match kind {

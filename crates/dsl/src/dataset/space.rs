@@ -46,7 +46,7 @@ impl Dataset {
     /// The numbers of space that users see.
     ///
     /// # Errors
-    /// A record or dead list cannot be read.
+    /// A record or deadlist cannot be read.
     pub fn space(&self) -> Result<DatasetSpace> {
         let phys = self.phys()?;
         let directory = self.directory().phys()?;
@@ -104,7 +104,7 @@ impl Dataset {
         Ok(available.min(quota.saturating_sub(phys.referenced_bytes)))
     }
 
-    /// The dead list.
+    /// The deadlist.
     ///
     /// # Errors
     /// It cannot be read.
@@ -142,14 +142,14 @@ impl Dataset {
         Ok(written.wrapping_add_signed(dead.used))
     }
 
-    /// What of the dead list was born up to a snapshot before this one.
+    /// What of the deadlist was born up to a snapshot before this one.
     fn dead_of(&self, birth: Txg) -> Result<Sizes> {
         let phys = self.phys()?;
         if phys.deadlist.0 == 0 {
             return Ok(Sizes::ZERO);
         }
         let deadlist = self.deadlist()?;
-        // A dead list has nothing that is younger than the snapshot before it.
+        // A deadlist has nothing that is younger than the snapshot before it.
         if phys.previous_snapshot_txg <= birth {
             return deadlist.sizes();
         }
@@ -167,7 +167,7 @@ impl Dataset {
         if !bookmark.counts_freed() || !is_older {
             return Ok(None);
         }
-        // What went before the next snapshot the bookmark knows; the dead lists know the rest.
+        // What went before the next snapshot the bookmark knows; the deadlists know the rest.
         let mut freed = i64::try_from(bookmark.freed_before_next).unwrap_or(i64::MAX);
         let mut dead = self.dead_of(bookmark.creation_txg)?.used;
         let mut current = mine.previous_snapshot;
@@ -191,7 +191,7 @@ impl Dataset {
     /// only they have.
     ///
     /// # Errors
-    /// A snapshot or dead list cannot be read.
+    /// A snapshot or deadlist cannot be read.
     pub fn freed_back_to(&self, first: &Self) -> Result<u64> {
         let birth = first.phys()?.previous_snapshot_txg;
         let mut freed = 0;

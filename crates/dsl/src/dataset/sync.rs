@@ -1,5 +1,5 @@
 //! Syncing a head: its blocks are written, those born are charged, those killed are freed or go
-//! to the dead list.
+//! to the deadlist.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! The keys of dead lists in memory: which list takes a block, without reading the dead list's ZAP each time.
+//! The keys of deadlists in memory: which list takes a block, without reading the deadlist's ZAP each time.
 //!
 //! Invariant: what is here is what the ZAP says, for every change goes through [`DeadKeys::change`] after the ZAP's. It
 //! may only be missing. Who reads a ZAP while another changes it does not install what it read.
@@ -13,7 +13,7 @@ use crate::tunables::DEAD_KEYS;
 
 static KEYS: LockClass = LockClass::new("dsl.dead_keys", rank::LAST + 5);
 
-/// The keys of one dead list with their lists, ascending.
+/// The keys of one deadlist with their lists, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys(Vec<(Txg, ObjectId)>);
 
@@ -87,7 +87,7 @@ struct Cache {
     changes: u64,
 }
 
-/// The keys of the dead lists that were used last, up to [`DEAD_KEYS`] of them.
+/// The keys of the deadlists that were used last, up to [`DEAD_KEYS`] of them.
 pub(crate) struct DeadKeys(Mutex<Cache>);
 
 impl Default for DeadKeys {
@@ -97,7 +97,7 @@ impl Default for DeadKeys {
 }
 
 impl DeadKeys {
-    /// The keys of a dead list, from memory or by `load`.
+    /// The keys of a deadlist, from memory or by `load`.
     pub(crate) fn get<E>(
         &self,
         id: ObjectId,
@@ -124,7 +124,7 @@ impl DeadKeys {
         Ok(keys)
     }
 
-    /// The keys of a dead list, if they are in memory.
+    /// The keys of a deadlist, if they are in memory.
     pub(crate) fn known(&self, id: ObjectId) -> Option<Arc<Keys>> {
         let cache = self.0.lock();
         cache.lists.get(&id).map(|(keys, _)| Arc::clone(keys))
@@ -143,7 +143,7 @@ impl DeadKeys {
         cache.weight = cache.weight + after - before;
     }
 
-    /// The dead list is gone.
+    /// The deadlist is gone.
     pub(crate) fn forget(&self, id: ObjectId) {
         let mut cache = self.0.lock();
         cache.changes += 1;

@@ -108,7 +108,7 @@ impl Dsl {
         let written = queue.prepare_write(at, bytes.len() as u64);
         match written.and_then(|()| queue.write(tx, at, &bytes)) {
             Err(error) if error.is_damage() => {
-                mend(tx, queue, &header)?;
+                repair(tx, queue, &header)?;
                 Ok(queue.write(tx, at, &bytes)?)
             }
             done => Ok(done?),
@@ -117,7 +117,7 @@ impl Dsl {
 }
 
 /// Makes the last block of the queue anew: the trees of its entries leak.
-fn mend(tx: &Tx, queue: &Arc<Object>, header: &BlockTreePhys) -> Result<()> {
+fn repair(tx: &Tx, queue: &Arc<Object>, header: &BlockTreePhys) -> Result<()> {
     let size = u64::from(queue.block_size());
     let start = BlockTreeEntry::offset(header.end) / size * size;
     queue.write(tx, start, &vec![0; queue.block_size() as usize])?;

@@ -121,7 +121,7 @@ impl Range {
             Self::BlockSize => block,
             Self::BlockSizeOrZero => number == 0 || block,
             Self::ZeroOrWithin(from, to) => number == 0 || (from..=to).contains(&number),
-            Self::AtLeast(least) => number >= least,
+            Self::AtLeast(min) => number >= min,
         }
     }
 }

@@ -237,7 +237,7 @@ impl Task for DestroyBookmark {
     }
 }
 
-/// The dead list's key that a bookmark kept alive after its snapshot goes, unless another bookmark
+/// The deadlist's key that a bookmark kept alive after its snapshot goes, unless another bookmark
 /// needs it.
 fn drop_key(head: &Arc<Dataset>, tx: &Tx, bookmark: &Bookmark) -> Result<()> {
     let txg = bookmark.phys.creation_txg;

@@ -343,7 +343,7 @@ pub(crate) fn create_head(
     }
     directory.change(tx, |phys| phys.head_dataset = object.id())?;
     let dataset = dsl.dataset_by_id(object.id())?;
-    dataset.leave_core_if_undone(tx);
+    dataset.leave_memory_if_undone(tx);
     Ok(dataset)
 }
 

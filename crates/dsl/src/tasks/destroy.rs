@@ -43,7 +43,7 @@ impl Task for DestroySnapshots {
         for name in &self.names {
             let snapshot = find(context.dsl, name)?;
             if snapshot.deadlist()?.is_legacy() {
-                let what = "a dead list of an old pool version";
+                let what = "a deadlist of an old pool version";
                 return Err(DslError::Unsupported {
                     name: name.clone(),
                     what,
@@ -61,7 +61,7 @@ impl Task for DestroySnapshots {
                 return Err(DslError::HasClones { name: name.clone() });
             }
         }
-        // The newest last, to be taken first: then the dead list that takes over the next one's has few keys of its own
+        // The newest last, to be taken first: then the deadlist that takes over the next one's has few keys of its own
         // to lose.
         sorted.sort();
         self.names = sorted.into_iter().map(|(_, name)| name).collect();
@@ -170,11 +170,11 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
         next: next.id(),
     };
     dsl.services().succeeded(tx, merged)?;
-    snapshot.leave_core(tx);
+    snapshot.leave_memory(tx);
     dsl.mos.free_zapified(tx, &snapshot.object)
 }
 
-/// Bookmarks of the snapshot say that it is gone; true when one still needs the dead list's key.
+/// Bookmarks of the snapshot say that it is gone; true when one still needs the deadlist's key.
 fn bookmarks_lose_snapshot(
     context: &TaskContext<'_>,
     head: &Arc<Dataset>,
@@ -341,7 +341,7 @@ impl Task for DestroyHead {
             return Err(DslError::HasChildren { name: name() });
         }
         if head.deadlist()?.is_legacy() {
-            let what = "a dead list of an old pool version";
+            let what = "a deadlist of an old pool version";
             return Err(DslError::Unsupported { name: name(), what });
         }
         if directory.crypto_key()?.is_some() {
@@ -415,7 +415,7 @@ pub(super) fn destroy_head(context: &TaskContext<'_>, head: &Arc<Dataset>) -> Re
     }
     let gone = Succession::Gone { head: head.id() };
     dsl.services().succeeded(tx, gone)?;
-    head.leave_core(tx);
+    head.leave_memory(tx);
     dsl.mos.free_zapified(tx, &head.object)?;
     destroy_directory(context, &directory)?;
     if let Some(origin) = origin

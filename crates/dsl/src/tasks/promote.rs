@@ -129,7 +129,7 @@ impl Task for Promote {
                 return Err(DslError::exists(format!("{}@{name}", self.path)));
             }
             if snapshot.deadlist()?.is_legacy() {
-                let what = "a dead list of an old pool version";
+                let what = "a deadlist of an old pool version";
                 return Err(DslError::Unsupported {
                     name: self.path.clone(),
                     what,
@@ -253,7 +253,7 @@ fn move_names(tx: &Tx, parties: &Parties) -> Result<()> {
     change_count(tx, &parties.clone_directory, key::SNAPSHOT_COUNT, visible)
 }
 
-/// Sizes in the dead lists of a chain, from `newest` back to (not including) `end`, of blocks born
+/// Sizes in the deadlists of a chain, from `newest` back to (not including) `end`, of blocks born
 /// after `birth`.
 fn dead_in_chain(newest: &Arc<Dataset>, end: Option<ObjectId>, birth: Txg) -> Result<i64> {
     let mut sum = 0;

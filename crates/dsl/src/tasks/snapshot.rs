@@ -62,7 +62,7 @@ impl Task for Snapshot {
                 });
             }
             if head.deadlist()?.is_legacy() {
-                let what = "a dead list of an old pool version";
+                let what = "a deadlist of an old pool version";
                 return Err(DslError::Unsupported {
                     name: path.to_owned(),
                     what,
@@ -159,7 +159,7 @@ pub(crate) fn take(
     })?;
     head.snapshot_names()?.add(tx, name.as_bytes(), id.0)?;
     let snapshot = dsl.snapshot_by_id(id, name)?;
-    snapshot.leave_core_if_undone(tx);
+    snapshot.leave_memory_if_undone(tx);
     for feature in head.features()? {
         snapshot.activate(tx, feature)?;
     }
@@ -206,7 +206,7 @@ fn link_previous(
     Ok(())
 }
 
-/// The snapshot keeps the head's dead list; the head gets an empty one with its keys, the previous
+/// The snapshot keeps the head's deadlist; the head gets an empty one with its keys, the previous
 /// snapshot's txg and those of newer bookmarks that count what was freed.
 fn renew_deadlist(
     context: &TaskContext<'_>,

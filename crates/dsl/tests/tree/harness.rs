@@ -111,7 +111,7 @@ impl Harness {
         self.txg += 1;
     }
 
-    /// Forgets everything in core and opens the pool anew.
+    /// Forgets everything in memory and opens the pool anew.
     pub(crate) fn reopen(&mut self) {
         self.sync();
         self.dsl.close();

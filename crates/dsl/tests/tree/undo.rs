@@ -162,7 +162,7 @@ fn at_every_step<T: Task>(build: impl Fn() -> Harness, task: impl Fn() -> T) {
     harness.check();
     let mut harness = build();
     for step in 0.. {
-        // What is in core is not read.
+        // What is in memory is not read.
         harness.reopen();
         match harness.breaks(task(), Break::Read(step)) {
             Ended::Undone => {}
@@ -176,7 +176,7 @@ fn at_every_step<T: Task>(build: impl Fn() -> Harness, task: impl Fn() -> T) {
 }
 
 /// `tank/a` with snapshots `one` and `two`, a hold, a bookmark, a child; `tank/c` is a written clone of `two`.
-fn forest() -> Harness {
+fn datasets() -> Harness {
     let mut harness = Harness::new(31, &[]);
     harness.run(create("tank/a")).unwrap();
     harness.run(create("tank/a/b")).unwrap();
@@ -222,7 +222,7 @@ fn bookmark(name: &str, source: &str) -> CreateBookmark {
 
 #[test]
 fn names_given_twice_are_meant_once() {
-    let mut harness = forest();
+    let mut harness = datasets();
     harness.run(hold("more")).unwrap();
     assert!(matches!(
         harness.run(hold("more")),
@@ -242,8 +242,8 @@ fn names_given_twice_are_meant_once() {
 
 #[test]
 fn creating_is_undone() {
-    at_every_step(forest, || create("tank/a/new"));
-    at_every_step(forest, || clone("tank/a@one", "tank/new"));
+    at_every_step(datasets, || create("tank/a/new"));
+    at_every_step(datasets, || clone("tank/a@one", "tank/new"));
 }
 
 #[test]
@@ -252,9 +252,9 @@ fn snapshots_are_undone() {
         names: vec!["tank/a@three".to_owned(), "tank/c@three".to_owned()],
         properties: vec![("x:y".to_owned(), PropertyValue::Text("z".to_owned()))],
     };
-    at_every_step(forest, both);
+    at_every_step(datasets, both);
     let released = || {
-        let mut harness = forest();
+        let mut harness = datasets();
         harness.run(release()).unwrap();
         harness
     };
@@ -263,8 +263,8 @@ fn snapshots_are_undone() {
 
 #[test]
 fn destroying_is_undone() {
-    at_every_step(forest, || destroy_head("tank/c"));
-    at_every_step(forest, || destroy_head("tank/empty"));
+    at_every_step(datasets, || destroy_head("tank/c"));
+    at_every_step(datasets, || destroy_head("tank/empty"));
     let old = || {
         let mut harness =
             Harness::new(32, &[features::ASYNC_DESTROY.guid, features::LIVELIST.guid]);
@@ -280,8 +280,8 @@ fn destroying_is_undone() {
 
 #[test]
 fn promoting_and_rolling_back_are_undone() {
-    at_every_step(forest, || promote("tank/c"));
-    at_every_step(forest, || Rollback {
+    at_every_step(datasets, || promote("tank/c"));
+    at_every_step(datasets, || Rollback {
         path: "tank/a".to_owned(),
         snapshot: None,
     });
@@ -289,11 +289,11 @@ fn promoting_and_rolling_back_are_undone() {
 
 #[test]
 fn renaming_is_undone() {
-    at_every_step(forest, || Rename {
+    at_every_step(datasets, || Rename {
         from: "tank/a".to_owned(),
         to: "tank/empty/d".to_owned(),
     });
-    at_every_step(forest, || RenameSnapshot {
+    at_every_step(datasets, || RenameSnapshot {
         from: "tank/a@one".to_owned(),
         to: "first".to_owned(),
         recursive: false,
@@ -302,21 +302,21 @@ fn renaming_is_undone() {
 
 #[test]
 fn holds_bookmarks_and_properties_are_undone() {
-    at_every_step(forest, || hold("more"));
-    at_every_step(forest, release);
-    at_every_step(forest, || DestroySnapshots {
+    at_every_step(datasets, || hold("more"));
+    at_every_step(datasets, release);
+    at_every_step(datasets, || DestroySnapshots {
         names: vec!["tank/a@one".to_owned(), "tank/a@two".to_owned()],
         defer: true,
     });
-    at_every_step(forest, || bookmark("tank/a#new", "tank/a@two"));
-    at_every_step(forest, || DestroyBookmark {
+    at_every_step(datasets, || bookmark("tank/a#new", "tank/a@two"));
+    at_every_step(datasets, || DestroyBookmark {
         name: "tank/a#old".to_owned(),
     });
     let number = |name: &str, number| {
         let change = PropertyChange::Set(PropertyValue::Number(number));
         (name.to_owned(), change)
     };
-    at_every_step(forest, || SetProperties {
+    at_every_step(datasets, || SetProperties {
         name: "tank/a".to_owned(),
         changes: vec![
             number("reservation", 1 << 20),
@@ -342,9 +342,9 @@ fn grants(grant: bool, changes: &[(&str, &[&str])]) -> ChangeGrants {
 #[test]
 fn grants_are_undone() {
     let first = || grants(true, &[("ul$7", &["mount", "create"]), ("gd$8", &["hold"])]);
-    at_every_step(forest, first);
+    at_every_step(datasets, first);
     let granted = || {
-        let mut harness = forest();
+        let mut harness = datasets();
         harness.run(first()).unwrap();
         harness
     };
@@ -389,7 +389,7 @@ impl Task for ForNow {
 #[test]
 fn releasing_what_was_held_for_a_session_is_undone() {
     let broken_off = || {
-        let mut harness = forest();
+        let mut harness = datasets();
         let both = ["tank/a@one", "tank/a@two"];
         harness.run(ForNow(&["tank/a@one", "tank/a@two"])).unwrap();
         let names = both.map(str::to_owned).into();

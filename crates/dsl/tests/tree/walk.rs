@@ -169,7 +169,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The dead list holds what the previous snapshot has and this dataset has not.
+    /// The deadlist holds what the previous snapshot has and this dataset has not.
     fn check_deadlist(&self, id: ObjectId, phys: &DatasetPhys, blocks: &[BlockPointer]) {
         let Some((_, before)) = self.datasets.get(&phys.previous_snapshot) else {
             return;
@@ -191,7 +191,7 @@ impl Checker<'_> {
             })
             .unwrap();
         }
-        assert_eq!(found, expected, "dead list of {id}");
+        assert_eq!(found, expected, "deadlist of {id}");
         assert_eq!(
             total,
             self.deadlist(phys.deadlist).sizes().unwrap(),

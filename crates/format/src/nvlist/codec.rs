@@ -17,7 +17,7 @@ pub(super) fn invalid(field: &'static str, value: u64) -> FormatError {
 
 /// A number that a list can hold; wider than itself it is sign-extended.
 pub(super) trait Number: Copy {
-    /// Bytes in a native list and in core.
+    /// Bytes in a native list and in memory.
     const WIDTH: usize;
     fn from_u64(value: u64) -> Self;
     fn to_u64(self) -> u64;
@@ -195,7 +195,7 @@ pub(super) fn encode_value(to: &mut impl Encode, value: &Value) {
     }
 }
 
-/// Rounds up to a multiple of 8 (in-core sizes and native values).
+/// Rounds up to a multiple of 8 (in-memory sizes and native values).
 pub(super) const fn align8(length: usize) -> usize {
     length.next_multiple_of(8)
 }

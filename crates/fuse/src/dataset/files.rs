@@ -7,7 +7,7 @@ use super::convert::{
 use super::{DatasetTree, Place, SnapshotDirectory, View};
 use crate::handle::Handle;
 use crate::node::ControlNode;
-use crate::sharing::{Share, Wish};
+use crate::open_tracker::{OpenMode, Share};
 use crate::tree::{
     Caller, Creation, OPEN_DIRECT, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
 };
@@ -16,8 +16,8 @@ use crate::wire::{
     RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
 };
 use posix::{
-    AllocateMode, Asker, Errno, OpenFile, PosixError, Removed, SetAttributes, Visit, WriteOptions,
-    XattrMode,
+    AllocateMode, Completion, Errno, OpenFile, PosixError, Removed, SetAttributes, Visit,
+    WriteOptions, XattrMode,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,13 +48,13 @@ impl DatasetTree {
         let maybe_mapped = mode == open_flags::READ_WRITE;
         // Of a file with extended attributes the kernel looks at `security.capability` before a
         // write, but only if that goes through its cache.
-        let wish = Wish {
+        let mode = OpenMode {
             direct: mode == open_flags::WRITE_ONLY && !file.has_extended_attributes(),
             mappable: maybe_mapped,
             buffered: opening.flags & OPEN_DIRECT == 0,
             executing: opening.flags & open_flags::EXECUTE != 0,
         };
-        let share = live.is_some().then(|| self.sharing.open(node, wish));
+        let share = live.is_some().then(|| self.open_tracker.open(node, mode));
         let is_direct = share.as_ref().is_some_and(Share::is_direct);
         let handle = self.handles.insert(Handle {
             file,
@@ -109,9 +109,9 @@ impl DatasetTree {
     }
 
     /// Remembers what lost a name, for those who still look at it.
-    fn depart(&self, view: &View, removed: Removed) {
+    fn remember_unlinked(&self, view: &View, removed: Removed) {
         if let Some(node) = view.node(removed.object()).id() {
-            self.departed.insert(node, removed);
+            self.unlinked.insert(node, removed);
         }
     }
 
@@ -205,7 +205,7 @@ impl Tree for DatasetTree {
 
     fn forget(&self, node: u64, _lookups: u64) {
         // Nodes that somebody uses are not forgotten, whatever the count.
-        self.departed.forget(node);
+        self.unlinked.forget(node);
     }
 
     fn getattr(&self, node: u64) -> Reply<(Attributes, Duration)> {
@@ -213,7 +213,7 @@ impl Tree for DatasetTree {
             Place::Control(node) => self.control_attributes(node),
             Place::File(view, object) => {
                 let found = match view.file_system().getattr(object) {
-                    Err(PosixError::Stale) => self.departed.attributes(node, object),
+                    Err(PosixError::Stale) => self.unlinked.attributes(node, object),
                     found => Some(found.map_err(errno)?),
                 };
                 let found = found.ok_or(Errno::ESTALE)?;
@@ -287,7 +287,7 @@ impl Tree for DatasetTree {
         self.refuse_control_name(&view, directory, name)?;
         let files = view.file_system();
         let gone = files.unlink(&credentials(caller), directory, name);
-        self.depart(&view, gone.map_err(errno)?);
+        self.remember_unlinked(&view, gone.map_err(errno)?);
         Ok(())
     }
 
@@ -296,7 +296,7 @@ impl Tree for DatasetTree {
         self.refuse_control_name(&view, directory, name)?;
         let files = view.file_system();
         let gone = files.rmdir(&credentials(caller), directory, name);
-        self.depart(&view, gone.map_err(errno)?);
+        self.remember_unlinked(&view, gone.map_err(errno)?);
         Ok(())
     }
 
@@ -315,7 +315,7 @@ impl Tree for DatasetTree {
         let files = view.file_system();
         let replaced = files.rename(&who, (old, from.1), (new, to.1), mode);
         if let Some(replaced) = replaced.map_err(errno)? {
-            self.depart(&view, replaced);
+            self.remember_unlinked(&view, replaced);
         }
         Ok(())
     }
@@ -323,7 +323,7 @@ impl Tree for DatasetTree {
     fn open(&self, caller: &Caller, node: u64, opening: Opening) -> Reply<Opened> {
         let (view, object) = self.resolve_file(node, Errno::EISDIR)?;
         // Of an open for reading that empties, the kernel sees too late that a program runs.
-        if opening.flags & open_flags::TRUNCATE != 0 && self.sharing.is_executed(node) {
+        if opening.flags & open_flags::TRUNCATE != 0 && self.open_tracker.is_executed(node) {
             return Err(Errno::ETXTBSY);
         }
         let who = credentials(caller);
@@ -433,9 +433,9 @@ impl Tree for DatasetTree {
         self.handle(handle)?.file.fsync().map_err(errno)
     }
 
-    fn fsync_absent(&self, handle: u64, asker: &Arc<dyn Asker>) -> bool {
+    fn fsync_async(&self, handle: u64, completion: &Arc<dyn Completion>) -> bool {
         self.handle(handle)
-            .is_ok_and(|handle| handle.file.fsync_absent(asker))
+            .is_ok_and(|handle| handle.file.fsync_async(completion))
     }
 
     fn fsync_directory(&self, node: u64) -> Reply<()> {

@@ -28,14 +28,14 @@ pub(crate) struct Counters {
     pub(crate) handed_over: Arc<Counter>,
     /// Operations that panicked.
     pub(crate) panics: Arc<Counter>,
-    /// Requests found by a reader that looked instead of sleeping.
-    pub(crate) looks_caught: Arc<Counter>,
-    /// Times that a reader looked until its time was up.
-    pub(crate) looks_in_vain: Arc<Counter>,
-    /// Times that looking was given up for a while: others want the processors.
-    pub(crate) looks_given_up: Arc<Counter>,
-    /// How long those who computed kept a reader that looked from its processor.
-    pub(crate) looks_lost_ns: Arc<Counter>,
+    /// Requests found by a reader that polled instead of sleeping.
+    pub(crate) polls_caught: Arc<Counter>,
+    /// Times that a reader polled until its time was up.
+    pub(crate) polls_in_vain: Arc<Counter>,
+    /// Times that polling was given up for a while: others want the CPUs.
+    pub(crate) polls_given_up: Arc<Counter>,
+    /// How long those who computed kept a reader that polled from its CPU.
+    pub(crate) polls_lost_ns: Arc<Counter>,
     /// Invalidations sent.
     pub(crate) notifications: Arc<Counter>,
 }
@@ -60,10 +60,10 @@ impl Counters {
             postponed: registry.counter("fuse.postponed"),
             handed_over: registry.counter("fuse.handed_over"),
             panics: registry.counter("fuse.panics"),
-            looks_caught: registry.counter("fuse.looks_caught"),
-            looks_in_vain: registry.counter("fuse.looks_in_vain"),
-            looks_given_up: registry.counter("fuse.looks_given_up"),
-            looks_lost_ns: registry.counter("fuse.looks_lost_ns"),
+            polls_caught: registry.counter("fuse.polls_caught"),
+            polls_in_vain: registry.counter("fuse.polls_in_vain"),
+            polls_given_up: registry.counter("fuse.polls_given_up"),
+            polls_lost_ns: registry.counter("fuse.polls_lost_ns"),
             notifications: registry.counter("fuse.notifications"),
         }
     }

@@ -11,9 +11,9 @@ use super::dispatch::{send, send_error};
 use crate::tunables;
 use crate::wire::{Body, FsyncFlags, RequestHeader, inval_inode_notification};
 use base::clock::monotonic_ns;
-use base::crew::Crew;
 use base::queue::Bounded;
-use posix::{Asker, Errno};
+use base::thread_pool::ThreadPool;
+use posix::{Completion, Errno};
 use std::sync::Arc;
 use sys::FuseDevice;
 
@@ -71,13 +71,13 @@ struct Pending {
 
 /// The threads of a mount.
 pub(super) struct Durable {
-    crew: Arc<Crew>,
+    thread_pool: Arc<ThreadPool>,
 }
 
 impl Durable {
     pub(super) fn new() -> Self {
         Self {
-            crew: Crew::new(
+            thread_pool: ThreadPool::new(
                 ("fuse-durable", sys::thread::ANSWERS),
                 tunables::DURABLE_THREADS_MAX.count(),
                 Bounded::new("fuse.durable", tunables::DURABLE_QUEUED_MAX.count()),
@@ -107,8 +107,8 @@ impl Durable {
             ..
         } = job
         {
-            let asker: Arc<dyn Asker> = Arc::new(pending.clone());
-            if shared.tree.fsync_absent(handle, &asker) {
+            let completion: Arc<dyn Completion> = Arc::new(pending.clone());
+            if shared.tree.fsync_async(handle, &completion) {
                 return;
             }
         }
@@ -117,11 +117,11 @@ impl Durable {
 
     /// No further requests; threads end when those that wait are done.
     pub(super) fn close(&self) {
-        self.crew.dismiss();
+        self.thread_pool.close();
     }
 }
 
-impl Asker for Pending {
+impl Completion for Pending {
     fn committed(&self, durable: bool) {
         if durable {
             let body = match self.job {
@@ -133,7 +133,7 @@ impl Asker for Pending {
             // Whoever tells this has others to tell, for whom it would wait here.
             let (shared, pending) = (Arc::clone(&self.shared), self.clone());
             let job = Box::new(move || pending.perform());
-            if let Err(job) = shared.durable.crew.run_owed(job) {
+            if let Err(job) = shared.durable.thread_pool.run_owed(job) {
                 job();
             }
         }
@@ -147,7 +147,11 @@ impl Asker for Pending {
 impl Pending {
     fn wait_on_thread(self) {
         let shared = Arc::clone(&self.shared);
-        if let Err(job) = shared.durable.crew.run(Box::new(move || self.perform())) {
+        if let Err(job) = shared
+            .durable
+            .thread_pool
+            .run(Box::new(move || self.perform()))
+        {
             job();
         }
     }

@@ -3,7 +3,7 @@
 //! The last reader that is free waits for nothing that other callers can keep up for as long as they like. A change for
 //! which there is no room is given back by the engine before anything was changed; the request is kept, and served
 //! again, from the start, when its turn has come. And when no further reader may be started, the last one does not even
-//! begin what may wait for a disk. Both are served by the threads of a crew, which nobody else needs.
+//! begin what may wait for a disk. Both are served by the threads of a thread pool, which nobody else needs.
 
 use super::Shared;
 use super::counters::counters;
@@ -12,10 +12,10 @@ use crate::tree::ReadReply;
 use crate::tunables::{PARKED_REQUESTS_MAX, PARKED_THREADS_MAX};
 use crate::wire::Operation;
 use base::clock::monotonic_ns;
-use base::crew::{Crew, Job};
 use base::lock::{LockClass, Mutex, rank};
 use base::queue::Bounded;
 use base::thread;
+use base::thread_pool::{Job, ThreadPool};
 use posix::{Admitted, Postponed};
 use std::sync::Arc;
 use sys::FuseDevice;
@@ -85,7 +85,7 @@ impl Waits {
 
 /// The threads of a mount on which such requests go on.
 pub(super) struct Parked {
-    crew: Arc<Crew>,
+    thread_pool: Arc<ThreadPool>,
 }
 
 /// A request that is served later.
@@ -101,7 +101,7 @@ impl Parked {
     pub(super) fn new() -> Self {
         let queue = Bounded::new("fuse.parked", PARKED_REQUESTS_MAX.count());
         Self {
-            crew: Crew::new(
+            thread_pool: ThreadPool::new(
                 ("fuse-parked", sys::thread::ANSWERS),
                 PARKED_THREADS_MAX.count(),
                 queue,
@@ -128,7 +128,7 @@ impl Parked {
 
     /// No further requests; those that wait have nobody any more who waits for them.
     pub(super) fn close(&self) {
-        self.crew.dismiss();
+        self.thread_pool.close();
     }
 }
 
@@ -146,7 +146,7 @@ impl ParkedRequest {
     fn submit(self, admitted: Option<Admitted>) {
         let shared = Arc::clone(&self.shared);
         let job = Box::new(move || self.serve(admitted));
-        let Err(job) = shared.parked.crew.run(job) else {
+        let Err(job) = shared.parked.thread_pool.run(job) else {
             return;
         };
         // More requests than there can be, or the mount has ended. The engine's thread must not be held up: others wait

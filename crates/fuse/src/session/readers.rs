@@ -13,10 +13,10 @@
 //! Each thread has its own descriptor of the connection: replies do not meet on one lock.
 
 use super::Shared;
+use super::busy_poll::{ArrivalRate, BusyPoller};
 use super::counters::counters;
 use super::dispatch::{Place, Worker};
 use super::negotiate::TRANSFER_LEN_MAX;
-use super::spin::{Looker, Pace};
 use crate::tree::ReadReply;
 use crate::tunables::READERS_MAX;
 use base::clock::monotonic_ns;
@@ -61,7 +61,7 @@ pub(super) struct Readers {
     waiting: AtomicUsize,
     /// When a helper was last missed.
     missed_ns: AtomicU64,
-    pace: Pace,
+    arrivals: ArrivalRate,
     monitor: OnceLock<Thread>,
     monitor_sleeps: AtomicBool,
     /// Whether one of them serves a request that may wait for room.
@@ -76,7 +76,7 @@ impl Readers {
             alive: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             missed_ns: AtomicU64::new(0),
-            pace: Pace::default(),
+            arrivals: ArrivalRate::default(),
             monitor: OnceLock::new(),
             monitor_sleeps: AtomicBool::new(false),
             has_waiter: AtomicBool::new(false),
@@ -107,7 +107,7 @@ impl Readers {
     }
 
     /// Readers in one request for longer than [`STUCK_NS`] that sleep. One that could run and only
-    /// has no processor is no reason for another that would have none either.
+    /// has no CPU is no reason for another that would have none either.
     fn stuck(&self) -> usize {
         let now = monotonic_ns();
         let is_stuck = |slot: &&Slot| {
@@ -242,14 +242,14 @@ fn run_reader(shared: &Arc<Shared>, device: Arc<FuseDevice>, slot: usize, helper
     };
     // Zeroed memory is mapped when it is first written to: idle readers cost little.
     let mut buffer = vec![0; BUFFER_LEN];
-    let mut looker = Looker::default();
+    let mut poller = BusyPoller::default();
     let readers = &shared.readers;
     if let Some(slot) = readers.slots.get(slot) {
         slot.thread.store(own_number(), Ordering::Relaxed);
     }
     loop {
         readers.waiting.fetch_add(1, Ordering::SeqCst);
-        let read = looker.next_request(&worker.device, &readers.pace, &mut buffer);
+        let read = poller.next_request(&worker.device, &readers.arrivals, &mut buffer);
         let others = readers
             .waiting
             .fetch_sub(1, Ordering::SeqCst)
@@ -277,7 +277,7 @@ fn serve(worker: &mut Worker, message: &[u8], slot: usize, others_waiting: usize
     worker
         .shared
         .readers
-        .pace
+        .arrivals
         .arrived(word(message, THREAD_AT), started_ns);
     let shared = Arc::clone(&worker.shared);
     let readers = &shared.readers;
@@ -290,7 +290,7 @@ fn serve(worker: &mut Worker, message: &[u8], slot: usize, others_waiting: usize
     }
     let is_done = worker.serve(message, readers.place(others_waiting));
     let ended_ns = monotonic_ns();
-    readers.pace.answered(ended_ns);
+    readers.arrivals.answered(ended_ns);
     if let Some(busy) = busy {
         busy.store(0, Ordering::Relaxed);
     }

@@ -104,7 +104,7 @@ fn look_around(at: &Mounted, round: usize) {
     let named = at.path("quiet/7");
     let absent = at.path(&format!("quiet/absent-{round}"));
     let (done, answered) = mpsc::channel();
-    let looker = std::thread::spawn(move || {
+    let poller = std::thread::spawn(move || {
         // The kernel answers from its own memory otherwise.
         let (asked, all) = (AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
         assert_eq!(statx(CWD, &named, asked, all).unwrap().stx_size, 10);
@@ -126,7 +126,7 @@ fn look_around(at: &Mounted, round: usize) {
             "{expected} waits behind others"
         );
     }
-    looker.join().unwrap();
+    poller.join().unwrap();
 }
 
 /// Lets everybody go, also when a test fails: then with errors, for who waits in the kernel keeps this process.
@@ -173,9 +173,9 @@ fn writers_without_room_keep_nobody_waiting() {
 }
 
 /// The fewest threads that there can be; as many as usual when this is dropped.
-struct LeastLimits;
+struct MinLimits;
 
-impl LeastLimits {
+impl MinLimits {
     fn set() -> Self {
         fuse::READERS_MAX.set(0);
         fuse::PARKED_THREADS_MAX.set(0);
@@ -183,7 +183,7 @@ impl LeastLimits {
     }
 }
 
-impl Drop for LeastLimits {
+impl Drop for MinLimits {
     fn drop(&mut self) {
         fuse::TUNABLES.iter().for_each(|tunable| tunable.reset());
     }
@@ -191,7 +191,7 @@ impl Drop for LeastLimits {
 
 #[test]
 fn with_the_least_threads_nobody_waits_either() {
-    let _least = LeastLimits::set();
+    let _least = MinLimits::set();
     let Some(at) = stuck() else { return };
     let opened = LetGo(&at);
     let root = at.directory.path().to_owned();

@@ -130,7 +130,7 @@ fn print_map(out: &mut dyn Write, map: &RawObject, shift: u32, level: u32) -> Re
 
 fn print_histogram(out: &mut dyn Write, buckets: &[u64], shift: u32) -> Result<()> {
     const WIDTH: u64 = 40;
-    let most = buckets.iter().copied().max().unwrap_or(0).max(WIDTH);
+    let max = buckets.iter().copied().max().unwrap_or(0).max(WIDTH);
     let used = |count: &u64| *count > 0;
     let (Some(first), Some(last)) = (
         buckets.iter().position(used),
@@ -139,7 +139,7 @@ fn print_histogram(out: &mut dyn Write, buckets: &[u64], shift: u32) -> Result<(
         return Ok(());
     };
     for (index, &count) in buckets.iter().enumerate().take(last + 1).skip(first) {
-        let stars = "*".repeat((count * WIDTH).div_ceil(most) as usize);
+        let stars = "*".repeat((count * WIDTH).div_ceil(max) as usize);
         writeln!(out, "\t\t\t{:>3}: {count:>6} {stars}", index as u32 + shift)?;
     }
     Ok(())

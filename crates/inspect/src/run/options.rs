@@ -194,12 +194,12 @@ impl Options {
         Ok(())
     }
 
-    /// Without any wish: datasets; a check of checksums implies the walk.
+    /// Without any request: datasets; a check of checksums implies the walk.
     fn defaults(&mut self) {
         if self.checksums > 0 {
             self.blocks = self.blocks.max(1);
         }
-        let wishes = [
+        let requests = [
             self.labels,
             self.uberblock,
             self.config,
@@ -209,7 +209,7 @@ impl Options {
             self.intent_logs,
             self.history,
         ];
-        if wishes.iter().sum::<u32>() == 0 {
+        if requests.iter().sum::<u32>() == 0 {
             self.datasets = 1;
         }
         for level in [

@@ -11,7 +11,7 @@ use pipeline::{Pipeline, ReadRequest};
 use sys::BufferMut;
 use vdev::{DATA_START, IoClass, Leaf};
 
-/// A read covers at most this much: it stays in the processor's cache while it is summed.
+/// A read covers at most this much: it stays in the CPU's cache while it is summed.
 const RUN_BYTES_MAX: u64 = 1 << 20;
 /// Holes up to this size are read along.
 const GAP_BYTES_MAX: u64 = 32 << 10;

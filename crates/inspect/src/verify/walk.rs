@@ -1,4 +1,4 @@
-//! Visiting every block that anything refers to, with as many threads as there are processors.
+//! Visiting every block that anything refers to, with as many threads as there are CPUs.
 //!
 //! One stack of blocks still to be read, last in first out, so that it stays as short as the trees
 //! are high. A block is visited from the oldest dataset that refers to it: younger ones skip what

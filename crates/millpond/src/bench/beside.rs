@@ -1,4 +1,4 @@
-//! Programs that compute beside a workload: what is left of it when processors are short.
+//! Programs that compute beside a workload: what is left of it when CPUs are short.
 
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ const COMPUTE: &str =
 /// As many as that may be asked for.
 pub(super) const PROGRAMS_MAX: u64 = 1024;
 
-/// Programs that compute until this is dropped, each in a session of its own: the system shares processors between
+/// Programs that compute until this is dropped, each in a session of its own: the system shares CPUs between
 /// sessions first.
 pub(super) struct Beside(Vec<Child>);
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use std::time::{Duration, Instant};
 
-    /// Ticks of the processor that a process has used: user time, the fourteenth field.
+    /// Ticks of the CPU that a process has used: user time, the fourteenth field.
     fn ticks(process: u32) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let (_, fields) = status.rsplit_once(") ")?;

@@ -76,7 +76,7 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
     let mut first = true;
     let mut line = Line::new(Audience::of(false));
     let mut course = Course::new(format!("{name}: busy"));
-    let mut most = 0;
+    let mut max = 0;
     until_idle(pool(name)?, &mut |connection| {
         let work = work(connection)?;
         if let Some(every) = interval.every()
@@ -94,8 +94,8 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
         if !interval.repeats() {
             let left = activities.iter().filter_map(|activity| work.left(activity));
             let left = left.fold(0, u64::saturating_add);
-            most = most.max(left);
-            line.draw_for_people(|| course.text(most - left, most));
+            max = max.max(left);
+            line.draw_for_people(|| course.text(max - left, max));
         }
         Ok(work.is_idle(&activities))
     })

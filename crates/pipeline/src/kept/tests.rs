@@ -2,7 +2,7 @@ use base::Bookmark;
 use proptest::prelude::*;
 
 use super::*;
-use crate::prefetch::Wish;
+use crate::prefetch::PrefetchRequest;
 use crate::run::stretches;
 use crate::testing::{Rig, TXG, noise, request};
 use crate::{Allocator, ReadRequest};
@@ -10,8 +10,8 @@ use crate::{Allocator, ReadRequest};
 const LIMIT: u64 = 1 << 20;
 const VDEV: VdevId = VdevId(0);
 
-fn wish(block: &BlockPointer, seen: Txg) -> Wish {
-    Wish {
+fn prefetch_request(block: &BlockPointer, seen: Txg) -> PrefetchRequest {
+    PrefetchRequest {
         block: *block,
         bookmark: Bookmark::default(),
         seen,
@@ -27,8 +27,8 @@ fn reads_of(rig: &Rig) -> u64 {
 }
 
 fn read_stretch(rig: &Rig, blocks: &[&BlockPointer], seen: Txg) {
-    let wishes = blocks.iter().map(|block| wish(block, seen));
-    for stretch in stretches(wishes.collect()) {
+    let requests = blocks.iter().map(|block| prefetch_request(block, seen));
+    for stretch in stretches(requests.collect()) {
         assert_eq!(rig.pipeline.read_stretch(&stretch, &mut |_, _| {}), 0);
     }
 }
@@ -54,7 +54,7 @@ fn what_lay_between_is_found_and_verified() {
     for at in [1, 2, 4] {
         assert!(read(&rig, &blocks[at])[..] == noise(32 << 10, at as u64)[..]);
     }
-    // Also those that are wished for, and those around, to the end of a piece that is read with one operation.
+    // Also those that are requested, and those around, to the end of a piece that is read with one operation.
     read_stretch(&rig, &[&blocks[6], &blocks[9], &blocks[31]], TXG);
     assert_eq!(reads_of(&rig), before);
     let asked = ReadRequest::new(Bookmark::default());

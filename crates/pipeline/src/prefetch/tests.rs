@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::testing::{Rig, noise, request};
 
-fn wish(block: &BlockPointer) -> Wish {
-    Wish {
+fn prefetch_request(block: &BlockPointer) -> PrefetchRequest {
+    PrefetchRequest {
         seen: base::Txg(0),
         block: *block,
         bookmark: Bookmark::default(),
@@ -12,7 +12,7 @@ fn wish(block: &BlockPointer) -> Wish {
 }
 
 #[test]
-fn a_wished_block_arrives_and_the_budget_holds() {
+fn a_requested_block_arrives_and_the_budget_holds() {
     let rig = Rig::new();
     let blocks: Vec<BlockPointer> = (0..20)
         .map(|seed| rig.write(&request(&noise(64 << 10, seed))).expect("room"))
@@ -21,7 +21,7 @@ fn a_wished_block_arrives_and_the_budget_holds() {
     let pipeline = Arc::new(rig.pipeline);
     let prefetcher = Prefetcher::new(Arc::clone(&pipeline), 1, 128 << 10);
     for block in &blocks {
-        prefetcher.prefetch(&[wish(block)]);
+        prefetcher.prefetch(&[prefetch_request(block)]);
         assert!(prefetcher.statistics().in_flight_bytes <= 128 << 10);
     }
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -32,7 +32,7 @@ fn a_wished_block_arrives_and_the_budget_holds() {
     assert_eq!(statistics.issued + statistics.refused, 20);
     assert!(statistics.issued >= 2);
     assert_eq!(pipeline.cache().statistics().blocks, statistics.issued);
-    prefetcher.prefetch(&[wish(&blocks[0])]);
+    prefetcher.prefetch(&[prefetch_request(&blocks[0])]);
     assert_eq!(prefetcher.statistics().present, 1);
     assert_eq!(prefetcher.statistics().hit, 0);
     for _ in 0..2 {
@@ -60,14 +60,14 @@ fn neighbours_are_read_with_one_operation_and_a_bad_one_harms_only_itself() {
         let count = |disk: &Arc<crate::testing::Memory>| disk.reads.load(Ordering::Relaxed);
         rig.disks.iter().map(count).sum()
     };
-    let wishes: Vec<Wish> = blocks.iter().map(wish).collect();
+    let requests: Vec<PrefetchRequest> = blocks.iter().map(prefetch_request).collect();
     rig.pipeline.cache().clear();
     let before = reads();
-    assert_eq!(rig.pipeline.read_ahead(&wishes[..4]), 0);
+    assert_eq!(rig.pipeline.read_ahead(&requests[..4]), 0);
     assert_eq!(reads() - before, 1, "one operation for four blocks");
-    assert_eq!(rig.pipeline.read_ahead(&wishes[..4]), 0);
+    assert_eq!(rig.pipeline.read_ahead(&requests[..4]), 0);
     assert_eq!(reads() - before, 1, "they are there");
-    assert_eq!(rig.pipeline.read_ahead(&wishes[4..]), 1);
+    assert_eq!(rig.pipeline.read_ahead(&requests[4..]), 1);
     assert_eq!(rig.pipeline.cache().statistics().blocks, 5);
     for (seed, block) in blocks.iter().enumerate().filter(|(at, _)| *at != 4) {
         let asked = crate::ReadRequest::new(Bookmark::default());
@@ -99,8 +99,8 @@ fn scattered_blocks_are_read_with_the_gaps_between_them_and_nothing_of_these_is_
         disk.damage(blocks[4].dva(0).expect("an address").offset, 100);
     }
     rig.pipeline.cache().clear();
-    let wishes = [6, 0, 2].map(|at: usize| wish(&blocks[at]));
-    let found = stretches(wishes.to_vec());
+    let requests = [6, 0, 2].map(|at: usize| prefetch_request(&blocks[at]));
+    let found = stretches(requests.to_vec());
     let [stretch] = &found[..] else {
         panic!("{found:?}");
     };
@@ -111,7 +111,11 @@ fn scattered_blocks_are_read_with_the_gaps_between_them_and_nothing_of_these_is_
     assert_eq!(reads_of(&rig) - before, 1, "one operation for three blocks");
     assert_eq!(rig.pipeline.cache().statistics().blocks, 3);
     // A bad block harms only itself, and what is there is not read again.
-    let found = stretches([2, 4, 5, 7].map(|at: usize| wish(&blocks[at])).to_vec());
+    let found = stretches(
+        [2, 4, 5, 7]
+            .map(|at: usize| prefetch_request(&blocks[at]))
+            .to_vec(),
+    );
     assert_eq!(found.len(), 1);
     assert_eq!(rig.pipeline.read_stretch(&found[0], &mut |_, _| {}), 1);
     assert_eq!(rig.pipeline.cache().statistics().blocks, 5);
@@ -128,26 +132,30 @@ fn stretches_end_at_wide_gaps_and_go_on_where_the_last_ended_at_their_size() {
     let blocks: Vec<BlockPointer> = (0..24)
         .map(|seed| rig.write(&request(&noise(64 << 10, seed))).expect("room"))
         .collect();
-    let all = stretches(blocks.iter().map(wish).collect());
+    let all = stretches(blocks.iter().map(prefetch_request).collect());
     let place = |block: &BlockPointer| block.dva(0).expect("an address").offset;
     assert_eq!(all.len(), 2);
     assert_eq!(all[0].start, place(&blocks[0]));
-    let last = all[0].wishes.last().expect("not empty");
+    let last = all[0].requests.last().expect("not empty");
     assert_eq!(all[1].start, place(&last.block) + last.block.psize());
-    let far = stretches([0, 23].map(|at: usize| wish(&blocks[at])).to_vec());
+    let far = stretches(
+        [0, 23]
+            .map(|at: usize| prefetch_request(&blocks[at]))
+            .to_vec(),
+    );
     assert_eq!(far.len(), 2);
     assert_eq!(far[1].start, place(&blocks[23]));
 }
 
 /// What the blocks of one test lead to.
-static BEHIND: std::sync::Mutex<Vec<(u64, Wish)>> = std::sync::Mutex::new(Vec::new());
+static BEHIND: std::sync::Mutex<Vec<(u64, PrefetchRequest)>> = std::sync::Mutex::new(Vec::new());
 
-fn behind(data: &[u8], wish: &Wish) -> Vec<Wish> {
-    assert_eq!(data.len() as u64, wish.block.lsize());
-    let mark = wish.bookmark.block;
+fn behind(data: &[u8], request: &PrefetchRequest) -> Vec<PrefetchRequest> {
+    assert_eq!(data.len() as u64, request.block.lsize());
+    let mark = request.bookmark.block;
     let all = BEHIND.lock().unwrap();
     let found = all.iter().filter(|(from, _)| *from == mark);
-    found.map(|(_, wish)| *wish).collect()
+    found.map(|(_, request)| *request).collect()
 }
 
 #[test]
@@ -160,9 +168,9 @@ fn what_scattered_blocks_lead_to_is_read_when_all_of_them_were() {
     let pipeline = Arc::new(rig.pipeline);
     let prefetcher = Prefetcher::new(Arc::clone(&pipeline), 2, 16 << 20);
     let named = |at: u64| {
-        let mut wish = wish(&blocks[at as usize]);
-        wish.bookmark.block = at;
-        wish
+        let mut request = prefetch_request(&blocks[at as usize]);
+        request.bookmark.block = at;
+        request
     };
     // 0 and 22 are too far apart for one operation; 5 leads on.
     *BEHIND.lock().unwrap() = vec![(0, named(4)), (22, named(5)), (5, named(6))];

@@ -101,7 +101,7 @@ impl Pipeline {
         };
         let mut accept = |data: &[u8]| Verdict::proof(GangHeader::decode(data, leader).is_ok());
         let outcome = top.read(range, request.class, &mut accept)?;
-        self.mend(&top, &outcome, range, (leader, request));
+        self.repair(&top, &outcome, range, (leader, request));
         GangHeader::decode(&outcome.data, leader).map_err(AttemptFailure::GangHeader)
     }
 }

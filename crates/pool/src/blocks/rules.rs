@@ -33,8 +33,8 @@ pub(crate) struct WriteRules {
 }
 
 const ON: u64 = 1;
-/// From this level on, `most` keeps one more copy.
-const LEVEL_MOST: u8 = 2;
+/// From this level on, `max` keeps one more copy.
+const LEVEL_MAX: u8 = 2;
 
 impl WriteRules {
     /// The rules of the pool's own object set.
@@ -141,7 +141,7 @@ impl WriteRules {
         let typed = kind.object_type.is_metadata() || kind.spill;
         let more = match self.redundant_metadata {
             RedundantMetadata::All => metadata,
-            RedundantMetadata::Most => metadata && (kind.level >= LEVEL_MOST || typed),
+            RedundantMetadata::Most => metadata && (kind.level >= LEVEL_MAX || typed),
             RedundantMetadata::Some => metadata && critical,
             RedundantMetadata::None => false,
         };

@@ -7,7 +7,7 @@ use base::{Bookmark, ObjectSetId, Txg};
 use dmu::{BlockError, BlockKind, BlockStore, ReferenceRules};
 use format::BlockPointer;
 use format::block_pointer::Dva;
-use pipeline::{Pipeline, Prefetcher, ReadError, ReadRequest, Wish};
+use pipeline::{Pipeline, PrefetchRequest, Prefetcher, ReadError, ReadRequest};
 use std::sync::{Arc, OnceLock, Weak};
 use sys::Buffer;
 use txg::{Engine, SyncContext};
@@ -17,7 +17,7 @@ pub(crate) struct PipelineStore {
     pipeline: Arc<Pipeline>,
     /// Whether the pool charges space by deflate ratios.
     deflates: bool,
-    /// Its threads start with the first wish.
+    /// Its threads start with the first request.
     prefetcher: OnceLock<Prefetcher>,
     /// Known once the pool is open for writing.
     engine: OnceLock<Weak<Engine>>,
@@ -106,18 +106,18 @@ impl PipelineStore {
     }
 }
 
-fn wishes(blocks: &[(BlockPointer, Bookmark)], seen: Txg) -> Vec<Wish> {
-    let wish = |(block, place): &(BlockPointer, Bookmark)| Wish {
+fn requests(blocks: &[(BlockPointer, Bookmark)], seen: Txg) -> Vec<PrefetchRequest> {
+    let request = |(block, place): &(BlockPointer, Bookmark)| PrefetchRequest {
         block: *block,
         bookmark: *place,
         seen,
     };
-    blocks.iter().map(wish).collect()
+    blocks.iter().map(request).collect()
 }
 
 /// What a walk through directories reads of that to which a block leads.
-fn read_by_walks(data: &[u8], wish: &Wish) -> Vec<Wish> {
-    wishes(&dmu::read_by_walks(data, wish.bookmark), wish.seen)
+fn read_by_walks(data: &[u8], request: &PrefetchRequest) -> Vec<PrefetchRequest> {
+    requests(&dmu::read_by_walks(data, request.bookmark), request.seen)
 }
 
 impl BlockStore for PipelineStore {
@@ -156,7 +156,7 @@ impl BlockStore for PipelineStore {
     }
 
     fn prefetch_seen(&self, blocks: &[(BlockPointer, Bookmark)], seen: Txg) {
-        self.prefetcher().prefetch(&wishes(blocks, seen));
+        self.prefetcher().prefetch(&requests(blocks, seen));
     }
 
     fn forget(&self, pointer: &BlockPointer) {
@@ -170,7 +170,7 @@ impl BlockStore for PipelineStore {
     fn prefetch_scattered(&self, blocks: &[(BlockPointer, Bookmark)], seen: Txg, follow: bool) {
         let follow = follow.then_some(read_by_walks as pipeline::Follow);
         self.prefetcher()
-            .prefetch_scattered(wishes(blocks, seen), follow);
+            .prefetch_scattered(requests(blocks, seen), follow);
     }
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {

@@ -11,19 +11,19 @@ fn new() -> (Arc<ManualClock>, Arc<Events>) {
 
 #[test]
 fn the_oldest_go_first_and_numbers_go_on() {
-    const MOST: usize = 512;
+    const MAX: usize = 512;
     let (_, events) = new();
-    for _ in 0..MOST + 10 {
+    for _ in 0..MAX + 10 {
         events.system("config_sync", Vec::new());
     }
     let kept = events.after(0);
-    assert_eq!(kept.len(), MOST);
+    assert_eq!(kept.len(), MAX);
     assert_eq!(kept.first().unwrap().id, 11);
     assert_eq!(kept.last().unwrap().time_ns, 1000 * SECOND + 5);
-    assert_eq!(events.after(MOST as u64 + 9).len(), 1);
-    assert_eq!(events.clear(), MOST);
+    assert_eq!(events.after(MAX as u64 + 9).len(), 1);
+    assert_eq!(events.clear(), MAX);
     events.system("config_sync", Vec::new());
-    assert_eq!(events.after(0).first().unwrap().id, MOST as u64 + 11);
+    assert_eq!(events.after(0).first().unwrap().id, MAX as u64 + 11);
 }
 
 #[test]

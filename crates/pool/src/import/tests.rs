@@ -22,7 +22,7 @@ fn contents(images: &[PathBuf]) -> Vec<Vec<u8>> {
 }
 
 /// The reason for which a pool must not be written.
-fn expected_obstacle(name: &str) -> Option<&'static str> {
+fn expected_blocker(name: &str) -> Option<&'static str> {
     Some(match name {
         "checkpoint" => "checkpoint",
         "codecs" => "dedup table",
@@ -51,7 +51,7 @@ fn readable(golden: &GoldenPool) -> bool {
 #[test]
 fn what_we_cannot_maintain_is_refused_by_name_and_left_alone() {
     for golden in golden::all_pools() {
-        let Some(reason) = expected_obstacle(&golden.name) else {
+        let Some(reason) = expected_blocker(&golden.name) else {
             continue;
         };
         let (_folder, images) = golden.copy();

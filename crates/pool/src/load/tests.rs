@@ -36,7 +36,7 @@ fn every_pool_of_disks_and_mirrors_loads() {
             golden.name,
             loaded.uberblock.txg,
             loaded.uberblock.version,
-            loaded.features.write_obstacle()
+            loaded.features.import_blocker()
         );
     }
 }

@@ -241,7 +241,7 @@ impl<'a> Level<'a> {
 
     /// Adds what is below one block; whether there is room for more. The first one always has.
     fn extend(&mut self, below: Vec<Node>) -> bool {
-        let most = SCAN_AHEAD_BYTES.get().saturating_sub(self.ahead.bytes);
+        let max = SCAN_AHEAD_BYTES.get().saturating_sub(self.ahead.bytes);
         for node in below {
             if self.source.births.is_old(&node.pointer) || node.end() <= self.from {
                 continue;
@@ -250,7 +250,7 @@ impl<'a> Level<'a> {
                 self.bytes += node.pointer.psize() + ENTRY_BYTES;
             }
             let share = if node.has_read_below() { 2 } else { 1 };
-            if self.bytes > most / share && !self.nodes.is_empty() {
+            if self.bytes > max / share && !self.nodes.is_empty() {
                 return false;
             }
             self.nodes.push(node);

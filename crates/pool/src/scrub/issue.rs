@@ -291,7 +291,7 @@ impl<'a> Sweep<'a> {
                 len: data.len(),
                 birth: copy.block.physical_birth(),
             };
-            let repaired = top.mend_sides(&self.sides, &lacking, range, data);
+            let repaired = top.repair_sides(&self.sides, &lacking, range, data);
             sum.repaired_bytes += (repaired.healed * data.len()) as u64;
             sum.unrepaired += repaired.unrepaired as u64;
         }

@@ -1,8 +1,8 @@
 //! The blocks that a scan has found and not looked at yet, each copy by its place.
 //!
 //! What is freed meanwhile is taken out when it is freed: its place may be given away three txgs later, and what lies
-//! there then is neither to be judged nor to be mended. A slice sees the state of an older txg, so what was freed since
-//! that is remembered until the slice has handed in what it found.
+//! there then is neither to be judged nor to be repaired. A slice sees the state of an older txg, so what was freed
+//! since that is remembered until the slice has handed in what it found.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,8 +171,8 @@ impl PendingBlocks {
 
     /// Whether there is memory for less than one block.
     pub(super) fn is_full(&self) -> bool {
-        let most = self.bytes() + ENTRY_BYTES * DVA_COUNT as u64;
-        most > SCAN_MEMORY_BYTES.get() && !self.is_empty()
+        let max = self.bytes() + ENTRY_BYTES * DVA_COUNT as u64;
+        max > SCAN_MEMORY_BYTES.get() && !self.is_empty()
     }
 
     pub(super) fn is_empty(&self) -> bool {

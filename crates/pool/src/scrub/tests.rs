@@ -14,14 +14,14 @@ use format::BlockPointer;
 
 use super::course::Course;
 use super::work::advance;
-use super::{PendingBlocks, Scrub, Wish};
+use super::{PendingBlocks, PrefetchRequest, Scrub};
 use crate::churn::{Churn, Filler};
-use crate::duties::ScanChange;
 use crate::scan::{
     FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_FINISHED, STATE_SCANNING,
     ScanPhys,
 };
 use crate::services::PoolServices;
+use crate::sync_tasks::ScanChange;
 use crate::tunables::{
     SCAN_AHEAD_BYTES, SCAN_GAP_BYTES, SCAN_MEMORY_BYTES, SCAN_RUN_BYTES, SCAN_SLICE_MS,
     SCRUB_SLICE_BLOCKS,
@@ -48,7 +48,7 @@ fn damage(path: &std::path::Path, seed: u8) {
 }
 
 #[test]
-fn a_damaged_side_of_a_mirror_is_mended() {
+fn a_damaged_side_of_a_mirror_is_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let (vdev, paths) = mirror(folder.path());
     let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
@@ -156,7 +156,7 @@ fn steps(pool: &Pool, count: usize) -> bool {
 }
 
 /// A scrub that is left and resumed again and again, while snapshots come and go, has seen every
-/// block at its end: what it did not mend is lost when the other side of the mirror is damaged.
+/// block at its end: what it did not repair is lost when the other side of the mirror is damaged.
 #[test]
 fn a_scrub_goes_on_where_it_was() {
     /// More would fill the pool with snapshots.
@@ -430,7 +430,7 @@ fn a_resilver_passes_nothing_over_that_was_nearly_freed() {
         let scrub = &pool.writer().unwrap().scrub;
         let mut control = scrub.control.lock();
         control.scan.as_mut().unwrap().flags = 0;
-        control.wish = Wish::Run;
+        control.request = PrefetchRequest::Run;
         drop(control);
         scrub.changed.notify_all();
     };
@@ -438,7 +438,7 @@ fn a_resilver_passes_nothing_over_that_was_nearly_freed() {
 }
 
 /// In a full pool the places of blocks that wait to be looked at are given away as soon as they may be. What lies there
-/// then is neither judged nor mended.
+/// then is neither judged nor repaired.
 #[test]
 fn places_that_are_given_away_before_they_were_looked_at_are_left_alone() {
     let _turn = LIMITED.lock().unwrap_or_else(PoisonError::into_inner);

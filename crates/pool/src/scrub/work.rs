@@ -10,11 +10,11 @@ use pipeline::Scrubbed;
 use super::ahead::{Ahead, Source};
 use super::course::{Leg, Target};
 use super::walk::{Births, Place, Walk};
-use super::{Scrub, Wish};
+use super::{PrefetchRequest, Scrub};
 use super::{issue, logs};
-use crate::duties::ScanChange;
 use crate::pool::Pool;
 use crate::scan::{FUNCTION_RESILVER, STATE_FINISHED, ScanPhys};
+use crate::sync_tasks::ScanChange;
 use crate::tunables::{SCRUB_SLICE_BLOCKS, SCRUB_STORE_NS};
 
 pub(super) fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>, number: u64) {
@@ -27,8 +27,8 @@ fn serve(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {
     let mut stored_at = base::clock::monotonic_ns();
     loop {
         match scrub.wait() {
-            Wish::Run | Wish::Pause => {}
-            Wish::Stop | Wish::Leave => return,
+            PrefetchRequest::Run | PrefetchRequest::Pause => {}
+            PrefetchRequest::Stop | PrefetchRequest::Leave => return,
         }
         // The pool is not kept open between slices.
         let Some(pool) = pool.upgrade() else { return };
@@ -40,7 +40,10 @@ fn serve(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {
             && let Some(writer) = &pool.writer
         {
             stored_at = now;
-            writer.syncer.duties.change_scan_next(ScanChange::Update);
+            writer
+                .syncer
+                .sync_tasks
+                .change_scan_next(ScanChange::Update);
         }
     }
 }
@@ -193,10 +196,10 @@ fn finish(pool: &Arc<Pool>, scrub: &Scrub) -> bool {
     };
     let scan = {
         let mut control = scrub.control.lock();
-        match control.wish {
-            Wish::Run => control.scan.take(),
-            Wish::Pause => return false,
-            Wish::Stop | Wish::Leave => None,
+        match control.request {
+            PrefetchRequest::Run => control.scan.take(),
+            PrefetchRequest::Pause => return false,
+            PrefetchRequest::Stop | PrefetchRequest::Leave => None,
         }
     };
     let Some(scan) = scan else { return true };
@@ -211,7 +214,7 @@ fn finish(pool: &Arc<Pool>, scrub: &Scrub) -> bool {
     }
     writer
         .syncer
-        .duties
+        .sync_tasks
         .change_scan_next(ScanChange::End(ended));
     // An engine that ended has not stored the end: the next import goes on with the last part.
     let _ = writer.engine.wait_synced(None);
@@ -279,9 +282,9 @@ fn read_ahead(
     let Some((_, root)) = root_of(pool, leg.target) else {
         return;
     };
-    let goes_on = || match scrub.control.lock().wish {
-        Wish::Run | Wish::Pause => true,
-        Wish::Stop | Wish::Leave => false,
+    let goes_on = || match scrub.control.lock().request {
+        PrefetchRequest::Run | PrefetchRequest::Pause => true,
+        PrefetchRequest::Stop | PrefetchRequest::Leave => false,
     };
     let source = Source {
         pipeline: &pool.pipeline,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{ByteOrder, ObjectId, Txg};
 use dmu::Tx;
 use format::intent_log::Change;
-use intent::{Asker, Data, Entry, Log, WriteEntry};
+use intent::{Completion, Data, Entry, Log, WriteEntry};
 
 use super::{LoggedWrite, OperationLog, Scope};
 use crate::{PosixError, Result, tunables};
@@ -81,7 +81,7 @@ impl OperationLog for IntentLog {
         self.log.commit(object).map_err(PosixError::from)
     }
 
-    fn commit_absent(&self, object: ObjectId, asker: &Arc<dyn Asker>) -> bool {
-        self.log.commit_absent(object, Arc::clone(asker))
+    fn commit_async(&self, object: ObjectId, completion: &Arc<dyn Completion>) -> bool {
+        self.log.commit_async(object, Arc::clone(completion))
     }
 }

@@ -87,7 +87,7 @@ fn costs() {
     pool.export().unwrap();
 }
 
-/// How long this thread has run on a processor.
+/// How long this thread has run on a CPU.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()

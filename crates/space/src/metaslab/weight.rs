@@ -98,7 +98,7 @@ impl Metaslab {
             .change(old.memory_bytes, memory_bytes);
         if memory_bytes > old.memory_bytes {
             let now = self.lists.memory_bytes.get();
-            self.lists.memory_most.fetch_max(now, Ordering::Relaxed);
+            self.lists.memory_max.fetch_max(now, Ordering::Relaxed);
         }
         self.lists.unflushed.change(old.unflushed, unflushed);
         let (rank, doubtful) = self.ranks(state);

@@ -205,8 +205,8 @@ impl Search<'_> {
         let geometry = self.vdev.geometry();
         let own = active.metaslab.as_ref();
         let is_metadata = self.region == Region::Metadata;
-        let most = self.space.metadata_count();
-        for metaslab in self.vdev.for_metadata(most).filter(|_| is_metadata) {
+        let max = self.space.metadata_count();
+        for metaslab in self.vdev.for_metadata(max).filter(|_| is_metadata) {
             let is_own = own.is_some_and(|own| Arc::ptr_eq(own, metaslab));
             if (is_own || !metaslab.is_in_use())
                 && let Some(found) = self.attempt(metaslab)?
@@ -233,7 +233,7 @@ impl Search<'_> {
                 let Some(metaslab) = self.vdev.metaslabs().get(next.1) else {
                     continue;
                 };
-                if !is_metadata && self.vdev.is_for_metadata(metaslab, most) {
+                if !is_metadata && self.vdev.is_for_metadata(metaslab, max) {
                     not_ours.push(Arc::clone(metaslab));
                 } else if metaslab.is_in_use() {
                     busy.push(Arc::clone(metaslab));

@@ -13,8 +13,8 @@ use base::metrics::{Source, Value};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Processors for each allocator, when their number is not given.
-const PROCESSORS_PER_ALLOCATOR: usize = 4;
+/// CPUs for each allocator, when their number is not given.
+const CPUS_PER_ALLOCATOR: usize = 4;
 
 /// What is loaded of a pool's free space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Loaded {
     /// Bytes of memory that these take.
     pub bytes: u64,
     /// The most that they took, each vdev's for itself, since the pool was opened.
-    pub most_bytes: u64,
+    pub max_bytes: u64,
     /// How often a metaslab was loaded since the pool was opened.
     pub loads: u64,
 }
@@ -34,11 +34,11 @@ pub struct Loaded {
 impl Source for PoolSpace {
     fn collect(&self, sink: &mut dyn FnMut(&str, Value)) {
         let loaded = self.loaded();
-        let level = |now: u64, most: u64| Value::Gauge {
+        let level = |now: u64, max: u64| Value::Gauge {
             level: now.cast_signed(),
-            high_water: most.cast_signed(),
+            high_water: max.cast_signed(),
         };
-        sink("loaded_bytes", level(loaded.bytes, loaded.most_bytes));
+        sink("loaded_bytes", level(loaded.bytes, loaded.max_bytes));
         for (name, count) in [
             ("loaded_metaslabs", loaded.metaslabs),
             ("loaded_segments", loaded.segments),
@@ -55,8 +55,8 @@ impl Source for PoolSpace {
 pub fn allocators_of_machine() -> usize {
     match tunables::ALLOCATORS_COUNT.count() {
         0 => {
-            let processors = std::thread::available_parallelism().map_or(1, usize::from);
-            processors.div_ceil(PROCESSORS_PER_ALLOCATOR)
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            cpus.div_ceil(CPUS_PER_ALLOCATOR)
         }
         given => given,
     }
@@ -72,7 +72,7 @@ impl PoolSpace {
             loaded.metaslabs += lists.loaded.get();
             loaded.segments += lists.segments.get();
             loaded.bytes += lists.memory_bytes.get();
-            loaded.most_bytes += lists.memory_most.load(Ordering::Relaxed);
+            loaded.max_bytes += lists.memory_max.load(Ordering::Relaxed);
             loaded.loads += lists.loads.load(Ordering::Relaxed);
         }
         loaded

@@ -56,7 +56,7 @@ impl Allocation {
             && let Some(Free(pointer)) = pool.classes[class].lock().pop()
         {
             let kept = pool.kept_bytes.fetch_sub(capacity, Ordering::Relaxed);
-            pool.least_kept
+            pool.min_kept
                 .fetch_min(kept.saturating_sub(capacity), Ordering::Relaxed);
             pool.meters.reused.increment();
             return (Self { pointer, capacity }, false);
@@ -120,8 +120,8 @@ fn allocate(capacity: usize) -> NonNull<u8> {
 /// thread frees it takes up when the thread that allocated it next comes by, and that may sleep.
 fn give_back(pointer: NonNull<u8>, capacity: usize) {
     /// Less is not worth a system call, and small blocks share pages with others.
-    const LEAST: usize = 64 << 10;
-    if capacity < LEAST || !capacity.is_multiple_of(PAGE) {
+    const MIN: usize = 64 << 10;
+    if capacity < MIN || !capacity.is_multiple_of(PAGE) {
         return;
     }
     // SAFETY: memory of a page or more starts on a page (`layout`), so these are whole pages of one block that came
@@ -176,7 +176,7 @@ struct Pool {
     kept_bytes: AtomicUsize,
     limit: AtomicUsize,
     /// The least that was kept since the last look: so much was not needed.
-    least_kept: AtomicUsize,
+    min_kept: AtomicUsize,
     /// Whether a thread gives back what is not needed.
     trims: AtomicBool,
     meters: Arc<Meters>,
@@ -206,7 +206,7 @@ static POOL: LazyLock<Pool> = LazyLock::new(|| {
             .collect(),
         kept_bytes: AtomicUsize::new(0),
         limit: AtomicUsize::new(default_limit()),
-        least_kept: AtomicUsize::new(0),
+        min_kept: AtomicUsize::new(0),
         trims: AtomicBool::new(false),
         meters,
     }
@@ -274,7 +274,7 @@ fn start_trimming() {
             let pool = &*POOL;
             while pool.kept_bytes.load(Ordering::Relaxed) > KEPT_IDLE {
                 let kept = pool.kept_bytes.load(Ordering::Relaxed);
-                pool.least_kept.store(kept, Ordering::Relaxed);
+                pool.min_kept.store(kept, Ordering::Relaxed);
                 std::thread::sleep(TRIM_PERIOD);
                 trim();
             }
@@ -287,7 +287,7 @@ fn start_trimming() {
 
 /// Gives back what lay unused all the time since the last look.
 fn trim() {
-    let unused = POOL.least_kept.load(Ordering::Relaxed);
+    let unused = POOL.min_kept.load(Ordering::Relaxed);
     let kept = POOL.kept_bytes.load(Ordering::Relaxed);
     shrink(kept.saturating_sub(unused).max(KEPT_IDLE));
 }
@@ -307,7 +307,7 @@ mod tests {
         let buffers: Vec<_> = (0..160).map(|_| Allocation::take(1 << 20)).collect();
         drop(buffers);
         let kept = POOL.kept_bytes.load(Ordering::Relaxed);
-        POOL.least_kept.store(kept, Ordering::Relaxed);
+        POOL.min_kept.store(kept, Ordering::Relaxed);
         trim();
         let after = POOL.kept_bytes.load(Ordering::Relaxed);
         assert!(after <= KEPT_IDLE + (16 << 20), "{after} of {kept} kept");

@@ -4,14 +4,14 @@ use super::judge::lasting_sums;
 use super::{Crowd, Plan, Plot, Worker, directory};
 use crate::comparison;
 use crate::durable::Found;
-use crate::forest::choose::ChangeChooser;
-use crate::forest::real::{apply, differences};
-use crate::forest::{Change, Forest, split};
-use crate::laboratory::{Laboratory, mount};
 use crate::model::Tree;
 use crate::operation::{Operation, Place};
 use crate::picture::Picture;
+use crate::pool_model::choose::ChangeChooser;
+use crate::pool_model::real::{apply, differences};
+use crate::pool_model::{Change, PoolModel, split};
 use crate::real;
+use crate::test_pool::{TestPool, mount};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ pub struct Stage {
     /// And when it was acknowledged.
     pub done: usize,
     /// The datasets; trees of heads are not kept.
-    pub forest: Forest,
+    pub pool_model: PoolModel,
     /// The file systems.
     pub plots: BTreeMap<String, Arc<Plot>>,
 }
@@ -34,8 +34,8 @@ pub struct Stage {
 /// A pool with its model and the crowd in it.
 pub struct Director {
     /// The pool.
-    pub laboratory: Laboratory,
-    pub(super) forest: Forest,
+    pub test_pool: TestPool,
+    pub(super) pool_model: PoolModel,
     chooser: ChangeChooser,
     crowd: Arc<Crowd>,
     seed: u64,
@@ -53,14 +53,14 @@ impl Director {
     /// If the workers' directories cannot be made.
     #[must_use]
     pub fn new(
-        laboratory: Laboratory,
-        forest: Forest,
+        test_pool: TestPool,
+        pool_model: PoolModel,
         (seed, plan): (u64, Plan),
         events: Box<dyn Fn() -> usize + Send + Sync>,
     ) -> Self {
         let crowd = Arc::new(Crowd {
             plan,
-            pool: Arc::clone(&laboratory.pool),
+            pool: Arc::clone(&test_pool.pool),
             plots: RwLock::new(BTreeMap::new()),
             events,
             left: AtomicUsize::new(0),
@@ -68,8 +68,8 @@ impl Director {
             done: AtomicU64::new(0),
         });
         let mut director = Self {
-            laboratory,
-            forest,
+            test_pool,
+            pool_model,
             chooser: ChangeChooser::new(seed),
             crowd,
             seed,
@@ -77,11 +77,11 @@ impl Director {
             compared: 0,
             stages: Vec::new(),
         };
-        let paths: Vec<String> = director.forest.heads().keys().cloned().collect();
+        let paths: Vec<String> = director.pool_model.heads().keys().cloned().collect();
         for path in paths {
             director.occupy(&path);
         }
-        director.laboratory.pool.sync().expect("the pool syncs");
+        director.test_pool.pool.sync().expect("the pool syncs");
         let now = (director.crowd.events)();
         director.note_stage(now);
         director
@@ -108,8 +108,8 @@ impl Director {
     /// Workers come into a head: each gets its directory.
     fn occupy(&mut self, path: &str) {
         let workers = self.crowd.plan.workers;
-        let system = self.laboratory.system(path);
-        let tree = &mut self.forest.tree_mut(path);
+        let system = self.test_pool.system(path);
+        let tree = &mut self.pool_model.tree_mut(path);
         for worker in 0..workers {
             let place = Place {
                 directory: Vec::new(),
@@ -132,7 +132,7 @@ impl Director {
             let stage = Stage {
                 begun,
                 done: (self.crowd.events)(),
-                forest: self.forest.clone(),
+                pool_model: self.pool_model.clone(),
                 plots: self.crowd.plots(),
             };
             self.stages.push(stage);
@@ -164,7 +164,7 @@ impl Director {
 
     /// Changes a dataset; pool and model must agree on the outcome.
     fn change(&mut self) {
-        let change = self.chooser.next(&self.forest);
+        let change = self.chooser.next(&self.pool_model);
         let begun = (self.crowd.events)();
         // What was done before the change is in its txg or an older one.
         let marks = self.marks();
@@ -175,7 +175,7 @@ impl Director {
                 self.change_closed(&change, std::slice::from_ref(path))
             }
             Change::Rename(..) => {
-                let paths: Vec<String> = self.forest.heads().keys().cloned().collect();
+                let paths: Vec<String> = self.pool_model.heads().keys().cloned().collect();
                 self.change_closed(&change, &paths)
             }
             _ => self.change_open(&change),
@@ -185,7 +185,7 @@ impl Director {
         }
         if let Change::Create(path) | Change::Clone(_, path) = &change {
             self.occupy(path);
-            self.laboratory.pool.sync().expect("the pool syncs");
+            self.test_pool.pool.sync().expect("the pool syncs");
         }
         let events = (self.crowd.events)();
         for (plot, marks) in marks {
@@ -218,8 +218,8 @@ impl Director {
 
     /// One that workers need not notice.
     fn change_open(&mut self, change: &Change) -> bool {
-        let found = apply(&self.laboratory, change);
-        let wanted = self.forest.apply(change);
+        let found = apply(&self.test_pool, change);
+        let wanted = self.pool_model.apply(change);
         agree(change, &wanted, &found)
     }
 
@@ -235,8 +235,8 @@ impl Director {
             *gate = None;
             gates.push((path, plot, gate));
         }
-        let found = apply(&self.laboratory, change);
-        let wanted = self.forest.apply(change);
+        let found = apply(&self.test_pool, change);
+        let wanted = self.pool_model.apply(change);
         let done = agree(change, &wanted, &found);
         for (path, plot, mut gate) in gates {
             let now = match change {
@@ -250,7 +250,7 @@ impl Director {
             let Some(now) = now else {
                 continue;
             };
-            *gate = Some(self.laboratory.system(&now));
+            *gate = Some(self.test_pool.system(&now));
             self.crowd.change_plots(|plots| {
                 plots.insert(now, Arc::clone(plot));
             });
@@ -278,7 +278,7 @@ impl Director {
                 patch.watch = Some(vec![now]);
             }
         }
-        let found = apply(&self.laboratory, change);
+        let found = apply(&self.test_pool, change);
         let mut candidates = Vec::new();
         for plot in &watched {
             let of = |worker| plot.map(|plot| plot.patch(worker).watch.take().unwrap_or_default());
@@ -292,10 +292,10 @@ impl Director {
                     continue;
                 };
                 let tree = plot.join(trees.into_iter());
-                *self.forest.tree_mut(split(name, '@').0) = tree;
+                *self.pool_model.tree_mut(split(name, '@').0) = tree;
             }
         }
-        let wanted = self.forest.apply(change);
+        let wanted = self.pool_model.apply(change);
         agree(change, &wanted, &found)
     }
 
@@ -307,7 +307,7 @@ impl Director {
         candidates: &[Vec<(u64, Tree)>],
         moments: &mut [Vec<Range<u64>>],
     ) -> Vec<Tree> {
-        let system = mount(&self.laboratory.pool, name, true);
+        let system = mount(&self.test_pool.pool, name, true);
         let mut trees = Vec::new();
         for ((worker, candidates), moments) in candidates.iter().enumerate().zip(moments) {
             let found = Found::read(&system, &[directory(worker)]);
@@ -359,12 +359,12 @@ impl Director {
     #[must_use]
     pub fn differences(&mut self) -> Vec<String> {
         for (path, plot) in self.crowd.plots() {
-            *self.forest.tree_mut(&path) = plot.tree();
+            *self.pool_model.tree_mut(&path) = plot.tree();
         }
-        self.laboratory.pool.sync().expect("the pool syncs");
-        let mut found = differences(&self.forest, &self.laboratory).expect("datasets are read");
-        found.extend(lasting_sums(&self.laboratory).expect("datasets are read"));
-        let (lines, compared) = comparison::differences(&self.forest, &self.laboratory);
+        self.test_pool.pool.sync().expect("the pool syncs");
+        let mut found = differences(&self.pool_model, &self.test_pool).expect("datasets are read");
+        found.extend(lasting_sums(&self.test_pool).expect("datasets are read"));
+        let (lines, compared) = comparison::differences(&self.pool_model, &self.test_pool);
         self.compared += compared;
         found.extend(lines);
         found
@@ -372,11 +372,11 @@ impl Director {
 
     /// Ends all work; the pool is still imported.
     #[must_use]
-    pub fn finish(self) -> (Laboratory, Forest) {
+    pub fn finish(self) -> (TestPool, PoolModel) {
         for plot in self.crowd.plots().values() {
             plot.open(None);
         }
-        (self.laboratory, self.forest)
+        (self.test_pool, self.pool_model)
     }
 }
 

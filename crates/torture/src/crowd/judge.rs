@@ -2,10 +2,10 @@
 
 use super::{Director, Stage, directory};
 use crate::durable::{Commits, Demand, Found};
-use crate::forest::Forest;
-use crate::forest::real::dataset_differences;
-use crate::laboratory::Laboratory;
 use crate::model::Tree;
+use crate::pool_model::PoolModel;
+use crate::pool_model::real::dataset_differences;
+use crate::test_pool::TestPool;
 use std::time::{Duration, Instant};
 
 /// Numbers of space that do not add up and stay so, a line each. What was unlinked is freed in the background: the
@@ -16,22 +16,22 @@ use std::time::{Duration, Instant};
 ///
 /// # Panics
 /// If the pool does not sync.
-pub(super) fn lasting_sums(laboratory: &Laboratory) -> dsl::Result<Vec<String>> {
+pub(super) fn lasting_sums(test_pool: &TestPool) -> dsl::Result<Vec<String>> {
     /// What is wrong for longer is wrong for ever.
     const PATIENCE: Duration = Duration::from_secs(20);
     let begun = Instant::now();
     loop {
-        let lines = sums(laboratory)?;
+        let lines = sums(test_pool)?;
         if lines.is_empty() || begun.elapsed() > PATIENCE {
             return Ok(lines);
         }
-        laboratory.pool.sync().expect("the pool syncs");
+        test_pool.pool.sync().expect("the pool syncs");
     }
 }
 
 /// Numbers of space that do not add up, a line each.
-fn sums(laboratory: &Laboratory) -> dsl::Result<Vec<String>> {
-    let dsl = laboratory.pool.dsl();
+fn sums(test_pool: &TestPool) -> dsl::Result<Vec<String>> {
+    let dsl = test_pool.pool.dsl();
     let mut lines = Vec::new();
     for head in dsl.heads_under(&dsl.root_directory()?)? {
         let path = head.name()?;
@@ -91,7 +91,7 @@ impl Director {
     ///
     /// # Errors
     /// Why it is none of the states that may be there, a line each.
-    pub fn judge(&self, found: &Laboratory, events: usize) -> Result<Forest, Vec<String>> {
+    pub fn judge(&self, found: &TestPool, events: usize) -> Result<PoolModel, Vec<String>> {
         let last = self.stages().partition_point(|stage| stage.done <= events);
         let Some(last) = last.checked_sub(1) else {
             return Err(vec!["before the first state".to_owned()]);
@@ -101,7 +101,7 @@ impl Director {
         let mut lines = Vec::new();
         for stage in std::iter::once(&self.stages()[last]).chain(next) {
             match judge_stage(stage, found, events) {
-                Ok(forest) => return Ok(forest),
+                Ok(pool_model) => return Ok(pool_model),
                 Err(some) => lines.extend(some),
             }
         }
@@ -109,11 +109,11 @@ impl Director {
     }
 }
 
-fn judge_stage(stage: &Stage, found: &Laboratory, events: usize) -> Result<Forest, Vec<String>> {
+fn judge_stage(stage: &Stage, found: &TestPool, events: usize) -> Result<PoolModel, Vec<String>> {
     let error = |error: dsl::DslError| vec![error.to_string()];
-    let mut lines = dataset_differences(&stage.forest, found).map_err(error)?;
-    let mut forest = stage.forest.clone();
-    for path in stage.forest.heads().keys() {
+    let mut lines = dataset_differences(&stage.pool_model, found).map_err(error)?;
+    let mut pool_model = stage.pool_model.clone();
+    for path in stage.pool_model.heads().keys() {
         if !lines.is_empty() {
             break;
         }
@@ -136,10 +136,10 @@ fn judge_stage(stage: &Stage, found: &Laboratory, events: usize) -> Result<Fores
             }
             tree.graft(Tree::ROOT, &name, &seen.tree());
         }
-        *forest.tree_mut(path) = tree;
+        *pool_model.tree_mut(path) = tree;
     }
     if lines.is_empty() {
-        Ok(forest)
+        Ok(pool_model)
     } else {
         Err(lines)
     }

@@ -1,7 +1,7 @@
 //! Tests that draw, beside tests that never heard of limits.
 
 use super::*;
-use crate::laboratory::{Laboratory, image};
+use crate::test_pool::{TestPool, image};
 use pool::NewDevice;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 /// For as long as nothing is expected to happen.
 const QUIET: Duration = Duration::from_millis(200);
 
-fn create(folder: &Path, name: &str) -> Laboratory {
+fn create(folder: &Path, name: &str) -> TestPool {
     let path = image(folder, name);
     let file = std::fs::File::create(&path).unwrap();
     file.set_len(64 << 20).unwrap();
-    Laboratory::create(vec![NewDevice::Path(path)]).unwrap()
+    TestPool::create(vec![NewDevice::Path(path)]).unwrap()
 }
 
 fn somebody_has_a_turn_within(time: Duration) -> bool {
@@ -28,7 +28,7 @@ fn somebody_has_a_turn_within(time: Duration) -> bool {
 }
 
 #[test]
-fn nobody_draws_while_a_laboratory_is_under_the_usual_limits() {
+fn nobody_draws_while_a_test_pool_is_under_the_usual_limits() {
     let folder = tempfile::tempdir().unwrap();
     let first = create(folder.path(), "first");
     std::thread::scope(|scope| {
@@ -49,14 +49,14 @@ fn nobody_draws_while_a_laboratory_is_under_the_usual_limits() {
 }
 
 #[test]
-fn a_laboratory_waits_until_limits_are_usual_again() {
+fn a_test_pool_waits_until_limits_are_usual_again() {
     let folder = tempfile::tempdir().unwrap();
     let turn = drawn(2);
     std::thread::scope(|scope| {
         let fixed = scope.spawn(|| {
-            let laboratory = create(folder.path(), "fixed");
+            let test_pool = create(folder.path(), "fixed");
             let limits = described();
-            laboratory.export().unwrap();
+            test_pool.export().unwrap();
             limits
         });
         std::thread::sleep(QUIET);

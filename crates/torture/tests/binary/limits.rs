@@ -152,7 +152,7 @@ fn each_open_file_is_told_once_that_a_mapping_could_not_be_written() {
     for (way, expected) in [
         // msync tells the open file that is mapped, and once it was told, those that come later have missed nothing.
         ("msync", "EDQUOT\nok EDQUOT EDQUOT ok\nok ok ok ok\n"),
-        // Written back at the daemon's wish, nobody is told by that.
+        // Written back at the daemon's request, nobody is told by that.
         ("seek", "ok\nEDQUOT EDQUOT EDQUOT EDQUOT\nok ok ok ok\n"),
         ("snapshot", "ok\nEDQUOT EDQUOT EDQUOT EDQUOT\nok ok ok ok\n"),
     ] {

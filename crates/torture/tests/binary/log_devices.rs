@@ -122,7 +122,7 @@ fn small_blocks_go_to_special_devices_while_these_have_room() {
     // follows from the time that writing takes.
     let full = write("small/more", 96);
     let size = space().0;
-    let (least, most) = (size / 100 * 60, size / 100 * 92);
-    assert!((least..most).contains(&full), "{full} of {size} bytes");
+    let (min, max) = (size / 100 * 60, size / 100 * 92);
+    assert!((min..max).contains(&full), "{full} of {size} bytes");
     session.export_clean("tank");
 }

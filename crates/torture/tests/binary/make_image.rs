@@ -189,7 +189,7 @@ fn same_bytes(one: &Path, other: &Path) -> bool {
 /// Other places, hosts and users from which an image is made: what each is, and a script for the binary.
 const ELSEWHERE: [(&str, &str); 2] = [
     (
-        "one processor, few files open",
+        "one CPU, few files open",
         "ulimit -n 128; exec taskset -c 0 \"$0\" \"$@\"",
     ),
     (

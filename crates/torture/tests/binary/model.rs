@@ -82,7 +82,7 @@ impl Worker {
     fn work(&mut self, end: &End, dying: &AtomicBool) {
         let mut turns = 0;
         while match end {
-            End::Turns(most) => turns < *most,
+            End::Turns(max) => turns < *max,
             End::Killed => true,
         } {
             turns += 1;

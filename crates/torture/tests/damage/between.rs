@@ -3,7 +3,7 @@
 
 use crate::stage::{OPEN, contents, make_dataset, open, path, read, write};
 use crate::walk::{Block, Walk};
-use millpond_torture::laboratory::{Laboratory, POOL, image};
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::FileSystem;
 use sim::{Fault, FaultKind, SimulatedDisk, Times};
@@ -32,25 +32,25 @@ enum Fared {
 }
 
 /// A pool without a cache, with a file that was written and synced.
-fn rig(disk: &Arc<SimulatedDisk>) -> Laboratory {
+fn rig(disk: &Arc<SimulatedDisk>) -> TestPool {
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(disk) as _);
     let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
-    options.root.populate = Some(millpond_torture::forest::real::populate());
+    options.root.populate = Some(millpond_torture::pool_model::real::populate());
     options.cache_bytes = 1;
-    let laboratory = Laboratory::open(Pool::create(options).unwrap(), false);
+    let test_pool = TestPool::open(Pool::create(options).unwrap(), false);
     for name in ["work", "calm"] {
-        make_dataset(laboratory.pool.dsl(), path(name)).unwrap();
+        make_dataset(test_pool.pool.dsl(), path(name)).unwrap();
         for file in ["first", "other"] {
-            let system = laboratory.system(&path(name));
+            let system = test_pool.system(&path(name));
             crate::stage::create(&system, system.root(), file, &contents(1, LENGTH)).unwrap();
         }
     }
-    laboratory.pool.sync().unwrap();
-    laboratory
+    test_pool.pool.sync().unwrap();
+    test_pool
 }
 
-fn leaked_bytes(laboratory: &Laboratory) -> u64 {
-    let root = laboratory.pool.dsl().root_directory().unwrap();
+fn leaked_bytes(test_pool: &TestPool) -> u64 {
+    let root = test_pool.pool.dsl().root_directory().unwrap();
     let leak = root.child(format::dsl::hidden::LEAK).unwrap();
     leak.map_or(0, |leak| leak.phys().unwrap().used_bytes)
 }
@@ -97,17 +97,17 @@ fn changed(name: &str) -> Vec<u8> {
 /// One block, bad from one read on.
 fn trial(pick: &dyn Fn(&Block, u64) -> bool, after: u32) -> Fared {
     let disk = Arc::new(SimulatedDisk::new(DISK_BYTES, 7));
-    let laboratory = rig(&disk);
-    let work = laboratory.system(&path("work"));
+    let test_pool = rig(&disk);
+    let work = test_pool.system(&path("work"));
     let object = crate::stage::look_up(&work, "first").unwrap().0;
-    let blocks = Walk::new(&laboratory.pool).blocks();
+    let blocks = Walk::new(&test_pool.pool).blocks();
     let block = blocks
         .iter()
         .find(|block| pick(block, object))
         .expect("such a block");
     spoil(&disk, block, after);
     let accepted = change(&work);
-    let pool = Arc::clone(&laboratory.pool);
+    let pool = Arc::clone(&test_pool.pool);
     let what = format!("{block} after {after} reads");
     for _ in 0..2 {
         pool.sync()
@@ -115,8 +115,8 @@ fn trial(pick: &dyn Fn(&Block, u64) -> bool, after: u32) -> Fared {
     }
     let status = pool.status().unwrap();
     assert_eq!(status.suspended, None, "{what}");
-    let leaked = leaked_bytes(&laboratory);
-    let calm = laboratory.system(&path("calm"));
+    let leaked = leaked_bytes(&test_pool);
+    let calm = test_pool.system(&path("calm"));
     change(&calm).unwrap();
     pool.sync().unwrap();
     assert_eq!(read(&calm, "first").unwrap(), changed("first"), "{what}");
@@ -128,18 +128,18 @@ fn trial(pick: &dyn Fn(&Block, u64) -> bool, after: u32) -> Fared {
     };
     drop((work, calm, pool));
     disk.heal();
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     after_import(&disk, accepted.is_ok(), &what, leaked);
     fared
 }
 
-/// With the block mended, what was synced to the log is there, and what leaked is what the pool says.
+/// With the block repaired, what was synced to the log is there, and what leaked is what the pool says.
 fn after_import(disk: &SimulatedDisk, accepted: bool, what: &str, leaked: u64) {
     let folder = tempfile::tempdir().unwrap();
     let file = image(folder.path(), "disk");
     disk.write_to_file(&file).unwrap();
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    let work = laboratory.system(&path("work"));
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    let work = test_pool.system(&path("work"));
     if accepted {
         for name in ["other", "first"] {
             assert!(
@@ -149,8 +149,8 @@ fn after_import(disk: &SimulatedDisk, accepted: bool, what: &str, leaked: u64) {
         }
     }
     drop(work);
-    assert_eq!(leaked_bytes(&laboratory), leaked, "{what}");
-    laboratory.export().unwrap();
+    assert_eq!(leaked_bytes(&test_pool), leaked, "{what}");
+    test_pool.export().unwrap();
     crate::lists::check_image(&file, leaked, LOG_BYTES).unwrap_or_else(|faults| {
         panic!("{what}: {}", faults.join("; "));
     });

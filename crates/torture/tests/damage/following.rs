@@ -4,8 +4,8 @@
 use crate::stage::{Stage, create, look_up, path, read, read_object};
 use crate::{Trial, step, try_blocks};
 use base::ObjectId;
-use millpond_torture::laboratory::Laboratory;
 use millpond_torture::real::new_node;
+use millpond_torture::test_pool::TestPool;
 use posix::{Credentials, Errno, FileSystem, FileType, PosixError, RenameMode};
 
 /// Names in the directory, in so many of its blocks that they can be damaged one by one.
@@ -31,8 +31,8 @@ fn own(number: usize) -> String {
 /// Makes the directory, with contents of its own for each file, on disk. Answers the numbers of the files.
 fn fill(stage: &mut Stage) -> Vec<u64> {
     stage.restore();
-    let laboratory = stage.import(false).unwrap();
-    let system = laboratory.system(&path("work"));
+    let test_pool = stage.import(false).unwrap();
+    let system = test_pool.system(&path("work"));
     let node = new_node(FileType::Directory, 0o755);
     let who = Credentials::root();
     let made = system.mkdir(&who, system.root(), DIRECTORY.as_bytes(), &node);
@@ -40,7 +40,7 @@ fn fill(stage: &mut Stage) -> Vec<u64> {
     let make = |number| create(&system, directory, &name(number), own(number).as_bytes());
     let objects = (0..COUNT).map(|number| make(number).unwrap()).collect();
     drop(system);
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     stage.keep();
     stage.walk();
     objects
@@ -86,8 +86,8 @@ fn with_log() -> (Stage, Vec<u64>) {
     let mut stage = Stage::new();
     let objects = fill(&mut stage);
     stage.restore();
-    let laboratory = stage.import_with_log();
-    change(&laboratory.system(&path("work"))).unwrap();
+    let test_pool = stage.import_with_log();
+    change(&test_pool.system(&path("work"))).unwrap();
     // As at a crash.
     stage.keep();
     assert_owed(&stage);
@@ -97,13 +97,13 @@ fn with_log() -> (Stage, Vec<u64>) {
 /// Without damage the log is replayed whole.
 fn assert_owed(stage: &Stage) {
     stage.restore();
-    let laboratory = stage.import(false).unwrap();
-    let system = laboratory.system(&path("work"));
+    let test_pool = stage.import(false).unwrap();
+    let system = test_pool.system(&path("work"));
     let place = format!("{DIRECTORY}/{}", moved(0));
     assert_eq!(text(read(&system, &place)).unwrap(), own(0));
-    assert!(laboratory.replayed_records() > 0 && laboratory.lost_records() == 0);
+    assert!(test_pool.replayed_records() > 0 && test_pool.lost_records() == 0);
     drop(system);
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
 }
 
 fn text(read: posix::Result<Vec<u8>>) -> posix::Result<String> {
@@ -144,19 +144,19 @@ impl Trial<'_> {
     }
 
     fn follow(mut self, objects: &[u64]) -> Vec<String> {
-        let Some(laboratory) = self.import("import") else {
+        let Some(test_pool) = self.import("import") else {
             return self.faults;
         };
-        if let Some(system) = self.system(&laboratory, "work") {
+        if let Some(system) = self.system(&test_pool, "work") {
             self.check_following(&system, objects);
         }
-        self.goes_on("after the replay", &laboratory);
+        self.goes_on("after the replay", &test_pool);
         println!(
             "{}: {} records are lost",
             self.block,
-            laboratory.lost_records()
+            test_pool.lost_records()
         );
-        if let Err(error) = Laboratory::export(laboratory) {
+        if let Err(error) = TestPool::export(test_pool) {
             self.fault(format!("export: {error}"));
         }
         self.faults
@@ -167,8 +167,8 @@ impl Trial<'_> {
 fn what_builds_on_a_lost_record_is_lost_with_it() {
     let (stage, objects) = with_log();
     let directory = {
-        let laboratory = stage.import(true).unwrap();
-        let system = laboratory.system(&path("work"));
+        let test_pool = stage.import(true).unwrap();
+        let system = test_pool.system(&path("work"));
         look_up(&system, DIRECTORY).unwrap()
     };
     let of_directory = |block: &crate::walk::Block| {

@@ -1,4 +1,4 @@
-//! Lists of block pointers of every kind, full, in a pool of which any block of them is gone: dead lists, livelists,
+//! Lists of block pointers of every kind, full, in a pool of which any block of them is gone: deadlists, livelists,
 //! the list of later frees with lists in it, the queue of destroyed datasets.
 
 use crate::stage::{LARGE, OPEN, Stage, contents, make_dataset, open, path, snapshot, write};
@@ -9,7 +9,7 @@ use dsl::tasks::{Clone as CloneTask, DestroyHead, DestroySnapshots};
 use dsl::tunables::BACKGROUND_BLOCKS;
 use format::ObjectType;
 use inspect::{Checks, Image, SpaceFaultKind};
-use millpond_torture::laboratory::{Laboratory, POOL};
+use millpond_torture::test_pool::{POOL, TestPool};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const FEW: u64 = 1;
 /// The same while it is: several txgs a list.
 const SOME: u64 = 700;
 
-/// Snapshots of which a dead list has so many keys that they are a block of their own.
+/// Snapshots of which a deadlist has so many keys that they are a block of their own.
 const OFTEN: u64 = 24;
 
 fn clone(dsl: &Arc<Dsl>, origin: &str, name: &str) -> dsl::Result<()> {
@@ -30,10 +30,10 @@ fn clone(dsl: &Arc<Dsl>, origin: &str, name: &str) -> dsl::Result<()> {
     dsl.run(task).map(drop)
 }
 
-fn destroy(laboratory: &Laboratory, name: &str) -> dsl::Result<()> {
-    laboratory.close(&path(name));
+fn destroy(test_pool: &TestPool, name: &str) -> dsl::Result<()> {
+    test_pool.close(&path(name));
     let path = path(name);
-    laboratory.pool.dsl().run(DestroyHead { path }).map(drop)
+    test_pool.pool.dsl().run(DestroyHead { path }).map(drop)
 }
 
 fn destroy_snapshot(dsl: &Arc<Dsl>, name: &str) -> dsl::Result<()> {
@@ -46,59 +46,54 @@ fn destroy_snapshot(dsl: &Arc<Dsl>, name: &str) -> dsl::Result<()> {
 }
 
 /// Writes a part of the one file of a dataset anew.
-fn overwrite(
-    laboratory: &Laboratory,
-    dataset: &str,
-    offset: u64,
-    length: u64,
-) -> Result<(), String> {
-    let system = laboratory.try_system(&path(dataset))?;
+fn overwrite(test_pool: &TestPool, dataset: &str, offset: u64, length: u64) -> Result<(), String> {
+    let system = test_pool.try_system(&path(dataset))?;
     let written = open(&system, "first", OPEN)
         .and_then(|file| write(&file, offset, &contents(offset + length, length)));
     written.map_err(|error| error.to_string())
 }
 
 impl Stage {
-    /// The same pool with lists: dead lists of `layers`, with many keys of `often`, a livelist of `kid`, and what is
+    /// The same pool with lists: deadlists of `layers`, with many keys of `often`, a livelist of `kid`, and what is
     /// still to be freed of a snapshot, of a file system and of a clone with a livelist.
     fn with_lists() -> Self {
         let mut stage = Self::new();
-        let laboratory = stage.import(false).unwrap();
-        let dsl = Arc::clone(laboratory.pool.dsl());
+        let test_pool = stage.import(false).unwrap();
+        let dsl = Arc::clone(test_pool.pool.dsl());
         BACKGROUND_BLOCKS.set(FEW);
         for name in ["layers", "heap", "burnt", "often"] {
             make_dataset(&dsl, path(name)).unwrap();
-            stage.add(&laboratory, name, "first", LARGE);
+            stage.add(&test_pool, name, "first", LARGE);
             snapshot(&dsl, path(&format!("{name}@a"))).unwrap();
         }
         for (name, offset) in [("b", 0), ("c", LARGE / 4), ("d", LARGE / 2)] {
-            overwrite(&laboratory, "layers", offset, LARGE / 3).unwrap();
+            overwrite(&test_pool, "layers", offset, LARGE / 3).unwrap();
             snapshot(&dsl, path(&format!("layers@{name}"))).unwrap();
         }
-        overwrite(&laboratory, "layers", 512, LARGE - 512).unwrap();
+        overwrite(&test_pool, "layers", 512, LARGE - 512).unwrap();
         for number in 0..OFTEN {
-            overwrite(&laboratory, "often", number * 512, 512).unwrap();
+            overwrite(&test_pool, "often", number * 512, 512).unwrap();
             snapshot(&dsl, path(&format!("often@{number}"))).unwrap();
         }
         clone(&dsl, "layers@d", "kid").unwrap();
         clone(&dsl, "layers@c", "gone").unwrap();
         for offset in [0, LARGE / 3] {
             for name in ["kid", "gone"] {
-                overwrite(&laboratory, name, offset, 60_000).unwrap();
+                overwrite(&test_pool, name, offset, 60_000).unwrap();
             }
-            laboratory.pool.sync().unwrap();
+            test_pool.pool.sync().unwrap();
         }
-        destroy(&laboratory, "gone").unwrap();
-        overwrite(&laboratory, "heap", 0, LARGE).unwrap();
+        destroy(&test_pool, "gone").unwrap();
+        overwrite(&test_pool, "heap", 0, LARGE).unwrap();
         destroy_snapshot(&dsl, "heap@a").unwrap();
         destroy_snapshot(&dsl, "burnt@a").unwrap();
-        destroy(&laboratory, "burnt").unwrap();
+        destroy(&test_pool, "burnt").unwrap();
         drop(dsl);
         stage.files.retain(|file| {
             let name = file.dataset.rsplit('/').next().unwrap();
             !["layers", "heap", "burnt", "often"].contains(&name)
         });
-        laboratory.export().unwrap();
+        test_pool.export().unwrap();
         stage.keep();
         BACKGROUND_BLOCKS.set(SOME);
         stage.walk();
@@ -120,61 +115,61 @@ fn is_list(block: &Block) -> bool {
 impl Trial<'_> {
     /// Whatever adds to lists and frees from them.
     fn use_lists(mut self) -> Vec<String> {
-        let Some(laboratory) = self.import("import") else {
+        let Some(test_pool) = self.import("import") else {
             return self.faults;
         };
-        let dsl = Arc::clone(laboratory.pool.dsl());
-        self.goes_on("at first", &laboratory);
+        let dsl = Arc::clone(test_pool.pool.dsl());
+        self.goes_on("at first", &test_pool);
         // One that cannot be mounted is not written.
         for name in ["layers", "kid", "back", "often"] {
-            let _ = overwrite(&laboratory, name, LARGE / 2, LARGE / 8);
+            let _ = overwrite(&test_pool, name, LARGE / 2, LARGE / 8);
         }
-        self.goes_on("after writes", &laboratory);
+        self.goes_on("after writes", &test_pool);
         let found = destroy_snapshot(&dsl, "layers@b");
         self.judge_task("destroy of layers@b", "", found);
         let found = snapshot(&dsl, path("layers@e"));
         self.judge_task("snapshot of layers", "", found);
-        let _ = overwrite(&laboratory, "layers", 0, LARGE / 8);
+        let _ = overwrite(&test_pool, "layers", 0, LARGE / 8);
         for name in ["layers@a", "often@5"] {
             let found = destroy_snapshot(&dsl, name);
             self.judge_task(&format!("destroy of {name}"), "", found);
         }
         for name in ["kid", "doomed", "heap"] {
-            let found = destroy(&laboratory, name);
+            let found = destroy(&test_pool, name);
             self.judge_task(&format!("destroy of {name}"), "", found);
         }
         for _ in 0..12 {
-            self.goes_on("while freeing", &laboratory);
+            self.goes_on("while freeing", &test_pool);
         }
         if self.faults.is_empty() && dsl.has_background_frees().unwrap_or(true) {
             self.fault("something is never freed");
         }
         drop(dsl);
-        self.check("before the export", &laboratory);
-        let leaked = leaked_bytes(&laboratory);
-        self.end(laboratory, leaked)
+        self.check("before the export", &test_pool);
+        let leaked = leaked_bytes(&test_pool);
+        self.end(test_pool, leaked)
     }
 
     /// Exports, and looks at the pool from outside and from inside.
-    fn end(mut self, laboratory: Laboratory, leaked: u64) -> Vec<String> {
+    fn end(mut self, test_pool: TestPool, leaked: u64) -> Vec<String> {
         if !self.faults.is_empty() {
             return self.faults;
         }
-        if let Err(error) = laboratory.export() {
+        if let Err(error) = test_pool.export() {
             self.fault(format!("export: {error}"));
             return self.faults;
         }
         self.verify(leaked);
         self.zdb();
-        let Some(laboratory) = self.import("second import") else {
+        let Some(test_pool) = self.import("second import") else {
             return self.faults;
         };
-        self.goes_on("after the second import", &laboratory);
-        self.check("after the second import", &laboratory);
-        if leaked_bytes(&laboratory) != leaked {
+        self.goes_on("after the second import", &test_pool);
+        self.check("after the second import", &test_pool);
+        if leaked_bytes(&test_pool) != leaked {
             self.fault("what leaked has changed");
         }
-        if let Err(error) = laboratory.export() {
+        if let Err(error) = test_pool.export() {
             self.fault(format!("second export: {error}"));
         }
         self.faults
@@ -186,7 +181,7 @@ impl Trial<'_> {
         }
     }
 
-    /// zdb may complain of the damage; it comes to its end. But not with a map of a dead list that nobody can read:
+    /// zdb may complain of the damage; it comes to its end. But not with a map of a deadlist that nobody can read:
     /// there it stops by itself, whoever wrote the pool.
     fn zdb(&mut self) {
         const ONE_IN: u64 = 4;
@@ -249,8 +244,8 @@ pub(crate) fn check_image(image: &Path, leaked: u64, beside: u64) -> Result<(), 
 }
 
 /// Bytes that nobody refers to and nobody can free, as the pool says.
-fn leaked_bytes(laboratory: &Laboratory) -> u64 {
-    let root = laboratory.pool.dsl().root_directory();
+fn leaked_bytes(test_pool: &TestPool) -> u64 {
+    let root = test_pool.pool.dsl().root_directory();
     let leak = root.and_then(|root| root.child(format::dsl::hidden::LEAK));
     let phys = leak.and_then(|leak| leak.map(|leak| leak.phys()).transpose());
     phys.ok().flatten().map_or(0, |phys| phys.used_bytes)

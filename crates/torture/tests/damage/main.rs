@@ -9,8 +9,8 @@ mod walk;
 
 use dsl::DslError;
 use dsl::tasks::{DestroyHead, DestroySnapshots, Rollback};
-use millpond_torture::laboratory::Laboratory;
 use millpond_torture::random::seed;
+use millpond_torture::test_pool::TestPool;
 use posix::{Credentials, Errno, FileSystem, PosixError};
 use stage::{Stage, contents, create, look_up, make_dataset, path, read, snapshot};
 use std::sync::Arc;
@@ -70,15 +70,15 @@ impl<'a> Trial<'a> {
     }
 
     /// The pool goes on.
-    fn goes_on(&mut self, when: &str, laboratory: &Laboratory) {
-        if let Err(error) = laboratory.pool.sync() {
+    fn goes_on(&mut self, when: &str, test_pool: &TestPool) {
+        if let Err(error) = test_pool.pool.sync() {
             self.fault(format!("{when}: {error}"));
         }
-        if let Some(reason) = laboratory.pool.suspended() {
+        if let Some(reason) = test_pool.pool.suspended() {
             self.fault(format!("{when}: suspended: {reason}"));
         }
         // What a change of a file needs is read before, so that only the change fails.
-        let status = laboratory.pool.status();
+        let status = test_pool.pool.status();
         if self.block.is_of_a_file()
             && let Some(stopped) = status
                 .ok()
@@ -89,9 +89,9 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn import(&mut self, when: &str) -> Option<Laboratory> {
+    fn import(&mut self, when: &str) -> Option<TestPool> {
         match self.stage.import(false) {
-            Ok(laboratory) => Some(laboratory),
+            Ok(test_pool) => Some(test_pool),
             Err(error) => {
                 if !self.block.is_of_pool() {
                     self.fault(format!("{when}: {error}"));
@@ -101,9 +101,9 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn system(&mut self, laboratory: &Laboratory, name: &str) -> Option<Arc<FileSystem>> {
+    fn system(&mut self, test_pool: &TestPool, name: &str) -> Option<Arc<FileSystem>> {
         let dataset = path(name);
-        match laboratory.try_system(&dataset) {
+        match test_pool.try_system(&dataset) {
             Ok(system) => Some(system),
             Err(error) => {
                 let root = self.stage.root_of(&dataset);
@@ -133,7 +133,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Everything that nobody changed is as it was.
-    fn check(&mut self, when: &str, laboratory: &Laboratory) {
+    fn check(&mut self, when: &str, test_pool: &TestPool) {
         let stage = self.stage;
         for file in &stage.files {
             let is_kept = file.name.contains("-keep") || file.dataset == path("calm");
@@ -141,7 +141,7 @@ impl<'a> Trial<'a> {
                 continue;
             }
             let name = file.dataset.rsplit('/').next().unwrap();
-            let Some(system) = self.system(laboratory, name) else {
+            let Some(system) = self.system(test_pool, name) else {
                 continue;
             };
             let what = format!("{when}: {} of {}", file.name, file.dataset);
@@ -155,8 +155,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn change_files(&mut self, laboratory: &Laboratory) {
-        let Some(system) = self.system(laboratory, "work") else {
+    fn change_files(&mut self, test_pool: &TestPool) {
+        let Some(system) = self.system(test_pool, "work") else {
             return;
         };
         let stage = self.stage;
@@ -199,16 +199,16 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    fn change_datasets(&mut self, laboratory: &Laboratory) {
-        let dsl = Arc::clone(laboratory.pool.dsl());
+    fn change_datasets(&mut self, test_pool: &TestPool) {
+        let dsl = Arc::clone(test_pool.pool.dsl());
         let found = snapshot(&dsl, path("work@new"));
         self.judge_task("snapshot", "", found);
-        laboratory.close(&path("doomed"));
+        test_pool.close(&path("doomed"));
         let found = dsl.run(DestroyHead {
             path: path("doomed"),
         });
         self.judge_task("destroy", "", found);
-        laboratory.close(&path("back"));
+        test_pool.close(&path("back"));
         let snapshot = Some("s".to_owned());
         let found = dsl.run(Rollback {
             path: path("back"),
@@ -228,16 +228,16 @@ impl<'a> Trial<'a> {
     /// A log with changes is applied over what is damaged.
     fn replay(mut self) -> Vec<String> {
         for when in ["first import", "second import"] {
-            let Some(laboratory) = self.import(when) else {
+            let Some(test_pool) = self.import(when) else {
                 return self.faults;
             };
-            self.system(&laboratory, "work");
-            self.goes_on(when, &laboratory);
-            self.check(when, &laboratory);
+            self.system(&test_pool, "work");
+            self.goes_on(when, &test_pool);
+            self.check(when, &test_pool);
             if when == "first import" {
                 continue; // as at a crash
             }
-            if let Err(error) = laboratory.export() {
+            if let Err(error) = test_pool.export() {
                 self.fault(format!("export: {error}"));
             }
         }
@@ -245,29 +245,29 @@ impl<'a> Trial<'a> {
     }
 
     fn run(mut self) -> Vec<String> {
-        let Some(laboratory) = self.import("import") else {
+        let Some(test_pool) = self.import("import") else {
             return self.faults;
         };
-        self.change_files(&laboratory);
-        self.goes_on("after changes of files", &laboratory);
-        self.change_datasets(&laboratory);
+        self.change_files(&test_pool);
+        self.goes_on("after changes of files", &test_pool);
+        self.change_datasets(&test_pool);
         for _ in 0..3 {
-            self.goes_on("after changes of datasets", &laboratory);
+            self.goes_on("after changes of datasets", &test_pool);
         }
-        self.check("before the export", &laboratory);
+        self.check("before the export", &test_pool);
         if !self.faults.is_empty() {
             return self.faults;
         }
-        if let Err(error) = laboratory.export() {
+        if let Err(error) = test_pool.export() {
             self.fault(format!("export: {error}"));
             return self.faults;
         }
-        let Some(laboratory) = self.import("second import") else {
+        let Some(test_pool) = self.import("second import") else {
             return self.faults;
         };
-        self.goes_on("after the second import", &laboratory);
-        self.check("after the second import", &laboratory);
-        if let Err(error) = laboratory.export() {
+        self.goes_on("after the second import", &test_pool);
+        self.check("after the second import", &test_pool);
+        if let Err(error) = test_pool.export() {
             self.fault(format!("second export: {error}"));
         }
         self.faults
@@ -342,15 +342,15 @@ fn a_file_system_that_cannot_be_written_is_taken_out_of_service() {
     let objects = first..=first + 31;
     stage.restore();
     // Nothing stays in the cache.
-    let laboratory = stage.import_with_cache(1).unwrap();
-    let work = laboratory.system(&dataset);
+    let test_pool = stage.import_with_cache(1).unwrap();
+    let work = test_pool.system(&dataset);
     let file = stage::open(&work, "new-keep", stage::OPEN).unwrap();
     // A log has begun.
     stage::write(&file, 0, &contents(50, 512)).unwrap();
     file.fsync().unwrap();
-    laboratory.pool.sync().unwrap();
+    test_pool.pool.sync().unwrap();
     // The block is written anew by each sync: rot it where it lies now.
-    let blocks = Walk::new(&laboratory.pool).blocks();
+    let blocks = Walk::new(&test_pool.pool).blocks();
     let dnodes = blocks.iter().find(|block| {
         let mut places = block.places.iter();
         places.any(|place| place.dataset == dataset && place.at.0 == 0 && place.objects == objects)
@@ -363,7 +363,7 @@ fn a_file_system_that_cannot_be_written_is_taken_out_of_service() {
         Ok(()),
         "the log has it"
     );
-    let pool = Arc::clone(&laboratory.pool);
+    let pool = Arc::clone(&test_pool.pool);
     pool.sync().unwrap();
     let status = pool.status().unwrap();
     assert_eq!(status.suspended, None);
@@ -380,13 +380,13 @@ fn a_file_system_that_cannot_be_written_is_taken_out_of_service() {
             .any(|event| event.class.ends_with("dataset_stopped"))
     );
     is_read_only(&work, &file);
-    others_go_on(&laboratory);
+    others_go_on(&test_pool);
     drop((file, work, pool));
-    laboratory.export().unwrap();
-    // With the block mended, the log has what the sync had not.
+    test_pool.export().unwrap();
+    // With the block repaired, the log has what the sync had not.
     stage.flip(&dnodes);
-    let laboratory = stage.import(false).unwrap();
-    let work = laboratory.system(&dataset);
+    let test_pool = stage.import(false).unwrap();
+    let work = test_pool.system(&dataset);
     let file = stage::open(&work, "new-keep", stage::OPEN).unwrap();
     let mut seen = vec![0; 512];
     file.read(0, &mut seen).unwrap();
@@ -395,9 +395,9 @@ fn a_file_system_that_cannot_be_written_is_taken_out_of_service() {
         contents(51, 512),
         "what was synced to the log is there"
     );
-    assert!(laboratory.pool.status().unwrap().stopped.is_empty());
+    assert!(test_pool.pool.status().unwrap().stopped.is_empty());
     drop((file, work));
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
 }
 
 /// What was written is still seen, nothing more is taken, and nobody is told that it is safe.
@@ -412,9 +412,9 @@ fn is_read_only(work: &FileSystem, file: &posix::OpenFile) {
 }
 
 /// The others go on, and the one itself can be snapshotted.
-fn others_go_on(laboratory: &Laboratory) {
-    let pool = &laboratory.pool;
-    let calm = laboratory.system(&path("calm"));
+fn others_go_on(test_pool: &TestPool) {
+    let pool = &test_pool.pool;
+    let calm = test_pool.system(&path("calm"));
     create(&calm, calm.root(), "more", &contents(1, 3000)).unwrap();
     calm.sync().unwrap();
     snapshot(pool.dsl(), path("calm@now")).unwrap();

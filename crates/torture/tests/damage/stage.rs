@@ -5,10 +5,10 @@ use base::ObjectId;
 use dsl::tasks::{CreateDataset, Snapshot};
 use dsl::{Dsl, PropertyValue};
 use format::{ObjectSetKind, ObjectType};
-use millpond_torture::forest::real::populate;
-use millpond_torture::laboratory::{Laboratory, POOL, image};
+use millpond_torture::pool_model::real::populate;
 use millpond_torture::random::Random;
 use millpond_torture::real::new_node;
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::{ImportOptions, NewDevice, Pool, Selection};
 use posix::{
     AllocateMode, Credentials, FileSystem, FileType, OpenFile, OpenOptions, SetAttributes,
@@ -176,7 +176,7 @@ impl Stage {
             .unwrap()
             .set_len(DISK_BYTES)
             .unwrap();
-        let laboratory = Laboratory::create(vec![NewDevice::Path(disk.clone())]).unwrap();
+        let test_pool = TestPool::create(vec![NewDevice::Path(disk.clone())]).unwrap();
         let kept = tempfile::tempdir().unwrap();
         let mut stage = Self {
             original: kept.path().join("original"),
@@ -186,36 +186,31 @@ impl Stage {
             files: Vec::new(),
             kinds: BTreeMap::new(),
         };
-        let dsl = Arc::clone(laboratory.pool.dsl());
+        let dsl = Arc::clone(test_pool.pool.dsl());
         for name in ["work", "doomed", "back", "calm"] {
             make_dataset(&dsl, path(name)).unwrap();
         }
         for prefix in ["old", "new"] {
             for name in NAMES {
-                stage.add(&laboratory, "work", &format!("{prefix}-{name}"), LARGE);
-                stage.add(
-                    &laboratory,
-                    "work",
-                    &format!("{prefix}-{name}-small"),
-                    SMALL,
-                );
+                stage.add(&test_pool, "work", &format!("{prefix}-{name}"), LARGE);
+                stage.add(&test_pool, "work", &format!("{prefix}-{name}-small"), SMALL);
             }
-            stage.fill_directory(&laboratory, prefix);
+            stage.fill_directory(&test_pool, prefix);
             if prefix == "old" {
                 snapshot(&dsl, path("work@old")).unwrap();
             }
         }
         for name in ["doomed", "back", "calm"] {
-            stage.add(&laboratory, name, "first", LARGE);
+            stage.add(&test_pool, name, "first", LARGE);
         }
         snapshot(&dsl, path("back@s")).unwrap();
-        let back = laboratory.system(&path("back"));
+        let back = test_pool.system(&path("back"));
         let overwritten = open(&back, "first", OPEN).unwrap();
         write(&overwritten, 0, &contents(99, LARGE)).unwrap();
         drop(overwritten);
         drop(back);
-        laboratory.pool.sync().unwrap();
-        laboratory.export().unwrap();
+        test_pool.pool.sync().unwrap();
+        test_pool.export().unwrap();
         stage.keep();
         stage.walk();
         stage
@@ -224,8 +219,8 @@ impl Stage {
     /// The same, gone down after everything was done to the files of `work`, in its log and not yet in a txg.
     pub(crate) fn with_log() -> Self {
         let stage = Self::new();
-        let laboratory = stage.import_with_log();
-        let system = laboratory.system(&path("work"));
+        let test_pool = stage.import_with_log();
+        let system = test_pool.system(&path("work"));
         for file in stage
             .files
             .iter()
@@ -250,27 +245,27 @@ impl Stage {
     }
 
     /// The pool with the log of `work` begun: the first commit of an import is a txg.
-    pub(crate) fn import_with_log(&self) -> Laboratory {
-        let laboratory = self.import(false).unwrap();
-        let system = laboratory.system(&path("work"));
+    pub(crate) fn import_with_log(&self) -> TestPool {
+        let test_pool = self.import(false).unwrap();
+        let system = test_pool.system(&path("work"));
         create(&system, system.root(), "begins", b"the log").unwrap();
         open(&system, "begins", OPEN).unwrap().fsync().unwrap();
-        laboratory.pool.sync().unwrap();
-        laboratory
+        test_pool.pool.sync().unwrap();
+        test_pool
     }
 
     /// Finds the blocks, in the state of the last txg.
     pub(crate) fn walk(&mut self) {
         let stage = self;
-        let laboratory = stage.import(true).unwrap();
-        let walk = Walk::new(&laboratory.pool);
+        let test_pool = stage.import(true).unwrap();
+        let walk = Walk::new(&test_pool.pool);
         stage.blocks = walk.blocks();
         stage.kinds = walk.kinds;
     }
 
-    pub(crate) fn add(&mut self, laboratory: &Laboratory, dataset: &str, name: &str, length: u64) {
+    pub(crate) fn add(&mut self, test_pool: &TestPool, dataset: &str, name: &str, length: u64) {
         let dataset = path(dataset);
-        let system = laboratory.system(&dataset);
+        let system = test_pool.system(&dataset);
         let bytes = contents(self.files.len() as u64, length);
         let object = create(&system, system.root(), name, &bytes).unwrap();
         let name = name.to_owned();
@@ -283,8 +278,8 @@ impl Stage {
     }
 
     /// A directory of so many names that it has a table, with files in blocks of dnodes of their own.
-    fn fill_directory(&mut self, laboratory: &Laboratory, prefix: &str) {
-        let system = laboratory.system(&path("work"));
+    fn fill_directory(&mut self, test_pool: &TestPool, prefix: &str) {
+        let system = test_pool.system(&path("work"));
         let node = new_node(FileType::Directory, 0o755);
         let name = format!("{prefix}-many");
         let made = system.mkdir(&Credentials::root(), system.root(), name.as_bytes(), &node);
@@ -338,15 +333,15 @@ impl Stage {
     }
 
     /// The pool, with a block cache of so many bytes.
-    pub(crate) fn import_with_cache(&self, bytes: usize) -> Result<Laboratory, pool::PoolError> {
+    pub(crate) fn import_with_cache(&self, bytes: usize) -> Result<TestPool, pool::PoolError> {
         let folder = self.folder.borrow().path().to_owned();
         let mut options = ImportOptions::new(vec![folder], Selection::Only);
         options.cache_bytes = bytes;
-        Ok(Laboratory::open(Pool::import(&options)?, false))
+        Ok(TestPool::open(Pool::import(&options)?, false))
     }
 
-    pub(crate) fn import(&self, read_only: bool) -> Result<Laboratory, pool::PoolError> {
-        Laboratory::import(self.folder.borrow().path(), read_only)
+    pub(crate) fn import(&self, read_only: bool) -> Result<TestPool, pool::PoolError> {
+        TestPool::import(self.folder.borrow().path(), read_only)
     }
 
     /// Whether an operation on these objects of a dataset may fail when `block` is gone: it describes one of them, or

@@ -9,9 +9,9 @@ use dmu::{AllocateObject, Object, ObjectSet, Reservation, Tx};
 use format::ObjectType;
 use format::intent_log::{Body, CreateFields, Record, encode_record, kind};
 use intent::{Data, Entry, Log, Replay, Replayed, Scope, Unapplied, WriteEntry};
-use millpond_torture::laboratory::{Laboratory, POOL, image};
 use millpond_torture::random::Random;
 pub(crate) use millpond_torture::random::seed;
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::{NewDevice, Pool};
 use sim::{SimulatedDisk, Timeline};
 
@@ -24,7 +24,7 @@ pub(crate) struct Bench {
     pub(crate) timeline: Timeline,
     pub(crate) disks: Vec<Arc<SimulatedDisk>>,
     pub(crate) pool: Arc<Pool>,
-    pub(crate) _laboratory: Mutex<Laboratory>,
+    pub(crate) _test_pool: Mutex<TestPool>,
     pub(crate) log: Arc<Log>,
     /// What commits acknowledged: the moment, the object, its version.
     pub(crate) acknowledged: Mutex<Vec<(u64, ObjectId, u64)>>,
@@ -41,9 +41,9 @@ pub(crate) fn content(version: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn open_log(laboratory: &Laboratory) -> Arc<Log> {
-    let head = laboratory.pool.dsl().dataset(POOL).unwrap();
-    laboratory.pool.intent_log(&head).unwrap().unwrap()
+pub(crate) fn open_log(test_pool: &TestPool) -> Arc<Log> {
+    let head = test_pool.pool.dsl().dataset(POOL).unwrap();
+    test_pool.pool.intent_log(&head).unwrap().unwrap()
 }
 
 impl Bench {
@@ -70,14 +70,14 @@ impl Bench {
         disks: Vec<Arc<SimulatedDisk>>,
         timeline: Timeline,
     ) -> Self {
-        let laboratory = Laboratory::create_with_logs(devices, logs).unwrap();
-        let log = open_log(&laboratory);
+        let test_pool = TestPool::create_with_logs(devices, logs).unwrap();
+        let log = open_log(&test_pool);
         Self {
             timeline,
             disks,
             log,
-            pool: Arc::clone(&laboratory.pool),
-            _laboratory: Mutex::new(laboratory),
+            pool: Arc::clone(&test_pool.pool),
+            _test_pool: Mutex::new(test_pool),
             acknowledged: Mutex::new(Vec::new()),
         }
     }
@@ -198,11 +198,11 @@ pub(crate) struct Objects<'a> {
 }
 
 impl<'a> Objects<'a> {
-    pub(crate) fn of(laboratory: &'a Laboratory, log: &'a Log) -> Self {
+    pub(crate) fn of(test_pool: &'a TestPool, log: &'a Log) -> Self {
         Self {
             set: log.objects(),
             log,
-            engine: laboratory.pool.engine().unwrap(),
+            engine: test_pool.pool.engine().unwrap(),
             seen: Vec::new(),
             passed_over: Vec::new(),
             pointers: 0,
@@ -260,13 +260,13 @@ pub(crate) fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, z
     if let Some(zdb) = &zdb {
         zdb.assert_clean(folder, POOL);
     }
-    let laboratory = Laboratory::import(folder, false).unwrap();
-    let log = open_log(&laboratory);
-    let mut objects = Objects::of(&laboratory, &log);
+    let test_pool = TestPool::import(folder, false).unwrap();
+    let log = open_log(&test_pool);
+    let mut objects = Objects::of(&test_pool, &log);
     let replayed = log.replay(&mut objects).unwrap();
     assert_eq!(replayed.failed, None);
     // Where the chain ends a device has other bytes, and is not to blame for it.
-    let root = laboratory.pool.status().unwrap().root;
+    let root = test_pool.pool.status().unwrap().root;
     assert_eq!(root.errors.checksum, 0);
     let pointers = objects.pointers;
     println!("  {replayed:?}, {pointers} of them point to blocks");
@@ -275,7 +275,7 @@ pub(crate) fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, z
     verify(bench, &log, events, &replayed);
     assert!(!log.is_owed());
     drop(log);
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     if let Some(zdb) = zdb {
         zdb.assert_clean(folder, POOL);
     }

@@ -1,7 +1,7 @@
 //! Crash points of the intent log: what a commit has acknowledged is there after any crash, whole,
 //! and the pool is sound. Works on objects below the POSIX layer.
 
-mod absent;
+mod asynchronous;
 mod bench;
 mod devices;
 mod replay;
@@ -16,9 +16,9 @@ use dmu::Object;
 use dsl::tasks::{CreateDataset, DestroyHead, DestroySnapshots, Rollback, Snapshot};
 use format::BlockPointer;
 use format::intent_log::{CloneRangeFields, Record, encode_record, kind};
-use intent::{Asker, Entry, Replay, Scope};
-use millpond_torture::laboratory::{Laboratory, POOL, image};
+use intent::{Completion, Entry, Replay, Scope};
 use millpond_torture::random::Random;
+use millpond_torture::test_pool::{POOL, TestPool, image};
 use pool::{NewDevice, Pool};
 use sim::{Fault, FaultKind, MemoryDisk, SimulatedDisk, Timeline, Times};
 use vdev::VdevState;
@@ -48,13 +48,13 @@ fn a_log_that_is_never_replayed_is_freed() {
     bench.crash(u64::MAX, 3, folder.path());
     // Imported and exported without a replay: it stays owed.
     for _ in 0..2 {
-        let laboratory = Laboratory::import(folder.path(), false).unwrap();
-        let log = open_log(&laboratory);
+        let test_pool = TestPool::import(folder.path(), false).unwrap();
+        let log = open_log(&test_pool);
         assert!(log.is_owed());
         let header = log.objects().intent_log_header();
         assert_ne!(header.log, BlockPointer::HOLE);
         drop(log);
-        laboratory.export().unwrap();
+        test_pool.export().unwrap();
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(folder.path(), POOL);
         }
@@ -73,8 +73,8 @@ fn an_export_ends_a_live_log() {
     bench.pool.export().unwrap();
     let (id, length) = (object.id(), LENGTHS[object.id().0 as usize % LENGTHS.len()]);
     drop((object, bench));
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    let log = open_log(&laboratory);
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    let log = open_log(&test_pool);
     assert!(!log.is_owed());
     assert_eq!(log.objects().intent_log_header().log, BlockPointer::HOLE);
     let mut bytes = vec![0; length];
@@ -82,7 +82,7 @@ fn an_export_ends_a_live_log() {
     object.read(0, &mut bytes).unwrap();
     assert_eq!(bytes, content(version, length));
     drop((object, log));
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     if let Some(zdb) = golden::Zdb::from_environment() {
         zdb.assert_clean(folder.path(), POOL);
     }
@@ -100,7 +100,7 @@ fn a_live_log_goes_with_its_head() {
             kind: format::ObjectSetKind::FileSystem,
             properties: Vec::new(),
             case_insensitive: false,
-            populate: Some(millpond_torture::forest::real::populate()),
+            populate: Some(millpond_torture::pool_model::real::populate()),
         };
         dsl.run(create).unwrap();
         let names = vec![format!("{path}@before")];
@@ -112,7 +112,7 @@ fn a_live_log_goes_with_its_head() {
             timeline: bench.timeline.clone(),
             disks: bench.disks.clone(),
             pool: Arc::clone(&bench.pool),
-            _laboratory: Mutex::new(Laboratory::open(Arc::clone(&bench.pool), false)),
+            _test_pool: Mutex::new(TestPool::open(Arc::clone(&bench.pool), false)),
             log,
             acknowledged: Mutex::new(Vec::new()),
         };
@@ -145,8 +145,8 @@ fn a_live_log_goes_with_its_head() {
                 _ => first + random.draw() % (last - first + 1),
             };
             bench.crash(moment, random.draw(), folder.path());
-            let laboratory = Laboratory::import(folder.path(), false).unwrap();
-            laboratory.export().unwrap();
+            let test_pool = TestPool::import(folder.path(), false).unwrap();
+            test_pool.export().unwrap();
             if let Some(zdb) = golden::Zdb::from_environment() {
                 zdb.assert_clean(folder.path(), POOL);
             }

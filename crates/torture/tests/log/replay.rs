@@ -4,7 +4,7 @@ use super::*;
 use format::BlockPointer;
 use format::intent_log::Body;
 use intent::Unapplied;
-use millpond_torture::laboratory::image;
+use millpond_torture::test_pool::image;
 use std::os::unix::fs::FileExt;
 
 /// Fails at a record, after what came before is on disk.
@@ -44,12 +44,12 @@ fn a_replay_that_ends_early_is_taken_up_again() {
     bench.crash(u64::MAX, 17, folder.path());
     let mut applied = 0;
     for round in 0..4 {
-        let laboratory = Laboratory::import(folder.path(), false).unwrap();
-        let log = open_log(&laboratory);
-        let objects = Objects::of(&laboratory, &log);
+        let test_pool = TestPool::import(folder.path(), false).unwrap();
+        let log = open_log(&test_pool);
+        let objects = Objects::of(&test_pool, &log);
         let mut replay = Failing {
             inner: objects,
-            pool: &laboratory.pool,
+            pool: &test_pool.pool,
             left: if round == 3 { usize::MAX } else { 5 },
         };
         let replayed = log.replay(&mut replay).unwrap();
@@ -64,11 +64,11 @@ fn a_replay_that_ends_early_is_taken_up_again() {
         }
         drop(log);
         if round == 1 {
-            laboratory.export().unwrap();
+            test_pool.export().unwrap();
         }
     }
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    laboratory.export().unwrap();
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    test_pool.export().unwrap();
     if let Some(zdb) = golden::Zdb::from_environment() {
         zdb.assert_clean(folder.path(), POOL);
     }
@@ -126,18 +126,18 @@ fn clones_in_a_log_are_replayed_as_writes() {
     bench.crash(u64::MAX, 18, folder.path());
     // Claimed by one import, after which the sources are overwritten; replayed by the next.
     for round in 0..2 {
-        let laboratory = Laboratory::import(folder.path(), false).unwrap();
-        let log = open_log(&laboratory);
+        let test_pool = TestPool::import(folder.path(), false).unwrap();
+        let log = open_log(&test_pool);
         assert!(log.is_owed());
         if round == 0 {
             drop(log);
-            laboratory.export().unwrap();
+            test_pool.export().unwrap();
             if let Some(zdb) = golden::Zdb::from_environment() {
                 zdb.assert_clean(folder.path(), POOL);
             }
             continue;
         }
-        let mut objects = Objects::of(&laboratory, &log);
+        let mut objects = Objects::of(&test_pool, &log);
         let replayed = log.replay(&mut objects).unwrap();
         assert_eq!(replayed.failed, None);
         assert!(objects.pointers >= COUNT, "{} blocks", objects.pointers);
@@ -151,7 +151,7 @@ fn clones_in_a_log_are_replayed_as_writes() {
             assert!(read(*source) == read(*copy), "a copy of {length} bytes");
         }
         drop(log);
-        laboratory.export().unwrap();
+        test_pool.export().unwrap();
         if let Some(zdb) = golden::Zdb::from_environment() {
             zdb.assert_clean(folder.path(), POOL);
         }
@@ -192,12 +192,12 @@ fn a_bad_block_of_data_costs_its_record() {
     let folder = tempfile::tempdir().unwrap();
     bench.crash(u64::MAX, 19, folder.path());
     let (sequence, pointer) = {
-        let laboratory = Laboratory::import(folder.path(), false).unwrap();
-        let log = open_log(&laboratory);
+        let test_pool = TestPool::import(folder.path(), false).unwrap();
+        let log = open_log(&test_pool);
         let mut noting = Noting::default();
         assert!(log.replay(&mut noting).unwrap().failed.is_some());
         drop(log);
-        laboratory.export().unwrap();
+        test_pool.export().unwrap();
         noting.found.expect("a record that points to a block")
     };
     let disk = std::fs::File::options()
@@ -209,9 +209,9 @@ fn a_bad_block_of_data_costs_its_record() {
         disk.write_all_at(&[0xA5; 512], dva.offset + (4 << 20))
             .unwrap();
     }
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    let log = open_log(&laboratory);
-    let mut objects = Objects::of(&laboratory, &log);
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    let log = open_log(&test_pool);
+    let mut objects = Objects::of(&test_pool, &log);
     let replayed = log.replay(&mut objects).unwrap();
     assert_eq!(replayed.failed, None);
     let lost: Vec<u64> = replayed.lost.iter().map(|(lost, _)| *lost).collect();
@@ -219,5 +219,5 @@ fn a_bad_block_of_data_costs_its_record() {
     assert_eq!(objects.passed_over, [sequence]);
     assert!(replayed.records > 0, "{replayed:?}");
     drop(log);
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
 }

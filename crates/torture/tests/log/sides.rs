@@ -81,27 +81,27 @@ fn lose_the_side_that_has_the_log(seed: u64, shape: Shape) {
     let second = bench.disks[sides[1]].crash_at_moment(away, seed);
     std::fs::remove_file(path(1)).unwrap();
     if shape.claimed_without {
-        let laboratory = Laboratory::import(folder.path(), false).unwrap();
-        laboratory.export().unwrap();
+        let test_pool = TestPool::import(folder.path(), false).unwrap();
+        test_pool.export().unwrap();
     }
     second.write_to_file(&path(1)).unwrap();
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    until_resilvered(&laboratory.pool);
-    let log = open_log(&laboratory);
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    until_resilvered(&test_pool.pool);
+    let log = open_log(&test_pool);
     assert!(log.is_owed(), "the commits did not use the log");
     println!("  {:?}", log.objects().intent_log_header());
     drop(log);
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     std::fs::remove_file(path(0)).unwrap();
 
-    let laboratory = Laboratory::import(folder.path(), false).unwrap();
-    let log = open_log(&laboratory);
-    let replayed = log.replay(&mut Objects::of(&laboratory, &log)).unwrap();
+    let test_pool = TestPool::import(folder.path(), false).unwrap();
+    let log = open_log(&test_pool);
+    let replayed = log.replay(&mut Objects::of(&test_pool, &log)).unwrap();
     println!("  {replayed:?}");
     assert_eq!(replayed.failed, None);
     verify(&bench, &log, last, &replayed);
     drop(log);
-    laboratory.export().unwrap();
+    test_pool.export().unwrap();
     if let Some(zdb) = golden::Zdb::from_environment().filter(|_| !shape.is_log) {
         zdb.assert_clean(folder.path(), POOL);
     }

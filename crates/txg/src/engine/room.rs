@@ -12,7 +12,7 @@ use super::Engine;
 use super::suspend::Patience;
 use crate::credit::Credit;
 use crate::error::TxgError;
-use crate::manner::{self, Admitted, Wish};
+use crate::manner::{self, Admitted, Awaited};
 
 static ROOM: LockClass = LockClass::new("txg.room", rank::TXG + 5);
 
@@ -89,7 +89,7 @@ impl Engine {
     /// It must not.
     pub(super) fn must_wait(self: &Arc<Self>) -> Result<(), TxgError> {
         if manner::hurries() {
-            return Err(manner::postpone(self, Wish::Thread));
+            return Err(manner::postpone(self, Awaited::Thread));
         }
         Ok(())
     }
@@ -110,12 +110,12 @@ impl Engine {
         Ok(is_enough.then_some(credit))
     }
 
-    /// Calls `then` when what an operation wishes for is there.
-    pub(crate) fn admit_later(self: &Arc<Self>, wish: Wish, then: Then) {
+    /// Calls `then` when what an operation waits for is there.
+    pub(crate) fn admit_later(self: &Arc<Self>, awaited: Awaited, then: Then) {
         self.meters.postponed.increment();
         let mut waiting = self.room.waiting.lock();
-        match wish {
-            Wish::Room(bytes) => {
+        match awaited {
+            Awaited::Room(bytes) => {
                 let patience = Patience::default();
                 waiting.queued.push_back(Queued {
                     bytes,
@@ -124,8 +124,8 @@ impl Engine {
                 });
                 self.room.queued.fetch_add(1, Ordering::Relaxed);
             }
-            Wish::Delay { credit, due_ns } => waiting.delay(due_ns, credit, then),
-            Wish::Thread => waiting.ready.push((Ok(None), then)),
+            Awaited::Delay { credit, due_ns } => waiting.delay(due_ns, credit, then),
+            Awaited::Thread => waiting.ready.push((Ok(None), then)),
         }
         if std::mem::replace(&mut waiting.is_served, true) {
             drop(waiting);

@@ -103,7 +103,7 @@ impl Engine {
     }
 
     /// Lets the sync go on where it stopped; answers the txg that waited. Call it when the devices
-    /// have been mended; if they fail again, the engine is suspended again.
+    /// have been repaired; if they fail again, the engine is suspended again.
     pub fn resume(&self) -> Option<Txg> {
         let mut state = self.state.lock();
         state.suspended.take()?;

@@ -227,7 +227,7 @@ fn delays_grow_without_a_step() {
 }
 
 thread_local! {
-    /// The old fault, for the red twin: this thread's reservations are not delayed, and meet the limit
+    /// The old fault, for the negative control: this thread's reservations are not delayed, and meet the limit
     /// as a wall.
     pub(crate) static NO_DELAY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
@@ -273,7 +273,7 @@ fn delays_keep_writers_from_ever_parking() {
     assert_eq!(parks_of_eager_writers(1, false), 0);
     // As many as they like: they go on one after the other.
     assert_eq!(parks_of_eager_writers(64, false), 0);
-    // Red twin: without them the limit is a wall, and the counter sees it.
+    // Negative control: without them the limit is a wall, and the counter sees it.
     let parked = parks_of_eager_writers(1, true);
     assert!(parked > 0, "the instrument does not see the old fault");
 }
@@ -377,7 +377,7 @@ fn a_txg_closes_for_its_four_reasons_only() {
     engine.stop();
 }
 
-/// A target whose device fails once, in the second txg, until the test mends it.
+/// A target whose device fails once, in the second txg, until the test repairs it.
 struct Failing {
     engine: parking_lot::Mutex<Option<Arc<Engine>>>,
     failed: AtomicUsize,

@@ -25,12 +25,12 @@ fn reported(failing: usize) -> (Arc<WriteGroup>, Vec<Arc<Leaf>>) {
     };
     let data = Buffer::zeroed(512);
     let class = IoClass::AsyncWrite;
-    let ticket = Ticket::new((&group, &kept), (VdevId(0), 0), data, class, reports);
+    let completion = WriteCompletion::new((&group, &kept), (VdevId(0), 0), data, class, reports);
     for (index, leaf) in leaves.iter().enumerate() {
         assert_eq!(group.outstanding(), 1);
         let gone = Failure::Unavailable(VdevState::Offline, VdevAux::None);
         let result = if index < failing { Err(gone) } else { Ok(()) };
-        ticket.report(leaf.port(), result);
+        completion.report(leaf.handle(), result);
     }
     assert_eq!(group.outstanding(), 0);
     (group, leaves)

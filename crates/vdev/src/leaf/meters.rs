@@ -1,6 +1,6 @@
 //! What is counted of a leaf.
 
-use super::gate::Gate;
+use super::io_gate::Gate;
 use crate::{ErrorCounts, IoClass};
 use base::Guid;
 use base::clock::monotonic_ns;

@@ -33,8 +33,8 @@ fn push_as(class: IoClass, leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, by
         tolerance: 0,
     };
     let place = (VdevId(0), offset);
-    let ticket = Ticket::new((group, kept), place, data.clone(), class, reports);
-    leaf.write(offset, data, ticket);
+    let completion = WriteCompletion::new((group, kept), place, data.clone(), class, reports);
+    leaf.write(offset, data, completion);
 }
 
 #[test]

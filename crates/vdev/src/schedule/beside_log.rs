@@ -17,7 +17,7 @@ const QUICK_NS: u64 = 2_000_000;
 /// After so long a device that was not quick is tried again.
 const TRY_AGAIN_NS: u64 = 1_000_000_000;
 /// It is not quick when so many more small writes took longer than did not. Single ones may: they
-/// met a flush, or a processor that was busy.
+/// met a flush, or a CPU that was busy.
 const LATE_MAX: u32 = 16;
 
 /// A lone small write that takes so long is worth no second one: half a gigabyte a second.

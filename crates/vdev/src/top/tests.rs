@@ -114,7 +114,7 @@ fn a_bad_copy_is_healed_from_the_good_one() {
         .read(range(0, 8192), IoClass::SyncRead, &mut is(7))
         .unwrap();
     assert_eq!((outcome.failures.len(), outcome.lacking.len()), (1, 1));
-    assert_eq!(top.mend(&outcome, range(0, 8192)).healed, 1);
+    assert_eq!(top.repair_read(&outcome, range(0, 8192)).healed, 1);
     assert_eq!(outcome.failures[0].failure, Failure::Checksum);
     assert_eq!(top.leaves()[0].errors().checksum, 1);
     assert_eq!(
@@ -137,7 +137,7 @@ fn a_dead_side_is_faulted_and_the_other_serves() {
         .read(range(0, 4096), IoClass::SyncRead, &mut is(7))
         .unwrap();
     assert_eq!(outcome.failures.len(), 1);
-    assert_eq!(top.mend(&outcome, range(0, 4096)).healed, 0);
+    assert_eq!(top.repair_read(&outcome, range(0, 4096)).healed, 0);
     let condition = Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded);
     assert_eq!(top.leaves()[0].condition(), condition);
     assert_eq!(top.condition().state, VdevState::Degraded);

@@ -8,7 +8,7 @@ use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::refusal::refused;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Make a bookmark of a snapshot or bookmark.
@@ -39,7 +39,7 @@ impl PoolChange for Bookmark {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         const VERB: &str = "create bookmark";
         let task = CreateBookmark {
             name: self.name.clone(),

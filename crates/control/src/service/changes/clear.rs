@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Forget error counts and resume.
@@ -35,7 +35,7 @@ impl PoolChange for Clear {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let device = self.device.as_deref();
         let named = |leaf: &vdev::Leaf| {
             let path = leaf.path();

@@ -11,8 +11,8 @@ use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::denied;
 use crate::service::refusal::{refused, unreadable};
+use crate::service::reporter::Reporter;
 use crate::service::rules::Target;
-use crate::service::voice::Voice;
 use crate::{Failure, FailureKind};
 
 /// Make a writable copy of a snapshot.
@@ -50,7 +50,7 @@ impl PoolChange for CloneSnapshot {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let (snapshot, name) = (self.snapshot.as_str(), self.name.as_str());
         let origin = service
             .dsl
@@ -66,12 +66,12 @@ impl PoolChange for CloneSnapshot {
                 reason,
             ));
         }
-        if !service.prepare(name, self.parents, self.unmounted, voice)? {
+        if !service.prepare(name, self.parents, self.unmounted, reporter)? {
             return Ok(());
         }
         let head = origin.directory().head().map_err(unreadable)?;
         let kind = match head {
-            Some(head) => service.catalogue().kind_of(&head)?,
+            Some(head) => service.dataset_index().kind_of(&head)?,
             None => Types::FILESYSTEM,
         };
         service.check_properties(
@@ -91,6 +91,6 @@ impl PoolChange for CloneSnapshot {
         let head = service
             .run(task)
             .map_err(|error| refused("create", name, &error))?;
-        service.mount_created(&head, self.unmounted, voice)
+        service.mount_created(&head, self.unmounted, reporter)
     }
 }

@@ -18,8 +18,8 @@ use crate::service::Service;
 use crate::service::assignments::{InsideValues, split_inside, stored};
 use crate::service::contents::{clock, populate_volume};
 use crate::service::refusal::{refused, unreadable};
+use crate::service::reporter::Reporter;
 use crate::service::rules::{Target, volume_reservation};
-use crate::service::voice::Voice;
 use crate::{Failure, FailureKind};
 
 /// Block size of new volumes.
@@ -67,9 +67,9 @@ impl PoolChange for Create {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let (name, properties) = (self.name.as_str(), &self.properties);
-        if !service.prepare(name, self.parents, self.unmounted, voice)? {
+        if !service.prepare(name, self.parents, self.unmounted, reporter)? {
             return Ok(());
         }
         let kind = if self.volume.is_some() {
@@ -90,7 +90,7 @@ impl PoolChange for Create {
         let head = service
             .run(task)
             .map_err(|error| refused("create", name, &error))?;
-        service.mount_created(&head, self.unmounted, voice)
+        service.mount_created(&head, self.unmounted, reporter)
     }
 }
 
@@ -101,7 +101,7 @@ impl Service {
         name: &str,
         parents: bool,
         unmounted: bool,
-        voice: &mut Voice<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<bool, Failure> {
         let refuse = |kind, reason: &str| Err(Failure::cannot(kind, "create", name, reason));
         if let Err(error) = name::check_dataset(name) {
@@ -118,12 +118,12 @@ impl Service {
             };
         }
         if parents {
-            self.make_parents(parent, unmounted, voice)?;
+            self.make_parents(parent, unmounted, reporter)?;
         }
         let Ok(head) = self.dsl.head(parent) else {
             return refuse(FailureKind::Missing, "parent does not exist");
         };
-        if self.catalogue().kind_of(&head)? != Types::FILESYSTEM {
+        if self.dataset_index().kind_of(&head)? != Types::FILESYSTEM {
             return refuse(FailureKind::Invalid, "parent is not a filesystem");
         }
         self.require(&self.actor(), parent, &["create", "mount"], || {
@@ -136,7 +136,7 @@ impl Service {
         &self,
         parent: &str,
         unmounted: bool,
-        voice: &mut Voice<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
         let ends = parent
             .match_indices('/')
@@ -152,7 +152,7 @@ impl Service {
                     parents: false,
                     unmounted: unmounted || !self.actor().privileged,
                 };
-                create.apply(self, voice)?;
+                create.apply(self, reporter)?;
             }
         }
         Ok(())
@@ -189,7 +189,7 @@ impl Service {
         &self,
         head: &Arc<Dataset>,
         unmounted: bool,
-        voice: &mut Voice<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
         if unmounted {
             return Ok(());
@@ -198,7 +198,7 @@ impl Service {
             let text = "filesystem successfully created, but it may only be mounted by root";
             return Err(Failure::new(FailureKind::Permission, text));
         }
-        if self.mount_new(head, voice) {
+        if self.mount_new(head, reporter) {
             return Ok(());
         }
         let text = "filesystem successfully created, but not mounted";

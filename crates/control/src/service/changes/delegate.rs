@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::refusal::{refused, unreadable};
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 
 const VERB: &str = "set permissions on";
 
@@ -54,7 +54,7 @@ impl PoolChange for Delegate {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let head = service.head("open", &self.name)?;
         let paths: Vec<String> = if self.recursive {
             let heads = service

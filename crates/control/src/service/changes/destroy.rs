@@ -13,8 +13,8 @@ use crate::service::Service;
 use crate::service::delegation::{denied, denied_plainly};
 use crate::service::plan::{Family, Plan, Step, names};
 use crate::service::refusal::{reason, refused, unreadable};
+use crate::service::reporter::Reporter;
 use crate::service::snapshots::{SpecError, select};
-use crate::service::voice::Voice;
 use crate::{Failure, FailureKind};
 
 /// Destroy file systems, volumes, snapshots or a bookmark.
@@ -84,11 +84,11 @@ impl PoolChange for Destroy {
         }
     }
 
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         match &self.target {
-            DestroyTarget::Dataset(dataset) => service.destroy_dataset(dataset, self, voice),
+            DestroyTarget::Dataset(dataset) => service.destroy_dataset(dataset, self, reporter),
             DestroyTarget::Snapshots { dataset, specs } => {
-                service.destroy_snapshots(dataset, specs, self, voice)
+                service.destroy_snapshots(dataset, specs, self, reporter)
             }
             DestroyTarget::Bookmark(bookmark) => service.destroy_bookmark(bookmark, self),
         }
@@ -142,7 +142,7 @@ impl Service {
         &self,
         dataset: &str,
         how: &Destroy,
-        voice: &mut Voice<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
         if !dataset.contains('/') {
             self.head("open", dataset)?;
@@ -158,7 +158,7 @@ impl Service {
             );
         }
         let head = self.head("open", dataset)?;
-        let kind = self.catalogue().kind_of(&head)?.word();
+        let kind = self.dataset_index().kind_of(&head)?.word();
         let mut plan = Plan::new(self);
         plan.head(dataset)?;
         let steps = plan.steps();
@@ -179,7 +179,7 @@ impl Service {
             let reason = format!("{kind} has dependent clones");
             return Err(listing(dataset, &reason, "-R", &outside));
         }
-        self.carry_out(dataset, &steps, how, voice)
+        self.carry_out(dataset, &steps, how, reporter)
     }
 
     fn destroy_snapshots(
@@ -187,7 +187,7 @@ impl Service {
         dataset: &str,
         specs: &[String],
         how: &Destroy,
-        voice: &mut Voice<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
         let directory = self.head("open", dataset)?.directory();
         let heads = if how.recursive {
@@ -229,8 +229,8 @@ impl Service {
             return Err(Failure::new(FailureKind::Missing, text));
         }
         let steps = self.snapshot_steps(&chosen, how)?;
-        self.carry_out(dataset, &steps, how, voice)?;
-        voice.line(format!("reclaim {reclaimed}"));
+        self.carry_out(dataset, &steps, how, reporter)?;
+        reporter.line(format!("reclaim {reclaimed}"));
         Ok(())
     }
 
@@ -278,10 +278,10 @@ impl Service {
         name: &str,
         steps: &[Step],
         how: &Destroy,
-        voice: &mut Voice<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
         for found in names(steps) {
-            voice.line(format!("destroy {found}"));
+            reporter.line(format!("destroy {found}"));
         }
         self.may_destroy(steps)?;
         if how.dry_run {

@@ -11,7 +11,7 @@ use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::open::{kind_of, make_files, new_vdevs, remove_files};
 use crate::service::refusal::unreadable;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Add top-level vdevs.
@@ -44,7 +44,7 @@ impl PoolChange for AddVdevs {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let name = service.pool.name();
         if !self.force {
             service.check_redundancy(&self.vdevs)?;
@@ -96,7 +96,7 @@ impl PoolChange for RemoveVdevs {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         for device in &self.devices {
             let refuse = |kind, reason: &str| {
                 let text = format!("cannot remove {device}: {reason}");

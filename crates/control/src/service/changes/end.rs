@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Unmount all, write everything out and let the pool go.
@@ -37,9 +37,9 @@ impl PoolChange for Export {
         Recorded::Before
     }
 
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         if self.force && service.pool.suspended().is_some() {
-            return service.give_up(voice);
+            return service.give_up(reporter);
         }
         service.end("export", self.force, &|| service.pool.export())
     }
@@ -69,18 +69,18 @@ impl PoolChange for DestroyPool {
         Recorded::Before
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         service.end("destroy", self.force, &|| service.pool.destroy())
     }
 }
 
 impl Service {
     /// Lets go of a suspended pool, whose last changes cannot be written.
-    fn give_up(&self, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn give_up(&self, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let unmounted = self.unmount_all(true)?;
         let name = self.pool.name();
         if let Some(txg) = self.pool.abandon() {
-            voice.line(format!(
+            reporter.line(format!(
                 "pool '{name}' was suspended: changes after txg {txg} are lost, but for what was \
                  synchronized to files, and it is not marked as exported"
             ));

@@ -8,7 +8,7 @@ use crate::name;
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
 use crate::service::refusal::{reason, refused, unreadable};
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Hold snapshots.
@@ -41,7 +41,7 @@ impl PoolChange for Hold {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let snapshots = service.snapshots_named(&self.snapshots, self.recursive)?;
         let first = snapshots.first().cloned().unwrap_or_default();
         let cannot = |kind, text: &str| Failure::cannot(kind, "hold snapshot", &first, text);
@@ -91,7 +91,7 @@ impl PoolChange for Release {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let snapshots = service.snapshots_named(&self.snapshots, self.recursive)?;
         let first = snapshots.first().cloned().unwrap_or_default();
         let heads: Vec<String> = snapshots

@@ -11,7 +11,7 @@ use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::mounting::MountFlags;
 use crate::service::mountpoint::is_remount;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 
 /// Mount a file system, or all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,14 +48,14 @@ impl PoolChange for Mount {
         Recorded::Never
     }
 
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let flags = MountFlags {
             words: &self.options,
             overlay: self.overlay,
             at: self.at.as_deref(),
         };
         let Some(dataset) = &self.name else {
-            service.mount_below(&service.dsl.pool_name(), flags, voice);
+            service.mount_below(&service.dsl.pool_name(), flags, reporter);
             return Ok(());
         };
         if is_remount(flags.words) {
@@ -64,7 +64,7 @@ impl PoolChange for Mount {
         service.mount_one(dataset, flags)?;
         if self.recursive {
             let flags = MountFlags { at: None, ..flags };
-            service.mount_below(dataset, flags, voice);
+            service.mount_below(dataset, flags, reporter);
         }
         Ok(())
     }
@@ -103,7 +103,7 @@ impl PoolChange for Unmount {
         Recorded::Never
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         match &self.name {
             Some(name) => service.unmount_one(name, self.force),
             None => service.unmount_all(self.force).map(drop),

@@ -16,7 +16,7 @@ use crate::service::Service;
 use crate::service::cache_file;
 use crate::service::delegation::denied;
 use crate::service::open::kind_of;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Set a pool property.
@@ -43,7 +43,7 @@ impl PoolChange for SetPool {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         service.set_pool(&self.properties)
     }
 }
@@ -130,7 +130,7 @@ impl Service {
             }
             let found = self.dsl.dataset(name);
             let dataset = found.map_err(|_| refuse(format!("no such dataset '{name}'")))?;
-            if self.catalogue().kind_of(&dataset)? == Types::VOLUME {
+            if self.dataset_index().kind_of(&dataset)? == Types::VOLUME {
                 return Err(refuse(format!("'{name}' is not a file system")));
             }
             id = dataset.id().0;

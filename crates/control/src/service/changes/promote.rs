@@ -7,7 +7,7 @@ use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::refusal::{refused, unreadable};
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Make a clone the origin of its origin.
@@ -43,7 +43,7 @@ impl PoolChange for Promote {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let dataset = self.name.as_str();
         let head = service.head("open", dataset)?;
         let cannot = |kind, reason: &str| Failure::cannot(kind, "promote", dataset, reason);

@@ -15,10 +15,10 @@ use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::{denied, denied_plainly};
 use crate::service::mounting::MountFlags;
+use crate::service::property_source::PropertySource;
 use crate::service::refusal::{reason, refused, unreadable};
+use crate::service::reporter::Reporter;
 use crate::service::rules::{Target, volume_reservation};
-use crate::service::subject::Subject;
-use crate::service::voice::Voice;
 use crate::{Failure, FailureKind};
 
 const VERB: &str = "set property for";
@@ -57,7 +57,7 @@ impl PoolChange for Set {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         for name in &self.names {
             let dataset = service
                 .dsl
@@ -66,7 +66,7 @@ impl PoolChange for Set {
             let kind = if dataset.is_snapshot() {
                 Types::SNAPSHOT
             } else {
-                service.catalogue().kind_of(&dataset)?
+                service.dataset_index().kind_of(&dataset)?
             };
             let target = Target {
                 kind,
@@ -79,7 +79,7 @@ impl PoolChange for Set {
                 .into_iter()
                 .map(|(name, value)| (name, PropertyChange::Set(value)))
                 .collect();
-            service.change_properties(name, changes, self.keep_mounts, voice)?;
+            service.change_properties(name, changes, self.keep_mounts, reporter)?;
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl PoolChange for Inherit {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         for name in &self.names {
             let dataset = service
                 .dsl
@@ -142,7 +142,7 @@ impl PoolChange for Inherit {
                     PropertyChange::Inherit
                 };
                 let changes = vec![(self.property.clone(), change)];
-                service.change_properties(&name, changes, false, voice)?;
+                service.change_properties(&name, changes, false, reporter)?;
             }
         }
         Ok(())
@@ -167,11 +167,11 @@ impl Service {
 
     /// What `refreservation=auto` means for a volume.
     fn automatic_reservation(&self, dataset: &Arc<Dataset>) -> Result<u64, Failure> {
-        let catalogue = self.catalogue();
+        let dataset_index = self.dataset_index();
         let name = dataset.directory().name();
-        let subject = catalogue.head(name, Arc::clone(dataset))?;
+        let owner = dataset_index.head(name, Arc::clone(dataset))?;
         let number = |figure: Figure| {
-            let found = subject.figure(figure).ok().flatten();
+            let found = owner.figure(figure).ok().flatten();
             found.and_then(|value| value.number()).unwrap_or(0)
         };
         let copies = dataset.get(COPIES).map_err(unreadable)?.value;
@@ -188,7 +188,7 @@ impl Service {
         dataset: &str,
         changes: Vec<(String, PropertyChange)>,
         keep_mounts: bool,
-        voice: &mut Voice<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
         let any = |effect: Effect| {
             let mut rows = changes.iter().filter_map(|(name, _)| find(name));
@@ -216,7 +216,7 @@ impl Service {
             // Turning a mount point on mounts it, as turning it off has unmounted it.
             let by_itself = !was_mounted.is_empty() || names.iter().any(|name| MOUNTPOINT.is(name));
             if by_itself {
-                self.mount_below(dataset, MountFlags::default(), voice);
+                self.mount_below(dataset, MountFlags::default(), reporter);
             }
             for mount in &was_mounted {
                 if !self
@@ -231,10 +231,10 @@ impl Service {
         }
         if moves && !self.actor().privileged && !was_mounted.is_empty() {
             let text = "property may be set but unable to remount filesystem";
-            voice.warn(Failure::new(FailureKind::Permission, text));
+            reporter.warn(Failure::new(FailureKind::Permission, text));
         }
         if remounts && !keep_mounts {
-            self.refresh_mounts(dataset, voice);
+            self.refresh_mounts(dataset, reporter);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::mounting::MountFlags;
 use crate::service::refusal::refused;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Give a dataset, snapshot or bookmark another name.
@@ -59,13 +59,13 @@ impl PoolChange for Rename {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let (from, to) = (self.from.as_str(), self.to.as_str());
         if name::kind_of(from) == NameKind::Snapshot {
             return self.rename_snapshot(service);
         }
         service.head("open", from)?;
-        self.make_parent(service, voice)?;
+        self.make_parent(service, reporter)?;
         // Only mounts that follow the name must move.
         let before = service.places_below(from)?;
         let unmounted = if self.keep_mounts {
@@ -83,7 +83,7 @@ impl PoolChange for Rename {
         }
         service.mounts().renamed(from, to);
         if !unmounted.is_empty() {
-            service.mount_below(to, MountFlags::default(), voice);
+            service.mount_below(to, MountFlags::default(), reporter);
             for (mount, _) in before {
                 // Directories that were made for the old places go if nothing is in them.
                 if !service
@@ -101,7 +101,7 @@ impl PoolChange for Rename {
 }
 
 impl Rename {
-    fn make_parent(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn make_parent(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let parent = name::parent_of(&self.to).unwrap_or(&self.to);
         if service.dsl.head(parent).is_ok() {
             return Ok(());
@@ -117,7 +117,7 @@ impl Rename {
             parents: true,
             unmounted: false,
         };
-        create.apply(service, voice)
+        create.apply(service, reporter)
     }
 
     fn rename_snapshot(&self, service: &Service) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::plan::{Plan, names};
 use crate::service::refusal::{refused, unreadable};
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Go back to a snapshot.
@@ -50,7 +50,7 @@ impl PoolChange for Rollback {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let snapshot = self.snapshot.as_str();
         let (dataset, short) = snapshot.split_once('@').unwrap_or((snapshot, ""));
         let later = self.later(service, dataset, short)?;

@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
 use crate::service::open::kind_of;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 
 /// What to do with a scrub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ impl PoolChange for ScrubAction {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let pool = &service.pool;
         let (verb, outcome) = match self {
             Self::Start => ("scrub", pool.start_scrub()),
@@ -72,7 +72,7 @@ impl PoolChange for WaitScrub {
         Recorded::Never
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         service
             .pool
             .wait_scrub()

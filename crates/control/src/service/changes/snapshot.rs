@@ -11,8 +11,8 @@ use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::denied_plainly;
 use crate::service::refusal::{reason, unreadable};
+use crate::service::reporter::Reporter;
 use crate::service::rules::Target;
-use crate::service::voice::Voice;
 use crate::{Failure, FailureKind};
 
 /// Take snapshots, all in one txg.
@@ -45,7 +45,7 @@ impl PoolChange for Snapshot {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let all = self.full_names(service)?;
         let target = Target {
             kind: Types::SNAPSHOT,

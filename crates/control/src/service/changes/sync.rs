@@ -5,7 +5,7 @@ use dsl::Actor;
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::Failure;
 use crate::service::Service;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 
 /// Everything written so far is on the devices when this returns.
 pub(super) struct SyncPool;
@@ -28,7 +28,7 @@ impl PoolChange for SyncPool {
         Recorded::Never
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         if service.readonly {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use crate::service::Service;
 use crate::service::delegation::denied_plainly;
 use crate::service::open::kind_of;
 use crate::service::refusal::unreadable;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Give free space back to devices.
@@ -55,7 +55,7 @@ impl PoolChange for Trim {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let verb = match self.action {
             TrimAction::Start { .. } => "trim",
             TrimAction::Cancel => "cancel trim",
@@ -113,7 +113,7 @@ impl PoolChange for WaitTrim {
         Recorded::Never
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let leaves = service.meant("trim", &self.devices)?;
         let guids: Vec<Guid> = leaves.iter().map(|leaf| leaf.guid).collect();
         service.pool.wait_trims(&guids).map_err(|error| {

@@ -5,7 +5,7 @@ use dsl::Actor;
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 
 /// Enable all features that this software supports.
@@ -28,7 +28,7 @@ impl PoolChange for Upgrade {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let name = service.pool.name();
         if service.pool.version() < 5000 {
             let reason = "pools of a legacy version cannot be upgraded by this version";
@@ -45,13 +45,13 @@ impl PoolChange for Upgrade {
             .enable_features(&wanted)
             .map_err(|error| service.pool_refused("upgrade", &error))?;
         if enabled.is_empty() {
-            voice.line(format!(
+            reporter.line(format!(
                 "Pool '{name}' already has all supported and requested features enabled."
             ));
         } else {
-            voice.line(format!("Enabled the following features on '{name}':"));
+            reporter.line(format!("Enabled the following features on '{name}':"));
             for feature in enabled {
-                voice.line(format!("  {}", feature.name));
+                reporter.line(format!("  {}", feature.name));
             }
         }
         Ok(())

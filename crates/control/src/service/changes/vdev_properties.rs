@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::message::Assignments;
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::voice::Voice;
+use crate::service::reporter::Reporter;
 
 /// Set properties of a vdev.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl PoolChange for SetVdev {
         Recorded::After
     }
 
-    fn apply(&self, service: &Service, _voice: &mut Voice<'_>) -> Result<(), Failure> {
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         service.set_vdev(&self.vdev, &self.properties)
     }
 }

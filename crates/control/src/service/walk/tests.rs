@@ -18,7 +18,7 @@ struct Row {
     used: Option<u64>,
 }
 
-impl Subject for Row {
+impl PropertySource for Row {
     fn name(&self) -> &str {
         &self.name
     }
@@ -85,15 +85,15 @@ impl Listed {
     }
 }
 
-impl Catalogue for Listed {
+impl DatasetIndex for Listed {
     fn root(&self) -> String {
         self.root.clone()
     }
-    fn find(&self, name: &str) -> Result<Option<Box<dyn Subject + '_>>, Failure> {
+    fn find(&self, name: &str) -> Result<Option<Box<dyn PropertySource + '_>>, Failure> {
         Ok(self
             .rows
             .get(name)
-            .map(|row| Box::new(row.clone()) as Box<dyn Subject>))
+            .map(|row| Box::new(row.clone()) as Box<dyn PropertySource>))
     }
     fn children(&self, dataset: &str) -> Result<Vec<String>, Failure> {
         let below = |row: &&Row| {
@@ -109,7 +109,7 @@ impl Catalogue for Listed {
     fn snapshots(
         &self,
         dataset: &str,
-        visit: &mut dyn FnMut(&dyn Subject) -> Result<(), Stop>,
+        visit: &mut dyn FnMut(&dyn PropertySource) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         self.of_kind(dataset, Types::SNAPSHOT)
             .into_iter()
@@ -118,7 +118,7 @@ impl Catalogue for Listed {
     fn bookmarks(
         &self,
         dataset: &str,
-        visit: &mut dyn FnMut(&dyn Subject) -> Result<(), Stop>,
+        visit: &mut dyn FnMut(&dyn PropertySource) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         self.of_kind(dataset, Types::BOOKMARK)
             .into_iter()

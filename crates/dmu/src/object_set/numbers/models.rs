@@ -32,8 +32,8 @@ impl Dnodes for World {
                 taken | slot_mask((id % PER_BLOCK) as u32, SLOTS)
             })
         };
-        let in_core = here(&self.core.lock());
-        let taken = in_core | here(&self.disk.lock());
+        let in_memory = here(&self.core.lock());
+        let taken = in_memory | here(&self.disk.lock());
         Ok(taken as u32)
     }
 
@@ -90,7 +90,7 @@ impl World {
             .expect("dnodes can be read")
     }
 
-    /// What is in core reaches the disk and leaves the core.
+    /// What is in memory reaches the disk and leaves memory.
     fn sync_and_evict(&self) {
         let core = self.core.lock().clone();
         self.disk.lock().extend(&core);

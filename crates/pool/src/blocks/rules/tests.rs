@@ -42,10 +42,10 @@ fn metadata_has_one_more_copy_and_is_always_compressed() {
         (indirect.copies, indirect.compression),
         (2, Compression::Lz4)
     );
-    let most = rules(RedundantMetadata::Most);
-    assert_eq!(most.policy(&kind(ObjectType::PLAIN_FILE, 1)).copies, 1);
-    assert_eq!(most.policy(&kind(ObjectType::PLAIN_FILE, 2)).copies, 2);
-    assert_eq!(most.policy(&kind(ObjectType::DIRECTORY, 0)).copies, 2);
+    let max = rules(RedundantMetadata::Most);
+    assert_eq!(max.policy(&kind(ObjectType::PLAIN_FILE, 1)).copies, 1);
+    assert_eq!(max.policy(&kind(ObjectType::PLAIN_FILE, 2)).copies, 2);
+    assert_eq!(max.policy(&kind(ObjectType::DIRECTORY, 0)).copies, 2);
     let none = rules(RedundantMetadata::None);
     assert_eq!(none.policy(&kind(ObjectType::DNODE, 0)).copies, 1);
 }

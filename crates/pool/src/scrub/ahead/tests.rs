@@ -80,8 +80,8 @@ fn walk(pool: &Pool, target: Target, ahead: &mut Option<Ahead>) -> (Vec<Found>, 
                 goes_on: &|| true,
             };
             ahead.fill(&source, &root, place);
-            let most = SCAN_AHEAD_BYTES.get() + (128 << 10);
-            assert!(ahead.bytes <= most, "{} of {most}", ahead.bytes);
+            let max = SCAN_AHEAD_BYTES.get() + (128 << 10);
+            assert!(ahead.bytes <= max, "{} of {max}", ahead.bytes);
         }
     }
 }

@@ -1,0 +1,416 @@
+//! The datasets of a pool as walks and properties see them.
+//!
+//! Listing reads the pool's own object set only; of a head also its root block, once, to know
+//! whether it is a file system or a volume. Its contents are opened for `volsize`, `version` and
+//! what else is stored inside, and only when these are asked for.
+
+mod figures;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use base::lock::{LockClass, RwLock, rank};
+use base::{ObjectId, ObjectSetId};
+use dmu::{ObjectSet, Zap};
+use dsl::property::{Figure, MountOption, Row, dataset};
+use dsl::{Bookmark, Dataset, DatasetSpace, Directory, Dsl, DslError, PropertyValue};
+use format::dsl::DatasetPhys;
+use format::{ObjectSetKind, ObjectSetPhys};
+
+use super::mountpoint::Mountpoint;
+use super::owners::OwnerProperty;
+use super::property_source::PropertySource;
+use super::refusal::unreadable;
+use super::walk::{DatasetIndex, Stop};
+use crate::Failure;
+use crate::mounts::{MountOptions, Mounts};
+use crate::property::{Setting, Source, Types, Value};
+
+static KINDS: LockClass = LockClass::new("control.kinds", rank::LAST + 3);
+
+/// The object of a file system's master node, and of a volume's data.
+const MASTER_NODE: ObjectId = ObjectId(1);
+/// The object of a volume's properties.
+const VOLUME_PROPERTIES: ObjectId = ObjectId(2);
+
+/// Kinds of heads, which never change: by the dataset's object, for as long as it exists.
+pub(crate) struct Kinds {
+    known: RwLock<BTreeMap<ObjectId, Types>>,
+}
+
+impl Kinds {
+    pub(crate) fn new() -> Self {
+        Self {
+            known: RwLock::new(&KINDS, BTreeMap::new()),
+        }
+    }
+
+    /// Forgets an object that may become another dataset.
+    pub(crate) fn forget_all(&self) {
+        self.known.write().clear();
+    }
+}
+
+/// A pool's datasets.
+pub(crate) struct PoolDatasetIndex<'a> {
+    pub(crate) dsl: &'a Arc<Dsl>,
+    pub(crate) mounts: &'a dyn Mounts,
+    pub(crate) altroot: Option<&'a std::path::Path>,
+    pub(crate) kinds: &'a Kinds,
+}
+
+impl PoolDatasetIndex<'_> {
+    /// Whether a dataset is a file system or a volume.
+    pub(crate) fn kind_of(&self, dataset: &Arc<Dataset>) -> Result<Types, Failure> {
+        if let Some(kind) = self.kinds.known.read().get(&dataset.id()) {
+            return Ok(*kind);
+        }
+        let pointer = dataset.phys().map_err(unreadable)?.block_pointer;
+        let kind = if pointer.is_hole() {
+            Types::FILESYSTEM
+        } else {
+            let place = base::Bookmark::root(ObjectSetId(dataset.id().0));
+            let block = self
+                .dsl
+                .mos()
+                .store
+                .read(&pointer, place)
+                .map_err(|error| unreadable(&error))?;
+            let phys = ObjectSetPhys::decode(&block).map_err(|error| unreadable(&error))?;
+            if phys.kind == ObjectSetKind::Volume {
+                Types::VOLUME
+            } else {
+                Types::FILESYSTEM
+            }
+        };
+        self.kinds.known.write().insert(dataset.id(), kind);
+        Ok(kind)
+    }
+
+    /// A head or snapshot as its properties are asked for.
+    pub(crate) fn head(
+        &self,
+        name: String,
+        dataset: Arc<Dataset>,
+    ) -> Result<DatasetSource<'_>, Failure> {
+        let head_kind = if dataset.is_snapshot() {
+            match dataset.directory().head().map_err(unreadable)? {
+                Some(head) => self.kind_of(&head)?,
+                None => Types::FILESYSTEM,
+            }
+        } else {
+            self.kind_of(&dataset)?
+        };
+        let phys = dataset.phys().map_err(unreadable)?;
+        Ok(DatasetSource {
+            dataset_index: self,
+            name,
+            head_kind,
+            directory: dataset.directory(),
+            dataset,
+            phys,
+            space: OnceLock::new(),
+            contents: OnceLock::new(),
+        })
+    }
+}
+
+impl DatasetIndex for PoolDatasetIndex<'_> {
+    fn root(&self) -> String {
+        self.dsl.pool_name()
+    }
+
+    fn find(&self, full_name: &str) -> Result<Option<Box<dyn PropertySource + '_>>, Failure> {
+        if let Some((head, short)) = full_name.split_once('#') {
+            let Some(head) = missing_is_none(self.dsl.head(head))? else {
+                return Ok(None);
+            };
+            let found = head.bookmark(short).map_err(unreadable)?;
+            return Ok(found.map(|bookmark| {
+                Box::new(BookmarkSource {
+                    name: full_name.to_owned(),
+                    bookmark,
+                }) as Box<_>
+            }));
+        }
+        match missing_is_none(self.dsl.dataset(full_name))? {
+            None => Ok(None),
+            Some(dataset) => Ok(Some(Box::new(self.head(full_name.to_owned(), dataset)?))),
+        }
+    }
+
+    fn children(&self, dataset: &str) -> Result<Vec<String>, Failure> {
+        let Some(directory) = missing_is_none(self.dsl.directory(dataset))? else {
+            return Ok(Vec::new());
+        };
+        let children = directory.children().map_err(unreadable)?;
+        Ok(children
+            .iter()
+            .map(|child| format!("{dataset}/{}", child.component()))
+            .collect())
+    }
+
+    fn snapshots(
+        &self,
+        dataset: &str,
+        visit: &mut dyn FnMut(&dyn PropertySource) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let Some(head) = missing_is_none(self.dsl.head(dataset))? else {
+            return Ok(());
+        };
+        for snapshot in head.snapshots().map_err(unreadable)? {
+            let short = snapshot.snapshot_name().map_err(unreadable)?;
+            visit(&self.head(format!("{dataset}@{short}"), snapshot)?)?;
+        }
+        Ok(())
+    }
+
+    fn bookmarks(
+        &self,
+        dataset: &str,
+        visit: &mut dyn FnMut(&dyn PropertySource) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let Some(head) = missing_is_none(self.dsl.head(dataset))? else {
+            return Ok(());
+        };
+        for bookmark in head.bookmarks().map_err(unreadable)? {
+            let name = format!("{dataset}#{}", bookmark.name);
+            visit(&BookmarkSource { name, bookmark })?;
+        }
+        Ok(())
+    }
+}
+
+/// A name that leads nowhere is an answer, not a failure.
+pub(crate) fn missing_is_none<T>(found: Result<T, DslError>) -> Result<Option<T>, Failure> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(DslError::NotFound { .. } | DslError::BadName { .. }) => Ok(None),
+        Err(error) => Err(unreadable(error)),
+    }
+}
+
+/// What the property layer stores, as it travels.
+pub(crate) fn value_of(stored: PropertyValue) -> Value {
+    match stored {
+        PropertyValue::Number(number) => Value::Number(number),
+        PropertyValue::Text(text) => Value::Text(text),
+    }
+}
+
+/// A head or snapshot.
+pub(crate) struct DatasetSource<'a> {
+    dataset_index: &'a PoolDatasetIndex<'a>,
+    name: String,
+    head_kind: Types,
+    dataset: Arc<Dataset>,
+    directory: Arc<Directory>,
+    phys: DatasetPhys,
+    space: OnceLock<DatasetSpace>,
+    contents: OnceLock<Option<Arc<ObjectSet>>>,
+}
+
+impl DatasetSource<'_> {
+    /// The figures that cost a walk over deadlists.
+    fn space(&self) -> Result<DatasetSpace, Failure> {
+        if let Some(space) = self.space.get() {
+            return Ok(*space);
+        }
+        let space = self.dataset.space().map_err(unreadable)?;
+        Ok(*self.space.get_or_init(|| space))
+    }
+
+    /// The contents, if they can be opened: without a key they cannot.
+    fn contents(&self) -> Option<Arc<ObjectSet>> {
+        self.contents
+            .get_or_init(|| self.dataset.object_set().ok())
+            .clone()
+    }
+
+    fn stored_inside(&self, object: ObjectId, key: &str) -> Option<u64> {
+        let object = self.contents()?.object(object).ok()?;
+        Zap::open(&object).ok()?.lookup(key.as_bytes()).ok()?
+    }
+
+    /// What a mount option says instead of the property, until the next mount.
+    fn temporary(&self, row: &Row, setting: Option<&Setting>) -> Option<Setting> {
+        let option: fn(&MountOptions) -> bool = match row.mount? {
+            MountOption::ReadOnly => |options| options.readonly,
+            MountOption::AccessTimes => |options| options.atime,
+            MountOption::Devices => |options| options.devices,
+            MountOption::Execute => |options| options.exec,
+            MountOption::SetUserId => |options| options.setuid,
+        };
+        if self.dataset.is_snapshot() {
+            return None;
+        }
+        let now = option(&self.dataset_index.mounts.options(&self.name)?);
+        let usual = match setting.and_then(|setting| setting.value.number()) {
+            Some(number) => number != 0,
+            None => option(&MountOptions::default()),
+        };
+        (now != usual).then(|| Setting::from(Value::Number(now.into()), Source::Temporary))
+    }
+
+    fn mountpoint(&self) -> Result<Setting, Failure> {
+        let stored = self.dataset.effective(dataset::MOUNTPOINT.row());
+        let stored = stored.map_err(unreadable)?;
+        let setting = stored.map(setting_of);
+        let place = Mountpoint::effective(&self.name, setting.as_ref(), self.dataset_index.altroot);
+        let source = setting.map_or(Source::Default, |setting| setting.source);
+        Ok(Setting::from(Value::Text(place.text()), source))
+    }
+}
+
+/// An effective value, as it travels.
+pub(crate) fn setting_of((value, source): (PropertyValue, dsl::Source)) -> Setting {
+    let value = value_of(value);
+    match source {
+        dsl::Source::Local => Setting::from(value, Source::Local),
+        dsl::Source::Received => Setting {
+            received: Some(value.clone()),
+            value,
+            source: Source::Received,
+        },
+        dsl::Source::Inherited(from) => Setting::from(value, Source::Inherited(from)),
+    }
+}
+
+impl PropertySource for DatasetSource<'_> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> Types {
+        if self.dataset.is_snapshot() {
+            Types::SNAPSHOT
+        } else {
+            self.head_kind
+        }
+    }
+
+    fn head_kind(&self) -> Types {
+        self.head_kind
+    }
+
+    fn created_txg(&self) -> u64 {
+        self.phys.creation_txg.0
+    }
+
+    fn figure(&self, figure: Figure) -> Result<Option<Value>, Failure> {
+        self.measure(figure)
+    }
+
+    fn computed(&self, name: &str) -> Result<Option<Value>, Failure> {
+        if let Some(snapshot) = name.strip_prefix("written@") {
+            return self.written_since(snapshot);
+        }
+        if let Some(bookmark) = name.strip_prefix("written#") {
+            return self.written_since_bookmark(bookmark);
+        }
+        let Some(property) = OwnerProperty::parse(name) else {
+            return Ok(None);
+        };
+        let known = self.head_kind == Types::FILESYSTEM;
+        let objects = self.contents().filter(|_| known);
+        let value = objects.and_then(|objects| property.value(&objects));
+        Ok(value.map(Value::Number))
+    }
+
+    fn stored(&self, row: &'static Row) -> Result<Option<Setting>, Failure> {
+        if dataset::MOUNTPOINT.is(row.name) {
+            return self.mountpoint().map(Some);
+        }
+        let effective = self.dataset.effective(row).map_err(unreadable)?;
+        let setting = effective.map(setting_of);
+        Ok(self.temporary(row, setting.as_ref()).or(setting))
+    }
+
+    fn user_property(&self, name: &str) -> Result<Option<Setting>, Failure> {
+        let effective = self.dataset.user_property(name).map_err(unreadable)?;
+        Ok(effective.map(setting_of))
+    }
+
+    fn user_properties(&self) -> Result<Vec<(String, Setting)>, Failure> {
+        let mut names = std::collections::BTreeSet::new();
+        let mut note = |stored: Vec<dsl::StoredProperty>| {
+            names.extend(
+                stored
+                    .into_iter()
+                    .map(|p| p.name)
+                    .filter(|name| name.contains(':')),
+            );
+        };
+        note(self.dataset.stored_properties().map_err(unreadable)?);
+        let mut directory = Some(Arc::clone(&self.directory));
+        while let Some(current) = directory {
+            note(current.stored_properties().map_err(unreadable)?);
+            directory = current.parent();
+        }
+        let mut found = Vec::new();
+        for name in names {
+            if let Some(setting) = self.user_property(&name)? {
+                found.push((name, setting));
+            }
+        }
+        Ok(found)
+    }
+}
+
+struct BookmarkSource {
+    name: String,
+    bookmark: Bookmark,
+}
+
+impl PropertySource for BookmarkSource {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> Types {
+        Types::BOOKMARK
+    }
+
+    fn head_kind(&self) -> Types {
+        Types::BOOKMARK
+    }
+
+    fn created_txg(&self) -> u64 {
+        self.bookmark.phys.creation_txg.0
+    }
+
+    fn figure(&self, figure: Figure) -> Result<Option<Value>, Failure> {
+        let phys = &self.bookmark.phys;
+        // Bookmarks of the first form know no sizes.
+        let sized = phys.referenced_bytes != 0;
+        Ok(if figure == Figure::Creation {
+            Some(Value::Number(phys.creation_time))
+        } else if figure == Figure::CreationTxg {
+            Some(Value::Number(phys.creation_txg.0))
+        } else if figure == Figure::Guid {
+            Some(Value::Number(phys.guid.0))
+        } else if figure == Figure::Referenced {
+            sized.then_some(Value::Number(phys.referenced_bytes))
+        } else if figure == Figure::LogicalReferenced {
+            sized.then_some(Value::Number(phys.uncompressed_bytes))
+        } else {
+            None
+        })
+    }
+
+    fn computed(&self, _name: &str) -> Result<Option<Value>, Failure> {
+        Ok(None)
+    }
+
+    fn stored(&self, _row: &'static Row) -> Result<Option<Setting>, Failure> {
+        Ok(None)
+    }
+
+    fn user_property(&self, _name: &str) -> Result<Option<Setting>, Failure> {
+        Ok(None)
+    }
+
+    fn user_properties(&self) -> Result<Vec<(String, Setting)>, Failure> {
+        Ok(Vec::new())
+    }
+}

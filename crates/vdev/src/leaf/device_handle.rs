@@ -1,0 +1,382 @@
+//! The device of a leaf with everything that is counted and remembered about its use.
+
+use super::io_gate::Gate;
+use super::meters::Meters;
+use super::missed::Missed;
+use crate::tunables;
+use crate::{Condition, Failure, IoClass, LeafConfig, LeafFailure, TxgRanges, VdevAux, VdevState};
+use base::Txg;
+use base::clock::monotonic_ns;
+use base::lock::{LockClass, Mutex, RwLock, rank};
+use base::metrics::flow;
+use device::{BlockDevice, DeviceError};
+use format::label;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sys::{Buffer, BufferMut};
+
+static DEVICE_CLASS: LockClass = LockClass::new("vdev.device", rank::VDEV + 40);
+static CONDITION_CLASS: LockClass = LockClass::new("vdev.condition", rank::VDEV + 41);
+static MISSING_CLASS: LockClass = LockClass::new("vdev.missing", rank::VDEV + 42);
+static UNFLUSHED_CLASS: LockClass = LockClass::new("vdev.unflushed", rank::VDEV + 43);
+
+/// An operation that takes longer is counted as slow.
+const SLOW_NS: u64 = 30_000_000_000;
+
+/// A finished write that no flush has covered yet.
+struct Unflushed {
+    offset: u64,
+    data: Buffer,
+    txg: Txg,
+}
+
+#[derive(Default)]
+struct UnflushedList {
+    writes: Vec<Unflushed>,
+    bytes: usize,
+}
+
+/// See the module.
+pub(crate) struct DeviceHandle {
+    pub(crate) config: LeafConfig,
+    pub(crate) path: Arc<str>,
+    device: RwLock<Option<Arc<dyn BlockDevice>>>,
+    condition: Mutex<Condition>,
+    /// Follows `condition` and `device`: read without a lock before each operation.
+    usable: AtomicBool,
+    changed: AtomicBool,
+    probing: AtomicBool,
+    pub(super) missed: Mutex<Missed>,
+    has_missing: AtomicBool,
+    unflushed: Mutex<UnflushedList>,
+    active: AtomicUsize,
+    pub(crate) gate: Gate,
+    pub(crate) meters: Arc<Meters>,
+}
+
+impl DeviceHandle {
+    pub(crate) fn new(config: LeafConfig, device: Option<Arc<dyn BlockDevice>>) -> Self {
+        let condition = match device {
+            Some(_) => Condition::HEALTHY,
+            None => Condition::new(VdevState::CantOpen, VdevAux::OpenFailed),
+        };
+        Self {
+            path: config.path.as_str().into(),
+            meters: Meters::new(config.guid),
+            config,
+            usable: AtomicBool::new(device.is_some()),
+            device: RwLock::new(&DEVICE_CLASS, device),
+            condition: Mutex::new(&CONDITION_CLASS, condition),
+            changed: AtomicBool::new(false),
+            probing: AtomicBool::new(false),
+            missed: Mutex::new(&MISSING_CLASS, Missed::default()),
+            has_missing: AtomicBool::new(false),
+            unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedList::default()),
+            active: AtomicUsize::new(0),
+            gate: Gate::new(),
+        }
+    }
+
+    pub(crate) fn device(&self) -> Option<Arc<dyn BlockDevice>> {
+        self.device.read().clone()
+    }
+
+    pub(crate) fn set_device(&self, device: Option<Arc<dyn BlockDevice>>) {
+        let present = device.is_some();
+        *self.device.write() = device;
+        let condition = self.condition();
+        self.usable
+            .store(present && condition.state.is_usable(), Ordering::Release);
+    }
+
+    pub(crate) fn condition(&self) -> Condition {
+        *self.condition.lock()
+    }
+
+    pub(crate) fn set_condition(&self, new: Condition) {
+        let present = self.device.read().is_some();
+        let mut condition = self.condition.lock();
+        if *condition != new {
+            *condition = new;
+            self.changed.store(true, Ordering::Release);
+        }
+        self.usable
+            .store(present && new.state.is_usable(), Ordering::Release);
+    }
+
+    pub(crate) fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        self.usable.load(Ordering::Acquire)
+    }
+
+    /// Operations that are on the device or wait for it.
+    pub(crate) fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn missing(&self) -> TxgRanges {
+        self.missed.lock().ranges().clone()
+    }
+
+    pub(crate) fn misses(&self, txg: Txg) -> bool {
+        self.has_missing.load(Ordering::Acquire) && self.missed.lock().ranges().contains(txg)
+    }
+
+    pub(crate) fn set_missing(&self, new: TxgRanges) {
+        let mut missed = self.missed.lock();
+        missed.set(new);
+        self.missed_changed(&missed);
+    }
+
+    pub(crate) fn note_missing(&self, txg: Txg) {
+        let mut missed = self.missed.lock();
+        if missed.note(txg) {
+            self.missed_changed(&missed);
+        }
+    }
+
+    pub(crate) fn end_resilver(&self) -> bool {
+        let mut missed = self.missed.lock();
+        let ended = missed.end_resilver();
+        self.missed_changed(&missed);
+        ended
+    }
+
+    /// Under the lock of `missed`.
+    fn missed_changed(&self, missed: &Missed) {
+        let any = !missed.ranges().is_empty();
+        self.has_missing.store(any, Ordering::Release);
+        self.changed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn failure(&self, failure: Failure) -> LeafFailure {
+        LeafFailure {
+            leaf: self.config.guid,
+            path: Arc::clone(&self.path),
+            failure,
+        }
+    }
+
+    fn usable_device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        match self.device() {
+            Some(device) if self.is_usable() => Ok(device),
+            _ => {
+                let condition = self.condition();
+                Err(Failure::Unavailable(condition.state, condition.aux))
+            }
+        }
+    }
+
+    /// Does one device operation of `bytes` bytes in so many pieces, counted.
+    fn operate<T>(
+        &self,
+        class: IoClass,
+        (bytes, pieces): (usize, usize),
+        operation: impl FnOnce() -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let meters = self.meters.class(class);
+        self.active.fetch_add(1, Ordering::Relaxed);
+        let start_ns = self.gate.enter(class);
+        meters.depth.add(1);
+        let result = operation();
+        let end_ns = monotonic_ns();
+        self.gate.leave(class, bytes, start_ns, end_ns);
+        let taken_ns = end_ns.saturating_sub(start_ns);
+        meters.depth.add(-1);
+        self.active.fetch_sub(1, Ordering::Relaxed);
+        meters.latency_ns.record(taken_ns);
+        meters.bytes.add(bytes as u64);
+        if pieces > 1 {
+            meters.merged_bytes.record(bytes as u64);
+        } else {
+            meters.single_bytes.record(bytes as u64);
+        }
+        if taken_ns > SLOW_NS {
+            self.meters.slow.increment();
+        }
+        result
+    }
+
+    /// Reads from the device, whatever its queue may hold.
+    pub(crate) fn read(&self, offset: u64, len: usize, class: IoClass) -> Result<Buffer, Failure> {
+        let device = self.usable_device()?;
+        let mut data = BufferMut::scratch(len);
+        let start_ns = monotonic_ns();
+        let waiting = &self.meters.class(class).pending;
+        waiting.add(1);
+        let read = || {
+            waiting.add(-1);
+            let wait_ns = &self.meters.class(class).queue_wait_ns;
+            wait_ns.record(monotonic_ns().saturating_sub(start_ns));
+            device.read(offset, &mut data)
+        };
+        let result = self.operate(class, (len, 1), read);
+        flow().device_read.add(len as u64);
+        let total_ns = &self.meters.class(class).total_ns;
+        total_ns.record(monotonic_ns().saturating_sub(start_ns));
+        match result {
+            Ok(()) => Ok(data.freeze()),
+            Err(error) => {
+                self.meters.read_errors.increment();
+                self.after_error(&*device, &error);
+                Err(Failure::Device(error))
+            }
+        }
+    }
+
+    /// Writes pieces that lie one after the other, each with its txg.
+    pub(crate) fn write(
+        &self,
+        offset: u64,
+        pieces: &[(Buffer, Txg)],
+        class: IoClass,
+    ) -> Result<(), Failure> {
+        let device = self.usable_device()?;
+        let slices: Vec<&[u8]> = pieces.iter().map(|piece| &piece.0[..]).collect();
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        let size = (bytes, slices.len());
+        flow().device_written.add(bytes as u64);
+        self.operate(class, size, || device.write_vectored(offset, &slices))
+            .map_err(Failure::Device)?;
+        let full = {
+            let mut unflushed = self.unflushed.lock();
+            let mut at = offset;
+            for (data, txg) in pieces {
+                unflushed.writes.push(Unflushed {
+                    offset: at,
+                    data: data.clone(),
+                    txg: *txg,
+                });
+                at += data.len() as u64;
+            }
+            unflushed.bytes += bytes;
+            unflushed.bytes > tunables::UNFLUSHED_BYTES_MAX.count()
+        };
+        if full {
+            // A failure here is not lost: the device stays failed, so the flush that someone
+            // waits for, and every write until then, reports it.
+            let _ = self.flush();
+        }
+        Ok(())
+    }
+
+    /// Gives bytes back to the device.
+    pub(crate) fn discard(&self, offset: u64, len: usize) -> Result<(), DeviceError> {
+        let class = IoClass::Trim;
+        let Ok(device) = self.usable_device() else {
+            return Err(DeviceError::NotFound {
+                device: Arc::clone(&self.path),
+            });
+        };
+        let meters = self.meters.class(class);
+        let start_ns = monotonic_ns();
+        meters.pending.add(1);
+        let discard = || {
+            meters.pending.add(-1);
+            let waited_ns = monotonic_ns().saturating_sub(start_ns);
+            meters.queue_wait_ns.record(waited_ns);
+            device.discard(offset, len as u64)
+        };
+        let result = self.operate(class, (len, 1), discard);
+        let total_ns = monotonic_ns().saturating_sub(start_ns);
+        meters.total_ns.record(total_ns);
+        if result.is_err() {
+            self.meters.trim_errors.increment();
+        }
+        result
+    }
+
+    /// Counts a write that failed for good, and finds out whether the device is still there.
+    pub(crate) fn write_failed(&self, failure: &Failure) {
+        if let Failure::Device(error) = failure {
+            self.meters.write_errors.increment();
+            if let Some(device) = self.device() {
+                self.after_error(&*device, error);
+            }
+        }
+    }
+
+    /// Makes the finished writes durable. When that fails they are kept: see [`DeviceHandle::rewrite`].
+    pub(crate) fn flush(&self) -> Result<(), DeviceError> {
+        let Some(device) = self.device() else {
+            return Err(DeviceError::NotFound {
+                device: Arc::clone(&self.path),
+            });
+        };
+        let taken = std::mem::take(&mut *self.unflushed.lock());
+        let result = self.meters.flushing(|| device.flush());
+        if result.is_err() {
+            let mut unflushed = self.unflushed.lock();
+            let newer = std::mem::replace(&mut *unflushed, taken);
+            unflushed.writes.extend(newer.writes);
+            unflushed.bytes += newer.bytes;
+        }
+        result
+    }
+
+    /// Notes every txg with a write that may have been lost as missing.
+    pub(crate) fn note_unflushed_missing(&self) {
+        let txgs: Vec<Txg> = self.unflushed.lock().writes.iter().map(|w| w.txg).collect();
+        txgs.into_iter().for_each(|txg| self.note_missing(txg));
+    }
+
+    /// After a failed flush: writes everything since the last good flush again, and flushes.
+    pub(crate) fn rewrite(&self) -> Result<(), DeviceError> {
+        let Some(device) = self.device() else {
+            return Ok(());
+        };
+        if device.failure().is_none() {
+            return Ok(());
+        }
+        device.clear_failure();
+        let writes: Vec<(u64, Buffer)> = self
+            .unflushed
+            .lock()
+            .writes
+            .iter()
+            .map(|w| (w.offset, w.data.clone()))
+            .collect();
+        for (offset, data) in writes {
+            device.write(offset, &data)?;
+        }
+        self.flush()
+    }
+
+    /// After an I/O error: a leaf of which no label can be read (or, when writable, written back)
+    /// is out of use. A failed flush and a full host are other people's concern: the pool stops.
+    fn after_error(&self, device: &dyn BlockDevice, error: &DeviceError) {
+        let other = matches!(
+            error,
+            DeviceError::HostFull { .. } | DeviceError::FlushFailed { .. }
+        );
+        if other || self.probing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if !probe(device) && self.is_usable() {
+            let condition = if error.is_gone() {
+                Condition::new(VdevState::Removed, VdevAux::None)
+            } else {
+                Condition::new(VdevState::Faulted, VdevAux::ErrorsExceeded)
+            };
+            self.set_condition(condition);
+        }
+        self.probing.store(false, Ordering::Release);
+    }
+}
+
+/// Whether the boot environment block of some label can be read and, on a writable device, be
+/// written back unchanged.
+pub(crate) fn probe(device: &dyn BlockDevice) -> bool {
+    let mut block = BufferMut::scratch(label::BOOT_ENVIRONMENT_SIZE);
+    (1..label::COUNT).any(|index| {
+        let Some(start) = label::offset(device.size(), index) else {
+            return false;
+        };
+        let offset = start + label::BOOT_ENVIRONMENT_OFFSET;
+        device.read(offset, &mut block).is_ok()
+            && (!device.is_writable() || device.write(offset, &block).is_ok())
+    })
+}

@@ -1,0 +1,236 @@
+//! Giving right bytes to leaves that lack them: scrub, resilver, healing.
+
+use super::{Top, Wrong, read_leaf};
+use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
+use base::Txg;
+use layout::{Content, Kind};
+use std::sync::Arc;
+use sys::Buffer;
+
+/// What a scrub of one place found.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubOutcome {
+    /// The right bytes, if any leaf had them.
+    pub data: Option<Buffer>,
+    /// The leaves that did not have them, or had missed them.
+    pub failures: Vec<LeafFailure>,
+    /// What became of these, if right bytes were found.
+    pub repaired: Repaired,
+}
+
+/// What became of leaves that were to be given right bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// How many have them now.
+    pub healed: usize,
+    /// How many could not be written.
+    pub unrepaired: usize,
+}
+
+/// A leaf that lacks a block.
+#[derive(Clone)]
+pub struct Lacking {
+    /// The leaf.
+    pub leaf: Arc<Leaf>,
+    /// It should have it, and gave other bytes: an error of the device.
+    pub is_wrong: bool,
+}
+
+impl Top {
+    /// Reads `range` from every leaf, and gives the right bytes to those that had others or had
+    /// missed them: what a scrub or a resilver does. Wrong bytes count against their leaf if it was
+    /// `promised` that they were written.
+    ///
+    /// A leaf that missed the bytes is always written, and asked only when no other leaf has them:
+    /// then it is believed if they are proven. Where that fails, [`Leaf::note_left`] is told.
+    ///
+    /// # Errors
+    /// Only if the place is not inside the vdev.
+    pub fn scrub(
+        &self,
+        range: BlockRange,
+        promised: bool,
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
+    ) -> Result<ScrubOutcome, VdevError> {
+        self.contains(range.offset, range.len)?;
+        let wrong = if promised {
+            Wrong::IsAnError
+        } else {
+            Wrong::IsExpected
+        };
+        let order = match self.layout.kind() {
+            Kind::Single | Kind::Mirror => self.order(range),
+        };
+        let mut outcome = ScrubOutcome::default();
+        let mut lacking = Vec::new();
+        for stale in [false, true] {
+            let leaves = order.iter().filter(|(_, is_stale)| *is_stale == stale);
+            for (leaf, _) in leaves {
+                let result = if stale && outcome.data.is_some() {
+                    Err(leaf.handle().failure(Failure::Missing))
+                } else {
+                    let judged = (stale, wrong);
+                    read_leaf(leaf, (range, IoClass::Scan), judged, accept)
+                };
+                match result {
+                    Ok(data) => outcome.data = outcome.data.or(Some(data)),
+                    Err(failure) => {
+                        outcome.failures.push(failure);
+                        lacking.push(Arc::clone(leaf));
+                    }
+                }
+            }
+        }
+        let Some(data) = &outcome.data else {
+            self.leave_behind(range.birth);
+            return Ok(outcome);
+        };
+        outcome.repaired = self.repair(&lacking, range, data);
+        // Also those that have come back since.
+        let was_away = |leaf: &&Arc<Leaf>| !order.iter().any(|(asked, _)| Arc::ptr_eq(asked, leaf));
+        left_behind(self.leaves().iter().filter(was_away), range.birth);
+        Ok(outcome)
+    }
+
+    /// Reads `len` bytes at `offset` from one leaf, whatever they are, for a scan.
+    ///
+    /// # Errors
+    /// The leaf cannot be read, or the place is not inside the vdev.
+    pub fn read_side(&self, leaf: &Leaf, offset: u64, len: usize) -> Result<Buffer, VdevError> {
+        self.contains(offset, len)?;
+        self.check_is_copies(offset, len)?;
+        let whole = len.next_multiple_of(1 << leaf.ashift());
+        let data = leaf
+            .read(Leaf::device_offset(offset), whole, IoClass::Scan)
+            .map_err(|failure| leaf.handle().failure(failure))?;
+        Ok(data.slice(0..len))
+    }
+
+    /// What lies between two places can be read without knowing what it is only where leaves hold copies of the vdev:
+    /// else blocks are read one by one.
+    fn check_is_copies(&self, offset: u64, len: usize) -> Result<(), VdevError> {
+        if self.layout.is_copies() {
+            return Ok(());
+        }
+        Err(VdevError::ReadFailed {
+            vdev: self.id(),
+            offset,
+            len: len as u64,
+            failures: Vec::new(),
+        })
+    }
+
+    /// Reads what there is at a place from the leaf that is asked first, right or wrong, written by whoever: for who
+    /// verifies what he takes from it, and asks again for what is wrong.
+    ///
+    /// # Errors
+    /// The leaf cannot be read, or the place is not inside the vdev.
+    pub fn read_unjudged(&self, range: BlockRange, class: IoClass) -> Result<Buffer, VdevError> {
+        self.contains(range.offset, range.len)?;
+        self.check_is_copies(range.offset, range.len)?;
+        let order = self.order(range);
+        let Some((leaf, _)) = order.first() else {
+            return Err(VdevError::ReadFailed {
+                vdev: self.id(),
+                offset: range.offset,
+                len: range.len as u64,
+                failures: Vec::new(),
+            });
+        };
+        let whole = range.len.next_multiple_of(1 << leaf.ashift());
+        let data = leaf
+            .read(Leaf::device_offset(range.offset), whole, class)
+            .map_err(|failure| leaf.handle().failure(failure))?;
+        Ok(data.slice(0..range.len))
+    }
+
+    /// Gives right bytes to those of the leaves asked by a scan that lack them. Leaves that were not asked, for they
+    /// were away then, are noted as left behind if they missed them, also when they have come back since. The caller
+    /// sees to it that the place is not freed and given to another block meanwhile.
+    pub fn repair_sides(
+        &self,
+        asked: &[Arc<Leaf>],
+        lacking: &[Lacking],
+        range: BlockRange,
+        data: &Buffer,
+    ) -> Repaired {
+        for lacking in lacking.iter().filter(|lacking| lacking.is_wrong) {
+            lacking.leaf.handle().meters.checksum_errors.increment();
+        }
+        let leaves: Vec<_> = lacking
+            .iter()
+            .map(|lacking| Arc::clone(&lacking.leaf))
+            .collect();
+        let repaired = self.repair(&leaves, range, data);
+        let was_away = |leaf: &&Arc<Leaf>| !asked.iter().any(|asked| Arc::ptr_eq(asked, leaf));
+        left_behind(self.leaves().iter().filter(was_away), range.birth);
+        repaired
+    }
+
+    /// Notes that a resilver could not give the leaves some block of `birth`; [`Leaf::note_left`] is
+    /// told of those that missed it.
+    pub fn leave_behind(&self, birth: Txg) {
+        left_behind(self.leaves(), birth);
+    }
+
+    /// Writes bytes that are known to be right over copies that are not. Failing here changes nothing:
+    /// the copies were bad before. The flush that makes the writes durable may fail: then the leaf
+    /// has missed the birth of the bytes.
+    pub(super) fn repair(
+        &self,
+        lacking: &[Arc<Leaf>],
+        range: BlockRange,
+        data: &Buffer,
+    ) -> Repaired {
+        let data = self.padded(data.clone());
+        let mut repaired = Repaired::default();
+        let leaves = self.leaves.len();
+        for column in self.layout.columns(range.offset, data.len() as u64, leaves) {
+            let leaf = &self.leaves[column.child];
+            if !lacking.iter().any(|lacking| Arc::ptr_eq(lacking, leaf)) {
+                continue;
+            }
+            let place = Leaf::device_offset(column.offset);
+            let data = match column.content {
+                Content::Whole => data.clone(),
+            };
+            // A newer write to the place is under way, and speaks for itself: the block is gone and
+            // its place reused, or this is a log block that is being written.
+            if leaf.is_writable() && leaf.has_newer(place, data.len()) {
+                continue;
+            }
+            let done = leaf.is_writable()
+                && leaf
+                    .write_now(place, data, IoClass::AsyncWrite, range.birth)
+                    .is_ok();
+            if done {
+                leaf.handle().meters.healed.increment();
+                repaired.healed += 1;
+            } else {
+                left_behind([leaf], range.birth);
+                repaired.unrepaired += 1;
+            }
+        }
+        repaired
+    }
+
+    /// Gives the bytes of a read to the leaves that had others. The caller knows that the place has not been given to
+    /// another block, nor is being rewritten, and that this stays so.
+    pub fn repair_read(&self, outcome: &ReadOutcome, range: BlockRange) -> Repaired {
+        self.repair(&outcome.lacking, range, &outcome.data)
+    }
+
+    /// Writes right bytes, found elsewhere, over a block of which no leaf here has them.
+    pub fn heal(&self, range: BlockRange, data: &Buffer) -> Repaired {
+        if self.contains(range.offset, data.len()).is_err() {
+            return Repaired::default();
+        }
+        self.repair(self.leaves(), range, data)
+    }
+}
+
+/// Notes that those of the leaves that missed `birth` were not given what they missed.
+fn left_behind<'a>(leaves: impl IntoIterator<Item = &'a Arc<Leaf>>, birth: Txg) {
+    let behind = leaves.into_iter().filter(|leaf| leaf.misses(birth));
+    behind.for_each(|leaf| leaf.note_left(birth));
+}
