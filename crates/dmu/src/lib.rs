@@ -2,8 +2,8 @@
 //!
 //! Purpose: objects of numbered blocks, changed in transactions, read and written by any number of
 //! threads. Invariants: a txg reaches the disk as a whole; a lock of one object is never held
-//! across I/O; no thread waits for another file's. Called by `dsl`, `intent`, `pool`, `posix`.
-//! Must not know datasets, devices or files; never frees space, only says which blocks died.
+//! across I/O, but those of writers of a ZAP; no thread waits for another file's. Called by `dsl`, `intent`, `pool`,
+//! `posix`. Must not know datasets, devices or files; never frees space, only says which blocks died.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

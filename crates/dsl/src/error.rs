@@ -127,7 +127,7 @@ pub enum DslError {
         /// The snapshot.
         name: String,
     },
-    /// The dataset changed since the snapshot in a way that the request does not allow.
+    /// The two have no common pool, or neither comes from the other.
     #[error("'{name}' and '{other}' are not in the same pool or tree")]
     Unrelated {
         /// The one.

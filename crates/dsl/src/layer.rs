@@ -77,7 +77,8 @@ pub struct Dsl {
     pub(crate) mos_charge: Mutex<Sizes>,
     /// What is known of the keys of encrypted datasets.
     pub(crate) keys: Arc<Keys>,
-    /// Heads that could not be written, and why: they stay as they are on disk until the pool is imported again.
+    /// Heads that could not be written, and why: they stay as they are on disk until the pool is imported again, or a
+    /// rollback gives them a state that can be written.
     pub(crate) stopped: Mutex<BTreeMap<ObjectId, StoppedHead>>,
     /// The txg in which snapshots were destroyed last, and the time up to which more of them may be.
     pub(crate) destroying: Mutex<(base::Txg, u64)>,

@@ -2,9 +2,10 @@
 //!
 //! Purpose: between objects, which know block pointers, and vdevs, which know sectors: compress,
 //! checksum, allocate, gang, retry other copies, heal, cache. Invariants: no byte reaches a caller
-//! whose checksum was not verified; no input makes it panic; memory asked for is bounded by the
-//! block pointer's own validated sizes; no lock is held across I/O. Callers: `dmu`, `intent`,
-//! `dsl`, `pool`, `inspect`. It must not know what a block means, nor choose what to write when.
+//! whose checksum was not verified, unless its pointer says that there is none; no input makes it panic; memory asked
+//! for is bounded by the block pointer's own validated sizes; no lock is held across I/O. Callers: `intent`,
+//! `pool` (also for `dmu`, through its block store), `inspect`. It must not know what a block means, nor choose what
+//! to write when.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

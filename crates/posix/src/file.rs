@@ -168,7 +168,7 @@ impl OpenFile {
         Ok(found)
     }
 
-    /// Writes `data`; a short count only when space ran out on the way.
+    /// Writes `data`; a short count when an error, such as no space, came after a part was written.
     pub fn write(&self, offset: u64, data: &[u8], options: WriteOptions) -> Result<usize> {
         if !self.options.write {
             return Err(PosixError::BadHandle);
