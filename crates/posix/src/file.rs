@@ -60,7 +60,7 @@ pub enum AllocateMode {
     PunchHole,
     /// Zeros the range; the size stays when `keep_size`.
     ZeroRange {
-        /// Whether a range beyond the end extends the file.
+        /// Whether the file stays as long as it is where the range reaches beyond its end.
         keep_size: bool,
     },
 }

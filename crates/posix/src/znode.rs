@@ -16,6 +16,7 @@ use base::{ObjectId, Txg};
 use dmu::Object;
 use format::sa::Attribute;
 
+use crate::core::shown_id;
 use crate::packing::Places;
 use crate::posix_acl::PosixAcl;
 use crate::{Attributes, Corruption, FileType, PosixError, Result, Timestamp};
@@ -222,8 +223,8 @@ impl Znode {
             file_type: state.file_type(),
             permissions: state.mode & 0o7777,
             links: u32::try_from(state.links).unwrap_or(u32::MAX),
-            uid: state.uid as u32,
-            gid: state.gid as u32,
+            uid: shown_id(state.uid),
+            gid: shown_id(state.gid),
             size: state.size,
             blocks: self.blocks(),
             block_size: self.object.block_size(),

@@ -4,6 +4,7 @@
 mod bench;
 mod long_frees;
 mod numbers;
+mod owners;
 mod replay;
 #[path = "../golden/walk.rs"]
 mod walk;
