@@ -351,6 +351,7 @@ fn who_does_not_walk_has_nothing_read_ahead() {
 mod torture_runs {
     /// Modules of long tests are named after their level.
     mod torture {
+        use super::super::sim_runs::sim;
         use super::super::*;
         use rustix::time::{ClockId, clock_gettime};
         use std::time::Duration;
@@ -411,16 +412,27 @@ mod torture_runs {
             }
             files_max.reset();
         }
+
+        #[test]
+        #[ignore = "torture: a quarter of an hour"]
+        fn a_walk_of_half_a_million_files_follows_the_disk() {
+            let (unaided, cost) = sim::compare(Shape {
+                files: 1000,
+                batch: 20_000,
+                ..sim::FIFTY_THOUSAND
+            });
+            assert!(cost.seconds * 20.0 < unaided.seconds);
+        }
     }
 }
 
 mod sim_runs {
     /// Modules of long tests are named after their level.
-    mod sim {
+    pub(crate) mod sim {
         use super::super::*;
 
         /// Walks a tree of that shape unaided and as usual, and compares both with reading the same bytes in sequence.
-        fn compare(shape: Shape) -> (Cost, Cost) {
+        pub(crate) fn compare(shape: Shape) -> (Cost, Cost) {
             let _alone = ALONE.lock();
             let folder = tempfile::tempdir().unwrap();
             let image = folder.path().join("disk");
@@ -439,7 +451,7 @@ mod sim_runs {
             (unaided, cost)
         }
 
-        const FIFTY_THOUSAND: Shape = Shape {
+        pub(crate) const FIFTY_THOUSAND: Shape = Shape {
             tops: 20,
             subs: 25,
             files: 100,
@@ -503,17 +515,6 @@ mod sim_runs {
             println!("{:.2} s, {work:?}", clock.now_ns() as f64 / 1e9);
             pool.export().unwrap();
             assert!(work.seeks < 280, "{work:?}");
-        }
-
-        #[test]
-        #[ignore = "sim: a quarter of an hour"]
-        fn a_walk_of_half_a_million_files_follows_the_disk() {
-            let (unaided, cost) = compare(Shape {
-                files: 1000,
-                batch: 20_000,
-                ..FIFTY_THOUSAND
-            });
-            assert!(cost.seconds * 20.0 < unaided.seconds);
         }
     }
 }
