@@ -121,6 +121,14 @@ impl Chain {
         }
     }
 
+    /// A claimed chain is not wanted any more: `blocks` is all it has. Once only: the next txg frees them, and one that
+    /// synced since the caller read the chain may have done so already.
+    pub(crate) fn discard(&mut self, blocks: Vec<BlockPointer>) {
+        if self.stage == Stage::Owed && self.discarded.is_none() {
+            self.discarded = Some(blocks);
+        }
+    }
+
     /// The blocks that are not needed after `txg`, which is being synced. `idle`: nothing is on
     /// its way to the medium.
     pub(crate) fn release(&mut self, txg: Txg, idle: bool) -> Vec<BlockPointer> {

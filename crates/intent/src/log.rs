@@ -118,7 +118,7 @@ impl Log {
         if header.claim_txg != Txg(0) && header.flags & LogHeader::FLAG_REPLAY_NEEDED == 0 {
             // Claimed, but it held nothing: the next txg does away with it.
             let blocks = owned_blocks(&log.pipeline, log.objects.id(), &header);
-            log.chain.lock().discarded = Some(blocks);
+            log.chain.lock().discard(blocks);
         }
         Arc::new(log)
     }

@@ -118,18 +118,20 @@ impl Log {
             return Ok(outcome);
         }
         let header = self.objects.intent_log_header();
-        if header.flags & LogHeader::FLAG_REPLAY_NEEDED != 0 {
-            self.engine.wait_synced(None)?;
-            self.replaying.store(true, Ordering::Release);
-            self.apply_all(&header, replay, &mut outcome);
-            self.replaying.store(false, Ordering::Release);
-            self.replay_failure.lock().clone_from(&outcome.failed);
-            if outcome.failed.is_some() {
-                return Ok(outcome);
-            }
+        self.engine.wait_synced(None)?;
+        if header.flags & LogHeader::FLAG_REPLAY_NEEDED == 0 {
+            // Its blocks went with that txg: see where it was opened.
+            return Ok(outcome);
+        }
+        self.replaying.store(true, Ordering::Release);
+        self.apply_all(&header, replay, &mut outcome);
+        self.replaying.store(false, Ordering::Release);
+        self.replay_failure.lock().clone_from(&outcome.failed);
+        if outcome.failed.is_some() {
+            return Ok(outcome);
         }
         let blocks = owned_blocks(&self.pipeline, self.objects.id(), &header);
-        self.chain.lock().discarded = Some(blocks);
+        self.chain.lock().discard(blocks);
         self.engine.wait_synced(None)?;
         Ok(outcome)
     }

@@ -3,9 +3,12 @@
 use super::*;
 use format::BlockPointer;
 use format::intent_log::Body;
-use intent::Unapplied;
+use intent::{Replayed, Unapplied};
 use millpond_torture::test_pool::image;
+use pool::{ImportOptions, Selection};
+use sim::WatchedReads;
 use std::os::unix::fs::FileExt;
+use std::sync::mpsc;
 
 /// Fails at a record, after what came before is on disk.
 struct Failing<'a> {
@@ -220,4 +223,63 @@ fn a_bad_block_of_data_costs_its_record() {
     assert!(replayed.records > 0, "{replayed:?}");
     drop(log);
     test_pool.export().unwrap();
+}
+
+/// A claimed log without records is freed by the next txg, whoever asks for its replay meanwhile: once. A txg that synced
+/// while the replay read the chain had freed it already.
+#[test]
+fn a_log_that_owes_nothing_is_freed_once() {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let bench = Bench::new(22, 1);
+    bench.log.commit_all().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    bench.crash(u64::MAX, 22, folder.path());
+    let (reads, read) = mpsc::channel();
+    let (goes_on, go_on) = mpsc::channel();
+    let waits = Arc::new(Mutex::new(None));
+    let watched = Arc::clone(&waits);
+    let selection = Selection::Name(POOL.to_owned());
+    let mut options = ImportOptions::new(vec![folder.path().to_owned()], selection);
+    options.force = true;
+    options.between = Some(Arc::new(move |inner| {
+        if !inner.describe().contains("crashed1") {
+            return inner;
+        }
+        let (reads, watched) = (reads.clone(), Arc::clone(&watched));
+        let watch = move |_, _| {
+            let waits: Option<mpsc::Receiver<()>> = watched.lock().unwrap().take();
+            if let Some(waits) = waits {
+                reads.send(()).unwrap();
+                // That nobody answers is the test's affair.
+                let _ = waits.recv_timeout(PATIENCE);
+            }
+        };
+        Arc::new(WatchedReads::new(inner, watch))
+    }));
+    let test_pool = TestPool::import_as(&options).unwrap();
+    let log = open_log(&test_pool);
+    let header = log.objects().intent_log_header();
+    assert_ne!(header.log, BlockPointer::HOLE);
+    assert!(!log.is_owed());
+    *waits.lock().unwrap() = Some(go_on);
+    let pool = Arc::clone(&test_pool.pool);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if read.recv_timeout(PATIENCE).is_ok() {
+                pool.engine().unwrap().wait_synced(None).unwrap();
+            }
+            // It may have gone on by itself.
+            let _ = goes_on.send(());
+        });
+        let replayed = log.replay(&mut Objects::of(&test_pool, &log)).unwrap();
+        assert_eq!(replayed, Replayed::default());
+    });
+    *waits.lock().unwrap() = None;
+    test_pool.pool.sync().unwrap();
+    assert_eq!(log.objects().intent_log_header().log, BlockPointer::HOLE);
+    drop(log);
+    test_pool.export().unwrap();
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(folder.path(), POOL);
+    }
 }
