@@ -11,6 +11,7 @@ use sys::{Buffer, BufferMut};
 use vdev::WriteGroup;
 
 use crate::entry::{Contents, Data, Entry, WriteEntry};
+use crate::in_flight::Passage;
 use crate::layout::{Piece, Shape, UNIT};
 use crate::lists::Item;
 use crate::log::Log;
@@ -31,6 +32,8 @@ pub(crate) struct Batch {
     pub(crate) number: u64,
     pub(crate) blocks: Vec<BlockPlan>,
     pub(crate) items: Vec<Item>,
+    /// Until the batch is on the medium, or has failed, no txg passes that has its blocks in the maps.
+    pub(crate) _passage: Passage,
 }
 
 /// What there is to be placed of an item.

@@ -13,6 +13,7 @@ use crate::chain::{Link, Stage};
 use crate::commit_queue::{Released, Role};
 use crate::entry::SyncPolicy;
 use crate::error::IntentError;
+use crate::in_flight::Passage;
 use crate::layout::{Planned, UNIT, place};
 use crate::lists::Item;
 use crate::log::Log;
@@ -175,7 +176,7 @@ impl Log {
             release(released);
             return None;
         }
-        let Some(blocks) = self.extend(&items) else {
+        let Some((blocks, passage)) = self.extend(&items) else {
             self.refuse(requests);
             return None;
         };
@@ -195,6 +196,7 @@ impl Log {
             number,
             blocks,
             items,
+            _passage: passage,
         })
     }
 
@@ -235,7 +237,7 @@ impl Log {
 
     /// Places the records in the tail and in new blocks. Nothing: there is no space, or the
     /// engine has ended.
-    fn extend(&self, items: &[Item]) -> Option<Vec<BlockPlan>> {
+    fn extend(&self, items: &[Item]) -> Option<(Vec<BlockPlan>, Passage)> {
         let shapes: Vec<_> = items.iter().map(shape).collect();
         let (tail, next_size) = {
             let chain = self.chain.lock();
@@ -243,6 +245,7 @@ impl Log {
         };
         let planned = place(&shapes, tail.lsize());
         let hold = self.engine.hold().ok()?;
+        let passage = self.in_flight.enter(hold.txg());
         let mut pointers = vec![tail];
         let mut identity = Identity::of(&tail);
         for index in 1..=planned.len() {
@@ -262,7 +265,8 @@ impl Log {
             }
         }
         drop(hold);
-        self.link(items, planned, &pointers)
+        let blocks = self.link(items, planned, &pointers)?;
+        Some((blocks, passage))
     }
 
     /// A block of the first size, or else of the second: a fragmented pool may still have room

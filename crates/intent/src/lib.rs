@@ -18,6 +18,7 @@ mod commit_queue;
 mod entry;
 mod error;
 mod flusher;
+mod in_flight;
 mod layout;
 mod lists;
 mod log;

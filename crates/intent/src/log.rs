@@ -15,6 +15,7 @@ use crate::chain::{Chain, Stage};
 use crate::commit_queue::CommitQueue;
 use crate::entry::{Contents, Data, Entry, LogBias, Scope, SyncPolicy};
 use crate::flusher::Flusher;
+use crate::in_flight::InFlight;
 use crate::layout::RECORD_MAX;
 use crate::lists::Lists;
 use crate::meters::{LogStatistics, Meters};
@@ -75,6 +76,7 @@ pub struct Log {
     pub(crate) synced: AtomicU64,
     pub(crate) commit_queue: Mutex<CommitQueue<Arc<Waiter>>>,
     pub(crate) chain: Mutex<Chain>,
+    pub(crate) in_flight: Arc<InFlight>,
     pub(crate) replaying: AtomicBool,
     pub(crate) progress: Progress,
     pub(crate) replay_failure: Mutex<Option<(u64, String)>>,
@@ -110,6 +112,7 @@ impl Log {
             unlogged: AtomicU64::new(0),
             commit_queue: Mutex::new(&COMMIT_QUEUE, CommitQueue::new()),
             chain: Mutex::new(&CHAIN, chain),
+            in_flight: InFlight::new(),
             replaying: AtomicBool::new(false),
             progress: Progress::new(),
             replay_failure: Mutex::new(&FAILURE, None),

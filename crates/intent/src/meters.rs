@@ -42,6 +42,8 @@ pub(crate) struct Meters {
     pub(crate) wait_device_ns: Histogram,
     /// From then to the release of its waiters: batches before it.
     pub(crate) wait_prefix_ns: Histogram,
+    /// How long a txg's sync waits for the batches that allocated in it.
+    pub(crate) wait_sync_ns: Histogram,
     /// Commits that a batch serves.
     pub(crate) batch_waiters: Histogram,
     /// Commits under way when a batch starts, its own included.
@@ -119,6 +121,7 @@ impl Source for Meters {
             ("wait_turn_ns", &self.wait_turn_ns),
             ("wait_device_ns", &self.wait_device_ns),
             ("wait_prefix_ns", &self.wait_prefix_ns),
+            ("wait_sync_ns", &self.wait_sync_ns),
             ("batch_waiters", &self.batch_waiters),
             ("outstanding_then", &self.outstanding_then),
         ] {

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::Txg;
+use base::clock::monotonic_ns;
 use dmu::Tx;
 use format::BlockPointer;
 use format::intent_log::LogHeader;
@@ -19,9 +20,13 @@ pub struct LogSync {
 }
 
 impl Log {
-    /// Called once for each txg that is being synced, before its objects are written: frees the
-    /// blocks whose records `txg` makes needless, and puts the header into the object set.
+    /// Called once for each txg that is being synced, before its objects are written: waits for the batches that
+    /// allocated in it, frees the blocks whose records `txg` makes needless, and puts the header into the object set.
     pub fn sync(&self, txg: Txg) -> LogSync {
+        let start_ns = monotonic_ns();
+        self.in_flight.wait(txg);
+        let waited_ns = monotonic_ns().saturating_sub(start_ns);
+        self.meters.wait_sync_ns.record(waited_ns);
         let gone = self.chain.lock().stage == Stage::Retired;
         let mut free = self.early.settle(txg, gone);
         let mut chain = self.chain.lock();

@@ -24,4 +24,4 @@ pub use image::SparseImage;
 pub use memory::MemoryDisk;
 pub use model::{DeviceModel, DeviceWork, VirtualDevice, VirtualOperation};
 pub use paced::{PacedDisk, VirtualClock};
-pub use watched::WatchedReads;
+pub use watched::WatchedDevice;

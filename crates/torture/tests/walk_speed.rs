@@ -15,7 +15,7 @@ use millpond_torture::real::{new_file, new_node};
 use millpond_torture::test_pool::{POOL, mount};
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 use posix::{Credentials, FileSystem, FileType, Visit, WriteOptions};
-use sim::{DeviceModel, MemoryDisk, PacedDisk, VirtualClock, WatchedReads};
+use sim::{DeviceModel, MemoryDisk, PacedDisk, VirtualClock, WatchedDevice};
 
 const DISK_BYTES: u64 = 2 << 30;
 const BYTES_PER_SECOND: u64 = 150_000_000;
@@ -171,7 +171,7 @@ fn import(image: &Path, clock: &Arc<VirtualClock>) -> (Arc<Pool>, Reads) {
         let disk = Arc::new(PacedDisk::new(inner, &paced, FLUSH_NS).with_reads());
         let reads = Arc::clone(&recorded);
         let watch = move |offset, len| reads.lock().unwrap().push((offset, len as u64));
-        Arc::new(WatchedReads::new(disk, watch))
+        Arc::new(WatchedDevice::reads(disk, watch))
     }));
     (Pool::import(&options).unwrap(), reads)
 }

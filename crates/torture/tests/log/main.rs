@@ -4,6 +4,7 @@
 mod asynchronous;
 mod bench;
 mod devices;
+mod overtaken;
 mod replay;
 mod sides;
 

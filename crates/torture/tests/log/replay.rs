@@ -6,7 +6,7 @@ use format::intent_log::Body;
 use intent::{Replayed, Unapplied};
 use millpond_torture::test_pool::image;
 use pool::{ImportOptions, Selection};
-use sim::WatchedReads;
+use sim::WatchedDevice;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc;
 
@@ -225,8 +225,8 @@ fn a_bad_block_of_data_costs_its_record() {
     test_pool.export().unwrap();
 }
 
-/// A claimed log without records is freed by the next txg, whoever asks for its replay meanwhile: once. A txg that synced
-/// while the replay read the chain had freed it already.
+/// A claimed log without records is freed by the next txg, whoever asks for its replay meanwhile: once. A txg that
+/// synced while the replay read the chain had freed it already.
 #[test]
 fn a_log_that_owes_nothing_is_freed_once() {
     const PATIENCE: Duration = Duration::from_secs(2);
@@ -254,7 +254,7 @@ fn a_log_that_owes_nothing_is_freed_once() {
                 let _ = waits.recv_timeout(PATIENCE);
             }
         };
-        Arc::new(WatchedReads::new(inner, watch))
+        Arc::new(WatchedDevice::reads(inner, watch))
     }));
     let test_pool = TestPool::import_as(&options).unwrap();
     let log = open_log(&test_pool);

@@ -9,7 +9,7 @@ use dmu::{Reservation, Tx};
 use format::BlockPointer;
 use format::intent_log::{CreateFields, encode_record, kind};
 use intent::{Entry, Log, Scope};
-use sim::WatchedReads;
+use sim::WatchedDevice;
 
 use super::*;
 use crate::churn::create_volume;
@@ -116,7 +116,7 @@ fn logs_are_claimed_at_once() {
         alone: AtomicUsize::new(0),
     });
     let watch = Arc::clone(&meeting);
-    let watched = WatchedReads::new(leaf.device().unwrap(), move |at, len| watch.meet(at, len));
+    let watched = WatchedDevice::reads(leaf.device().unwrap(), move |at, len| watch.meet(at, len));
     leaf.set_device(Some(Arc::new(watched)));
     let first = loaded.uberblock.txg.next();
     let pool = open(loaded, rewound, first, &options).unwrap();
