@@ -201,7 +201,7 @@ impl Log {
     }
 
     /// Whether something that no record describes is not on disk yet.
-    fn is_unlogged(&self) -> bool {
+    pub(crate) fn is_unlogged(&self) -> bool {
         Txg(self.unlogged.load(Ordering::Acquire)) > self.synced_txg()
     }
 

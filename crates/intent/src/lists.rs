@@ -229,6 +229,15 @@ impl Lists {
         }
     }
 
+    /// Whether nothing waits to be committed or synced.
+    pub(crate) fn are_empty(&self) -> bool {
+        let names = self.names.lock();
+        let no_names = names.iter().all(|slot| slot.list.is_empty());
+        drop(names);
+        let mut shards = self.shards.iter();
+        no_names && shards.all(|shard| shard.lock().iter().all(|slot| slot.list.is_empty()))
+    }
+
     /// `txg` is on disk: its records are not needed any more.
     pub(crate) fn synced(&self, txg: Txg) {
         let names = Slot::take(&mut self.names.lock(), txg);

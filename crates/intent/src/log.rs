@@ -224,8 +224,9 @@ impl Log {
             && self.objects.intent_log_header().flags & LogHeader::FLAG_REPLAY_NEEDED != 0
     }
 
-    /// Whether nothing is under way, so that it can be dropped when nobody uses it: what it has
-    /// on disk is one block that was never written, or none.
+    /// Whether nothing is under way, so that it can be dropped when nobody uses it: what it has on disk is one
+    /// block that was never written, or none, and who opens the log again and commits means nothing that only
+    /// this one knows.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let chain = self.chain.lock();
@@ -237,6 +238,8 @@ impl Log {
             && chain.discarded.is_none()
             && self.early.is_empty()
             && !self.commit_queue.lock().is_busy()
+            && self.lists.are_empty()
+            && !self.is_unlogged()
     }
 
     /// The record at which the last replay ended, and why, if it did not end well.

@@ -24,7 +24,7 @@ pub(crate) struct Bench {
     pub(crate) timeline: Timeline,
     pub(crate) disks: Vec<Arc<SimulatedDisk>>,
     pub(crate) pool: Arc<Pool>,
-    pub(crate) _test_pool: Mutex<TestPool>,
+    pub(crate) test_pool: Mutex<TestPool>,
     pub(crate) log: Arc<Log>,
     /// What commits acknowledged: the moment, the object, its version.
     pub(crate) acknowledged: Mutex<Vec<(u64, ObjectId, u64)>>,
@@ -77,8 +77,31 @@ impl Bench {
             disks,
             log,
             pool: Arc::clone(&test_pool.pool),
-            _test_pool: Mutex::new(test_pool),
+            test_pool: Mutex::new(test_pool),
             acknowledged: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Lets go of the log, and opens it again when `meanwhile` is over.
+    pub(crate) fn reopen_log(self, meanwhile: impl FnOnce()) -> Self {
+        let Self {
+            timeline,
+            disks,
+            pool,
+            test_pool,
+            log,
+            acknowledged,
+        } = self;
+        drop(log);
+        meanwhile();
+        let log = open_log(&test_pool.lock().unwrap());
+        Self {
+            timeline,
+            disks,
+            pool,
+            test_pool,
+            log,
+            acknowledged,
         }
     }
 

@@ -113,7 +113,7 @@ fn a_live_log_goes_with_its_head() {
             timeline: bench.timeline.clone(),
             disks: bench.disks.clone(),
             pool: Arc::clone(&bench.pool),
-            _test_pool: Mutex::new(TestPool::open(Arc::clone(&bench.pool), false)),
+            test_pool: Mutex::new(TestPool::open(Arc::clone(&bench.pool), false)),
             log,
             acknowledged: Mutex::new(Vec::new()),
         };
