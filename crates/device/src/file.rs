@@ -39,7 +39,7 @@ pub struct FileDevice {
     /// a write-back error is seen here.
     cached: File,
     direct: Option<Direct>,
-    /// Whether anything was written since the last flush began.
+    /// Whether anything may have been written since the last flush began: by whoever had it before, too.
     dirty: AtomicBool,
     /// The flush failure that was not cleared yet. Held while flushing: flushes that overlap join.
     flushing: Mutex<Option<Errno>>,
@@ -168,7 +168,8 @@ impl FileDevice {
             physical_sector_size,
             cached,
             direct,
-            dirty: AtomicBool::new(false),
+            // What a process that was killed has written may be on its way still, and is built upon.
+            dirty: AtomicBool::new(true),
             flushing: Mutex::new(&FLUSH_CLASS, None),
             failed: AtomicBool::new(false),
             can_discard: OnceLock::new(),

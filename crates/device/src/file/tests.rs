@@ -194,3 +194,14 @@ fn a_full_host_is_named() {
         "{error:?}"
     );
 }
+
+/// Whoever had it before may have been killed before it flushed, and what it wrote is read, and built upon.
+#[test]
+fn the_first_flush_is_for_what_others_wrote() {
+    let (_directory, path) = image(8192);
+    let device = FileDevice::open(&path, Access::ReadWrite).unwrap();
+    // That it reaches the device is seen by its error.
+    std::fs::remove_file(&path).unwrap();
+    let error = device.flush().unwrap_err();
+    assert!(matches!(error, DeviceError::Removed { .. }), "{error}");
+}
