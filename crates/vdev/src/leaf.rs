@@ -4,6 +4,7 @@ mod device_handle;
 mod io_gate;
 mod meters;
 mod missed;
+mod unflushed;
 
 use crate::group::WriteCompletion;
 use crate::queue::{Queue, QueueConfig};
@@ -172,7 +173,7 @@ impl Leaf {
     }
 
     /// `zpool clear`: clears the error counts, ends a fault that errors caused, ends a flush
-    /// failure, and writes again what may have been lost by it.
+    /// failure, and writes again what may have been lost by it, or while the leaf was out of use.
     ///
     /// # Errors
     /// If writing again fails.
@@ -181,13 +182,21 @@ impl Leaf {
         let condition = self.handle.condition();
         let by_errors = matches!(condition.state, VdevState::Faulted | VdevState::Degraded)
             || condition == Condition::new(VdevState::Removed, VdevAux::None);
-        if by_errors
-            && let Some(device) = self.handle.device()
-            && (device.failure().is_some() || device_handle::probe(&*device))
-        {
+        let is_in_doubt = self.handle.is_in_doubt();
+        if by_errors && !is_in_doubt {
+            let device = self.handle.device();
+            if !device.is_some_and(|device| device_handle::probe(&*device)) {
+                return Ok(());
+            }
+        }
+        // Before it is in use again: what is written here is older than all that comes then.
+        if is_in_doubt || (by_errors && self.handle.has_unflushed()) {
+            self.handle.rewrite()?;
+        }
+        if by_errors {
             self.handle.set_condition(Condition::HEALTHY);
         }
-        Ok(self.handle.rewrite()?)
+        Ok(())
     }
 
     /// The txgs that the leaf missed.

@@ -20,7 +20,7 @@ pub(crate) struct MemoryDevice {
     pub(crate) writes: AtomicUsize,
     pub(crate) flushes: AtomicUsize,
     /// Called by each flush.
-    pub(crate) on_flush: Mutex<Option<Box<dyn Fn() + Send>>>,
+    pub(crate) on_flush: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     failed: AtomicBool,
 }
 
@@ -98,7 +98,8 @@ impl BlockDevice for MemoryDevice {
 
     fn flush(&self) -> Result<(), DeviceError> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        if let Some(on_flush) = &*self.on_flush.lock().unwrap() {
+        let on_flush = self.on_flush.lock().unwrap().clone();
+        if let Some(on_flush) = on_flush {
             on_flush();
         }
         if self.failed.load(Ordering::Relaxed) || self.fail_flush.load(Ordering::Relaxed) {

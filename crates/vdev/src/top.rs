@@ -360,11 +360,14 @@ impl Top {
             leaf.handle().meters.write_errors.increment();
             failures.push(leaf.handle().failure(Failure::Device(error)));
             if enough {
-                leaf.handle().note_unflushed_missing();
                 leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::IoFailure));
             }
         }
         if enough {
+            // Also those that went out of use since they were written to: nobody flushed them.
+            for leaf in self.leaves.iter().filter(|leaf| !leaf.is_writable()) {
+                leaf.handle().lose_unflushed();
+            }
             return Ok(());
         }
         Err(VdevError::FlushFailed {

@@ -3,6 +3,7 @@
 use super::io_gate::Gate;
 use super::meters::Meters;
 use super::missed::Missed;
+use super::unflushed::{Unflushed, UnflushedWrites};
 use crate::tunables;
 use crate::{Condition, Failure, IoClass, LeafConfig, LeafFailure, TxgRanges, VdevAux, VdevState};
 use base::Txg;
@@ -17,24 +18,11 @@ use sys::{Buffer, BufferMut};
 
 static DEVICE_CLASS: LockClass = LockClass::new("vdev.device", rank::VDEV + 40);
 static CONDITION_CLASS: LockClass = LockClass::new("vdev.condition", rank::VDEV + 41);
-static MISSING_CLASS: LockClass = LockClass::new("vdev.missing", rank::VDEV + 42);
-static UNFLUSHED_CLASS: LockClass = LockClass::new("vdev.unflushed", rank::VDEV + 43);
+static UNFLUSHED_CLASS: LockClass = LockClass::new("vdev.unflushed", rank::VDEV + 42);
+static MISSING_CLASS: LockClass = LockClass::new("vdev.missing", rank::VDEV + 43);
 
 /// An operation that takes longer is counted as slow.
 const SLOW_NS: u64 = 30_000_000_000;
-
-/// A finished write that no flush has covered yet.
-struct Unflushed {
-    offset: u64,
-    data: Buffer,
-    txg: Txg,
-}
-
-#[derive(Default)]
-struct UnflushedList {
-    writes: Vec<Unflushed>,
-    bytes: usize,
-}
 
 /// See the module.
 pub(crate) struct DeviceHandle {
@@ -48,7 +36,7 @@ pub(crate) struct DeviceHandle {
     probing: AtomicBool,
     pub(super) missed: Mutex<Missed>,
     has_missing: AtomicBool,
-    unflushed: Mutex<UnflushedList>,
+    unflushed: Mutex<UnflushedWrites>,
     active: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) meters: Arc<Meters>,
@@ -71,7 +59,7 @@ impl DeviceHandle {
             probing: AtomicBool::new(false),
             missed: Mutex::new(&MISSING_CLASS, Missed::default()),
             has_missing: AtomicBool::new(false),
-            unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedList::default()),
+            unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedWrites::default()),
             active: AtomicUsize::new(0),
             gate: Gate::new(),
         }
@@ -243,17 +231,16 @@ impl DeviceHandle {
             .map_err(Failure::Device)?;
         let full = {
             let mut unflushed = self.unflushed.lock();
-            let mut at = offset;
+            let (mut at, mut kept) = (offset, 0);
             for (data, txg) in pieces {
-                unflushed.writes.push(Unflushed {
+                kept = unflushed.push(Unflushed {
                     offset: at,
                     data: data.clone(),
                     txg: *txg,
                 });
                 at += data.len() as u64;
             }
-            unflushed.bytes += bytes;
-            unflushed.bytes > tunables::UNFLUSHED_BYTES_MAX.count()
+            kept > tunables::UNFLUSHED_BYTES_MAX.count()
         };
         if full {
             // A failure here is not lost: the device stays failed, so the flush that someone
@@ -299,50 +286,78 @@ impl DeviceHandle {
         }
     }
 
-    /// Makes the finished writes durable. When that fails they are kept: see [`DeviceHandle::rewrite`].
+    /// Makes the finished writes durable. When that fails no later flush does: see [`DeviceHandle::rewrite`].
     pub(crate) fn flush(&self) -> Result<(), DeviceError> {
         let Some(device) = self.device() else {
             return Err(DeviceError::NotFound {
                 device: Arc::clone(&self.path),
             });
         };
-        let taken = std::mem::take(&mut *self.unflushed.lock());
+        let through = {
+            let unflushed = self.unflushed.lock();
+            if let Some(doubt) = unflushed.doubt() {
+                return Err(doubt.clone());
+            }
+            unflushed.through()
+        };
         let result = self.meters.flushing(|| device.flush());
-        if result.is_err() {
-            let mut unflushed = self.unflushed.lock();
-            let newer = std::mem::replace(&mut *unflushed, taken);
-            unflushed.writes.extend(newer.writes);
-            unflushed.bytes += newer.bytes;
+        let mut unflushed = self.unflushed.lock();
+        if let Err(error) = &result {
+            unflushed.set_doubt(error);
+        } else if let Some(doubt) = unflushed.doubt() {
+            // Another flush failed meanwhile: which of the two the device meant nobody knows.
+            return Err(doubt.clone());
+        } else {
+            unflushed.flushed(through);
         }
         result
     }
 
-    /// Notes every txg with a write that may have been lost as missing.
-    pub(crate) fn note_unflushed_missing(&self) {
-        let txgs: Vec<Txg> = self.unflushed.lock().writes.iter().map(|w| w.txg).collect();
-        txgs.into_iter().for_each(|txg| self.note_missing(txg));
+    /// Gives up every write that may have been lost: its txg is missing.
+    pub(crate) fn lose_unflushed(&self) {
+        let mut unflushed = self.unflushed.lock();
+        for write in unflushed.lose() {
+            self.note_missing(write.txg);
+        }
     }
 
-    /// After a failed flush: writes everything since the last good flush again, and flushes.
+    /// Whether there are writes that no flush has covered.
+    pub(crate) fn has_unflushed(&self) -> bool {
+        !self.unflushed.lock().is_empty()
+    }
+
+    /// Of a device that may have lost what it was given since its last good flush: writes that again, and flushes. Until
+    /// all of it is done no flush succeeds.
     pub(crate) fn rewrite(&self) -> Result<(), DeviceError> {
         let Some(device) = self.device() else {
             return Ok(());
         };
-        if device.failure().is_none() {
-            return Ok(());
-        }
         device.clear_failure();
-        let writes: Vec<(u64, Buffer)> = self
-            .unflushed
-            .lock()
-            .writes
-            .iter()
-            .map(|w| (w.offset, w.data.clone()))
-            .collect();
-        for (offset, data) in writes {
-            device.write(offset, &data)?;
+        let (writes, through) = {
+            let unflushed = self.unflushed.lock();
+            (unflushed.all(), unflushed.through())
+        };
+        let write_all = || {
+            for write in &writes {
+                device.write(write.offset, &write.data)?;
+            }
+            self.meters.flushing(|| device.flush())
+        };
+        let result = write_all();
+        let mut unflushed = self.unflushed.lock();
+        match &result {
+            Ok(()) => unflushed.rewritten(through),
+            Err(error) => unflushed.set_doubt(error),
         }
-        self.flush()
+        result
+    }
+
+    /// Whether what was written since the last good flush may be lost, though the device is in use.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        let failed = self
+            .device()
+            .is_some_and(|device| device.failure().is_some());
+        failed || self.unflushed.lock().doubt().is_some()
     }
 
     /// After an I/O error: a leaf of which no label can be read (or, when writable, written back)

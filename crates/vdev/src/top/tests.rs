@@ -4,7 +4,10 @@ use crate::{Interior, InteriorKind, LeafConfig};
 use base::Txg;
 use device::BlockDevice;
 use format::label::DATA_START;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+
+mod unflushed;
 
 const SIZE: usize = 65 << 20;
 

@@ -53,7 +53,7 @@ fn vdevs_are_flushed_at_once() {
     let devices: Vec<_> = (0..COUNT).map(|_| MemoryDevice::new(65 << 20)).collect();
     for device in &devices {
         let meeting = Arc::clone(&meeting);
-        let meets = Box::new(move || meeting.meet(COUNT as usize));
+        let meets = Arc::new(move || meeting.meet(COUNT as usize));
         *device.on_flush.lock().unwrap() = Some(meets);
     }
     let tops = devices
