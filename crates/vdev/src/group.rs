@@ -284,6 +284,10 @@ impl WriteCompletion {
     /// where too many failed nothing is there to be missed: the write is done again.
     pub(crate) fn report(&self, handle: &Arc<DeviceHandle>, result: Result<(), Failure>) {
         if let Err(failure) = result {
+            // A newer write to the place may be done before this one is known to have failed: then that is noted.
+            if matches!(failure, Failure::Device(_)) {
+                self.group.any_failed.store(true, Ordering::Release);
+            }
             self.failures.lock().push((Arc::clone(handle), failure));
         }
         if self.remaining.fetch_sub(1, Ordering::AcqRel) > 1 {
