@@ -6,6 +6,7 @@ pub mod counters;
 pub mod crowd;
 pub mod durable;
 pub mod fragments;
+pub mod hesitant;
 pub mod holes;
 pub mod model;
 pub mod operation;

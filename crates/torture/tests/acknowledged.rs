@@ -7,6 +7,7 @@
 use base::random::{Rng, SeededRng};
 use millpond_torture::aftermath;
 use millpond_torture::durable::{Commits, Demand, Found, Record};
+use millpond_torture::hesitant;
 use millpond_torture::model::Kind;
 use millpond_torture::operation::{Chooser, Limits, Operation, Place};
 use millpond_torture::random::{Random, seeds};
@@ -116,7 +117,10 @@ struct Shared {
 impl Run {
     fn new(seed: u64, threads: usize, steps: usize) -> Self {
         let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
-        let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+        let device = NewDevice::Open(
+            "/simulated/disk".into(),
+            hesitant::device(Arc::clone(&disk) as _, seed),
+        );
         let test_pool = TestPool::create(vec![device]).unwrap();
         test_pool.draw_storage(seed, true, None);
         let system = test_pool.root();

@@ -2,6 +2,7 @@
 //! the state of its last txg, whole, with nothing leaked.
 
 use millpond_torture::aftermath;
+use millpond_torture::hesitant;
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::random::{Random, seed};
@@ -25,7 +26,10 @@ struct Recorded {
 
 fn record(seed: u64, rounds: usize) -> Recorded {
     let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
-    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+    let device = NewDevice::Open(
+        "/simulated/disk".into(),
+        hesitant::device(Arc::clone(&disk) as _, seed),
+    );
     let test_pool = TestPool::create(vec![device]).unwrap();
     test_pool.draw_storage(seed, false, None);
     let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));

@@ -3,6 +3,7 @@
 
 use dsl::{PropertyChange, PropertyValue, SetProperties};
 use millpond_torture::aftermath;
+use millpond_torture::hesitant;
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
 use millpond_torture::random::{asked, seed};
@@ -185,9 +186,10 @@ fn side_that_fails(seed: u64) {
     repeat_with("a_side_that_fails", seed);
     let _limits = tunables::drawn_but(seed, TXGS_AS_ASKED);
     let disks = [1, 2].map(|side| Arc::new(SimulatedDisk::new(SIZE, seed ^ side)));
-    let devices = disks
-        .iter()
-        .map(|disk| NewDevice::Open("/simulated/disk".into(), Arc::clone(disk) as _));
+    let devices = disks.iter().zip(seed..).map(|(disk, seed)| {
+        let device = hesitant::device(Arc::clone(disk) as _, seed);
+        NewDevice::Open("/simulated/disk".into(), device)
+    });
     let test_pool = TestPool::create(devices.collect()).unwrap();
     let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
     for (round, kind) in [FaultKind::WriteError, FaultKind::FlushError]

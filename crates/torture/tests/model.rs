@@ -4,6 +4,7 @@
 
 use millpond_torture::aftermath;
 use millpond_torture::crowd::{Director, Plan};
+use millpond_torture::hesitant;
 use millpond_torture::operation::Limits;
 use millpond_torture::pool_model::PoolModel;
 use millpond_torture::random::{Random, asked, seed, seeds};
@@ -117,7 +118,10 @@ fn with_power_losses(seed: u64, turns: usize, tally: &mut Tally) {
     const LOSSES: usize = 4;
     let mut random = Random::new(seed ^ 0x1055);
     let disk = Arc::new(SimulatedDisk::new(SMALL_SIZE, seed));
-    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+    let device = NewDevice::Open(
+        "/simulated/disk".into(),
+        hesitant::device(Arc::clone(&disk) as _, seed),
+    );
     let test_pool = TestPool::create(vec![device]).unwrap();
     let plan = Plan {
         workers: 1 + random.below(5),

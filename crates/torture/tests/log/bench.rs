@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use base::{ByteOrder, ObjectId, Txg};
+use device::BlockDevice;
 use dmu::{AllocateObject, Object, ObjectSet, Reservation, Tx};
 use format::ObjectType;
 use format::intent_log::{Body, CreateFields, Record, encode_record, kind};
@@ -12,6 +13,7 @@ use intent::{Data, Entry, Log, Replay, Replayed, Scope, Unapplied, WriteEntry};
 use millpond_torture::random::Random;
 pub(crate) use millpond_torture::random::seed;
 use millpond_torture::test_pool::{POOL, TestPool, image};
+use millpond_torture::{aftermath, hesitant};
 use pool::{NewDevice, Pool};
 use sim::{SimulatedDisk, Timeline};
 
@@ -28,6 +30,8 @@ pub(crate) struct Bench {
     pub(crate) log: Arc<Log>,
     /// What commits acknowledged: the moment, the object, its version.
     pub(crate) acknowledged: Mutex<Vec<(u64, ObjectId, u64)>>,
+    /// The moments at which txgs had synced that somebody asked for.
+    pub(crate) synced: Mutex<Vec<u64>>,
 }
 
 /// The version, and bytes that follow from it and do not compress.
@@ -49,6 +53,19 @@ pub(crate) fn open_log(test_pool: &TestPool) -> Arc<Log> {
 impl Bench {
     /// A pool of one disk for data and so many for its logs.
     pub(crate) fn new(seed: u64, logs: usize) -> Self {
+        Self::with_devices(seed, logs, |disk, _| disk)
+    }
+
+    /// The same on disks that hesitate, as the seed says.
+    pub(crate) fn hesitant(seed: u64, logs: usize) -> Self {
+        Self::with_devices(seed, logs, hesitant::device)
+    }
+
+    fn with_devices(
+        seed: u64,
+        logs: usize,
+        before: impl Fn(Arc<dyn BlockDevice>, u64) -> Arc<dyn BlockDevice>,
+    ) -> Self {
         let timeline = Timeline::new();
         let disk = |index: usize| {
             let disk = SimulatedDisk::on_timeline(SIZE, seed * 10 + index as u64, &timeline);
@@ -57,7 +74,8 @@ impl Bench {
         let disks: Vec<_> = (0..=logs).map(disk).collect();
         let device = |(index, disk): (usize, &Arc<SimulatedDisk>)| {
             let path = format!("/simulated/disk{index}");
-            NewDevice::Open(path.into(), Arc::clone(disk) as _)
+            let device = before(Arc::clone(disk) as _, seed * 10 + index as u64);
+            NewDevice::Open(path.into(), device)
         };
         let mut devices: Vec<_> = disks.iter().enumerate().map(device).collect();
         let logs = devices.split_off(1);
@@ -78,7 +96,8 @@ impl Bench {
             log,
             pool: Arc::clone(&test_pool.pool),
             test_pool: Mutex::new(test_pool),
-            acknowledged: Mutex::new(Vec::new()),
+            acknowledged: Mutex::default(),
+            synced: Mutex::default(),
         }
     }
 
@@ -91,6 +110,7 @@ impl Bench {
             test_pool,
             log,
             acknowledged,
+            synced,
         } = self;
         drop(log);
         meanwhile();
@@ -102,6 +122,7 @@ impl Bench {
             test_pool,
             log,
             acknowledged,
+            synced,
         }
     }
 
@@ -185,7 +206,10 @@ impl Bench {
         for version in 1..=steps {
             match random.below(8) {
                 0 => objects.push(self.create()),
-                1 if random.below(4) == 0 => self.pool.sync().unwrap(),
+                1 if random.below(2) == 0 => {
+                    self.pool.sync().unwrap();
+                    self.synced.lock().unwrap().push(self.timeline.now());
+                }
                 _ => {}
             }
             let object = Arc::clone(&objects[random.below(objects.len())]);
@@ -299,6 +323,7 @@ pub(crate) fn check(bench: &Bench, events: u64, survivors: u64, folder: &Path, z
     assert!(!log.is_owed());
     drop(log);
     test_pool.export().unwrap();
+    aftermath::on_devices(folder);
     if let Some(zdb) = zdb {
         zdb.assert_clean(folder, POOL);
     }
@@ -329,7 +354,7 @@ pub(crate) fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
     let logs = seed as usize % 3;
     println!("repeat with: MILLPOND_SEED={seed} cargo test -p millpond-torture --test log");
     let _limits = millpond_torture::tunables::drawn(seed);
-    let bench = Bench::new(seed, logs);
+    let bench = Bench::hesitant(seed, logs);
     bench.log.commit_all().unwrap();
     let first = bench.timeline.now();
     let written = || bench.disks.get(1).map(|log| log.log_len());
@@ -354,12 +379,13 @@ pub(crate) fn explore(seed: u64, threads: u64, steps: u64, points: usize) {
     };
     // zdb takes longer than all else.
     let sample = (points / 2).max(4);
+    let synced = bench.synced.lock().unwrap().clone();
     for point in 0..points {
-        // Half of the points are the moments at which a commit returned.
-        let events = if point % 2 == 0 && !moments.is_empty() {
-            moments[random.below(moments.len())]
-        } else {
-            first + random.draw() % (last - first + 1)
+        // Most points are moments at which a commit returned, or a txg had synced.
+        let chosen: &[u64] = [&moments[..], &synced[..], &[]][point % 3];
+        let events = match chosen.get(random.below(chosen.len())) {
+            Some(events) => *events,
+            None => first + random.draw() % (last - first + 1),
         };
         let survivors = random.draw();
         println!("crash point {point}: event {events} of {last}, survivors {survivors}");

@@ -115,7 +115,8 @@ fn a_live_log_goes_with_its_head() {
             pool: Arc::clone(&bench.pool),
             test_pool: Mutex::new(TestPool::open(Arc::clone(&bench.pool), false)),
             log,
-            acknowledged: Mutex::new(Vec::new()),
+            acknowledged: Mutex::default(),
+            synced: Mutex::default(),
         };
         let (object, mut version) = logged_object(&child);
         for _ in 0..5 {

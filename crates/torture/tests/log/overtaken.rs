@@ -80,7 +80,6 @@ fn a_txg_waits_for_the_log_blocks_that_lead_to_what_it_allocated() {
     let folder = tempfile::tempdir().unwrap();
     for survivors in 0..4 {
         check(&bench, moment, survivors, folder.path(), true);
-        millpond_torture::aftermath::on_devices(folder.path());
     }
 }
 
@@ -107,5 +106,4 @@ fn a_log_that_is_opened_again_has_the_records_of_before() {
     bench.commit(object.id(), version);
     let folder = tempfile::tempdir().unwrap();
     check(&bench, bench.timeline.now(), 25, folder.path(), true);
-    millpond_torture::aftermath::on_devices(folder.path());
 }
