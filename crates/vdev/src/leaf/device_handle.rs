@@ -326,8 +326,8 @@ impl DeviceHandle {
         !self.unflushed.lock().is_empty()
     }
 
-    /// Of a device that may have lost what it was given since its last good flush: writes that again, and flushes. Until
-    /// all of it is done no flush succeeds.
+    /// Of a device that may have lost what it was given since its last good flush: writes that again, and flushes.
+    /// Until all of it is done no flush succeeds.
     pub(crate) fn rewrite(&self) -> Result<(), DeviceError> {
         let Some(device) = self.device() else {
             return Ok(());

@@ -1,8 +1,8 @@
 //! What a device was given since its last good flush.
 //!
-//! Invariant: a write stays here from its end until a flush that began later succeeds, or it is noted as missed. A write
-//! that a device may have lost (a flush failed; the device went out of use and came back) does not become durable by a
-//! later flush, only by being written again: until then no flush succeeds.
+//! Invariant: a write stays here from its end until a flush that began later succeeds, or it is noted as missed. A
+//! write that a device may have lost (a flush failed; the device went out of use and came back) does not become
+//! durable by a later flush, only by being written again: until then no flush succeeds.
 
 use base::Txg;
 use device::DeviceError;
