@@ -62,7 +62,6 @@ impl std::error::Error for BlockError {
 
 /// An error of the object layer.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum DmuError {
     /// The block could not be read.
     #[error("cannot read {place}: {source}")]

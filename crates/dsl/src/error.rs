@@ -10,7 +10,6 @@ use crate::name::NameProblem;
 
 /// An error of the dataset layer.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum DslError {
     /// The object layer failed.
     #[error(transparent)]
@@ -198,7 +197,29 @@ impl DslError {
         match self {
             Self::Dmu(error) => error.is_damage(),
             Self::Format { .. } | Self::Damaged { .. } => true,
-            _ => false,
+            Self::Engine(_)
+            | Self::ReadOnly
+            | Self::NotFound { .. }
+            | Self::Exists { .. }
+            | Self::BadName { .. }
+            | Self::NotSnapshot { .. }
+            | Self::IsSnapshot { .. }
+            | Self::HasChildren { .. }
+            | Self::HasSnapshots { .. }
+            | Self::HasClones { .. }
+            | Self::Again { .. }
+            | Self::Busy { .. }
+            | Self::HoldExists { .. }
+            | Self::NoSuchHold { .. }
+            | Self::NotClone { .. }
+            | Self::NotLatest { .. }
+            | Self::Unrelated { .. }
+            | Self::NoSpace
+            | Self::Quota { .. }
+            | Self::BadValue { .. }
+            | Self::Unsupported { .. }
+            | Self::FeatureDisabled { .. }
+            | Self::Populate { .. } => false,
         }
     }
 

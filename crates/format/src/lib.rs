@@ -1,6 +1,7 @@
 //! Every on-disk byte of a ZFS pool, declared once.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod acl;
 pub mod bits;

@@ -129,7 +129,19 @@ impl Value {
             Self::StringArray(array) => array.len(),
             Self::ListArray(array) => array.len(),
             Self::BooleanArray(array) => array.len(),
-            _ => 1,
+            Self::Byte(_)
+            | Self::Int16(_)
+            | Self::Uint16(_)
+            | Self::Int32(_)
+            | Self::Uint32(_)
+            | Self::Int64(_)
+            | Self::Uint64(_)
+            | Self::String(_)
+            | Self::HighResolutionTime(_)
+            | Self::List(_)
+            | Self::BooleanValue(_)
+            | Self::Int8(_)
+            | Self::Uint8(_) => 1,
         }
     }
 }
@@ -258,9 +270,10 @@ impl NvList {
     /// The u64 of this name.
     #[must_use]
     pub fn u64(&self, name: impl AsRef<[u8]>) -> Option<u64> {
-        match self.get(name)? {
-            Value::Uint64(value) => Some(*value),
-            _ => None,
+        if let Value::Uint64(value) = self.get(name)? {
+            Some(*value)
+        } else {
+            None
         }
     }
 
@@ -273,38 +286,42 @@ impl NvList {
     /// The bytes of the string or byte array of this name.
     #[must_use]
     pub fn bytes(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
-        match self.get(name)? {
-            Value::String(value) | Value::ByteArray(value) | Value::Uint8Array(value) => {
-                Some(value)
-            }
-            _ => None,
+        if let Value::String(bytes) | Value::ByteArray(bytes) | Value::Uint8Array(bytes) =
+            self.get(name)?
+        {
+            Some(bytes)
+        } else {
+            None
         }
     }
 
     /// The list of this name.
     #[must_use]
     pub fn list(&self, name: impl AsRef<[u8]>) -> Option<&NvList> {
-        match self.get(name)? {
-            Value::List(value) => Some(value),
-            _ => None,
+        if let Value::List(list) = self.get(name)? {
+            Some(list)
+        } else {
+            None
         }
     }
 
     /// The lists of this name; none when there is no such array.
     #[must_use]
     pub fn lists(&self, name: impl AsRef<[u8]>) -> &[NvList] {
-        match self.get(name) {
-            Some(Value::ListArray(value)) => value,
-            _ => &[],
+        if let Some(Value::ListArray(lists)) = self.get(name) {
+            lists
+        } else {
+            &[]
         }
     }
 
     /// The u64 array of this name; empty when there is none.
     #[must_use]
     pub fn u64s(&self, name: impl AsRef<[u8]>) -> &[u64] {
-        match self.get(name) {
-            Some(Value::Uint64Array(value)) => value,
-            _ => &[],
+        if let Some(Value::Uint64Array(numbers)) = self.get(name) {
+            numbers
+        } else {
+            &[]
         }
     }
 }
@@ -350,7 +367,23 @@ fn print(list: &NvList, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result
                     print(inner, f, depth + 1)?;
                 }
             }
-            other => writeln!(f, "{:indent$}{name}: {other:?}", "")?,
+            // Not in configurations: with the type, so that nobody takes one for another.
+            Value::Byte(_)
+            | Value::Int16(_)
+            | Value::Uint16(_)
+            | Value::Int8(_)
+            | Value::Uint8(_)
+            | Value::HighResolutionTime(_)
+            | Value::ByteArray(_)
+            | Value::Int8Array(_)
+            | Value::Uint8Array(_)
+            | Value::Int16Array(_)
+            | Value::Uint16Array(_)
+            | Value::Int32Array(_)
+            | Value::Uint32Array(_)
+            | Value::Int64Array(_)
+            | Value::BooleanArray(_)
+            | Value::StringArray(_) => writeln!(f, "{:indent$}{name}: {value:?}", "")?,
         }
     }
     Ok(())

@@ -65,7 +65,7 @@ impl Item {
                     length: write.length,
                 })
             }
-            _ => None,
+            Entry::Record(_) | Entry::Write(_) => None,
         }
     }
 }

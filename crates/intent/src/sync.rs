@@ -46,7 +46,7 @@ impl Log {
                 }
             }
             Stage::Starting(begun) if begun > txg => {}
-            _ => {
+            Stage::None | Stage::Starting(_) | Stage::Live | Stage::Broken | Stage::Retired => {
                 let log = chain.links.front().map(|link| link.pointer);
                 header = LogHeader {
                     log: log.unwrap_or(BlockPointer::HOLE),

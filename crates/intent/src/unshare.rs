@@ -98,9 +98,10 @@ impl NewChain<'_> {
             let what = "clones of blocks in the other byte order";
             return Err(IntentError::Unsupported { what });
         }
-        match &record.body {
-            Body::CloneRange(fields) => self.writes(record, fields),
-            _ => self.push(record.bytes.to_vec(), record.header.txg),
+        if let Body::CloneRange(fields) = &record.body {
+            self.writes(record, fields)
+        } else {
+            self.push(record.bytes.to_vec(), record.header.txg)
         }
     }
 

@@ -223,6 +223,18 @@ pub(crate) fn data_block(record: &Record<'_>) -> Option<BlockPointer> {
             let pointer = fields.pointer;
             (!pointer.is_hole() && !pointer.is_embedded()).then_some(pointer)
         }
-        _ => None,
+        Body::Create(_)
+        | Body::CreateAcl(..)
+        | Body::Remove(_)
+        | Body::Link(_)
+        | Body::Rename(_)
+        | Body::Whiteout(_)
+        | Body::Truncate(_)
+        | Body::SetAttributes(_)
+        | Body::OldAcl(_)
+        | Body::Acl(_)
+        | Body::SetXattr(_)
+        // Shares blocks, and brings none.
+        | Body::CloneRange(_) => None,
     }
 }

@@ -93,7 +93,6 @@ pub enum ImportBlocker {
 
 /// An error of a pool.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PoolError {
     /// The device has no label of any pool.
     #[error("{path}: not part of a pool (no valid label)")]

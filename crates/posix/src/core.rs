@@ -200,9 +200,12 @@ impl Core {
             {
                 self.store.objects.prefetch_dnodes(&listed);
             }
-            let object = self.store.objects.object(id).map_err(|error| match error {
-                DmuError::NoSuchObject { .. } => PosixError::Stale,
-                error => error.into(),
+            let object = self.store.objects.object(id).map_err(|error| {
+                if let DmuError::NoSuchObject { .. } = error {
+                    PosixError::Stale
+                } else {
+                    error.into()
+                }
             })?;
             Znode::load(object, &self.store.registry)
         })

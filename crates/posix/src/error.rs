@@ -68,7 +68,6 @@ impl Errno {
 
 /// Which structure of an object did not decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Corruption {
     /// The master node, or something it names.
     MasterNode,
@@ -98,7 +97,6 @@ pub enum Corruption {
 
 /// Why a file operation did not happen.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PosixError {
     /// No entry of that name, or no such object.
     #[error("no such file or directory")]
@@ -201,7 +199,42 @@ impl PosixError {
         match self {
             Self::Storage(error) => error.is_damage(),
             Self::Corrupt { .. } => true,
-            _ => false,
+            Self::NotFound
+            | Self::Exists
+            | Self::NotDirectory
+            | Self::IsDirectory
+            | Self::NotEmpty
+            | Self::AccessDenied
+            | Self::NotPermitted(_)
+            | Self::ReadOnly
+            | Self::NoSpace
+            | Self::QuotaExceeded
+            | Self::NameTooLong
+            | Self::InvalidName
+            | Self::Invalid(_)
+            | Self::TooManyLinks
+            | Self::CrossDevice
+            | Self::FileTooLarge
+            | Self::NoAttribute
+            | Self::AttributeTooLarge
+            | Self::OutOfRange
+            | Self::NotSupported(_)
+            | Self::Stale
+            | Self::Busy
+            | Self::NoSuchOffset
+            | Self::BadHandle
+            | Self::Unwritten
+            | Self::Stopped(_)
+            | Self::Log(_) => false,
+        }
+    }
+
+    /// The same of an object that a name led to: one freed between both looks had lost the name before.
+    pub(crate) fn of_named_object(self) -> Self {
+        if let Self::Stale = self {
+            Self::NotFound
+        } else {
+            self
         }
     }
 
@@ -249,7 +282,13 @@ impl From<dmu::DmuError> for PosixError {
             DmuError::NoSuchEntry { .. } => Self::NotFound,
             DmuError::ReadOnly { .. } => Self::ReadOnly,
             DmuError::ZapFull { .. } => Self::NoSpace,
-            error => Self::Storage(error),
+            DmuError::Read { .. }
+            | DmuError::Write { .. }
+            | DmuError::Corrupt { .. }
+            | DmuError::NoSuchObject { .. }
+            | DmuError::ObjectInUse { .. }
+            | DmuError::Unsuitable { .. }
+            | DmuError::Interrupted { .. } => Self::Storage(error),
         }
     }
 }

@@ -73,11 +73,8 @@ impl Core {
             self.master.names.check(name, self.name_length_max())?;
             return Err(PosixError::NotFound);
         };
-        self.znode(found.object).map_err(|error| match error {
-            // Freed between both looks.
-            PosixError::Stale => PosixError::NotFound,
-            error => error,
-        })
+        self.znode(found.object)
+            .map_err(PosixError::of_named_object)
     }
 
     /// A path of an object below the root, by way of the parents that objects remember; none when
@@ -132,7 +129,12 @@ impl Core {
                 return Err(PosixError::IsDirectory);
             }
             FileType::Symlink => return Err(PosixError::Invalid("opening a symbolic link")),
-            _ => {}
+            FileType::Directory
+            | FileType::Regular
+            | FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice => {}
         }
         self.check(who, &znode, access)?;
         if options.write {

@@ -158,7 +158,7 @@ impl PosixAcl {
             let group = match tag {
                 Tag::OwningGroup => gid,
                 Tag::Group(id) => id,
-                _ => continue,
+                Tag::Owner | Tag::User(_) | Tag::Mask | Tag::Other => continue,
             };
             if who.is_in_group(group) {
                 if grants(bits & mask) {

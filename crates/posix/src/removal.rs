@@ -144,10 +144,9 @@ impl Core {
         self.master.names.check(name, format::zap::NAME_LONG_MAX)?;
         self.check(who, parent, crate::Access::EXECUTE)?;
         let found = self.find(parent, name)?.ok_or(PosixError::NotFound)?;
-        let child = self.znode(found.object).map_err(|error| match error {
-            PosixError::Stale => PosixError::NotFound,
-            error => error,
-        })?;
+        let child = self
+            .znode(found.object)
+            .map_err(PosixError::of_named_object)?;
         Ok((found, child))
     }
 

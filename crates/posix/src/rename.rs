@@ -226,7 +226,7 @@ impl Core {
         if target.file.is_none() {
             return match mode {
                 RenameMode::Exchange => Err(PosixError::NotFound),
-                _ => Ok(false),
+                RenameMode::Replace | RenameMode::NoReplace | RenameMode::Whiteout => Ok(false),
             };
         }
         let same_file = source.object() == target.object();

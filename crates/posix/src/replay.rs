@@ -168,7 +168,12 @@ impl Applier {
             Change::SetAttributes(set) => self.set_attributes(&znode, set, order),
             Change::SetXattr { name, value, .. } => self.set_xattr(&znode, name, *value),
             Change::SetAcl { acl, .. } => self.set_acl(&znode, acl, order),
-            _ => Err(PosixError::NotSupported("replay of shared blocks")),
+            Change::CloneRange { .. } => Err(PosixError::NotSupported("replay of shared blocks")),
+            // Of names, and without an object of their own: done above.
+            Change::Create(_)
+            | Change::Remove { .. }
+            | Change::Link { .. }
+            | Change::Rename { .. } => self.names(change, order),
         }
     }
 

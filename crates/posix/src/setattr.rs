@@ -59,7 +59,11 @@ impl Core {
             match state.file_type() {
                 FileType::Regular => {}
                 FileType::Directory => return Err(PosixError::IsDirectory),
-                _ => return Err(PosixError::Invalid("size of a special file")),
+                FileType::Fifo
+                | FileType::CharacterDevice
+                | FileType::BlockDevice
+                | FileType::Symlink
+                | FileType::Socket => return Err(PosixError::Invalid("size of a special file")),
             }
             if state.has(flags::APPEND_ONLY | flags::READ_ONLY) {
                 return Err(PosixError::NotPermitted("the file may not be truncated"));

@@ -440,13 +440,15 @@ fn grown_block_size(block: u64, record: u64, end: u64) -> u64 {
 
 /// Fails unless the file has data.
 fn check_kind(znode: &Znode, state: &State) -> Result<()> {
-    if znode.alive(state)?.is_regular() {
-        return Ok(());
+    match znode.alive(state)?.file_type() {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(PosixError::IsDirectory),
+        FileType::Fifo
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Symlink
+        | FileType::Socket => Err(PosixError::Invalid("data of a special file")),
     }
-    Err(match state.file_type() {
-        FileType::Directory => PosixError::IsDirectory,
-        _ => PosixError::Invalid("data of a special file"),
-    })
 }
 
 #[cfg(test)]

@@ -120,10 +120,6 @@ impl State {
         self.mode & 0o170_000 == 0o040_000
     }
 
-    pub(crate) fn is_regular(&self) -> bool {
-        self.mode & 0o170_000 == 0o100_000
-    }
-
     pub(crate) fn has(&self, flags: u64) -> bool {
         self.flags & flags != 0
     }

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 /// An error of the allocator or of its maps.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SpaceError {
     /// No vdev has room for the block.
     #[error("no space for {size} bytes")]

@@ -6,6 +6,7 @@
 //! nothing of block pointers: whether bytes are right is for the reader to say.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod dtl;
 mod error;

@@ -244,7 +244,11 @@ impl Queue {
                 .is_some_and(|p| p.data.len() == len);
             let bytes_max = match completion.class() {
                 IoClass::SyncWrite => self.config.bytes_max * 2,
-                _ => self.config.bytes_max,
+                IoClass::SyncRead
+                | IoClass::AsyncRead
+                | IoClass::AsyncWrite
+                | IoClass::Scan
+                | IoClass::Trim => self.config.bytes_max,
             };
             let full = state.bytes + len > bytes_max && !state.pending.is_empty();
             if replaces || (!full && state.overlapping(range.clone()).next().is_none()) {

@@ -185,7 +185,7 @@ impl Scheduler {
                 self.beside_log.log_written(now_ns);
             }
             IoClass::AsyncWrite => self.feedback.write_started(now_ns, self.active(class)),
-            _ => {}
+            IoClass::AsyncRead | IoClass::Scan | IoClass::Trim => {}
         }
         Next::Start(class)
     }
@@ -202,7 +202,7 @@ impl Scheduler {
                 self.beside_log.write_ended(len, started_ns, now_ns);
             }
             IoClass::SyncWrite => self.beside_log.log_written(now_ns),
-            _ => {}
+            IoClass::Scan | IoClass::Trim => {}
         }
         if matches!(class, IoClass::SyncRead | IoClass::SyncWrite) {
             self.interactive_at_ns = now_ns;
@@ -227,7 +227,11 @@ impl Scheduler {
             IoClass::Scan if now_ns.saturating_sub(self.interactive_at_ns) < BACK_OFF_NS => {
                 ClassLimits { min, max: min }
             }
-            _ => ClassLimits { min, max },
+            IoClass::SyncRead
+            | IoClass::SyncWrite
+            | IoClass::AsyncRead
+            | IoClass::Scan
+            | IoClass::Trim => ClassLimits { min, max },
         }
     }
 }

@@ -83,7 +83,24 @@ impl VdevState {
             Self::CantOpen => match aux {
                 VdevAux::CorruptData | VdevAux::BadLog => "FAULTED",
                 VdevAux::SplitPool => "SPLIT",
-                _ => "UNAVAIL",
+                VdevAux::None
+                | VdevAux::OpenFailed
+                | VdevAux::NoReplicas
+                | VdevAux::BadGuidSum
+                | VdevAux::TooSmall
+                | VdevAux::BadLabel
+                | VdevAux::VersionNewer
+                | VdevAux::VersionOlder
+                | VdevAux::UnsupportedFeature
+                | VdevAux::Spared
+                | VdevAux::ErrorsExceeded
+                | VdevAux::IoFailure
+                | VdevAux::External
+                | VdevAux::BadAshift
+                | VdevAux::ExternalPersist
+                | VdevAux::Active
+                | VdevAux::ChildrenOffline
+                | VdevAux::AshiftTooBig => "UNAVAIL",
             },
             Self::Faulted => "FAULTED",
             Self::Degraded => "DEGRADED",

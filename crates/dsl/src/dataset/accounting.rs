@@ -149,7 +149,18 @@ impl<'a> HeadAccounting<'a> {
             Ok(Checksum::Skein) => 1 << DatasetFeature::Skein as u32,
             Ok(Checksum::Edonr) => 1 << DatasetFeature::Edonr as u32,
             Ok(Checksum::Blake3) => 1 << DatasetFeature::Blake3 as u32,
-            _ => 0,
+            Ok(
+                Checksum::Off
+                | Checksum::Label
+                | Checksum::GangHeader
+                | Checksum::Zilog
+                | Checksum::Fletcher2
+                | Checksum::Fletcher4
+                | Checksum::Sha256
+                | Checksum::Zilog2
+                | Checksum::NoParity,
+            )
+            | Err(_) => 0,
         };
         if let Ok(Compression::Zstd(_)) = pointer.compression() {
             bits |= 1 << DatasetFeature::ZstdCompress as u32;

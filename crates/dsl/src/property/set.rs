@@ -91,7 +91,9 @@ impl Task for SetProperties {
                 PropertyChange::Set(value) | PropertyChange::Receive(value) => {
                     ("set", format!("{name}={value}"))
                 }
-                _ => ("inherit", format!("{name}=")),
+                PropertyChange::Inherit
+                | PropertyChange::RevertToReceived
+                | PropertyChange::ClearReceived => ("inherit", format!("{name}=")),
             };
             context.record(&HistoryEvent {
                 name: event,

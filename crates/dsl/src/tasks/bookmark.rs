@@ -27,7 +27,7 @@ pub struct CreateBookmark {
 pub(super) fn bookmark_parts(name: &str) -> Result<(&str, &str)> {
     match parse(name)? {
         Target::Bookmark { dataset, bookmark } => Ok((dataset, bookmark)),
-        _ => Err(DslError::not_found(name)),
+        Target::Head { .. } | Target::Snapshot { .. } => Err(DslError::not_found(name)),
     }
 }
 

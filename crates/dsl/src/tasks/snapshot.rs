@@ -31,7 +31,7 @@ pub struct Snapshot {
 pub(super) fn snapshot_parts(name: &str) -> Result<(&str, &str)> {
     match parse(name)? {
         Target::Snapshot { dataset, snapshot } => Ok((dataset, snapshot)),
-        _ => Err(DslError::NotSnapshot {
+        Target::Head { .. } | Target::Bookmark { .. } => Err(DslError::NotSnapshot {
             name: name.to_owned(),
         }),
     }

@@ -88,7 +88,20 @@ impl ChainForm {
         match pointer.checksum() {
             Ok(Checksum::Zilog) => Some(Self::Old),
             Ok(Checksum::Zilog2) => Some(Self::Slim),
-            _ => None,
+            Ok(
+                Checksum::Off
+                | Checksum::Label
+                | Checksum::GangHeader
+                | Checksum::Fletcher2
+                | Checksum::Fletcher4
+                | Checksum::Sha256
+                | Checksum::NoParity
+                | Checksum::Sha512
+                | Checksum::Skein
+                | Checksum::Edonr
+                | Checksum::Blake3,
+            )
+            | Err(_) => None,
         }
     }
 

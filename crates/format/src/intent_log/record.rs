@@ -359,9 +359,10 @@ impl<'a> Record<'a> {
 
     /// The source pointers of a clone record.
     pub fn pointers(&self) -> impl Iterator<Item = BlockPointer> + use<'a> {
-        let count = match &self.body {
-            Body::CloneRange(fields) => usize::try_from(fields.pointer_count).unwrap_or(0),
-            _ => 0,
+        let count = if let Body::CloneRange(fields) = &self.body {
+            usize::try_from(fields.pointer_count).unwrap_or(0)
+        } else {
+            0
         };
         let order = self.order;
         self.tail

@@ -29,7 +29,15 @@ impl IntentLog {
             Change::SetXattr { value, .. } => {
                 self.log.logs_xattrs() && value.is_none_or(|value| !value.is_empty())
             }
-            _ => true,
+            Change::Create(_)
+            | Change::Remove { .. }
+            | Change::Link { .. }
+            | Change::Rename { .. }
+            | Change::Write { .. }
+            | Change::Truncate { .. }
+            | Change::SetAttributes(_)
+            | Change::SetAcl { .. }
+            | Change::CloneRange { .. } => true,
         }
     }
 }

@@ -80,7 +80,12 @@ impl Applier {
                 };
                 core.rename_as(&self.who, *from, *to, how).map(drop)
             }
-            _ => Err(PosixError::Invalid("record of another kind")),
+            Change::Write { .. }
+            | Change::Truncate { .. }
+            | Change::SetAttributes(_)
+            | Change::SetAcl { .. }
+            | Change::SetXattr { .. }
+            | Change::CloneRange { .. } => Err(PosixError::Invalid("record of another kind")),
         }
     }
 
@@ -91,7 +96,9 @@ impl Applier {
         let fits = match (create.created, kind) {
             (Created::Directory, Some(kind)) => kind == FileType::Directory,
             (Created::Symlink(_), Some(kind)) => kind == FileType::Symlink,
-            (_, Some(kind)) => !matches!(kind, FileType::Directory | FileType::Symlink),
+            (Created::File | Created::XattrDirectory, Some(kind)) => {
+                !matches!(kind, FileType::Directory | FileType::Symlink)
+            }
             (_, None) => false,
         };
         let Some(kind) = kind.filter(|_| fits) else {
@@ -104,7 +111,7 @@ impl Applier {
         let optional = self.optional(create, &parent, kind, order);
         let target = match create.created {
             Created::Symlink(target) => Some(target),
-            _ => None,
+            Created::File | Created::Directory | Created::XattrDirectory => None,
         };
         let file = NewFile {
             mode: new.mode as u32,

@@ -43,7 +43,7 @@ impl Core {
         match mode {
             XattrMode::Create if exists => return Err(PosixError::Exists),
             XattrMode::Replace if !exists => return Err(PosixError::NoAttribute),
-            _ => {}
+            XattrMode::Either | XattrMode::Create | XattrMode::Replace => {}
         }
         if name == ACCESS_NAME || name == DEFAULT_NAME {
             return self.set_acl(who, znode, name, value);

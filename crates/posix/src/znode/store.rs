@@ -194,7 +194,12 @@ impl Znode {
         }
         let target = match state.file_type() {
             crate::FileType::Symlink => Some(self.link_target(state)?),
-            _ => None,
+            crate::FileType::Fifo
+            | crate::FileType::CharacterDevice
+            | crate::FileType::Directory
+            | crate::FileType::BlockDevice
+            | crate::FileType::Regular
+            | crate::FileType::Socket => None,
         };
         let stamp = state.has(internal_flags::BONUS_SCANSTAMP).then(|| {
             self.object.with_bonus(|bonus| {
@@ -329,7 +334,15 @@ fn legacy_offset(attribute: Attribute) -> Option<usize> {
         Attribute::Flags => 120,
         Attribute::Uid => 128,
         Attribute::Gid => 136,
-        _ => return None,
+        // Elsewhere in it, or not in one at all.
+        Attribute::Pad
+        | Attribute::ZnodeAcl
+        | Attribute::DaclCount
+        | Attribute::Symlink
+        | Attribute::Scanstamp
+        | Attribute::DaclAces
+        | Attribute::Dxattr
+        | Attribute::Projid => return None,
     })
 }
 

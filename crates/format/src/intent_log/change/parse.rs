@@ -9,7 +9,8 @@ use super::{
 use crate::FormatError;
 use crate::intent_log::record::{
     AclFields, Body, CloneRangeFields, CreateAclFields, CreateFields, ExtendedAttributes,
-    ObjectAndSlots, Record, WriteFields, kind,
+    ObjectAndSlots, OldAclFields, Record, SetAttributesFields, SetXattrFields, WhiteoutFields,
+    WriteFields, kind,
 };
 use crate::record::{get_at, require};
 use base::ObjectId;
@@ -125,9 +126,10 @@ pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Change<'a>, FormatError> 
         rest: record.tail,
         order: record.order,
     };
+    let tail = &mut tail;
     Ok(match &record.body {
-        Body::Create(fields) => create(record.kind(), fields, None, &mut tail)?,
-        Body::CreateAcl(fields, acl) => create(record.kind(), fields, Some(acl), &mut tail)?,
+        Body::Create(fields) => create(record.kind(), fields, None, tail)?,
+        Body::CreateAcl(fields, acl) => create(record.kind(), fields, Some(acl), tail)?,
         Body::Remove(fields) => Change::Remove {
             directory: fields.directory,
             name: tail.name()?,
@@ -147,82 +149,70 @@ pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Change<'a>, FormatError> 
             from: (fields.source, tail.name()?),
             to: (fields.target, tail.name()?),
         },
-        Body::Whiteout(fields) => {
-            let (object, slots) = slots_and_object(fields.object_and_slots)?;
-            Change::Rename {
-                renamed: Renamed::LeavingWhiteout(NewObject {
-                    object,
-                    slots,
-                    mode: fields.mode,
-                    uid: fields.uid,
-                    gid: fields.gid,
-                    generation: fields.generation,
-                    creation_time: fields.creation_time,
-                    device: fields.device,
-                }),
-                from: (fields.source, tail.name()?),
-                to: (fields.target, tail.name()?),
-            }
-        }
-        _ => parse_of_object(record, &mut tail)?,
-    })
-}
-
-/// Records of what happened to one object.
-fn parse_of_object<'a>(
-    record: &Record<'a>,
-    tail: &mut Tail<'a>,
-) -> Result<Change<'a>, FormatError> {
-    Ok(match &record.body {
+        Body::Whiteout(fields) => whiteout(fields, tail)?,
         Body::Write(fields) => write(record, fields, tail)?,
         Body::Truncate(fields) => Change::Truncate {
             object: fields.object,
             offset: fields.offset,
             length: fields.length,
         },
-        Body::SetAttributes(fields) => {
-            let extended = (fields.mask & attribute::EXTENDED != 0)
-                .then(|| tail.attributes())
-                .transpose()?;
-            Change::SetAttributes(SetAttributes {
-                object: fields.object,
-                mask: fields.mask,
-                mode: fields.mode,
-                uid: fields.uid,
-                gid: fields.gid,
-                size: fields.size,
-                access_time: fields.access_time,
-                modification_time: fields.modification_time,
-                extended,
-                domains: tail.domains(domain_count(fields.uid, fields.gid) as u64)?,
-            })
-        }
-        Body::OldAcl(fields) => Change::SetAcl {
-            object: fields.object,
-            acl: Acl {
-                ace_count: fields.ace_count,
-                flags: 0,
-                aces: tail.take_count(fields.ace_count, OLD_ACE_SIZE)?,
-                fuids: Vec::new(),
-            },
-            domains: Vec::new(),
-            is_old: true,
-        },
+        Body::SetAttributes(fields) => set_attributes(fields, tail)?,
+        Body::OldAcl(fields) => set_old_acl(fields, tail)?,
         Body::Acl(fields) => set_acl(fields, tail)?,
-        Body::SetXattr(fields) => {
-            let name = tail.name()?;
-            let value = match fields.value_size {
-                0 => None,
-                size => Some(tail.take_count(size, 1)?),
-            };
-            Change::SetXattr {
-                object: fields.object,
-                name,
-                value,
-            }
-        }
+        Body::SetXattr(fields) => set_xattr(fields, tail)?,
         Body::CloneRange(fields) => clone_range(record, fields)?,
-        _ => return Err(invalid("kind", record.header.kind)),
+    })
+}
+
+fn whiteout<'a>(fields: &WhiteoutFields, tail: &mut Tail<'a>) -> Result<Change<'a>, FormatError> {
+    let (object, slots) = slots_and_object(fields.object_and_slots)?;
+    Ok(Change::Rename {
+        renamed: Renamed::LeavingWhiteout(NewObject {
+            object,
+            slots,
+            mode: fields.mode,
+            uid: fields.uid,
+            gid: fields.gid,
+            generation: fields.generation,
+            creation_time: fields.creation_time,
+            device: fields.device,
+        }),
+        from: (fields.source, tail.name()?),
+        to: (fields.target, tail.name()?),
+    })
+}
+
+fn set_attributes<'a>(
+    fields: &SetAttributesFields,
+    tail: &mut Tail<'a>,
+) -> Result<Change<'a>, FormatError> {
+    let extended = (fields.mask & attribute::EXTENDED != 0)
+        .then(|| tail.attributes())
+        .transpose()?;
+    Ok(Change::SetAttributes(SetAttributes {
+        object: fields.object,
+        mask: fields.mask,
+        mode: fields.mode,
+        uid: fields.uid,
+        gid: fields.gid,
+        size: fields.size,
+        access_time: fields.access_time,
+        modification_time: fields.modification_time,
+        extended,
+        domains: tail.domains(domain_count(fields.uid, fields.gid) as u64)?,
+    }))
+}
+
+fn set_xattr<'a>(fields: &SetXattrFields, tail: &mut Tail<'a>) -> Result<Change<'a>, FormatError> {
+    let name = tail.name()?;
+    let value = match fields.value_size {
+        0 => None,
+        size => Some(tail.take_count(size, 1)?),
+    };
+    Ok(Change::SetXattr {
+        object: fields.object,
+        name,
+        value,
     })
 }
 
@@ -285,6 +275,20 @@ fn write<'a>(
         offset: fields.offset,
         length: fields.length,
         data,
+    })
+}
+
+fn set_old_acl<'a>(fields: &OldAclFields, tail: &mut Tail<'a>) -> Result<Change<'a>, FormatError> {
+    Ok(Change::SetAcl {
+        object: fields.object,
+        acl: Acl {
+            ace_count: fields.ace_count,
+            flags: 0,
+            aces: tail.take_count(fields.ace_count, OLD_ACE_SIZE)?,
+            fuids: Vec::new(),
+        },
+        domains: Vec::new(),
+        is_old: true,
     })
 }
 
