@@ -1,7 +1,8 @@
 //! Lists of block pointers, with lists in lists so that appending one to another is cheap.
 //!
 //! Invariant: the totals in the bonus are those of the own pointers and of all lists inside;
-//! entries marked as frees count negative. Changed in syncing context only.
+//! entries marked as frees count negative. A list inside another may count more: the lists inside it
+//! can have moved to the other. Changed in syncing context only.
 //!
 //! A list may be damaged where it is added to or taken from, and the pool goes on: see [`aside`] and [`take`].
 

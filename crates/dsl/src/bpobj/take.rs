@@ -28,7 +28,6 @@ impl Taken {
     fn add(&mut self, other: Self) {
         self.sizes += other.sizes;
         self.count += other.count;
-        self.lost += other.lost;
     }
 }
 
@@ -41,7 +40,9 @@ impl Bpobj {
     /// # Errors
     /// A list cannot be written.
     pub fn take(&self, tx: &Tx, limit: u64, take: &mut Take<'_>) -> Result<Taken> {
-        self.take_nested(tx, limit, take, 0)
+        let mut taken = self.take_nested(tx, limit, take, 0)?;
+        taken.lost = self.settle(tx)?;
+        Ok(taken)
     }
 
     fn take_nested(&self, tx: &Tx, limit: u64, take: &mut Take<'_>, depth: u32) -> Result<Taken> {
@@ -66,7 +67,6 @@ impl Bpobj {
         }
         let own = self.take_own(tx, limit.saturating_sub(all.count), take)?;
         all.add(own);
-        all.lost += self.settle(tx)?;
         Ok(all)
     }
 
@@ -99,9 +99,8 @@ impl Bpobj {
                 ..Taken::default()
             });
         };
-        let gone = taken.sizes + taken.lost;
         change_record(&self.object, tx, |header: &mut BpobjPhys| {
-            add(header, -gone)
+            add(header, -taken.sizes)
         })?;
         if inner.is_empty()? {
             inner.destroy(tx)?;
@@ -178,7 +177,8 @@ impl Bpobj {
         }
     }
 
-    /// Once nothing is left in the list, what it still counts: that is lost.
+    /// Once nothing is left in the list, what it still counts: that is lost. Of a list inside another that cannot be
+    /// told: it counts what was moved out of it as well ([`Bpobj::append_list`]).
     fn settle(&self, tx: &Tx) -> Result<Sizes> {
         let left = self.sizes()?;
         if left == Sizes::ZERO || !self.is_empty()? {

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod harness;
+mod lists;
 mod livelists;
 mod lives;
 mod memory;
