@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{Guid, ObjectId, ObjectSetId, Txg};
 use dmu::{Object, ObjectSet, OpenObjectSet, Tx, Zap};
+use format::BlockPointer;
 use format::dsl::{DatasetPhys, key};
 use format::features::{self, Feature};
 use pipeline::Key;
@@ -214,24 +215,58 @@ impl Dataset {
     /// # Errors
     /// It cannot be read, or is encrypted.
     pub fn object_set(self: &Arc<Self>) -> Result<Arc<ObjectSet>> {
-        if let Some(open) = self.object_set.lock().clone() {
-            return Ok(open);
-        }
-        match self.key()? {
-            Key::None => {}
-            Key::Locked => {
-                let what = "encryption, without a key that is loaded";
-                return Err(DslError::Unsupported {
-                    name: self.name()?,
-                    what,
-                });
+        loop {
+            if let Some(open) = self.open_object_set() {
+                return Ok(open);
+            }
+            match self.key()? {
+                Key::None => {}
+                Key::Locked => {
+                    let what = "encryption, without a key that is loaded";
+                    return Err(DslError::Unsupported {
+                        name: self.name()?,
+                        what,
+                    });
+                }
+            }
+            let writable = !self.is_snapshot
+                && self.dsl.services().is_writable()
+                && self.unwritable()?.is_none();
+            let options = self.open_options(writable);
+            let root = self.phys()?.block_pointer;
+            let opened = match ObjectSet::open(options, &root) {
+                // The block may be another's by now.
+                Err(_) if self.phys()?.block_pointer != root => continue,
+                opened => opened?,
+            };
+            if let Some(entered) = self.enter_opened(opened, &root, writable)? {
+                return Ok(entered);
             }
         }
-        let writable =
-            !self.is_snapshot && self.dsl.services().is_writable() && self.unwritable()?.is_none();
-        let options = self.open_options(writable);
-        let opened = ObjectSet::open(options, &self.phys()?.block_pointer)?;
-        Ok(self.enter_object_set(opened, writable))
+    }
+
+    /// Makes an object set that was opened from `root` the dataset's, unless another was faster: then that one. None:
+    /// the dataset has come to have other contents, or out of service, since the root was looked up.
+    fn enter_opened(
+        self: &Arc<Self>,
+        opened: Arc<ObjectSet>,
+        root: &BlockPointer,
+        writable: bool,
+    ) -> Result<Option<Arc<ObjectSet>>> {
+        let mut current = self.object_set.lock();
+        if let Some(open) = &*current {
+            return Ok(Some(Arc::clone(open)));
+        }
+        let is_stopped = || self.dsl.stopped.lock().contains_key(&self.id());
+        if self.phys()?.block_pointer != *root || (writable && is_stopped()) {
+            return Ok(None);
+        }
+        *current = Some(Arc::clone(&opened));
+        if writable {
+            // Under the lock: nobody gets an object set to write to that sync does not know.
+            self.dsl.heads.lock().insert(self.id(), Arc::clone(self));
+        }
+        Ok(Some(opened))
     }
 
     /// Refuses what puts these contents into another dataset, when their root cannot be read.
@@ -252,19 +287,10 @@ impl Dataset {
         }
     }
 
-    /// Makes an object set the dataset's, unless another was faster: then that one.
-    pub(crate) fn enter_object_set(
-        self: &Arc<Self>,
-        opened: Arc<ObjectSet>,
-        writable: bool,
-    ) -> Arc<ObjectSet> {
-        let mut current = self.object_set.lock();
-        let entered = Arc::clone(current.get_or_insert(opened));
-        if writable {
-            // Under the lock: nobody gets an object set to write to that sync does not know.
-            self.dsl.heads.lock().insert(self.id(), Arc::clone(self));
-        }
-        entered
+    /// Makes the object set of a new head that head's.
+    pub(crate) fn enter_new(self: &Arc<Self>, created: &Arc<ObjectSet>) {
+        *self.object_set.lock() = Some(Arc::clone(created));
+        self.dsl.heads.lock().insert(self.id(), Arc::clone(self));
     }
 
     /// Closes the object set when it is clean and nobody else uses it. `txg` has synced.

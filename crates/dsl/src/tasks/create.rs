@@ -104,7 +104,7 @@ pub(crate) fn fill(
         }
         object_set.set_flags(tx, flags);
     }
-    let object_set = dataset.enter_object_set(object_set, true);
+    dataset.enter_new(&object_set);
     if let Some(populate) = populate {
         populate(&object_set, tx).map_err(|reason| DslError::Populate { reason })?;
     }

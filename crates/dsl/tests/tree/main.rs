@@ -7,6 +7,7 @@ mod lists;
 mod livelists;
 mod lives;
 mod memory;
+mod opening;
 mod side_by_side;
 mod slices;
 mod undo;

@@ -21,6 +21,9 @@ pub(crate) struct Blocks {
     pub(crate) live: HashSet<u64>,
 }
 
+/// Told of a read.
+pub(crate) type OnRead = Arc<dyn Fn(&BlockPointer) + Send + Sync>;
+
 /// The pool.
 pub(crate) struct Memory {
     pub(crate) blocks: Mutex<Blocks>,
@@ -32,6 +35,8 @@ pub(crate) struct Memory {
     reads_left: Mutex<Option<u64>>,
     /// Called by each write.
     pub(crate) on_write: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    /// Called by each read of a block, with what is read.
+    pub(crate) on_read: Mutex<Option<OnRead>>,
     disabled: Vec<&'static str>,
     clock: ManualClock,
     rng: SeededRng,
@@ -82,6 +87,7 @@ impl Memory {
             task: Mutex::default(),
             reads_left: Mutex::default(),
             on_write: Mutex::default(),
+            on_read: Mutex::default(),
             disabled: disabled.to_vec(),
             clock: ManualClock::new(1_700_000_000_000_000_000),
             rng: SeededRng::new(seed),
@@ -133,6 +139,10 @@ impl BlockStore for Memory {
         }
         let number = number(pointer).unwrap_or(0);
         let found = self.blocks.lock().unwrap().data.get(&number).cloned();
+        let on_read = self.on_read.lock().unwrap().clone();
+        if let Some(on_read) = on_read {
+            on_read(pointer);
+        }
         found.ok_or_else(|| BlockError::new(Missing(number)))
     }
 
