@@ -10,7 +10,7 @@ mod space;
 mod sync;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{Guid, ObjectId, ObjectSetId, Txg};
@@ -297,9 +297,9 @@ impl Dataset {
     pub(crate) fn close_if_idle(&self, txg: Txg) {
         let mut current = self.object_set.lock();
         if let Some(open) = &*current {
-            let dirty = (1..Txg::SLOTS as u64).any(|ahead| open.is_dirty(Txg(txg.0 + ahead)));
-            // Others get theirs under the lock that is held here.
-            if dirty || Arc::strong_count(open) > 1 {
+            let is_used = || Arc::strong_count(open) > 1;
+            let is_dirty = || (1..Txg::SLOTS as u64).any(|ahead| open.is_dirty(Txg(txg.0 + ahead)));
+            if !may_close(is_used, is_dirty) {
                 return;
             }
         }
@@ -418,6 +418,17 @@ impl Dataset {
     }
 }
 
+/// Whether an object set may be closed of which nobody gets hold meanwhile. First whether it is used: a user may make it
+/// dirty and leave between the two looks.
+fn may_close(is_used: impl FnOnce() -> bool, is_dirty: impl FnOnce() -> bool) -> bool {
+    if is_used() {
+        return false;
+    }
+    // What the last user did before it left is to be seen.
+    fence(Ordering::Acquire);
+    !is_dirty()
+}
+
 impl std::fmt::Debug for Dataset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Dataset({} of {:?})", self.id(), self.directory())
@@ -484,3 +495,6 @@ dataset_features! {
     /// Parts left out on purpose.
     RedactedDatasets = REDACTED_DATASETS,
 }
+
+#[cfg(test)]
+mod tests;
