@@ -77,7 +77,7 @@ impl Zap {
             fat::prefetch_after(object, &located, from);
             let data = fat::leaf_of(self, &located, from)?;
             let leaf = Leaf::new(&data).map_err(wrong)?;
-            for entry in leaf.entries() {
+            for entry in leaf.stored_entries() {
                 let value = match entry.word_value() {
                     Some(word) => word,
                     None => {

@@ -291,6 +291,15 @@ impl<'a> Leaf<'a> {
             })
     }
 
+    /// All entries, in the order in which they lie in the leaf: the fastest. What no bucket leads to any more is free
+    /// by its type.
+    #[inline]
+    pub fn stored_entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        let leaf = *self;
+        let chunks = u16::try_from(leaf.geometry.chunks).unwrap_or(u16::MAX);
+        (0..chunks).filter_map(move |chunk| leaf.entry(chunk))
+    }
+
     /// All entries in ascending (hash, differentiator): the order of listings.
     #[must_use]
     pub fn sorted_entries(&self) -> Vec<Entry<'a>> {

@@ -55,6 +55,12 @@ fn check_sound(block: &[u8]) {
         assert!(leaf.covers(entry.hash()));
     }
     assert_eq!(count, header.entry_count);
+    let chunks = |entry: Entry<'_>| entry.chunk();
+    let stored: Vec<_> = leaf.stored_entries().map(chunks).collect();
+    let mut linked: Vec<_> = leaf.entries().map(chunks).collect();
+    assert!(stored.is_sorted());
+    linked.sort_unstable();
+    assert_eq!(stored, linked);
     assert_eq!(used + usize::from(header.free_count), leaf.chunk_count());
     let sorted = leaf.sorted_entries();
     assert!(sorted.windows(2).all(|pair| {
