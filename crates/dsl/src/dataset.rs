@@ -418,8 +418,8 @@ impl Dataset {
     }
 }
 
-/// Whether an object set may be closed of which nobody gets hold meanwhile. First whether it is used: a user may make it
-/// dirty and leave between the two looks.
+/// Whether an object set may be closed of which nobody gets hold meanwhile. First whether it is used: a user may make
+/// it dirty and leave between the two looks.
 fn may_close(is_used: impl FnOnce() -> bool, is_dirty: impl FnOnce() -> bool) -> bool {
     if is_used() {
         return false;
