@@ -84,6 +84,7 @@ pub trait Allocator: Send + Sync {
     fn allocate(&self, request: &AllocationRequest) -> Result<Allocation, AllocationError>;
 
     /// Gives back one copy: `dva.asize` bytes at `dva.offset`. For a gang header that is the
-    /// header's own space; its members come on their own.
+    /// header's own space; its members come on their own. By who syncs `txg`, or who holds it
+    /// open: then it is freed when that txg syncs.
     fn free(&self, dva: &Dva, txg: Txg);
 }

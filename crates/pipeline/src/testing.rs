@@ -106,6 +106,8 @@ impl BlockDevice for Memory {
 pub(crate) struct Bump {
     next: AtomicU64,
     pub(crate) longest: AtomicU64,
+    /// How much it has left to give.
+    pub(crate) room: AtomicU64,
     pub(crate) read_only: AtomicBool,
     pub(crate) live: Mutex<BTreeSet<(u64, u64)>>,
 }
@@ -125,6 +127,11 @@ impl Allocator for Bump {
         let (psize, copies) = (request.psize, request.copies);
         let asize = psize.next_multiple_of(512);
         if asize > self.longest.load(Ordering::Relaxed) {
+            return Err(AllocationError::NoSpace { psize, copies });
+        }
+        let take = |room: u64| room.checked_sub(asize * copies as u64);
+        let order = Ordering::Relaxed;
+        if self.room.fetch_update(order, order, take).is_err() {
             return Err(AllocationError::NoSpace { psize, copies });
         }
         Ok((0..copies)
@@ -202,6 +209,7 @@ impl Rig {
         let allocator = Arc::new(Bump {
             next: AtomicU64::new(0),
             longest: AtomicU64::new(u64::MAX),
+            room: AtomicU64::new(u64::MAX),
             read_only: AtomicBool::new(false),
             live: Mutex::new(BTreeSet::new()),
         });

@@ -94,7 +94,7 @@ impl Pipeline {
                     self.queue_copies(request, allocation.iter(), &stored, group)?;
                 }
                 Err(AllocationError::NoSpace { .. }) => {
-                    self.write_gang(request, &mut block, &stored, group)?;
+                    self.write_in_pieces(request, &mut block, &stored, group)?;
                 }
                 Err(source) => {
                     return Err(WriteError::Allocation {

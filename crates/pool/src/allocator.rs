@@ -5,12 +5,14 @@ use base::Txg;
 use format::block_pointer::Dva;
 use pipeline::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
 use space::{ClassKind, Extent, PoolSpace, Request, SpaceError};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::lock::{LockClass, Mutex, rank};
 
 static FAULT: LockClass = LockClass::new("pool.space_fault", rank::LAST - 10);
+static LATER: LockClass = LockClass::new("pool.later_frees", rank::LAST - 9);
 
 /// The part of the special devices that file blocks leave to metadata.
 const METADATA_PERCENT: u64 = 25;
@@ -24,6 +26,8 @@ pub(crate) struct PoolAllocator {
     whole_max: AtomicU64,
     /// The first contradiction that a free met: the pool must not write another uberblock then.
     fault: Mutex<Option<SpaceError>>,
+    /// What is given back of txgs that are open still.
+    later: Mutex<BTreeMap<Txg, Vec<Extent>>>,
 }
 
 impl PoolAllocator {
@@ -34,6 +38,7 @@ impl PoolAllocator {
             writable: AtomicBool::new(writable),
             whole_max: AtomicU64::new(u64::MAX),
             fault: Mutex::new(&FAULT, None),
+            later: Mutex::new(&LATER, BTreeMap::new()),
         }
     }
 
@@ -59,6 +64,24 @@ impl PoolAllocator {
                     ClassKind::Normal
                 }
             }
+        }
+    }
+
+    /// The sync of `txg` begins: frees what was given back while it was open.
+    pub(crate) fn begin(&self, txg: Txg) {
+        let due = {
+            let mut later = self.later.lock();
+            let newer = later.split_off(&txg.next());
+            std::mem::replace(&mut *later, newer)
+        };
+        for extent in due.values().flatten() {
+            self.free_now(extent);
+        }
+    }
+
+    fn free_now(&self, extent: &Extent) {
+        if let Err(error) = self.space.free(extent) {
+            self.fault.lock().get_or_insert(error);
         }
     }
 
@@ -105,13 +128,20 @@ impl Allocator for PoolAllocator {
         Ok(addresses.collect())
     }
 
-    fn free(&self, dva: &Dva, _txg: Txg) {
-        let range = dva.offset..dva.offset.saturating_add(dva.asize);
-        if let Err(error) = self.space.free(&Extent {
+    fn free(&self, dva: &Dva, txg: Txg) {
+        let extent = Extent {
             vdev: dva.vdev,
-            range,
-        }) {
-            self.fault.lock().get_or_insert(error);
+            range: dva.offset..dva.offset.saturating_add(dva.asize),
+        };
+        // An older txg that syncs meanwhile must not free what is not allocated as of it. The caller holds its txg
+        // open: that does not begin to sync here.
+        if txg > self.store.syncing() {
+            self.later.lock().entry(txg).or_default().push(extent);
+        } else {
+            self.free_now(&extent);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

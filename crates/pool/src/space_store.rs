@@ -151,6 +151,11 @@ impl MosSpaceStore {
         self.txg.store(txg.0, Ordering::Relaxed);
     }
 
+    /// The txg that syncs, or was the last to.
+    pub(crate) fn syncing(&self) -> Txg {
+        Txg(self.txg.load(Ordering::Relaxed))
+    }
+
     /// By how much the number of maps with a histogram changed since the last call: the pool counts them as uses of
     /// the feature.
     pub(crate) fn take_maps_change(&self) -> i64 {
@@ -158,7 +163,7 @@ impl MosSpaceStore {
     }
 
     fn tx(&self) -> Tx {
-        Tx::syncing(Txg(self.txg.load(Ordering::Relaxed)))
+        Tx::syncing(self.syncing())
     }
 
     fn header(&self, object: &Object) -> Result<SpaceMapPhys, StoreError> {

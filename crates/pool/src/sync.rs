@@ -138,6 +138,7 @@ impl Syncer {
     /// Writes a txg, and its uberblock if it changed anything.
     pub(crate) fn sync_txg(&self, txg: Txg, group: &Arc<WriteGroup>) -> Result<()> {
         self.maps.begin(txg);
+        self.allocator.begin(txg);
         let mut pass = 0;
         let mut root = self.passes(txg, group, &mut pass)?;
         let changed = root.is_some();

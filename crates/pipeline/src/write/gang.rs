@@ -12,7 +12,7 @@ use format::object_type::ObjectType;
 use sys::Buffer;
 use vdev::WriteGroup;
 
-use crate::{Allocation, AllocationError, Pipeline, WriteError, WriteRequest};
+use crate::{AllocationError, Pipeline, WriteError, WriteRequest};
 
 static RECENT: LockClass = LockClass::new("pipeline.recent_gangs", rank::LAST - 20);
 
@@ -84,13 +84,31 @@ impl Pipeline {
     }
 
     /// Gives `block`, whose bytes are `stored`, addresses of gang headers, and queues headers and
-    /// pieces.
-    pub(super) fn write_gang(
+    /// pieces. A gang that does not come about gives back all that it has got.
+    pub(super) fn write_in_pieces(
         &self,
         request: &WriteRequest<'_>,
         block: &mut BlockPointer,
         stored: &Buffer,
         group: &Arc<WriteGroup>,
+    ) -> Result<(), WriteError> {
+        let mut taken = Vec::new();
+        let written = self.write_gang(request, block, stored, (group, &mut taken));
+        if written.is_err() {
+            // Also outside of a sync, which goes on: a log writes blocks of files.
+            let txg = request.txg;
+            taken.iter().for_each(|dva| self.allocator.free(dva, txg));
+        }
+        written
+    }
+
+    /// The same; notes what it takes.
+    fn write_gang(
+        &self,
+        request: &WriteRequest<'_>,
+        block: &mut BlockPointer,
+        stored: &Buffer,
+        (group, taken): (&Arc<WriteGroup>, &mut Vec<Dva>),
     ) -> Result<(), WriteError> {
         let failed = |source| WriteError::Allocation {
             bookmark: request.bookmark,
@@ -113,11 +131,8 @@ impl Pipeline {
                 policy.gang_copies.clamp(copies, 3),
             )
             .map_err(failed)?;
-        let mut members = GangHeader::default();
-        if let Err(error) = self.write_members(request, stored, &mut members, group) {
-            self.give_back(request, &headers, &members);
-            return Err(error);
-        }
+        taken.extend(headers.iter());
+        let members = self.write_members(request, stored, (group, taken))?;
         for (index, header) in headers.iter().enumerate() {
             // A leader's address accounts for the header and for its share of the members.
             let below: u64 = members
@@ -147,9 +162,9 @@ impl Pipeline {
         &self,
         request: &WriteRequest<'_>,
         stored: &Buffer,
-        header: &mut GangHeader,
-        group: &Arc<WriteGroup>,
-    ) -> Result<(), WriteError> {
+        (group, taken): (&Arc<WriteGroup>, &mut Vec<Dva>),
+    ) -> Result<GangHeader, WriteError> {
+        let mut header = GangHeader::default();
         let mut at = 0;
         for (slot, member) in header.members.iter_mut().enumerate() {
             let piece_bytes = gang::piece_size((stored.len() - at) as u64, slot) as usize;
@@ -157,17 +172,17 @@ impl Pipeline {
                 break;
             }
             let piece = stored.slice(at..at + piece_bytes);
-            *member = self.write_member(request, &piece, group)?;
+            *member = self.write_member(request, &piece, (group, taken))?;
             at += piece_bytes;
         }
-        Ok(())
+        Ok(header)
     }
 
     fn write_member(
         &self,
         request: &WriteRequest<'_>,
         piece: &Buffer,
-        group: &Arc<WriteGroup>,
+        (group, taken): (&Arc<WriteGroup>, &mut Vec<Dva>),
     ) -> Result<BlockPointer, WriteError> {
         let size = piece.len() as u64;
         let kind = request.policy.checksum;
@@ -177,13 +192,14 @@ impl Pipeline {
         member.set_checksum(kind, self.checksum(kind, piece, ByteOrder::NATIVE));
         match self.allocate(request, size, request.policy.copies) {
             Ok(allocation) => {
+                taken.extend(allocation.iter());
                 for (index, dva) in allocation.iter().enumerate() {
                     member.set_dva(index, Some(dva));
                 }
                 self.queue_copies(request, allocation.iter(), piece, group)?;
             }
             Err(AllocationError::NoSpace { .. }) => {
-                self.write_gang(request, &mut member, piece, group)?;
+                self.write_gang(request, &mut member, piece, (group, taken))?;
             }
             Err(source) => {
                 return Err(WriteError::Allocation {
@@ -193,21 +209,5 @@ impl Pipeline {
             }
         }
         Ok(member)
-    }
-
-    /// Frees what a gang that did not come about has got so far.
-    fn give_back(&self, request: &WriteRequest<'_>, headers: &Allocation, members: &GangHeader) {
-        for header in headers.iter() {
-            self.allocator.free(&header, request.txg);
-        }
-        for member in members.used() {
-            // Members that are gangs themselves leak: their headers are not on disk yet, and this
-            // sync fails for want of space anyhow.
-            if !member.is_gang() {
-                member
-                    .dvas()
-                    .for_each(|dva| self.allocator.free(&dva, request.txg));
-            }
-        }
     }
 }

@@ -315,6 +315,23 @@ fn a_full_pool_says_so_and_keeps_nothing() {
     assert!(rig.allocator.live.lock().unwrap().is_empty());
 }
 
+/// Gangs within it included: outside of a sync the pool goes on.
+#[test]
+fn a_gang_that_does_not_come_about_gives_everything_back() {
+    let rig = Rig::new();
+    rig.allocator.longest.store(2048, Ordering::Relaxed);
+    let data = noise(20 << 10, 5);
+    for room in (0..).step_by(512) {
+        rig.allocator.room.store(room, Ordering::Relaxed);
+        if rig.write(&request(&data)).is_ok() {
+            assert!(room > 20 << 10);
+            return;
+        }
+        let live = rig.allocator.live.lock().unwrap();
+        assert!(live.is_empty(), "of {room} bytes: {live:?}");
+    }
+}
+
 #[test]
 fn sizes_that_no_block_has_are_refused() {
     let rig = Rig::new();
