@@ -371,7 +371,7 @@ fn make_parts(
     let services = Arc::new(PoolServices {
         mos: Arc::clone(&mos),
         directory: directory.clone(),
-        store,
+        store: Arc::clone(&store),
         clock: Arc::clone(&options.clock),
         rng: Arc::clone(&options.rng),
         version: VERSION_FEATURES,
@@ -380,7 +380,7 @@ fn make_parts(
         history: History::open(&mos, None, &options.host.name, &events)?,
         config: Arc::new(ConfigState::new(config, ObjectId(0))),
         frees: Arc::new(Frees::new(
-            Arc::clone(&pipeline),
+            Arc::clone(&store),
             Arc::clone(&references),
             space.has_logs(),
         )),

@@ -9,10 +9,11 @@ use base::metrics::{Counter, registry};
 use dmu::Tx;
 use dsl::NamedList;
 use format::BlockPointer;
-use pipeline::{FreeError, Pipeline};
+use pipeline::FreeError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use crate::blocks::PipelineStore;
 use crate::brt::BlockReferenceTable;
 use crate::scrub::PendingBlocks;
 
@@ -33,7 +34,7 @@ const DEFER_PASS: u32 = 2;
 
 /// Frees blocks for the layers above.
 pub(crate) struct Frees {
-    pipeline: Arc<Pipeline>,
+    store: Arc<PipelineStore>,
     references: Arc<BlockReferenceTable>,
     /// The pool has space map logs: everything is freed at once.
     at_once: bool,
@@ -51,12 +52,12 @@ struct Pending {
 
 impl Frees {
     pub(crate) fn new(
-        pipeline: Arc<Pipeline>,
+        store: Arc<PipelineStore>,
         references: Arc<BlockReferenceTable>,
         at_once: bool,
     ) -> Self {
         Self {
-            pipeline,
+            store,
             references,
             at_once,
             pass: AtomicU32::new(0),
@@ -95,7 +96,7 @@ impl Frees {
     /// Gives back the space of a block whose last reference went.
     pub(crate) fn free_last(&self, txg: Txg, pointer: &BlockPointer) {
         self.scan.freed(txg, pointer);
-        match self.pipeline.free(pointer, txg) {
+        match self.store.free(pointer, txg) {
             Ok(()) => {}
             // Who the members were nobody can say any more.
             Err(FreeError::Gang(_)) => METERS.gangs_leaked.increment(),

@@ -353,7 +353,7 @@ fn assemble(
     let services = Arc::new(PoolServices {
         mos: Arc::clone(&loaded.mos),
         directory: loaded.directory,
-        store: loaded.store,
+        store: Arc::clone(&loaded.store),
         clock: Arc::clone(&options.clock),
         rng: Arc::clone(&options.rng),
         version: loaded.uberblock.version,
@@ -362,7 +362,7 @@ fn assemble(
         history,
         config: Arc::new(ConfigState::new(loaded.config, loaded.config_object)),
         frees: Arc::new(Frees::new(
-            Arc::clone(&loaded.pipeline),
+            Arc::clone(&loaded.store),
             Arc::clone(&references),
             logged,
         )),

@@ -1,6 +1,7 @@
 //! Devices that fail under a pool: nothing is acknowledged, nobody hangs, and nothing that was accepted is lost once
 //! the device is back and the pool was cleared.
 
+use base::random::{Rng, SeededRng};
 use millpond_torture::aftermath;
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
@@ -9,6 +10,7 @@ use millpond_torture::real::differences;
 use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
 use pool::{NewDevice, PoolError};
+use posix::{Credentials, FileType, NewNode, OpenOptions, WriteOptions};
 use sim::{Fault, FaultKind, SimulatedDisk, Times};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -162,6 +164,48 @@ fn what_was_accepted_survives_a_failure_of_the_device() {
     for run in 0..8 {
         fail_and_repair(seed(1) + run);
     }
+}
+
+/// What is in pieces is freed by reading where they lie.
+#[test]
+fn a_gang_that_is_freed_while_its_device_is_away_leaks_nothing() {
+    let _limits = tunables::drawn_but(5, &["cache.", "txg.", "dmu."]);
+    let rig = Rig::new(5);
+    let pool = Arc::clone(&rig.test_pool.pool);
+    let settle = || (0..4).for_each(|_| pool.sync().unwrap());
+    settle();
+    let before = pool.space().allocated;
+    pool.set_whole_block_max(4096);
+    let system = rig.test_pool.root();
+    let root = Credentials::root();
+    let node = NewNode {
+        file_type: FileType::Regular,
+        permissions: 0o644,
+        umask: 0,
+        device: (0, 0),
+    };
+    let options = OpenOptions {
+        write: true,
+        ..OpenOptions::default()
+    };
+    let made = system.create(&root, system.root(), b"in-pieces", &node, options);
+    let (file, _) = made.unwrap();
+    let mut data = vec![0; 1 << 20];
+    SeededRng::new(5).fill(&mut data);
+    file.write(0, &data, WriteOptions::default()).unwrap();
+    drop(file);
+    settle();
+    assert!(pool.space().allocated > before + (1 << 20));
+    pool.set_whole_block_max(1 << 20);
+    drop(system.unlink(&root, system.root(), b"in-pieces").unwrap());
+    let away = Fault::everywhere(FaultKind::ReadError, Times::Always);
+    rig.disk.inject(away);
+    assert!(is_suspended(pool.sync()));
+    rig.disk.heal();
+    pool.clear(&|_| true).unwrap();
+    settle();
+    let after = pool.space().allocated;
+    assert!(after < before + (256 << 10), "{before}, then {after}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use base::{Bookmark, ObjectSetId, Txg};
 use dmu::{BlockError, BlockKind, BlockStore, ReferenceRules};
 use format::BlockPointer;
 use format::block_pointer::Dva;
-use pipeline::{Pipeline, PrefetchRequest, Prefetcher, ReadError, ReadRequest};
+use pipeline::{FreeError, Pipeline, PrefetchRequest, Prefetcher, ReadError, ReadRequest};
 use std::sync::{Arc, OnceLock, Weak};
 use sys::Buffer;
 use txg::{Engine, SyncContext};
@@ -82,6 +82,27 @@ impl PipelineStore {
         }
         let engine = self.engine.get().and_then(Weak::upgrade);
         engine.is_some_and(|engine| engine.suspend(&error.to_string()).is_ok())
+    }
+
+    /// Gives back the space of a block, in a sync. The header of a gang on a vdev that is out of use is waited for, or
+    /// its members would leak; one that is damaged is not.
+    ///
+    /// # Errors
+    /// As [`Pipeline::free`].
+    pub(crate) fn free(&self, pointer: &BlockPointer, txg: Txg) -> Result<(), FreeError> {
+        let again = |error: &ReadError| self.is_away(error) && self.wait_for_devices(error);
+        self.pipeline.free_patiently(pointer, txg, &again)
+    }
+
+    /// Whether a block lies on a vdev that is out of use.
+    fn is_away(&self, error: &ReadError) -> bool {
+        let ReadError::Unreadable(unreadable) = error else {
+            return false;
+        };
+        unreadable.attempts.iter().any(|attempt| {
+            let top = self.pipeline.vdevs().top(attempt.dva.vdev);
+            top.is_ok_and(|top| !top.condition().state.is_usable())
+        })
     }
 
     /// What a block is charged with: its copies, deflated. Holes and embedded blocks cost nothing.
