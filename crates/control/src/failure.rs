@@ -72,7 +72,16 @@ impl Failure {
     pub const fn status(&self) -> u8 {
         match self.kind {
             FailureKind::Usage => 2,
-            _ => 1,
+            FailureKind::Missing
+            | FailureKind::Exists
+            | FailureKind::Busy
+            | FailureKind::Permission
+            | FailureKind::Space
+            | FailureKind::ReadOnly
+            | FailureKind::Invalid
+            | FailureKind::Unsupported
+            | FailureKind::Medium
+            | FailureKind::Service => 1,
         }
     }
 }

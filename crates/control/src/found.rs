@@ -170,7 +170,7 @@ pub fn labelclear(path: &Path, force: bool) -> Result<(), Failure> {
     let state = match found.state {
         PoolState::Active => "potentially active",
         PoolState::Exported => "exported",
-        _ => "",
+        PoolState::Destroyed | PoolState::Spare | PoolState::Cache => "",
     };
     if !force && !state.is_empty() {
         let text = "use '-f' to override the following error:";

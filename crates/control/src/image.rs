@@ -20,7 +20,8 @@ use posix::{FileSystem, MountOptions, NoLog, Source, Timestamp};
 
 use crate::message::CreateRequest;
 use crate::service::contents::file_properties;
-use crate::service::open::{Maker, create_options, create_refused, kind_of};
+use crate::service::open::{Maker, create_options, create_refused};
+use crate::service::refusal::{kind_of, kind_of_device};
 use crate::{Failure, FailureKind};
 use fill::Filler;
 use survey::Survey;
@@ -135,11 +136,7 @@ fn cannot_make(kind: FailureKind, image: &Path, reason: impl std::fmt::Display) 
 }
 
 fn device_refused(image: &Path, error: &DeviceError) -> Failure {
-    let kind = match error {
-        DeviceError::Busy { .. } => FailureKind::Busy,
-        _ => FailureKind::Medium,
-    };
-    cannot_make(kind, image, error)
+    cannot_make(kind_of_device(error), image, error)
 }
 
 /// Refuses a source that is no directory, an image that is there or in use, and one inside the source.

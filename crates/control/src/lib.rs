@@ -1,6 +1,7 @@
 //! The typed admin service that the daemon offers and the commands use.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod client;
 mod compatibility;

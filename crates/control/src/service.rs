@@ -23,7 +23,7 @@ mod owners;
 mod plan;
 mod pool_facts;
 mod property_source;
-mod refusal;
+pub(crate) mod refusal;
 mod reporter;
 mod rules;
 mod snapshots;

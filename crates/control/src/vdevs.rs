@@ -196,10 +196,10 @@ pub(crate) fn pool_state(tops: &[VdevReport]) -> VdevState {
         })
         .cloned()
         .collect();
-    match interior(&needed, 0).0 {
-        VdevState::Online if tops.iter().any(|top| top.state != VdevState::Online) => {
-            VdevState::Degraded
-        }
-        state => state,
+    let state = interior(&needed, 0).0;
+    if state == VdevState::Online && tops.iter().any(|top| top.state != VdevState::Online) {
+        VdevState::Degraded
+    } else {
+        state
     }
 }

@@ -201,7 +201,24 @@ fn readings(handler: &dyn Handler) -> io::Result<String> {
         match part {
             Response::Metrics(report) => reports.push(report),
             Response::Failed(failure) => return Err(io::Error::other(failure.to_string())),
-            _ => {}
+            Response::Hello { .. }
+            | Response::Pool(_)
+            | Response::Status(_)
+            | Response::History(_)
+            | Response::Vdevs(_)
+            | Response::Datasets(_)
+            | Response::Holds(_)
+            | Response::Grants(_)
+            | Response::OwnerSpace(_)
+            | Response::Diff(_)
+            | Response::DeleteQueue(_)
+            | Response::Mounted(_)
+            | Response::IoStatistics(_)
+            | Response::Events(_)
+            | Response::EventsCleared(_)
+            | Response::Line(_)
+            | Response::Warning(_)
+            | Response::Done => {}
         }
         Ok(())
     };

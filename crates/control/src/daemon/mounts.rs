@@ -126,7 +126,14 @@ fn errno_of(failure: &Failure) -> Errno {
         FailureKind::Missing => Errno::ESTALE,
         FailureKind::Permission => Errno::EACCES,
         FailureKind::Busy => Errno::EBUSY,
-        _ => Errno::EIO,
+        FailureKind::Usage
+        | FailureKind::Exists
+        | FailureKind::Space
+        | FailureKind::ReadOnly
+        | FailureKind::Invalid
+        | FailureKind::Unsupported
+        | FailureKind::Medium
+        | FailureKind::Service => Errno::EIO,
     }
 }
 
@@ -393,7 +400,9 @@ fn mount_failure(failure: &MountFailure) -> Failure {
         MountFailure::Mount(MountError::Device(_) | MountError::NoHelper(_)) => {
             FailureKind::Unsupported
         }
-        _ => FailureKind::Service,
+        MountFailure::Mount(MountError::MountPoint { .. }) | MountFailure::Session(_) => {
+            FailureKind::Service
+        }
     };
     Failure::new(kind, failure.to_string())
 }
@@ -426,10 +435,13 @@ fn in_use(entry: &Entry) -> Failure {
 fn prepare_mount_point(path: &Path, overlay: bool) -> Result<(), Failure> {
     fuse::remove_dead_mounts(path);
     let failed = |error: std::io::Error| {
-        let kind = match error.kind() {
-            ErrorKind::PermissionDenied => FailureKind::Permission,
-            ErrorKind::ReadOnlyFilesystem => FailureKind::ReadOnly,
-            _ => FailureKind::Invalid,
+        let is = |kind: ErrorKind| error.kind() == kind;
+        let kind = if is(ErrorKind::PermissionDenied) {
+            FailureKind::Permission
+        } else if is(ErrorKind::ReadOnlyFilesystem) {
+            FailureKind::ReadOnly
+        } else {
+            FailureKind::Invalid
         };
         Failure::new(
             kind,

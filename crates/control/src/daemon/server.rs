@@ -230,9 +230,10 @@ fn converse(shared: &Shared, mut stream: UnixStream) {
         };
         let mut answer =
             |response: Response| send(&mut stream, &response).map_err(io::Error::other);
-        let answered = match request {
-            Request::Hello => hello(&*shared.handler, &mut answer),
-            request => shared.handler.handle(&request, &caller, &mut answer),
+        let answered = if let Request::Hello = request {
+            hello(&*shared.handler, &mut answer)
+        } else {
+            shared.handler.handle(&request, &caller, &mut answer)
         };
         if shared.handler.finished() {
             // A full channel has an event in it that wakes as well.

@@ -17,7 +17,7 @@ use posix::{
 
 use super::survey::Survey;
 use super::{ImageProgress, ImageReport, ImageRequest, Watcher, cannot_make, clamped, source};
-use crate::service::open::kind_of;
+use crate::service::refusal::kind_of;
 use crate::{Failure, FailureKind};
 
 /// Bytes that are read at once, unless a record has more.
@@ -177,12 +177,31 @@ impl<'a> Filler<'a> {
             Posix::Storage(_)
             | Posix::Log(_)
             | Posix::Corrupt { .. }
+            | Posix::Unwritten
             | Posix::ReadOnly
             | Posix::Stale
             | Posix::NotFound => {
                 Trouble::End(cannot_make(FailureKind::Medium, &self.request.image, error))
             }
-            error => Trouble::Entry(error.to_string()),
+            Posix::Exists
+            | Posix::NotDirectory
+            | Posix::IsDirectory
+            | Posix::NotEmpty
+            | Posix::AccessDenied
+            | Posix::NotPermitted(_)
+            | Posix::NameTooLong
+            | Posix::InvalidName
+            | Posix::Invalid(_)
+            | Posix::TooManyLinks
+            | Posix::CrossDevice
+            | Posix::FileTooLarge
+            | Posix::NoAttribute
+            | Posix::AttributeTooLarge
+            | Posix::OutOfRange
+            | Posix::NotSupported(_)
+            | Posix::Busy
+            | Posix::NoSuchOffset
+            | Posix::BadHandle => Trouble::Entry(error.to_string()),
         }
     }
 
@@ -215,7 +234,10 @@ impl<'a> Filler<'a> {
                 let target = source::bytes(target.as_os_str());
                 self.files.symlink(&who, parent, name, target)
             }
-            _ => self.files.mknod(&who, parent, name, &node),
+            FileType::Fifo
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Socket => self.files.mknod(&who, parent, name, &node),
         };
         let object = made.map_err(|error| self.failed(&error))?.object;
         if file_type == FileType::Directory {

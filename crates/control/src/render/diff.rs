@@ -56,7 +56,7 @@ fn line(out: &mut Vec<u8>, record: &DiffRecord, options: DiffOptions) {
             out.extend_from_slice(between);
             path(out, to, options);
         }
-        _ => {}
+        DiffChange::Removed | DiffChange::Created | DiffChange::Modified => {}
     }
     out.push(b'\n');
 }

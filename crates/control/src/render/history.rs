@@ -41,7 +41,7 @@ fn line(out: &mut String, record: &HistoryRecord, internal: bool, long: bool) {
             }
             *out += &format!(" ioctl {name}");
         }
-        _ => return,
+        HistoryEvent::Internal { .. } | HistoryEvent::Call { .. } => return,
     }
     if long {
         who(out, record);

@@ -127,7 +127,11 @@ fn texts(found: &ImportCandidate) -> (Option<String>, String) {
             "The pool can be imported despite missing or damaged devices.  The\n\tfault tolerance \
              of the pool may be compromised if imported.",
         ),
-        _ => texts_of_refusal(found),
+        ImportState::MissingDevices
+        | ImportState::CorruptData
+        | ImportState::UnsupportedVersion
+        | ImportState::UnsupportedFeatures(_)
+        | ImportState::ReadOnlyFeatures(_) => texts_of_refusal(found),
     }
 }
 
@@ -169,7 +173,13 @@ fn texts_of_refusal(found: &ImportCandidate) -> (Option<String>, String) {
              recreate the pool from backup."
                 .to_owned(),
         ),
-        _ => (None, String::new()),
+        // Said above.
+        ImportState::Ready
+        | ImportState::LegacyVersion
+        | ImportState::FeaturesDisabled
+        | ImportState::UsedElsewhere
+        | ImportState::Active { .. }
+        | ImportState::Degraded => (None, String::new()),
     }
 }
 
@@ -186,7 +196,11 @@ const fn message_id(found: &ImportCandidate) -> Option<&'static str> {
         ImportState::MissingDevices => Some("3C"),
         ImportState::CorruptData => Some("5E"),
         ImportState::UnsupportedVersion => Some("A5"),
-        _ => None,
+        ImportState::Ready
+        | ImportState::LegacyVersion
+        | ImportState::FeaturesDisabled
+        | ImportState::UnsupportedFeatures(_)
+        | ImportState::ReadOnlyFeatures(_) => None,
     }
 }
 

@@ -187,7 +187,11 @@ impl Json {
     fn property(&self, text: String, source: &Source) -> JsonValue {
         let (kind, data) = match source {
             Source::Inherited(from) => ("INHERITED", from.as_str()),
-            other => (other.word(), "-"),
+            Source::None
+            | Source::Default
+            | Source::Local
+            | Source::Temporary
+            | Source::Received => (source.word(), "-"),
         };
         let value = match text.parse::<u64>() {
             Ok(number) if self.options.integers => json!(number),

@@ -194,10 +194,13 @@ fn compare(a: &OwnerRecord, b: &OwnerRecord, names: &OwnerNames, key: OwnerSort)
         OwnerField::Name if names.is_numeric(a) && names.is_numeric(b) => a.id.cmp(&b.id),
         OwnerField::Name => names.name(a).cmp(&names.name(b)),
         // What nobody counts or limits comes first.
-        field => field
-            .figure(a)
-            .unwrap_or(0)
-            .cmp(&field.figure(b).unwrap_or(0)),
+        OwnerField::Used
+        | OwnerField::Quota
+        | OwnerField::ObjectsUsed
+        | OwnerField::ObjectQuota => {
+            let figure = |record| key.field.figure(record).unwrap_or(0);
+            figure(a).cmp(&figure(b))
+        }
     };
     if key.descending {
         order.reverse()
@@ -235,7 +238,10 @@ fn cell(record: &OwnerRecord, names: &OwnerNames, field: OwnerField, exact: bool
         OwnerField::Quota | OwnerField::ObjectQuota if figure.unwrap_or(0) == 0 => {
             if exact { "0" } else { "none" }.to_owned()
         }
-        _ => match figure {
+        OwnerField::Used
+        | OwnerField::Quota
+        | OwnerField::ObjectsUsed
+        | OwnerField::ObjectQuota => match figure {
             None => "-".to_owned(),
             Some(figure) if exact => figure.to_string(),
             Some(bytes) if matches!(field, OwnerField::Used | OwnerField::Quota) => {

@@ -120,7 +120,6 @@ pub enum Change {
 
 impl Change {
     /// The change as the service sees it: the only place that tells them apart.
-    #[deny(clippy::wildcard_enum_match_arm)]
     fn as_pool_change(&self) -> &dyn PoolChange {
         match self {
             Self::Create(change) => change,

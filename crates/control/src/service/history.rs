@@ -47,7 +47,29 @@ fn number(list: &NvList, key: &str) -> Option<u64> {
         Value::Uint64(number) => Some(*number),
         Value::Int64(number) => u64::try_from(*number).ok(),
         Value::Int32(number) => u64::try_from(*number).ok(),
-        _ => None,
+        Value::Boolean
+        | Value::String(_)
+        | Value::List(_)
+        | Value::ListArray(_)
+        | Value::BooleanValue(_)
+        | Value::Byte(_)
+        | Value::Int16(_)
+        | Value::Uint16(_)
+        | Value::Uint32(_)
+        | Value::HighResolutionTime(_)
+        | Value::Int8(_)
+        | Value::Uint8(_)
+        | Value::ByteArray(_)
+        | Value::Int8Array(_)
+        | Value::Uint8Array(_)
+        | Value::Int16Array(_)
+        | Value::Uint16Array(_)
+        | Value::Int32Array(_)
+        | Value::Uint32Array(_)
+        | Value::Int64Array(_)
+        | Value::Uint64Array(_)
+        | Value::BooleanArray(_)
+        | Value::StringArray(_) => None,
     }
 }
 
@@ -83,7 +105,26 @@ fn describe(list: &NvList, indent: usize, lines: &mut Vec<String>) {
             Value::Int64(number) => lines.push(format!("{pad}{name}: {number}")),
             Value::Int32(number) => lines.push(format!("{pad}{name}: {number}")),
             Value::BooleanValue(flag) => lines.push(format!("{pad}{name}: {flag}")),
-            other => lines.push(format!("{pad}{name}: {other:?}")),
+            Value::Byte(_)
+            | Value::Int16(_)
+            | Value::Uint16(_)
+            | Value::Uint32(_)
+            | Value::HighResolutionTime(_)
+            | Value::Int8(_)
+            | Value::Uint8(_)
+            | Value::ByteArray(_)
+            | Value::Int8Array(_)
+            | Value::Uint8Array(_)
+            | Value::Int16Array(_)
+            | Value::Uint16Array(_)
+            | Value::Int32Array(_)
+            | Value::Uint32Array(_)
+            | Value::Int64Array(_)
+            | Value::Uint64Array(_)
+            | Value::BooleanArray(_)
+            | Value::StringArray(_) => {
+                lines.push(format!("{pad}{name}: {value:?}"));
+            }
         }
     }
 }

@@ -9,14 +9,15 @@ use device::FileDevice;
 use dsl::PropertyValue;
 use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY};
 use pool::{
-    CreateOptions, ImportOptions, LastUser, NewDevice, NewVdev, Pool, PoolError, Rewind, Selection,
-    VdevRole,
+    CreateOptions, ImportOptions, LastUser, MissingFeature, NewDevice, NewVdev, Pool, PoolError,
+    Rewind, Selection, VdevRole,
 };
 
 use format::features::Feature;
 
 use super::assignments::{InsideValues, split_inside, stored};
 use super::contents::clock;
+use super::refusal::kind_of;
 use super::rules::{self, Target};
 use crate::compatibility::Compatibility;
 use crate::date::moment;
@@ -269,18 +270,19 @@ fn features(request: &CreateRequest) -> Result<Vec<&'static format::features::Fe
 
 pub(crate) fn create_refused(name: &str, error: &PoolError) -> Failure {
     let cannot = |kind, reason: &str| Failure::cannot(kind, "create", name, reason);
-    match error {
-        PoolError::TooSmall { .. } => cannot(
+    if let PoolError::TooSmall { .. } = error {
+        cannot(
             FailureKind::Invalid,
             "one or more devices is less than the minimum size (64M)",
-        ),
-        PoolError::DeviceInUse { .. } => {
-            Failure::new(FailureKind::Busy, "invalid vdev specification")
-                .advise("use '-f' to override the following errors:")
-                .advise(error.to_string())
-        }
-        PoolError::NoSpace => cannot(FailureKind::Space, "one or more devices is out of space"),
-        error => cannot(kind_of(error), &error.to_string()),
+        )
+    } else if let PoolError::DeviceInUse { .. } = error {
+        Failure::new(FailureKind::Busy, "invalid vdev specification")
+            .advise("use '-f' to override the following errors:")
+            .advise(error.to_string())
+    } else if let PoolError::NoSpace = error {
+        cannot(FailureKind::Space, "one or more devices is out of space")
+    } else {
+        cannot(kind_of(error), &error.to_string())
     }
 }
 
@@ -353,7 +355,26 @@ fn rewind_notes(pool: &Pool, dry_run: bool) -> Vec<String> {
     notes
 }
 
+fn with_features(failure: Failure, features: &[MissingFeature], readable: bool) -> Failure {
+    let head = "This pool uses the following feature(s) not supported by this system:";
+    let lines = features
+        .iter()
+        .map(|feature| match feature.description.as_str() {
+            "" => format!("\t{}", feature.guid),
+            text => format!("\t{} ({text})", feature.guid),
+        });
+    let failure = lines.fold(failure.advise(head), Failure::advise);
+    if readable {
+        failure
+            .advise("All unsupported features are only required for writing to the pool.")
+            .advise("The pool can be imported using '-o readonly=on'.")
+    } else {
+        failure
+    }
+}
+
 fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
+    const UNAVAILABLE: &str = "one or more devices is currently unavailable";
     let name = &request.name;
     let cannot = |kind, reason: &str| Failure::cannot(kind, "import", name, reason);
     match error {
@@ -363,23 +384,8 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
             "pool is formatted using an unsupported ZFS version",
         ),
         PoolError::UnsupportedFeatures { features, readable } => {
-            let head = "This pool uses the following feature(s) not supported by this system:";
-            let lines = features
-                .iter()
-                .map(|feature| match feature.description.as_str() {
-                    "" => format!("\t{}", feature.guid),
-                    text => format!("\t{} ({text})", feature.guid),
-                });
-            let failure =
-                cannot(FailureKind::Unsupported, "unsupported version or feature").advise(head);
-            let failure = lines.fold(failure, Failure::advise);
-            if *readable {
-                failure
-                    .advise("All unsupported features are only required for writing to the pool.")
-                    .advise("The pool can be imported using '-o readonly=on'.")
-            } else {
-                failure
-            }
+            let failure = cannot(FailureKind::Unsupported, "unsupported version or feature");
+            with_features(failure, features, *readable)
         }
         PoolError::InUseElsewhere(user) => in_use(name, user),
         PoolError::Locked { path } => cannot(
@@ -387,26 +393,18 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
             &format!("{path} is in use by another process; export the pool there"),
         ),
         PoolError::MissingDevices { reason, .. } => {
-            let failure = cannot(
-                FailureKind::Medium,
-                "one or more devices is currently unavailable",
-            );
-            if reason.is_empty() {
-                failure
-            } else {
-                failure.advise(reason.clone())
-            }
+            let failure = cannot(FailureKind::Medium, UNAVAILABLE);
+            let lines = (!reason.is_empty()).then(|| reason.clone());
+            lines.into_iter().fold(failure, Failure::advise)
         }
         PoolError::MissingLogs { paths } => {
-            let failure = cannot(
-                FailureKind::Medium,
-                "one or more devices is currently unavailable",
-            )
-            .advise(
-                "The devices below are missing or corrupted, use '-m' to import the pool anyway:",
-            );
+            let head =
+                "The devices below are missing or corrupted, use '-m' to import the pool anyway:";
             let lines = paths.iter().map(|path| format!("\t    {path}"));
-            lines.fold(failure, Failure::advise)
+            lines.fold(
+                cannot(FailureKind::Medium, UNAVAILABLE).advise(head),
+                Failure::advise,
+            )
         }
         PoolError::NoUberblock { reason } => cannot(FailureKind::Medium, "I/O error")
             .advise(reason.clone())
@@ -416,7 +414,34 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
             &format!("cannot be opened for writing: {blocker}"),
         )
         .advise("The pool can be imported using '-o readonly=on'."),
-        error => cannot(kind_of(error), &error.to_string()),
+        PoolError::NoLabel { .. }
+        | PoolError::Ambiguous { .. }
+        | PoolError::BadName { .. }
+        | PoolError::TooSmall { .. }
+        | PoolError::DeviceInUse { .. }
+        | PoolError::Invalid { .. }
+        | PoolError::Device(_)
+        | PoolError::Vdev(_)
+        | PoolError::Corrupt { .. }
+        | PoolError::Damaged(_)
+        | PoolError::Object(_)
+        | PoolError::Dataset(_)
+        | PoolError::UnsupportedVdev { .. }
+        | PoolError::Commit(_)
+        | PoolError::NoUberblockWritten { .. }
+        | PoolError::NoLabelWritten { .. }
+        | PoolError::NoConvergence { .. }
+        | PoolError::Invariant(_)
+        | PoolError::UnnamedReference { .. }
+        | PoolError::Free(_)
+        | PoolError::Space(_)
+        | PoolError::Suspended { .. }
+        | PoolError::ReadOnly
+        | PoolError::Busy
+        | PoolError::NoSpace
+        | PoolError::Scan(_)
+        | PoolError::Stopped { .. }
+        | PoolError::NoSuchVdev { .. } => cannot(kind_of(error), &error.to_string()),
     }
 }
 
@@ -434,26 +459,4 @@ fn in_use(name: &str, user: &LastUser) -> Failure {
             moment(user.timestamp)
         ))
         .advise("The pool can be imported, use 'zpool import -f' to import the pool.")
-}
-
-/// What a caller can do about an error of the pool.
-pub(crate) const fn kind_of(error: &PoolError) -> FailureKind {
-    match error {
-        PoolError::NoSuchPool { .. } | PoolError::NoLabel { .. } | PoolError::NoSuchVdev { .. } => {
-            FailureKind::Missing
-        }
-        PoolError::UnsupportedVersion { .. }
-        | PoolError::UnsupportedFeatures { .. }
-        | PoolError::ReadOnlyPossible(_) => FailureKind::Unsupported,
-        PoolError::InUseElsewhere(_)
-        | PoolError::Locked { .. }
-        | PoolError::DeviceInUse { .. }
-        | PoolError::Busy => FailureKind::Busy,
-        PoolError::ReadOnly => FailureKind::ReadOnly,
-        PoolError::NoSpace => FailureKind::Space,
-        PoolError::BadName { .. } | PoolError::Invalid { .. } | PoolError::TooSmall { .. } => {
-            FailureKind::Invalid
-        }
-        _ => FailureKind::Medium,
-    }
 }

@@ -2,7 +2,12 @@
 
 use std::fmt;
 
+use device::DeviceError;
 use dsl::DslError;
+use pool::PoolError;
+
+#[cfg(test)]
+mod tests;
 
 use crate::{Failure, FailureKind};
 
@@ -28,18 +33,88 @@ pub(crate) fn reason(error: &DslError) -> (FailureKind, String) {
             let text = "pool and or dataset must be upgraded to set this property or value";
             return (Kind::Unsupported, format!("{text} ({feature})"));
         }
-        other => {
-            let kind = match other {
-                DslError::Dmu(_) | DslError::Format { .. } | DslError::Damaged { .. } => {
-                    Kind::Medium
-                }
-                DslError::Unsupported { .. } => Kind::Unsupported,
-                _ => Kind::Invalid,
-            };
-            return (kind, other.to_string());
-        }
+        // The engine ends or waits when its devices fail.
+        DslError::Dmu(_)
+        | DslError::Format { .. }
+        | DslError::Damaged { .. }
+        | DslError::Engine(_) => return (Kind::Medium, error.to_string()),
+        DslError::Unsupported { .. } => return (Kind::Unsupported, error.to_string()),
+        DslError::Again { .. } => return (Kind::Busy, error.to_string()),
+        DslError::NotSnapshot { .. }
+        | DslError::IsSnapshot { .. }
+        | DslError::HasChildren { .. }
+        | DslError::HasSnapshots { .. }
+        | DslError::HasClones { .. }
+        | DslError::NotLatest { .. }
+        | DslError::Unrelated { .. }
+        | DslError::BadValue { .. }
+        | DslError::Populate { .. } => return (Kind::Invalid, error.to_string()),
     };
     (kind, text.to_owned())
+}
+
+/// What a caller can do about an error of the pool.
+pub(crate) fn kind_of(error: &PoolError) -> FailureKind {
+    match error {
+        PoolError::NoSuchPool { .. } | PoolError::NoLabel { .. } | PoolError::NoSuchVdev { .. } => {
+            FailureKind::Missing
+        }
+        PoolError::UnsupportedVersion { .. }
+        | PoolError::UnsupportedFeatures { .. }
+        | PoolError::UnsupportedVdev { .. }
+        | PoolError::ReadOnlyPossible(_) => FailureKind::Unsupported,
+        PoolError::InUseElsewhere(_)
+        | PoolError::Locked { .. }
+        | PoolError::DeviceInUse { .. }
+        | PoolError::Busy => FailureKind::Busy,
+        PoolError::ReadOnly => FailureKind::ReadOnly,
+        PoolError::NoSpace => FailureKind::Space,
+        PoolError::Ambiguous { .. }
+        | PoolError::BadName { .. }
+        | PoolError::Invalid { .. }
+        | PoolError::TooSmall { .. }
+        | PoolError::Scan(_) => FailureKind::Invalid,
+        PoolError::Device(error) => kind_of_device(error),
+        PoolError::Dataset(error) => reason(error).0,
+        PoolError::MissingDevices { .. }
+        | PoolError::MissingLogs { .. }
+        | PoolError::Vdev(_)
+        | PoolError::Corrupt { .. }
+        | PoolError::Damaged(_)
+        | PoolError::Object(_)
+        | PoolError::Commit(_)
+        | PoolError::NoUberblockWritten { .. }
+        | PoolError::NoLabelWritten { .. }
+        | PoolError::NoConvergence { .. }
+        | PoolError::Invariant(_)
+        | PoolError::UnnamedReference { .. }
+        | PoolError::Free(_)
+        | PoolError::Space(_)
+        | PoolError::NoUberblock { .. }
+        | PoolError::Suspended { .. }
+        | PoolError::Stopped { .. } => FailureKind::Medium,
+    }
+}
+
+/// What a caller can do about an error of a device that was to be opened.
+pub(crate) const fn kind_of_device(error: &DeviceError) -> FailureKind {
+    match error {
+        DeviceError::NotFound { .. } => FailureKind::Missing,
+        DeviceError::Denied { .. } => FailureKind::Permission,
+        DeviceError::Busy { .. } => FailureKind::Busy,
+        DeviceError::Exists { .. } => FailureKind::Exists,
+        DeviceError::NotADevice { .. } => FailureKind::Invalid,
+        DeviceError::ReadOnly { .. } => FailureKind::ReadOnly,
+        DeviceError::HostFull { .. } => FailureKind::Space,
+        DeviceError::Unsupported { .. } => FailureKind::Unsupported,
+        DeviceError::Open { .. }
+        | DeviceError::OutOfRange { .. }
+        | DeviceError::Truncated { .. }
+        | DeviceError::Io { .. }
+        | DeviceError::Removed { .. }
+        | DeviceError::Shrunk { .. }
+        | DeviceError::FlushFailed { .. } => FailureKind::Medium,
+    }
 }
 
 /// `cannot VERB 'NAME': REASON`.

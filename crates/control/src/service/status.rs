@@ -127,7 +127,7 @@ impl Service {
             let value = super::dataset_index::value_of(value);
             let value = match value {
                 Value::Number(id) if BOOTFS.is(row.name) => Value::Text(self.dataset_name(id)?),
-                value => value,
+                value @ (Value::Absent | Value::Number(_) | Value::Text(_)) => value,
             };
             Some((row.name.to_owned(), value))
         });

@@ -101,8 +101,10 @@ impl Json {
         put(&mut object, "errors", self.number(scan.errors));
         let paused = match scan.state {
             ScanState::Paused => time(scan.ended),
-            _ if self.exact() => self.number(0),
-            _ => json!("-"),
+            ScanState::Running | ScanState::Finished | ScanState::Canceled if self.exact() => {
+                self.number(0)
+            }
+            ScanState::Running | ScanState::Finished | ScanState::Canceled => json!("-"),
         };
         put(&mut object, "scrub_pause", paused);
         put(&mut object, "issued", self.bytes(scan.issued));

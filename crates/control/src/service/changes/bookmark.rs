@@ -47,16 +47,17 @@ impl PoolChange for Bookmark {
         };
         service.dsl.run(task).map_err(|error| {
             let cannot = |kind, reason: &str| Failure::cannot(kind, VERB, &self.name, reason);
-            match &error {
-                DslError::Exists { .. } => cannot(FailureKind::Exists, "bookmark exists"),
-                DslError::FeatureDisabled { .. } => {
-                    cannot(FailureKind::Unsupported, "bookmark feature not enabled")
-                }
-                DslError::Unrelated { .. } => cannot(
+            if let DslError::Exists { .. } = error {
+                cannot(FailureKind::Exists, "bookmark exists")
+            } else if let DslError::FeatureDisabled { .. } = error {
+                cannot(FailureKind::Unsupported, "bookmark feature not enabled")
+            } else if let DslError::Unrelated { .. } = error {
+                cannot(
                     FailureKind::Invalid,
                     "source is not an ancestor of the new bookmark's dataset",
-                ),
-                error => refused(VERB, &self.name, error),
+                )
+            } else {
+                refused(VERB, &self.name, &error)
             }
         })
     }

@@ -9,7 +9,8 @@ use crate::message::{VdevShape, VdevSpec};
 use crate::report::VdevClass;
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::open::{kind_of, make_files, new_vdevs, remove_files};
+use crate::service::open::{make_files, new_vdevs, remove_files};
+use crate::service::refusal::kind_of;
 use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
@@ -56,17 +57,17 @@ impl PoolChange for AddVdevs {
         added.map_err(|error| {
             remove_files(&made);
             let cannot = |kind, reason: &str| Failure::cannot(kind, "add to", &name, reason);
-            match &error {
-                PoolError::TooSmall { .. } => cannot(
+            if let PoolError::TooSmall { .. } = error {
+                cannot(
                     FailureKind::Invalid,
                     "device is less than the minimum size (64M)",
-                ),
-                PoolError::DeviceInUse { .. } => {
-                    Failure::new(FailureKind::Busy, "invalid vdev specification")
-                        .advise("use '-f' to override the following errors:")
-                        .advise(error.to_string())
-                }
-                error => cannot(kind_of(error), &error.to_string()),
+                )
+            } else if let PoolError::DeviceInUse { .. } = error {
+                Failure::new(FailureKind::Busy, "invalid vdev specification")
+                    .advise("use '-f' to override the following errors:")
+                    .advise(error.to_string())
+            } else {
+                cannot(kind_of(&error), &error.to_string())
             }
         })
     }
@@ -107,16 +108,14 @@ impl PoolChange for RemoveVdevs {
             let found = tops.find(|top| is_called(top, device));
             let missing = || refuse(FailureKind::Missing, "no such device in pool");
             let top = found.ok_or_else(missing)?;
-            service
-                .pool
-                .remove_log(top.guid)
-                .map_err(|error| match error {
-                    PoolError::Busy => refuse(
-                        FailureKind::Busy,
-                        "an intent log waits to be replayed; mount its dataset first",
-                    ),
-                    error => refuse(kind_of(&error), &error.to_string()),
-                })?;
+            service.pool.remove_log(top.guid).map_err(|error| {
+                if let PoolError::Busy = error {
+                    let reason = "an intent log waits to be replayed; mount its dataset first";
+                    refuse(FailureKind::Busy, reason)
+                } else {
+                    refuse(kind_of(&error), &error.to_string())
+                }
+            })?;
         }
         Ok(())
     }

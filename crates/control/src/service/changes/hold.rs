@@ -50,13 +50,14 @@ impl PoolChange for Hold {
         }
         let holds = with_tag(snapshots, &self.tag);
         let task = tasks::Hold { holds };
-        service.dsl.run(task).map_err(|error| match &error {
-            DslError::HoldExists { name, .. } => {
+        service.dsl.run(task).map_err(|error| {
+            if let DslError::HoldExists { name, .. } = &error {
                 let kind = FailureKind::Exists;
                 let reason = "tag already exists on this dataset";
                 Failure::cannot(kind, "hold snapshot", name, reason)
+            } else {
+                refused("hold snapshot", &first, &error)
             }
-            error => refused("hold snapshot", &first, error),
         })
     }
 }

@@ -15,7 +15,7 @@ use crate::property::{PropertyName, Types, Value, find_pool_property};
 use crate::service::Service;
 use crate::service::cache_file;
 use crate::service::delegation::denied;
-use crate::service::open::kind_of;
+use crate::service::refusal::kind_of;
 use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
 

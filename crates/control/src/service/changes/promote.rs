@@ -54,13 +54,14 @@ impl PoolChange for Promote {
         let task = tasks::Promote {
             path: dataset.to_owned(),
         };
-        service.dsl.run(task).map_err(|error| match &error {
-            DslError::Exists { name } => {
+        service.dsl.run(task).map_err(|error| {
+            if let DslError::Exists { name } = &error {
                 let short = name.split_once('@').map_or("", |(_, short)| short);
                 let text = format!("conflicting snapshot '{short}' from parent '{old}'");
                 cannot(FailureKind::Exists, &text)
+            } else {
+                refused("promote", dataset, &error)
             }
-            error => refused("promote", dataset, error),
         })?;
         service.mounts().snapshots_changed(dataset);
         service.mounts().snapshots_changed(&old);

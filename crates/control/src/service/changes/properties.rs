@@ -240,18 +240,18 @@ impl Service {
     }
 
     fn set_refused(&self, dataset: &str, names: &[String], error: &DslError) -> Failure {
-        let (kind, text) = match error {
-            DslError::NoSpace => {
-                let quota = names.iter().any(|name| name.ends_with("quota"));
-                let text = if quota {
-                    "size is less than current used or reserved space"
-                } else {
-                    "size is greater than available space"
-                };
-                (FailureKind::Space, text.to_owned())
-            }
-            DslError::ReadOnly => (FailureKind::ReadOnly, "dataset is read-only".to_owned()),
-            error => reason(error),
+        let (kind, text) = if let DslError::NoSpace = error {
+            let quota = names.iter().any(|name| name.ends_with("quota"));
+            let text = if quota {
+                "size is less than current used or reserved space"
+            } else {
+                "size is greater than available space"
+            };
+            (FailureKind::Space, text.to_owned())
+        } else if let DslError::ReadOnly = error {
+            (FailureKind::ReadOnly, "dataset is read-only".to_owned())
+        } else {
+            reason(error)
         };
         Failure::cannot(kind, VERB, dataset, text)
     }

@@ -134,12 +134,15 @@ impl Rename {
             to: short.to_owned(),
             recursive: self.recursive,
         };
-        service.dsl.run(task).map_err(|error| match &error {
-            DslError::Exists { .. } if self.recursive => {
+        service.dsl.run(task).map_err(|error| {
+            if self.recursive
+                && let DslError::Exists { .. } = error
+            {
                 let reason = "a child dataset already has a snapshot with the new name";
                 Failure::cannot(FailureKind::Exists, "rename", from, reason)
+            } else {
+                refused("rename", from, &error)
             }
-            error => refused("rename", from, error),
         })?;
         let dataset = name::dataset_of(from);
         for mount in service.mounted_below(dataset) {

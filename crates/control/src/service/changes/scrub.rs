@@ -7,7 +7,7 @@ use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::Failure;
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
-use crate::service::open::kind_of;
+use crate::service::refusal::kind_of;
 use crate::service::reporter::Reporter;
 
 /// What to do with a scrub.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
-use crate::service::open::kind_of;
+use crate::service::refusal::kind_of;
 use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
 use crate::{Failure, FailureKind};
