@@ -186,7 +186,7 @@ impl DatasetTree {
         self.handles
             .close_all(|handle| match Node::from_id(handle.node) {
                 Some(Node::Snapshot { slot, .. }) => slots.contains(&slot),
-                _ => false,
+                Some(Node::Root | Node::Live { .. } | Node::Control(_)) | None => false,
             });
     }
 

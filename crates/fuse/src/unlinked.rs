@@ -74,7 +74,7 @@ impl UnlinkedFiles {
     pub(crate) fn attributes(&self, node: u64, object: ObjectId) -> Option<Attributes> {
         match self.shard(node)?.lock().get(&node)? {
             Left::Attributes(last) if last.object == object => Some(**last),
-            _ => None,
+            Left::Object { .. } | Left::Attributes(_) => None,
         }
     }
 

@@ -32,8 +32,9 @@ pub use reply::{
     StatfsReply, Timeouts, Timestamp, device_number_from_wire, device_number_to_wire, out_header,
 };
 pub use request::{
-    ForgetOne, Forgets, Groups, IN_HEADER_LEN, InitRequest, Operation, Request, RequestHeader,
-    SetattrRequest,
+    CopyFileRangeRequest, CreateRequest, FallocateRequest, ForgetOne, Forgets, Groups,
+    IN_HEADER_LEN, InitRequest, IoctlRequest, MknodRequest, Operation, ReadRequest, RenameRequest,
+    Request, RequestHeader, SetattrRequest, SetxattrRequest, WriteRequest,
 };
 
 /// The protocol's major version; a kernel that speaks another one is refused.

@@ -95,7 +95,7 @@ impl DatasetTree {
                 };
                 Ok(EntryReply { timeouts, ..entry })
             }
-            _ => Err(Errno::ENOENT),
+            (ControlNode::Control | ControlNode::Shares, _) => Err(Errno::ENOENT),
         }
     }
 
@@ -109,7 +109,7 @@ impl DatasetTree {
             ControlNode::Control => self
                 .root_entry()
                 .map_or(ROOT_NODE, |root| root.attributes.inode),
-            _ => ControlNode::Control.inode(),
+            ControlNode::Shares | ControlNode::Snapshots => ControlNode::Control.inode(),
         };
         // (cookie of the entry, inode, name): an entry keeps its cookie when others come and go.
         let mut entries: Vec<(u64, u64, Vec<u8>)> =

@@ -85,7 +85,7 @@ impl DatasetTree {
         let same = match (&view, &second) {
             (View::Live(first), View::Live(second)) => first.epoch == second.epoch,
             (View::Snapshot(first), View::Snapshot(second)) => first.slot == second.slot,
-            _ => false,
+            (View::Live(_), View::Snapshot(_)) | (View::Snapshot(_), View::Live(_)) => false,
         };
         if same {
             Ok((view, one, other))
@@ -443,7 +443,8 @@ impl Tree for DatasetTree {
             Place::File(view @ View::Live(_), directory) => {
                 view.file_system().fsync_directory(directory).map_err(errno)
             }
-            _ => Ok(()),
+            // Nobody changes them.
+            Place::File(View::Snapshot(_), _) | Place::Control(_) => Ok(()),
         }
     }
 

@@ -5,10 +5,12 @@ use super::counters::counters;
 use super::durable::{Durable, DurableJob, StalePages};
 use super::parked::{Parked, Waits};
 use crate::errno;
-use crate::tree::{Caller, Creation, OPEN_DIRECT, Opened, Opening, ReadReply, Tree, Writing};
+use crate::tree::{Caller, Creation, OPEN_DIRECT, Opening, ReadReply, Tree, Writing};
 use crate::wire::{
-    Body, DirectoryBuffer, FallocateMode, InitFlags, Operation, Request, RequestHeader, WireError,
-    WriteFlags, decode_header, decode_request, out_header,
+    Body, CopyFileRangeRequest, CreateRequest, DirectoryBuffer, EntryReply, FallocateMode,
+    FallocateRequest, InitFlags, IoctlRequest, MknodRequest, Operation, ReadRequest, RenameRequest,
+    Request, RequestHeader, SetattrRequest, SetxattrRequest, WireError, WriteFlags, WriteRequest,
+    decode_header, decode_request, out_header,
 };
 use base::metrics::flow;
 use posix::Errno;
@@ -157,33 +159,41 @@ impl Worker {
         let header = &request.header;
         let node = header.node;
         let tree = Arc::clone(&self.shared.tree);
+        let tree = &*tree;
+        let caller = &caller(request);
+        let shared = &self.shared;
         match request.operation {
-            Operation::Read { .. } | Operation::Write { .. } => self.data_answer(&*tree, request),
-            Operation::Lookup { .. }
-            | Operation::Getattr { .. }
-            | Operation::Statx { .. }
-            | Operation::Setattr(_)
-            | Operation::Readlink
-            | Operation::Statfs
-            | Operation::Readdir { .. } => node_answer(&*tree, request),
-            Operation::Forget { lookups } => {
-                tree.forget(node, lookups);
-                Ok(Answer::None)
+            Operation::Read(read) => self.read(tree, &read),
+            Operation::Write(write) => self.write(tree, header, &write),
+            Operation::Lookup { name } => entry(tree.lookup(caller, node, name)),
+            Operation::Getattr { .. } => getattr(tree, node),
+            Operation::Statx { .. } => statx(tree, node),
+            Operation::Setattr(change) => setattr(tree, request, &change),
+            Operation::Readlink => Ok(Answer::Bytes(tree.readlink(node)?)),
+            Operation::Statfs => Ok(Body::statfs(&tree.statfs(node)?).into()),
+            Operation::Readdir {
+                cookie, size, plus, ..
+            } => readdir(tree, request, cookie, (size, plus)),
+            Operation::Forget { lookups } => Ok(forget(tree, [(node, lookups)])),
+            Operation::BatchForget { forgets } => Ok(forget(
+                tree,
+                forgets.iter().map(|one| (one.node, one.lookups)),
+            )),
+            Operation::Open {
+                flags,
+                kill_suidgid,
+            } => open(shared, request, flags, kill_suidgid),
+            Operation::Create(create) => create_file(shared, request, &create),
+            Operation::Tmpfile { flags, mode, umask } => {
+                tmpfile(shared, request, flags, (mode, umask))
             }
-            Operation::BatchForget { forgets } => {
-                for one in forgets.iter() {
-                    tree.forget(one.node, one.lookups);
-                }
-                Ok(Answer::None)
+            Operation::Release { handle, .. } => {
+                tree.release(handle);
+                Ok(Answer::Done)
             }
-            Operation::Open { .. }
-            | Operation::Create { .. }
-            | Operation::Tmpfile { .. }
-            | Operation::Release { .. } => open_answer(&self.shared, request),
-            Operation::Fallocate { .. } | Operation::CopyFileRange { .. } => {
-                range_answer(&self.shared, request)
-            }
-            Operation::Ioctl { .. } => ioctl_answer(&self.shared, request),
+            Operation::Fallocate(range) => fallocate(shared, request, &range),
+            Operation::CopyFileRange(copy) => copy_file_range(shared, request, &copy),
+            Operation::Ioctl(call) => ioctl(shared, request, &call),
             Operation::Lseek {
                 handle,
                 offset,
@@ -194,17 +204,19 @@ impl Worker {
             }
             Operation::Fsyncdir { .. } => Ok(self.durable(header, DurableJob::Directory { node })),
             Operation::Syncfs => Ok(self.durable(header, DurableJob::Everything)),
-            Operation::Setxattr { .. }
-            | Operation::Getxattr { .. }
-            | Operation::Listxattr { .. }
-            | Operation::Removexattr { .. } => xattr_answer(&*tree, request),
-            Operation::Symlink { .. }
-            | Operation::Mknod { .. }
-            | Operation::Mkdir { .. }
-            | Operation::Unlink { .. }
-            | Operation::Rmdir { .. }
-            | Operation::Rename { .. }
-            | Operation::Link { .. } => name_answer(&*tree, request),
+            Operation::Setxattr(change) => setxattr(tree, request, &change),
+            Operation::Getxattr { name, size } => sized(tree.getxattr(caller, node, name)?, size),
+            Operation::Listxattr { size } => sized(tree.listxattr(caller, node)?, size),
+            Operation::Removexattr { name } => done(tree.removexattr(caller, node, name)),
+            Operation::Symlink { name, target } => entry(tree.symlink(caller, node, name, target)),
+            Operation::Mknod(new) => mknod(tree, request, &new),
+            Operation::Mkdir { name, mode, umask } => {
+                entry(tree.mkdir(caller, node, name, creation(mode, umask, 0)))
+            }
+            Operation::Unlink { name } => done(tree.unlink(caller, node, name)),
+            Operation::Rmdir { name } => done(tree.rmdir(caller, node, name)),
+            Operation::Rename(names) => rename(tree, request, &names),
+            Operation::Link { node: linked, name } => entry(tree.link(caller, linked, node, name)),
             Operation::Destroy | Operation::Releasedir { .. } => Ok(Answer::Done),
             // ENOSYS makes the kernel stop asking: it opens directories by itself, checks
             // permissions by mode, has nothing to flush, and never interrupts us.
@@ -217,57 +229,48 @@ impl Worker {
         }
     }
 
-    fn data_answer(&mut self, tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
-        match request.operation {
-            Operation::Read {
-                handle,
-                offset,
-                size,
-                ..
-            } => {
-                tree.read(handle, offset, size, &mut self.data)?;
-                let read: usize = self.data.parts().map(<[u8]>::len).sum();
-                flow().user_read.add(read as u64);
-                Ok(Answer::Data)
-            }
-            Operation::Write {
-                handle,
-                offset,
-                data,
-                write_flags,
-                flags,
-            } => {
-                let how = Writing {
-                    flags: write_flags,
-                    durable: flags & DATA_SYNC != 0,
-                    direct: flags & OPEN_DIRECT != 0,
-                };
-                let takes_set_id =
-                    write_flags.has(WriteFlags::KILL_SUIDGID) && tree.has_set_id(handle);
-                let written = tree.write(handle, offset, data, how)?;
-                if takes_set_id {
-                    self.shared.forget_mode(request.header.node);
-                }
-                flow().user_written.add(written.count as u64);
-                let count = u32::try_from(written.count).unwrap_or(u32::MAX);
-                let commits = written.owes_commit && count > 0;
-                if commits || written.leaves_pages {
-                    let stale = Some(StalePages {
-                        node: request.header.node,
-                        offset,
-                    });
-                    let job = DurableJob::Written {
-                        handle,
-                        count,
-                        commits,
-                        stale: stale.filter(|_| written.leaves_pages),
-                    };
-                    return Ok(self.durable(&request.header, job));
-                }
-                Ok(Body::written(count).into())
-            }
-            _ => Err(errno::ENOSYS),
+    fn read(&mut self, tree: &dyn Tree, read: &ReadRequest) -> Result<Answer, Errno> {
+        tree.read(read.handle, read.offset, read.size, &mut self.data)?;
+        let len: usize = self.data.parts().map(<[u8]>::len).sum();
+        flow().user_read.add(len as u64);
+        Ok(Answer::Data)
+    }
+
+    fn write(
+        &self,
+        tree: &dyn Tree,
+        header: &RequestHeader,
+        write: &WriteRequest<'_>,
+    ) -> Result<Answer, Errno> {
+        let &WriteRequest { handle, offset, .. } = write;
+        let how = Writing {
+            flags: write.write_flags,
+            durable: write.flags & DATA_SYNC != 0,
+            direct: write.flags & OPEN_DIRECT != 0,
+        };
+        let takes_set_id =
+            write.write_flags.has(WriteFlags::KILL_SUIDGID) && tree.has_set_id(handle);
+        let written = tree.write(handle, offset, write.data, how)?;
+        if takes_set_id {
+            self.shared.forget_mode(header.node);
         }
+        flow().user_written.add(written.count as u64);
+        let count = u32::try_from(written.count).unwrap_or(u32::MAX);
+        let commits = written.owes_commit && count > 0;
+        if commits || written.leaves_pages {
+            let stale = Some(StalePages {
+                node: header.node,
+                offset,
+            });
+            let job = DurableJob::Written {
+                handle,
+                count,
+                commits,
+                stale: stale.filter(|_| written.leaves_pages),
+            };
+            return Ok(self.durable(header, job));
+        }
+        Ok(Body::written(count).into())
     }
 
     /// The kernel asks without writing back what it has (it does so before it asks for a copy or a
@@ -317,149 +320,129 @@ fn caller(request: &Request<'_>) -> Caller {
     }
 }
 
-fn node_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
-    let node = request.header.node;
-    match request.operation {
-        Operation::Lookup { name } => {
-            let found = tree.lookup(&caller(request), node, name)?;
-            Ok(Body::entry(&found).into())
-        }
-        Operation::Getattr { .. } => {
-            let (attributes, valid) = tree.getattr(node)?;
-            Ok(Body::attribute(&attributes, valid).into())
-        }
-        Operation::Statx { .. } => {
-            let (attributes, valid) = tree.getattr(node)?;
-            Ok(Body::statx(&attributes, valid).into())
-        }
-        Operation::Setattr(change) => {
-            let (attributes, valid) = tree.setattr(&caller(request), node, &change)?;
-            Ok(Body::attribute(&attributes, valid).into())
-        }
-        Operation::Readlink => Ok(Answer::Bytes(tree.readlink(node)?)),
-        Operation::Statfs => Ok(Body::statfs(&tree.statfs(node)?).into()),
-        Operation::Readdir {
-            cookie, size, plus, ..
-        } => {
-            let limit = usize::try_from(size).unwrap_or(0);
-            let mut listing = DirectoryBuffer::new(limit, plus);
-            tree.readdir(&caller(request), node, cookie, &mut listing)?;
-            Ok(Answer::Listing(listing))
-        }
-        _ => Err(errno::ENOSYS),
+fn creation(mode: u32, umask: u32, device: u32) -> Creation {
+    Creation {
+        mode,
+        umask,
+        device,
     }
 }
 
-fn name_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+/// The answer of an operation that says no more than that it is done.
+fn done(result: Result<(), Errno>) -> Result<Answer, Errno> {
+    result.map(|()| Answer::Done)
+}
+
+/// The answer of an operation that found or made a name.
+fn entry(found: Result<EntryReply, Errno>) -> Result<Answer, Errno> {
+    Ok(Body::entry(&found?).into())
+}
+
+fn forget(tree: &dyn Tree, forgets: impl IntoIterator<Item = (u64, u64)>) -> Answer {
+    for (node, lookups) in forgets {
+        tree.forget(node, lookups);
+    }
+    Answer::None
+}
+
+fn getattr(tree: &dyn Tree, node: u64) -> Result<Answer, Errno> {
+    let (attributes, valid) = tree.getattr(node)?;
+    Ok(Body::attribute(&attributes, valid).into())
+}
+
+fn statx(tree: &dyn Tree, node: u64) -> Result<Answer, Errno> {
+    let (attributes, valid) = tree.getattr(node)?;
+    Ok(Body::statx(&attributes, valid).into())
+}
+
+fn setattr(
+    tree: &dyn Tree,
+    request: &Request<'_>,
+    change: &SetattrRequest,
+) -> Result<Answer, Errno> {
+    let (attributes, valid) = tree.setattr(&caller(request), request.header.node, change)?;
+    Ok(Body::attribute(&attributes, valid).into())
+}
+
+fn readdir(
+    tree: &dyn Tree,
+    request: &Request<'_>,
+    cookie: u64,
+    (size, plus): (u32, bool),
+) -> Result<Answer, Errno> {
+    let limit = usize::try_from(size).unwrap_or(0);
+    let mut listing = DirectoryBuffer::new(limit, plus);
+    tree.readdir(&caller(request), request.header.node, cookie, &mut listing)?;
+    Ok(Answer::Listing(listing))
+}
+
+fn mknod(tree: &dyn Tree, request: &Request<'_>, new: &MknodRequest<'_>) -> Result<Answer, Errno> {
+    let creation = creation(new.mode, new.umask, new.device);
+    entry(tree.mknod(&caller(request), request.header.node, new.name, creation))
+}
+
+fn rename(
+    tree: &dyn Tree,
+    request: &Request<'_>,
+    names: &RenameRequest<'_>,
+) -> Result<Answer, Errno> {
+    let from = (request.header.node, names.name);
+    let to = (names.new_directory, names.new_name);
+    done(tree.rename(&caller(request), from, to, names.flags))
+}
+
+fn open(
+    shared: &Shared,
+    request: &Request<'_>,
+    flags: u32,
+    kill_suidgid: bool,
+) -> Result<Answer, Errno> {
     let node = request.header.node;
-    let caller = caller(request);
-    let entry = match request.operation {
-        Operation::Symlink { name, target } => tree.symlink(&caller, node, name, target)?,
-        Operation::Mknod {
-            name,
-            mode,
-            device,
-            umask,
-        } => tree.mknod(
-            &caller,
-            node,
-            name,
-            Creation {
-                mode,
-                umask,
-                device,
-            },
-        )?,
-        Operation::Mkdir { name, mode, umask } => tree.mkdir(
-            &caller,
-            node,
-            name,
-            Creation {
-                mode,
-                umask,
-                device: 0,
-            },
-        )?,
-        Operation::Link { node: linked, name } => tree.link(&caller, linked, node, name)?,
-        Operation::Unlink { name } => {
-            tree.unlink(&caller, node, name)?;
-            return Ok(Answer::Done);
-        }
-        Operation::Rmdir { name } => {
-            tree.rmdir(&caller, node, name)?;
-            return Ok(Answer::Done);
-        }
-        Operation::Rename {
-            name,
-            new_directory,
-            new_name,
-            flags,
-        } => {
-            tree.rename(&caller, (node, name), (new_directory, new_name), flags)?;
-            return Ok(Answer::Done);
-        }
-        _ => return Err(errno::ENOSYS),
+    let opening = Opening {
+        flags,
+        kill_suidgid,
     };
-    Ok(Body::entry(&entry).into())
+    let opened = shared.tree.open(&caller(request), node, opening)?;
+    if opened.lost_set_id {
+        shared.forget_mode(node);
+    }
+    Ok(Body::open(opened.handle, shared.open_flags(opened.flags)).into())
 }
 
-fn open_answer(shared: &Shared, request: &Request<'_>) -> Result<Answer, Errno> {
+fn create_file(
+    shared: &Shared,
+    request: &Request<'_>,
+    create: &CreateRequest<'_>,
+) -> Result<Answer, Errno> {
+    let place = (request.header.node, create.name);
+    let creation = creation(create.mode, create.umask, 0);
+    let opening = Opening {
+        flags: create.flags,
+        kill_suidgid: create.kill_suidgid,
+    };
+    let (entry, opened) = shared
+        .tree
+        .create(&caller(request), place, creation, opening)?;
+    Ok(Body::create(&entry, opened.handle, shared.open_flags(opened.flags)).into())
+}
+
+fn tmpfile(
+    shared: &Shared,
+    request: &Request<'_>,
+    flags: u32,
+    (mode, umask): (u32, u32),
+) -> Result<Answer, Errno> {
     let node = request.header.node;
-    let tree = &shared.tree;
-    let allowed = |opened: &Opened| shared.open_flags(opened.flags);
-    match request.operation {
-        Operation::Open {
-            flags,
-            kill_suidgid,
-        } => {
-            let opening = Opening {
-                flags,
-                kill_suidgid,
-            };
-            let opened = tree.open(&caller(request), node, opening)?;
-            if opened.lost_set_id {
-                shared.forget_mode(node);
-            }
-            Ok(Body::open(opened.handle, allowed(&opened)).into())
-        }
-        Operation::Create {
-            name,
-            flags,
-            mode,
-            umask,
-            kill_suidgid,
-        } => {
-            let creation = Creation {
-                mode,
-                umask,
-                device: 0,
-            };
-            let opening = Opening {
-                flags,
-                kill_suidgid,
-            };
-            let (entry, opened) = tree.create(&caller(request), (node, name), creation, opening)?;
-            Ok(Body::create(&entry, opened.handle, allowed(&opened)).into())
-        }
-        Operation::Tmpfile { flags, mode, umask } => {
-            let creation = Creation {
-                mode,
-                umask,
-                device: 0,
-            };
-            let opening = Opening {
-                flags,
-                kill_suidgid: false,
-            };
-            let (entry, opened) = tree.create_unnamed(&caller(request), node, creation, opening)?;
-            Ok(Body::create(&entry, opened.handle, allowed(&opened)).into())
-        }
-        Operation::Release { handle, .. } => {
-            tree.release(handle);
-            Ok(Answer::Done)
-        }
-        _ => Err(errno::ENOSYS),
-    }
+    let creation = creation(mode, umask, 0);
+    let opening = Opening {
+        flags,
+        kill_suidgid: false,
+    };
+    let made = shared
+        .tree
+        .create_unnamed(&caller(request), node, creation, opening);
+    let (entry, opened) = made?;
+    Ok(Body::create(&entry, opened.handle, shared.open_flags(opened.flags)).into())
 }
 
 /// Whether the change that is asked for takes set-id bits from an open file: fallocate and copies by
@@ -468,93 +451,77 @@ fn takes_set_id(tree: &dyn Tree, request: &Request<'_>, handle: u64) -> bool {
     request.header.uid != 0 && tree.has_set_id(handle)
 }
 
-fn range_answer(shared: &Shared, request: &Request<'_>) -> Result<Answer, Errno> {
+fn fallocate(
+    shared: &Shared,
+    request: &Request<'_>,
+    fallocate: &FallocateRequest,
+) -> Result<Answer, Errno> {
     let tree = &*shared.tree;
-    match request.operation {
-        Operation::Fallocate {
-            handle,
-            offset,
-            length,
-            mode,
-        } => {
-            let takes_set_id = takes_set_id(tree, request, handle);
-            let (range, mode) = ((offset, length), FallocateMode(mode));
-            tree.fallocate(&caller(request), handle, range, mode)?;
-            if takes_set_id {
-                shared.forget_mode(request.header.node);
-            }
-            Ok(Answer::Done)
-        }
-        Operation::CopyFileRange {
-            handle,
-            offset,
-            to_node,
-            to_handle,
-            to_offset,
-            length,
-            ..
-        } => {
-            // The answer has 32 bits, and a long copy would hold this thread: the caller asks on.
-            let length = length.min(COPY_LEN_MAX);
-            let (from, to) = ((handle, offset), (to_handle, to_offset));
-            let takes_set_id = takes_set_id(tree, request, to_handle);
-            let copied = tree.copy_range(&caller(request), from, to, length)?;
-            if takes_set_id {
-                shared.forget_mode(to_node);
-            }
-            Ok(Body::written(u32::try_from(copied).unwrap_or(u32::MAX)).into())
-        }
-        _ => Err(errno::ENOSYS),
+    let handle = fallocate.handle;
+    let takes_set_id = takes_set_id(tree, request, handle);
+    let range = (fallocate.offset, fallocate.length);
+    tree.fallocate(
+        &caller(request),
+        handle,
+        range,
+        FallocateMode(fallocate.mode),
+    )?;
+    if takes_set_id {
+        shared.forget_mode(request.header.node);
     }
+    Ok(Answer::Done)
 }
 
-fn ioctl_answer(shared: &Shared, request: &Request<'_>) -> Result<Answer, Errno> {
+fn copy_file_range(
+    shared: &Shared,
+    request: &Request<'_>,
+    copy: &CopyFileRangeRequest,
+) -> Result<Answer, Errno> {
+    let tree = &*shared.tree;
+    // The answer has 32 bits, and a long copy would hold this thread: the caller asks on.
+    let length = copy.length.min(COPY_LEN_MAX);
+    let from = (copy.handle, copy.offset);
+    let to = (copy.to_handle, copy.to_offset);
+    let takes_set_id = takes_set_id(tree, request, copy.to_handle);
+    let copied = tree.copy_range(&caller(request), from, to, length)?;
+    if takes_set_id {
+        shared.forget_mode(copy.to_node);
+    }
+    Ok(Body::written(u32::try_from(copied).unwrap_or(u32::MAX)).into())
+}
+
+fn ioctl(shared: &Shared, request: &Request<'_>, call: &IoctlRequest<'_>) -> Result<Answer, Errno> {
     let node = request.header.node;
-    let Operation::Ioctl {
-        command,
-        output_size,
-        input,
-        ..
-    } = request.operation
-    else {
-        return Err(errno::ENOSYS);
-    };
-    let output = shared.tree.ioctl(&caller(request), node, command, input)?;
+    let output = shared
+        .tree
+        .ioctl(&caller(request), node, call.command, call.input)?;
     if output.is_empty() {
         // A change: of the attributes that change with it the kernel does not know.
         shared.forget_mode(node);
     }
-    let fits = u32::try_from(output.len()).is_ok_and(|len| len <= output_size);
+    let fits = u32::try_from(output.len()).is_ok_and(|len| len <= call.output_size);
     let answer = fits.then(|| Answer::BodyAndBytes(Body::ioctl(0), output));
     answer.ok_or(Errno::EINVAL)
 }
 
 const COPY_LEN_MAX: u64 = 64 << 20;
 
-fn xattr_answer(tree: &dyn Tree, request: &Request<'_>) -> Result<Answer, Errno> {
+fn setxattr(
+    tree: &dyn Tree,
+    request: &Request<'_>,
+    change: &SetxattrRequest<'_>,
+) -> Result<Answer, Errno> {
     let node = request.header.node;
     let caller = caller(request);
-    let (value, size) = match request.operation {
-        Operation::Getxattr { name, size } => (tree.getxattr(&caller, node, name)?, size),
-        Operation::Listxattr { size } => (tree.listxattr(&caller, node)?, size),
-        Operation::Setxattr {
-            name,
-            value,
-            flags,
-            kill_sgid,
-        } => {
-            tree.setxattr(&caller, node, name, value, flags)?;
-            if kill_sgid {
-                tree.drop_set_gid(&caller, node)?;
-            }
-            return Ok(Answer::Done);
-        }
-        Operation::Removexattr { name } => {
-            tree.removexattr(&caller, node, name)?;
-            return Ok(Answer::Done);
-        }
-        _ => return Err(errno::ENOSYS),
-    };
+    tree.setxattr(&caller, node, change.name, change.value, change.flags)?;
+    if change.kill_sgid {
+        tree.drop_set_gid(&caller, node)?;
+    }
+    Ok(Answer::Done)
+}
+
+/// A value for a caller with room for `size` bytes; with none he asks how long it is.
+fn sized(value: Vec<u8>, size: u32) -> Result<Answer, Errno> {
     let len = u32::try_from(value.len()).map_err(|_| Errno::E2BIG)?;
     match size {
         0 => Ok(Body::xattr_size(len).into()),

@@ -126,7 +126,10 @@ impl Completion for Pending {
         if durable {
             let body = match self.job {
                 DurableJob::Written { count, .. } => Body::written(count),
-                _ => Body::empty(),
+                DurableJob::File { .. }
+                | DurableJob::Directory { .. }
+                | DurableJob::Seek { .. }
+                | DurableJob::Everything => Body::empty(),
             };
             self.answer(Ok(body), self.arrived_ns);
         } else {

@@ -1,7 +1,9 @@
 //! Decoding of requests. Total: any bytes give a request or a typed refusal.
 
 use super::request::{
-    Forgets, Groups, IN_HEADER_LEN, InitRequest, Operation, Request, RequestHeader, SetattrRequest,
+    CopyFileRangeRequest, CreateRequest, FallocateRequest, Forgets, Groups, IN_HEADER_LEN,
+    InitRequest, IoctlRequest, MknodRequest, Operation, ReadRequest, RenameRequest, Request,
+    RequestHeader, SetattrRequest, SetxattrRequest, WriteRequest,
 };
 use super::{
     FsyncFlags, GetattrFlags, InitFlags, Opcode, ReleaseFlags, RenameFlags, SetattrFields,
@@ -235,56 +237,47 @@ impl<'a> Arguments<'a> {
     }
 
     fn operation(&mut self, opcode: Opcode) -> Option<Operation<'a>> {
-        match opcode {
-            Opcode::Init => self.init(),
-            Opcode::Destroy => Some(Operation::Destroy),
-            Opcode::Lookup
-            | Opcode::Symlink
-            | Opcode::Mknod
-            | Opcode::Mkdir
-            | Opcode::Unlink
-            | Opcode::Rmdir
-            | Opcode::Rename
-            | Opcode::Rename2
-            | Opcode::Link
-            | Opcode::Create
-            | Opcode::Tmpfile => self.name_operation(opcode),
-            Opcode::Setxattr | Opcode::Getxattr | Opcode::Listxattr | Opcode::Removexattr => {
-                self.xattr_operation(opcode)
-            }
-            Opcode::Opendir | Opcode::Readdir | Opcode::Readdirplus | Opcode::Releasedir => {
-                self.directory_operation(opcode)
-            }
-            Opcode::Forget => Some(Operation::Forget {
-                lookups: self.fields.u64()?,
-            }),
-            Opcode::BatchForget => {
-                self.fields.u64()?;
-                Some(Operation::BatchForget {
-                    forgets: Forgets {
-                        bytes: self.fields.rest,
-                    },
-                })
-            }
-            Opcode::Getattr | Opcode::Statx | Opcode::Setattr | Opcode::Access => {
-                self.attribute_operation(opcode)
-            }
-            Opcode::Readlink => Some(Operation::Readlink),
-            Opcode::Statfs => Some(Operation::Statfs),
-            Opcode::Syncfs => Some(Operation::Syncfs),
-            Opcode::Interrupt => Some(Operation::Interrupt {
-                unique: self.fields.u64()?,
-            }),
-            Opcode::Open
-            | Opcode::Read
-            | Opcode::Write
-            | Opcode::Release
-            | Opcode::Fsync
-            | Opcode::Fsyncdir
-            | Opcode::Flush => self.file_operation(opcode),
-            Opcode::Fallocate | Opcode::Lseek | Opcode::CopyFileRange | Opcode::Ioctl => {
-                self.range_operation(opcode)
-            }
+        Some(match opcode {
+            Opcode::Lookup => Operation::Lookup { name: self.name()? },
+            Opcode::Forget => self.forget()?,
+            Opcode::Getattr => self.getattr()?,
+            Opcode::Setattr => Operation::Setattr(setattr(&mut self.fields)?),
+            Opcode::Readlink => Operation::Readlink,
+            Opcode::Symlink => self.symlink()?,
+            Opcode::Mknod => Operation::Mknod(self.mknod()?),
+            Opcode::Mkdir => self.mkdir()?,
+            Opcode::Unlink => Operation::Unlink { name: self.name()? },
+            Opcode::Rmdir => Operation::Rmdir { name: self.name()? },
+            Opcode::Rename | Opcode::Rename2 => Operation::Rename(self.rename(opcode)?),
+            Opcode::Link => self.link()?,
+            Opcode::Open => self.open()?,
+            Opcode::Create => Operation::Create(self.create()?),
+            Opcode::Tmpfile => self.tmpfile()?,
+            Opcode::Read => Operation::Read(self.read()?),
+            Opcode::Write => Operation::Write(self.write()?),
+            Opcode::Statfs => Operation::Statfs,
+            Opcode::Release => self.release()?,
+            Opcode::Fsync => self.fsync()?,
+            Opcode::Setxattr => Operation::Setxattr(self.setxattr()?),
+            Opcode::Getxattr => self.getxattr()?,
+            Opcode::Listxattr => self.listxattr()?,
+            Opcode::Removexattr => Operation::Removexattr { name: self.text()? },
+            Opcode::Flush => self.flush()?,
+            Opcode::Init => Operation::Init(self.init()?),
+            Opcode::Opendir => self.opendir()?,
+            Opcode::Readdir | Opcode::Readdirplus => self.readdir(opcode)?,
+            Opcode::Releasedir => self.releasedir()?,
+            Opcode::Fsyncdir => self.fsyncdir()?,
+            Opcode::Access => self.access()?,
+            Opcode::Interrupt => self.interrupt()?,
+            Opcode::Destroy => Operation::Destroy,
+            Opcode::Ioctl => Operation::Ioctl(self.ioctl()?),
+            Opcode::BatchForget => self.batch_forget()?,
+            Opcode::Fallocate => Operation::Fallocate(self.fallocate()?),
+            Opcode::Lseek => self.lseek()?,
+            Opcode::CopyFileRange => Operation::CopyFileRange(self.copy_file_range()?),
+            Opcode::Syncfs => Operation::Syncfs,
+            Opcode::Statx => self.statx()?,
             Opcode::Getlk
             | Opcode::Setlk
             | Opcode::Setlkw
@@ -292,11 +285,11 @@ impl<'a> Arguments<'a> {
             | Opcode::Poll
             | Opcode::NotifyReply
             | Opcode::SetupMapping
-            | Opcode::RemoveMapping => Some(Operation::Unsupported),
-        }
+            | Opcode::RemoveMapping => Operation::Unsupported,
+        })
     }
 
-    fn init(&mut self) -> Option<Operation<'a>> {
+    fn init(&mut self) -> Option<InitRequest> {
         let fields = &mut self.fields;
         let (major, minor) = (fields.u32()?, fields.u32()?);
         let max_readahead = fields.u32().unwrap_or(0);
@@ -307,259 +300,303 @@ impl<'a> Arguments<'a> {
         } else {
             low
         };
-        Some(Operation::Init(InitRequest {
+        Some(InitRequest {
             major,
             minor,
             max_readahead,
             flags,
-        }))
-    }
-
-    fn name_operation(&mut self, opcode: Opcode) -> Option<Operation<'a>> {
-        Some(match opcode {
-            Opcode::Lookup => Operation::Lookup { name: self.name()? },
-            Opcode::Symlink => Operation::Symlink {
-                name: self.name()?,
-                target: self.text()?,
-            },
-            Opcode::Mknod => {
-                let (mode, device) = (self.fields.u32()?, self.fields.u32()?);
-                let umask = self.fields.u32()?;
-                self.fields.u32()?;
-                Operation::Mknod {
-                    name: self.name()?,
-                    mode,
-                    device,
-                    umask,
-                }
-            }
-            Opcode::Mkdir => {
-                let (mode, umask) = (self.fields.u32()?, self.fields.u32()?);
-                Operation::Mkdir {
-                    name: self.name()?,
-                    mode,
-                    umask,
-                }
-            }
-            Opcode::Unlink => Operation::Unlink { name: self.name()? },
-            Opcode::Rmdir => Operation::Rmdir { name: self.name()? },
-            Opcode::Rename | Opcode::Rename2 => {
-                let new_directory = self.fields.u64()?;
-                let mut flags = RenameFlags::NONE;
-                if opcode == Opcode::Rename2 {
-                    flags = RenameFlags(self.fields.u32()?);
-                    self.fields.u32()?;
-                }
-                let (name, new_name) = (self.name()?, self.name()?);
-                Operation::Rename {
-                    name,
-                    new_directory,
-                    new_name,
-                    flags,
-                }
-            }
-            Opcode::Link => Operation::Link {
-                node: self.fields.u64()?,
-                name: self.name()?,
-            },
-            Opcode::Create | Opcode::Tmpfile => {
-                let (flags, mode) = (self.fields.u32()?, self.fields.u32()?);
-                let (umask, open_flags) = (self.fields.u32()?, self.fields.u32()?);
-                if opcode == Opcode::Tmpfile {
-                    return Some(Operation::Tmpfile { flags, mode, umask });
-                }
-                let kill_suidgid = open_flags & OPEN_KILL_SUIDGID != 0;
-                Operation::Create {
-                    name: self.name()?,
-                    flags,
-                    mode,
-                    umask,
-                    kill_suidgid,
-                }
-            }
-            _ => Operation::Unsupported,
         })
     }
 
-    fn xattr_operation(&mut self, opcode: Opcode) -> Option<Operation<'a>> {
-        const ACL_KILL_SGID: u32 = 1;
-        Some(match opcode {
-            Opcode::Setxattr => {
-                let size = usize::try_from(self.fields.u32()?).ok()?;
-                let flags = XattrFlags(self.fields.u32()?);
-                let mut kill_sgid = false;
-                if self.dialect.extended_setxattr {
-                    kill_sgid = self.fields.u32()? & ACL_KILL_SGID != 0;
-                    self.fields.u32()?;
-                }
-                let name = self.text()?;
-                Operation::Setxattr {
-                    name,
-                    value: self.fields.bytes(size)?,
-                    flags,
-                    kill_sgid,
-                }
-            }
-            Opcode::Getxattr => {
-                let size = self.fields.u32()?;
-                self.fields.u32()?;
-                Operation::Getxattr {
-                    name: self.text()?,
-                    size,
-                }
-            }
-            Opcode::Listxattr => Operation::Listxattr {
-                size: self.fields.u32()?,
-            },
-            _ => Operation::Removexattr { name: self.text()? },
+    fn forget(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Forget {
+            lookups: self.fields.u64()?,
         })
     }
 
-    fn directory_operation(&mut self, opcode: Opcode) -> Option<Operation<'a>> {
-        let fields = &mut self.fields;
-        Some(match opcode {
-            Opcode::Opendir => Operation::Opendir {
-                flags: fields.u32()?,
+    fn batch_forget(&mut self) -> Option<Operation<'a>> {
+        self.fields.u64()?;
+        Some(Operation::BatchForget {
+            forgets: Forgets {
+                bytes: self.fields.rest,
             },
-            Opcode::Releasedir => Operation::Releasedir {
-                handle: fields.u64()?,
-            },
-            _ => {
-                let (handle, cookie, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
-                let plus = opcode == Opcode::Readdirplus;
-                Operation::Readdir {
-                    handle,
-                    cookie,
-                    size,
-                    plus,
-                }
-            }
         })
     }
 
-    fn attribute_operation(&mut self, opcode: Opcode) -> Option<Operation<'a>> {
-        let fields = &mut self.fields;
-        Some(match opcode {
-            Opcode::Getattr | Opcode::Statx => {
-                let flags = GetattrFlags(fields.u32()?);
-                fields.u32()?;
-                let handle = fields.u64()?;
-                if opcode == Opcode::Getattr {
-                    return Some(Operation::Getattr { flags, handle });
-                }
-                fields.u32()?;
-                Operation::Statx {
-                    flags,
-                    handle,
-                    mask: fields.u32()?,
-                }
-            }
-            Opcode::Access => Operation::Access {
-                mask: fields.u32()?,
-            },
-            _ => Operation::Setattr(setattr(fields)?),
+    fn interrupt(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Interrupt {
+            unique: self.fields.u64()?,
         })
     }
 
-    fn file_operation(&mut self, opcode: Opcode) -> Option<Operation<'a>> {
-        let fields = &mut self.fields;
-        if opcode == Opcode::Open {
-            let (flags, open_flags) = (fields.u32()?, fields.u32()?);
-            return Some(Operation::Open {
-                flags,
-                kill_suidgid: open_flags & OPEN_KILL_SUIDGID != 0,
-            });
+    fn symlink(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Symlink {
+            name: self.name()?,
+            target: self.text()?,
+        })
+    }
+
+    fn mknod(&mut self) -> Option<MknodRequest<'a>> {
+        let (mode, device) = (self.fields.u32()?, self.fields.u32()?);
+        let umask = self.fields.u32()?;
+        self.fields.u32()?;
+        Some(MknodRequest {
+            name: self.name()?,
+            mode,
+            device,
+            umask,
+        })
+    }
+
+    fn mkdir(&mut self) -> Option<Operation<'a>> {
+        let (mode, umask) = (self.fields.u32()?, self.fields.u32()?);
+        Some(Operation::Mkdir {
+            name: self.name()?,
+            mode,
+            umask,
+        })
+    }
+
+    fn rename(&mut self, opcode: Opcode) -> Option<RenameRequest<'a>> {
+        let new_directory = self.fields.u64()?;
+        let mut flags = RenameFlags::NONE;
+        if opcode == Opcode::Rename2 {
+            flags = RenameFlags(self.fields.u32()?);
+            self.fields.u32()?;
         }
-        let handle = fields.u64()?;
-        Some(match opcode {
-            Opcode::Read => {
-                let (offset, size) = (fields.u64()?, fields.u32()?);
-                let (_read_flags, _lock_owner) = (fields.u32()?, fields.u64()?);
-                Operation::Read {
-                    handle,
-                    offset,
-                    size,
-                    flags: fields.u32()?,
-                }
-            }
-            Opcode::Write => {
-                let (offset, size) = (fields.u64()?, usize::try_from(fields.u32()?).ok()?);
-                let write_flags = WriteFlags(fields.u32()?);
-                let _lock_owner = fields.u64()?;
-                let flags = fields.u32()?;
-                fields.u32()?;
-                Operation::Write {
-                    handle,
-                    offset,
-                    data: fields.bytes(size)?,
-                    write_flags,
-                    flags,
-                }
-            }
-            Opcode::Release => {
-                let flags = fields.u32()?;
-                Operation::Release {
-                    handle,
-                    flags,
-                    release_flags: ReleaseFlags(fields.u32()?),
-                }
-            }
-            Opcode::Fsync => Operation::Fsync {
-                handle,
-                flags: FsyncFlags(fields.u32()?),
-            },
-            Opcode::Fsyncdir => Operation::Fsyncdir {
-                handle,
-                flags: FsyncFlags(fields.u32()?),
-            },
-            _ => Operation::Flush { handle },
+        let (name, new_name) = (self.name()?, self.name()?);
+        Some(RenameRequest {
+            name,
+            new_directory,
+            new_name,
+            flags,
         })
     }
 
-    fn range_operation(&mut self, opcode: Opcode) -> Option<Operation<'a>> {
+    fn link(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Link {
+            node: self.fields.u64()?,
+            name: self.name()?,
+        })
+    }
+
+    /// What CREATE and TMPFILE have in front: flags, mode, umask, and flags of the open.
+    fn creation(&mut self) -> Option<[u32; 4]> {
+        let fields = &mut self.fields;
+        Some([fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?])
+    }
+
+    fn create(&mut self) -> Option<CreateRequest<'a>> {
+        let [flags, mode, umask, open_flags] = self.creation()?;
+        Some(CreateRequest {
+            name: self.name()?,
+            flags,
+            mode,
+            umask,
+            kill_suidgid: open_flags & OPEN_KILL_SUIDGID != 0,
+        })
+    }
+
+    fn tmpfile(&mut self) -> Option<Operation<'a>> {
+        let [flags, mode, umask, _open_flags] = self.creation()?;
+        Some(Operation::Tmpfile { flags, mode, umask })
+    }
+
+    fn setxattr(&mut self) -> Option<SetxattrRequest<'a>> {
+        const ACL_KILL_SGID: u32 = 1;
+        let size = usize::try_from(self.fields.u32()?).ok()?;
+        let flags = XattrFlags(self.fields.u32()?);
+        let mut kill_sgid = false;
+        if self.dialect.extended_setxattr {
+            kill_sgid = self.fields.u32()? & ACL_KILL_SGID != 0;
+            self.fields.u32()?;
+        }
+        let name = self.text()?;
+        Some(SetxattrRequest {
+            name,
+            value: self.fields.bytes(size)?,
+            flags,
+            kill_sgid,
+        })
+    }
+
+    fn getxattr(&mut self) -> Option<Operation<'a>> {
+        let size = self.fields.u32()?;
+        self.fields.u32()?;
+        Some(Operation::Getxattr {
+            name: self.text()?,
+            size,
+        })
+    }
+
+    fn listxattr(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Listxattr {
+            size: self.fields.u32()?,
+        })
+    }
+
+    fn opendir(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Opendir {
+            flags: self.fields.u32()?,
+        })
+    }
+
+    fn readdir(&mut self, opcode: Opcode) -> Option<Operation<'a>> {
+        let fields = &mut self.fields;
+        Some(Operation::Readdir {
+            handle: fields.u64()?,
+            cookie: fields.u64()?,
+            size: fields.u32()?,
+            plus: opcode == Opcode::Readdirplus,
+        })
+    }
+
+    fn releasedir(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Releasedir {
+            handle: self.fields.u64()?,
+        })
+    }
+
+    /// Flags and a handle.
+    fn getattr_fields(&mut self) -> Option<(GetattrFlags, u64)> {
+        let flags = GetattrFlags(self.fields.u32()?);
+        self.fields.u32()?;
+        Some((flags, self.fields.u64()?))
+    }
+
+    fn getattr(&mut self) -> Option<Operation<'a>> {
+        let (flags, handle) = self.getattr_fields()?;
+        Some(Operation::Getattr { flags, handle })
+    }
+
+    fn statx(&mut self) -> Option<Operation<'a>> {
+        let (flags, handle) = self.getattr_fields()?;
+        self.fields.u32()?;
+        Some(Operation::Statx {
+            flags,
+            handle,
+            mask: self.fields.u32()?,
+        })
+    }
+
+    fn access(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Access {
+            mask: self.fields.u32()?,
+        })
+    }
+
+    fn open(&mut self) -> Option<Operation<'a>> {
+        let (flags, open_flags) = (self.fields.u32()?, self.fields.u32()?);
+        Some(Operation::Open {
+            flags,
+            kill_suidgid: open_flags & OPEN_KILL_SUIDGID != 0,
+        })
+    }
+
+    fn read(&mut self) -> Option<ReadRequest> {
+        let fields = &mut self.fields;
+        let (handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
+        let (_read_flags, _lock_owner) = (fields.u32()?, fields.u64()?);
+        Some(ReadRequest {
+            handle,
+            offset,
+            size,
+            flags: fields.u32()?,
+        })
+    }
+
+    fn write(&mut self) -> Option<WriteRequest<'a>> {
+        let fields = &mut self.fields;
+        let (handle, offset) = (fields.u64()?, fields.u64()?);
+        let size = usize::try_from(fields.u32()?).ok()?;
+        let write_flags = WriteFlags(fields.u32()?);
+        let _lock_owner = fields.u64()?;
+        let flags = fields.u32()?;
+        fields.u32()?;
+        Some(WriteRequest {
+            handle,
+            offset,
+            data: fields.bytes(size)?,
+            write_flags,
+            flags,
+        })
+    }
+
+    fn release(&mut self) -> Option<Operation<'a>> {
+        let fields = &mut self.fields;
+        Some(Operation::Release {
+            handle: fields.u64()?,
+            flags: fields.u32()?,
+            release_flags: ReleaseFlags(fields.u32()?),
+        })
+    }
+
+    fn fsync(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Fsync {
+            handle: self.fields.u64()?,
+            flags: FsyncFlags(self.fields.u32()?),
+        })
+    }
+
+    fn fsyncdir(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Fsyncdir {
+            handle: self.fields.u64()?,
+            flags: FsyncFlags(self.fields.u32()?),
+        })
+    }
+
+    fn flush(&mut self) -> Option<Operation<'a>> {
+        Some(Operation::Flush {
+            handle: self.fields.u64()?,
+        })
+    }
+
+    fn fallocate(&mut self) -> Option<FallocateRequest> {
+        let fields = &mut self.fields;
+        Some(FallocateRequest {
+            handle: fields.u64()?,
+            offset: fields.u64()?,
+            length: fields.u64()?,
+            mode: fields.u32()?,
+        })
+    }
+
+    fn lseek(&mut self) -> Option<Operation<'a>> {
+        let fields = &mut self.fields;
+        Some(Operation::Lseek {
+            handle: fields.u64()?,
+            offset: fields.u64()?,
+            whence: fields.u32()?,
+        })
+    }
+
+    fn copy_file_range(&mut self) -> Option<CopyFileRangeRequest> {
+        let fields = &mut self.fields;
+        Some(CopyFileRangeRequest {
+            handle: fields.u64()?,
+            offset: fields.u64()?,
+            to_node: fields.u64()?,
+            to_handle: fields.u64()?,
+            to_offset: fields.u64()?,
+            length: fields.u64()?,
+            flags: fields.u64()?,
+        })
+    }
+
+    fn ioctl(&mut self) -> Option<IoctlRequest<'a>> {
         let fields = &mut self.fields;
         let handle = fields.u64()?;
-        Some(match opcode {
-            Opcode::Fallocate => {
-                let (offset, length) = (fields.u64()?, fields.u64()?);
-                Operation::Fallocate {
-                    handle,
-                    offset,
-                    length,
-                    mode: fields.u32()?,
-                }
-            }
-            Opcode::Lseek => {
-                let offset = fields.u64()?;
-                Operation::Lseek {
-                    handle,
-                    offset,
-                    whence: fields.u32()?,
-                }
-            }
-            Opcode::CopyFileRange => Operation::CopyFileRange {
-                handle,
-                offset: fields.u64()?,
-                to_node: fields.u64()?,
-                to_handle: fields.u64()?,
-                to_offset: fields.u64()?,
-                length: fields.u64()?,
-                flags: fields.u64()?,
-            },
-            _ => {
-                let (flags, command) = (fields.u32()?, fields.u32()?);
-                let argument = fields.u64()?;
-                let (input_size, output_size) = (fields.u32()?, fields.u32()?);
-                let input = fields.bytes(usize::try_from(input_size).ok()?)?;
-                Operation::Ioctl {
-                    handle,
-                    flags,
-                    command,
-                    argument,
-                    output_size,
-                    input,
-                }
-            }
+        let (flags, command) = (fields.u32()?, fields.u32()?);
+        let argument = fields.u64()?;
+        let (input_size, output_size) = (fields.u32()?, fields.u32()?);
+        let input = fields.bytes(usize::try_from(input_size).ok()?)?;
+        Some(IoctlRequest {
+            handle,
+            flags,
+            command,
+            argument,
+            output_size,
+            input,
         })
     }
 }

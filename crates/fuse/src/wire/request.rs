@@ -72,12 +72,7 @@ pub enum Operation<'a> {
     /// Make a symbolic link.
     Symlink { name: &'a [u8], target: &'a [u8] },
     /// Make a node.
-    Mknod {
-        name: &'a [u8],
-        mode: u32,
-        device: u32,
-        umask: u32,
-    },
+    Mknod(MknodRequest<'a>),
     /// Make a directory.
     Mkdir {
         name: &'a [u8],
@@ -89,41 +84,19 @@ pub enum Operation<'a> {
     /// Remove a directory.
     Rmdir { name: &'a [u8] },
     /// Rename (RENAME and RENAME2).
-    Rename {
-        name: &'a [u8],
-        new_directory: u64,
-        new_name: &'a [u8],
-        flags: RenameFlags,
-    },
+    Rename(RenameRequest<'a>),
     /// Link `node` as a name in the header's directory.
     Link { node: u64, name: &'a [u8] },
     /// Open a file; `kill_suidgid`: truncation clears set-id bits.
     Open { flags: u32, kill_suidgid: bool },
     /// Make and open a file.
-    Create {
-        name: &'a [u8],
-        flags: u32,
-        mode: u32,
-        umask: u32,
-        kill_suidgid: bool,
-    },
+    Create(CreateRequest<'a>),
     /// Make an unnamed file.
     Tmpfile { flags: u32, mode: u32, umask: u32 },
     /// Read data.
-    Read {
-        handle: u64,
-        offset: u64,
-        size: u32,
-        flags: u32,
-    },
+    Read(ReadRequest),
     /// Write data.
-    Write {
-        handle: u64,
-        offset: u64,
-        data: &'a [u8],
-        write_flags: WriteFlags,
-        flags: u32,
-    },
+    Write(WriteRequest<'a>),
     /// Sizes.
     Statfs,
     /// Close an open.
@@ -135,12 +108,7 @@ pub enum Operation<'a> {
     /// Make durable.
     Fsync { handle: u64, flags: FsyncFlags },
     /// Set an attribute; `kill_sgid`: an ACL change clears the set-gid bit.
-    Setxattr {
-        name: &'a [u8],
-        value: &'a [u8],
-        flags: XattrFlags,
-        kill_sgid: bool,
-    },
+    Setxattr(SetxattrRequest<'a>),
     /// Read an attribute; `size` 0 asks for its length.
     Getxattr { name: &'a [u8], size: u32 },
     /// Names of the attributes; `size` 0 asks for the length.
@@ -167,21 +135,9 @@ pub enum Operation<'a> {
     /// The request `unique` was hit by a signal.
     Interrupt { unique: u64 },
     /// A device-specific call.
-    Ioctl {
-        handle: u64,
-        flags: u32,
-        command: u32,
-        argument: u64,
-        output_size: u32,
-        input: &'a [u8],
-    },
+    Ioctl(IoctlRequest<'a>),
     /// Allocate, punch, zero.
-    Fallocate {
-        handle: u64,
-        offset: u64,
-        length: u64,
-        mode: u32,
-    },
+    Fallocate(FallocateRequest),
     /// Find data (3) or a hole (4).
     Lseek {
         handle: u64,
@@ -189,19 +145,108 @@ pub enum Operation<'a> {
         whence: u32,
     },
     /// Copy from this node to another.
-    CopyFileRange {
-        handle: u64,
-        offset: u64,
-        to_node: u64,
-        to_handle: u64,
-        to_offset: u64,
-        length: u64,
-        flags: u64,
-    },
+    CopyFileRange(CopyFileRangeRequest),
     /// Make all durable.
     Syncfs,
     /// Known or not, we do not answer it: ENOSYS, and the kernel stops asking.
     Unsupported,
+}
+
+/// MKNOD's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the system call's arguments, by their names")]
+pub struct MknodRequest<'a> {
+    pub name: &'a [u8],
+    pub mode: u32,
+    pub device: u32,
+    pub umask: u32,
+}
+
+/// RENAME's and RENAME2's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the system call's arguments, by their names")]
+pub struct RenameRequest<'a> {
+    pub name: &'a [u8],
+    pub new_directory: u64,
+    pub new_name: &'a [u8],
+    pub flags: RenameFlags,
+}
+
+/// CREATE's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the system call's arguments, by their names")]
+pub struct CreateRequest<'a> {
+    pub name: &'a [u8],
+    pub flags: u32,
+    pub mode: u32,
+    pub umask: u32,
+    pub kill_suidgid: bool,
+}
+
+/// READ's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the system call's arguments, by their names")]
+pub struct ReadRequest {
+    pub handle: u64,
+    pub offset: u64,
+    pub size: u32,
+    pub flags: u32,
+}
+
+/// WRITE's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the system call's arguments, by their names")]
+pub struct WriteRequest<'a> {
+    pub handle: u64,
+    pub offset: u64,
+    pub data: &'a [u8],
+    pub write_flags: WriteFlags,
+    pub flags: u32,
+}
+
+/// SETXATTR's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the system call's arguments, by their names")]
+pub struct SetxattrRequest<'a> {
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+    pub flags: XattrFlags,
+    pub kill_sgid: bool,
+}
+
+/// IOCTL's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the system call's arguments, by their names")]
+pub struct IoctlRequest<'a> {
+    pub handle: u64,
+    pub flags: u32,
+    pub command: u32,
+    pub argument: u64,
+    pub output_size: u32,
+    pub input: &'a [u8],
+}
+
+/// FALLOCATE's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the system call's arguments, by their names")]
+pub struct FallocateRequest {
+    pub handle: u64,
+    pub offset: u64,
+    pub length: u64,
+    pub mode: u32,
+}
+
+/// COPY_FILE_RANGE's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the system call's arguments, by their names")]
+pub struct CopyFileRangeRequest {
+    pub handle: u64,
+    pub offset: u64,
+    pub to_node: u64,
+    pub to_handle: u64,
+    pub to_offset: u64,
+    pub length: u64,
+    pub flags: u64,
 }
 
 /// INIT's arguments.

@@ -74,13 +74,13 @@ fn a_write_lends_its_data() {
         words(&[0o2, 0]),
     ];
     let bytes = message(16, 0, &[&parts.concat(), b"hello"]);
-    let Operation::Write {
+    let Operation::Write(WriteRequest {
         handle,
         offset,
         data,
         write_flags,
         flags,
-    } = decoded(&bytes)
+    }) = decoded(&bytes)
     else {
         panic!("no write");
     };
@@ -97,11 +97,13 @@ fn a_write_lends_its_data() {
 #[test]
 fn both_setxattr_layouts() {
     let long = message(21, 0, &[&words(&[3, 1, 1, 0]), b"user.x\0abc"]);
-    let expected = |kill_sgid| Operation::Setxattr {
-        name: b"user.x",
-        value: b"abc",
-        flags: XattrFlags::CREATE,
-        kill_sgid,
+    let expected = |kill_sgid| {
+        Operation::Setxattr(SetxattrRequest {
+            name: b"user.x",
+            value: b"abc",
+            flags: XattrFlags::CREATE,
+            kill_sgid,
+        })
     };
     assert_eq!(decoded(&long), expected(true));
     let short = message(21, 0, &[&words(&[3, 1]), b"user.x\0abc"]);
@@ -121,12 +123,12 @@ fn creations_carry_groups() {
     let bytes = message(35, 3, &[&arguments, b"file\0", &groups]);
     let request = decode_request(&bytes, Dialect::default()).unwrap();
     assert_eq!(request.groups.iter().collect::<Vec<_>>(), [27, 44]);
-    let Operation::Create {
+    let Operation::Create(CreateRequest {
         name,
         mode,
         kill_suidgid,
         ..
-    } = request.operation
+    }) = request.operation
     else {
         panic!("no create");
     };
