@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use base::ObjectId;
+use dmu::DmuError;
+use format::ObjectType;
 use format::config::directory as keys;
 use format::dsl::{DatasetPhys, key};
 
@@ -122,7 +124,11 @@ impl Task for ReleaseTemporary {
         let mut released = 0;
         for entry in list.entries()? {
             let name = name_of(&entry.name);
-            let held = held_by(dsl, &name);
+            let held = match held_by(dsl, &name) {
+                // Whether it is held cannot be told. The entry stays: the hold would have nobody else to release it.
+                Err(error) if error.is_damage() => continue,
+                held => held?,
+            };
             if let Some((snapshot, tag)) = held {
                 release(context, &snapshot, tag)?;
                 let phys = snapshot.phys()?;
@@ -142,11 +148,21 @@ impl Task for ReleaseTemporary {
 }
 
 /// The snapshot that an entry of the list of temporary holds names, if that has the hold.
-fn held_by<'a>(dsl: &Dsl, name: &'a str) -> Option<(Arc<Dataset>, &'a str)> {
-    let (object, tag) = name.split_once('-')?;
-    let object = u64::from_str_radix(object, 16).ok()?;
-    let snapshot = dsl.dataset_by_id(ObjectId(object)).ok()?;
-    let holds = snapshot.holds().ok()?;
-    let held = snapshot.is_snapshot() && holds.iter().any(|hold| hold.tag == tag);
-    held.then_some((snapshot, tag))
+fn held_by<'a>(dsl: &Dsl, name: &'a str) -> Result<Option<(Arc<Dataset>, &'a str)>> {
+    let numbered = name.split_once('-').and_then(|(object, tag)| {
+        let object = u64::from_str_radix(object, 16).ok()?;
+        Some((ObjectId(object), tag))
+    });
+    let Some((id, tag)) = numbered else {
+        return Ok(None);
+    };
+    match dsl.mos.set.object(id) {
+        Err(DmuError::NoSuchObject { .. }) => return Ok(None),
+        // The number may be another's by now.
+        Ok(object) if object.info().bonus_type != ObjectType::DSL_DATASET => return Ok(None),
+        object => object?,
+    };
+    let snapshot = dsl.dataset_by_id(id)?;
+    let is_held = snapshot.is_snapshot() && snapshot.holds()?.iter().any(|hold| hold.tag == tag);
+    Ok(is_held.then_some((snapshot, tag)))
 }

@@ -386,21 +386,56 @@ impl Task for ForNow {
     }
 }
 
+/// A pool whose last session broke off: one snapshot goes with its last hold, the other one has a clone.
+fn broken_off() -> Harness {
+    let mut harness = datasets();
+    let both = ["tank/a@one", "tank/a@two"];
+    harness.run(ForNow(&["tank/a@one", "tank/a@two"])).unwrap();
+    let names = both.map(str::to_owned).into();
+    harness
+        .run(DestroySnapshots { names, defer: true })
+        .unwrap();
+    harness
+}
+
 #[test]
 fn releasing_what_was_held_for_a_session_is_undone() {
-    let broken_off = || {
-        let mut harness = datasets();
-        let both = ["tank/a@one", "tank/a@two"];
-        harness.run(ForNow(&["tank/a@one", "tank/a@two"])).unwrap();
-        let names = both.map(str::to_owned).into();
-        // One goes with its last hold, the other one has a clone.
-        harness
-            .run(DestroySnapshots { names, defer: true })
-            .unwrap();
-        harness
-    };
     at_every_step(broken_off, || ReleaseTemporary);
     let mut harness = broken_off();
     assert_eq!(harness.run(ReleaseTemporary).unwrap(), 2);
     assert!(harness.dsl.dataset("tank/a@one").is_err());
+}
+
+/// What cannot be read when a session begins is looked at again by the next one: no hold is left that nobody knows to be
+/// one of a session.
+#[test]
+fn what_was_held_for_a_session_is_not_forgotten() {
+    for reads in 0.. {
+        let mut harness = broken_off();
+        harness.reopen();
+        let memory = harness.memory.clone();
+        let failed = harness.with_pass(1, |pass| {
+            harness.dsl.sync(pass).unwrap();
+            let broken = Broken {
+                task: ReleaseTemporary,
+                how: Break::Read(reads),
+                memory: &memory,
+            };
+            let _ = harness.dsl.run_now(broken, pass);
+            let failed = memory.a_read_failed();
+            memory.fail_read_after(None);
+            failed
+        });
+        harness.finish();
+        harness.run(ReleaseTemporary).unwrap();
+        for name in ["tank/a@one", "tank/a@two"] {
+            if let Ok(snapshot) = harness.dsl.dataset(name) {
+                assert_eq!(snapshot.holds().unwrap(), [], "{name} after {reads} reads");
+            }
+        }
+        if !failed {
+            assert!(reads > 5, "nothing was read");
+            break;
+        }
+    }
 }
