@@ -130,11 +130,11 @@ impl VdevConfig {
         self.list.str(keys::PATH)
     }
 
-    /// A top-level vdev's sector size as a power of two.
+    /// A top-level vdev's sector size as a power of two; 0 where it has none.
     #[must_use]
     pub fn ashift(&self) -> u32 {
         let ashift = self.list.u64(keys::ASHIFT).unwrap_or(0);
-        u32::try_from(ashift).unwrap_or(0)
+        u32::try_from(ashift).unwrap_or(u32::MAX)
     }
 
     /// A top-level vdev's allocatable bytes.

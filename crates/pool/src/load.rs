@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::{ByteOrder, Guid, ObjectId, ObjectSetId, Txg};
 use codec::Salt;
 use dmu::{ObjectSet, OpenObjectSet, Zap};
-use format::config::directory;
+use format::config::{directory, vdev_types};
 use format::nvlist::decode_xdr;
 use format::{ObjectSetKind, Uberblock};
 use layout::Layout;
@@ -18,7 +18,7 @@ use pipeline::{Granularity, Pipeline, PipelineConfig};
 use vdev::{TxgRanges, VdevTree};
 
 use crate::blocks::PipelineStore;
-use crate::config::PoolConfig;
+use crate::config::{PoolConfig, VdevConfig};
 use crate::devices::{Devices, OpenedTree, open_tree};
 use crate::discover::{self, FoundPool, unknown_label_features};
 use crate::dtl;
@@ -182,6 +182,7 @@ impl Stage {
         uberblock: &Uberblock,
         options: &LoadOptions,
     ) -> Result<Self> {
+        check_sectors(&config.root)?;
         let tree = open_tree(&config.root, devices);
         let allocator = Arc::new(LateAllocator::default());
         let mut pipeline = PipelineConfig::new(Arc::clone(&tree.vdevs), allocator.clone());
@@ -278,6 +279,20 @@ impl Stage {
         let bytes = value.and_then(|value| <[u8; 32]>::try_from(value.stored()).ok());
         Ok(bytes.map(Salt))
     }
+}
+
+/// Refuses a configuration with sectors of a size that no vdev has: everything is reckoned from it.
+fn check_sectors(root: &VdevConfig) -> Result<()> {
+    let has_sectors = |top: &&VdevConfig| !top.is_hole() && top.kind() != vdev_types::MISSING;
+    let mut tops = root.children.iter().filter(has_sectors);
+    let wrong = tops.find(|top| !format::label::ASHIFT_RANGE.contains(&top.ashift()));
+    wrong.map_or(Ok(()), |top| {
+        Err(PoolError::Damaged(format!(
+            "vdev {} has an invalid ashift: {}; it must be 9 to 16",
+            top.id(),
+            top.ashift()
+        )))
+    })
 }
 
 /// An error of the first reads, with the cause that the user can do something about.

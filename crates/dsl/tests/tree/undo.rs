@@ -406,8 +406,8 @@ fn releasing_what_was_held_for_a_session_is_undone() {
     assert!(harness.dsl.dataset("tank/a@one").is_err());
 }
 
-/// What cannot be read when a session begins is looked at again by the next one: no hold is left that nobody knows to be
-/// one of a session.
+/// What cannot be read when a session begins is looked at again by the next one: no hold is left that nobody knows to
+/// be one of a session.
 #[test]
 fn what_was_held_for_a_session_is_not_forgotten() {
     for reads in 0.. {

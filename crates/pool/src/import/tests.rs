@@ -1,6 +1,7 @@
 //! Importing the pools that OpenZFS made.
 
 mod claims;
+mod forged;
 
 use super::*;
 use crate::churn::Churn;
