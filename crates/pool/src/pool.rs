@@ -352,6 +352,7 @@ impl Pool {
             self.set_label_state(PoolState::Active);
             writer.scrub.stay();
             writer.trim.stay();
+            writer.logs.go_on();
             self.services.ageing.end(false);
             self.state.lock().closed = false;
             return Err(error);

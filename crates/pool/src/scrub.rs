@@ -297,6 +297,20 @@ impl Pool {
         self.run_scrub(scan, Course::resume(scan, queue, &exists))
     }
 
+    /// Goes on with a scan that an export ended which then failed, from the last place that is stored.
+    pub(crate) fn go_on_with_scan(self: &Arc<Self>) -> Result<()> {
+        let scrub = &self.writer()?.scrub;
+        let _starting = scrub.starting();
+        if scrub.thread.lock().is_some() {
+            return Ok(());
+        }
+        let left = {
+            let control = scrub.control.lock();
+            control.scan.map(|scan| (scan, control.kept.clone()))
+        };
+        left.map_or(Ok(()), |(scan, kept)| self.run_scrub(scan, kept))
+    }
+
     /// Starts a resilver if a device is there that missed txgs; whether one was.
     pub(crate) fn resilver_if_needed(self: &Arc<Self>) -> Result<bool> {
         let writer = self.writer()?;

@@ -88,7 +88,10 @@ impl Pool {
             writer.syncer.log_devices.follow();
         }
         if self.writer.is_some() {
-            self.resilver_if_needed()?;
+            if !self.resilver_if_needed()? {
+                self.go_on_with_scan()?;
+            }
+            self.run_trims()?;
         }
         Ok(picked)
     }

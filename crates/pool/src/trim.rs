@@ -484,7 +484,7 @@ impl Pool {
     }
 
     /// Has the thread look at what there is to do; starts it if there is something.
-    fn run_trims(self: &Arc<Self>) -> Result<()> {
+    pub(crate) fn run_trims(self: &Arc<Self>) -> Result<()> {
         let trim = &self.writer()?.trim;
         trim.changed.notify_all();
         let needed = {

@@ -1,6 +1,7 @@
 //! Log devices that fail or go away.
 
 use super::*;
+use std::time::{Duration, Instant};
 
 /// An object in a log that takes commits, and the version that it has.
 pub(crate) fn logged_object(bench: &Bench) -> (Arc<Object>, u64) {
@@ -146,6 +147,34 @@ fn a_suspended_pool_commits_nothing_and_loses_nothing() {
     bench.pool.clear(&|_| true).unwrap();
     bench.commit(object.id(), version);
     until_logged(&bench, &object, &mut version);
+    let folder = tempfile::tempdir().unwrap();
+    check(&bench, u64::MAX, version, folder.path(), true);
+}
+
+/// An export that the devices refuse half-way leaves the pool open, with its logs and its scrub at work.
+#[test]
+fn an_export_that_fails_ends_nothing() {
+    let bench = Bench::new(16, 0);
+    let (object, mut version) = logged_object(&bench);
+    bench.pool.start_scrub().unwrap();
+    bench.pool.pause_scrub().unwrap();
+    let away = Fault::everywhere(FaultKind::FlushError, Times::Always);
+    bench.disks[0].inject(away);
+    bench.pool.export().unwrap_err();
+    bench.disks[0].heal();
+    bench.pool.clear(&|_| true).unwrap();
+    until_logged(&bench, &object, &mut version);
+    bench.pool.start_scrub().unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while bench
+        .pool
+        .scan()
+        .unwrap()
+        .is_some_and(|scan| scan.is_running())
+    {
+        assert!(Instant::now() < patience, "nobody scrubs");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let folder = tempfile::tempdir().unwrap();
     check(&bench, u64::MAX, version, folder.path(), true);
 }
