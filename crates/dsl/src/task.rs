@@ -24,6 +24,7 @@ use blocks::Written;
 
 static TASKS: LockClass = LockClass::new("dsl.tasks", rank::LAST + 3);
 static ANSWER: LockClass = LockClass::new("dsl.task_answer", rank::LAST + 4);
+static QUEUED: LockClass = LockClass::new("dsl.queued_task", rank::LAST + 11);
 
 /// What a task works with.
 pub struct TaskContext<'a> {
@@ -83,8 +84,11 @@ enum Ended<T: Task> {
 
 type Answer<T> = Arc<Mutex<Option<Ended<T>>>>;
 
+/// A task until it begins, or until who queued it gives it up.
+type Waiting<T> = Arc<Mutex<Option<T>>>;
+
 struct Queued<T: Task> {
-    task: Option<T>,
+    task: Waiting<T>,
     /// The stamp at which its check is known to hold.
     checked: Option<u64>,
     actor: Actor,
@@ -97,7 +101,7 @@ trait AnyTask: Send {
 
 impl<T: Task> AnyTask for Queued<T> {
     fn run(&mut self, dsl: &Arc<Dsl>, pass: &SyncPass<'_>) {
-        let Some(mut task) = self.task.take() else {
+        let Some(mut task) = self.task.lock().take() else {
             return;
         };
         let admitted = dsl.admit(task.space());
@@ -131,7 +135,8 @@ impl Dsl {
     /// Runs a task and waits until its txg is on disk. The caller must not hold a transaction.
     ///
     /// # Errors
-    /// Why the task is not possible, or the engine ended.
+    /// Why the task is not possible; or the engine ended or is suspended: then the task is not begun any more, but one
+    /// that has begun is on disk when the engine goes on.
     pub fn run<T: Task + 'static>(&self, task: T) -> Result<T::Output> {
         self.run_as(&Actor::administrator(), task)
     }
@@ -147,17 +152,22 @@ impl Dsl {
         let (mut task, mut checked) = (task, None);
         loop {
             let answer: Answer<T> = Arc::new(Mutex::new(&ANSWER, None));
+            let waiting: Waiting<T> = Arc::new(Mutex::new(&QUEUED, Some(task)));
             let hold = engine.hold()?;
             let txg = hold.txg();
             let queued = Queued {
-                task: Some(task),
+                task: Arc::clone(&waiting),
                 checked,
                 actor: actor.clone(),
                 answer: Arc::clone(&answer),
             };
             self.tasks.slots.lock()[txg.slot()].push(Box::new(queued));
             drop(hold);
-            engine.wait_synced(Some(txg))?;
+            if let Err(error) = engine.wait_synced(Some(txg)) {
+                // Who is told that it failed does not reckon with it later.
+                drop(waiting.lock().take());
+                return Err(error.into());
+            }
             let ended = answer.lock().take();
             match ended {
                 Some(Ended::Done(result)) => return result,

@@ -2,6 +2,7 @@
 //! the device is back and the pool was cleared.
 
 use base::random::{Rng, SeededRng};
+use dsl::tasks::Snapshot;
 use millpond_torture::aftermath;
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
@@ -206,6 +207,33 @@ fn a_gang_that_is_freed_while_its_device_is_away_leaks_nothing() {
     settle();
     let after = pool.space().allocated;
     assert!(after < before + (256 << 10), "{before}, then {after}");
+}
+
+/// A change of the tree of datasets whose caller was told that the pool is suspended does not come later: whoever had
+/// let go of a file system for a rollback goes on with it as it is.
+#[test]
+fn a_task_that_was_refused_is_not_done_later() {
+    let mut rig = Rig::new(79);
+    let pool = Arc::clone(&rig.test_pool.pool);
+    let name = format!("{POOL}@before");
+    let snapshot = || Snapshot {
+        names: vec![name.clone()],
+        properties: Vec::new(),
+    };
+    rig.change(6);
+    rig.disk
+        .inject(Fault::everywhere(FaultKind::WriteError, Times::Always));
+    assert!(is_suspended(pool.sync()));
+    assert!(pool.dsl().run(snapshot()).is_err());
+    rig.disk.heal();
+    pool.clear(&|_| true).unwrap();
+    pool.sync().unwrap();
+    assert!(
+        pool.dsl().dataset(&name).is_err(),
+        "it was done all the same"
+    );
+    pool.dsl().run(snapshot()).unwrap();
+    rig.same();
 }
 
 #[test]
