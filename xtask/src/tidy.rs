@@ -1,7 +1,9 @@
-//! House rules that a tool can check: layering, file length, stray markers, links, drawn limits, who reads clocks.
+//! House rules that a tool can check: layering, file length, stray markers, links, drawn limits, who reads clocks,
+//! names of properties.
 
 mod layers;
 mod links;
+mod properties;
 mod queues;
 mod sources;
 mod texts;
@@ -24,6 +26,7 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(queues::check(&root, &files)?);
     faults.extend(links::check(&root, &files)?);
     faults.extend(sources::check(&root, &files)?);
+    faults.extend(properties::check(&root, &files)?);
     faults.extend(turns::check(&root, &files)?);
     faults.extend(words::check(&root, &files)?);
     faults.extend(crate::api::check(&root)?);

@@ -1,5 +1,7 @@
 //! The JSON forms of lists, properties and status (`-j`).
 
+use dsl::property::dataset::NAME;
+use dsl::property::pool::HEALTH;
 use serde_json::{Map, Value as JsonValue, json};
 
 use super::list::cell;
@@ -55,7 +57,7 @@ impl Json {
         for row in rows {
             let mut object = self.dataset_head(row);
             let mut properties = Map::new();
-            for column in columns.iter().filter(|column| column.name() != "name") {
+            for column in columns.iter().filter(|column| !NAME.is(column.name())) {
                 let source = row
                     .get(column.name())
                     .map_or(&Source::None, |set| &set.source);
@@ -85,7 +87,7 @@ impl Json {
         for (pool, settings) in pools {
             let state = settings
                 .iter()
-                .find(|(name, _)| name.name() == "health")
+                .find(|(name, _)| HEALTH.is(name.name()))
                 .map_or_else(
                     || "ONLINE".to_owned(),
                     |(name, set)| name.format(&set.value, true),

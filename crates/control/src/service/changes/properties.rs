@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dsl::property::dataset::{COPIES, MOUNTPOINT, REFRESERVATION, find};
+use dsl::property::dataset::{COPIES, MOUNTPOINT, QUOTA, REFQUOTA, REFRESERVATION, find};
 use dsl::property::{Effect, Figure};
 use dsl::{Actor, Dataset, DslError, PropertyChange, SetProperties};
 use serde::{Deserialize, Serialize};
@@ -241,13 +241,7 @@ impl Service {
 
     fn set_refused(&self, dataset: &str, names: &[String], error: &DslError) -> Failure {
         let (kind, text) = if let DslError::NoSpace = error {
-            let quota = names.iter().any(|name| name.ends_with("quota"));
-            let text = if quota {
-                "size is less than current used or reserved space"
-            } else {
-                "size is greater than available space"
-            };
-            (FailureKind::Space, text.to_owned())
+            (FailureKind::Space, no_space(names).to_owned())
         } else if let DslError::ReadOnly = error {
             (FailureKind::ReadOnly, "dataset is read-only".to_owned())
         } else {
@@ -256,3 +250,15 @@ impl Service {
         Failure::cannot(kind, VERB, dataset, text)
     }
 }
+
+/// Why one of these values takes more space than there is.
+fn no_space(names: &[String]) -> &'static str {
+    if names.iter().any(|name| QUOTA.is(name) || REFQUOTA.is(name)) {
+        "size is less than current used or reserved space"
+    } else {
+        "size is greater than available space"
+    }
+}
+
+#[cfg(test)]
+mod tests;
