@@ -19,6 +19,12 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// Whether the entry leads to this file; the caller holds the directory's names. While a caller waited for its
+    /// transaction the file may have been freed, and another one may have its number.
+    pub(crate) fn is(&self, file: &Znode) -> bool {
+        self.object == file.id() && !file.state.read().freed
+    }
+
     /// The name under which the entry is stored.
     pub(crate) fn stored<'a>(&'a self, asked: &'a [u8]) -> &'a [u8] {
         self.spelling.as_deref().unwrap_or(asked)

@@ -4,6 +4,7 @@
 //! transaction, take the locks, look again, change. Nothing waits for a txg under a lock.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use base::ObjectId;
 use dmu::Tx;
@@ -121,7 +122,8 @@ impl Core {
         Ok(self.entries(directory)?.add(tx, name, value)?)
     }
 
-    /// Creates the object of a new file; it has no name yet.
+    /// Creates the object of a new file; it has no name yet. Whoever names or lists it has entered it into the table
+    /// before: there is one file in memory an object, and others look for it by what they find.
     pub(crate) fn create_file(&self, tx: &Tx, new: &NewFile<'_>) -> Result<Arc<Znode>> {
         if new.slots > 1 {
             self.note_feature(DatasetFeature::LargeDnode);
@@ -150,6 +152,18 @@ impl Core {
         node: &NewNode,
         target: Option<&[u8]>,
     ) -> Result<Arc<Znode>> {
+        self.make_referenced(who, (directory, name), node, target, 0)
+    }
+
+    /// The same, with references that the caller has from the beginning: the name may go as soon as it is there.
+    fn make_referenced(
+        &self,
+        who: &Credentials,
+        (directory, name): (ObjectId, &[u8]),
+        node: &NewNode,
+        target: Option<&[u8]>,
+        references: u32,
+    ) -> Result<Arc<Znode>> {
         let parent = self.directory(directory)?;
         self.check_new_name(name)?;
         self.check_node(node, target)?;
@@ -172,6 +186,8 @@ impl Core {
             return Err(PosixError::Exists);
         }
         let znode = self.create_object(&tx, &parent, node, &inherited, target)?;
+        znode.references.store(references, Ordering::Relaxed);
+        self.table.insert(Arc::clone(&znode));
         let named = self
             .store_inherited_acls(&tx, &znode, &inherited)
             .and_then(|()| self.add_entry(&tx, &parent, name, (znode.id(), node.file_type)));
@@ -180,8 +196,6 @@ impl Core {
             return Err(error);
         }
         self.record_new(&tx, (parent.id(), name), &znode, target, &inherited);
-        // Whoever finds the name finds this copy of the file.
-        self.table.insert(Arc::clone(&znode));
         drop(names);
         Ok(znode)
     }
@@ -200,8 +214,7 @@ impl Core {
                 "only regular files are opened when created",
             ));
         }
-        let znode = self.make(who, directory, name, node, None)?;
-        self.retain(&znode, 1)?;
+        let znode = self.make_referenced(who, (directory, name), node, None, 1)?;
         Ok(OpenFile::new(self, &znode, options, who))
     }
 
@@ -229,6 +242,10 @@ impl Core {
             ..Plan::default()
         })?;
         let znode = self.create_object(&tx, &parent, node, &inherited, None)?;
+        znode.state.write().unnamed = true;
+        znode.references.store(1, Ordering::Relaxed);
+        self.table.insert(Arc::clone(&znode));
+        // Whoever goes through the list finds this copy of the file, which is open.
         let listed = self
             .unlinked_set()
             .and_then(|set| Ok(set.add_int(&tx, znode.id().0, znode.id().0)?))
@@ -237,9 +254,6 @@ impl Core {
             self.abandon(&tx, &znode);
             return Err(error);
         }
-        znode.state.write().unnamed = true;
-        self.retain(&znode, 1)?;
-        self.table.insert(Arc::clone(&znode));
         Ok(OpenFile::new(self, &znode, options, who))
     }
 
@@ -489,6 +503,7 @@ impl Core {
         znode.state.write().freed = true;
         // Should this fail too, the object is lost until someone looks for objects without names.
         let _ = self.store.objects.free(tx, znode.id());
+        self.table.remove(znode.id());
     }
 }
 

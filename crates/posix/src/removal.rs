@@ -46,7 +46,7 @@ impl Core {
                 ..Plan::default()
             })?;
             let names = parent.names.write();
-            let Some(found) = self.find(&parent, name)?.filter(|f| f.object == child.id()) else {
+            let Some(found) = self.find(&parent, name)?.filter(|f| f.is(&child)) else {
                 continue;
             };
             self.entries(&parent)?.remove(&tx, found.stored(name))?;
@@ -103,7 +103,7 @@ impl Core {
                 ..Plan::default()
             })?;
             let mut locked = Znode::lock_names(&[&parent, &child]);
-            let Some(found) = self.find(&parent, name)?.filter(|f| f.object == child.id()) else {
+            let Some(found) = self.find(&parent, name)?.filter(|f| f.is(&child)) else {
                 continue;
             };
             if !self.entries(&child)?.is_empty()? {

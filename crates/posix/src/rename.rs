@@ -318,7 +318,12 @@ impl Core {
             (None, None) => true,
             _ => false,
         };
-        Ok(same_name && found.map(|entry| entry.object) == end.object())
+        Ok(same_name
+            && match (&found, &end.file) {
+                (Some(found), Some(file)) => found.is(file),
+                (None, None) => true,
+                _ => false,
+            })
     }
 
     fn replace(
@@ -448,9 +453,10 @@ impl Core {
                 claim: replayed.map(claim),
             },
         )?;
-        let child = (whiteout.id(), FileType::CharacterDevice);
-        self.add_entry(tx, &source.directory, source.stored(), child)?;
         self.table.insert(Arc::clone(&whiteout));
+        let child = (whiteout.id(), FileType::CharacterDevice);
+        self.add_entry(tx, &source.directory, source.stored(), child)
+            .inspect_err(|_| self.abandon(tx, &whiteout))?;
         Ok(whiteout)
     }
 }

@@ -135,6 +135,7 @@ impl Applier {
         })?;
         let names = parent.names.write();
         let znode = core.create_file(&tx, &file)?;
+        core.table.insert(Arc::clone(&znode));
         let named = core.add_entry(&tx, &parent, create.name, (znode.id(), kind));
         if let Err(error) = named {
             core.abandon(&tx, &znode);
@@ -147,7 +148,6 @@ impl Applier {
         }
         let made = log::creation(parent.id(), &znode, create.name, target);
         core.record(&tx, Scope::Names, &[made]);
-        core.table.insert(Arc::clone(&znode));
         drop(names);
         drop(tx);
         match &create.acl {
@@ -236,13 +236,13 @@ impl Applier {
                 claim: Some(claim(new)),
             },
         )?;
+        core.table.insert(Arc::clone(&directory));
         let mut state = file.state.write();
         state.xattr = directory.id();
         file.store(&tx, &core.store, &mut state, &[Attribute::Xattr])?;
         drop(state);
         let made = log::creation_as(create.created, file.id(), &directory, b"");
         core.record(&tx, Scope::Names, &[made]);
-        core.table.insert(directory);
         Ok(())
     }
 }

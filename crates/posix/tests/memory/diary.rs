@@ -11,7 +11,7 @@ use millpond_posix::{
 };
 
 use crate::root;
-use crate::store::MemoryPool;
+use crate::store::{Meanwhile, MemoryPool};
 use crate::xattrs::{DEFAULT, acl};
 
 /// A log that keeps the kinds of what it is told, each call apart.
@@ -19,6 +19,7 @@ pub(crate) struct Diary {
     engine: Arc<txg::Engine>,
     log: NoLog,
     told: Mutex<Vec<Vec<String>>>,
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
 
 impl Diary {
@@ -27,11 +28,17 @@ impl Diary {
             log: NoLog::new(Arc::clone(&engine)),
             engine,
             told: Mutex::default(),
+            meanwhile: Mutex::default(),
         })
     }
 
     pub(crate) const fn engine(&self) -> &Arc<txg::Engine> {
         &self.engine
+    }
+
+    /// Does something when the next operation tells what it did, under its locks.
+    pub(crate) fn while_telling(&self, what: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock().unwrap() = Some(Box::new(what));
     }
 
     /// What was told since the last call.
@@ -42,6 +49,10 @@ impl Diary {
 
 impl OperationLog for Diary {
     fn record(&self, _: &Tx, _: Scope, changes: &[Change<'_>]) {
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
         let kind = |change: &Change<'_>| {
             let text = format!("{change:?}");
             let end = text.find(|c: char| !c.is_alphanumeric());

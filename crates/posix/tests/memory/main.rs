@@ -5,6 +5,7 @@ mod diary;
 mod history;
 mod names;
 mod permissions;
+mod races;
 mod store;
 mod xattrs;
 

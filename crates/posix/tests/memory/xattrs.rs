@@ -6,7 +6,7 @@ use millpond_posix::{
 use crate::store::MemoryPool;
 use crate::{node, root};
 
-const ACCESS: &[u8] = b"system.posix_acl_access";
+pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
 pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
 
 pub(crate) fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {

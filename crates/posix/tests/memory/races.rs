@@ -1,0 +1,129 @@
+//! What others do between an operation's look and its change, and while a file comes to be or goes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use base::ObjectId;
+use millpond_posix::{FileSystem, FileType, OpenFile, RenameMode};
+
+use crate::store::MemoryPool;
+use crate::{READ_WRITE, node, root};
+
+impl MemoryPool {
+    /// Does something when the next operation begins its transaction.
+    fn meanwhile(&self, what: impl FnOnce() + Send + 'static) {
+        *self.room.1.lock().unwrap() = Some(Box::new(what));
+    }
+}
+
+/// Who removes a file that is just being made finds the one that its maker has open.
+#[test]
+fn a_file_that_comes_to_be_is_one_file() {
+    let pool = MemoryPool::plain();
+    let (looked, has_looked) = mpsc::channel();
+    let (fs, room) = (Arc::clone(&pool.fs), Arc::clone(&pool.room));
+    let (threads, thread) = mpsc::channel();
+    pool.diary.while_telling(move || {
+        let tell = move || looked.send(()).unwrap();
+        *room.1.lock().unwrap() = Some(Box::new(tell));
+        let remove = move || drop(fs.unlink(&root(), fs.root(), b"f").unwrap());
+        threads.send(std::thread::spawn(remove)).unwrap();
+        has_looked.recv().unwrap();
+    });
+    let file = pool.file("f");
+    thread.recv().unwrap().join().unwrap();
+    assert!(pool.fs.lookup(&root(), pool.fs.root(), b"f").is_err());
+    file.write(0, b"kept", Default::default()).unwrap();
+    pool.sync();
+    let mut found = [0; 4];
+    assert_eq!(file.read(0, &mut found).unwrap(), 4);
+    assert_eq!((&found, file.attributes().unwrap().links), (b"kept", 0));
+    assert_eq!(pool.fs.unlinked().unwrap(), 1);
+}
+
+/// Replaces what has the name, until what has it then has the number of what had it before.
+fn replace(fs: &FileSystem, engine: &Arc<txg::Engine>, number: ObjectId) {
+    let at = fs.root();
+    fs.unlink(&root(), at, b"f").unwrap();
+    for _ in 0..10_000 {
+        let made = fs.mknod(&root(), at, b"f", &node(FileType::Regular, 0o644));
+        let made = made.unwrap();
+        if made.object == number {
+            return;
+        }
+        fs.unlink(&root(), at, b"f").unwrap();
+        if made.object.0.is_multiple_of(64) {
+            engine.wait_synced(None).unwrap();
+        }
+    }
+    panic!("the number does not come again");
+}
+
+/// While a removal waits for room, the file goes, and another one comes by the name that has its number.
+fn beside_another_of_the_number(change: impl FnOnce(&FileSystem)) {
+    dmu::tunables::FREED_FOR_RESTART.set(1);
+    let pool = MemoryPool::plain();
+    let number = pool.file("f").object();
+    drop(pool.file("g"));
+    pool.sync();
+    let (opened, open) = mpsc::channel::<OpenFile>();
+    let (fs, engine) = (Arc::clone(&pool.fs), Arc::clone(pool.diary.engine()));
+    pool.meanwhile(move || {
+        replace(&fs, &engine, number);
+        let file = fs.open(&root(), number, READ_WRITE).unwrap();
+        file.write(0, b"new", Default::default()).unwrap();
+        opened.send(file).unwrap();
+    });
+    change(&pool.fs);
+    let file = open.recv().unwrap();
+    pool.sync();
+    let mut found = [0; 3];
+    assert_eq!(file.read(0, &mut found).unwrap(), 3);
+    assert_eq!(&found, b"new");
+    assert_eq!(pool.fs.getattr(number).unwrap().links, 0);
+    file.write(3, b"er", Default::default()).unwrap();
+    assert_eq!(pool.fs.unlinked().unwrap(), 1);
+}
+
+#[test]
+fn a_removal_takes_the_file_that_has_the_name_now() {
+    beside_another_of_the_number(|fs| drop(fs.unlink(&root(), fs.root(), b"f").unwrap()));
+}
+
+#[test]
+fn a_rename_replaces_the_file_that_has_the_name_now() {
+    beside_another_of_the_number(|fs| {
+        let at = fs.root();
+        let renamed = fs.rename(&root(), (at, b"g"), (at, b"f"), RenameMode::Replace);
+        drop(renamed.unwrap());
+    });
+}
+
+/// A mount frees what a crash left while it is used already.
+#[test]
+fn a_file_without_a_name_is_not_taken_for_what_a_crash_left() {
+    const ROUNDS: usize = 20_000;
+    let pool = MemoryPool::plain();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _freed = pool.fs.drain_unlinked().unwrap();
+            }
+        });
+        let node = node(FileType::Regular, 0o600);
+        for round in 0..ROUNDS {
+            let made = pool
+                .fs
+                .create_unnamed(&root(), pool.fs.root(), &node, READ_WRITE);
+            let (file, _) = made.unwrap();
+            let there = pool.fs.getattr(file.object());
+            if there.is_err() {
+                over.store(true, Ordering::Relaxed);
+                panic!("round {round}: {there:?}");
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
