@@ -23,13 +23,28 @@ impl Znode {
     pub(crate) fn is_referenced(&self) -> bool {
         self.references.load(Ordering::Relaxed) != 0
     }
+
+    /// Whether the file is to be freed, or has been: it has no name, gets none any more, and nobody has it open. Of its
+    /// contents and attributes a part may have gone.
+    pub(crate) fn is_doomed(&self, state: &State) -> bool {
+        state.freed || state.links == 0 && !state.unnamed && !self.is_referenced()
+    }
+
+    /// Fails when the file is to be freed.
+    pub(crate) fn kept<'a>(&self, state: &'a State) -> Result<&'a State> {
+        if self.is_doomed(state) {
+            Err(PosixError::Stale)
+        } else {
+            Ok(state)
+        }
+    }
 }
 
 impl Core {
     /// Takes references: the file is not freed while there are any.
     pub(crate) fn retain(&self, znode: &Znode, count: u32) -> Result<()> {
         let state = znode.state.write();
-        znode.alive(&state)?;
+        znode.kept(&state)?;
         znode.references.fetch_add(count, Ordering::Relaxed);
         Ok(())
     }
@@ -37,10 +52,12 @@ impl Core {
     /// Gives references back; the last one frees a file that has no name.
     pub(crate) fn release(&self, znode: &Arc<Znode>, count: u32) {
         let (last, ends) = {
-            let state = znode.state.write();
+            let mut state = znode.state.write();
             let before = znode.references.load(Ordering::Relaxed);
             let left = before.saturating_sub(count);
             znode.references.store(left, Ordering::Relaxed);
+            // Who would name it now has come too late.
+            state.unnamed &= left != 0;
             (left == 0, state.links == 0 && !state.freed)
         };
         // What cannot be done now stays on the list of unlinked files.
@@ -66,8 +83,13 @@ impl Core {
         let _ = self.free_unlinked(znode);
     }
 
-    /// Frees a file that is on the list, unless someone opened or linked it meanwhile.
+    /// Frees a file that is on the list, unless someone has it open.
     pub(crate) fn free_unlinked(&self, znode: &Arc<Znode>) -> Result<()> {
+        if !znode.is_doomed(&znode.state.read()) {
+            return Ok(());
+        }
+        // Attributes that were being set are there now, and no others come.
+        drop(znode.names.write());
         let extended = znode.state.read().xattr;
         if extended.0 != 0 {
             self.empty_xattr_directory(extended)?;
@@ -83,7 +105,7 @@ impl Core {
             ..Plan::default()
         })?;
         let mut state = znode.state.write();
-        if state.freed || state.links != 0 || znode.is_referenced() {
+        if state.freed || !znode.is_doomed(&state) {
             return Ok(());
         }
         match self.unlinked_set()?.remove_int(&tx, znode.id().0) {
@@ -185,7 +207,7 @@ impl Core {
         };
         let is_garbage = {
             let state = znode.state.read();
-            !state.freed && !znode.is_referenced() && (state.links == 0 || is_xattr(&state))
+            !state.freed && !znode.is_referenced() && (znode.is_doomed(&state) || is_xattr(&state))
         };
         if !is_garbage {
             return Ok(false);

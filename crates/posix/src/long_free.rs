@@ -100,10 +100,9 @@ impl Core {
         let tx = self.begin_piece(&znode.object, piece)?;
         let _data = znode.data.lock();
         let mut state = znode.state.write();
-        if state.freed || state.links != 0 || znode.is_referenced() {
+        if state.freed || !znode.is_doomed(&state) {
             return Ok(false);
         }
-        state.unnamed = false;
         if !state.is_directory() {
             state.size = state.size.min(piece.offset);
         }

@@ -500,8 +500,15 @@ impl Core {
 
     /// Takes back an object that got no name.
     pub(crate) fn abandon(&self, tx: &Tx, znode: &Znode) {
-        znode.state.write().freed = true;
-        // Should this fail too, the object is lost until someone looks for objects without names.
+        let extended = {
+            let mut state = znode.state.write();
+            state.freed = true;
+            state.xattr
+        };
+        // Should this fail too, the objects are lost until someone looks for objects without names.
+        if extended.0 != 0 {
+            let _ = self.abandon_xattrs(tx, extended);
+        }
         let _ = self.store.objects.free(tx, znode.id());
         self.table.remove(znode.id());
     }

@@ -55,6 +55,7 @@ impl Core {
             ..Plan::default()
         })?;
         let _attributes = znode.names.write();
+        znode.kept(&znode.state.read())?;
         let scope = Scope::File(znode.id());
         self.store_xattr((&tx, Some(scope)), znode, name, value)?;
         self.note_xattr_change(&tx, znode)
@@ -98,6 +99,7 @@ impl Core {
             ..Plan::default()
         })?;
         let _attributes = znode.names.write();
+        znode.kept(&znode.state.read())?;
         let logged = (&tx, Some(Scope::File(znode.id())));
         if name == ACCESS_NAME || name == DEFAULT_NAME {
             self.store_acl(logged, znode, name, None)?;
@@ -125,6 +127,7 @@ impl Core {
 
     pub(crate) fn note_xattr_change(&self, tx: &Tx, znode: &Znode) -> Result<()> {
         let mut state = znode.state.write();
+        znode.alive(&state)?;
         state.ctime = self.now();
         znode.store(tx, &self.store, &mut state, &[Attribute::Ctime])
     }
@@ -281,6 +284,7 @@ impl Core {
     fn xattr_directory(&self, (tx, log): Logged<'_>, znode: &Arc<Znode>) -> Result<ObjectId> {
         let owner = {
             let state = znode.state.read();
+            znode.alive(&state)?;
             if state.xattr.0 != 0 {
                 return Ok(state.xattr);
             }
@@ -289,13 +293,13 @@ impl Core {
         let mode = FileType::Directory.bits() << 12 | 0o1777;
         let directory = self.make_hidden(tx, znode.id(), mode, owner)?;
         let mut state = znode.state.write();
-        if state.xattr.0 != 0 {
+        if state.freed || state.xattr.0 != 0 {
             // Another thread was faster.
-            let made = state.xattr;
+            let made = znode.alive(&state).map(|state| state.xattr);
             drop(state);
             self.store.objects.free(tx, directory.id())?;
             self.table.remove(directory.id());
-            return Ok(made);
+            return made;
         }
         state.xattr = directory.id();
         znode.store(tx, &self.store, &mut state, &[Attribute::Xattr])?;
@@ -305,6 +309,18 @@ impl Core {
             self.record(tx, Scope::Names, &[made]);
         }
         Ok(directory.id())
+    }
+
+    /// Takes back the attributes of a file that did not come to be.
+    pub(crate) fn abandon_xattrs(&self, tx: &Tx, directory: ObjectId) -> Result<()> {
+        for entry in Zap::open(&self.object(directory)?)?.entries()? {
+            let file = unpack_entry(entry.value).0;
+            self.store.objects.free(tx, file)?;
+            self.table.remove(file);
+        }
+        self.store.objects.free(tx, directory)?;
+        self.table.remove(directory);
+        Ok(())
     }
 
     /// Creates a file or directory that only holds attributes.
@@ -366,6 +382,7 @@ impl Core {
             ..Plan::default()
         })?;
         let _attributes = znode.names.write();
+        znode.kept(&znode.state.read())?;
         let logged = (&tx, Some(Scope::File(znode.id())));
         match acl {
             Some(acl) if name == ACCESS_NAME => {

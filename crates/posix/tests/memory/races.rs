@@ -5,10 +5,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use base::ObjectId;
-use millpond_posix::{FileSystem, FileType, OpenFile, RenameMode};
+use millpond_posix::{
+    AclKind, DatasetProperties, Errno, FileSystem, FileType, MountOptions, NewFileSystem, OpenFile,
+    PosixError, RenameMode, XattrMode, XattrStore,
+};
 
-use crate::store::MemoryPool;
+use crate::store::{Meanwhile, MemoryPool};
+use crate::xattrs::{DEFAULT, acl};
 use crate::{READ_WRITE, node, root};
+
+fn in_directories() -> MemoryPool {
+    let properties = DatasetProperties {
+        acl: AclKind::Posix,
+        xattr: XattrStore::Directory,
+        record_size: 4096,
+        ..DatasetProperties::default()
+    };
+    MemoryPool::new(
+        NewFileSystem::default(),
+        properties,
+        MountOptions::default(),
+    )
+}
 
 impl MemoryPool {
     /// Does something when the next operation begins its transaction.
@@ -126,4 +144,110 @@ fn a_file_without_a_name_is_not_taken_for_what_a_crash_left() {
         }
         over.store(true, Ordering::Relaxed);
     });
+}
+
+fn errno<T>(result: Result<T, PosixError>) -> Option<Errno> {
+    result.err().map(|error| error.errno())
+}
+
+/// A file that is being freed piece by piece is shorter than it ever was.
+#[test]
+fn a_file_that_is_being_freed_is_not_opened() {
+    dmu::tunables::FREE_BLOCKS_PIECE.set(64);
+    let pool = in_directories();
+    let file = pool.file("long");
+    file.write(0, &vec![7; 4 << 20], Default::default())
+        .unwrap();
+    let object = file.object();
+    drop(file);
+    pool.sync();
+    let answer = Arc::new(std::sync::Mutex::new(None));
+    let (fs, room, told) = (
+        Arc::clone(&pool.fs),
+        Arc::clone(&pool.room),
+        Arc::clone(&answer),
+    );
+    // The removal's transaction, the first piece, the second.
+    pool.meanwhile(move || {
+        let inner = Arc::clone(&room);
+        let first: Meanwhile = Box::new(move || {
+            let second: Meanwhile = Box::new(move || {
+                let opened = fs.open(&root(), object, READ_WRITE);
+                let size = opened.map(|file| file.attributes().unwrap().size);
+                *told.lock().unwrap() = Some(size.map_err(|error| error.errno()));
+            });
+            *inner.1.lock().unwrap() = Some(second);
+        });
+        *room.1.lock().unwrap() = Some(first);
+    });
+    drop(pool.fs.unlink(&root(), pool.fs.root(), b"long").unwrap());
+    assert_eq!(answer.lock().unwrap().take(), Some(Err(Errno::ESTALE)));
+    assert_eq!(pool.fs.unlinked().unwrap(), 0);
+}
+
+/// An attribute that comes while its file goes must not be left without it.
+#[test]
+fn attributes_go_with_their_file() {
+    let pool = in_directories();
+    let set = |fs: &FileSystem, object, name: &[u8]| {
+        fs.setxattr(&root(), object, name, b"value", XattrMode::Either)
+    };
+    pool.sync();
+    let before = pool.objects().object_count();
+    // Freed while the attribute waits for room.
+    for has_others in [false, true] {
+        let object = pool.file("f").object();
+        if has_others {
+            set(&pool.fs, object, b"user.old").unwrap();
+        }
+        let fs = Arc::clone(&pool.fs);
+        pool.meanwhile(move || drop(fs.unlink(&root(), fs.root(), b"f").unwrap()));
+        let answer = errno(set(&pool.fs, object, b"user.new"));
+        assert_eq!(answer, Some(Errno::ESTALE), "{has_others}");
+    }
+    // Set while it is being freed: the removal, the other attribute, then the file itself.
+    let object = pool.file("f").object();
+    set(&pool.fs, object, b"user.old").unwrap();
+    let (fs, room) = (Arc::clone(&pool.fs), Arc::clone(&pool.room));
+    pool.meanwhile(move || {
+        let inner = Arc::clone(&room);
+        let first: Meanwhile = Box::new(move || {
+            let second: Meanwhile = Box::new(move || {
+                let answer = fs.setxattr(&root(), object, b"user.n", b"v", XattrMode::Either);
+                assert_eq!(errno(answer), Some(Errno::ESTALE));
+            });
+            *inner.1.lock().unwrap() = Some(second);
+        });
+        *room.1.lock().unwrap() = Some(first);
+    });
+    drop(pool.fs.unlink(&root(), pool.fs.root(), b"f").unwrap());
+    pool.sync();
+    assert_eq!(pool.objects().object_count(), before);
+    assert_eq!(pool.fs.unlinked().unwrap(), 0);
+}
+
+/// The lists that a file has from its directory go with it when another got its name.
+#[test]
+fn a_creation_that_comes_second_leaves_nothing() {
+    let pool = in_directories();
+    let directory = pool.directory("d");
+    let list = acl(&[(1, 7, !0), (2, 5, 4), (4, 5, !0), (16, 5, !0), (32, 0, !0)]);
+    let set = pool
+        .fs
+        .setxattr(&root(), directory, DEFAULT, &list, XattrMode::Either);
+    set.unwrap();
+    let make = move |fs: &FileSystem, name: &[u8]| {
+        fs.mknod(&root(), directory, name, &node(FileType::Regular, 0o666))
+    };
+    make(&pool.fs, b"one").unwrap();
+    pool.sync();
+    let before = pool.objects().object_count();
+    make(&pool.fs, b"two").unwrap();
+    pool.sync();
+    let each = pool.objects().object_count() - before;
+    let fs = Arc::clone(&pool.fs);
+    pool.meanwhile(move || assert!(make(&fs, b"three").is_ok()));
+    assert_eq!(errno(make(&pool.fs, b"three")), Some(Errno::EEXIST));
+    pool.sync();
+    assert_eq!(pool.objects().object_count(), before + 2 * each);
 }
