@@ -131,18 +131,22 @@ impl Core {
         change: &SetAttributes,
     ) -> Result<()> {
         let new_mode = change.permissions.is_some();
-        // Read before the transaction: chmod rewrites it.
-        let acl = if new_mode {
-            self.access_acl(znode)?
-        } else {
-            None
-        };
+        if new_mode {
+            // Read before the transaction: chmod rewrites it.
+            self.access_acl(znode)?;
+        }
         self.check_new_owner_quota(znode, change)?;
         let tx = self.begin(Plan {
             names: 1,
             objects: 3,
             ..Plan::default()
         })?;
+        // The list that is there now: who sets one has set it, or comes after the mode.
+        let attributes = new_mode.then(|| znode.names.write());
+        let acl = match &attributes {
+            Some(_) if !znode.is_doomed(&znode.state.read()) => self.access_acl(znode)?,
+            Some(_) | None => None,
+        };
         let mut state = znode.state.write();
         znode.alive(&state)?;
         let now = self.now();
@@ -174,12 +178,12 @@ impl Core {
         }
         self.record_attributes(&tx, znode.id(), (&state, falls), change);
         drop(state);
-        if let Some(acl) = acl.filter(|_| new_mode) {
+        if let Some(acl) = acl {
             let list = acl.as_ref().clone().with_permissions(mode & CLASSES);
-            let _attributes = znode.names.write();
             let scope = Scope::File(znode.id());
             self.store_acl((&tx, Some(scope)), znode, ACCESS_NAME, Some(&list))?;
         }
+        drop(attributes);
         if change.uid.is_some() || change.gid.is_some() {
             self.own_hidden_directory(&tx, znode)?;
         }

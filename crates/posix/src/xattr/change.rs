@@ -15,7 +15,7 @@ use crate::names::{pack_entry, unpack_entry};
 use crate::permission::SET_GID;
 use crate::posix_acl::{ACCESS_NAME, DEFAULT_NAME, PosixAcl};
 use crate::store::NewFile;
-use crate::znode::{AclCache, State, Znode, internal_flags};
+use crate::znode::{AclCache, Znode, internal_flags};
 use crate::{
     Access, Corruption, Credentials, FileType, PosixError, Result, XattrMode, XattrStore, flags,
 };
@@ -39,14 +39,9 @@ impl Core {
         if value.len() > VALUE_MAX {
             return Err(PosixError::AttributeTooLarge);
         }
-        let exists = self.find_xattr(znode, name)?.is_some();
-        match mode {
-            XattrMode::Create if exists => return Err(PosixError::Exists),
-            XattrMode::Replace if !exists => return Err(PosixError::NoAttribute),
-            XattrMode::Either | XattrMode::Create | XattrMode::Replace => {}
-        }
+        self.check_xattr_mode(znode, name, mode)?;
         if name == ACCESS_NAME || name == DEFAULT_NAME {
-            return self.set_acl(who, znode, name, value);
+            return self.set_acl(who, znode, name, (value, mode));
         }
         let tx = self.begin(Plan {
             names: 3,
@@ -56,9 +51,22 @@ impl Core {
         })?;
         let _attributes = znode.names.write();
         znode.kept(&znode.state.read())?;
+        if mode != XattrMode::Either {
+            self.check_xattr_mode(znode, name, mode)?;
+        }
         let scope = Scope::File(znode.id());
         self.store_xattr((&tx, Some(scope)), znode, name, value)?;
         self.note_xattr_change(&tx, znode)
+    }
+
+    /// Refuses an attribute that is there, or is not. Asked again under the lock of the attributes where that matters.
+    fn check_xattr_mode(&self, znode: &Znode, name: &[u8], mode: XattrMode) -> Result<()> {
+        let exists = self.find_xattr(znode, name)?.is_some();
+        match mode {
+            XattrMode::Create if exists => Err(PosixError::Exists),
+            XattrMode::Replace if !exists => Err(PosixError::NoAttribute),
+            XattrMode::Create | XattrMode::Replace | XattrMode::Either => Ok(()),
+        }
     }
 
     pub(crate) fn remove_xattr(
@@ -69,10 +77,11 @@ impl Core {
     ) -> Result<()> {
         self.check_xattr_change(who, znode, name)?;
         let is_acl = name == ACCESS_NAME || name == DEFAULT_NAME;
-        match self.find_xattr(znode, name)? {
-            Some(_) => self.remove_found(znode, name),
-            None if is_acl => Ok(()),
-            None => Err(PosixError::NoAttribute),
+        let found = self.find_xattr(znode, name)?.is_some();
+        if found && self.remove_found(znode, name)? || is_acl {
+            Ok(())
+        } else {
+            Err(PosixError::NoAttribute)
         }
     }
 
@@ -86,12 +95,13 @@ impl Core {
             self.check_data_change(znode, &state)?;
         }
         match self.find_xattr(znode, CAPABILITY_NAME)? {
-            Some(_) => self.remove_found(znode, CAPABILITY_NAME),
+            Some(_) => self.remove_found(znode, CAPABILITY_NAME).map(drop),
             None => Ok(()),
         }
     }
 
-    fn remove_found(&self, znode: &Arc<Znode>, name: &[u8]) -> Result<()> {
+    /// Removes an attribute that was there; false: it has gone meanwhile.
+    fn remove_found(&self, znode: &Arc<Znode>, name: &[u8]) -> Result<bool> {
         let tx = self.begin(Plan {
             names: 3,
             objects: 4,
@@ -100,13 +110,17 @@ impl Core {
         })?;
         let _attributes = znode.names.write();
         znode.kept(&znode.state.read())?;
+        if self.find_xattr(znode, name)?.is_none() {
+            return Ok(false);
+        }
         let logged = (&tx, Some(Scope::File(znode.id())));
         if name == ACCESS_NAME || name == DEFAULT_NAME {
             self.store_acl(logged, znode, name, None)?;
         } else {
             self.drop_xattr(logged, znode, name)?;
         }
-        self.note_xattr_change(&tx, znode)
+        self.note_xattr_change(&tx, znode)?;
+        Ok(true)
     }
 
     fn check_xattr_change(&self, who: &Credentials, znode: &Znode, name: &[u8]) -> Result<()> {
@@ -365,11 +379,10 @@ impl Core {
         who: &Credentials,
         znode: &Arc<Znode>,
         name: &[u8],
-        value: &[u8],
+        (value, how): (&[u8], XattrMode),
     ) -> Result<()> {
         let acl = PosixAcl::decode(value)?;
-        let state: State = znode.state.read().clone();
-        if name == DEFAULT_NAME && !state.is_directory() {
+        if name == DEFAULT_NAME && !znode.state.read().is_directory() {
             return if acl.is_some() {
                 Err(PosixError::AccessDenied)
             } else {
@@ -383,15 +396,18 @@ impl Core {
         })?;
         let _attributes = znode.names.write();
         znode.kept(&znode.state.read())?;
+        if how != XattrMode::Either {
+            self.check_xattr_mode(znode, name, how)?;
+        }
         let logged = (&tx, Some(Scope::File(znode.id())));
         match acl {
             Some(acl) if name == ACCESS_NAME => {
+                let mut state = znode.state.write();
                 let mut mode = state.mode & !0o777 | acl.permissions();
                 let gid = self.owner(&state).1;
                 if self.takes_set_gid(who, gid) {
                     mode &= !SET_GID;
                 }
-                let mut state = znode.state.write();
                 if mode != state.mode {
                     self.store.store_mode(&tx, znode, &mut state, mode)?;
                     self.record_mode(&tx, znode.id(), &state);

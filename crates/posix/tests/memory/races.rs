@@ -7,11 +7,11 @@ use std::sync::mpsc;
 use base::ObjectId;
 use millpond_posix::{
     AclKind, DatasetProperties, Errno, FileSystem, FileType, MountOptions, NewFileSystem, OpenFile,
-    PosixError, RenameMode, XattrMode, XattrStore,
+    PosixError, RenameMode, SetAttributes, XattrMode, XattrStore,
 };
 
 use crate::store::{Meanwhile, MemoryPool};
-use crate::xattrs::{DEFAULT, acl};
+use crate::xattrs::{ACCESS, DEFAULT, acl};
 use crate::{READ_WRITE, node, root};
 
 fn in_directories() -> MemoryPool {
@@ -250,4 +250,48 @@ fn a_creation_that_comes_second_leaves_nothing() {
     assert_eq!(errno(make(&pool.fs, b"three")), Some(Errno::EEXIST));
     pool.sync();
     assert_eq!(pool.objects().object_count(), before + 2 * each);
+}
+
+#[test]
+fn an_attribute_is_created_once() {
+    let pool = MemoryPool::plain();
+    let object = pool.file("f").object();
+    let set = move |fs: &FileSystem, value: &[u8]| {
+        fs.setxattr(&root(), object, b"user.a", value, XattrMode::Create)
+    };
+    let fs = Arc::clone(&pool.fs);
+    pool.meanwhile(move || set(&fs, b"first").unwrap());
+    assert_eq!(errno(set(&pool.fs, b"second")), Some(Errno::EEXIST));
+    let found = pool.fs.getxattr(&root(), object, b"user.a").unwrap();
+    assert_eq!(found, b"first");
+    let remove = move |fs: &FileSystem| fs.removexattr(&root(), object, b"user.a");
+    let fs = Arc::clone(&pool.fs);
+    pool.meanwhile(move || remove(&fs).unwrap());
+    assert_eq!(errno(remove(&pool.fs)), Some(Errno::ENODATA));
+}
+
+/// A change of the mode keeps the list that there is by then.
+#[test]
+fn a_new_mode_brings_no_old_list_back() {
+    let pool = MemoryPool::plain();
+    let object = pool.file("f").object();
+    let list = |id| acl(&[(1, 7, !0), (2, 5, id), (4, 5, !0), (16, 5, !0), (32, 0, !0)]);
+    let set = |fs: &FileSystem, id| {
+        let list = list(id);
+        fs.setxattr(&root(), object, ACCESS, &list, XattrMode::Either)
+    };
+    set(&pool.fs, 4).unwrap();
+    let fs = Arc::clone(&pool.fs);
+    let new = list(9);
+    pool.meanwhile(move || {
+        fs.setxattr(&root(), object, ACCESS, &new, XattrMode::Either)
+            .unwrap();
+    });
+    let mode = SetAttributes {
+        permissions: Some(0o750),
+        ..SetAttributes::default()
+    };
+    let _ = pool.fs.setattr(&root(), object, &mode).unwrap();
+    let found = pool.fs.getxattr(&root(), object, ACCESS).unwrap();
+    assert_eq!(found, list(9));
 }
