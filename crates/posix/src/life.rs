@@ -64,7 +64,7 @@ impl Core {
         if last && ends {
             self.finish(znode, true);
         } else if last && self.touched.lock().len() >= TOUCHED_MAX.count() {
-            let _ = self.store_access_times();
+            self.store_access_times();
         }
     }
 
@@ -269,22 +269,26 @@ impl Core {
             .is_some_and(|log| log.commit_async(znode.id(), completion))
     }
 
-    /// Stores the access times that were kept in memory.
-    fn store_access_times(&self) -> Result<()> {
+    /// Stores the access times that were kept in memory. Nothing fails for their sake: where there is no room, or a file is
+    /// damaged, those on disk stay as they are until files are read again.
+    fn store_access_times(&self) {
         let touched = std::mem::take(&mut *self.touched.lock());
         for some in touched.chunks(TOUCHED_MAX.count()) {
             let tx = self.begin(Plan {
                 objects: some.len() as u32,
                 ..Plan::default()
-            })?;
+            });
             for znode in some {
                 let mut state = znode.state.write();
-                if znode.atime_moved.swap(false, Ordering::Relaxed) && !state.freed {
-                    znode.store(&tx, &self.store, &mut state, &[Attribute::Atime])?;
+                let moved = znode.atime_moved.swap(false, Ordering::Relaxed);
+                if let Ok(tx) = &tx
+                    && moved
+                    && !state.freed
+                {
+                    let _ = znode.store(tx, &self.store, &mut state, &[Attribute::Atime]);
                 }
             }
         }
-        Ok(())
     }
 
     /// Stores all access times kept in memory, and waits for everything to be durable.
@@ -292,7 +296,7 @@ impl Core {
         if self.writing().is_err() || self.store.objects.is_stopped() {
             return Ok(());
         }
-        self.store_access_times()?;
+        self.store_access_times();
         self.sync()?;
         self.ended.store(true, Ordering::Relaxed);
         Ok(())

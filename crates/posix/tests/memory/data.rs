@@ -285,3 +285,41 @@ fn a_size_that_cannot_be_set_is_not_told_to_the_log() {
     assert!(contents[..700].iter().all(|&byte| byte == 1));
     assert_eq!(pool.fs.getattr(file.object()).unwrap().size, 700);
 }
+
+/// Access times that find no room keep nobody from unmounting, and are stored once files are read again.
+#[test]
+fn access_times_without_room_are_let_go() {
+    const DAY_NS: u64 = 86_400_000_000_000;
+    let mut pool = MemoryPool::plain();
+    // More than are stored at once.
+    let objects: Vec<_> = (0..300)
+        .map(|i| pool.file(&format!("f{i}")).object())
+        .collect();
+    let read_all = |pool: &MemoryPool| {
+        pool.clock.advance_ns(2 * DAY_NS);
+        for &object in &objects {
+            let file = pool.fs.open(&root(), object, crate::READ_WRITE).unwrap();
+            file.read(0, &mut [0; 1]).unwrap();
+        }
+    };
+    for &object in &objects {
+        let file = pool.fs.open(&root(), object, crate::READ_WRITE).unwrap();
+        file.write(0, b"x", WriteOptions::default()).unwrap();
+    }
+    let room = pool.room.0.swap(0, std::sync::atomic::Ordering::Relaxed);
+    read_all(&pool);
+    pool.room
+        .0
+        .store(room, std::sync::atomic::Ordering::Relaxed);
+    read_all(&pool);
+    let times = |pool: &MemoryPool| -> Vec<_> {
+        let found = objects.iter().map(|&object| pool.fs.getattr(object));
+        found.map(|found| found.unwrap().atime).collect()
+    };
+    let read = times(&pool);
+    pool.remount(true);
+    assert_eq!(times(&pool), read);
+    read_all(&pool);
+    pool.room.0.store(0, std::sync::atomic::Ordering::Relaxed);
+    pool.fs.unmount().unwrap();
+}
