@@ -44,11 +44,36 @@ impl Hasher for ObjectHasher {
 #[derive(Default)]
 struct Shard {
     files: HashMap<u64, Arc<Znode>, BuildHasherDefault<ObjectHasher>>,
-    /// What the hand goes round; numbers of files that are gone fall out as it meets them.
-    ring: Vec<u64>,
-    hand: usize,
+    ring: Ring,
     /// How many files were dropped or removed so far.
     dropped: u64,
+}
+
+/// What the hand goes round. Numbers of files that are gone fall out as it meets them, or once they are the most.
+#[derive(Default)]
+struct Ring {
+    numbers: Vec<u64>,
+    hand: usize,
+}
+
+impl Ring {
+    /// Enters a number that is not there. `present`: those that are to stay, this one included.
+    fn enter(&mut self, number: u64, present: impl ExactSizeIterator<Item = u64>) {
+        /// Few are let be.
+        const SLACK: usize = 64;
+        if self.numbers.len() >= 2 * present.len() + SLACK {
+            self.numbers.clear();
+            self.numbers.extend(present);
+            return;
+        }
+        self.numbers.push(number);
+    }
+
+    /// The number at the hand.
+    fn next(&mut self) -> Option<u64> {
+        self.hand = self.hand.checked_rem(self.numbers.len())?;
+        self.numbers.get(self.hand).copied()
+    }
 }
 
 /// The files in memory of one file system.
@@ -144,17 +169,15 @@ impl ZnodeTable {
         let mut swept = Vec::new();
         swept.extend(shard.files.insert(number, znode));
         if swept.is_empty() {
-            shard.ring.push(number);
+            shard.ring.enter(number, shard.files.keys().copied());
         }
         if shard.files.len() <= self.capacity {
             return swept;
         }
         for _ in 0..tunables::SWEEP.get() {
-            if shard.ring.is_empty() {
+            let Some(candidate) = shard.ring.next() else {
                 break;
-            }
-            shard.hand %= shard.ring.len();
-            let candidate = shard.ring[shard.hand];
+            };
             let keep = candidate == number
                 || shard.files.get(&candidate).is_some_and(|znode| {
                     Arc::strong_count(znode) > 1
@@ -163,13 +186,17 @@ impl ZnodeTable {
                         || znode.used.swap(false, Ordering::Relaxed)
                 });
             if keep {
-                shard.hand += 1;
+                shard.ring.hand += 1;
             } else {
                 swept.extend(shard.files.remove(&candidate));
-                shard.ring.swap_remove(shard.hand);
+                let hand = shard.ring.hand;
+                shard.ring.numbers.swap_remove(hand);
                 shard.dropped += 1;
             }
         }
         swept
     }
 }
+
+#[cfg(test)]
+mod tests;
