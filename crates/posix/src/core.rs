@@ -156,7 +156,7 @@ impl Core {
 
     /// What makes changes possible, unless they are refused.
     pub(crate) fn writing(&self) -> Result<&Writing> {
-        let refused = self.ended.load(Ordering::Relaxed) || self.properties.read().read_only;
+        let refused = self.ended.load(Ordering::SeqCst) || self.properties.read().read_only;
         self.writing
             .as_ref()
             .filter(|_| !refused)
@@ -181,7 +181,12 @@ impl Core {
             freed_blocks: plan.freed_blocks,
             admission: (!self.replaying).then_some(&*writing.space as _),
         };
-        Ok(Tx::assign(&writing.engine, &reservation)?)
+        let tx = Tx::assign(&writing.engine, &reservation)?;
+        // That may have waited for as long as others like: see [`Core::end`].
+        if self.ended.load(Ordering::SeqCst) {
+            return Err(PosixError::ReadOnly);
+        }
+        Ok(tx)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -291,15 +291,21 @@ impl Core {
         }
     }
 
-    /// Stores all access times kept in memory, and waits for everything to be durable.
+    /// Stores all access times kept in memory, refuses changes from then on, and waits for everything to be durable.
+    ///
+    /// Whoever still works on the file system changes nothing once this is done, though others may have it by then: a
+    /// transaction looks at `ended` when it holds its txg, and all that held one before have ended when that has synced.
     pub(crate) fn end(&self) -> Result<()> {
-        if self.writing().is_err() || self.store.objects.is_stopped() {
+        let Ok(writing) = self.writing() else {
+            return Ok(());
+        };
+        if self.store.objects.is_stopped() {
             return Ok(());
         }
         self.store_access_times();
-        self.sync()?;
-        self.ended.store(true, Ordering::Relaxed);
-        Ok(())
+        self.ended.store(true, Ordering::SeqCst);
+        writing.engine.wait_synced(None)?;
+        self.check_written()
     }
 
     /// Refuses to say that something is durable when the object set was taken out of service meanwhile.

@@ -295,3 +295,16 @@ fn a_new_mode_brings_no_old_list_back() {
     let found = pool.fs.getxattr(&root(), object, ACCESS).unwrap();
     assert_eq!(found, list(9));
 }
+
+/// Who waits for room while the file system is given up changes nothing any more: somebody else may have it by then.
+#[test]
+fn an_operation_that_was_overtaken_by_the_end_changes_nothing() {
+    let mut pool = MemoryPool::plain();
+    let fs = Arc::clone(&pool.fs);
+    pool.meanwhile(move || fs.unmount().unwrap());
+    let node = node(FileType::Fifo, 0o600);
+    let made = pool.fs.mknod(&root(), pool.fs.root(), b"late", &node);
+    assert_eq!(errno(made), Some(Errno::EROFS));
+    pool.remount(true);
+    assert!(pool.fs.lookup(&root(), pool.fs.root(), b"late").is_err());
+}
