@@ -269,8 +269,8 @@ impl Core {
             .is_some_and(|log| log.commit_async(znode.id(), completion))
     }
 
-    /// Stores the access times that were kept in memory. Nothing fails for their sake: where there is no room, or a file is
-    /// damaged, those on disk stay as they are until files are read again.
+    /// Stores the access times that were kept in memory. Nothing fails for their sake: where there is no room, or a
+    /// file is damaged, those on disk stay as they are until files are read again.
     fn store_access_times(&self) {
         let touched = std::mem::take(&mut *self.touched.lock());
         for some in touched.chunks(TOUCHED_MAX.count()) {
@@ -294,7 +294,8 @@ impl Core {
     /// Stores all access times kept in memory, refuses changes from then on, and waits for everything to be durable.
     ///
     /// Whoever still works on the file system changes nothing once this is done, though others may have it by then: a
-    /// transaction looks at `ended` when it holds its txg, and all that held one before have ended when that has synced.
+    /// transaction looks at `ended` when it holds its txg, and all that held one before have ended when that has
+    /// synced.
     pub(crate) fn end(&self) -> Result<()> {
         let Ok(writing) = self.writing() else {
             return Ok(());
