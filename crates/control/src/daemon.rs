@@ -8,6 +8,7 @@
 
 mod endpoint;
 #[cfg(feature = "mounts")]
+mod mount_point;
 mod mounts;
 mod runtime;
 mod server;

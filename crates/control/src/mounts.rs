@@ -48,6 +48,8 @@ pub struct MountRequest {
     pub dataset: String,
     /// Where, altroot included. Made (0755) if absent.
     pub path: PathBuf,
+    /// The alternate root that it must not leave; none where it was named by who asks, or there is none.
+    pub beneath: Option<PathBuf>,
     /// How.
     pub options: MountOptions,
 }

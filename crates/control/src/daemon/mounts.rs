@@ -6,6 +6,7 @@
 //! all the same. No lock is held while the kernel mounts, unmounts or writes back: requests of other mounts, and of
 //! the same one, go on meanwhile.
 
+use super::mount_point;
 use crate::{Failure, FailureKind, MountOptions, MountRequest, Mounted, Mounts};
 use base::lock::{LockClass, Mutex, rank};
 use base::thread;
@@ -14,7 +15,6 @@ use fuse::{
     SnapshotDirectory, SnapshotEntry, SnapshotSource, Tree, TreeTag,
 };
 use posix::{AccessTime, Errno, FileSystem, OwnerMap};
-use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,6 +213,7 @@ impl DaemonMounts {
             dataset,
             path,
             options,
+            beneath: _,
         } = request;
         let file_options = file_system_options(dataset);
         let live = self.open_live(dataset, &file_options, options)?;
@@ -290,6 +291,7 @@ impl DaemonMounts {
             dataset,
             path,
             options,
+            beneath: _,
         } = request;
         if let Some((host, way)) = self.host(path) {
             let (mount, multiplexer, host_tag) = host.shown();
@@ -431,31 +433,6 @@ fn in_use(entry: &Entry) -> Failure {
     lines.fold(busy("pool or dataset is busy"), Failure::advise)
 }
 
-/// Makes the mount point if it is absent, and sees whether it may be mounted over.
-fn prepare_mount_point(path: &Path, overlay: bool) -> Result<(), Failure> {
-    fuse::remove_dead_mounts(path);
-    let failed = |error: std::io::Error| {
-        let is = |kind: ErrorKind| error.kind() == kind;
-        let kind = if is(ErrorKind::PermissionDenied) {
-            FailureKind::Permission
-        } else if is(ErrorKind::ReadOnlyFilesystem) {
-            FailureKind::ReadOnly
-        } else {
-            FailureKind::Invalid
-        };
-        Failure::new(
-            kind,
-            format!("failed to create mountpoint: {}: {error}", path.display()),
-        )
-    };
-    std::fs::create_dir_all(path).map_err(failed)?;
-    let mut entries = std::fs::read_dir(path).map_err(failed)?;
-    if !overlay && entries.next().is_some() {
-        return Err(Failure::new(FailureKind::Exists, "directory is not empty"));
-    }
-    Ok(())
-}
-
 impl Mounts for DaemonMounts {
     fn mount(&self, request: &MountRequest) -> Result<(), Failure> {
         if self.find(&request.dataset).is_some() {
@@ -465,7 +442,7 @@ impl Mounts for DaemonMounts {
             ));
         }
         let is_new = !request.path.exists();
-        prepare_mount_point(&request.path, request.options.overlay)?;
+        mount_point::prepare(request)?;
         let entry = self.start(request).inspect_err(|_| {
             if is_new {
                 // It was made for the mount.

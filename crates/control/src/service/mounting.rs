@@ -114,6 +114,7 @@ impl Service {
             request: MountRequest {
                 dataset,
                 path,
+                beneath: self.altroot.clone().filter(|_| flags.at.is_none()),
                 options,
             },
             by_itself: can_mount != CanMount::NoAuto,

@@ -246,6 +246,9 @@ fn what_cannot_be_done_is_refused_in_one_line() {
         path(&images.join("x.img")),
     ]);
     session.refused(&["zfs", "create", "named/bad name/x"]);
+    let out = ["zfs", "create", "-o", "mountpoint=/../victim", "named/out"];
+    session.refused(&out);
+    assert!(!mounts.join("../victim").exists());
     session.refused(&["zfs", "snapshot", "nothere@one"]);
     session.refused(&["zfs", "rollback", "named@none"]);
     session.refused(&["zpool", "import", "-d", path(&images), "nothere"]);
