@@ -9,6 +9,7 @@
 mod endpoint;
 #[cfg(feature = "mounts")]
 mod mount_point;
+#[cfg(feature = "mounts")]
 mod mounts;
 mod runtime;
 mod server;
