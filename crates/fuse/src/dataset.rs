@@ -115,17 +115,24 @@ impl DatasetTree {
 
     /// Gives the live file system up, so that its content can be replaced (rollback, receive) or
     /// the dataset unmounted: new requests wait, those under way finish, open files are closed and
-    /// stale from now on. False when something still held it after [`SUSPEND_WAIT`]. Never called
+    /// stale from now on. False when something still held it after [`SUSPEND_WAIT`]: the same file system serves on,
+    /// for another one beside it, with what it has not written, would be two owners of one dataset. Never called
     /// from an operation of this tree.
     pub fn suspend(&self) -> bool {
+        self.suspend_within(SUSPEND_WAIT)
+    }
+
+    /// As [`DatasetTree::suspend`], with another time to wait.
+    pub fn suspend_within(&self, wait: Duration) -> bool {
         let Some(live) = self.views.suspend() else {
             return true;
         };
         self.handles.close_all(|handle| handle.live.is_some());
         self.unlinked.clear();
-        let deadline = real_now() + SUSPEND_WAIT;
+        let deadline = real_now() + wait;
         while Arc::strong_count(&live) > 1 {
             if real_now() > deadline {
+                self.views.put_back(live);
                 return false;
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -12,6 +12,8 @@ mod page_cache;
 mod removed;
 #[path = "../../dmu/tests/support/mod.rs"]
 mod support;
+#[path = "live/suspended.rs"]
+mod suspended;
 #[path = "live/throttled.rs"]
 mod throttled;
 #[path = "live/unseen.rs"]

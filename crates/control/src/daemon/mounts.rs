@@ -534,7 +534,8 @@ impl Mounts for DaemonMounts {
         if entry.tree.suspend() {
             return Ok(());
         }
-        self.content_changed(dataset);
+        // It serves on, and the mounts inside of it are where they were.
+        drop(std::mem::take(&mut *entry.inside.lock()));
         Err(Failure::new(FailureKind::Busy, "pool or dataset is busy"))
     }
 

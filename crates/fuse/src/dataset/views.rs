@@ -119,6 +119,20 @@ impl Views {
         }
     }
 
+    /// Gives back what [`Views::suspend`] took, in the same epoch, unless the mount has ended meanwhile.
+    pub(super) fn put_back(&self, live: Arc<Live>) {
+        let mut suspended = self.suspended.lock();
+        let mut state = self.live.write();
+        match &*state {
+            State::Suspended => *state = State::Serving(live),
+            State::Serving(_) | State::Ended => {}
+        }
+        drop(state);
+        *suspended = false;
+        drop(suspended);
+        self.resumed.notify_all();
+    }
+
     /// Begins an epoch with another file system; none: the mount has ended. Returns what was there.
     pub(super) fn resume(&self, file_system: Option<Arc<FileSystem>>) -> Option<Arc<Live>> {
         let next = match file_system {
