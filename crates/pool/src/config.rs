@@ -3,6 +3,9 @@
 //! A node keeps the list that it was read from, so that keys which we do not know are written back
 //! as they were.
 
+pub(crate) mod host;
+pub(crate) mod state;
+
 use base::{Guid, ObjectId, Txg, VdevId};
 use format::config::{keys, vdev_types};
 use format::label::PoolState;

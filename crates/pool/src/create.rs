@@ -1,5 +1,7 @@
 //! Making a pool.
 
+pub(crate) mod new_objects;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,31 +22,31 @@ use space::{ClassKind, PoolSpace, VdevSpace};
 use txg::{Engine, EngineConfig};
 use vdev::{VdevTree, WriteGroup};
 
-use crate::allocator::PoolAllocator;
+use crate::allocation::allocator::PoolAllocator;
+use crate::allocation::late::LateAllocator;
+use crate::allocation::limits::Limits;
+use crate::allocation::maps::{MapForms, MosSpaceStore, VdevMaps};
+use crate::allocation::opening::{OpenedSpace, geometry};
+use crate::blocks::references::BlockReferenceTable;
 use crate::blocks::{PassWriters, PipelineStore, WriteRules};
-use crate::brt::BlockReferenceTable;
+use crate::config::host::Host;
+use crate::config::state::ConfigState;
 use crate::config::{PoolConfig, VdevConfig};
-use crate::config_state::ConfigState;
-use crate::devices::{Devices, open_tree};
+use crate::create::new_objects::{NewPool, VERSION_FEATURES, in_dependency_order};
 use crate::error::{PoolError, Result};
-use crate::error_log::ErrorLog;
 use crate::events::Events;
-use crate::features::Features;
-use crate::frees::Frees;
-use crate::history::History;
-use crate::host::Host;
+use crate::import::load::granularity;
 use crate::import::{LoadedParts, Parts, make_writer};
-use crate::late_allocator::LateAllocator;
-use crate::limits::Limits;
-use crate::load::granularity;
-use crate::memory;
-use crate::new_objects::{NewPool, VERSION_FEATURES, in_dependency_order};
-use crate::new_vdev::{NewVdev, Preparation, prepare_top};
-use crate::open_space::{OpenedSpace, geometry};
+use crate::mos::error_log::ErrorLog;
+use crate::mos::features::Features;
+use crate::mos::history::History;
 use crate::pool::Pool;
-use crate::services::PoolServices;
-use crate::space_store::{MapForms, MosSpaceStore, VdevMaps};
-use crate::status::VdevRole;
+use crate::pool::services::PoolServices;
+use crate::pool::status::VdevRole;
+use crate::sync::frees::Frees;
+use crate::sync::memory;
+use crate::vdevs::devices::{Devices, open_tree};
+use crate::vdevs::new::{NewVdev, Preparation, prepare_top};
 
 /// The longest name of a pool.
 const NAME_MAX: usize = 255;
@@ -391,8 +393,8 @@ fn make_parts(
         trim: std::sync::OnceLock::new(),
         errors,
         events,
-        task: crate::task_effects::TaskEffects::new(),
-        ageing: crate::ageing::Ageing::default(),
+        task: crate::sync::task_effects::TaskEffects::new(),
+        ageing: crate::sync::ageing::Ageing::default(),
     });
     let engine = match options.reproducible {
         true => EngineConfig::on_request(txg.next()),

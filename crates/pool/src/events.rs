@@ -13,10 +13,10 @@ use base::{Guid, ObjectId};
 use format::label::PoolState;
 use vdev::{Condition, ErrorCounts, Leaf, VdevAux, VdevState, VdevTree};
 
-use crate::dtl;
-use crate::error_log::DataError;
-use crate::scan::{FUNCTION_RESILVER, ScanPhys};
+use crate::mos::error_log::DataError;
+use crate::scan::phys::{FUNCTION_RESILVER, ScanPhys};
 use crate::tunables;
+use crate::vdevs::dtl;
 
 static RING: LockClass = LockClass::new("pool.events", rank::LAST - 12);
 static SEEN: LockClass = LockClass::new("pool.events_seen", rank::LAST - 14);

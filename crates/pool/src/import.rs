@@ -1,5 +1,10 @@
 //! Opening a pool: selecting it, refusing it where we must, and starting to write it.
 
+pub(crate) mod blockers;
+pub(crate) mod discover;
+pub(crate) mod load;
+pub(crate) mod rewind;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -16,35 +21,35 @@ use format::label::PoolState;
 use format::uberblock::VERSION_FEATURES;
 use txg::{Engine, EngineConfig};
 
-use crate::allocator::PoolAllocator;
+use crate::allocation::allocator::PoolAllocator;
+use crate::allocation::limits::Limits;
+use crate::allocation::opening::{self, OpenedSpace};
+use crate::allocation::savings;
+use crate::blocks::gate::ReuseGate;
+use crate::blocks::references::BlockReferenceTable;
 use crate::blocks::{Sharing, WriteRules};
-use crate::brt::BlockReferenceTable;
-use crate::config_state::ConfigState;
-use crate::devices::{Devices, paths_of};
-use crate::discover::{FoundPool, discover};
-use crate::dtl::{self, MissedTxgs};
+use crate::config::host::{Host, kernel_module_present};
+use crate::config::state::ConfigState;
 use crate::error::{ImportBlocker, PoolError, Result};
 use crate::events::Events;
-use crate::frees::Frees;
-use crate::gate::ReuseGate;
-use crate::history::History;
-use crate::host::{Host, kernel_module_present};
-use crate::import_blockers::Inspection;
-use crate::intent_logs::{Claiming, IntentLogs};
-use crate::limits::Limits;
-use crate::load::Loaded;
-use crate::log_devices::LogDevices;
-use crate::memory;
-use crate::open_space::{self, OpenedSpace};
+use crate::import::blockers::Inspection;
+use crate::import::discover::{FoundPool, discover};
+use crate::import::load::Loaded;
+use crate::import::rewind::load_with_rewind;
+use crate::logs::devices::LogDevices;
+use crate::logs::intent_logs::{Claiming, IntentLogs};
+use crate::mos::history::History;
+use crate::pool::services::PoolServices;
 use crate::pool::{Pool, Rewound, Writer};
-use crate::rewind::load_with_rewind;
-use crate::scrub::Scrub;
-use crate::services::PoolServices;
-use crate::space_savings;
-use crate::sync::{LastSynced, Syncer, UnderWay};
-use crate::sync_tasks::SyncTasks;
+use crate::scan::control::Scrub;
+use crate::sync::frees::Frees;
+use crate::sync::memory;
+use crate::sync::syncer::{LastSynced, Syncer, UnderWay};
+use crate::sync::tasks::SyncTasks;
 use crate::trim::Trim;
-use crate::vdev_changes::VdevChanges;
+use crate::vdevs::changes::VdevChanges;
+use crate::vdevs::devices::{Devices, paths_of};
+use crate::vdevs::dtl::{self, MissedTxgs};
 
 /// Which of the pools that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,7 +257,7 @@ fn open(
         loaded.config.list.set(keys::NAME, name.as_str());
     }
     let findings = Arc::default();
-    let opened = open_space::open(
+    let opened = opening::open(
         &loaded.mos,
         &loaded.directory,
         &loaded.config.root,
@@ -373,8 +378,8 @@ fn assemble(
         trim: OnceLock::new(),
         errors: loaded.errors,
         events,
-        task: crate::task_effects::TaskEffects::new(),
-        ageing: crate::ageing::Ageing::default(),
+        task: crate::sync::task_effects::TaskEffects::new(),
+        ageing: crate::sync::ageing::Ageing::default(),
     });
     note_kept(&services, &listed_frees(&services)?);
     let dsl = Dsl::open(OpenDsl {
@@ -428,7 +433,7 @@ fn note_kept(services: &PoolServices, deferred: &Option<NamedList>) {
         limits.set_listed(u64::try_from(sizes.used).unwrap_or(0));
     }
     let config = services.config.get();
-    let _ = space_savings::load(&services.mos, &services.directory, &config.root, limits);
+    let _ = savings::load(&services.mos, &services.directory, &config.root, limits);
 }
 
 /// Makes the pool of its parts, and starts writing it when it is writable.

@@ -1,73 +1,54 @@
 //! A pool: import, create, export, configuration, features and the sync loop.
+//!
+//! | folder | what is there |
+//! |---|---|
+//! | `create`, `import` | how a pool comes to be open: made, or found, judged and loaded |
+//! | `pool` | the open pool, what it does for the layers below, and requests that concern it as a whole |
+//! | `sync` | writing a txg |
+//! | `blocks` | how objects reach the pipeline, which blocks are shared, and when space may be used again |
+//! | `allocation` | space maps and who may have how much |
+//! | `logs` | intent logs and their devices |
+//! | `mos` | what the pool keeps in its own object set: features, history, the error log |
+//! | `config` | its configuration, as labels and the MOS say it |
+//! | `vdevs` | devices opened, added, removed, and what each missed |
+//! | `scan`, `trim` | work beside everything else: scrubs and resilvers; free space given back to devices |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-mod ageing;
-mod allocator;
+mod allocation;
 mod blocks;
-mod brt;
 #[cfg(test)]
 mod churn;
 mod config;
-mod config_state;
 mod create;
-mod devices;
-mod discover;
-mod dtl;
 mod error;
-mod error_log;
 mod events;
-mod features;
-mod frees;
-mod gate;
-mod history;
-mod host;
 mod import;
-mod import_blockers;
-mod intent_logs;
-mod late_allocator;
-mod limits;
-mod load;
-mod log_devices;
-mod memory;
-mod new_objects;
-mod new_vdev;
-mod open_space;
+mod logs;
+mod mos;
 mod pool;
-mod properties;
-mod rewind;
 mod scan;
-mod scrub;
-mod services;
-mod space_savings;
-mod space_store;
-mod status;
-mod suspend;
 mod sync;
-mod sync_tasks;
-mod task_effects;
 mod trim;
 pub mod tunables;
-mod uberblock;
-mod vdev_changes;
-mod vdev_objects;
+mod vdevs;
 
+pub use allocation::limits::SpaceFigures;
+pub use config::host::{Host, kernel_module_present};
 pub use config::{PoolConfig, VdevConfig};
 pub use create::{CreateOptions, default_features};
-pub use discover::{FoundDevice, FoundPool, discover};
 pub use error::{ImportBlocker, LastUser, MissingFeature, PoolError, Result};
-pub use error_log::DataError;
 pub use events::{Event, EventValue};
-pub use features::{FeatureState, Features};
-pub use history::{Actor, History};
-pub use host::{Host, kernel_module_present};
+pub use import::discover::{FoundDevice, FoundPool, discover};
 pub use import::{Between, ImportOptions, Rewind, Selection};
-pub use limits::SpaceFigures;
-pub use new_vdev::{NewDevice, NewVdev};
+pub use mos::error_log::DataError;
+pub use mos::features::{FeatureState, Features};
+pub use mos::history::{Actor, History};
+pub use pool::status::{PoolStatus, VdevRole, VdevStatus};
 pub use pool::{Pool, Rewound};
-pub use scan::ScanPhys;
-pub use status::{PoolStatus, VdevRole, VdevStatus};
+pub use scan::phys::ScanPhys;
 pub use trim::{LeafTrim, TrimRefusal, TrimState};
 pub use tunables::TUNABLES;
 pub use txg::catches_panics;
 pub use vdev::clear_labels;
+pub use vdevs::new::{NewDevice, NewVdev};

@@ -1,5 +1,10 @@
 //! An open pool: what it is made of, and the requests that concern it as a whole.
 
+pub(crate) mod properties;
+pub(crate) mod services;
+pub(crate) mod status;
+pub(crate) mod suspend;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,19 +21,19 @@ use space::{Extent, Loaded, PoolSpace};
 use txg::Engine;
 use vdev::VdevTree;
 
+use self::status::PoolStatus;
+use crate::allocation::limits::SpaceFigures;
 use crate::config::PoolConfig;
 use crate::error::{PoolError, Result};
 use crate::events::Event;
-use crate::features::Features;
-use crate::history::Actor;
-use crate::intent_logs::IntentLogs;
-use crate::limits::SpaceFigures;
-use crate::scan::ScanPhys;
-use crate::scrub::Scrub;
-use crate::services::PoolServices;
-use crate::status::{self, PoolStatus};
-use crate::sync::Syncer;
-use crate::sync_tasks::ScanChange;
+use crate::logs::intent_logs::IntentLogs;
+use crate::mos::features::Features;
+use crate::mos::history::Actor;
+use crate::pool::services::PoolServices;
+use crate::scan::control::Scrub;
+use crate::scan::phys::ScanPhys;
+use crate::sync::syncer::Syncer;
+use crate::sync::tasks::ScanChange;
 use crate::trim::Trim;
 
 static STATE: LockClass = LockClass::new("pool.state", rank::POOL + 10);

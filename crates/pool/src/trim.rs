@@ -29,10 +29,10 @@ use dsl::property::pool::AUTOTRIM;
 use format::config::{keys, vdev_zap};
 use vdev::Leaf;
 
-use crate::ageing::REST_TXGS;
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
-use crate::services::PoolServices;
+use crate::pool::services::PoolServices;
+use crate::sync::ageing::REST_TXGS;
 
 static CONTROL: LockClass = LockClass::new("pool.trim", rank::LAST - 32);
 static THREAD: LockClass = LockClass::new("pool.trim_thread", rank::POOL + 16);

@@ -43,7 +43,7 @@ const ALLOWED: [(&str, &str); 12] = [
         "the requests of the kernel's callers",
     ),
     (
-        "crates/pool/src/scrub/issue.rs",
+        "crates/pool/src/scan/issue.rs",
         "at most RUNS_AHEAD beyond the readers of a side",
     ),
 ];

@@ -9,8 +9,8 @@ use format::features;
 use vdev::VdevTree;
 
 use super::rules::WriteRules;
-use crate::dtl::leaves;
-use crate::services::PoolServices;
+use crate::pool::services::PoolServices;
+use crate::vdevs::dtl::leaves;
 
 /// What decides whether blocks may be shared.
 pub(crate) struct Sharing {

@@ -1,7 +1,7 @@
 //! Reading blocks for the objects above, and what a block is charged with.
 
 use super::sharing::Sharing;
-use crate::gate::{GatedRepairs, ReuseGate};
+use crate::blocks::gate::{GatedRepairs, ReuseGate};
 use crate::tunables::{PREFETCH_BYTES, PREFETCH_THREADS};
 use base::{Bookmark, ObjectSetId, Txg};
 use dmu::{BlockError, BlockKind, BlockStore, ReferenceRules};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::churn::Churn;
 use crate::import::{ImportOptions, Selection};
-use crate::new_vdev::NewDevice;
+use crate::vdevs::new::NewDevice;
 use device::FileDevice;
 use std::path::Path;
 

@@ -5,7 +5,7 @@ mod forged;
 
 use super::*;
 use crate::churn::Churn;
-use crate::load::{LoadOptions, load};
+use crate::import::load::{LoadOptions, load};
 use golden::GoldenPool;
 
 fn options(images: &[PathBuf]) -> ImportOptions {
@@ -36,7 +36,7 @@ fn expected_blocker(name: &str) -> Option<&'static str> {
 
 fn readable(golden: &GoldenPool) -> bool {
     let devices = Devices::open(&golden.images(), Access::ReadOnly).unwrap();
-    let found = crate::discover::assemble(devices.found());
+    let found = crate::import::discover::assemble(devices.found());
     let load_options = LoadOptions {
         writable: false,
         txg_max: None,

@@ -103,7 +103,7 @@ fn step(pool: &Arc<Pool>, trim: &Trim, batch: &mut Batch) -> Step {
 
 /// The leaves that are least far, if any may go on now; else how long that takes.
 fn next_job(pool: &Pool, trim: &Trim) -> Result<Job, Duration> {
-    let away: Vec<Guid> = crate::dtl::leaves(&pool.vdevs)
+    let away: Vec<Guid> = crate::vdevs::dtl::leaves(&pool.vdevs)
         .into_iter()
         .filter(|leaf| !leaf.is_writable())
         .map(|leaf| leaf.guid())

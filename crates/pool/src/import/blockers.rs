@@ -1,0 +1,128 @@
+//! Why a pool may not be opened for writing: structures that we would not keep consistent.
+
+use std::sync::Arc;
+
+use dmu::Zap;
+use format::Uberblock;
+use format::config::{directory, keys, vdev_types};
+use format::uberblock::VERSION_FEATURES;
+use vdev::VdevTree;
+
+use crate::config::PoolConfig;
+use crate::error::{ImportBlocker, Result};
+use crate::mos::features::Features;
+use crate::scan::phys::{FUNCTION_RESILVER, FUNCTION_SCRUB, ScanPhys};
+
+/// What is looked at before a pool is opened for writing.
+pub(crate) struct Inspection<'a> {
+    pub(crate) uberblock: &'a Uberblock,
+    pub(crate) config: &'a PoolConfig,
+    pub(crate) vdevs: &'a VdevTree,
+    pub(crate) directory: &'a Zap,
+    pub(crate) features: &'a Features,
+}
+
+impl Inspection<'_> {
+    /// The first blocker, apart from those inside datasets.
+    pub(crate) fn blocker(&self) -> Result<Option<ImportBlocker>> {
+        if self.uberblock.version < VERSION_FEATURES {
+            let version = self.uberblock.version;
+            return Ok(Some(ImportBlocker::LegacyVersion { version }));
+        }
+        if self.uberblock.multihost_active() {
+            return Ok(Some(ImportBlocker::Multihost));
+        }
+        if let Some(blocker) = self.vdev_blocker() {
+            return Ok(Some(blocker));
+        }
+        if let Some(blocker) = self.directory_blocker()? {
+            return Ok(Some(blocker));
+        }
+        Ok(self.features.import_blocker())
+    }
+
+    fn vdev_blocker(&self) -> Option<ImportBlocker> {
+        for top in &self.config.root.children {
+            if top.is_hole() {
+                continue;
+            }
+            if top.object(keys::INDIRECT_OBJECT).is_some() || top.flag(keys::REMOVING) {
+                let kind = "removed";
+                return Some(ImportBlocker::VdevKind { kind });
+            }
+        }
+        self.replacement().or_else(|| self.outage())
+    }
+
+    /// A device that is being replaced or rebuilt: only OpenZFS ends that.
+    fn replacement(&self) -> Option<ImportBlocker> {
+        let mut found = None;
+        self.config.root.walk(&mut |node| {
+            let kind = match node.kind() {
+                vdev_types::REPLACING => "replacing",
+                vdev_types::SPARE => "spare",
+                _ => return,
+            };
+            found.get_or_insert(ImportBlocker::VdevKind { kind });
+        });
+        let leaves = self.config.root.leaves();
+        let rebuilt = leaves.iter().find(|leaf| leaf.flag(keys::REBUILD_TXG));
+        found.or_else(|| {
+            rebuilt.map(|leaf| ImportBlocker::Resilver {
+                path: leaf.path().unwrap_or_default().to_owned(),
+            })
+        })
+    }
+
+    /// A vdev of which too few devices have everything: of a mirror, none. Log vdevs may fail.
+    fn outage(&self) -> Option<ImportBlocker> {
+        let lacks = |leaf: &&Arc<vdev::Leaf>| !leaf.is_writable() || !leaf.missing().is_empty();
+        let too_few = |top: &&Arc<vdev::Top>| {
+            let lacking = top.leaves().iter().filter(lacks).count();
+            lacking > top.tolerance()
+        };
+        let tops = self.vdevs.tops();
+        let mut needed = tops.iter().filter(|top| !top.config().is_log);
+        let top = needed.find(too_few)?;
+        Some(ImportBlocker::Resilver {
+            path: top.leaves().first()?.path().to_string(),
+        })
+    }
+
+    fn directory_blocker(&self) -> Result<Option<ImportBlocker>> {
+        for entry in self.directory.entries()? {
+            let Ok(name) = std::str::from_utf8(&entry.name) else {
+                continue;
+            };
+            if name == directory::CHECKPOINT {
+                return Ok(Some(ImportBlocker::Checkpoint));
+            }
+            if name.starts_with(directory::DEDUP_PREFIX) && name != directory::DEDUP_STATISTICS {
+                return Ok(Some(ImportBlocker::Dedup));
+            }
+            if name == directory::REMOVING && self.removal_under_way()? {
+                let kind = "removed";
+                return Ok(Some(ImportBlocker::VdevKind { kind }));
+            }
+        }
+        let scan = ScanPhys::load(self.directory)?;
+        Ok(scan
+            .filter(|scan| {
+                let known = [FUNCTION_SCRUB, FUNCTION_RESILVER].contains(&scan.function);
+                scan.is_running() && !known
+            })
+            .map(|scan| ImportBlocker::Scan {
+                function: scan.function,
+            }))
+    }
+
+    fn removal_under_way(&self) -> Result<bool> {
+        const ACTIVE: u64 = 1;
+        let value = self
+            .directory
+            .lookup_value(directory::REMOVING.as_bytes())?;
+        let state = value
+            .map(|value| format::record::get_at::<u64>(value.stored(), 0, base::ByteOrder::Big));
+        Ok(state == Some(ACTIVE))
+    }
+}

@@ -1,0 +1,344 @@
+//! Loading a pool's own object set: from labels to the MOS directory, configuration and features.
+//!
+//! The steps: the newest uberblock on any device; the configuration in the labels beside it; the
+//! object set that it points to; the configuration stored there, which replaces the labels' one;
+//! the features. Nothing is written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{ByteOrder, Guid, ObjectId, ObjectSetId, Txg};
+use codec::Salt;
+use dmu::{ObjectSet, OpenObjectSet, Zap};
+use format::config::{directory, vdev_types};
+use format::nvlist::decode_xdr;
+use format::{ObjectSetKind, Uberblock};
+use layout::Layout;
+use pipeline::{Granularity, Pipeline, PipelineConfig};
+use vdev::{TxgRanges, VdevTree};
+
+use crate::allocation::late::LateAllocator;
+use crate::blocks::PipelineStore;
+use crate::config::{PoolConfig, VdevConfig};
+use crate::error::{PoolError, Result};
+use crate::import::discover::{self, FoundPool, unknown_label_features};
+use crate::mos::error_log::ErrorLog;
+use crate::mos::features::Features;
+use crate::sync::memory;
+use crate::vdevs::devices::{Devices, OpenedTree, open_tree};
+use crate::vdevs::dtl;
+
+/// No configuration object is longer.
+const CONFIG_SIZE_MAX: u64 = 64 << 20;
+/// Versions from which on space is charged by deflate ratio.
+const VERSION_DEFLATE: u64 = 9;
+
+/// How to load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadOptions {
+    /// Whether the pool is to be written.
+    pub(crate) writable: bool,
+    /// Uberblocks of later txgs do not count.
+    pub(crate) txg_max: Option<Txg>,
+    /// Bytes that the block cache may hold.
+    pub(crate) cache_bytes: usize,
+    /// Whether log vdevs may be missing.
+    pub(crate) without_logs: bool,
+}
+
+/// A pool's own object set and what it tells of the pool.
+pub(crate) struct Loaded {
+    pub(crate) uberblock: Uberblock,
+    pub(crate) config: PoolConfig,
+    pub(crate) config_object: ObjectId,
+    pub(crate) vdevs: Arc<VdevTree>,
+    /// The txgs that the pool has stored as missed, by leaf.
+    pub(crate) missed: BTreeMap<Guid, TxgRanges>,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) allocator: Arc<LateAllocator>,
+    pub(crate) store: Arc<PipelineStore>,
+    pub(crate) mos: Arc<ObjectSet>,
+    pub(crate) directory: Zap,
+    pub(crate) features: Features,
+    /// Where blocks that cannot be read are noted.
+    pub(crate) errors: Arc<ErrorLog>,
+}
+
+/// Loads the newest state of a pool that is not newer than the options allow.
+pub(crate) fn load(pool: Guid, devices: &Devices, options: &LoadOptions) -> Result<Loaded> {
+    let found = discover::assemble(devices.found());
+    let found = found.into_iter().find(|found| found.guid == pool);
+    let found = found.ok_or_else(|| PoolError::NoSuchPool {
+        wanted: pool.to_string(),
+    })?;
+    let uberblock = choose(&found, options.txg_max)?;
+    if !uberblock.version_is_known() {
+        return Err(PoolError::UnsupportedVersion {
+            version: uberblock.version,
+        });
+    }
+    check_label_features(&found, &uberblock)?;
+    let labels = Stage::open(&found.config, devices, &uberblock, options)?;
+    let config = labels.stored_config()?;
+    // The stored configuration is the truth; labels only led to it.
+    let stage = Stage::open(&config, devices, &uberblock, options)?;
+    check_complete(&config, &stage.tree, &uberblock, options)?;
+    stage.finish(config, uberblock, options.writable)
+}
+
+/// The newest uberblock within the limit.
+fn choose(found: &FoundPool, txg_max: Option<Txg>) -> Result<Uberblock> {
+    let candidates = found
+        .devices
+        .iter()
+        .filter_map(|device| device.labels.best_uberblock(txg_max));
+    let best = candidates
+        .map(|candidate| candidate.uberblock)
+        .max_by(Uberblock::compare_age);
+    best.ok_or_else(|| PoolError::NoUberblock {
+        reason: "no label holds one".to_owned(),
+    })
+}
+
+/// Refuses features that a reader must know before it reads anything.
+fn check_label_features(found: &FoundPool, uberblock: &Uberblock) -> Result<()> {
+    let holds = |device: &&crate::import::discover::FoundDevice| {
+        let best = device.labels.best_uberblock(Some(uberblock.txg));
+        best.is_some_and(|best| best.uberblock.txg == uberblock.txg)
+    };
+    let config = found
+        .devices
+        .iter()
+        .find(holds)
+        .and_then(|device| device.labels.best_config(Some(uberblock.txg)));
+    let features = config.map_or_else(Vec::new, |label| unknown_label_features(&label.config));
+    if features.is_empty() {
+        return Ok(());
+    }
+    Err(PoolError::UnsupportedFeatures {
+        features,
+        readable: false,
+    })
+}
+
+/// Refuses a pool of which top-level vdevs are missing.
+fn check_complete(
+    config: &PoolConfig,
+    tree: &OpenedTree,
+    uberblock: &Uberblock,
+    options: &LoadOptions,
+) -> Result<()> {
+    if let Some((_, kind)) = tree.unsupported.first() {
+        return Err(PoolError::UnsupportedVdev { kind: kind.clone() });
+    }
+    let is_log = |id: u64| {
+        let top = usize::try_from(id)
+            .ok()
+            .and_then(|id| config.root.children.get(id));
+        top.is_some_and(|top| top.flag(format::config::keys::IS_LOG))
+    };
+    let forgiven = |id: u64| options.without_logs && is_log(id);
+    let unusable = tree.unusable.iter().filter(|(id, _)| !forgiven(id.0));
+    if unusable.clone().count() > 0 && unusable.clone().all(|(id, _)| is_log(id.0)) {
+        let tops = config.root.children.iter().zip(0_u64..);
+        let lost = tops.filter(|(_, id)| unusable.clone().any(|(lost, _)| lost.0 == *id));
+        let leaves = lost.flat_map(|(top, _)| top.leaves());
+        let paths = leaves.filter_map(|leaf| leaf.path().map(ToOwned::to_owned));
+        return Err(PoolError::MissingLogs {
+            paths: paths.collect(),
+        });
+    }
+    let missing: Vec<u64> = unusable.clone().map(|(id, _)| id.0).collect();
+    if let Some((_, reason)) = unusable.clone().next() {
+        return Err(PoolError::MissingDevices {
+            vdevs: missing,
+            reason: reason.clone(),
+        });
+    }
+    if config.root.guid_sum() != uberblock.guid_sum && !options.without_logs {
+        return Err(PoolError::MissingDevices {
+            vdevs: Vec::new(),
+            reason: "the devices' guids do not add up to the uberblock's".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// A tree of vdevs with the object set that its uberblock points to.
+struct Stage {
+    tree: OpenedTree,
+    pipeline: Arc<Pipeline>,
+    allocator: Arc<LateAllocator>,
+    store: Arc<PipelineStore>,
+    mos: Arc<ObjectSet>,
+    directory: Zap,
+    errors: Arc<ErrorLog>,
+}
+
+impl Stage {
+    fn open(
+        config: &PoolConfig,
+        devices: &Devices,
+        uberblock: &Uberblock,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        check_sectors(&config.root)?;
+        let tree = open_tree(&config.root, devices);
+        let allocator = Arc::new(LateAllocator::default());
+        let mut pipeline = PipelineConfig::new(Arc::clone(&tree.vdevs), allocator.clone());
+        pipeline.cache_bytes = options.cache_bytes;
+        pipeline.heal = options.writable;
+        let errors = Arc::new(ErrorLog::new());
+        pipeline.error_log = Some(errors.clone());
+        pipeline.granularity = granularity(config);
+        let pipeline = Arc::new(Pipeline::new(pipeline));
+        let deflates = uberblock.version >= VERSION_DEFLATE;
+        let store = Arc::new(PipelineStore::new(Arc::clone(&pipeline), deflates));
+        let open = OpenObjectSet {
+            store: store.clone(),
+            id: ObjectSetId::MOS,
+            writable: options.writable,
+            objects_max: memory::mos_objects_max(),
+        };
+        let opened = ObjectSet::open(open, &uberblock.root);
+        let mos = opened.map_err(|error| explain(error, &tree))?;
+        if mos.kind() != ObjectSetKind::Meta {
+            return Err(PoolError::Damaged(
+                "the root object set is not the pool's own".to_owned(),
+            ));
+        }
+        let directory = mos
+            .object(directory::OBJECT)
+            .and_then(|object| Zap::open(&object))
+            .map_err(|error| explain(error, &tree))?;
+        Ok(Self {
+            tree,
+            pipeline,
+            allocator,
+            store,
+            mos,
+            directory,
+            errors,
+        })
+    }
+
+    /// The configuration object.
+    fn config_object(&self) -> Result<ObjectId> {
+        let id = self.directory.lookup(directory::CONFIG.as_bytes())?;
+        let id = id.filter(|id| *id != 0).map(ObjectId);
+        id.ok_or_else(|| PoolError::Damaged("it has no configuration object".to_owned()))
+    }
+
+    /// The configuration that the pool itself stores.
+    fn stored_config(&self) -> Result<PoolConfig> {
+        let bytes = read_packed(&self.mos, self.config_object()?).map_err(|error| match error {
+            PoolError::Object(error) => explain(error, &self.tree),
+            other => other,
+        })?;
+        let list = decode_xdr(&bytes).map_err(PoolError::corrupt("pool configuration"))?;
+        PoolConfig::from_list(&list)
+    }
+
+    fn finish(self, config: PoolConfig, uberblock: Uberblock, writable: bool) -> Result<Loaded> {
+        let config_object = self.config_object()?;
+        let features = Features::open(&self.mos, &self.directory)?;
+        self.pipeline
+            .set_hole_birth(features.is_active(&format::features::HOLE_BIRTH));
+        if let Some(salt) = self.salt()? {
+            self.pipeline.set_salt(salt);
+        }
+        if let Err(error) = dtl::load(&self.mos, &config, &self.tree.vdevs)
+            && writable
+        {
+            return Err(error);
+        }
+        let missed = dtl::leaves(&self.tree.vdevs)
+            .into_iter()
+            .map(|leaf| (leaf.guid(), leaf.missing()))
+            .collect();
+        Ok(Loaded {
+            uberblock,
+            missed,
+            config,
+            config_object,
+            vdevs: self.tree.vdevs,
+            pipeline: self.pipeline,
+            allocator: self.allocator,
+            store: self.store,
+            mos: self.mos,
+            directory: self.directory,
+            features,
+            errors: self.errors,
+        })
+    }
+
+    fn salt(&self) -> Result<Option<Salt>> {
+        let value = self
+            .directory
+            .lookup_value(directory::CHECKSUM_SALT.as_bytes())?;
+        let bytes = value.and_then(|value| <[u8; 32]>::try_from(value.stored()).ok());
+        Ok(bytes.map(Salt))
+    }
+}
+
+/// Refuses a configuration with sectors of a size that no vdev has: everything is reckoned from it.
+fn check_sectors(root: &VdevConfig) -> Result<()> {
+    let has_sectors = |top: &&VdevConfig| !top.is_hole() && top.kind() != vdev_types::MISSING;
+    let mut tops = root.children.iter().filter(has_sectors);
+    let wrong = tops.find(|top| !format::label::ASHIFT_RANGE.contains(&top.ashift()));
+    wrong.map_or(Ok(()), |top| {
+        Err(PoolError::Damaged(format!(
+            "vdev {} has an invalid ashift: {}; it must be 9 to 16",
+            top.id(),
+            top.ashift()
+        )))
+    })
+}
+
+/// An error of the first reads, with the cause that the user can do something about.
+fn explain(error: dmu::DmuError, tree: &OpenedTree) -> PoolError {
+    if let Some((_, kind)) = tree.unsupported.first() {
+        return PoolError::UnsupportedVdev { kind: kind.clone() };
+    }
+    if let Some((_, reason)) = tree.unusable.first() {
+        return PoolError::MissingDevices {
+            vdevs: tree.unusable.iter().map(|(id, _)| id.0).collect(),
+            reason: reason.clone(),
+        };
+    }
+    PoolError::NoUberblock {
+        reason: error.to_string(),
+    }
+}
+
+/// The bytes of a packed list object.
+pub(crate) fn read_packed(mos: &ObjectSet, id: ObjectId) -> Result<Vec<u8>> {
+    let object = mos.object(id)?;
+    let length =
+        object.with_bonus(|bonus| format::record::get_at::<u64>(bonus, 0, ByteOrder::NATIVE));
+    if length > CONFIG_SIZE_MAX {
+        return Err(PoolError::Damaged(format!(
+            "object {id} says that it packs {length} bytes"
+        )));
+    }
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    object.read(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The allocation units of the normal class.
+pub(crate) fn granularity(config: &PoolConfig) -> Granularity {
+    let tops = config.root.children.iter();
+    let units = tops
+        .filter(|top| !top.is_hole() && !top.flag(format::config::keys::IS_LOG))
+        .map(|top| top.layout().map_or(512, Layout::granule).max(512));
+    // Powers of two: the greatest common divisor is the smallest.
+    let smallest = units.min().unwrap_or(512);
+    Granularity {
+        smallest,
+        unit: smallest,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,4 @@
+//! The intent logs of a pool, and the devices that are for them.
+
+pub(crate) mod devices;
+pub(crate) mod intent_logs;

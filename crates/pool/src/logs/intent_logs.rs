@@ -1,0 +1,404 @@
+//! The intent logs of a pool's heads: which are open, claiming at import, and their part in a
+//! sync.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+
+use base::lock::{LockClass, Mutex, rank};
+use base::random::Rng;
+use base::{Bookmark, ObjectId, ObjectSetId, Txg};
+use dmu::{BlockWriter, DmuError, ObjectSet, SyncWorkers, Tx};
+use dsl::{Dataset, DatasetFeature, Dsl, WriterSource};
+use format::intent_log::LogHeader;
+use format::{BlockPointer, ObjectSetPhys};
+use intent::{Ages, Claim, DataWriter, Flusher, Log, OpenLog};
+use pipeline::Pipeline;
+use space::{Extent, PoolSpace};
+use txg::Engine;
+use vdev::{Leaf, VdevTree, WriteGroup};
+
+use crate::allocation::maps::MosSpaceStore;
+use crate::blocks::{PassWriters, WriteRules};
+use crate::error::{ImportBlocker, PoolError, Result};
+use crate::logs::devices::LogDevices;
+use crate::tunables;
+
+static LOGS: LockClass = LockClass::new("pool.intent_logs", rank::INTENT);
+
+#[derive(Default)]
+struct State {
+    open: BTreeMap<ObjectId, Arc<Log>>,
+    /// Of object sets that were replaced or destroyed: they still have blocks to free.
+    retired: Vec<Arc<Log>>,
+    /// The pool is being closed, or a log device removed: no chains.
+    paused: bool,
+}
+
+/// The logs of a pool that is open for writing.
+pub(crate) struct IntentLogs {
+    engine: Arc<Engine>,
+    pipeline: Arc<Pipeline>,
+    flusher: Arc<Flusher>,
+    rng: Arc<dyn Rng>,
+    rules: WriteRules,
+    devices: Arc<LogDevices>,
+    state: Mutex<State>,
+}
+
+/// Writes data of a head before its txg, by the rules of the head.
+struct HeadWriter {
+    head: Weak<Dataset>,
+    pipeline: Arc<Pipeline>,
+    rules: WriteRules,
+}
+
+impl DataWriter for HeadWriter {
+    fn with(
+        &self,
+        txg: Txg,
+        group: &Arc<WriteGroup>,
+        run: &mut dyn FnMut(&dyn BlockWriter),
+    ) -> bool {
+        let head = self.head.upgrade();
+        let Some(Ok(policy)) = head.map(|head| head.directory().storage_policy()) else {
+            return false;
+        };
+        // No record may point to blocks without checksums: it would be for nothing.
+        if !WriteRules::dataset(&policy, self.rules).has_checksums() {
+            return false;
+        }
+        let writers = PassWriters {
+            pipeline: &self.pipeline,
+            meta: self.rules,
+            txg,
+            pass: 1,
+            group,
+            may_share: false,
+        };
+        run(&*writers.writer(Some(&policy)));
+        true
+    }
+}
+
+/// What logs need no more once their heads are written.
+///
+/// It keeps neither logs nor heads in use: tasks of the same txg may destroy them.
+pub(crate) struct CutLogs(Vec<(Weak<ObjectSet>, Vec<BlockPointer>)>);
+
+impl CutLogs {
+    /// Gives these blocks to `free`, but for those of heads that could not be written: their logs still have what was
+    /// synced, for the next import.
+    pub(crate) fn free(&self, free: &mut dyn FnMut(&BlockPointer)) {
+        let is_stopped =
+            |head: &Weak<ObjectSet>| head.upgrade().is_some_and(|head| head.is_stopped());
+        let written = self.0.iter().filter(|(head, _)| !is_stopped(head));
+        written.flat_map(|(_, blocks)| blocks).for_each(free);
+    }
+}
+
+impl IntentLogs {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        pipeline: &Arc<Pipeline>,
+        rng: Arc<dyn Rng>,
+        rules: WriteRules,
+        devices: &Arc<LogDevices>,
+    ) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            pipeline: Arc::clone(pipeline),
+            flusher: Flusher::new(Arc::clone(pipeline.vdevs())),
+            rng,
+            rules,
+            devices: Arc::clone(devices),
+            state: Mutex::new(&LOGS, State::default()),
+        }
+    }
+
+    /// The log of a head, opened when it is not yet.
+    pub(crate) fn log(&self, head: &Arc<Dataset>, xattrs: bool) -> Result<Arc<Log>> {
+        let objects = head.object_set()?;
+        let mut state = self.state.lock();
+        if let Some(log) = state.open.get(&head.id())
+            && Arc::ptr_eq(log.objects(), &objects)
+        {
+            return Ok(Arc::clone(log));
+        }
+        let noted = Arc::downgrade(head);
+        let (devices, of_log) = (Arc::clone(&self.devices), Arc::clone(&self.devices));
+        let log = Log::open(OpenLog {
+            objects,
+            engine: Arc::clone(&self.engine),
+            pipeline: Arc::clone(&self.pipeline),
+            flusher: Arc::clone(&self.flusher),
+            rng: Arc::clone(&self.rng),
+            begins: Box::new(move || {
+                if let Some(head) = noted.upgrade().filter(|_| xattrs) {
+                    head.note_feature(DatasetFeature::ZilSaXattr);
+                }
+            }),
+            failed: Box::new(move |vdev| devices.failed(vdev)),
+            has_devices: Box::new(move || of_log.work()),
+            logs_xattrs: xattrs,
+            data_writer: Some(Box::new(HeadWriter {
+                head: Arc::downgrade(head),
+                pipeline: Arc::clone(&self.pipeline),
+                rules: self.rules,
+            })),
+        });
+        if state.paused {
+            log.wind_up();
+        }
+        state.open.insert(head.id(), Arc::clone(&log));
+        Ok(log)
+    }
+
+    fn all(&self) -> Vec<Arc<Log>> {
+        let state = self.state.lock();
+        let open = state.open.values();
+        open.chain(&state.retired).cloned().collect()
+    }
+
+    /// First thing in a txg's sync: headers are brought up to date. The blocks that are not needed any more are freed
+    /// by [`CutLogs::free`].
+    pub(crate) fn sync(&self, txg: Txg) -> CutLogs {
+        let mut logs = self.all();
+        logs.retain(|log| !log.objects().is_stopped());
+        let cut = |log: &Arc<Log>| (Arc::downgrade(log.objects()), log.sync(txg).free);
+        CutLogs(logs.iter().map(cut).collect())
+    }
+
+    /// `txg` is on disk. Logs that nobody uses and that have nothing under way are closed.
+    pub(crate) fn synced(&self, txg: Txg) {
+        for log in self.all().iter().filter(|log| !log.objects().is_stopped()) {
+            log.synced(txg);
+        }
+        let mut state = self.state.lock();
+        state.retired.retain(|log| !log.is_spent());
+        // Others get theirs under the lock that is held here.
+        state
+            .open
+            .retain(|_, log| Arc::strong_count(log) > 1 || !log.is_idle());
+    }
+
+    /// The object set of `head` goes, in the txg that is being synced: the blocks of its log.
+    pub(crate) fn end(&self, txg: Txg, head: ObjectId, header: &LogHeader) -> Vec<BlockPointer> {
+        let open = self.state.lock().open.remove(&head);
+        match open {
+            Some(log) => {
+                let free = log.retire(txg);
+                if !log.is_spent() {
+                    self.state.lock().retired.push(log);
+                }
+                free
+            }
+            None => intent::owned_blocks(&self.pipeline, ObjectSetId(head.0), header),
+        }
+    }
+
+    /// Whether the head's log is open although nobody uses it.
+    pub(crate) fn keeps(&self, head: ObjectId) -> bool {
+        let state = self.state.lock();
+        let log = state.open.get(&head);
+        log.is_some_and(|log| Arc::strong_count(log) == 1)
+    }
+
+    /// Has every chain end with the txgs to come.
+    pub(crate) fn wind_up(&self) {
+        self.state.lock().paused = true;
+        for log in self.all() {
+            log.wind_up();
+        }
+    }
+
+    /// Has chains begin again after [`IntentLogs::wind_up`].
+    pub(crate) fn go_on(&self) {
+        self.state.lock().paused = false;
+        for log in self.all() {
+            log.go_on();
+        }
+    }
+}
+
+/// Marks the blocks of all logs that were being written when the pool went down as in use, and
+/// notes in their headers how far they go. Before anything is allocated.
+pub(crate) struct Claiming<'a> {
+    pub(crate) dsl: &'a Arc<Dsl>,
+    pub(crate) pipeline: &'a Pipeline,
+    pub(crate) space: &'a PoolSpace,
+    pub(crate) maps: &'a MosSpaceStore,
+    pub(crate) vdevs: &'a VdevTree,
+    pub(crate) rng: &'a dyn Rng,
+    /// The newest state that the pool is opened in.
+    pub(crate) loaded: Txg,
+    /// The txg in which everything is claimed.
+    pub(crate) first: Txg,
+}
+
+impl Claiming<'_> {
+    /// Claims the logs of all heads, several at once: each is read block after block. Only heads with a log are
+    /// opened.
+    pub(crate) fn run(&self) -> Result<()> {
+        let root = self.dsl.root_directory()?;
+        let heads = self.dsl.heads_under(&root)?;
+        let sharing: Vec<OnceLock<Claim>> = heads.iter().map(|_| OnceLock::new()).collect();
+        let workers = SyncWorkers::new(tunables::CLAIMS_COUNT.count());
+        workers.run(heads.len(), heads.len() > 1, |index| -> Result<()> {
+            let head = &heads[index];
+            let objects = match self.with_log(head) {
+                Ok(Some(objects)) => objects,
+                Ok(None) => return Ok(()),
+                // Where its log begins nobody knows, and nothing else of it can be read either.
+                Err(error) if error.is_damage() => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            if let Some(claim) = self.claim(head, &objects)? {
+                // Each is claimed once.
+                let _ = sharing[index].set(claim);
+            }
+            Ok(())
+        })?;
+        // This allocates: nothing may be left that the maps do not know.
+        for (head, claim) in heads.iter().zip(&sharing) {
+            if let Some(claim) = claim.get() {
+                self.unshare(head, claim)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The objects of a head, if it has a log, as its root block says.
+    fn with_log(&self, head: &Arc<Dataset>) -> dsl::Result<Option<Arc<ObjectSet>>> {
+        let pointer = head.phys()?.block_pointer;
+        if pointer.is_hole() {
+            return Ok(None);
+        }
+        let place = Bookmark::root(ObjectSetId(head.id().0));
+        let block = self.dsl.mos().store.read(&pointer, place);
+        let block = block.map_err(|source| DmuError::Read { place, source })?;
+        let phys = ObjectSetPhys::decode(&block).map_err(|error| DmuError::Corrupt {
+            place,
+            what: error.to_string(),
+        })?;
+        if phys.log_header == LogHeader::EMPTY {
+            return Ok(None);
+        }
+        head.object_set().map(Some)
+    }
+
+    /// Claims one log; answers the claim if the log has to be written anew.
+    fn claim(&self, head: &Arc<Dataset>, objects: &ObjectSet) -> Result<Option<Claim>> {
+        let header = objects.intent_log_header();
+        let set = ObjectSetId(head.id().0);
+        if self.is_lost(&header) {
+            return self.forget(objects, &header).map(|()| None);
+        }
+        if self.first != self.loaded.next() {
+            return self.discard(objects, &header).map(|()| None);
+        }
+        let ages = Ages {
+            synced: objects.root_pointer().birth(),
+            newer: self.loaded.next(),
+            first: self.first,
+        };
+        let Some(claim) = intent::claim(self.pipeline, set, &header, ages) else {
+            return Ok(None);
+        };
+        for dva in claim.blocks.iter().flat_map(BlockPointer::dvas) {
+            let range = dva.offset..dva.offset.saturating_add(dva.asize);
+            let extent = Extent {
+                vdev: dva.vdev,
+                range,
+            };
+            self.space.claim(&extent, self.first, self.maps)?;
+        }
+        self.note_sides(set, &claim);
+        let tx = Tx::syncing(self.first);
+        objects.set_intent_log_header(&tx, claim.header.clone());
+        Ok(claim.shares.then_some(claim))
+    }
+
+    /// No uberblock says which sides of a mirror have what was written after it. Sides that are away now, or were when
+    /// it was written, have missed the blocks of the log; the others are looked at, and repaired. Also blocks of the
+    /// chain that the maps knew: they are written later than they are born.
+    fn note_sides(&self, set: ObjectSetId, claim: &Claim) {
+        let newer = self.loaded.next();
+        let old = claim.chain.iter().filter(|block| block.birth() < newer);
+        for block in old.chain(&claim.blocks) {
+            for dva in block.dvas() {
+                let Ok(top) = self.vdevs.top(dva.vdev) else {
+                    continue;
+                };
+                let is_behind = |leaf: &&Arc<Leaf>| !leaf.is_writable() || leaf.misses(self.loaded);
+                let several = top.leaves().len() > 1;
+                let behind = top
+                    .leaves()
+                    .iter()
+                    .filter(|leaf| several && is_behind(leaf));
+                behind.for_each(|leaf| leaf.note_missing(block.physical_birth()));
+                if several {
+                    let bookmark = Bookmark {
+                        level: -2,
+                        ..Bookmark::root(set)
+                    };
+                    self.pipeline.scrub_unpromised(block, bookmark);
+                }
+            }
+        }
+    }
+
+    /// Puts a log without shared blocks in the place of one that was claimed.
+    fn unshare(&self, head: &Arc<Dataset>, claim: &Claim) -> Result<()> {
+        let objects = head.object_set()?;
+        let set = ObjectSetId(head.id().0);
+        let made = intent::unshare(self.pipeline, self.rng, set, &claim.header, self.first);
+        let Ok(header) = made else {
+            let dataset = head.name()?;
+            let blocker = ImportBlocker::IntentLog { dataset };
+            return Err(PoolError::ReadOnlyPossible(blocker));
+        };
+        objects.set_intent_log_header(&Tx::syncing(self.first), header);
+        for block in &claim.chain {
+            self.pipeline
+                .free(block, self.first)
+                .map_err(|error| PoolError::Free(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a log begins on a log vdev that is not there: the import was asked to do without.
+    fn is_lost(&self, header: &LogHeader) -> bool {
+        let Some(dva) = header.log.dva(0).filter(|_| !header.log.is_hole()) else {
+            return false;
+        };
+        let top = self.vdevs.top(dva.vdev);
+        top.is_ok_and(|top| top.config().is_log && !top.condition().state.is_usable())
+    }
+
+    /// Gives up a log that cannot be read. What of it lies on other vdevs is not known, nor freed.
+    fn forget(&self, objects: &ObjectSet, header: &LogHeader) -> Result<()> {
+        if header.log.birth() <= self.loaded {
+            self.pipeline
+                .free(&header.log, self.first)
+                .map_err(|error| PoolError::Free(error.to_string()))?;
+        }
+        objects.set_intent_log_header(&Tx::syncing(self.first), LogHeader::EMPTY);
+        Ok(())
+    }
+
+    /// A pool that was taken back to an earlier txg does without the log of the txgs that are
+    /// given up. What an earlier import claimed stays.
+    fn discard(&self, objects: &ObjectSet, header: &LogHeader) -> Result<()> {
+        if header.log.is_hole() || header.claim_txg != Txg(0) {
+            return Ok(());
+        }
+        let blocks = intent::owned_blocks(self.pipeline, objects.id(), header);
+        for block in blocks.iter().filter(|block| block.birth() <= self.loaded) {
+            self.pipeline
+                .free(block, self.first)
+                .map_err(|error| PoolError::Free(error.to_string()))?;
+        }
+        objects.set_intent_log_header(&Tx::syncing(self.first), LogHeader::EMPTY);
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! What the pool itself keeps in its own object set (the MOS).
+
+pub(crate) mod error_log;
+pub(crate) mod features;
+pub(crate) mod history;

@@ -1,0 +1,304 @@
+//! What users ask of scrubs, and when resilvers begin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::thread;
+use base::{ObjectId, Txg};
+use format::config::keys;
+
+use super::ahead::Ahead;
+use super::control::PrefetchRequest;
+use super::course::Course;
+use super::logs::LogPlace;
+use super::work;
+use crate::error::{PoolError, Result};
+use crate::pool::Pool;
+use crate::scan::phys::{
+    FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_SCANNING, ScanPhys,
+};
+use crate::sync::tasks::ScanChange;
+use crate::vdevs::dtl;
+
+impl Pool {
+    /// Starts a scrub, or goes on with one that is paused.
+    ///
+    /// # Errors
+    /// One is running, or the pool is read-only or stopped.
+    pub fn start_scrub(self: &Arc<Self>) -> Result<()> {
+        let writer = self.writer()?;
+        let scrub = &writer.scrub;
+        let _starting = scrub.starting();
+        let running = scrub.current();
+        if running.is_some_and(|scan| scan.function == FUNCTION_RESILVER) {
+            return Err(PoolError::Scan("currently resilvering"));
+        }
+        match running {
+            Some(scan) if !scan.is_paused() => {
+                return Err(PoolError::Scan(
+                    "currently scrubbing; use 'zpool scrub -s' to cancel scrub",
+                ));
+            }
+            Some(_) => {
+                let mut control = scrub.control.lock();
+                if let Some(scan) = &mut control.scan {
+                    scan.flags &= !FLAG_PAUSED;
+                    self.services.events.scan(scan, "resume");
+                }
+                control.request = PrefetchRequest::Run;
+                drop(control);
+                scrub.changed.notify_all();
+                return self.store_scan(ScanChange::Update);
+            }
+            None => {}
+        }
+        scrub.leave();
+        let scan = ScanPhys {
+            function: FUNCTION_SCRUB,
+            state: STATE_SCANNING,
+            txg_max: writer.engine.open_txg().0,
+            started: self.clock().now_s(),
+            to_examine: self.space().allocated,
+            ..ScanPhys::default()
+        };
+        self.store_scan(ScanChange::Start(scan))?;
+        self.run_scrub(scan, Course::begin(scan))
+    }
+
+    /// Goes on with a scrub that was running when the pool was last open.
+    pub(crate) fn resume_scrub(self: &Arc<Self>) -> Result<()> {
+        let Some(mut scan) = ScanPhys::load(&self.services.directory)? else {
+            return Ok(());
+        };
+        if !scan.is_running() || self.writer.is_none() {
+            return Ok(());
+        }
+        if scan.function == FUNCTION_RESILVER {
+            // The device that it was for is not here.
+            let ended = self.clock().now_s();
+            (scan.state, scan.ended) = (STATE_CANCELED, ended);
+            return self.store_scan(ScanChange::End(scan));
+        }
+        if scan.bookmark == [0; 4] {
+            (scan.examined, scan.processed, scan.errors, scan.skipped) = (0, 0, 0, 0);
+        }
+        let _starting = self.writer()?.scrub.starting();
+        let queue = self.services.stored_queue(&scan)?;
+        let exists = |id: ObjectId| self.dsl.dataset_by_id(id).is_ok();
+        self.run_scrub(scan, Course::resume(scan, queue, &exists))
+    }
+
+    /// Goes on with a scan that an export ended which then failed, from the last place that is stored.
+    pub(crate) fn go_on_with_scan(self: &Arc<Self>) -> Result<()> {
+        let scrub = &self.writer()?.scrub;
+        let _starting = scrub.starting();
+        if scrub.thread.lock().is_some() {
+            return Ok(());
+        }
+        let left = {
+            let control = scrub.control.lock();
+            control.scan.map(|scan| (scan, control.kept.clone()))
+        };
+        left.map_or(Ok(()), |(scan, kept)| self.run_scrub(scan, kept))
+    }
+
+    /// Starts a resilver if a device is there that missed txgs; whether one was.
+    pub(crate) fn resilver_if_needed(self: &Arc<Self>) -> Result<bool> {
+        let writer = self.writer()?;
+        let leaves = dtl::leaves(&self.vdevs).into_iter();
+        let mut writable = leaves.filter(|leaf| leaf.is_writable());
+        if writable.all(|leaf| leaf.missing().is_empty()) {
+            return Ok(false);
+        }
+        let _starting = writer.scrub.starting();
+        writer.scrub.leave();
+        let Some((first, last)) = self.begin_resilver() else {
+            return Ok(false);
+        };
+        let scan = ScanPhys {
+            function: FUNCTION_RESILVER,
+            state: STATE_SCANNING,
+            txg_min: first.0.saturating_sub(1),
+            txg_max: last.0 + 1,
+            started: self.clock().now_s(),
+            to_examine: self.space().allocated,
+            ..ScanPhys::default()
+        };
+        self.store_scan(ScanChange::Start(scan))?;
+        self.run_scrub(scan, Course::begin(scan))?;
+        Ok(true)
+    }
+
+    /// From here until [`Pool::note_resilvered`] devices note what the resilver leaves behind. The first and the last
+    /// txg that one of them missed; everything of these txgs is on disk before the walk begins, for its start is
+    /// stored first.
+    fn begin_resilver(&self) -> Option<(Txg, Txg)> {
+        let leaves = dtl::leaves(&self.vdevs).into_iter();
+        let bounds = leaves.filter(|leaf| leaf.is_writable()).filter_map(|leaf| {
+            leaf.begin_resilver();
+            leaf.missing().bounds()
+        });
+        bounds.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
+    }
+
+    /// A resilver has seen everything that it could: the devices that it was for have what they missed, but for what
+    /// it left behind.
+    pub(super) fn note_resilvered(&self) {
+        for leaf in dtl::leaves(&self.vdevs) {
+            if !leaf.end_resilver() {
+                continue;
+            }
+            self.services.config.change(|config| {
+                if let Some(leaf) = config.root.find_mut(leaf.guid()) {
+                    leaf.list.remove(keys::RESILVER_TXG);
+                }
+            });
+        }
+    }
+
+    /// Some blocks that are not younger than `birth` were not seen by the scan.
+    pub(super) fn leave_behind_through(&self, birth: Txg) {
+        for leaf in dtl::leaves(&self.vdevs) {
+            leaf.note_left_through(birth);
+        }
+    }
+
+    fn run_scrub(self: &Arc<Self>, scan: ScanPhys, course: Course) -> Result<()> {
+        let writer = self.writer()?;
+        let scrub = Arc::clone(&writer.scrub);
+        let number = scrub.pending.begin();
+        // What the txg under way has freed already is not known.
+        if let Err(error) = writer.engine.wait_synced(None) {
+            scrub.pending.end(number);
+            return Err(error.into());
+        }
+        {
+            let mut control = scrub.control.lock();
+            if control.is_closed {
+                drop(control);
+                scrub.pending.end(number);
+                return Err(PoolError::Scan("the pool is being closed"));
+            }
+            control.scan = Some(scan);
+            control.number = number;
+            control.kept = course.clone();
+            control.course = course;
+            control.is_issuing = false;
+            control.log = LogPlace::default();
+            *scrub.ahead.lock() = Ahead::default();
+            control.paused_at_s = self.clock().now_s();
+            self.services.errors.set_scanning(true);
+            control.request = if scan.is_paused() {
+                PrefetchRequest::Pause
+            } else {
+                PrefetchRequest::Run
+            };
+        }
+        let pool = Arc::downgrade(self);
+        let own = Arc::clone(&scrub);
+        let thread = thread::named("pool-scrub", sys::thread::BACKGROUND)
+            .spawn(move || work::run(&pool, &own, number));
+        match thread {
+            Ok(thread) => {
+                *scrub.thread.lock() = Some(thread);
+                Ok(())
+            }
+            Err(_) => {
+                scrub.control.lock().scan = None;
+                scrub.pending.end(number);
+                Err(PoolError::Scan("no thread can be started"))
+            }
+        }
+    }
+
+    /// Ends the scrub; what was repaired stays so.
+    ///
+    /// # Errors
+    /// None is running, or the pool is read-only or stopped.
+    pub fn stop_scrub(&self) -> Result<()> {
+        let writer = self.writer()?;
+        let scan = writer
+            .scrub
+            .current()
+            .ok_or(PoolError::Scan("there is no active scrub"))?;
+        {
+            let mut control = writer.scrub.control.lock();
+            control.request = PrefetchRequest::Stop;
+            control.scan = None;
+        }
+        writer.scrub.changed.notify_all();
+        let ended = ScanPhys {
+            state: STATE_CANCELED,
+            ended: self.clock().now_s(),
+            flags: 0,
+            ..scan
+        };
+        self.services.errors.set_scanning(false);
+        self.store_scan(ScanChange::End(ended))
+    }
+
+    /// Pauses the scrub.
+    ///
+    /// # Errors
+    /// None is running, it is paused already, or the pool is read-only or stopped.
+    pub fn pause_scrub(&self) -> Result<()> {
+        let writer = self.writer()?;
+        {
+            let mut control = writer.scrub.control.lock();
+            let scan = control.scan.as_mut();
+            let scan = scan.ok_or(PoolError::Scan("there is no active scrub"))?;
+            if scan.is_paused() {
+                return Err(PoolError::Scan(
+                    "scrub is paused; use 'zpool scrub' to resume scrub",
+                ));
+            }
+            scan.flags |= FLAG_PAUSED;
+            self.services.events.scan(scan, "paused");
+            control.request = PrefetchRequest::Pause;
+            control.paused_at_s = self.clock().now_s();
+        }
+        self.store_scan(ScanChange::Update)
+    }
+
+    fn store_scan(&self, change: ScanChange) -> Result<()> {
+        let writer = self.writer()?;
+        writer.syncer.sync_tasks.change_scan_next(change);
+        Ok(writer.engine.wait_synced(None)?)
+    }
+}
+
+/// How long a waiting caller sleeps between looks.
+pub(crate) const WAIT_PAUSE: Duration = Duration::from_millis(20);
+
+/// How often a waiting caller looks whether the end of a scan is stored: 10 s, for one that has no
+/// thread has no end.
+const WAITS_FOR_END_MAX: u32 = 500;
+
+impl Pool {
+    /// Waits until no scrub runs.
+    ///
+    /// # Errors
+    /// The pool is read-only or stopped.
+    pub fn wait_scrub(&self) -> Result<()> {
+        while let Some(scan) = self.writer()?.scrub.current() {
+            if scan.is_paused() {
+                break;
+            }
+            std::thread::sleep(WAIT_PAUSE);
+        }
+        // The end is stored with the next txg, unless the pool is suspended.
+        for _ in 0..WAITS_FOR_END_MAX {
+            let stored = ScanPhys::load(&self.services.directory)?;
+            let is_running = stored.is_some_and(|scan| scan.is_running() && !scan.is_paused());
+            if !is_running || self.suspended().is_some() {
+                break;
+            }
+            self.writer()?;
+            std::thread::sleep(WAIT_PAUSE);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

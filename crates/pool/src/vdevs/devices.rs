@@ -1,0 +1,259 @@
+//! From a configuration and opened devices to a tree of vdevs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{Guid, VdevId};
+use device::{Access, BlockDevice, DeviceError, FileDevice};
+use format::config::{keys, vdev_types};
+use format::label;
+use vdev::{
+    Condition, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevAux, VdevState,
+    VdevTree, examine,
+};
+
+use crate::config::VdevConfig;
+use crate::error::{PoolError, Result};
+use crate::import::Between;
+use crate::import::discover::{self, FoundDevice};
+
+/// No pool nests vdevs deeper.
+const DEPTH_MAX: u32 = 8;
+
+/// Opened devices by the leaf that their labels say they are.
+#[derive(Default)]
+pub(crate) struct Devices {
+    by_leaf: BTreeMap<Guid, OpenedDevice>,
+    /// Whether they are to be written.
+    writable: bool,
+}
+
+struct OpenedDevice {
+    device: Arc<dyn BlockDevice>,
+    found: FoundDevice,
+}
+
+impl Devices {
+    /// Opens files or devices and reads their labels. What has no label of a pool is left out;
+    /// what cannot be opened is an error.
+    pub(crate) fn open(paths: &[PathBuf], access: Access) -> Result<Self> {
+        let mut devices = Self {
+            writable: access == Access::ReadWrite,
+            ..Self::default()
+        };
+        for path in paths {
+            let device = FileDevice::open(path, access).map_err(|error| locked(path, error))?;
+            let device: Arc<dyn BlockDevice> = Arc::new(device);
+            devices.add(path, device);
+        }
+        Ok(devices)
+    }
+
+    /// Puts a device in front of each.
+    pub(crate) fn put_between(&mut self, between: &Between) {
+        for opened in self.by_leaf.values_mut() {
+            opened.device = between(Arc::clone(&opened.device));
+        }
+    }
+
+    /// Adds an open device, when it carries a label of a pool.
+    pub(crate) fn add(&mut self, path: &Path, device: Arc<dyn BlockDevice>) {
+        if let Some(found) = discover::labelled(path, device.as_ref()) {
+            self.by_leaf
+                .insert(found.guid, OpenedDevice { device, found });
+        }
+    }
+
+    /// Adds a device as the leaf of a new pool.
+    pub(crate) fn insert(&mut self, leaf: Guid, path: &Path, device: Arc<dyn BlockDevice>) {
+        let labels = vdev::read_labels(device.as_ref());
+        let found = FoundDevice {
+            path: path.to_owned(),
+            guid: leaf,
+            size: device.size(),
+            labels,
+        };
+        self.by_leaf.insert(leaf, OpenedDevice { device, found });
+    }
+
+    /// What their labels say.
+    pub(crate) fn found(&self) -> Vec<FoundDevice> {
+        let opened = self.by_leaf.values();
+        opened.map(|opened| opened.found.clone()).collect()
+    }
+
+    fn get(&self, leaf: Guid) -> Option<&OpenedDevice> {
+        self.by_leaf.get(&leaf)
+    }
+}
+
+fn locked(path: &Path, error: DeviceError) -> PoolError {
+    match error {
+        DeviceError::Busy { .. } => PoolError::Locked {
+            path: path.display().to_string(),
+        },
+        other => other.into(),
+    }
+}
+
+/// A tree of vdevs, and what could not be part of it.
+pub(crate) struct OpenedTree {
+    pub(crate) vdevs: Arc<VdevTree>,
+    /// Top-level vdevs of kinds that we do not read yet, holes excepted.
+    pub(crate) unsupported: Vec<(VdevId, String)>,
+    /// Top-level vdevs that no device or too few devices were found for.
+    pub(crate) unusable: Vec<(VdevId, String)>,
+}
+
+/// Builds the tree of a configuration over the devices.
+pub(crate) fn open_tree(root: &VdevConfig, devices: &Devices) -> OpenedTree {
+    let mut unsupported = Vec::new();
+    let mut unusable = Vec::new();
+    let mut tops = Vec::with_capacity(root.children.len());
+    for (index, config) in root.children.iter().enumerate() {
+        let id = VdevId(index as u64);
+        let kind = config.kind();
+        let mut truncated = None;
+        let mut site = Site {
+            devices,
+            ashift: config.ashift(),
+            asize_min: config.leaf_size_min(),
+            truncated: &mut truncated,
+        };
+        let top = match build(config, &mut site, 0) {
+            _ if config.is_hole() => None,
+            _ if kind == vdev_types::MISSING => {
+                unusable.push((id, "not found".to_owned()));
+                None
+            }
+            None => {
+                unsupported.push((id, kind.to_owned()));
+                None
+            }
+            Some(node) => Some(top_of(id, config, node)),
+        };
+        if let Some(top) = &top {
+            let condition = top.condition();
+            if !condition.state.is_usable() {
+                let reason = truncated.unwrap_or_else(|| condition.aux.to_string());
+                unusable.push((id, reason));
+            }
+        }
+        tops.push(top);
+    }
+    OpenedTree {
+        vdevs: Arc::new(VdevTree::new(tops)),
+        unsupported,
+        unusable,
+    }
+}
+
+/// One top-level vdev of known kinds.
+pub(crate) fn open_top(id: VdevId, config: &VdevConfig, devices: &Devices) -> Option<Arc<Top>> {
+    let mut site = Site {
+        devices,
+        ashift: config.ashift(),
+        asize_min: config.leaf_size_min(),
+        // A device that was just measured is large enough.
+        truncated: &mut None,
+    };
+    let node = build(config, &mut site, 0)?;
+    Some(top_of(id, config, node))
+}
+
+fn top_of(id: VdevId, config: &VdevConfig, node: Node) -> Arc<Top> {
+    let top = TopConfig {
+        id,
+        guid: config.guid(),
+        ashift: config.ashift(),
+        asize: config.asize(),
+        is_log: config.flag(keys::IS_LOG),
+    };
+    Top::new(top, node)
+}
+
+/// What a top-level vdev's leaves have in common.
+struct Site<'a> {
+    devices: &'a Devices,
+    ashift: u32,
+    /// Bytes of data that each leaf must have room for.
+    asize_min: u64,
+    /// Which device has less, and what to do about it.
+    truncated: &'a mut Option<String>,
+}
+
+/// The node of a configuration; `None` for kinds that are not read yet.
+fn build(config: &VdevConfig, site: &mut Site<'_>, depth: u32) -> Option<Node> {
+    if depth > DEPTH_MAX {
+        return None;
+    }
+    let kind = match config.kind() {
+        vdev_types::DISK | vdev_types::FILE => {
+            return Some(Node::Leaf(open_leaf(config, site)));
+        }
+        vdev_types::MIRROR => InteriorKind::Mirror,
+        vdev_types::REPLACING => InteriorKind::Replacing,
+        vdev_types::SPARE => InteriorKind::Spare,
+        _ => return None,
+    };
+    let children = config.children.iter();
+    let children: Option<Vec<Node>> = children
+        .map(|child| build(child, site, depth + 1))
+        .collect();
+    Some(Node::Interior(Interior {
+        guid: config.guid(),
+        kind,
+        children: children?,
+    }))
+}
+
+fn open_leaf(config: &VdevConfig, site: &mut Site<'_>) -> Arc<Leaf> {
+    let (devices, ashift) = (site.devices, site.ashift);
+    let opened = devices.get(config.guid());
+    let path = match opened {
+        Some(opened) => opened.found.path.display().to_string(),
+        None => config.path().unwrap_or_default().to_owned(),
+    };
+    let leaf_config = LeafConfig {
+        guid: config.guid(),
+        path,
+        ashift,
+    };
+    let stored = config.stored_state();
+    let Some(opened) = opened else {
+        let leaf = Leaf::new(leaf_config, None);
+        let (state, aux) = stored.unwrap_or((VdevState::CantOpen, VdevAux::OpenFailed));
+        leaf.set_condition(Condition::new(state, aux));
+        return leaf;
+    };
+    // What is left of an image that was cut off can be read, but not written: its last labels
+    // would come where data was.
+    let size = opened.device.size();
+    let asize_min = if devices.writable { site.asize_min } else { 0 };
+    if label::leaf_asize(size) < asize_min {
+        *site.truncated = Some(format!(
+            "{}: has {size} bytes, and the pool needs {} there: truncated? Copy it again, or read \
+             what is left with '-o readonly=on'",
+            leaf_config.path,
+            asize_min.saturating_add(label::RESERVED)
+        ));
+    }
+    let condition = match stored {
+        Some((state, aux)) => Condition::new(state, aux),
+        None => examine(opened.device.as_ref(), asize_min, ashift),
+    };
+    let leaf = Leaf::new(leaf_config, Some(Arc::clone(&opened.device)));
+    if condition != Condition::HEALTHY {
+        leaf.set_condition(condition);
+    }
+    leaf
+}
+
+/// Opens the device of each leaf of a configuration at the paths that were found, for a pool.
+pub(crate) fn paths_of(root: &VdevConfig, found: &[FoundDevice]) -> Vec<PathBuf> {
+    let leaves = root.leaves();
+    let wanted = |device: &&FoundDevice| leaves.iter().any(|leaf| leaf.guid() == device.guid);
+    let devices = found.iter().filter(wanted);
+    devices.map(|device| device.path.clone()).collect()
+}

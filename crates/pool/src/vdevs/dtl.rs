@@ -1,0 +1,159 @@
+//! Which txgs each leaf missed, as the pool stores it: a space map over txgs for each leaf.
+//!
+//! A leaf that did not take a write of a txg, while another of its mirror did, has missed that txg.
+//! That is stored in the same txg, before its uberblock: after a crash nobody believes the leaf.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::lock::{LockClass, Mutex, rank};
+use base::{ByteOrder, Guid, Txg};
+use dmu::ObjectSet;
+use format::config::keys;
+use format::space_map::{self, Action, Encoder, Entry, Form, SpaceMapPhys};
+use vdev::{Leaf, TxgRanges, VdevTree};
+
+use crate::allocation::maps::MosSpaceStore;
+use crate::config::PoolConfig;
+use crate::config::state::ConfigState;
+use crate::error::{PoolError, Result};
+use crate::import::discover::FoundDevice;
+
+static STORED: LockClass = LockClass::new("pool.dtl", rank::DMU - 31);
+
+/// The blocks of such a space map are small.
+pub(crate) const BLOCK_SIZE: u32 = 4 << 10;
+/// No such map that we could write is longer; a header that says so is damaged.
+const MAP_BYTES_MAX: u64 = 16 << 20;
+
+/// Every leaf of a tree.
+pub(crate) fn leaves(vdevs: &VdevTree) -> Vec<Arc<Leaf>> {
+    let tops = vdevs.tops().into_iter();
+    tops.flat_map(|top| top.leaves().to_vec()).collect()
+}
+
+/// Tells the leaves what the pool has stored about them.
+pub(crate) fn load(mos: &Arc<ObjectSet>, config: &PoolConfig, vdevs: &VdevTree) -> Result<()> {
+    let known = leaves(vdevs);
+    for node in config.root.leaves() {
+        let leaf = known.iter().find(|leaf| leaf.guid() == node.guid());
+        let (Some(leaf), Some(id)) = (leaf, node.object(keys::DTL)) else {
+            continue;
+        };
+        let object = mos.object(id)?;
+        let header =
+            object.with_bonus(|bonus| SpaceMapPhys::decode_padded(bonus, ByteOrder::NATIVE));
+        if header.length > MAP_BYTES_MAX {
+            let text = format!("object {id} is no list of missed txgs");
+            return Err(PoolError::Damaged(text));
+        }
+        let mut bytes = vec![0; usize::try_from(header.length).unwrap_or(0)];
+        object.read(0, &mut bytes)?;
+        let mut missing = TxgRanges::new();
+        for entry in space_map::decode(&bytes, 0) {
+            let entry = entry.map_err(PoolError::corrupt("list of missed txgs"))?;
+            if entry.action == Action::Allocate {
+                missing.add(Txg(entry.offset), entry.length);
+            }
+        }
+        leaf.set_missing(missing);
+    }
+    Ok(())
+}
+
+/// Notes what leaves missed without anybody having stored it: the sides of a mirror get each
+/// uberblock together, so one whose newest is older than another's has missed what lies between.
+pub(crate) fn note_outdated(vdevs: &VdevTree, found: &[FoundDevice], newest: Txg) {
+    for top in vdevs.tops() {
+        let newest_on = |leaf: &Arc<Leaf>| {
+            let device = found.iter().find(|device| device.guid == leaf.guid())?;
+            let best = device.labels.best_uberblock(Some(newest));
+            Some(best.map_or(Txg(0), |best| best.uberblock.txg))
+        };
+        let last = top.leaves().iter().filter_map(newest_on).max();
+        for leaf in top.leaves() {
+            if let (Some(own), Some(last)) = (newest_on(leaf), last)
+                && own < last
+            {
+                let mut missing = leaf.missing();
+                missing.add(own.next(), last.0 - own.0);
+                leaf.set_missing(missing);
+            }
+        }
+    }
+}
+
+/// Keeps what is stored in step with what the leaves missed.
+pub(crate) struct MissedTxgs {
+    vdevs: Arc<VdevTree>,
+    maps: Arc<MosSpaceStore>,
+    config: Arc<ConfigState>,
+    /// What is stored, by leaf; nothing for those that never missed a txg.
+    stored: Mutex<BTreeMap<Guid, TxgRanges>>,
+}
+
+impl MissedTxgs {
+    /// `stored`: what [`load`] found.
+    pub(crate) fn new(
+        vdevs: Arc<VdevTree>,
+        maps: Arc<MosSpaceStore>,
+        config: Arc<ConfigState>,
+        stored: BTreeMap<Guid, TxgRanges>,
+    ) -> Self {
+        Self {
+            vdevs,
+            maps,
+            config,
+            stored: Mutex::new(&STORED, stored),
+        }
+    }
+
+    /// The leaves about which something else is stored, with what they missed.
+    fn changed(&self) -> Vec<(Guid, TxgRanges)> {
+        let stored = self.stored.lock();
+        let none = TxgRanges::new();
+        leaves(&self.vdevs)
+            .into_iter()
+            .map(|leaf| (leaf.guid(), leaf.missing()))
+            .filter(|(guid, missing)| stored.get(guid).unwrap_or(&none) != missing)
+            .collect()
+    }
+
+    /// Whether something must be stored.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.changed().is_empty()
+    }
+
+    /// Stores it; in syncing context.
+    pub(crate) fn sync(&self) -> Result<()> {
+        for (guid, missing) in self.changed() {
+            let known = self.config.with(|config| {
+                let leaves = config.root.leaves();
+                let leaf = leaves.into_iter().find(|leaf| leaf.guid() == guid);
+                leaf.and_then(|leaf| leaf.object(keys::DTL))
+            });
+            let mut encoder = Encoder::new(0, Form::OneWord, BLOCK_SIZE as usize, 0);
+            let mut count = 0;
+            for (first, length) in missing.iter() {
+                count += length;
+                encoder.push(Entry {
+                    action: Action::Allocate,
+                    vdev: 0,
+                    offset: first.0,
+                    length,
+                });
+            }
+            let allocated = i64::try_from(count).unwrap_or(i64::MAX);
+            let object = self.maps.rewrite(known, &encoder.finish(), allocated)?;
+            if known != Some(object) {
+                self.config.change(|config| {
+                    if let Some(leaf) = config.root.find_mut(guid) {
+                        leaf.list.set(keys::DTL, object.0);
+                    }
+                });
+            }
+            self.stored.lock().insert(guid, missing);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! Vdevs that a pool gets: their devices opened and judged, and the configuration that is made for them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::random::Rng;
+use base::{Guid, Txg};
+use device::{Access, BlockDevice, DeviceKind, FileDevice};
+use format::NvList;
+use format::config::{keys, vdev_types};
+use format::label::{self, PoolState};
+use layout::{Kind, Layout};
+use space::VdevGeometry;
+
+use crate::config::VdevConfig;
+use crate::error::{PoolError, Result};
+use crate::import::discover;
+use crate::pool::status::VdevRole;
+use crate::vdevs::devices::Devices;
+
+/// A device that a pool gets.
+#[derive(Clone)]
+pub enum NewDevice {
+    /// A file or disk, which must be there and large enough.
+    Path(PathBuf),
+    /// A device that is open already, and what to call it.
+    Open(PathBuf, Arc<dyn BlockDevice>),
+}
+
+/// A top-level vdev that a pool gets.
+#[derive(Clone)]
+pub enum NewVdev {
+    /// One device.
+    Single(NewDevice),
+    /// Devices that hold the same bytes.
+    Mirror(Vec<NewDevice>),
+}
+
+/// How new vdevs are made.
+pub(crate) struct Preparation<'a> {
+    /// Sector size as a power of two; `None`: what the devices ask for.
+    pub(crate) ashift: Option<u32>,
+    /// Whether devices may belong to another pool.
+    pub(crate) force: bool,
+    /// The first txg that the vdevs are in.
+    pub(crate) txg: Txg,
+    /// Chance.
+    pub(crate) rng: &'a dyn Rng,
+}
+
+fn open_device(new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<dyn BlockDevice>)> {
+    let (path, device) = match new {
+        NewDevice::Open(path, device) => (path.clone(), Arc::clone(device)),
+        NewDevice::Path(path) => {
+            let opened = FileDevice::open(path, Access::ReadWrite);
+            let device: Arc<dyn BlockDevice> = Arc::new(opened?);
+            (absolute(path), device)
+        }
+    };
+    if device.size() < label::DEVICE_SIZE_MIN {
+        return Err(PoolError::TooSmall {
+            path: path.display().to_string(),
+        });
+    }
+    if !force {
+        check_unused(&path, device.as_ref())?;
+    }
+    Ok((path, device))
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Refuses a device that carries the label of a pool that was not destroyed.
+fn check_unused(path: &Path, device: &dyn BlockDevice) -> Result<()> {
+    let Some(found) = discover::labelled(path, device) else {
+        return Ok(());
+    };
+    let Some(config) = discover::newest(&found.labels) else {
+        return Ok(());
+    };
+    let state = match config.u64(keys::STATE).and_then(PoolState::from_number) {
+        Some(PoolState::Destroyed) => return Ok(()),
+        Some(PoolState::Exported) => "exported",
+        Some(PoolState::Spare | PoolState::Cache) => "another",
+        Some(PoolState::Active) => "active",
+        None => "unknown",
+    };
+    // A label of txg 0 is left of a creation that was not finished.
+    if config.u64(keys::TXG) == Some(0) {
+        return Ok(());
+    }
+    Err(PoolError::DeviceInUse {
+        path: path.display().to_string(),
+        pool: config.str(keys::NAME).unwrap_or_default().to_owned(),
+        state,
+    })
+}
+
+/// Opens the devices of the top-level vdev `id`, and makes its configuration.
+pub(crate) fn prepare_top(
+    id: usize,
+    role: VdevRole,
+    vdev: &NewVdev,
+    options: &Preparation<'_>,
+    devices: &mut Devices,
+) -> Result<VdevConfig> {
+    let (kind, members) = match vdev {
+        NewVdev::Single(device) => (Kind::Single, std::slice::from_ref(device)),
+        NewVdev::Mirror(members) => (Kind::Mirror, members.as_slice()),
+    };
+    if kind == Kind::Mirror && members.len() < 2 {
+        return Err(PoolError::Invalid {
+            reason: "invalid vdev specification: mirror requires at least 2 devices".to_owned(),
+        });
+    }
+    let mut leaves = Vec::new();
+    let (mut smallest, mut ashift) = (u64::MAX, options.ashift.unwrap_or(0));
+    for (index, member) in members.iter().enumerate() {
+        let (path, device) = open_device(member, options.force)?;
+        smallest = smallest.min(label::leaf_asize(device.size()));
+        ashift = ashift.max(min_ashift(device.as_ref(), options.ashift));
+        let guid = Guid(options.rng.nonzero_u64());
+        leaves.push(leaf_config(index, guid, &path, device.kind(), options.txg));
+        devices.insert(guid, &path, device);
+    }
+    if !label::ASHIFT_RANGE.contains(&ashift) {
+        return Err(PoolError::Invalid {
+            reason: format!("invalid ashift: {ashift}; it must be 9 to 16"),
+        });
+    }
+    let layout = Layout::new(kind, ashift);
+    let asize = layout.size(smallest, members.len());
+    let mut top = match kind {
+        Kind::Single => {
+            let mut leaf = leaves.remove(0);
+            leaf.list.set(keys::ID, id as u64);
+            leaf
+        }
+        Kind::Mirror => {
+            let mut list = NvList::new();
+            list.set(keys::TYPE, vdev_types::MIRROR)
+                .set(keys::ID, id as u64)
+                .set(keys::GUID, options.rng.nonzero_u64());
+            VdevConfig {
+                list,
+                children: leaves,
+            }
+        }
+    };
+    top.list.remove(keys::CREATE_TXG);
+    top.list
+        .set(keys::METASLAB_ARRAY, 0_u64)
+        .set(
+            keys::METASLAB_SHIFT,
+            u64::from(VdevGeometry::metaslab_shift_for(asize)),
+        )
+        .set(keys::ASHIFT, u64::from(ashift))
+        .set(keys::ASIZE, asize)
+        .set(keys::MIN_ALLOC, layout.granule())
+        .set(keys::IS_LOG, u64::from(role == VdevRole::Log))
+        .set(keys::CREATE_TXG, options.txg.0);
+    Ok(top)
+}
+
+/// The sector size that a device asks for; one that was asked for wins if the device can do it.
+fn min_ashift(device: &dyn BlockDevice, wanted: Option<u32>) -> u32 {
+    /// Larger physical sectors are not chosen by themselves.
+    const AUTOMATIC_MAX: u32 = 14;
+    let logical = device.sector_size().max(512).ilog2();
+    if wanted.is_some() {
+        return logical;
+    }
+    let physical = device.physical_sector_size().max(512).ilog2();
+    match device.kind() {
+        // A file's sectors are whatever we make of them.
+        DeviceKind::File | DeviceKind::Memory => logical,
+        DeviceKind::Disk => logical.max(physical.min(AUTOMATIC_MAX)),
+    }
+}
+
+fn leaf_config(index: usize, guid: Guid, path: &Path, kind: DeviceKind, txg: Txg) -> VdevConfig {
+    let disk = kind == DeviceKind::Disk;
+    let mut list = NvList::new();
+    let name = if disk {
+        vdev_types::DISK
+    } else {
+        vdev_types::FILE
+    };
+    list.set(keys::TYPE, name)
+        .set(keys::ID, index as u64)
+        .set(keys::GUID, guid.0)
+        .set(keys::PATH, path.display().to_string());
+    if disk {
+        list.set(keys::WHOLE_DISK, 0_u64);
+    }
+    list.set(keys::CREATE_TXG, txg.0);
+    VdevConfig {
+        list,
+        children: Vec::new(),
+    }
+}
