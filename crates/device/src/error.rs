@@ -180,7 +180,13 @@ impl DeviceError {
             Self::Denied { .. } => Some(Errno::ACCESS),
             Self::Busy { .. } => Some(Errno::BUSY),
             Self::Exists { .. } => Some(Errno::EXIST),
-            _ => None,
+            Self::NotADevice { .. }
+            | Self::ReadOnly { .. }
+            | Self::OutOfRange { .. }
+            | Self::Truncated { .. }
+            | Self::Removed { .. }
+            | Self::Shrunk { .. }
+            | Self::Unsupported { .. } => None,
         }
     }
 

@@ -152,7 +152,7 @@ impl FileDevice {
                         .max(logical),
                 )
             }
-            _ => (512, 512),
+            DeviceKind::File | DeviceKind::Memory => (512, 512),
         };
         let direct = if direct {
             open_direct(path, &cached, write, sector_size)

@@ -31,7 +31,11 @@ pub fn cat(words: &[String], out: &mut dyn Write) -> Result<Problems> {
                     problems.note(named.view.path(&named.path), "is a directory");
                     return Ok(());
                 }
-                _ => {
+                FileType::Fifo
+                | FileType::CharacterDevice
+                | FileType::BlockDevice
+                | FileType::Symlink
+                | FileType::Socket => {
                     problems.note(named.view.path(&named.path), "is not a file");
                     return Ok(());
                 }

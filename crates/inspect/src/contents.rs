@@ -133,11 +133,13 @@ impl Reader {
 
     /// Notes damage at an offset; where to go on behind it.
     fn skip(&mut self, offset: u64, error: &PosixError) -> u64 {
-        let span = match error {
-            PosixError::Storage(DmuError::Read { place, .. } | DmuError::Corrupt { place, .. }) => {
-                self.span(place).filter(|span| span.contains(&offset))
-            }
-            _ => None,
+        let span = if let PosixError::Storage(
+            DmuError::Read { place, .. } | DmuError::Corrupt { place, .. },
+        ) = error
+        {
+            self.span(place).filter(|span| span.contains(&offset))
+        } else {
+            None
         };
         let end = match span {
             Some(span) => span.end,

@@ -317,7 +317,11 @@ impl Copier<'_> {
             FileType::Directory => return self.directory(spot, attributes),
             _ if self.link(spot, attributes) => Ok(()),
             FileType::Regular => self.file(spot, attributes),
-            _ => self.special(spot, attributes),
+            FileType::Fifo
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Symlink
+            | FileType::Socket => self.special(spot, attributes),
         };
         match made {
             Ok(()) => {
@@ -337,12 +341,11 @@ impl Copier<'_> {
 
     fn failed(&mut self, spot: &Spot<'_>, error: &io::Error) {
         let shown = self.shown(&spot.made);
-        match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                self.problems
-                    .note(shown, "exists and is left as it is (-f replaces it)");
-            }
-            _ => self.problems.note(shown, error),
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            self.problems
+                .note(shown, "exists and is left as it is (-f replaces it)");
+        } else {
+            self.problems.note(shown, error);
         }
     }
 

@@ -144,10 +144,7 @@ impl InspectError {
     /// The process's exit status: 2 for a wrong command line, 1 otherwise.
     #[must_use]
     pub const fn exit_status(&self) -> u8 {
-        match self {
-            Self::Usage(_) => 2,
-            _ => 1,
-        }
+        if matches!(self, Self::Usage(_)) { 2 } else { 1 }
     }
 
     /// Whether nothing is wrong but that nobody reads the output any more.

@@ -1,6 +1,7 @@
 //! Reading pools without trusting them: ls, cat, cp, tree, inspect.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod audience;
 mod cat;
@@ -25,6 +26,7 @@ mod view;
 pub use audience::Audience;
 pub use cat::cat;
 pub use copy::{Copied, CopyOptions, cp};
+pub use device::DeviceError;
 pub use error::InspectError;
 pub use image::{
     BlockPlace, Blocks, Checked, Checks, DamagedCopy, FoundBlock, Image, ImageDataset, SpaceFault,

@@ -40,12 +40,16 @@ impl LogBlock {
         }
     }
 
-    /// The block itself and the blocks that its records refer to.
+    /// The block itself and the blocks that only its records refer to.
     pub(crate) fn blocks(&self) -> Vec<BlockPointer> {
         let mut blocks = vec![self.pointer];
-        self.for_each_record(&mut |record| match &record.body {
-            Body::Write(fields) if !fields.pointer.is_hole() => blocks.push(fields.pointer),
-            _ => {}
+        // Those that a clone record names are the cloned file's, which is on disk and refers to them.
+        self.for_each_record(&mut |record| {
+            if let Body::Write(fields) = &record.body
+                && !fields.pointer.is_hole()
+            {
+                blocks.push(fields.pointer);
+            }
         });
         blocks
     }

@@ -199,7 +199,11 @@ impl Drawing<'_> {
                 });
                 self.line(line, &[name, b" -> ", &target].concat())?;
             }
-            _ => self.line(line, name)?,
+            FileType::Fifo
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Regular
+            | FileType::Socket => self.line(line, name)?,
         }
         Ok(Vec::new())
     }

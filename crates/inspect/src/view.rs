@@ -67,7 +67,9 @@ impl View {
         match raw.phys.kind {
             ObjectSetKind::FileSystem => {}
             ObjectSetKind::Volume => return Err(unsuitable("it is a volume and has no files")),
-            _ => return Err(unsuitable("it is not a file system")),
+            ObjectSetKind::None | ObjectSetKind::Meta | ObjectSetKind::Other => {
+                return Err(unsuitable("it is not a file system"));
+            }
         }
         let open = OpenObjectSet {
             store,

@@ -5,6 +5,7 @@
 //! are written.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod error;
 mod free_space;

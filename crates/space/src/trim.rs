@@ -153,7 +153,7 @@ impl PoolSpace {
             let within = whole.start.max(from)..whole.end;
             match self.take(metaslab, &within, sizes, store)? {
                 TrimStep::End => {}
-                step => return Ok(step),
+                step @ (TrimStep::Range(_) | TrimStep::Later) => return Ok(step),
             }
         }
         Ok(TrimStep::End)
@@ -227,7 +227,7 @@ impl PoolSpace {
             }
             match self.take(metaslab, &within, sizes, store)? {
                 TrimStep::End => {}
-                step => return Ok(step),
+                step @ (TrimStep::Range(_) | TrimStep::Later) => return Ok(step),
             }
         }
         Ok(TrimStep::End)

@@ -29,7 +29,12 @@ fn kind_of(stat: &fs::Stat) -> FileKind {
     match fs::FileType::from_raw_mode(stat.st_mode) {
         fs::FileType::RegularFile => FileKind::Regular,
         fs::FileType::BlockDevice => FileKind::BlockDevice,
-        _ => FileKind::Other,
+        fs::FileType::Directory
+        | fs::FileType::Symlink
+        | fs::FileType::Fifo
+        | fs::FileType::Socket
+        | fs::FileType::CharacterDevice
+        | fs::FileType::Unknown => FileKind::Other,
     }
 }
 

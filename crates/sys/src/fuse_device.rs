@@ -338,9 +338,12 @@ fn receive_descriptor(socket: &UnixStream) -> Option<OwnedFd> {
     let mut parts = [IoSliceMut::new(&mut byte)];
     let flags = RecvFlags::CMSG_CLOEXEC;
     rustix::net::recvmsg(socket, &mut parts, &mut ancillary, flags).ok()?;
-    ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
+    ancillary.drain().find_map(|message| {
+        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+            descriptors.next()
+        } else {
+            None
+        }
     })
 }
 

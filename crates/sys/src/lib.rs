@@ -4,6 +4,7 @@
 //! above.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod buffer;
 mod file;

@@ -39,7 +39,9 @@ impl Value {
                 *high_water = (*high_water).max(higher);
             }
             (Self::Histogram(sum), Self::Histogram(more)) => sum.merge(&more),
-            _ => {}
+            (Self::Counter(_), Self::Gauge { .. } | Self::Histogram(_))
+            | (Self::Gauge { .. }, Self::Counter(_) | Self::Histogram(_))
+            | (Self::Histogram(_), Self::Counter(_) | Self::Gauge { .. }) => {}
         }
     }
 }
@@ -96,7 +98,7 @@ impl Registry {
         let entry = lists.metrics.entry(name.to_owned());
         match entry.or_insert_with(|| Metric::Counter(Arc::default())) {
             Metric::Counter(counter) => Arc::clone(counter),
-            _ => Arc::default(),
+            Metric::Gauge(_) | Metric::Histogram(_) => Arc::default(),
         }
     }
 
@@ -107,7 +109,7 @@ impl Registry {
         let entry = lists.metrics.entry(name.to_owned());
         match entry.or_insert_with(|| Metric::Gauge(Arc::default())) {
             Metric::Gauge(gauge) => Arc::clone(gauge),
-            _ => Arc::default(),
+            Metric::Counter(_) | Metric::Histogram(_) => Arc::default(),
         }
     }
 
@@ -118,7 +120,7 @@ impl Registry {
         let entry = lists.metrics.entry(name.to_owned());
         match entry.or_insert_with(|| Metric::Histogram(Arc::default())) {
             Metric::Histogram(histogram) => Arc::clone(histogram),
-            _ => Arc::default(),
+            Metric::Counter(_) | Metric::Gauge(_) => Arc::default(),
         }
     }
 

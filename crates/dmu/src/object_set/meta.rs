@@ -23,7 +23,10 @@ pub(crate) const BLOCK_SIZE: usize = format::dnode::BLOCK_SIZE;
 pub(crate) const fn levels_of_new(kind: ObjectSetKind) -> u8 {
     match kind {
         ObjectSetKind::Meta => 1,
-        _ => 6,
+        ObjectSetKind::None
+        | ObjectSetKind::FileSystem
+        | ObjectSetKind::Volume
+        | ObjectSetKind::Other => 6,
     }
 }
 

@@ -395,8 +395,6 @@ pub(super) fn remove(zap: &Zap, tx: &Tx, key: &Key<'_>) -> Result<()> {
         (block, entry.chunk())
     };
     let done = object.modify_block(tx, block, |bytes| LeafMut::new(bytes)?.remove(chunk))?;
-    match outcome(object, block, done)? {
-        Changed::Done => count(object, tx, -1),
-        _ => Err(zap.no_such_entry()),
-    }
+    done.map_err(|error| malformed(object, block, &error))?;
+    count(object, tx, -1)
 }

@@ -48,8 +48,17 @@ impl Row {
             FileType::BlockDevice | FileType::CharacterDevice => {
                 format!("{}, {}", attributes.device.0, attributes.device.1)
             }
-            _ if options.human => nice(attributes.size),
-            _ => attributes.size.to_string(),
+            FileType::Fifo
+            | FileType::Directory
+            | FileType::Regular
+            | FileType::Symlink
+            | FileType::Socket => {
+                if options.human {
+                    nice(attributes.size)
+                } else {
+                    attributes.size.to_string()
+                }
+            }
         };
         [
             mode(attributes),

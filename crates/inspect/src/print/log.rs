@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use base::ObjectId;
 use format::intent_log::{Body, CreateFields, ObjectAndSlots, Record, SetXattrFields};
 
 use crate::error::Result;
@@ -101,9 +102,20 @@ fn print_record(out: &mut dyn Write, record: &Record<'_>) -> Result<()> {
     )?;
     match &record.body {
         Body::Create(fields) | Body::CreateAcl(fields, _) => print_create(out, record, fields)?,
-        Body::Remove(_) | Body::Link(_) | Body::Rename(_) | Body::Whiteout(_) => {
-            print_names(out, record)?;
+        Body::Remove(fields) => {
+            let name = name_at(record, 0).0;
+            writeln!(out, "\t\t\tdoid {}, name {name}", fields.directory)?;
         }
+        Body::Link(fields) => {
+            let (directory, object) = (fields.directory, fields.object);
+            let name = name_at(record, 0).0;
+            writeln!(
+                out,
+                "\t\t\tdoid {directory}, link_obj {object}, name {name}"
+            )?;
+        }
+        Body::Rename(fields) => print_rename(out, record, (fields.source, fields.target))?,
+        Body::Whiteout(fields) => print_rename(out, record, (fields.source, fields.target))?,
         Body::Write(fields) => {
             let (object, offset, length) = (fields.object, fields.offset, fields.length);
             writeln!(
@@ -124,20 +136,8 @@ fn print_record(out: &mut dyn Write, record: &Record<'_>) -> Result<()> {
         Body::SetAttributes(fields) => {
             writeln!(out, "\t\t\tfoid {}, mask {:#x}", fields.object, fields.mask)?;
         }
-        Body::OldAcl(fields) => {
-            writeln!(
-                out,
-                "\t\t\tfoid {}, aclcnt {}",
-                fields.object, fields.ace_count
-            )?;
-        }
-        Body::Acl(fields) => {
-            writeln!(
-                out,
-                "\t\t\tfoid {}, aclcnt {}",
-                fields.object, fields.ace_count
-            )?;
-        }
+        Body::OldAcl(fields) => print_acl(out, fields.object, fields.ace_count)?,
+        Body::Acl(fields) => print_acl(out, fields.object, fields.ace_count)?,
         Body::SetXattr(fields) => print_xattr(out, record, fields)?,
         Body::CloneRange(fields) => {
             let (object, offset, length) = (fields.object, fields.offset, fields.length);
@@ -159,45 +159,20 @@ fn name_at(record: &Record<'_>, offset: usize) -> (String, usize) {
     }
 }
 
-/// Records about names in directories.
-fn print_names(out: &mut dyn Write, record: &Record<'_>) -> Result<()> {
-    match &record.body {
-        Body::Remove(fields) => {
-            writeln!(
-                out,
-                "\t\t\tdoid {}, name {}",
-                fields.directory,
-                name_at(record, 0).0
-            )?;
-        }
-        Body::Link(fields) => {
-            let (directory, object) = (fields.directory, fields.object);
-            writeln!(
-                out,
-                "\t\t\tdoid {directory}, link_obj {object}, name {}",
-                name_at(record, 0).0
-            )?;
-        }
-        Body::Rename(fields) => {
-            let (old, next) = name_at(record, 0);
-            writeln!(
-                out,
-                "\t\t\tsdoid {}, tdoid {}",
-                fields.source, fields.target
-            )?;
-            writeln!(out, "\t\t\tsrc {old} tgt {}", name_at(record, next).0)?;
-        }
-        Body::Whiteout(fields) => {
-            let (old, next) = name_at(record, 0);
-            writeln!(
-                out,
-                "\t\t\tsdoid {}, tdoid {}",
-                fields.source, fields.target
-            )?;
-            writeln!(out, "\t\t\tsrc {old} tgt {}", name_at(record, next).0)?;
-        }
-        _ => {}
-    }
+fn print_acl(out: &mut dyn Write, object: ObjectId, entries: u64) -> Result<()> {
+    Ok(writeln!(out, "\t\t\tfoid {object}, aclcnt {entries}")?)
+}
+
+/// What a record says that takes a name from one directory into another.
+fn print_rename(
+    out: &mut dyn Write,
+    record: &Record<'_>,
+    (source, target): (ObjectId, ObjectId),
+) -> Result<()> {
+    let (old, next) = name_at(record, 0);
+    let new = name_at(record, next).0;
+    writeln!(out, "\t\t\tsdoid {source}, tdoid {target}")?;
+    writeln!(out, "\t\t\tsrc {old} tgt {new}")?;
     Ok(())
 }
 

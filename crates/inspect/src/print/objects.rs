@@ -141,9 +141,10 @@ fn print_set(
     {
         print_deadlist(out, deadlist, options)?;
     }
-    let file_system = match set.phys.kind {
-        ObjectSetKind::FileSystem => RawFileSystem::open(set).ok(),
-        _ => None,
+    let file_system = if set.phys.kind == ObjectSetKind::FileSystem {
+        RawFileSystem::open(set).ok()
+    } else {
+        None
     };
     let mut printer = Printer {
         out,

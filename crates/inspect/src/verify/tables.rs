@@ -194,18 +194,25 @@ fn unpack(stored: &[u8]) -> Option<(Vec<u8>, ByteOrder)> {
     } else {
         ByteOrder::Big
     };
-    match Compression::from_id(head & 0x7F).ok()? {
-        Compression::Zle => {
+    let compression = Compression::from_id(head & 0x7F).ok()?;
+    match compression {
+        Compression::Off => Some((payload.to_vec(), order)),
+        // A value that is nothing but zeros is not in a table.
+        Compression::Empty => None,
+        Compression::Lzjb
+        | Compression::Gzip(_)
+        | Compression::Zle
+        | Compression::Lz4
+        | Compression::Zstd(_) => {
             // Which of the two kinds it is shows only by whether it unpacks to that size.
             for size in [LEGACY_BYTES, FLAT_BYTES] {
                 let mut bytes = vec![0; size];
-                if codec::decompress(Compression::Zle, payload, &mut bytes).is_ok() {
+                if codec::decompress(compression, payload, &mut bytes).is_ok() {
                     return Some((bytes, order));
                 }
             }
             None
         }
-        _ => Some((payload.to_vec(), order)),
     }
 }
 
@@ -251,3 +258,6 @@ fn load_dedup_log(log: &RawObject, entries: &mut DedupEntries) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::io;
 
 use control::{Failure, FailureKind};
-use inspect::InspectError;
+use inspect::{DeviceError, InspectError};
 use posix::{Errno, PosixError};
 
 /// What most functions of the library return.
@@ -88,8 +88,11 @@ impl Error {
 
     /// An error of a file, by the path that was asked for.
     pub(super) fn of_file(path: &dyn std::fmt::Display, error: &PosixError) -> Self {
-        let text = format!("{path}: {error}");
-        match error.errno() {
+        Self::of_errno(error.errno(), format!("{path}: {error}"))
+    }
+
+    fn of_errno(errno: Errno, text: String) -> Self {
+        match errno {
             Errno::ENOENT | Errno::ENODATA | Errno::ENXIO => Self::NotFound(text),
             Errno::EEXIST => Self::Exists(text),
             Errno::EBUSY => Self::Busy(text),
@@ -105,6 +108,50 @@ impl Error {
             Errno::ESTALE => Self::Stale(text),
             Errno::EIO => Self::Damaged(text),
             _ => Self::Invalid(text),
+        }
+    }
+
+    /// An error of the host: [`Self::kind`] the other way round.
+    fn of_io(error: &io::Error, text: String) -> Self {
+        match error.kind() {
+            _ if sys::Errno::from_io_error(error) == Some(sys::Errno::LOOP) => {
+                Self::TooManyLinks(text)
+            }
+            io::ErrorKind::NotFound => Self::NotFound(text),
+            io::ErrorKind::AlreadyExists => Self::Exists(text),
+            io::ErrorKind::ResourceBusy => Self::Busy(text),
+            io::ErrorKind::PermissionDenied => Self::Permission(text),
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(text),
+            io::ErrorKind::StorageFull => Self::NoSpace(text),
+            io::ErrorKind::QuotaExceeded => Self::QuotaExceeded(text),
+            io::ErrorKind::InvalidInput => Self::Invalid(text),
+            io::ErrorKind::InvalidFilename => Self::NameTooLong(text),
+            io::ErrorKind::Unsupported => Self::Unsupported(text),
+            io::ErrorKind::NotADirectory => Self::NotADirectory(text),
+            io::ErrorKind::IsADirectory => Self::IsADirectory(text),
+            io::ErrorKind::DirectoryNotEmpty => Self::DirectoryNotEmpty(text),
+            io::ErrorKind::StaleNetworkFileHandle => Self::Stale(text),
+            _ => Self::Damaged(text),
+        }
+    }
+
+    fn of_device(error: &DeviceError, text: String) -> Self {
+        match error {
+            DeviceError::NotFound { .. } => Self::NotFound(text),
+            DeviceError::Denied { .. } => Self::Permission(text),
+            DeviceError::Busy { .. } => Self::Busy(text),
+            DeviceError::Exists { .. } => Self::Exists(text),
+            DeviceError::NotADevice { .. } => Self::Invalid(text),
+            DeviceError::ReadOnly { .. } => Self::ReadOnly(text),
+            DeviceError::HostFull { .. } => Self::NoSpace(text),
+            DeviceError::Unsupported { .. } => Self::Unsupported(text),
+            DeviceError::Open { .. }
+            | DeviceError::OutOfRange { .. }
+            | DeviceError::Truncated { .. }
+            | DeviceError::Io { .. }
+            | DeviceError::Removed { .. }
+            | DeviceError::Shrunk { .. }
+            | DeviceError::FlushFailed { .. } => Self::Damaged(text),
         }
     }
 }
@@ -140,21 +187,23 @@ impl From<InspectError> for Error {
             | InspectError::NoSuchPool { .. }
             | InspectError::NoDataset(_)
             | InspectError::NoFile { .. } => Self::NotFound(text),
-            InspectError::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Self::NotFound(text)
-            }
             InspectError::File { source, .. }
-                if source.kind() == io::ErrorKind::PermissionDenied =>
-            {
-                Self::Permission(text)
-            }
+            | InspectError::Destination { source, .. }
+            | InspectError::Output(source) => Self::of_io(&source, text),
+            InspectError::Device(error) => Self::of_device(&error, text),
+            InspectError::Files { source, .. } => Self::of_errno(source.errno(), text),
             InspectError::Usage(_)
             | InspectError::SeveralPools(_)
+            | InspectError::WrongKind { .. }
             | InspectError::OtherPool { .. } => Self::Invalid(text),
             InspectError::UnsupportedVdev { .. }
             | InspectError::Encrypted(_)
             | InspectError::UnknownFeatures { .. } => Self::Unsupported(text),
-            _ => Self::Damaged(text),
+            InspectError::NoUberblock { .. }
+            | InspectError::Read(_)
+            | InspectError::Format { .. }
+            | InspectError::NoObject { .. }
+            | InspectError::NoEntry(_) => Self::Damaged(text),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Fixture;
 use golden::Zdb;
 use millpond::{Error, Image, VerifyOptions};
 use std::collections::HashSet;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
@@ -121,4 +122,24 @@ fn damage_is_reported_and_hides_nothing_else() {
     let files = pool.file_system("pond").unwrap();
     assert_eq!(files.read("whole").unwrap(), [1; 5000]);
     assert!(matches!(files.read("damaged"), Err(Error::Damaged(_))));
+}
+
+#[test]
+fn what_is_no_image_is_not_called_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let open = |name: &str| Image::open(at(name)).map(drop).unwrap_err();
+    std::fs::write(at("file"), [0; 1000]).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
+    for (name, is_said) in [
+        ("none", open("none").kind() == io::ErrorKind::NotFound),
+        ("file/x", matches!(open("file/x"), Error::NotADirectory(_))),
+        ("socket", matches!(open("socket"), Error::Invalid(_))),
+        ("loop", matches!(open("loop"), Error::TooManyLinks(_))),
+    ] {
+        assert!(is_said, "{name}: {:?}", open(name));
+    }
+    let long = "x".repeat(300);
+    assert!(matches!(open(&long), Error::NameTooLong(_)));
 }
