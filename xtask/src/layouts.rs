@@ -27,9 +27,9 @@ pub(crate) fn run() -> TaskResult {
     write("millpond-format", "layouts", LIST)
 }
 
-/// Writes the list of properties. Whether it says what the rows say is a test of the crate `control`.
+/// Writes the list of properties. Whether it says what the rows say is a test of the crate `admin`.
 pub(crate) fn properties() -> TaskResult {
-    write("millpond-control", "properties", PROPERTIES)
+    write("millpond-admin", "properties", PROPERTIES)
 }
 
 /// Writes what an example of a crate prints.

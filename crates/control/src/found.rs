@@ -2,17 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use admin::{Failure, FailureKind, ImportCandidate, ImportState, VdevState, human_bytes};
 use device::{Access, BlockDevice, FileDevice};
 use format::config::keys;
-use format::features::{self, Support};
+use format::features;
 use format::label::{self, PoolState};
 use pool::{FoundPool, MissingFeature, PoolError};
 
 use crate::compatibility::Compatibility;
-use crate::number::human_bytes;
-use crate::report::VdevState;
 use crate::vdevs::{LeafFacts, class_in_label, pool_state, tree};
-use crate::{Failure, FailureKind, ImportCandidate, ImportState};
 
 /// A pool that could be imported, or why not.
 #[derive(Debug, Clone)]
@@ -180,28 +178,6 @@ pub fn labelclear(path: &Path, force: bool) -> Result<(), Failure> {
         )));
     }
     pool::clear_labels(&device).map_err(|error| failed(&error))
-}
-
-/// The text of `zpool upgrade -v`: the features, and what is done with pools that use them.
-#[must_use]
-pub fn features_text() -> String {
-    let mut out = "This system supports ZFS pool feature flags.\n\nThe following features are \
-                   supported:\n\nFEAT DESCRIPTION\n"
-        .to_owned();
-    out += &"-".repeat(61);
-    out.push('\n');
-    for feature in features::ALL {
-        let note = match (feature.support, feature.read_only_compatible) {
-            (Support::Write, true) => "(read-only compatible)",
-            (Support::Write, false) => "",
-            (Support::ReadOnly, _) => "(pools that use it are read, not written)",
-            (Support::None, _) => "(pools that use it are not opened)",
-        };
-        let line = format!("{:<37} {note}", feature.name);
-        out += &format!("{}\n     {}\n", line.trim_end(), feature.description);
-    }
-    out += "\nLegacy pool versions 1 to 28 are read.\n";
-    out
 }
 
 /// The features that `zpool upgrade` enables in a pool with this value of `compatibility`.

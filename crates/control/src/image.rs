@@ -12,17 +12,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use admin::{CreateRequest, Failure, FailureKind};
 use base::clock::{Clock, ManualClock, SystemClock};
 use base::random::SeededRng;
 use device::{Access, DeviceError, FileDevice};
 use pool::{Actor, CreateOptions, Host, NewDevice, NewVdev, Pool, PoolError};
 use posix::{FileSystem, MountOptions, NoLog, Source, Timestamp};
 
-use crate::message::CreateRequest;
 use crate::service::contents::file_properties;
 use crate::service::open::{Maker, create_options, create_refused};
 use crate::service::refusal::{kind_of, kind_of_device};
-use crate::{Failure, FailureKind};
 use fill::Filler;
 use survey::Survey;
 

@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use admin::{Failure, FailureKind, Mounted};
 use posix::FileSystem;
-use serde::{Deserialize, Serialize};
-
-use crate::Failure;
 
 /// How a dataset is mounted, from its properties and `-o`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountOptions {
     /// No writes.
     pub readonly: bool,
@@ -54,15 +52,6 @@ pub struct MountRequest {
     pub options: MountOptions,
 }
 
-/// A mounted dataset.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mounted {
-    /// The file system.
-    pub dataset: String,
-    /// Where it is.
-    pub path: PathBuf,
-}
-
 /// The mounts of one pool. Failures carry only the reason (`mountpoint or dataset is busy`), which
 /// the service frames.
 pub trait Mounts: Send + Sync {
@@ -104,15 +93,12 @@ pub struct NoMounts;
 impl Mounts for NoMounts {
     fn mount(&self, _request: &MountRequest) -> Result<(), Failure> {
         Err(Failure::new(
-            crate::FailureKind::Unsupported,
+            FailureKind::Unsupported,
             "mounting is not available here",
         ))
     }
     fn unmount(&self, _dataset: &str, _force: bool) -> Result<(), Failure> {
-        Err(Failure::new(
-            crate::FailureKind::Missing,
-            "not currently mounted",
-        ))
+        Err(Failure::new(FailureKind::Missing, "not currently mounted"))
     }
     fn mounted(&self) -> Vec<Mounted> {
         Vec::new()

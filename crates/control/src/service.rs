@@ -5,12 +5,13 @@
 
 mod assignments;
 mod cache_file;
-pub mod changes;
+mod changes;
 pub(crate) mod contents;
 mod dataset_index;
 mod delegation;
 mod diff;
 mod errors;
+mod events;
 mod fragmentation;
 mod history;
 mod inside;
@@ -38,20 +39,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use admin::changes::Export;
+use admin::{
+    Caller, Change, Failure, FailureKind, Handler, HoldRecord, OpenRequest, OwnerKind, Request,
+    Response, Sink, Types,
+};
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
 use dsl::{Actor, Dataset, Dsl};
 use pool::Pool;
 
-use crate::daemon::Handler;
-use crate::events::EventRecord;
-use crate::message::{Caller, Change, OpenRequest, Request, Response};
-use crate::property::Types;
-use crate::report::{HoldRecord, OwnerKind};
-use crate::{Failure, FailureKind, Mounts};
+use crate::Mounts;
 
-use changes::Export;
 use dataset_index::{Kinds, PoolDatasetIndex};
 use mounting::MountFlags;
 use property_source::PropertySource;
@@ -60,10 +60,7 @@ use reporter::Reporter;
 
 pub use cache_file::cached_devices;
 pub use open::Opened;
-pub use source::FileSource;
-
-/// Where the parts of an answer go.
-pub type Sink<'a> = &'a mut dyn FnMut(Response) -> io::Result<()>;
+pub use source::{FileSource, SnapshotRecord};
 
 static CACHE_FILE: LockClass = LockClass::new("control.cache_file", rank::FRONT_END + 1);
 static ACTING: LockClass = LockClass::new("control.acting", rank::FRONT_END + 2);
@@ -192,7 +189,7 @@ impl Service {
             let text = "operation not applicable to datasets of this type";
             Failure::cannot(FailureKind::Invalid, "open", name, text)
         };
-        if crate::kind_of(name) == crate::NameKind::Bookmark {
+        if admin::kind_of(name) == admin::NameKind::Bookmark {
             return Err(not_this_kind());
         }
         let found = self.dsl.dataset(name);
@@ -228,9 +225,10 @@ impl Service {
                 return sink(Response::Failed(Failure::new(FailureKind::Medium, text)));
             }
         };
-        let wanted = records.iter().filter_map(history::record).filter(|record| {
-            internal || matches!(record.event, crate::report::HistoryEvent::Command(_))
-        });
+        let wanted = records
+            .iter()
+            .filter_map(history::record)
+            .filter(|record| internal || matches!(record.event, admin::HistoryEvent::Command(_)));
         let mut page = Vec::new();
         for record in wanted {
             page.push(record);
@@ -248,7 +246,7 @@ impl Service {
         }
         let mut left = self.pool.events(after).into_iter();
         loop {
-            let page: Vec<_> = left.by_ref().take(PAGE).map(EventRecord::new).collect();
+            let page: Vec<_> = left.by_ref().take(PAGE).map(events::record).collect();
             if page.is_empty() {
                 return sink(Response::Done);
             }
@@ -400,12 +398,4 @@ impl Handler for Service {
             None => outcome,
         }
     }
-}
-
-/// Where the mounts of an opened pool get their file systems from.
-#[cfg(feature = "mounts")]
-pub(crate) fn dataset_source(opened: &Opened) -> Arc<dyn crate::daemon::DatasetSource> {
-    Arc::new(source::PoolSource {
-        pool: Arc::clone(&opened.pool),
-    })
 }

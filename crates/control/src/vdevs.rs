@@ -1,9 +1,8 @@
 //! From a pool's configuration to the tree that lists show: names, classes, states.
 
+use admin::{VdevCause, VdevClass, VdevReport, VdevState};
 use format::config::{keys, vdev_types};
 use pool::VdevConfig;
-
-use crate::report::{VdevCause, VdevClass, VdevReport, VdevState};
 
 #[cfg(test)]
 mod tests;
@@ -98,7 +97,7 @@ fn report(
         read_errors: 0,
         write_errors: 0,
         checksum_errors: 0,
-        leaf: crate::report::LeafReport::default(),
+        leaf: admin::LeafReport::default(),
         activity: config.flag(keys::REMOVING).then(|| "removing".to_owned()),
         size: config.asize(),
         allocated: None,

@@ -1,7 +1,7 @@
 //! What several commands read from their arguments: properties, columns, kinds, numbers.
 
-use control::rows::Access;
-use control::{Assignments, PropertyError, PropertyName, RowText, Types, Value};
+use admin::rows::Access;
+use admin::{Assignments, PropertyError, PropertyName, RowText, Types, Value};
 
 use crate::output::{Stop, usage};
 
@@ -20,7 +20,7 @@ pub(crate) fn assign_dataset(
     creating: bool,
 ) -> Result<(), PropertyError> {
     let (name, value) = split_assignment(text)?;
-    let property = control::find_dataset_property(name)
+    let property = admin::find_dataset_property(name)
         .ok_or_else(|| PropertyError::Unknown(name.to_owned()))?;
     let value = match &property {
         PropertyName::Native(row) => {
@@ -38,7 +38,7 @@ pub(crate) fn assign_dataset(
         PropertyName::User(_) => Value::Text(value.to_owned()),
         PropertyName::Computed(family) if family.contains("quota@") => match value {
             "none" => Value::Number(0),
-            number => Value::Number(control::parse_size(number)?),
+            number => Value::Number(admin::parse_size(number)?),
         },
         PropertyName::Computed(_) => return Err(PropertyError::ReadOnly(name.to_owned())),
     };
@@ -49,7 +49,7 @@ pub(crate) fn assign_dataset(
 pub(crate) fn assign_pool(assignments: &mut Assignments, text: &str) -> Result<(), PropertyError> {
     let (name, value) = split_assignment(text)?;
     let property =
-        control::find_pool_property(name).ok_or_else(|| PropertyError::Unknown(name.to_owned()))?;
+        admin::find_pool_property(name).ok_or_else(|| PropertyError::Unknown(name.to_owned()))?;
     let value = match &property {
         PropertyName::Native(row) if row.access == Access::ReadOnly => {
             return Err(PropertyError::ReadOnly(name.to_owned()));
@@ -82,7 +82,7 @@ pub(crate) fn dataset_columns(text: &str) -> Result<Vec<PropertyName>, Stop> {
     let mut columns = Vec::new();
     for word in text.split(',') {
         if word == "space" {
-            columns.extend(SPACE.split(',').filter_map(control::find_dataset_property));
+            columns.extend(SPACE.split(',').filter_map(admin::find_dataset_property));
         } else {
             columns.push(dataset_property(word)?);
         }
@@ -92,13 +92,13 @@ pub(crate) fn dataset_columns(text: &str) -> Result<Vec<PropertyName>, Stop> {
 
 /// A dataset property by name.
 pub(crate) fn dataset_property(word: &str) -> Result<PropertyName, Stop> {
-    control::find_dataset_property(word).ok_or_else(|| bad_property(word))
+    admin::find_dataset_property(word).ok_or_else(|| bad_property(word))
 }
 
 /// The columns of a pool list.
 pub(crate) fn pool_columns(text: &str) -> Result<Vec<PropertyName>, Stop> {
     text.split(',')
-        .map(|word| control::find_pool_property(word).ok_or_else(|| bad_property(word)))
+        .map(|word| admin::find_pool_property(word).ok_or_else(|| bad_property(word)))
         .collect()
 }
 

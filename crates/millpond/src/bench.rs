@@ -17,9 +17,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use admin::{Change, Failure, FailureKind, VdevReport};
 use base::random::{Rng, SeededRng};
 use base::thread::{self, Role, ScopedJoinHandle, Start};
-use control::{Change, Failure, FailureKind, VdevReport};
 
 use crate::arguments::number;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
@@ -167,7 +167,7 @@ impl Run {
         };
         crate::daemons::pool(pool)
             .and_then(|mut connection| {
-                let request = control::Request::Change {
+                let request = admin::Request::Change {
                     change: Change::Sync,
                     command: String::new(),
                 };

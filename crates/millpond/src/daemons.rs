@@ -1,8 +1,7 @@
 //! Asking daemons: one pool's, or all of them.
 
-use control::client::{self, Connection};
-use control::daemon;
-use control::{
+use admin::client::{self, Connection};
+use admin::{
     Change, DatasetQuery, DatasetRow, Failure, FailureKind, Mounted, OpenRequest, PoolReport,
     PoolStatus, Request, Response, Selection,
 };
@@ -56,7 +55,7 @@ pub(crate) fn pool(name: &str) -> Result<Connection, Failure> {
 
 /// The daemon of the pool that a dataset is in.
 pub(crate) fn pool_of(dataset: &str) -> Result<Connection, Failure> {
-    client::connect(control::pool_of(dataset))?.ok_or_else(|| {
+    client::connect(admin::pool_of(dataset))?.ok_or_else(|| {
         Failure::cannot(
             FailureKind::Missing,
             "open",

@@ -4,7 +4,7 @@
 //! may be attached or follow (`-o a=b`, `-oa=b`), operands and flags mix, `--` ends the flags.
 //! Parsing is pure; nothing is printed here.
 
-use control::rows::Row;
+use admin::rows::Row;
 use thiserror::Error;
 
 mod completion;

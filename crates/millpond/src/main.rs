@@ -10,6 +10,7 @@ mod manual;
 mod output;
 mod own;
 mod progress;
+mod render;
 mod repeat;
 mod waiting;
 mod zfs;
@@ -36,7 +37,7 @@ pub(crate) type Outcome = Result<(), Stop>;
 
 fn main() -> ExitCode {
     // A daemon has no other threads, no terminal and no command line: it is decided first.
-    if let Some(status) = control::daemon::child() {
+    if let Some(status) = daemon::child() {
         return status;
     }
     let mut words: Vec<String> = std::env::args_os()

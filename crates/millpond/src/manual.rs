@@ -3,9 +3,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use admin::{Failure, FailureKind, Types, describe};
+
 use crate::Outcome;
 use crate::grammar::{Command, Flag, Invocation, Program, PropertyTable};
-use control::{Failure, FailureKind, Types, describe};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use control::Failure;
+use admin::Failure;
 
 /// Why a command ends without success.
 #[derive(Debug)]

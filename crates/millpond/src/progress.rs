@@ -1,12 +1,12 @@
 //! How far long work is, for the line of a terminal: what, how much, how fast, how long.
 
-use base::clock::real_now;
-use base::thread::{self, JoinHandle, Role};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use control::human_bytes;
+use admin::human_bytes;
+use base::clock::real_now;
+use base::thread::{self, JoinHandle, Role};
 use inspect::{Audience, Line};
 
 /// What takes longer is slow.
@@ -46,7 +46,7 @@ fn line(what: &str, done: u64, total: u64, since: u64, elapsed: Duration) -> Str
     };
     text += &format!(", {}/s", human_bytes(rate));
     if let Some(left_s) = total.saturating_sub(done).checked_div(rate) {
-        text += &format!(", {} left", control::span(left_s));
+        text += &format!(", {} left", admin::span(left_s));
     }
     text
 }
@@ -68,9 +68,7 @@ impl Ticker {
             while !own.load(Ordering::Acquire) {
                 let elapsed = start.elapsed();
                 if elapsed >= SLOW {
-                    line.draw_for_people(|| {
-                        format!("{what}: {}", control::span(elapsed.as_secs()))
-                    });
+                    line.draw_for_people(|| format!("{what}: {}", admin::span(elapsed.as_secs())));
                 }
                 std::thread::park_timeout(audience.interval());
             }

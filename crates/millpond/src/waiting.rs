@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use control::client::{self, Connection};
-use control::{Failure, FailureKind};
+use admin::client::{self, Connection};
+use admin::{Failure, FailureKind};
 
 use crate::Outcome;
 use crate::output::Stop;

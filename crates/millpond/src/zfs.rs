@@ -90,7 +90,7 @@ pub(crate) static PROGRAM: Program = Program {
     summary: "Manage file systems, volumes, snapshots and bookmarks of Millpond pools.",
     properties: &[PropertyTable {
         title: "PROPERTIES",
-        rows: control::rows::DATASET_PROPERTIES,
+        rows: admin::rows::DATASET_PROPERTIES,
     }],
     commands: COMMANDS,
 };
@@ -470,9 +470,9 @@ pub(crate) fn version(call: &Invocation) -> Outcome {
     }
     let [tools, engine] = versions();
     let program = call.line.split(' ').next().unwrap_or_default();
-    let mut json = control::Json::new(
+    let mut json = crate::render::Json::new(
         &format!("{program} version"),
-        control::JsonOptions::default(),
+        crate::render::JsonOptions::default(),
     );
     json.member(
         "zfs_version",

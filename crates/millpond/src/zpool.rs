@@ -1,6 +1,6 @@
 //! The `zpool` command: pools, their devices and their health.
 
-mod admin;
+mod change;
 mod create;
 mod devices;
 mod events;
@@ -55,11 +55,11 @@ pub(crate) static PROGRAM: Program = Program {
     properties: &[
         PropertyTable {
             title: "PROPERTIES OF POOLS",
-            rows: control::rows::POOL_PROPERTIES,
+            rows: admin::rows::POOL_PROPERTIES,
         },
         PropertyTable {
             title: "PROPERTIES OF VDEVS",
-            rows: control::rows::VDEV_PROPERTIES,
+            rows: admin::rows::VDEV_PROPERTIES,
         },
     ],
     commands: COMMANDS,
@@ -123,7 +123,7 @@ static COMMANDS: &[Command] = &[
         forms: &["pool"],
         flags: &[switch("f", "unmount by force")],
         operands: Operands::exactly(1, POOL),
-        run: admin::destroy,
+        run: change::destroy,
     },
     Command {
         name: "export",
@@ -132,7 +132,7 @@ static COMMANDS: &[Command] = &[
         forms: &["pool ...", "-a"],
         flags: &[switch("a", "all pools"), switch("f", "unmount by force")],
         operands: Operands::ANY,
-        run: admin::export,
+        run: change::export,
     },
     Command {
         name: "import",
@@ -269,7 +269,7 @@ static COMMANDS: &[Command] = &[
         forms: &["property=value pool", "property=value pool vdev"],
         flags: &[],
         operands: Operands::between(2, 3, "missing property=value or pool argument"),
-        run: admin::set,
+        run: change::set,
     },
     Command {
         name: "scrub",
@@ -288,7 +288,7 @@ static COMMANDS: &[Command] = &[
             .or("json"),
         ],
         operands: Operands::ANY,
-        run: admin::scrub,
+        run: change::scrub,
     },
     Command {
         name: "trim",
@@ -307,7 +307,7 @@ static COMMANDS: &[Command] = &[
             switch("w", "wait until it has ended"),
         ],
         operands: Operands::ANY,
-        run: admin::trim,
+        run: change::trim,
     },
     Command {
         name: "sync",
@@ -316,7 +316,7 @@ static COMMANDS: &[Command] = &[
         forms: &["[pool] ..."],
         flags: &[switch("f", "even if there is nothing to write")],
         operands: Operands::ANY,
-        run: admin::sync,
+        run: change::sync,
     },
     Command {
         name: "clear",
@@ -325,7 +325,7 @@ static COMMANDS: &[Command] = &[
         forms: &["pool [device]"],
         flags: &[],
         operands: Operands::between(1, 2, "missing pool name"),
-        run: admin::clear,
+        run: change::clear,
     },
     Command {
         name: "history",
@@ -363,7 +363,7 @@ static COMMANDS: &[Command] = &[
             "even if it belongs to a pool that could be imported",
         )],
         operands: Operands::exactly(1, "missing vdev name"),
-        run: admin::labelclear,
+        run: change::labelclear,
     },
     Command {
         name: "upgrade",

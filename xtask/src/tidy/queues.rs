@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &str); 12] = [
         "ghosts: as many as the shard's blocks",
     ),
     (
-        "crates/control/src/daemon/server.rs",
+        "crates/daemon/src/server.rs",
         "four events at most; a full channel has one that wakes",
     ),
     (

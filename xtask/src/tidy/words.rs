@@ -7,7 +7,7 @@ const GLOSSARY: &str = "docs/glossary.md";
 
 /// Where a word stands all the same, and why.
 const ALLOWED: [(&str, &str, &str); 1] = [(
-    "crates/control/src/render/status.rs",
+    "crates/millpond/src/render/status.rs",
     "in core",
     "what `zpool status -D` of OpenZFS prints",
 )];

@@ -8,6 +8,7 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use admin::{Failure, FailureKind};
 use base::ObjectId;
 use pool::Pool;
 use posix::{
@@ -18,7 +19,6 @@ use posix::{
 use super::survey::Survey;
 use super::{ImageProgress, ImageReport, ImageRequest, Watcher, cannot_make, clamped, source};
 use crate::service::refusal::kind_of;
-use crate::{Failure, FailureKind};
 
 /// Bytes that are read at once, unless a record has more.
 const PIECE: u64 = 1 << 20;

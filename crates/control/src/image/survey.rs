@@ -6,6 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use admin::{Assignments, CreateRequest, Failure, FailureKind, Value};
 use base::ByteOrder;
 use codec::{Checksum, Salt};
 use dsl::property::Row;
@@ -13,9 +14,6 @@ use dsl::property::dataset::{COPIES, DNODESIZE, RECORDSIZE};
 use dsl::property::pool::ASHIFT;
 
 use super::{ImageProgress, ImageRequest, Watcher, source};
-use crate::message::{Assignments, CreateRequest};
-use crate::property::Value;
-use crate::{Failure, FailureKind};
 
 /// What a directory's own objects take at most, while it is small.
 const DIRECTORY_BYTES: u64 = 48 << 10;

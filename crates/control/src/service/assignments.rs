@@ -1,5 +1,6 @@
 //! Property assignments of a request: whether they may be set, and as what they are stored.
 
+use admin::{Assignments, Failure, FailureKind, PropertyError, Value};
 use dsl::PropertyValue;
 use dsl::property::dataset::{self, CASESENSITIVITY, NORMALIZATION, UTF8ONLY, VERSION};
 use dsl::property::{CaseRule, Home, PropertyType, Row};
@@ -7,9 +8,6 @@ use dsl::property::{CaseRule, Home, PropertyType, Row};
 use super::Service;
 use super::contents::NewFileSystem;
 use super::rules::{self, RuleError, Target};
-use crate::message::Assignments;
-use crate::property::{PropertyError, Value};
-use crate::{Failure, FailureKind};
 
 impl Service {
     fn feature_enabled(&self, feature: &format::features::Feature) -> bool {

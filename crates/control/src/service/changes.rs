@@ -1,8 +1,8 @@
-//! Changes of a pool: what commands may ask for, and what the service must know of each.
+//! What the service must know of each change of a pool.
 //!
-//! A change is a type with a file of its own, or one that a family shares. There it says who may
-//! make it, what it does on a suspended pool, whether the history records it, and what it does.
-//! [`Change`] lists them all, as they travel to the daemon.
+//! A change is a type of [`admin::changes`], as it travels. It has a file of its own here, or one
+//! that a family shares, which says who may make it, what becomes of it on a suspended pool,
+//! whether the history records it, and what it does.
 
 mod bookmark;
 mod clear;
@@ -28,129 +28,44 @@ mod trim;
 mod upgrade;
 mod vdev_properties;
 
+use admin::{Caller, Change, Failure, FailureKind};
 use dsl::Actor;
-use serde::{Deserialize, Serialize};
 
 use super::Service;
 use super::delegation::actor_of;
 use super::reporter::Reporter;
-use crate::message::Caller;
-use crate::{Failure, FailureKind};
 
-pub use bookmark::Bookmark;
-pub use clear::Clear;
-pub use clone::CloneSnapshot;
-pub use create::{Create, VolumeSpec};
-pub use delegate::Delegate;
-pub use destroy::{Destroy, DestroyTarget};
-pub use devices::{AddVdevs, RemoveVdevs};
-pub use end::{DestroyPool, Export};
-pub use hold::{Hold, Release};
-pub use mount::{Mount, Unmount};
-pub use pool_properties::SetPool;
-pub use promote::Promote;
-pub use properties::{Inherit, Set};
-pub use rename::Rename;
-pub use rollback::Rollback;
-pub use scrub::ScrubAction;
-pub use snapshot::Snapshot;
-pub use trim::{Trim, TrimAction, WaitTrim};
-pub use vdev_properties::SetVdev;
-
-/// A change to the pool or what is in it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Change {
-    /// Make a file system or volume.
-    Create(Create),
-    /// Destroy file systems, volumes, snapshots or a bookmark.
-    Destroy(Destroy),
-    /// Take snapshots, all in one txg.
-    Snapshot(Snapshot),
-    /// Go back to a snapshot.
-    Rollback(Rollback),
-    /// Make a writable copy of a snapshot.
-    Clone(CloneSnapshot),
-    /// Make a clone the origin of its origin.
-    Promote(Promote),
-    /// Give a dataset, snapshot or bookmark another name.
-    Rename(Rename),
-    /// Set properties of datasets.
-    Set(Set),
-    /// Forget local values.
-    Inherit(Inherit),
-    /// Mount a file system, or all.
-    Mount(Mount),
-    /// Unmount a file system, or all.
-    Unmount(Unmount),
-    /// Hold snapshots.
-    Hold(Hold),
-    /// Release holds.
-    Release(Release),
-    /// Make a bookmark of a snapshot or bookmark.
-    Bookmark(Bookmark),
-    /// Grant permissions, or take them back.
-    Delegate(Delegate),
-    /// Set a pool property.
-    SetPool(SetPool),
-    /// Set properties of a vdev.
-    SetVdev(SetVdev),
-    /// Enable all features that this software supports.
-    Upgrade,
-    /// Start, stop or pause a scrub.
-    Scrub(ScrubAction),
-    /// Wait until a scrub has ended.
-    WaitScrub,
-    /// Give free space back to devices.
-    Trim(Trim),
-    /// Wait until devices are no longer trimmed.
-    WaitTrim(WaitTrim),
-    /// Everything written so far is on the devices when this returns.
-    Sync,
-    /// Forget error counts and resume.
-    Clear(Clear),
-    /// Add top-level vdevs.
-    AddVdevs(AddVdevs),
-    /// Remove top-level vdevs.
-    RemoveVdevs(RemoveVdevs),
-    /// Unmount all, write everything out and let the pool go.
-    Export(Export),
-    /// Destroy the pool.
-    DestroyPool(DestroyPool),
-}
-
-impl Change {
-    /// The change as the service sees it: the only place that tells them apart.
-    fn as_pool_change(&self) -> &dyn PoolChange {
-        match self {
-            Self::Create(change) => change,
-            Self::Destroy(change) => change,
-            Self::Snapshot(change) => change,
-            Self::Rollback(change) => change,
-            Self::Clone(change) => change,
-            Self::Promote(change) => change,
-            Self::Rename(change) => change,
-            Self::Set(change) => change,
-            Self::Inherit(change) => change,
-            Self::Mount(change) => change,
-            Self::Unmount(change) => change,
-            Self::Hold(change) => change,
-            Self::Release(change) => change,
-            Self::Bookmark(change) => change,
-            Self::Delegate(change) => change,
-            Self::SetPool(change) => change,
-            Self::SetVdev(change) => change,
-            Self::Upgrade => &upgrade::Upgrade,
-            Self::Scrub(change) => change,
-            Self::WaitScrub => &scrub::WaitScrub,
-            Self::Trim(change) => change,
-            Self::WaitTrim(change) => change,
-            Self::Sync => &sync::SyncPool,
-            Self::Clear(change) => change,
-            Self::AddVdevs(change) => change,
-            Self::RemoveVdevs(change) => change,
-            Self::Export(change) => change,
-            Self::DestroyPool(change) => change,
-        }
+/// The change as the service sees it: the only place that tells them apart.
+fn as_pool_change(change: &Change) -> &dyn PoolChange {
+    match change {
+        Change::Create(change) => change,
+        Change::Destroy(change) => change,
+        Change::Snapshot(change) => change,
+        Change::Rollback(change) => change,
+        Change::Clone(change) => change,
+        Change::Promote(change) => change,
+        Change::Rename(change) => change,
+        Change::Set(change) => change,
+        Change::Inherit(change) => change,
+        Change::Mount(change) => change,
+        Change::Unmount(change) => change,
+        Change::Hold(change) => change,
+        Change::Release(change) => change,
+        Change::Bookmark(change) => change,
+        Change::Delegate(change) => change,
+        Change::SetPool(change) => change,
+        Change::SetVdev(change) => change,
+        Change::Upgrade => &upgrade::Upgrade,
+        Change::Scrub(change) => change,
+        Change::WaitScrub => &scrub::WaitScrub,
+        Change::Trim(change) => change,
+        Change::WaitTrim(change) => change,
+        Change::Sync => &sync::SyncPool,
+        Change::Clear(change) => change,
+        Change::AddVdevs(change) => change,
+        Change::RemoveVdevs(change) => change,
+        Change::Export(change) => change,
+        Change::DestroyPool(change) => change,
     }
 }
 
@@ -225,7 +140,7 @@ impl Service {
         command: &str,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
-        let change = change.as_pool_change();
+        let change = as_pool_change(change);
         let actor = actor_of(caller);
         self.authorize(&actor, change)?;
         self.check_running(change.while_suspended())?;

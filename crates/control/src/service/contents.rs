@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admin::Failure;
 use base::ObjectId;
 use base::clock::{Clock, SystemClock};
 use dmu::{AllocateObject, CreateZap, ObjectSet, Tx, Zap};
@@ -15,7 +16,6 @@ use format::ObjectType;
 use posix::{AccessTime, AclKind, CaseSensitivity, DatasetProperties, XattrStore};
 
 use super::refusal::unreadable;
-use crate::Failure;
 
 /// A volume's data, and the table with its size.
 pub(super) const VOLUME_DATA: ObjectId = ObjectId(1);

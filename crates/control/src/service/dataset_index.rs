@@ -9,6 +9,7 @@ mod figures;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use admin::{Failure, Setting, Source, Types, Value};
 use base::lock::{LockClass, RwLock, rank};
 use base::{ObjectId, ObjectSetId};
 use dmu::{ObjectSet, Zap};
@@ -22,9 +23,8 @@ use super::owners::OwnerProperty;
 use super::property_source::PropertySource;
 use super::refusal::unreadable;
 use super::walk::{DatasetIndex, Stop};
-use crate::Failure;
-use crate::mounts::{MountOptions, Mounts};
-use crate::property::{Setting, Source, Types, Value};
+use crate::MountOptions;
+use crate::mounts::Mounts;
 
 static KINDS: LockClass = LockClass::new("control.kinds", rank::LAST + 3);
 

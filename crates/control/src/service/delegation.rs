@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
+use admin::{Assignments, Caller, Failure, FailureKind, GrantRecord, name, permission_for};
 use dsl::property::pool::DELEGATION;
 use dsl::{Actor, Directory};
 
 use super::Service;
 use super::refusal::unreadable;
-use crate::message::{Assignments, Caller};
-use crate::name;
-use crate::permission::permission_for;
-use crate::report::GrantRecord;
-use crate::{Failure, FailureKind};
 
 /// Why somebody is refused.
 const DENIED: &str = "permission denied";

@@ -4,15 +4,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use admin::{DiffChange, DiffRecord, Failure, FailureKind, Response, Sink, Types, name};
 use dsl::Dataset;
 use posix::{Changed, Comparison, FileChange, FileSystem, FileType, MountOptions};
 
 use super::source::PoolSource;
-use super::{PAGE, Service, Sink};
-use crate::message::Response;
-use crate::property::Types;
-use crate::report::{DiffChange, DiffRecord};
-use crate::{Failure, FailureKind, name};
+use super::{PAGE, Service};
 
 impl Service {
     /// Answers with what changed from the first to the second, by the number of the object.

@@ -1,10 +1,9 @@
 //! Records of the pool's history, from their lists to what lists show.
 
+use admin::{HistoryEvent, HistoryRecord};
 use format::NvList;
 use format::history::keys;
 use format::nvlist::Value;
-
-use crate::report::{HistoryEvent, HistoryRecord};
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admin::{Assignments, Failure, FailureKind, Value, human_bytes};
 use base::ObjectId;
 use dmu::{Reservation, Tx, Zap};
 use dsl::Dataset;
@@ -14,10 +15,6 @@ use super::property_source::PropertySource;
 use super::refusal::unreadable;
 use super::rules::volume_reservation;
 use super::source::PoolSource;
-use crate::message::Assignments;
-use crate::number;
-use crate::property::Value;
-use crate::{Failure, FailureKind};
 
 const VERB: &str = "set property for";
 /// File systems count what users, groups and projects use from this version on.
@@ -72,7 +69,7 @@ impl Service {
             return refuse("'volsize' cannot be zero".to_owned());
         }
         if !size.is_multiple_of(block) {
-            let block = number::human_bytes(block);
+            let block = human_bytes(block);
             return refuse(format!(
                 "'volsize' must be a multiple of volume block size ({block})"
             ));

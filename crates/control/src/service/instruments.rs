@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::{ClassIo, Distribution, Failure, IoReport, LeafIo, Metric, MetricsReport};
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{HistogramSnapshot, Source, Value, Windows, registry};
@@ -12,8 +13,6 @@ use vdev::{ClassStatistics, LeafStatistics};
 
 use super::Service;
 use super::refusal::unreadable;
-use crate::Failure;
-use crate::metrics::{ClassIo, Distribution, IoReport, LeafIo, Metric, MetricsReport};
 
 static WINDOWS: LockClass = LockClass::new("control.windows", rank::FRONT_END + 40);
 const WINDOW: Duration = Duration::from_secs(1);

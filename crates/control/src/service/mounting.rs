@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use admin::{Failure, FailureKind, Mounted, Types, name};
 use dsl::Dataset;
 use dsl::property::{CanMount, Property, dataset};
 
@@ -11,10 +12,8 @@ use super::dataset_index::setting_of;
 use super::mountpoint::{Mountpoint, apply_words, mount_order};
 use super::refusal::unreadable;
 use super::reporter::Reporter;
-use crate::mounts::{MountOptions, MountRequest, Mounted};
-use crate::name;
-use crate::property::Types;
-use crate::{Failure, FailureKind};
+use crate::MountOptions;
+use crate::mounts::MountRequest;
 
 /// What `zfs mount` was told besides the name.
 #[derive(Debug, Clone, Copy, Default)]

@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-use crate::mounts::MountOptions;
-use crate::property::{Setting, Source, Value};
+use admin::{Setting, Source, Value};
+
+use crate::MountOptions;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use admin::{
+    Assignments, CreateRequest, Failure, FailureKind, ImportRequest, OpenRequest, Types, Value,
+    VdevClass, VdevShape, VdevSpec, moment,
+};
 use base::clock::Clock;
 use base::{Guid, Txg};
 use device::FileDevice;
@@ -20,11 +24,6 @@ use super::contents::clock;
 use super::refusal::kind_of;
 use super::rules::{self, Target};
 use crate::compatibility::Compatibility;
-use crate::date::moment;
-use crate::message::{Assignments, CreateRequest, ImportRequest, OpenRequest, VdevShape, VdevSpec};
-use crate::property::{Types, Value};
-use crate::report::VdevClass;
-use crate::{Failure, FailureKind};
 
 /// A pool that was just created or imported, before anything is mounted.
 pub struct Opened {

@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use admin::{Failure, FailureKind, OwnerKind, OwnerRecord, Response, Sink, Types};
 use base::ObjectId;
 use dmu::{DmuError, ObjectSet, Owner, Zap};
 
-use super::{PAGE, Service, Sink};
-use crate::message::Response;
-use crate::property::Types;
-use crate::report::{OwnerKind, OwnerRecord};
-use crate::{Failure, FailureKind};
+use super::{PAGE, Service};
 
 /// The master node of a file system, which names the tables of limits.
 const MASTER_NODE: ObjectId = ObjectId(1);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::Failure;
+use admin::Failure;
 
 #[cfg(test)]
 mod tests;

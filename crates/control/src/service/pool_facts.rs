@@ -1,11 +1,9 @@
 //! What is known of a pool, and the properties that it makes.
 
-use dsl::property::{Access, PoolFigure, Row};
-
-use crate::property::{
-    POOL_PROPERTIES, PropertyName, RowText, Setting, Source, Value, find_pool_property,
+use admin::{
+    POOL_PROPERTIES, PropertyName, RowText, Setting, Source, Value, VdevState, find_pool_property,
 };
-use crate::report::VdevState;
+use dsl::property::{Access, PoolFigure, Row};
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,10 @@
 //! One dataset as properties see it, and the rule that makes a shown property of what is stored.
 
-use dsl::property::{Default, Figure, Home, Row, Shown, dataset};
-
-use crate::Failure;
-use crate::property::{
-    DATASET_PROPERTIES, PropertyName, RowText, Setting, Source, Types, Value, find_dataset_property,
+use admin::{
+    DATASET_PROPERTIES, Failure, PropertyName, RowText, Setting, Source, Types, Value,
+    find_dataset_property,
 };
+use dsl::property::{Default, Figure, Home, Row, Shown, dataset};
 
 #[cfg(test)]
 mod tests;

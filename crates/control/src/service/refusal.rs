@@ -2,14 +2,13 @@
 
 use std::fmt;
 
+use admin::{Failure, FailureKind};
 use device::DeviceError;
 use dsl::DslError;
 use pool::PoolError;
 
 #[cfg(test)]
 mod tests;
-
-use crate::{Failure, FailureKind};
 
 /// Something of the pool that could not be read; the text says what.
 pub(crate) fn unreadable(error: impl fmt::Display) -> Failure {

@@ -1,8 +1,6 @@
 //! What a change says while it runs. A change goes on even if nobody listens any more.
 
-use super::Sink;
-use crate::Failure;
-use crate::message::Response;
+use admin::{Failure, Response, Sink};
 
 /// Talks to whoever asked, as long as they are there.
 pub(crate) struct Reporter<'a> {

@@ -1,11 +1,12 @@
 //! Which properties may be set on what, beyond what each value's own form says.
 
+use admin::{
+    Assignments, PropertyError, PropertyName, RowText, Types, Value, find_dataset_property,
+};
 use dsl::property::{Access, Row, Support, Unsupported, dataset};
 use format::features::Feature;
 
 use super::owners::OwnerProperty;
-use crate::message::Assignments;
-use crate::property::{PropertyError, PropertyName, RowText, Types, Value, find_dataset_property};
 
 #[cfg(test)]
 mod tests;

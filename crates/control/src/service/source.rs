@@ -2,26 +2,33 @@
 
 use std::sync::Arc;
 
+use admin::{Failure, FailureKind};
 use dsl::property::dataset::{LOGBIAS, SYNC};
-#[cfg(feature = "mounts")]
 use dsl::property::{
-    AclType,
+    AclType, SnapshotDirectory,
     dataset::{ACLTYPE, SNAPDIR},
 };
 use dsl::{Dataset, Dsl, property};
-#[cfg(feature = "mounts")]
-use fuse::{SnapshotDirectory, SnapshotEntry};
 use intent::{Log, LogBias, SyncPolicy};
 use pool::Pool;
 use posix::{DatasetProperties, FileSystem, IntentLog, MountOptions, Source};
 
 use super::contents::{clock, file_properties};
 use super::refusal::{reason, unreadable};
-#[cfg(feature = "mounts")]
-use crate::daemon::DatasetSource;
-use crate::{Failure, FailureKind};
 
-/// Opens the files of a pool's datasets for programs that have it in their own process.
+/// A snapshot, as a mount lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotRecord {
+    /// Its name, without the dataset's.
+    pub name: String,
+    /// Its guid.
+    pub guid: u64,
+    /// The number of its object set.
+    pub object_set: u64,
+}
+
+/// Opens the files of a pool's datasets: for mounts, and for programs that have it in their own
+/// process.
 pub struct FileSource(PoolSource);
 
 impl FileSource {
@@ -57,6 +64,74 @@ impl FileSource {
         // The log follows the same properties.
         self.0.log(&dataset)?;
         file_properties(&dataset, self.0.pool.is_read_only())
+    }
+
+    /// The snapshots of a dataset, oldest first.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotRecord>, Failure> {
+        let head = self.0.dataset(dataset)?;
+        let mut found = Vec::new();
+        for snapshot in head.snapshots().map_err(unreadable)? {
+            found.push(SnapshotRecord {
+                name: snapshot.snapshot_name().map_err(unreadable)?,
+                guid: snapshot.guid().map_err(unreadable)?.0,
+                object_set: snapshot.id().0,
+            });
+        }
+        Ok(found)
+    }
+
+    /// Opens a snapshot of a dataset by its guid.
+    ///
+    /// # Errors
+    /// It is gone, or it cannot be read.
+    pub fn open_snapshot(
+        &self,
+        dataset: &str,
+        guid: u64,
+        options: &MountOptions,
+    ) -> Result<Arc<FileSystem>, Failure> {
+        for snapshot in self.0.dataset(dataset)?.snapshots().map_err(unreadable)? {
+            if snapshot.guid().map_err(unreadable)?.0 == guid {
+                return self.0.open(&snapshot, options);
+            }
+        }
+        Err(Failure::new(
+            FailureKind::Missing,
+            "the snapshot does not exist any more",
+        ))
+    }
+
+    /// When the set of a dataset's snapshots last changed: seconds and nanoseconds.
+    #[must_use]
+    pub fn snapshots_changed_at(&self, dataset: &str) -> (i64, u32) {
+        let changed = self
+            .0
+            .dsl()
+            .directory(dataset)
+            .and_then(|found| found.snapshots_changed());
+        let (seconds, nanoseconds) = changed.ok().flatten().unwrap_or((0, 0));
+        (
+            i64::try_from(seconds).unwrap_or(i64::MAX),
+            u32::try_from(nanoseconds).unwrap_or(0),
+        )
+    }
+
+    /// The dataset's `snapdir`.
+    #[must_use]
+    pub fn snapshot_directory(&self, dataset: &str) -> SnapshotDirectory {
+        let stored = self.0.dsl().head(dataset);
+        let stored = stored.and_then(|head| head.get(SNAPDIR));
+        stored.map_or(SnapshotDirectory::Hidden, |found| found.value)
+    }
+
+    /// Whether the dataset has POSIX ACLs (`acltype`).
+    #[must_use]
+    pub fn posix_acl(&self, dataset: &str) -> bool {
+        let stored = self.0.dataset(dataset).map(|found| found.get(ACLTYPE));
+        matches!(stored, Ok(Ok(found)) if found.value == AclType::Posix)
     }
 }
 
@@ -166,79 +241,5 @@ impl PoolSource {
         let source = self.source(dataset, log.as_ref().filter(|_| writable))?;
         FileSystem::mount(source, options.clone())
             .map_err(|error| Failure::new(FailureKind::Medium, error.to_string()))
-    }
-}
-
-#[cfg(feature = "mounts")]
-impl DatasetSource for PoolSource {
-    fn open_file_system(
-        &self,
-        dataset: &str,
-        options: &MountOptions,
-    ) -> Result<Arc<FileSystem>, Failure> {
-        self.open(&self.dataset(dataset)?, options)
-    }
-
-    fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotEntry>, Failure> {
-        let head = self.dataset(dataset)?;
-        let mut found = Vec::new();
-        for snapshot in head.snapshots().map_err(unreadable)? {
-            found.push(SnapshotEntry {
-                name: snapshot.snapshot_name().map_err(unreadable)?.into_bytes(),
-                guid: snapshot.guid().map_err(unreadable)?.0,
-                object_set: snapshot.id().0,
-            });
-        }
-        Ok(found)
-    }
-
-    fn open_snapshot(
-        &self,
-        dataset: &str,
-        guid: u64,
-        options: &MountOptions,
-    ) -> Result<Arc<FileSystem>, Failure> {
-        for snapshot in self.dataset(dataset)?.snapshots().map_err(unreadable)? {
-            if snapshot.guid().map_err(unreadable)?.0 == guid {
-                return self.open(&snapshot, options);
-            }
-        }
-        Err(Failure::new(
-            FailureKind::Missing,
-            "the snapshot does not exist any more",
-        ))
-    }
-
-    fn file_properties(&self, dataset: &str) -> Result<DatasetProperties, Failure> {
-        let dataset = self.dataset(dataset)?;
-        // The log follows the same properties.
-        self.log(&dataset)?;
-        file_properties(&dataset, self.pool.is_read_only())
-    }
-
-    fn snapshots_changed_at(&self, dataset: &str) -> (i64, u32) {
-        let changed = self
-            .dsl()
-            .directory(dataset)
-            .and_then(|found| found.snapshots_changed());
-        let (seconds, nanoseconds) = changed.ok().flatten().unwrap_or((0, 0));
-        (
-            i64::try_from(seconds).unwrap_or(i64::MAX),
-            u32::try_from(nanoseconds).unwrap_or(0),
-        )
-    }
-
-    fn snapshot_directory(&self, dataset: &str) -> SnapshotDirectory {
-        let stored = self.dsl().head(dataset).and_then(|head| head.get(SNAPDIR));
-        match stored.map(|found| found.value) {
-            Ok(property::SnapshotDirectory::Visible) => SnapshotDirectory::Visible,
-            Ok(property::SnapshotDirectory::Disabled) => SnapshotDirectory::Disabled,
-            Ok(property::SnapshotDirectory::Hidden) | Err(_) => SnapshotDirectory::Hidden,
-        }
-    }
-
-    fn posix_acl(&self, dataset: &str) -> bool {
-        let stored = self.dataset(dataset).map(|found| found.get(ACLTYPE));
-        matches!(stored, Ok(Ok(found)) if found.value == AclType::Posix)
     }
 }

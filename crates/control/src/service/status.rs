@@ -1,5 +1,11 @@
 //! What the pool says of itself: facts, health, vdevs.
 
+use admin::{
+    Failure, LeafReport, POOL_PROPERTIES, PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport,
+    ScanState, Selection, StoppedReport, Value, VdevCause, VdevClass, VdevReport, VdevState,
+};
+use dsl::property::Access;
+use dsl::property::pool::{BOOTFS, COMMENT, COMPATIBILITY};
 use pool::{ScanPhys, VdevRole, VdevStatus};
 use vdev::{Condition, VdevAux};
 
@@ -8,16 +14,8 @@ use super::fragmentation;
 use super::pool_facts::PoolFacts;
 use super::refusal::unreadable;
 use super::stored::Stored;
-use crate::Failure;
-use crate::message::Selection;
-use crate::property::{POOL_PROPERTIES, Value};
-use crate::report::{
-    LeafReport, PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport, ScanState, StoppedReport,
-    VdevCause, VdevClass, VdevReport, VdevState,
-};
 use crate::vdevs::kind_name;
-use dsl::property::Access;
-use dsl::property::pool::{BOOTFS, COMMENT, COMPATIBILITY};
+
 impl Service {
     /// The pool's properties.
     pub(super) fn report(&self, selection: &Selection) -> Result<PoolReport, Failure> {

@@ -1,15 +1,12 @@
 //! What the pool's own object set keeps for `zpool get` and `zpool status`: dedup and clone figures,
 //! checkpoint, removals, the last scrub. What is not there or not as expected counts as nothing.
 
+use admin::{CheckpointReport, DedupReport, LeafWork, LeafWorkState, RemovalReport, VdevReport};
 use base::{ByteOrder, ObjectId};
 use dmu::{ObjectSet, Zap};
 use format::config::{directory, keys};
 use format::space_map::SpaceMapPhys;
 use pool::{Pool, VdevConfig};
-
-use crate::report::{
-    CheckpointReport, DedupReport, LeafWork, LeafWorkState, RemovalReport, VdevReport,
-};
 
 /// A pool's own object set, for looking things up.
 pub(super) struct Stored<'a> {

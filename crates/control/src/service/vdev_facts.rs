@@ -1,17 +1,16 @@
 //! The properties of vdevs: what is measured of them, and what was set.
 
-use ::vdev::{IoClass, LeafStatistics};
+use admin::{
+    Assignments, DatasetRow, Failure, FailureKind, RowText, Selection, Setting, Source, Types,
+    VDEV_PROPERTIES, Value, VdevNaming, VdevReport,
+};
 use base::Guid;
 use dsl::property::{Access, Row, VdevFigure, vdev};
 use pool::{VdevConfig, VdevStatus};
 
 use super::Service;
 use super::refusal::unreadable;
-use crate::message::{Assignments, DatasetRow, Selection};
-use crate::property::{RowText, Setting, Source, VDEV_PROPERTIES, Value};
-use crate::render::VdevNaming;
-use crate::report::VdevReport;
-use crate::{Failure, FailureKind, Types};
+use ::vdev::{IoClass, LeafStatistics};
 
 /// The pool's own node among its vdevs.
 const ROOT: &str = "root-0";

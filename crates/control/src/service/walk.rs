@@ -2,11 +2,9 @@
 
 use std::io;
 
-use super::Sink;
+use admin::{DatasetQuery, DatasetRow, Failure, FailureKind, Response, Selection, Sink, Types};
+
 use super::property_source::{PropertySource, all, named};
-use crate::message::{DatasetQuery, DatasetRow, Response, Selection};
-use crate::property::Types;
-use crate::{Failure, FailureKind};
 
 #[cfg(test)]
 mod tests;

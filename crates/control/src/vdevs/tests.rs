@@ -1,76 +1,4 @@
 use super::*;
-use crate::report::PoolStatus;
-use crate::{StatusOptions, status};
-
-/// The part of `zpool status` from `config:` on, but for groups that only the pool's own object
-/// set knows, and with the paths of today.
-fn printed(golden: &golden::GoldenPool) -> Vec<String> {
-    let lines = golden.lines("status.txt").into_iter();
-    lines
-        .skip_while(|line| line != "config:")
-        .filter(|line| !line.starts_with("\tspares") && !line.contains("AVAIL"))
-        .map(|line| {
-            line.split_whitespace()
-                .map(base_name)
-                .collect::<Vec<_>>()
-                .join(" ")
-        })
-        .collect()
-}
-
-fn base_name(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
-}
-
-#[test]
-fn golden_pools_found_by_their_labels_show_the_tree_that_openzfs_shows() {
-    for golden in golden::all_pools() {
-        // Labels do not know which vdevs are for metadata or dedup tables, nor which were removed.
-        let beyond_labels = ["gclasses", "gremoved"];
-        if golden.lines("status.txt").is_empty()
-            || beyond_labels.contains(&golden.pool_name().as_str())
-        {
-            continue;
-        }
-        let pools = pool::discover(&golden.images()).unwrap();
-        let name = golden.pool_name();
-        let found = pools.iter().find(|found| found.name == name).expect(&name);
-        let vdevs = tree(&found.config.root, &class_in_label, &|_| {
-            LeafFacts::online()
-        });
-        let pool = PoolStatus {
-            name,
-            guid: found.guid.0,
-            txg: found.txg.0,
-            version: found.version,
-            state: pool_state(&vdevs),
-            root_state: pool_state(&vdevs),
-            fails_at_once: false,
-            stopped: None,
-            note: None,
-            scan: None,
-            removal: None,
-            expansion: None,
-            checkpoint: None,
-            dedup: crate::report::DedupReport::default(),
-            vdevs,
-            error_count: 0,
-            error_files: Vec::new(),
-        };
-        let text = status(&pool, StatusOptions::default());
-        let shown: Vec<String> = text
-            .lines()
-            .skip_while(|line| *line != "config:")
-            .map(|line| {
-                line.split_whitespace()
-                    .map(base_name)
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            })
-            .collect();
-        assert_eq!(shown, printed(&golden));
-    }
-}
 
 #[test]
 fn states_from_below() {
@@ -86,7 +14,7 @@ fn states_from_below() {
         read_errors: 0,
         write_errors: 0,
         checksum_errors: 0,
-        leaf: crate::report::LeafReport::default(),
+        leaf: admin::LeafReport::default(),
         activity: None,
         size: 0,
         allocated: None,

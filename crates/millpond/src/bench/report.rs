@@ -2,10 +2,11 @@
 
 mod html;
 
-use control::{Column, aligned};
 use serde_json::{Value, json};
 
 use super::measure::{Phase, Times};
+use crate::render::{Column, aligned};
+
 pub(super) use html::html;
 
 /// A scenario that ran.

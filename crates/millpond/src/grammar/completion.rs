@@ -1,7 +1,8 @@
 //! What shells offer when a command line is completed: commands, flags, and names of pools and file systems.
 
+use admin::rows::Access;
+
 use super::{Command, Flag, Program};
-use control::rows::Access;
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
 //! Datasets and snapshots.
 
-use control::changes::{
+use admin::changes::{
     CloneSnapshot, Create, Destroy, Hold, Promote, Release, Rename, Rollback, Snapshot,
 };
-use control::rows::dataset::{REFERENCED, USED};
-use control::{Change, DatasetQuery, DestroyTarget, Request, Response, Selection, Types, Value};
+use admin::rows::dataset::{REFERENCED, USED};
+use admin::{Change, DatasetQuery, DestroyTarget, Request, Response, Selection, Types, Value};
 
 use super::properties::assignments;
 use super::{DestroyOptions, Error, Pool, Result};

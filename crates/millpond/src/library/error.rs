@@ -2,7 +2,7 @@
 
 use std::io;
 
-use control::{Failure, FailureKind};
+use admin::{Failure, FailureKind};
 use inspect::{DeviceError, InspectError};
 use posix::{Errno, PosixError};
 

@@ -6,10 +6,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use admin::{Failure, FailureKind, Mounted, dataset_of};
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
-use control::{
-    Failure, FailureKind, FileSource, MountOptions, MountRequest, Mounted, Mounts, dataset_of,
-};
+use control::{FileSource, MountOptions, MountRequest, Mounts};
 use posix::FileSystem;
 
 use super::{Error, Result};

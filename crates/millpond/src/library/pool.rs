@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use control::changes::Export;
-use control::daemon::Handler;
-use control::{
-    Assignments, Caller, Change, CreateRequest, FileSource, ImportRequest, OpenRequest, Request,
-    Response, Service, VdevClass, VdevShape, VdevSpec,
+use admin::changes::Export;
+use admin::{
+    Assignments, Caller, Change, CreateRequest, Handler, ImportRequest, OpenRequest, Request,
+    Response, VdevClass, VdevShape, VdevSpec,
 };
+use control::{FileSource, Service};
 
 use super::opened::OpenDatasets;
 use super::properties::{assignment, pool_assignment};
@@ -60,7 +60,7 @@ impl Pool {
     /// # Errors
     /// A vdev cannot be used, or looks used; a property makes no sense; the name is none of a pool's.
     pub fn create(options: &CreateOptions) -> Result<Self> {
-        control::check_pool(&options.name).map_err(|error| {
+        admin::check_pool(&options.name).map_err(|error| {
             Error::Invalid(format!("cannot create '{}': {error}", options.name))
         })?;
         if options.vdevs.is_empty() {
@@ -265,13 +265,13 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// The pool that the options mean.
-fn choose(options: &OpenOptions) -> Result<control::ImportCandidate> {
+fn choose(options: &OpenOptions) -> Result<admin::ImportCandidate> {
     if options.paths.is_empty() {
         let text = "cannot open a pool: say where it is with OpenOptions::path";
         return Err(Error::Invalid(text.to_owned()));
     }
     let wanted = options.pool.as_deref();
-    let is_wanted = |found: &control::ImportCandidate| match wanted {
+    let is_wanted = |found: &admin::ImportCandidate| match wanted {
         Some(wanted) => found.name == wanted || found.guid.to_string() == wanted,
         None => true,
     };

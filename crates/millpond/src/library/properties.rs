@@ -1,9 +1,9 @@
 //! Properties of pools and datasets, as text both ways: sizes and words as `zfs set` takes them, exact values as
 //! `zfs get -p` shows them.
 
-use control::changes::{Inherit, Set, SetPool};
-use control::rows::{Effect, dataset};
-use control::{
+use admin::changes::{Inherit, Set, SetPool};
+use admin::rows::{Effect, dataset};
+use admin::{
     Assignments, Change, PropertyName, Request, Response, RowText, Selection, Setting, Source,
     Types, Value, find_dataset_property, find_pool_property,
 };
@@ -85,7 +85,7 @@ fn parsed(find: Find, name: &str, value: &str) -> Result<(String, Value)> {
             // Quotas of owners are numbers, what users name is text.
             let value = match name.contains("quota@") {
                 true if value == "none" => Value::Number(0),
-                true => Value::Number(control::parse_size(value).map_err(|error| invalid(&error))?),
+                true => Value::Number(admin::parse_size(value).map_err(|error| invalid(&error))?),
                 false => Value::Text(value.to_owned()),
             };
             Ok((name, value))
@@ -134,7 +134,7 @@ impl Pool {
     }
 
     fn selected(&self, name: &str, properties: Selection) -> Result<Vec<Property>> {
-        let query = control::DatasetQuery {
+        let query = admin::DatasetQuery {
             roots: vec![name.to_owned()],
             depth: Some(0),
             types: Types::ALL,

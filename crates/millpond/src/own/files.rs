@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use control::{Failure, FailureKind, Json, JsonOptions};
+use admin::{Failure, FailureKind};
 use inspect::{Audience, Copied, CopyOptions, InspectError, ListOptions, Problems, TreeOptions};
 use serde_json::json;
 
@@ -12,6 +12,7 @@ use crate::Outcome;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Stop, complain, print, usage};
 use crate::own::PROGRESS_JSON;
+use crate::render::{Json, JsonOptions};
 
 const PLACE: &str = "image ... image:[pool/dataset[@snapshot]][/path]";
 const MISSING: &str = "missing place: image:[pool/dataset[@snapshot]][/path]";

@@ -4,16 +4,16 @@ mod progress;
 
 use std::path::PathBuf;
 
-use control::rows::pool::{ALTROOT, BOOTFS, CACHEFILE};
-use control::{
-    Failure, FailureKind, ImageReport, ImageRequest, Json, JsonOptions, Reproducible, human_bytes,
-};
+use admin::rows::pool::{ALTROOT, BOOTFS, CACHEFILE};
+use admin::{Failure, FailureKind, human_bytes};
+use control::{ImageReport, ImageRequest, Reproducible};
 use serde_json::json;
 
 use crate::Outcome;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Stop, complain, print, usage};
 use crate::own::PROGRESS_JSON;
+use crate::render::{Json, JsonOptions};
 use crate::zpool::{NO_FEATURES, POOL_PROPERTY, ROOT_PROPERTY};
 use progress::Progress;
 
@@ -104,7 +104,7 @@ fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
             .map(|stem| stem.to_string_lossy().into_owned())
             .unwrap_or_default(),
     };
-    control::check_pool(&name).map_err(|error| {
+    admin::check_pool(&name).map_err(|error| {
         let failure = Failure::cannot(FailureKind::Invalid, "create", &name, error);
         failure.advise("name the pool with '-n NAME'")
     })?;

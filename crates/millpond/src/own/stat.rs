@@ -1,6 +1,8 @@
 //! `millpond stat`: the instruments of running pools.
 
-use control::{MetricsReport, MetricsTable, Request, Response};
+use admin::{MetricsReport, Request, Response};
+
+use crate::render::MetricsTable;
 
 use crate::Outcome;
 use crate::daemons::{ended, pools};
@@ -47,15 +49,15 @@ pub(crate) fn stat(call: &Invocation) -> Outcome {
 
 fn show(call: &Invocation, reports: &[MetricsReport]) -> Outcome {
     if call.has("j") {
-        return print(&control::metrics_json(reports));
+        return print(&crate::render::metrics_json(reports));
     }
     if call.has("prometheus") {
-        return print(&control::prometheus(reports));
+        return print(&daemon::prometheus(reports));
     }
     let options = MetricsTable { all: call.has("a") };
     let tables: Vec<String> = reports
         .iter()
-        .map(|report| control::metrics_table(report, options))
+        .map(|report| crate::render::metrics_table(report, options))
         .collect();
     print(&tables.join("\n"))
 }

@@ -1,10 +1,12 @@
 //! `zfs allow` and `zfs unallow`.
 
-use control::changes::Delegate;
-use control::{
-    Change, Failure, FailureKind, OwnerNames, Request, Response, check_dataset, is_permission,
-    is_set_name, key_of_sets,
+use admin::changes::Delegate;
+use admin::{
+    Change, Failure, FailureKind, Request, Response, check_dataset, is_permission, is_set_name,
+    key_of_sets,
 };
+
+use crate::render::OwnerNames;
 
 use crate::Outcome;
 use crate::daemons::{change, pool_of};
@@ -32,7 +34,7 @@ fn show(dataset: &str) -> Outcome {
         }
         Ok(())
     })?;
-    print(&control::grants(&records, &OwnerNames::of_machine()))
+    print(&crate::render::grants(&records, &OwnerNames::of_machine()))
 }
 
 fn check(dataset: &str) -> Result<(), Failure> {

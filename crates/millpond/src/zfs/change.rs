@@ -1,10 +1,10 @@
 //! The commands that make, destroy and rename datasets, snapshots and bookmarks.
 
-use control::changes::{
+use admin::changes::{
     Bookmark, CloneSnapshot, Create, Destroy, Promote, Rename, Rollback, Snapshot,
 };
-use control::client::{self, Connection};
-use control::{
+use admin::client::{self, Connection};
+use admin::{
     Assignments, Change, DestroyTarget, Failure, FailureKind, NameKind, VolumeSpec, check_dataset,
     kind_of, pool_of,
 };
@@ -36,7 +36,7 @@ fn properties(call: &Invocation, verb: &str, name: &str) -> Result<Assignments, 
     let mut found = Assignments::new();
     for text in call.values("o") {
         assign_dataset(&mut found, text, true).map_err(|error| match error {
-            control::PropertyError::NoEquals | control::PropertyError::Twice(_) => {
+            admin::PropertyError::NoEquals | admin::PropertyError::Twice(_) => {
                 usage(error.to_string())
             }
             error => cannot(verb, name, error).into(),
@@ -65,7 +65,7 @@ pub(crate) fn create(call: &Invocation) -> Outcome {
     let volume = match call.value("V") {
         None => None,
         Some(text) => {
-            let size = control::parse_size(text)
+            let size = admin::parse_size(text)
                 .map_err(|error| usage(format!("bad volume size '{text}': {error}")))?;
             if let Some(block) = call.value("b") {
                 assign_dataset(&mut properties, &format!("volblocksize={block}"), true)
@@ -130,7 +130,7 @@ pub(crate) fn destroy(call: &Invocation) -> Outcome {
             )
         }
         NameKind::Bookmark => {
-            let dataset = control::dataset_of(name);
+            let dataset = admin::dataset_of(name);
             if call.has("n") {
                 let text = "dryrun is not supported with bookmark";
                 return Err(Failure::new(FailureKind::Invalid, text).into());
@@ -187,15 +187,15 @@ fn destroying(
     verbosity: Verbosity,
 ) -> Outcome {
     let mut out = String::new();
-    let request = control::Request::Change {
+    let request = admin::Request::Change {
         change: request,
         command: line.to_owned(),
     };
     let mut complete = true;
     connection.call(&request, &mut |part| {
         match part {
-            control::Response::Line(said) => out += &spoken(&said, verbosity),
-            control::Response::Warning(failure) => {
+            admin::Response::Line(said) => out += &spoken(&said, verbosity),
+            admin::Response::Warning(failure) => {
                 crate::output::complain(&failure);
                 complete = false;
             }
@@ -215,7 +215,7 @@ fn spoken(said: &str, verbosity: Verbosity) -> String {
         Verbosity::Plain { dry_run } => {
             let mood = if dry_run { "would" } else { "will" };
             let what = match (verb, what.parse()) {
-                ("reclaim", Ok(bytes)) => control::human_bytes(bytes),
+                ("reclaim", Ok(bytes)) => admin::human_bytes(bytes),
                 _ => what.to_owned(),
             };
             format!("{mood} {verb} {what}\n")
@@ -231,7 +231,7 @@ pub(crate) fn snapshot(call: &Invocation) -> Outcome {
             Failure::cannot(FailureKind::Invalid, "create snapshot", name, reason)
                 .advise("no snapshots were created")
         };
-        control::check_snapshot(name).map_err(|error| failed(&error))?;
+        admin::check_snapshot(name).map_err(|error| failed(&error))?;
         if pool_of(name) != pool {
             return Err(failed(&"snapshots of several pools cannot be taken at once").into());
         }
@@ -240,7 +240,7 @@ pub(crate) fn snapshot(call: &Invocation) -> Outcome {
     for text in call.values("o") {
         assign_dataset(&mut properties, text, true).map_err(|error| usage(error.to_string()))?;
     }
-    let mut connection = crate::daemons::pool_of(control::dataset_of(&names[0]))?;
+    let mut connection = crate::daemons::pool_of(admin::dataset_of(&names[0]))?;
     let request = Change::Snapshot(Snapshot {
         names: names.to_vec(),
         recursive: call.has("r"),
@@ -251,7 +251,7 @@ pub(crate) fn snapshot(call: &Invocation) -> Outcome {
 
 pub(crate) fn rollback(call: &Invocation) -> Outcome {
     let snapshot = call.operand(0);
-    control::check_snapshot(snapshot).map_err(|error| cannot("open", snapshot, error))?;
+    admin::check_snapshot(snapshot).map_err(|error| cannot("open", snapshot, error))?;
     let mut connection = crate::daemons::pool_of(snapshot)?;
     let request = Change::Rollback(Rollback {
         snapshot: snapshot.to_owned(),
@@ -264,7 +264,7 @@ pub(crate) fn rollback(call: &Invocation) -> Outcome {
 
 pub(crate) fn clone(call: &Invocation) -> Outcome {
     let (snapshot, name) = (call.operand(0), call.operand(1));
-    control::check_snapshot(snapshot).map_err(|error| cannot("open", snapshot, error))?;
+    admin::check_snapshot(snapshot).map_err(|error| cannot("open", snapshot, error))?;
     check_dataset(name).map_err(|error| cannot("create", name, error))?;
     if pool_of(snapshot) != pool_of(name) {
         return Err(cannot("create", name, "source and target pools differ").into());
@@ -308,8 +308,8 @@ pub(crate) fn rename(call: &Invocation) -> Outcome {
             to = format!("{dataset}@{to}");
         }
     }
-    control::check_name(from).map_err(|error| cannot("open", from, error))?;
-    control::check_name(&to).map_err(|error| cannot("rename to", &to, error))?;
+    admin::check_name(from).map_err(|error| cannot("open", from, error))?;
+    admin::check_name(&to).map_err(|error| cannot("rename to", &to, error))?;
     check_renaming(call, from, &to)?;
     let mut connection = crate::daemons::pool_of(from)?;
     let request = Change::Rename(Rename {
@@ -335,7 +335,7 @@ fn check_renaming(call: &Invocation, from: &str, to: &str) -> Result<(), Stop> {
         check_dataset(from).map_err(|error| cannot("open", from, error))?;
     }
     if snapshot {
-        let same = control::dataset_of(from) == control::dataset_of(to);
+        let same = admin::dataset_of(from) == admin::dataset_of(to);
         let reason = "snapshots must be part of same dataset";
         return if same {
             Ok(())
@@ -349,7 +349,7 @@ fn check_renaming(call: &Invocation, from: &str, to: &str) -> Result<(), Stop> {
         let reason = "datasets must be within same pool";
         return Err(cannot("rename to", to, reason).into());
     }
-    if control::is_within(to, from) && to != from {
+    if admin::is_within(to, from) && to != from {
         let reason = "New dataset name cannot be a descendant of current dataset name";
         return Err(cannot("rename to", to, reason).into());
     }
@@ -364,13 +364,13 @@ pub(crate) fn bookmark(call: &Invocation) -> Outcome {
         )));
     }
     if name.starts_with('#') {
-        name = format!("{}{name}", control::dataset_of(&source));
+        name = format!("{}{name}", admin::dataset_of(&source));
     } else if source.starts_with(['@', '#']) {
-        source = format!("{}{source}", control::dataset_of(&name));
+        source = format!("{}{source}", admin::dataset_of(&name));
     }
     let failed = |reason: &dyn std::fmt::Display| cannot("create bookmark", &name, reason);
-    control::check_bookmark(&name).map_err(|error| failed(&error))?;
-    control::check_name(&source).map_err(|error| cannot("open", &source, error))?;
+    admin::check_bookmark(&name).map_err(|error| failed(&error))?;
+    admin::check_name(&source).map_err(|error| cannot("open", &source, error))?;
     if pool_of(&source) != pool_of(&name) {
         return Err(failed(&"bookmark is in a different pool").into());
     }

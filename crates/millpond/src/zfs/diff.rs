@@ -1,6 +1,8 @@
 //! `zfs diff`.
 
-use control::{DiffOptions, Failure, FailureKind, NameKind, Request, Response};
+use admin::{Failure, FailureKind, NameKind, Request, Response};
+
+use crate::render::DiffOptions;
 
 use crate::Outcome;
 use crate::daemons::pool_of;
@@ -9,7 +11,7 @@ use crate::output::{Stop, print_bytes};
 
 pub(crate) fn diff(call: &Invocation) -> Outcome {
     let from = call.operand(0);
-    let head = control::dataset_of(from);
+    let head = admin::dataset_of(from);
     let to = match call.operands().get(1) {
         Some(snapshot) if snapshot.starts_with('@') => format!("{head}{snapshot}"),
         Some(to) => to.clone(),
@@ -19,7 +21,7 @@ pub(crate) fn diff(call: &Invocation) -> Outcome {
         let refuse = |text: &dyn std::fmt::Display| {
             Stop::from(Failure::cannot(FailureKind::Invalid, "open", name, text))
         };
-        match control::check_name(name) {
+        match admin::check_name(name) {
             Err(error) => return Err(refuse(&error)),
             Ok(NameKind::Snapshot) => {}
             Ok(NameKind::Dataset) if !snapshot_only => {}
@@ -29,7 +31,7 @@ pub(crate) fn diff(call: &Invocation) -> Outcome {
             }
         }
     }
-    if control::pool_of(from) != control::pool_of(&to) {
+    if admin::pool_of(from) != admin::pool_of(&to) {
         let text = "Unable to obtain diffs: not an earlier snapshot from the same fs";
         return Err(Failure::new(FailureKind::Invalid, text).into());
     }
@@ -46,7 +48,7 @@ pub(crate) fn diff(call: &Invocation) -> Outcome {
     let mut stopped = None;
     let asked = pool_of(from)?.call(&request, &mut |part| {
         if let Response::Diff(page) = part
-            && let Err(stop) = print_bytes(&control::diff(&page, options))
+            && let Err(stop) = print_bytes(&crate::render::diff(&page, options))
         {
             stopped = Some(stop);
             return Err(Failure::new(FailureKind::Service, "the output is closed"));

@@ -1,8 +1,8 @@
 //! `zfs get`.
 
-use control::{
-    DatasetRow, GetField, GetRow, Json, JsonOptions, PropertyName, Selection, Setting, Style, Types,
-};
+use admin::{DatasetRow, PropertyName, Selection, Setting, Types};
+
+use crate::render::{GetField, GetRow, Json, JsonOptions, Style};
 
 use super::list::{Wanted, collect};
 use crate::Outcome;
@@ -47,7 +47,7 @@ pub(crate) fn get(call: &Invocation) -> Outcome {
     };
     let (mut rows, complete) = collect(operands, &wanted)?;
     if operands.len() != 1 || wanted.depth != Some(Some(0)) {
-        control::sort_datasets(&mut rows, &[]);
+        admin::sort_datasets(&mut rows, &[]);
     }
     let keep = |setting: &Setting| sources.is_empty() || sources.contains(&setting.source.word());
     if call.has("j") {
@@ -76,7 +76,7 @@ pub(crate) fn get(call: &Invocation) -> Outcome {
             scripted: call.has("H"),
             exact: call.has("p"),
         };
-        print(&control::get(&lines, &fields, style))?;
+        print(&crate::render::get(&lines, &fields, style))?;
     }
     ended(complete)
 }
@@ -95,7 +95,7 @@ fn settings(
             .properties
             .iter()
             .filter_map(|(name, set)| {
-                Some((control::find_dataset_property(name)?, Some(set.clone())))
+                Some((admin::find_dataset_property(name)?, Some(set.clone())))
             })
             .collect(),
     }

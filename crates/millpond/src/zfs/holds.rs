@@ -1,7 +1,9 @@
 //! `zfs hold`, `zfs holds` and `zfs release`.
 
-use control::changes::{Hold, Release};
-use control::{Change, Failure, FailureKind, Request, Response, Style};
+use admin::changes::{Hold, Release};
+use admin::{Change, Failure, FailureKind, Request, Response};
+
+use crate::render::Style;
 
 use super::set::each_pool;
 use crate::Outcome;
@@ -71,7 +73,7 @@ pub(crate) fn holds(call: &Invocation) -> Outcome {
     if records.is_empty() {
         return Ok(());
     }
-    print(&control::holds(
+    print(&crate::render::holds(
         &records,
         Style {
             scripted: call.has("H"),

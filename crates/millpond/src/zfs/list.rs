@@ -1,12 +1,13 @@
 //! `zfs list`.
 
-use control::client::{self, Connection};
-use control::rows::dataset::NAME;
-use control::rows::pool::LISTSNAPSHOTS;
-use control::{
-    DatasetQuery, DatasetRow, Failure, Json, JsonOptions, Mounted, PropertyName, Selection,
-    SortKey, Style, Types, Value,
+use admin::client::{self, Connection};
+use admin::rows::dataset::NAME;
+use admin::rows::pool::LISTSNAPSHOTS;
+use admin::{
+    DatasetQuery, DatasetRow, Failure, Mounted, PropertyName, Selection, SortKey, Types, Value,
 };
+
+use crate::render::{Json, JsonOptions, Style};
 
 use crate::Outcome;
 use crate::arguments::{dataset_columns, dataset_property, depth, types};
@@ -35,7 +36,7 @@ pub(crate) fn list(call: &Invocation) -> Outcome {
         implied: Types::HEADS,
     };
     let (mut rows, complete) = collect(call.operands(), &wanted)?;
-    control::sort_datasets(&mut rows, &keys);
+    admin::sort_datasets(&mut rows, &keys);
     if call.has("j") {
         let options = JsonOptions {
             exact: call.has("p") || call.has("json-int"),
@@ -54,7 +55,7 @@ pub(crate) fn list(call: &Invocation) -> Outcome {
             scripted: call.has("H"),
             exact: call.has("p"),
         };
-        print(&control::dataset_list(&rows, &columns, style))?;
+        print(&crate::render::dataset_list(&rows, &columns, style))?;
     }
     ended(complete)
 }
@@ -147,9 +148,9 @@ fn named(operand: &str, wanted: &Wanted) -> Result<(Vec<DatasetRow>, bool), Fail
     } else {
         operand.to_owned()
     };
-    if let Err(error) = control::check_name(&name) {
+    if let Err(error) = admin::check_name(&name) {
         return Err(Failure::cannot(
-            control::FailureKind::Invalid,
+            admin::FailureKind::Invalid,
             "open",
             &name,
             error,
@@ -157,7 +158,7 @@ fn named(operand: &str, wanted: &Wanted) -> Result<(Vec<DatasetRow>, bool), Fail
     }
     let mut connection = pool_of(&name)?;
     let below_only = wanted.types.is_some_and(|types| !types.meets(Types::HEADS));
-    let head = control::kind_of(&name) == control::NameKind::Dataset;
+    let head = admin::kind_of(&name) == admin::NameKind::Dataset;
     let depth = match wanted.depth {
         Some(depth) => depth,
         // `zfs list -t snapshot tank` means the snapshots of tank.
@@ -182,7 +183,7 @@ fn named(operand: &str, wanted: &Wanted) -> Result<(Vec<DatasetRow>, bool), Fail
 /// The file system in which a path is.
 pub(super) fn at_path(path: &str) -> Result<String, Failure> {
     let cannot = |reason: &dyn std::fmt::Display| {
-        Failure::cannot(control::FailureKind::Missing, "open", path, reason)
+        Failure::cannot(admin::FailureKind::Missing, "open", path, reason)
     };
     let real = std::fs::canonicalize(path).map_err(|error| cannot(&error))?;
     let mut best: Option<Mounted> = None;

@@ -1,8 +1,9 @@
 //! `zfs mount` and `zfs unmount`.
 
-use control::changes::{Mount, Unmount};
-use control::client;
-use control::{Change, Failure, FailureKind, Json, JsonOptions};
+use admin::changes::{Mount, Unmount};
+use admin::{Change, Failure, FailureKind, client};
+
+use crate::render::{Json, JsonOptions};
 
 use super::list::at_path;
 use crate::Outcome;

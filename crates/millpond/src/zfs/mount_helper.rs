@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use control::Change;
-use control::changes::Mount;
+use admin::Change;
+use admin::changes::Mount;
 
 use crate::daemons::{change, pool_of};
 use crate::output::{Stop, complain};

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use control::{Failure, FailureKind};
+use admin::{Failure, FailureKind};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, stat};
 use sys::{Errno, FileProject, file_project, set_file_project};
 

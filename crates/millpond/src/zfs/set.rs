@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use control::changes::{Inherit, Set};
-use control::rows::dataset::VOLTHREADING;
-use control::rows::{Access, Effect, Row};
-use control::{Assignments, Change, Failure, FailureKind, PropertyError, PropertyName};
+use admin::changes::{Inherit, Set};
+use admin::rows::dataset::VOLTHREADING;
+use admin::rows::{Access, Effect, Row};
+use admin::{Assignments, Change, Failure, FailureKind, PropertyError, PropertyName};
 
 use crate::Outcome;
 use crate::arguments::assign_dataset;
@@ -51,7 +51,7 @@ pub(crate) fn inherit(call: &Invocation) -> Outcome {
         .operands()
         .split_first()
         .ok_or_else(|| usage("missing property"))?;
-    let property = control::find_dataset_property(word)
+    let property = admin::find_dataset_property(word)
         .filter(|found| !matches!(found, PropertyName::Computed(_)))
         .ok_or_else(|| usage(format!("invalid property '{word}'")))?;
     if let PropertyName::Native(row) = &property {
@@ -103,7 +103,7 @@ pub(super) fn each_pool(
     let mut pools: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for name in names {
         pools
-            .entry(control::pool_of(name))
+            .entry(admin::pool_of(name))
             .or_default()
             .push(name.clone());
     }

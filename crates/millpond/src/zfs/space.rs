@@ -1,9 +1,8 @@
 //! `zfs userspace`, `zfs groupspace` and `zfs projectspace`.
 
-use control::{
-    Failure, FailureKind, OwnerField, OwnerKind, OwnerNames, OwnerRecord, OwnerSort, Request,
-    Response, Style,
-};
+use admin::{Failure, FailureKind, OwnerKind, OwnerRecord, Request, Response};
+
+use crate::render::{OwnerField, OwnerNames, OwnerSort, Style};
 
 use super::list::at_path;
 use crate::Outcome;
@@ -44,12 +43,14 @@ fn space(call: &Invocation, usual: OwnerKind) -> Outcome {
     let mut records = ask(call.operand(0), &wanted)?;
     records.retain(|record| wanted.contains(&(record.kind, record.is_windows())));
     let names = names(call.has("n"));
-    control::sort_owners(&mut records, &names, &keys);
+    crate::render::sort_owners(&mut records, &names, &keys);
     let style = Style {
         scripted: call.has("H"),
         exact: call.has("p"),
     };
-    print(&control::owner_space(&records, &names, &fields, style))
+    print(&crate::render::owner_space(
+        &records, &names, &fields, style,
+    ))
 }
 
 fn field(word: &str) -> Result<OwnerField, Stop> {
@@ -84,7 +85,7 @@ fn ask(operand: &str, wanted: &[Wanted]) -> Result<Vec<OwnerRecord>, Failure> {
     } else {
         operand.to_owned()
     };
-    if let Err(error) = control::check_name(&name) {
+    if let Err(error) = admin::check_name(&name) {
         return Err(Failure::cannot(FailureKind::Invalid, "open", &name, error));
     }
     let mut kinds: Vec<OwnerKind> = wanted.iter().map(|(kind, _)| *kind).collect();

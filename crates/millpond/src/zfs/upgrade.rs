@@ -1,8 +1,8 @@
 //! `zfs upgrade`: the versions of file systems.
 
-use control::changes::Set;
-use control::rows::dataset::VERSION;
-use control::{Change, Failure, FailureKind, Selection, Types, Value};
+use admin::changes::Set;
+use admin::rows::dataset::VERSION;
+use admin::{Change, Failure, FailureKind, Selection, Types, Value};
 
 use super::list::{Wanted, collect};
 use crate::Outcome;
@@ -33,7 +33,6 @@ const OUTDATED: &str = "\
 The following filesystems are out of date, and can be upgraded.  After being
 upgraded, these filesystems (and any 'zfs send' streams generated from
 subsequent snapshots) will no longer be accessible by older software versions.
-
 
 VER  FILESYSTEM
 ---  ------------
@@ -73,8 +72,8 @@ fn versions(names: &[String], recursive: Option<bool>) -> Result<(Vec<(String, u
         implied: Types::FILESYSTEM,
     };
     let (mut rows, complete) = collect(names, &wanted)?;
-    control::sort_datasets(&mut rows, &[]);
-    let of_row = |row: &control::DatasetRow| match row.get(VERSION.name).map(|set| &set.value) {
+    admin::sort_datasets(&mut rows, &[]);
+    let of_row = |row: &admin::DatasetRow| match row.get(VERSION.name).map(|set| &set.value) {
         Some(Value::Number(version)) => Some((row.name.clone(), *version)),
         _ => None,
     };

@@ -1,6 +1,6 @@
 //! `zfs wait`.
 
-use control::{Failure, FailureKind, NameKind, Request, Response};
+use admin::{Failure, FailureKind, NameKind, Request, Response};
 
 use crate::Outcome;
 use crate::daemons::pool_of;
@@ -20,7 +20,7 @@ pub(crate) fn wait(call: &Invocation) -> Outcome {
     let invalid = |text: &dyn std::fmt::Display| {
         Err(Failure::cannot(FailureKind::Invalid, "open", name, text).into())
     };
-    match control::check_name(name) {
+    match admin::check_name(name) {
         Err(error) => return invalid(&error),
         Ok(NameKind::Dataset) => {}
         Ok(_) => return invalid(&"operation not applicable to datasets of this type"),

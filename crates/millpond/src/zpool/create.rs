@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use control::client;
-use control::rows::dataset::MOUNTPOINT;
-use control::rows::pool::ALTROOT;
-use control::{
+use admin::rows::dataset::MOUNTPOINT;
+use admin::rows::pool::ALTROOT;
+use admin::{
     Assignments, CreateRequest, Failure, FailureKind, OpenRequest, PropertyError, Value, VdevClass,
-    VdevShape, VdevSpec,
+    VdevShape, VdevSpec, client,
 };
 
 use crate::Outcome;
@@ -26,7 +25,7 @@ pub(crate) fn create(call: &Invocation) -> Outcome {
     let refused = |reason: &dyn std::fmt::Display| {
         Failure::cannot(FailureKind::Invalid, "create", name, reason)
     };
-    if let Err(error) = control::check_pool(name) {
+    if let Err(error) = admin::check_pool(name) {
         let failure = refused(&error);
         return Err(if name.contains('/') {
             failure
@@ -43,7 +42,7 @@ pub(crate) fn create(call: &Invocation) -> Outcome {
     }
     let request = request(call, name, specs)?;
     if let Some(temporary) = &request.temporary_name {
-        control::check_pool(temporary).map_err(|error| refused(&error))?;
+        admin::check_pool(temporary).map_err(|error| refused(&error))?;
     }
     check_mountpoint(&request)?;
     let taken = request.temporary_name.as_ref().unwrap_or(name);
@@ -282,7 +281,7 @@ fn check_mountpoint(request: &CreateRequest) -> Result<(), Failure> {
 /// The size of files that are to be made.
 pub(super) fn file_size(call: &Invocation) -> Result<Option<u64>, Stop> {
     let parse = |text: &str| {
-        control::parse_size(text).map_err(|error| usage(format!("bad size '{text}': {error}")))
+        admin::parse_size(text).map_err(|error| usage(format!("bad size '{text}': {error}")))
     };
     call.value("size").map(parse).transpose()
 }

@@ -1,8 +1,8 @@
 //! `zpool add` and `zpool remove`.
 
-use control::changes::{AddVdevs, RemoveVdevs};
-use control::rows::pool::ASHIFT;
-use control::{Change, Value};
+use admin::changes::{AddVdevs, RemoveVdevs};
+use admin::rows::pool::ASHIFT;
+use admin::{Change, Value};
 
 use super::create::{check_files, file_size, tree, vdevs};
 use crate::Outcome;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::client::Connection;
-use control::{EventRecord, Failure, FailureKind, Request, Response};
+use admin::client::Connection;
+use admin::{EventRecord, Failure, FailureKind, Request, Response};
 
 use crate::Outcome;
 use crate::daemons::{ended, pools};
@@ -19,7 +19,7 @@ pub(crate) fn events(call: &Invocation) -> Outcome {
         return clear(call);
     }
     if !call.has("H") {
-        print(control::EVENTS_HEADER)?;
+        print(crate::render::EVENTS_HEADER)?;
     }
     let names = call.operands();
     let mut seen = Seen::new();
@@ -28,7 +28,7 @@ pub(crate) fn events(call: &Invocation) -> Outcome {
     while call.has("f") {
         std::thread::sleep(PAUSE);
         // A pool that is not there may come, and one that goes may come back.
-        let mut connections = control::client::running()?;
+        let mut connections = admin::client::running()?;
         connections.retain(|found| names.is_empty() || names.iter().any(|n| n == found.pool()));
         show(call, connections, &mut seen)?;
     }
@@ -56,7 +56,7 @@ fn show(call: &Invocation, connections: Vec<Connection>, seen: &mut Seen) -> Out
         }
     }
     found.sort_by_key(|record| record.time_ns);
-    print(&control::events(&found, call.has("H"), call.has("v")))
+    print(&crate::render::events(&found, call.has("H"), call.has("v")))
 }
 
 fn ask(connection: &mut Connection, after: u64) -> Result<Vec<EventRecord>, Failure> {
@@ -76,7 +76,7 @@ fn clear(call: &Invocation) -> Outcome {
     }
     let mut cleared = 0;
     let mut complete = true;
-    for mut connection in control::client::running()? {
+    for mut connection in admin::client::running()? {
         let outcome = connection.call(&Request::ClearEvents, &mut |part| {
             if let Response::EventsCleared(count) = part {
                 cleared += count;

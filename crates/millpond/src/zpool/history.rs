@@ -1,6 +1,6 @@
 //! `zpool history`.
 
-use control::{Request, Response};
+use admin::{Request, Response};
 
 use crate::Outcome;
 use crate::daemons::{ended, pools};
@@ -23,7 +23,7 @@ pub(crate) fn history(call: &Invocation) -> Outcome {
             }
             Ok(())
         })?;
-        print(&control::history(
+        print(&crate::render::history(
             connection.pool(),
             &records,
             call.has("i"),

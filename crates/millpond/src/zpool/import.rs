@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use control::client;
-use control::rows::pool::{ALTROOT, READONLY};
-use control::{
-    Assignments, Failure, FailureKind, Found, ImportRequest, OpenRequest, PropertyError, VdevNaming,
+use admin::rows::pool::{ALTROOT, READONLY};
+use admin::{
+    Assignments, Failure, FailureKind, ImportRequest, OpenRequest, PropertyError, VdevNaming,
+    client,
 };
+use control::Found;
 
 use crate::Outcome;
 use crate::arguments::{assign_pool, number};
@@ -116,7 +117,10 @@ fn list(found: &[Found], search: &[PathBuf]) -> Outcome {
         return Ok(());
     }
     let candidates: Vec<_> = found.iter().map(|found| found.candidate.clone()).collect();
-    print(&control::import_list(&candidates, VdevNaming::default()))
+    print(&crate::render::import_list(
+        &candidates,
+        VdevNaming::default(),
+    ))
 }
 
 fn matches(found: &Found, wanted: &str) -> bool {
@@ -183,7 +187,7 @@ fn import_one(
 ) -> Outcome {
     let name = &found.candidate.name;
     let target = new_name.unwrap_or(name);
-    control::check_pool(target)
+    admin::check_pool(target)
         .map_err(|error| Failure::cannot(FailureKind::Invalid, "import", target, error))?;
     if client::connect(target)?.is_some() {
         let reason = "a pool with that name already exists";
@@ -217,7 +221,7 @@ pub(crate) fn serve(call: &Invocation) -> Outcome {
 pub(super) fn altroot(call: &Invocation, properties: &mut Assignments) -> Option<PathBuf> {
     let named = properties.iter().position(|(name, _)| ALTROOT.is(name));
     let named = match named.map(|at| properties.remove(at).1) {
-        Some(control::Value::Text(text)) => Some(PathBuf::from(text)),
+        Some(admin::Value::Text(text)) => Some(PathBuf::from(text)),
         _ => None,
     };
     call.value("R").map(PathBuf::from).or(named)
@@ -250,7 +254,7 @@ fn request(
     let readonly = properties
         .iter()
         .position(|(property, _)| READONLY.is(property))
-        .map(|at| properties.remove(at).1 == control::Value::Number(1));
+        .map(|at| properties.remove(at).1 == admin::Value::Number(1));
     let altroot = altroot(call, &mut properties);
     if altroot.as_ref().is_some_and(|root| root.is_relative()) {
         let error = PropertyError::NotAbsolute(ALTROOT.name);

@@ -1,6 +1,8 @@
 //! `zpool iostat`.
 
-use control::{IoHistogram, IoLayout, IoReport, Request, Response, Style};
+use admin::{IoReport, Request, Response};
+
+use crate::render::{IoHistogram, IoLayout, Style};
 
 use super::list::{naming, timestamp};
 use crate::Outcome;
@@ -43,7 +45,7 @@ pub(crate) fn iostat(call: &Invocation) -> Outcome {
             )
             .collect();
         before = now;
-        let table = control::iostat(&changes, layout);
+        let table = crate::render::iostat(&changes, layout);
         let mut text = timestamp(call)?;
         let due = lines_since_header == usize::MAX
             || (!call.has("n") && (layout.vdevs || lines_since_header >= PAGE_LINES));

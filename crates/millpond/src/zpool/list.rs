@@ -1,17 +1,15 @@
 //! `zpool list` and `zpool get`.
 
+use admin::rows::pool::{HEALTH, NAME};
+use admin::{PoolReport, PropertyName, Selection, Setting, VdevNaming};
 use base::clock::{Clock, SystemClock};
-use control::rows::pool::{HEALTH, NAME};
-use control::{
-    GetRow, Json, JsonOptions, PoolListOptions, PoolReport, PropertyName, Selection, Setting,
-    Style, VdevNaming,
-};
 
 use crate::Outcome;
 use crate::arguments::pool_columns;
 use crate::daemons::{ended, pools, report};
 use crate::grammar::Invocation;
 use crate::output::{Stop, print, usage};
+use crate::render::{GetRow, Json, JsonOptions, PoolListOptions, Style};
 use crate::repeat::Interval;
 
 const COLUMNS: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
@@ -41,7 +39,7 @@ pub(super) fn timestamp(call: &Invocation) -> Result<String, Stop> {
     match call.value("T") {
         None => Ok(String::new()),
         Some("u") => Ok(format!("{now}\n")),
-        Some("d") => Ok(format!("{}\n", control::moment(now))),
+        Some("d") => Ok(format!("{}\n", admin::moment(now))),
         Some(_) => Err(usage("invalid -T argument: must be 'u' or 'd'")),
     }
 }
@@ -66,7 +64,7 @@ pub(crate) fn list(call: &Invocation) -> Outcome {
         } else if found.is_empty() {
             String::new()
         } else {
-            control::pool_list(&found, &columns, options)
+            crate::render::pool_list(&found, &columns, options)
         };
         print(&(timestamp(call)? + &text))?;
         ended(complete)
@@ -126,7 +124,7 @@ fn settings(
         None => pool
             .properties
             .iter()
-            .filter_map(|(name, set)| Some((control::find_pool_property(name)?, Some(set.clone()))))
+            .filter_map(|(name, set)| Some((admin::find_pool_property(name)?, Some(set.clone()))))
             .collect(),
     }
 }
@@ -170,7 +168,7 @@ pub(crate) fn get(call: &Invocation) -> Outcome {
             scripted: call.has("H"),
             exact: call.has("p"),
         };
-        print(&control::get(&rows, &fields, style))?;
+        print(&crate::render::get(&rows, &fields, style))?;
     }
     ended(complete)
 }

@@ -1,13 +1,14 @@
 //! `zpool status`.
 
+use admin::PoolStatus;
 use base::clock::{Clock, SystemClock};
-use control::{Json, JsonOptions, PoolStatus, StatusOptions};
 
 use super::list::{json_options, naming, timestamp};
 use crate::Outcome;
 use crate::daemons::{ended, pools, status as ask};
 use crate::grammar::Invocation;
 use crate::output::{complain, print};
+use crate::render::{Json, JsonOptions, StatusOptions};
 use crate::repeat::Interval;
 
 pub(crate) fn status(call: &Invocation) -> Outcome {
@@ -74,7 +75,7 @@ fn once(call: &Invocation, names: &[String]) -> Outcome {
     };
     let texts: Vec<String> = found
         .iter()
-        .map(|pool| control::status(pool, options))
+        .map(|pool| crate::render::status(pool, options))
         .collect();
     print(&texts.join("\n"))?;
     ended(complete)

@@ -1,8 +1,10 @@
+use admin::{
+    PoolStatus, ScanKind, ScanReport, ScanState, VdevClass, VdevShape, VdevSpec, VdevState,
+};
+
 use super::*;
 use crate::grammar::Parsed;
-use control::{
-    PoolStatus, ScanKind, ScanReport, ScanState, Style, VdevClass, VdevShape, VdevSpec, VdevState,
-};
+use crate::render::Style;
 
 fn parse(line: &str) -> Result<&'static str, String> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -153,7 +155,7 @@ fn scan(kind: ScanKind, state: ScanState) -> PoolStatus {
         removal: None,
         expansion: None,
         checkpoint: None,
-        dedup: control::DedupReport::default(),
+        dedup: admin::DedupReport::default(),
         vdevs: Vec::new(),
         error_count: 0,
         error_files: Vec::new(),

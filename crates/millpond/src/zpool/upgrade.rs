@@ -1,8 +1,7 @@
 //! `zpool upgrade`: which features there are, which are not enabled, and enabling them.
 
-use control::client;
-use control::rows::pool::{COMPATIBILITY, VERSION};
-use control::{Change, PropertyName, Selection, Value};
+use admin::rows::pool::{COMPATIBILITY, VERSION};
+use admin::{Change, PropertyName, Selection, Value, client};
 
 use crate::Outcome;
 use crate::daemons::{change, ended, pools, report};
@@ -11,7 +10,7 @@ use crate::output::{Stop, complain, print, usage};
 
 pub(crate) fn upgrade(call: &Invocation) -> Outcome {
     if call.has("v") {
-        return print(&control::features_text());
+        return print(&crate::render::features_text());
     }
     if call.has("V") {
         return Err(usage(
@@ -59,7 +58,7 @@ fn overview() -> Outcome {
             .properties
             .iter()
             .filter(|(_, setting)| setting.value == Value::Text("disabled".to_owned()))
-            .filter_map(|(name, _)| control::find_pool_property(name))
+            .filter_map(|(name, _)| admin::find_pool_property(name))
             .filter_map(|name| match name {
                 PropertyName::Computed(name) => name.strip_prefix("feature@").map(str::to_owned),
                 _ => None,

@@ -1,11 +1,13 @@
 //! Properties of vdevs: `zpool get all POOL VDEV`, `zpool set property=value POOL VDEV`.
 
-use control::changes::SetVdev;
-use control::rows::Access;
-use control::{
-    Assignments, Change, DatasetRow, Failure, FailureKind, GetRow, Json, PropertyError,
-    PropertyName, Request, Response, RowText, Selection, Style, Value, client, find_vdev_property,
+use admin::changes::SetVdev;
+use admin::rows::Access;
+use admin::{
+    Assignments, Change, DatasetRow, Failure, FailureKind, PropertyError, PropertyName, Request,
+    Response, RowText, Selection, Value, client, find_vdev_property,
 };
+
+use crate::render::{GetRow, Json, Style};
 
 use super::list::json_options;
 use crate::Outcome;
@@ -79,7 +81,7 @@ pub(super) fn get(call: &Invocation, asked: &str, name: &str, vdevs: &[String]) 
         scripted: call.has("H"),
         exact: call.has("p"),
     };
-    print(&control::get(&rows, &fields, style))
+    print(&crate::render::get(&rows, &fields, style))
 }
 
 pub(super) fn set(call: &Invocation, text: &str, name: &str, vdev: &str) -> Outcome {

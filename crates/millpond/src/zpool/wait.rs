@@ -1,13 +1,12 @@
 //! `zpool wait`.
 
-use base::clock::real_now;
-
-use control::client::Connection;
-use control::rows::pool::{FREEING, READONLY};
-use control::{
-    Column, Failure, LeafWorkState, PoolStatus, ScanKind, ScanState, Selection, Style, Value,
-    VdevReport, VdevState, aligned, human_bytes, scripted,
+use admin::client::Connection;
+use admin::rows::pool::{FREEING, READONLY};
+use admin::{
+    Failure, LeafWorkState, PoolStatus, ScanKind, ScanState, Selection, Value, VdevReport,
+    VdevState, human_bytes,
 };
+use base::clock::real_now;
 use inspect::{Audience, Line};
 
 use super::list::timestamp;
@@ -16,6 +15,7 @@ use crate::daemons::{pool, report, status};
 use crate::grammar::Invocation;
 use crate::output::{Stop, print, usage};
 use crate::progress::Course;
+use crate::render::{Column, Style, aligned, scripted};
 use crate::repeat::Interval;
 use crate::waiting::until_idle;
 

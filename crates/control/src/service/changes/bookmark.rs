@@ -1,24 +1,15 @@
 //! Making bookmarks.
 
+use admin::changes::Bookmark;
+use admin::{Failure, FailureKind};
 use dsl::tasks::CreateBookmark;
 use dsl::{Actor, DslError};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::refusal::refused;
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Make a bookmark of a snapshot or bookmark.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bookmark {
-    /// Of what.
-    pub source: String,
-    /// Its full name.
-    pub name: String,
-}
 
 impl PoolChange for Bookmark {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {

@@ -1,20 +1,13 @@
 //! Forgetting errors of devices.
 
+use admin::changes::Clear;
+use admin::{Failure, FailureKind};
 use dsl::Actor;
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Forget error counts and resume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clear {
-    /// One device; none: all.
-    pub device: Option<String>,
-}
 
 impl PoolChange for Clear {
     fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {

@@ -1,34 +1,16 @@
 //! Cloning snapshots.
 
+use admin::changes::CloneSnapshot;
+use admin::{Failure, FailureKind, Types, name};
 use dsl::{Actor, tasks};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::message::Assignments;
-use crate::name;
-use crate::property::Types;
 use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::denied;
 use crate::service::refusal::{refused, unreadable};
 use crate::service::reporter::Reporter;
 use crate::service::rules::Target;
-use crate::{Failure, FailureKind};
-
-/// Make a writable copy of a snapshot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CloneSnapshot {
-    /// The snapshot.
-    pub snapshot: String,
-    /// The new dataset.
-    pub name: String,
-    /// Its first properties.
-    pub properties: Assignments,
-    /// Make missing parents too.
-    pub parents: bool,
-    /// Do not mount it.
-    pub unmounted: bool,
-}
 
 impl PoolChange for CloneSnapshot {
     /// Parents are looked at where they are found.

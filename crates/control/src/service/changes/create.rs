@@ -2,52 +2,25 @@
 
 use std::sync::Arc;
 
+use admin::changes::{Create, VolumeSpec};
+use admin::{Assignments, Failure, FailureKind, Types, Value, name};
 use dmu::{ObjectSet, Tx, Zap};
 use dsl::property::dataset::{COPIES, REFRESERVATION, RESERVATION, VOLBLOCKSIZE, find};
 use dsl::property::{Home, Row};
 use dsl::tasks::{CreateDataset, Populate};
 use dsl::{Actor, Dataset, PropertyValue, SpaceClass};
 use format::ObjectSetKind;
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::message::Assignments;
-use crate::name;
-use crate::property::{Types, Value};
 use crate::service::Service;
 use crate::service::assignments::{InsideValues, split_inside, stored};
 use crate::service::contents::{clock, populate_volume};
 use crate::service::refusal::{refused, unreadable};
 use crate::service::reporter::Reporter;
 use crate::service::rules::{Target, volume_reservation};
-use crate::{Failure, FailureKind};
 
 /// Block size of new volumes.
 const VOLUME_BLOCK_SIZE: u64 = 16 << 10;
-
-/// Make a file system or volume.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Create {
-    /// Its name.
-    pub name: String,
-    /// For a volume: its size.
-    pub volume: Option<VolumeSpec>,
-    /// Its first properties.
-    pub properties: Assignments,
-    /// Make missing parents too.
-    pub parents: bool,
-    /// Do not mount it.
-    pub unmounted: bool,
-}
-
-/// The size of a new volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VolumeSpec {
-    /// Bytes.
-    pub size: u64,
-    /// Without a reservation.
-    pub sparse: bool,
-}
 
 impl PoolChange for Create {
     /// Parents are looked at where they are found.
@@ -180,8 +153,8 @@ impl Service {
         let failure = Failure::cannot(FailureKind::Space, "create", name, "out of space");
         Err(failure.advise(format!(
             "it would reserve {} and {} is left; make it smaller, or a volume sparse with '-s'",
-            crate::number::human_bytes(asked),
-            crate::number::human_bytes(left)
+            admin::human_bytes(asked),
+            admin::human_bytes(left)
         )))
     }
 

@@ -1,29 +1,16 @@
 //! Granting permissions and taking them back.
 
+use admin::Failure;
+use admin::changes::Delegate;
 use dsl::{Actor, ChangeGrants, Grant};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::Failure;
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::refusal::{refused, unreadable};
 use crate::service::reporter::Reporter;
 
 const VERB: &str = "set permissions on";
-
-/// Grant permissions, or take them back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delegate {
-    /// The dataset.
-    pub name: String,
-    /// Grant; else take back.
-    pub grant: bool,
-    /// On everything below, too.
-    pub recursive: bool,
-    /// To whom, as the pool writes it, and what; nothing: all that they have.
-    pub changes: Vec<(String, Vec<String>)>,
-}
 
 impl PoolChange for Delegate {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {

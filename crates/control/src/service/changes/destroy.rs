@@ -3,56 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::changes::{Destroy, DestroyTarget};
+use admin::{Failure, FailureKind, name};
 use dsl::tasks::{DestroyBookmark, DestroyHead, DestroySnapshots};
 use dsl::{Actor, Dataset, DslError};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::name;
 use crate::service::Service;
 use crate::service::delegation::{denied, denied_plainly};
 use crate::service::plan::{Family, Plan, Step, names};
 use crate::service::refusal::{reason, refused, unreadable};
 use crate::service::reporter::Reporter;
 use crate::service::snapshots::{SpecError, select};
-use crate::{Failure, FailureKind};
-
-/// Destroy file systems, volumes, snapshots or a bookmark.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of the command"
-)]
-pub struct Destroy {
-    /// What.
-    pub target: DestroyTarget,
-    /// Children or snapshots of the same name below, too.
-    pub recursive: bool,
-    /// Clones outside, too.
-    pub dependents: bool,
-    /// Unmount by force.
-    pub force: bool,
-    /// Snapshots in use: when their last user goes.
-    pub deferred: bool,
-    /// Only say what would go.
-    pub dry_run: bool,
-}
-
-/// What to destroy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DestroyTarget {
-    /// A file system or volume.
-    Dataset(String),
-    /// Snapshots of one dataset: names, or `first%last` ranges with either end open.
-    Snapshots {
-        /// The dataset.
-        dataset: String,
-        /// The names and ranges.
-        specs: Vec<String>,
-    },
-    /// A bookmark.
-    Bookmark(String),
-}
 
 impl PoolChange for Destroy {
     /// Children and clones are looked at where they are found.

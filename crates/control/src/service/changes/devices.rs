@@ -1,32 +1,17 @@
 //! Devices come to the pool and leave it.
 
+use admin::changes::{AddVdevs, RemoveVdevs};
+use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec};
 use dsl::Actor;
 use pool::{PoolError, VdevRole, VdevStatus};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::message::{VdevShape, VdevSpec};
-use crate::report::VdevClass;
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::open::{make_files, new_vdevs, remove_files};
 use crate::service::refusal::kind_of;
 use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Add top-level vdevs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AddVdevs {
-    /// Which.
-    pub vdevs: Vec<VdevSpec>,
-    /// Sector size as a power of two; none: what the devices ask for.
-    pub ashift: Option<u32>,
-    /// Use devices that look used, and mixed redundancy.
-    pub force: bool,
-    /// Make files of this size where the paths do not exist.
-    pub file_size: Option<u64>,
-}
 
 impl PoolChange for AddVdevs {
     fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
@@ -71,13 +56,6 @@ impl PoolChange for AddVdevs {
             }
         })
     }
-}
-
-/// Remove top-level vdevs, one after the other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RemoveVdevs {
-    /// Their names, paths or guids.
-    pub devices: Vec<String>,
 }
 
 impl PoolChange for RemoveVdevs {

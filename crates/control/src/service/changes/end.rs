@@ -1,20 +1,13 @@
 //! What ends a pool's service: exporting it and destroying it.
 
+use admin::changes::{DestroyPool, Export};
+use admin::{Failure, FailureKind};
 use dsl::Actor;
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Unmount all, write everything out and let the pool go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Export {
-    /// Unmount by force.
-    pub force: bool,
-}
 
 impl PoolChange for Export {
     fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
@@ -43,13 +36,6 @@ impl PoolChange for Export {
         }
         service.end("export", self.force, &|| service.pool.export())
     }
-}
-
-/// Destroy the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DestroyPool {
-    /// Unmount by force.
-    pub force: bool,
 }
 
 impl PoolChange for DestroyPool {

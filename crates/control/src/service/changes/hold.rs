@@ -1,26 +1,14 @@
 //! Holds of snapshots.
 
+use admin::changes::{Hold, Release};
+use admin::{Failure, FailureKind, name};
 use dsl::{Actor, DslError, tasks};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::name;
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
 use crate::service::refusal::{reason, refused, unreadable};
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Hold snapshots.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hold {
-    /// The tag.
-    pub tag: String,
-    /// The snapshots.
-    pub snapshots: Vec<String>,
-    /// Those of the same name below, too.
-    pub recursive: bool,
-}
 
 impl PoolChange for Hold {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
@@ -60,17 +48,6 @@ impl PoolChange for Hold {
             }
         })
     }
-}
-
-/// Release holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Release {
-    /// The tag.
-    pub tag: String,
-    /// The snapshots.
-    pub snapshots: Vec<String>,
-    /// Those of the same name below, too.
-    pub recursive: bool,
 }
 
 impl PoolChange for Release {

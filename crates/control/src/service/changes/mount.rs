@@ -1,34 +1,15 @@
 //! Mounting and unmounting because somebody asked for it.
 
-use std::path::PathBuf;
-
+use admin::Failure;
+use admin::changes::{Mount, Unmount};
 use dsl::Actor;
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::Failure;
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::mounting::MountFlags;
 use crate::service::mountpoint::is_remount;
 use crate::service::reporter::Reporter;
-
-/// Mount a file system, or all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mount {
-    /// Which; none: all that may be.
-    pub name: Option<String>,
-    /// Where, for a file system whose mount point is `legacy`.
-    pub at: Option<PathBuf>,
-    /// Options of `-o`; with `remount` among them, what is mounted gets them.
-    pub options: Vec<String>,
-    /// Over a directory that is not empty.
-    pub overlay: bool,
-    /// Even if redacted.
-    pub force: bool,
-    /// What is below it as well.
-    pub recursive: bool,
-}
 
 impl PoolChange for Mount {
     fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
@@ -68,15 +49,6 @@ impl PoolChange for Mount {
         }
         Ok(())
     }
-}
-
-/// Unmount a file system, or all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unmount {
-    /// A dataset or a path; none: all.
-    pub name: Option<String>,
-    /// From under its users.
-    pub force: bool,
 }
 
 impl PoolChange for Unmount {

@@ -2,29 +2,20 @@
 
 use std::path::PathBuf;
 
+use admin::changes::SetPool;
+use admin::{Assignments, Failure, FailureKind, PropertyName, Types, Value, find_pool_property};
 use dsl::Actor;
 use dsl::property::Access;
 use dsl::property::pool::{ALTROOT, BOOTFS, CACHEFILE, COMPATIBILITY, VERSION};
 use format::features::{self, Support};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::compatibility::Compatibility;
-use crate::message::Assignments;
-use crate::property::{PropertyName, Types, Value, find_pool_property};
 use crate::service::Service;
 use crate::service::cache_file;
 use crate::service::delegation::denied;
 use crate::service::refusal::kind_of;
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Set a pool property.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SetPool {
-    /// What.
-    pub properties: Assignments,
-}
 
 impl PoolChange for SetPool {
     fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
@@ -125,7 +116,7 @@ impl Service {
         if !name.is_empty() {
             let kind = FailureKind::Invalid;
             let refuse = |reason: String| Failure::cannot(kind, VERB, &pool, reason);
-            if crate::name::pool_of(name) != pool {
+            if admin::name::pool_of(name) != pool {
                 return Err(refuse(format!("'{name}' is an invalid name")));
             }
             let found = self.dsl.dataset(name);

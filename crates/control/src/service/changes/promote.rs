@@ -1,21 +1,14 @@
 //! Promoting clones.
 
+use admin::changes::Promote;
+use admin::{Failure, FailureKind};
 use dsl::{Actor, DslError, tasks};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::refusal::{refused, unreadable};
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Make a clone the origin of its origin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Promote {
-    /// The clone.
-    pub name: String,
-}
 
 impl PoolChange for Promote {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {

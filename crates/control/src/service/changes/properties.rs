@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use admin::changes::{Inherit, Set};
+use admin::{Assignments, Failure, FailureKind, Types, Value, permission_for};
 use dsl::property::dataset::{COPIES, MOUNTPOINT, QUOTA, REFQUOTA, REFRESERVATION, find};
 use dsl::property::{Effect, Figure};
 use dsl::{Actor, Dataset, DslError, PropertyChange, SetProperties};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::message::Assignments;
-use crate::permission::permission_for;
-use crate::property::{Types, Value};
 use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::{denied, denied_plainly};
@@ -19,20 +17,8 @@ use crate::service::property_source::PropertySource;
 use crate::service::refusal::{reason, refused, unreadable};
 use crate::service::reporter::Reporter;
 use crate::service::rules::{Target, volume_reservation};
-use crate::{Failure, FailureKind};
 
 const VERB: &str = "set property for";
-
-/// Set properties of datasets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Set {
-    /// On which.
-    pub names: Vec<String>,
-    /// What.
-    pub properties: Assignments,
-    /// Leave mounts as they are.
-    pub keep_mounts: bool,
-}
 
 impl PoolChange for Set {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
@@ -83,19 +69,6 @@ impl PoolChange for Set {
         }
         Ok(())
     }
-}
-
-/// Forget local values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inherit {
-    /// On which.
-    pub names: Vec<String>,
-    /// What.
-    pub property: String,
-    /// On everything below, too.
-    pub recursive: bool,
-    /// Back to received values.
-    pub received: bool,
 }
 
 impl PoolChange for Inherit {

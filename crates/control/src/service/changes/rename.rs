@@ -1,38 +1,16 @@
 //! Renaming datasets and snapshots.
 
+use admin::changes::{Create, Rename};
+use admin::name::{self, NameKind};
+use admin::{Assignments, Failure, FailureKind};
 use dsl::{Actor, DslError, tasks};
-use serde::{Deserialize, Serialize};
 
-use super::{Create, PoolChange, Recorded, Turn, WhileSuspended};
-use crate::message::Assignments;
-use crate::name::{self, NameKind};
+use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::mounting::MountFlags;
 use crate::service::refusal::refused;
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Give a dataset, snapshot or bookmark another name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of the command"
-)]
-pub struct Rename {
-    /// The old name.
-    pub from: String,
-    /// The new name.
-    pub to: String,
-    /// Make missing parents too.
-    pub parents: bool,
-    /// Snapshots of this name below, too.
-    pub recursive: bool,
-    /// Leave mounts as they are.
-    pub keep_mounts: bool,
-    /// Unmount by force.
-    pub force: bool,
-}
 
 impl PoolChange for Rename {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
@@ -62,10 +40,10 @@ impl PoolChange for Rename {
     fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let (from, to) = (self.from.as_str(), self.to.as_str());
         if name::kind_of(from) == NameKind::Snapshot {
-            return self.rename_snapshot(service);
+            return rename_snapshot(self, service);
         }
         service.head("open", from)?;
-        self.make_parent(service, reporter)?;
+        make_parent(self, service, reporter)?;
         // Only mounts that follow the name must move.
         let before = service.places_below(from)?;
         let unmounted = if self.keep_mounts {
@@ -100,54 +78,56 @@ impl PoolChange for Rename {
     }
 }
 
-impl Rename {
-    fn make_parent(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
-        let parent = name::parent_of(&self.to).unwrap_or(&self.to);
-        if service.dsl.head(parent).is_ok() {
-            return Ok(());
-        }
-        if !self.parents {
-            let (kind, reason) = (FailureKind::Missing, "parent does not exist");
-            return Err(Failure::cannot(kind, "create", &self.to, reason));
-        }
-        let create = Create {
-            name: parent.to_owned(),
-            volume: None,
-            properties: Assignments::new(),
-            parents: true,
-            unmounted: false,
-        };
-        create.apply(service, reporter)
+fn make_parent(
+    rename: &Rename,
+    service: &Service,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), Failure> {
+    let parent = name::parent_of(&rename.to).unwrap_or(&rename.to);
+    if service.dsl.head(parent).is_ok() {
+        return Ok(());
     }
+    if !rename.parents {
+        let (kind, reason) = (FailureKind::Missing, "parent does not exist");
+        return Err(Failure::cannot(kind, "create", &rename.to, reason));
+    }
+    let create = Create {
+        name: parent.to_owned(),
+        volume: None,
+        properties: Assignments::new(),
+        parents: true,
+        unmounted: false,
+    };
+    create.apply(service, reporter)
+}
 
-    fn rename_snapshot(&self, service: &Service) -> Result<(), Failure> {
-        let from = self.from.as_str();
-        let short = self
-            .to
-            .split_once('@')
-            .map_or(self.to.as_str(), |(_, short)| short);
-        if let Err(error) = service.dsl.dataset(from) {
-            return Err(refused("open", from, &error));
-        }
-        let task = tasks::RenameSnapshot {
-            from: from.to_owned(),
-            to: short.to_owned(),
-            recursive: self.recursive,
-        };
-        service.dsl.run(task).map_err(|error| {
-            if self.recursive
-                && let DslError::Exists { .. } = error
-            {
-                let reason = "a child dataset already has a snapshot with the new name";
-                Failure::cannot(FailureKind::Exists, "rename", from, reason)
-            } else {
-                refused("rename", from, &error)
-            }
-        })?;
-        let dataset = name::dataset_of(from);
-        for mount in service.mounted_below(dataset) {
-            service.mounts().snapshots_changed(&mount.dataset);
-        }
-        Ok(())
+fn rename_snapshot(rename: &Rename, service: &Service) -> Result<(), Failure> {
+    let from = rename.from.as_str();
+    let short = rename
+        .to
+        .split_once('@')
+        .map_or(rename.to.as_str(), |(_, short)| short);
+    if let Err(error) = service.dsl.dataset(from) {
+        return Err(refused("open", from, &error));
     }
+    let task = tasks::RenameSnapshot {
+        from: from.to_owned(),
+        to: short.to_owned(),
+        recursive: rename.recursive,
+    };
+    service.dsl.run(task).map_err(|error| {
+        if rename.recursive
+            && let DslError::Exists { .. } = error
+        {
+            let reason = "a child dataset already has a snapshot with the new name";
+            Failure::cannot(FailureKind::Exists, "rename", from, reason)
+        } else {
+            refused("rename", from, &error)
+        }
+    })?;
+    let dataset = name::dataset_of(from);
+    for mount in service.mounted_below(dataset) {
+        service.mounts().snapshots_changed(&mount.dataset);
+    }
+    Ok(())
 }

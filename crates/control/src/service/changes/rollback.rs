@@ -1,30 +1,16 @@
 //! Going back to a snapshot.
 
+use admin::changes::Rollback;
+use admin::{Failure, FailureKind, name};
 use dsl::tasks::{self, DestroyBookmark};
 use dsl::{Actor, DslError};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::name;
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::plan::{Plan, names};
 use crate::service::refusal::{refused, unreadable};
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Go back to a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rollback {
-    /// The snapshot.
-    pub snapshot: String,
-    /// Destroy later snapshots and bookmarks.
-    pub destroy_later: bool,
-    /// Destroy their clones, too.
-    pub destroy_clones: bool,
-    /// Unmount those clones by force.
-    pub force: bool,
-}
 
 impl PoolChange for Rollback {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
@@ -53,7 +39,7 @@ impl PoolChange for Rollback {
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let snapshot = self.snapshot.as_str();
         let (dataset, short) = snapshot.split_once('@').unwrap_or((snapshot, ""));
-        let later = self.later(service, dataset, short)?;
+        let later = later(self, service, dataset, short)?;
         if !self.destroy_later && !later.is_empty() {
             return Err(too_late(
                 snapshot,
@@ -105,40 +91,43 @@ impl Later {
     }
 }
 
-impl Rollback {
-    fn later(&self, service: &Service, dataset: &str, short: &str) -> Result<Later, Failure> {
-        let snapshot = self.snapshot.as_str();
-        let head = service
-            .dsl
-            .head(dataset)
-            .map_err(|error| refused("open", snapshot, &error))?;
-        let target = head.snapshot(short).map_err(unreadable)?.ok_or_else(|| {
-            Failure::cannot(
-                FailureKind::Missing,
-                "open",
-                snapshot,
-                "dataset does not exist",
-            )
-        })?;
-        let limit = target.phys().map_err(unreadable)?.creation_txg;
-        let mut snapshots = Vec::new();
-        for found in head.snapshots().map_err(unreadable)? {
-            if found.phys().map_err(unreadable)?.creation_txg > limit {
-                snapshots.push(found.name().map_err(unreadable)?);
-            }
+fn later(
+    rollback: &Rollback,
+    service: &Service,
+    dataset: &str,
+    short: &str,
+) -> Result<Later, Failure> {
+    let snapshot = rollback.snapshot.as_str();
+    let head = service
+        .dsl
+        .head(dataset)
+        .map_err(|error| refused("open", snapshot, &error))?;
+    let target = head.snapshot(short).map_err(unreadable)?.ok_or_else(|| {
+        Failure::cannot(
+            FailureKind::Missing,
+            "open",
+            snapshot,
+            "dataset does not exist",
+        )
+    })?;
+    let limit = target.phys().map_err(unreadable)?.creation_txg;
+    let mut snapshots = Vec::new();
+    for found in head.snapshots().map_err(unreadable)? {
+        if found.phys().map_err(unreadable)?.creation_txg > limit {
+            snapshots.push(found.name().map_err(unreadable)?);
         }
-        let bookmarks: Vec<String> = head
-            .bookmarks()
-            .map_err(unreadable)?
-            .into_iter()
-            .filter(|bookmark| bookmark.phys.creation_txg > limit)
-            .map(|bookmark| format!("{dataset}#{}", bookmark.name))
-            .collect();
-        Ok(Later {
-            snapshots,
-            bookmarks,
-        })
     }
+    let bookmarks: Vec<String> = head
+        .bookmarks()
+        .map_err(unreadable)?
+        .into_iter()
+        .filter(|bookmark| bookmark.phys.creation_txg > limit)
+        .map(|bookmark| format!("{dataset}#{}", bookmark.name))
+        .collect();
+    Ok(Later {
+        snapshots,
+        bookmarks,
+    })
 }
 
 impl Service {

@@ -1,25 +1,14 @@
 //! Scrubs.
 
+use admin::Failure;
+use admin::changes::ScrubAction;
 use dsl::Actor;
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::Failure;
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
 use crate::service::refusal::kind_of;
 use crate::service::reporter::Reporter;
-
-/// What to do with a scrub.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ScrubAction {
-    /// Start or resume.
-    Start,
-    /// Stop.
-    Stop,
-    /// Pause.
-    Pause,
-}
 
 impl PoolChange for ScrubAction {
     fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {

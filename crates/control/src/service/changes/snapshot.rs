@@ -1,30 +1,16 @@
 //! Taking snapshots.
 
+use admin::changes::Snapshot;
+use admin::{Failure, FailureKind, Types, name};
 use dsl::{Actor, DslError, tasks};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::message::Assignments;
-use crate::name;
-use crate::property::Types;
 use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::denied_plainly;
 use crate::service::refusal::{reason, unreadable};
 use crate::service::reporter::Reporter;
 use crate::service::rules::Target;
-use crate::{Failure, FailureKind};
-
-/// Take snapshots, all in one txg.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot {
-    /// Their full names.
-    pub names: Vec<String>,
-    /// Of everything below, too.
-    pub recursive: bool,
-    /// User properties.
-    pub properties: Assignments,
-}
 
 impl PoolChange for Snapshot {
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
@@ -46,7 +32,7 @@ impl PoolChange for Snapshot {
     }
 
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
-        let all = self.full_names(service)?;
+        let all = full_names(self, service)?;
         let target = Target {
             kind: Types::SNAPSHOT,
             creating: true,
@@ -80,40 +66,38 @@ impl PoolChange for Snapshot {
     }
 }
 
-impl Snapshot {
-    /// All that are to be taken.
-    fn full_names(&self, service: &Service) -> Result<Vec<String>, Failure> {
-        let mut all: Vec<String> = Vec::new();
-        for name in &self.names {
-            let (dataset, short) = name.split_once('@').unwrap_or((name, ""));
-            let head = service.head("open", dataset)?;
-            let heads = if self.recursive {
-                service
-                    .dsl
-                    .heads_under(&head.directory())
-                    .map_err(unreadable)?
-            } else {
-                vec![head]
-            };
-            for head in heads {
-                let full = format!("{}@{short}", head.directory().name());
-                if all
-                    .iter()
-                    .any(|other| name::dataset_of(other) == name::dataset_of(&full))
-                {
-                    let text =
-                        "cannot create snapshots : multiple snapshots of same fs not allowed";
-                    return Err(Failure::new(FailureKind::Invalid, text)
-                        .advise("no snapshots were created"));
-                }
-                if let Err(error) = name::check_snapshot(&full) {
-                    return Err(failed(&full, FailureKind::Invalid, &error.to_string()));
-                }
-                all.push(full);
+/// All that are to be taken.
+fn full_names(snapshot: &Snapshot, service: &Service) -> Result<Vec<String>, Failure> {
+    let mut all: Vec<String> = Vec::new();
+    for name in &snapshot.names {
+        let (dataset, short) = name.split_once('@').unwrap_or((name, ""));
+        let head = service.head("open", dataset)?;
+        let heads = if snapshot.recursive {
+            service
+                .dsl
+                .heads_under(&head.directory())
+                .map_err(unreadable)?
+        } else {
+            vec![head]
+        };
+        for head in heads {
+            let full = format!("{}@{short}", head.directory().name());
+            if all
+                .iter()
+                .any(|other| name::dataset_of(other) == name::dataset_of(&full))
+            {
+                let text = "cannot create snapshots : multiple snapshots of same fs not allowed";
+                return Err(
+                    Failure::new(FailureKind::Invalid, text).advise("no snapshots were created")
+                );
             }
+            if let Err(error) = name::check_snapshot(&full) {
+                return Err(failed(&full, FailureKind::Invalid, &error.to_string()));
+            }
+            all.push(full);
         }
-        Ok(all)
     }
+    Ok(all)
 }
 
 fn failed(name: &str, kind: FailureKind, reason: &str) -> Failure {

@@ -1,9 +1,9 @@
 //! Writing out everything.
 
+use admin::Failure;
 use dsl::Actor;
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
-use crate::Failure;
 use crate::service::Service;
 use crate::service::reporter::Reporter;
 

@@ -1,7 +1,11 @@
+use admin::changes::{
+    AddVdevs, Bookmark, Clear, CloneSnapshot, Create, Delegate, Destroy, DestroyPool,
+    DestroyTarget, Export, Hold, Inherit, Mount, Promote, Release, RemoveVdevs, Rename, Rollback,
+    ScrubAction, Set, SetPool, SetVdev, Snapshot, Trim, TrimAction, Unmount, VolumeSpec, WaitTrim,
+};
+use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
+
 use super::*;
-use crate::message::{VdevShape, VdevSpec};
-use crate::report::VdevClass;
-use crate::{Request, Value};
 
 /// A change, its bytes to the daemon, and what it answers.
 type Case = (
@@ -347,7 +351,7 @@ fn all() -> Vec<Case> {
 #[test]
 fn changes_answer_for_themselves() {
     for (change, _, suspended, turn, recorded) in all() {
-        let found = change.as_pool_change();
+        let found = as_pool_change(&change);
         let answers = (found.while_suspended(), found.turn(), found.recorded());
         assert_eq!(answers, (suspended, turn, recorded), "{change:?}");
     }

@@ -1,9 +1,10 @@
 //! Giving free space back to the devices of the pool.
 
+use admin::changes::{Trim, TrimAction, WaitTrim};
+use admin::{Failure, FailureKind};
 use base::Guid;
 use dsl::Actor;
 use pool::{PoolError, TrimRefusal, VdevStatus};
-use serde::{Deserialize, Serialize};
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
@@ -11,32 +12,6 @@ use crate::service::delegation::denied_plainly;
 use crate::service::refusal::kind_of;
 use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
-
-/// Give free space back to devices.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trim {
-    /// What to do.
-    pub action: TrimAction,
-    /// Their names, paths or guids; none: all that can.
-    pub devices: Vec<String>,
-}
-
-/// What to do with a trim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TrimAction {
-    /// Start or resume.
-    Start {
-        /// Bytes a second at most for each device; 0: any number.
-        rate: u64,
-        /// What was there must be gone for good.
-        secure: bool,
-    },
-    /// Give it up.
-    Cancel,
-    /// Stop it for now.
-    Suspend,
-}
 
 impl PoolChange for Trim {
     fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
@@ -87,13 +62,6 @@ impl PoolChange for Trim {
         }
         told(verb, &leaves, &refused)
     }
-}
-
-/// Wait until devices are no longer trimmed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WaitTrim {
-    /// Their names, paths or guids; none: all that can.
-    pub devices: Vec<String>,
 }
 
 impl PoolChange for WaitTrim {

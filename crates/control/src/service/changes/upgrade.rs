@@ -1,12 +1,12 @@
 //! Enabling the features that this software supports.
 
+use admin::{Failure, FailureKind};
 use dsl::Actor;
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::reporter::Reporter;
-use crate::{Failure, FailureKind};
 
 /// Enable all features that this software supports.
 pub(super) struct Upgrade;

@@ -1,5 +1,6 @@
 //! What is measured of heads and snapshots, figure by figure.
 
+use admin::{Failure, Value, name};
 use base::ObjectId;
 use dmu::Zap;
 use dsl::property::{Figure, Row, dataset};
@@ -7,9 +8,7 @@ use dsl::{DirectorySpace, SpaceClass};
 use format::dsl::{DatasetPhys, DirectoryPhys, key};
 
 use super::{DatasetSource, MASTER_NODE, VOLUME_PROPERTIES, missing_is_none};
-use crate::property::Value;
 use crate::service::refusal::unreadable;
-use crate::{Failure, name};
 
 /// What the record of a key tells.
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
+use admin::name;
+
 use super::*;
-use crate::name;
 
 /// Heads, snapshots, and (snapshot, clone).
 struct Tree {

@@ -1,6 +1,5 @@
 use super::*;
-use crate::name;
-use crate::property::{Setting, Value};
+use admin::{Setting, Value, name};
 use dsl::property::{self, Figure};
 use std::collections::BTreeMap;
 
@@ -171,7 +170,7 @@ fn golden_lists_in_the_order_printed() {
             .filter_map(|line| line.split('\t').next())
             .collect();
         let mut sorted = rows.clone();
-        crate::render::sort_datasets(&mut sorted, &[]);
+        admin::sort_datasets(&mut sorted, &[]);
         let sorted: Vec<&str> = sorted.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(sorted, printed);
         assert_eq!(walked.len(), printed.len());

@@ -37,7 +37,7 @@ static OTHER: Program = Program {
     summary: "One.",
     properties: &[PropertyTable {
         title: "",
-        rows: &[control::rows::dataset::ATIME.row()],
+        rows: &[admin::rows::dataset::ATIME.row()],
     }],
     commands: &COMMANDS,
 };

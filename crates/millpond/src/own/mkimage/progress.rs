@@ -1,9 +1,10 @@
 //! How far it is: what, how much, how fast, how long.
 
-use base::clock::real_now;
 use std::time::{Duration, Instant};
 
-use control::{ImageProgress, human_bytes};
+use admin::human_bytes;
+use base::clock::real_now;
+use control::ImageProgress;
 use inspect::{Audience, Line};
 use serde_json::{Value, json};
 

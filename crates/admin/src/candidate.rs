@@ -1,0 +1,54 @@
+//! Pools that are not imported, as they are found on devices.
+
+use crate::report::{VdevReport, VdevState};
+
+/// How a found pool can be imported, or why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImportState {
+    /// All is well.
+    Ready,
+    /// Ready, and its version has no features.
+    LegacyVersion,
+    /// Ready, and some features are not enabled.
+    FeaturesDisabled,
+    /// It was last used elsewhere: needs `-f`.
+    UsedElsewhere,
+    /// Another host uses it now.
+    Active {
+        /// Its name.
+        host: String,
+        /// Its host id.
+        host_id: u64,
+    },
+    /// Devices are missing or bad, and it works without them.
+    Degraded,
+    /// Too many devices are missing.
+    MissingDevices,
+    /// Too many devices are bad.
+    CorruptData,
+    /// Its version is not known.
+    UnsupportedVersion,
+    /// Features are not known; as lines `guid (description)`.
+    UnsupportedFeatures(Vec<String>),
+    /// Features are not known that only writing needs.
+    ReadOnlyFeatures(Vec<String>),
+}
+
+/// A pool that was found.
+#[derive(Debug, Clone)]
+pub struct ImportCandidate {
+    /// Its name.
+    pub name: String,
+    /// Its guid.
+    pub guid: u64,
+    /// Its state as far as can be seen.
+    pub state: VdevState,
+    /// It was destroyed.
+    pub destroyed: bool,
+    /// Its comment.
+    pub comment: Option<String>,
+    /// How it can be imported.
+    pub import: ImportState,
+    /// Its vdevs.
+    pub vdevs: Vec<VdevReport>,
+}

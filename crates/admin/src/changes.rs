@@ -1,0 +1,393 @@
+//! Changes of a pool: what commands may ask for, as it travels to the daemon.
+//!
+//! What each does, who may ask for it, and what else is to be known of it, the service says of
+//! these same types.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::{Assignments, VdevSpec};
+
+/// A change to the pool or what is in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Change {
+    /// Make a file system or volume.
+    Create(Create),
+    /// Destroy file systems, volumes, snapshots or a bookmark.
+    Destroy(Destroy),
+    /// Take snapshots, all in one txg.
+    Snapshot(Snapshot),
+    /// Go back to a snapshot.
+    Rollback(Rollback),
+    /// Make a writable copy of a snapshot.
+    Clone(CloneSnapshot),
+    /// Make a clone the origin of its origin.
+    Promote(Promote),
+    /// Give a dataset, snapshot or bookmark another name.
+    Rename(Rename),
+    /// Set properties of datasets.
+    Set(Set),
+    /// Forget local values.
+    Inherit(Inherit),
+    /// Mount a file system, or all.
+    Mount(Mount),
+    /// Unmount a file system, or all.
+    Unmount(Unmount),
+    /// Hold snapshots.
+    Hold(Hold),
+    /// Release holds.
+    Release(Release),
+    /// Make a bookmark of a snapshot or bookmark.
+    Bookmark(Bookmark),
+    /// Grant permissions, or take them back.
+    Delegate(Delegate),
+    /// Set a pool property.
+    SetPool(SetPool),
+    /// Set properties of a vdev.
+    SetVdev(SetVdev),
+    /// Enable all features that this software supports.
+    Upgrade,
+    /// Start, stop or pause a scrub.
+    Scrub(ScrubAction),
+    /// Wait until a scrub has ended.
+    WaitScrub,
+    /// Give free space back to devices.
+    Trim(Trim),
+    /// Wait until devices are no longer trimmed.
+    WaitTrim(WaitTrim),
+    /// Everything written so far is on the devices when this returns.
+    Sync,
+    /// Forget error counts and resume.
+    Clear(Clear),
+    /// Add top-level vdevs.
+    AddVdevs(AddVdevs),
+    /// Remove top-level vdevs.
+    RemoveVdevs(RemoveVdevs),
+    /// Unmount all, write everything out and let the pool go.
+    Export(Export),
+    /// Destroy the pool.
+    DestroyPool(DestroyPool),
+}
+
+/// Make a file system or volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Create {
+    /// Its name.
+    pub name: String,
+    /// For a volume: its size.
+    pub volume: Option<VolumeSpec>,
+    /// Its first properties.
+    pub properties: Assignments,
+    /// Make missing parents too.
+    pub parents: bool,
+    /// Do not mount it.
+    pub unmounted: bool,
+}
+
+/// The size of a new volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeSpec {
+    /// Bytes.
+    pub size: u64,
+    /// Without a reservation.
+    pub sparse: bool,
+}
+
+/// Destroy file systems, volumes, snapshots or a bookmark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command"
+)]
+pub struct Destroy {
+    /// What.
+    pub target: DestroyTarget,
+    /// Children or snapshots of the same name below, too.
+    pub recursive: bool,
+    /// Clones outside, too.
+    pub dependents: bool,
+    /// Unmount by force.
+    pub force: bool,
+    /// Snapshots in use: when their last user goes.
+    pub deferred: bool,
+    /// Only say what would go.
+    pub dry_run: bool,
+}
+
+/// What to destroy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DestroyTarget {
+    /// A file system or volume.
+    Dataset(String),
+    /// Snapshots of one dataset: names, or `first%last` ranges with either end open.
+    Snapshots {
+        /// The dataset.
+        dataset: String,
+        /// The names and ranges.
+        specs: Vec<String>,
+    },
+    /// A bookmark.
+    Bookmark(String),
+}
+
+/// Take snapshots, all in one txg.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Their full names.
+    pub names: Vec<String>,
+    /// Of everything below, too.
+    pub recursive: bool,
+    /// User properties.
+    pub properties: Assignments,
+}
+
+/// Go back to a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rollback {
+    /// The snapshot.
+    pub snapshot: String,
+    /// Destroy later snapshots and bookmarks.
+    pub destroy_later: bool,
+    /// Destroy their clones, too.
+    pub destroy_clones: bool,
+    /// Unmount those clones by force.
+    pub force: bool,
+}
+
+/// Make a writable copy of a snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CloneSnapshot {
+    /// The snapshot.
+    pub snapshot: String,
+    /// The new dataset.
+    pub name: String,
+    /// Its first properties.
+    pub properties: Assignments,
+    /// Make missing parents too.
+    pub parents: bool,
+    /// Do not mount it.
+    pub unmounted: bool,
+}
+
+/// Make a clone the origin of its origin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promote {
+    /// The clone.
+    pub name: String,
+}
+
+/// Give a dataset, snapshot or bookmark another name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command"
+)]
+pub struct Rename {
+    /// The old name.
+    pub from: String,
+    /// The new name.
+    pub to: String,
+    /// Make missing parents too.
+    pub parents: bool,
+    /// Snapshots of this name below, too.
+    pub recursive: bool,
+    /// Leave mounts as they are.
+    pub keep_mounts: bool,
+    /// Unmount by force.
+    pub force: bool,
+}
+
+/// Set properties of datasets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Set {
+    /// On which.
+    pub names: Vec<String>,
+    /// What.
+    pub properties: Assignments,
+    /// Leave mounts as they are.
+    pub keep_mounts: bool,
+}
+
+/// Forget local values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inherit {
+    /// On which.
+    pub names: Vec<String>,
+    /// What.
+    pub property: String,
+    /// On everything below, too.
+    pub recursive: bool,
+    /// Back to received values.
+    pub received: bool,
+}
+
+/// Mount a file system, or all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Which; none: all that may be.
+    pub name: Option<String>,
+    /// Where, for a file system whose mount point is `legacy`.
+    pub at: Option<PathBuf>,
+    /// Options of `-o`; with `remount` among them, what is mounted gets them.
+    pub options: Vec<String>,
+    /// Over a directory that is not empty.
+    pub overlay: bool,
+    /// Even if redacted.
+    pub force: bool,
+    /// What is below it as well.
+    pub recursive: bool,
+}
+
+/// Unmount a file system, or all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmount {
+    /// A dataset or a path; none: all.
+    pub name: Option<String>,
+    /// From under its users.
+    pub force: bool,
+}
+
+/// Hold snapshots.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The tag.
+    pub tag: String,
+    /// The snapshots.
+    pub snapshots: Vec<String>,
+    /// Those of the same name below, too.
+    pub recursive: bool,
+}
+
+/// Release holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// The tag.
+    pub tag: String,
+    /// The snapshots.
+    pub snapshots: Vec<String>,
+    /// Those of the same name below, too.
+    pub recursive: bool,
+}
+
+/// Make a bookmark of a snapshot or bookmark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bookmark {
+    /// Of what.
+    pub source: String,
+    /// Its full name.
+    pub name: String,
+}
+
+/// Grant permissions, or take them back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegate {
+    /// The dataset.
+    pub name: String,
+    /// Grant; else take back.
+    pub grant: bool,
+    /// On everything below, too.
+    pub recursive: bool,
+    /// To whom, as the pool writes it, and what; nothing: all that they have.
+    pub changes: Vec<(String, Vec<String>)>,
+}
+
+/// Set a pool property.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetPool {
+    /// What.
+    pub properties: Assignments,
+}
+
+/// Set properties of a vdev.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetVdev {
+    /// Which: a name, path or guid.
+    pub vdev: String,
+    /// What; an empty text or an absent value takes one back.
+    pub properties: Assignments,
+}
+
+/// What to do with a scrub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScrubAction {
+    /// Start or resume.
+    Start,
+    /// Stop.
+    Stop,
+    /// Pause.
+    Pause,
+}
+
+/// Give free space back to devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trim {
+    /// What to do.
+    pub action: TrimAction,
+    /// Their names, paths or guids; none: all that can.
+    pub devices: Vec<String>,
+}
+
+/// What to do with a trim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TrimAction {
+    /// Start or resume.
+    Start {
+        /// Bytes a second at most for each device; 0: any number.
+        rate: u64,
+        /// What was there must be gone for good.
+        secure: bool,
+    },
+    /// Give it up.
+    Cancel,
+    /// Stop it for now.
+    Suspend,
+}
+
+/// Wait until devices are no longer trimmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitTrim {
+    /// Their names, paths or guids; none: all that can.
+    pub devices: Vec<String>,
+}
+
+/// Forget error counts and resume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clear {
+    /// One device; none: all.
+    pub device: Option<String>,
+}
+
+/// Add top-level vdevs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddVdevs {
+    /// Which.
+    pub vdevs: Vec<VdevSpec>,
+    /// Sector size as a power of two; none: what the devices ask for.
+    pub ashift: Option<u32>,
+    /// Use devices that look used, and mixed redundancy.
+    pub force: bool,
+    /// Make files of this size where the paths do not exist.
+    pub file_size: Option<u64>,
+}
+
+/// Remove top-level vdevs, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveVdevs {
+    /// Their names, paths or guids.
+    pub devices: Vec<String>,
+}
+
+/// Unmount all, write everything out and let the pool go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Export {
+    /// Unmount by force.
+    pub force: bool,
+}
+
+/// Destroy the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DestroyPool {
+    /// Unmount by force.
+    pub force: bool,
+}

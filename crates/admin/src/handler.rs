@@ -1,0 +1,26 @@
+//! Who answers requests: the service of a pool; in tests, a fake.
+
+use std::io;
+
+use crate::Failure;
+use crate::message::{Caller, Request, Response};
+
+/// Where the parts of an answer go.
+pub type Sink<'a> = &'a mut dyn FnMut(Response) -> io::Result<()>;
+
+/// What answers the requests to one pool: a daemon serves it, and a program may have it in its own
+/// process.
+pub trait Handler: Send + Sync {
+    /// The pool's name and guid.
+    fn identity(&self) -> (String, u64);
+    /// Does what a request says, and hands on the parts of the answer: exactly one
+    /// [`Response::Done`] or [`Response::Failed`] is the last.
+    fn handle(&self, request: &Request, caller: &Caller, sink: Sink<'_>) -> io::Result<()>;
+    /// True once there is nothing left to serve.
+    fn finished(&self) -> bool;
+    /// The process is asked to end: unmounts all, writes everything out, exports.
+    ///
+    /// # Errors
+    /// What could not be written: the process ends all the same.
+    fn shut_down(&self) -> Result<(), Failure>;
+}

@@ -1,0 +1,71 @@
+//! What commands, programs and the service of a pool say to each other: requests and changes,
+//! answers, refusals, and how they travel. Nothing here opens a pool.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`changes`] | what commands may ask to be changed |
+//! | `message`, `report`, `metrics`, `events` | requests, and the parts of answers to them |
+//! | `failure` | why a request was refused or failed |
+//! | `handler` | who answers |
+//! | `wire`, [`client`] | messages on a stream; the daemons that run, and how to ask them |
+//! | `property`, [`describe`] | properties as people read and write them |
+//! | [`name`], `number`, [`date`], `permission` | names, sizes, moments and what may be granted, as text |
+//! | `candidate`, `order`, `vdev_name` | pools that could be imported; the order of datasets in lists; names of vdevs |
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
+mod candidate;
+pub mod changes;
+pub mod client;
+pub mod date;
+mod events;
+mod failure;
+mod handler;
+mod message;
+mod metrics;
+pub mod name;
+mod number;
+mod order;
+mod permission;
+mod property;
+mod report;
+mod vdev_name;
+mod wire;
+
+pub use candidate::{ImportCandidate, ImportState};
+pub use changes::{Change, DestroyTarget, ScrubAction, TrimAction, VolumeSpec};
+pub use date::{creation, moment, span};
+/// The rows of properties, which the commands go by too.
+pub use dsl::property as rows;
+pub use events::{EventField, EventRecord, EventValue};
+pub use failure::{Failure, FailureKind};
+pub use handler::{Handler, Sink};
+pub use message::{
+    Assignments, Caller, CreateRequest, DatasetQuery, DatasetRow, ImportRequest, Mounted,
+    OpenRequest, Request, Response, Selection, VdevShape, VdevSpec,
+};
+pub use metrics::{
+    ClassIo, Distribution, IoReport, LeafIo, Metric, MetricFamily, MetricsReport, Reading,
+};
+pub use name::{
+    NameError, NameKind, check as check_name, check_bookmark, check_dataset, check_pool,
+    check_snapshot, dataset_of, is_within, kind_of, parent_of, pool_of,
+};
+pub use number::{NumberError, human, human_bytes, parse_size, ratio};
+pub use order::{SortKey, sort_datasets};
+pub use permission::{is_permission, is_set_name, key_of_sets, permission_for};
+pub use property::describe;
+pub use property::{
+    DATASET_PROPERTIES, POOL_PROPERTIES, PropertyError, PropertyName, RowText, Setting, Source,
+    Types, VDEV_PROPERTIES, Value, check_user_property, find_dataset_property, find_pool_property,
+    find_vdev_property,
+};
+pub use report::{
+    CheckpointReport, DedupReport, DiffChange, DiffRecord, ExpansionReport, GrantRecord,
+    HistoryEvent, HistoryRecord, HoldRecord, LeafReport, LeafWork, LeafWorkState, OwnerKind,
+    OwnerRecord, PoolNote, PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState,
+    StoppedReport, VdevCause, VdevClass, VdevReport, VdevState,
+};
+pub use vdev_name::VdevNaming;
+pub use wire::{MESSAGE_LENGTH_MAX, WireError, receive, send};

@@ -1,0 +1,324 @@
+//! What commands and daemons say to each other.
+//!
+//! A request is answered by any number of parts and then exactly one [`Response::Done`] or
+//! [`Response::Failed`]. Values travel typed ([`crate::Value`]); the command makes text of them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::changes::Change;
+use crate::events::EventRecord;
+use crate::metrics::{IoReport, MetricsReport};
+use crate::report::{
+    DiffRecord, GrantRecord, HistoryRecord, HoldRecord, OwnerKind, OwnerRecord, PoolReport,
+    PoolStatus, VdevClass,
+};
+use crate::{Failure, Setting, Types, Value};
+
+/// Who asks, as the socket's peer credentials say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The process.
+    pub pid: u32,
+}
+
+/// A request to the daemon of one pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Who are you?
+    Hello,
+    /// The pool's properties.
+    Pool(Selection),
+    /// Vdevs with their properties.
+    Vdevs {
+        /// Which: names, paths, guids, `root-0` or `all-vdevs`.
+        names: Vec<String>,
+        /// What of them.
+        properties: Selection,
+    },
+    /// The pool's health, vdevs, scan and errors.
+    Status,
+    /// The history, oldest first.
+    History {
+        /// Internal events too.
+        internal: bool,
+    },
+    /// Datasets with properties, in name order.
+    Datasets(DatasetQuery),
+    /// Holds of snapshots.
+    Holds {
+        /// The snapshots.
+        snapshots: Vec<String>,
+        /// The snapshots of the same name below, too.
+        recursive: bool,
+    },
+    /// What the owners of a file system's files use and may use.
+    OwnerSpace {
+        /// The file system or snapshot.
+        name: String,
+        /// Which owners.
+        kinds: Vec<OwnerKind>,
+    },
+    /// What is granted to whom at a dataset and above it.
+    Grants {
+        /// The dataset.
+        name: String,
+    },
+    /// What changed in a file system.
+    Diff {
+        /// The older state: a snapshot.
+        from: String,
+        /// The newer state: a snapshot or a file system as it is now.
+        to: String,
+    },
+    /// How many files of a file system wait to be freed.
+    DeleteQueue {
+        /// The file system.
+        name: String,
+    },
+    /// What is mounted.
+    Mounted,
+    /// Locks, queues, latencies and counters.
+    Metrics,
+    /// What the devices did.
+    IoStatistics,
+    /// What happened lately.
+    Events {
+        /// After the event of this number; 0: all that are remembered.
+        after: u64,
+    },
+    /// Forget what happened.
+    ClearEvents,
+    /// A change, with the command line for the pool's history.
+    Change {
+        /// What to do.
+        change: Change,
+        /// The command line as it was typed; empty records nothing.
+        command: String,
+    },
+}
+
+/// Which properties.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Selection {
+    /// All that apply, user properties included.
+    All,
+    /// These.
+    Names(Vec<String>),
+}
+
+/// Which datasets, and what of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetQuery {
+    /// Where to begin; empty: at the pool's root.
+    pub roots: Vec<String>,
+    /// How far below; none: as far as it goes.
+    pub depth: Option<u32>,
+    /// Which kinds.
+    #[serde(with = "crate::property::types_as_number")]
+    pub types: Types,
+    /// What of them.
+    pub properties: Selection,
+}
+
+/// A dataset with the properties asked for; those that do not apply are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetRow {
+    /// The full name.
+    pub name: String,
+    /// Its kind.
+    #[serde(with = "crate::property::types_as_number")]
+    pub kind: Types,
+    /// When it was made, which orders snapshots.
+    pub created_txg: u64,
+    /// The properties.
+    pub properties: Vec<(String, Setting)>,
+}
+
+impl DatasetRow {
+    /// One property of the row.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Setting> {
+        self.properties
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, setting)| setting)
+    }
+}
+
+/// A property and its value, in the order given.
+pub type Assignments = Vec<(String, Value)>;
+
+/// A part of an answer, or its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Response {
+    /// Who answers.
+    Hello {
+        /// The pool's name.
+        pool: String,
+        /// Its guid.
+        guid: u64,
+        /// The daemon's process.
+        pid: u32,
+        /// The daemon's version.
+        version: String,
+    },
+    /// The pool's properties.
+    Pool(PoolReport),
+    /// The pool's health.
+    Status(Box<PoolStatus>),
+    /// Some records of the history.
+    History(Vec<HistoryRecord>),
+    /// The vdevs asked for.
+    Vdevs(Vec<DatasetRow>),
+    /// Some datasets.
+    Datasets(Vec<DatasetRow>),
+    /// Some holds.
+    Holds(Vec<HoldRecord>),
+    /// What is granted: the dataset's own, then what is above.
+    Grants(Vec<GrantRecord>),
+    /// Some owners.
+    OwnerSpace(Vec<OwnerRecord>),
+    /// Some files that changed.
+    Diff(Vec<DiffRecord>),
+    /// Files without a name that are not freed yet; 0 for a file system that is not mounted.
+    DeleteQueue(u64),
+    /// What is mounted.
+    Mounted(Vec<Mounted>),
+    /// The readings of all instruments.
+    Metrics(MetricsReport),
+    /// What the devices did.
+    IoStatistics(Box<IoReport>),
+    /// Some events, oldest first.
+    Events(Vec<EventRecord>),
+    /// How many events were forgotten.
+    EventsCleared(u64),
+    /// A line for the standard output.
+    Line(String),
+    /// A part that failed; more may follow.
+    Warning(Failure),
+    /// The end: all is done.
+    Done,
+    /// The end: refused or failed.
+    Failed(Failure),
+}
+
+/// A mounted dataset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mounted {
+    /// The file system.
+    pub dataset: String,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// How a pool comes to a new daemon.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum OpenRequest {
+    /// Make it.
+    Create(CreateRequest),
+    /// Import it.
+    Import(ImportRequest),
+}
+
+/// A new pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CreateRequest {
+    /// Its name.
+    pub name: String,
+    /// Its name for now (`-t`).
+    pub temporary_name: Option<String>,
+    /// Its top-level vdevs.
+    pub vdevs: Vec<VdevSpec>,
+    /// Pool properties.
+    pub properties: Assignments,
+    /// Features to enable or leave disabled, against the default.
+    pub features: Vec<(String, bool)>,
+    /// No feature unless named (`-d`).
+    pub without_features: bool,
+    /// Properties of the root file system.
+    pub dataset_properties: Assignments,
+    /// Where everything is mounted below.
+    pub altroot: Option<PathBuf>,
+    /// Use devices that look used.
+    pub force: bool,
+    /// Make files of this size where the paths do not exist.
+    pub file_size: Option<u64>,
+    /// The command line for the history.
+    pub command: String,
+}
+
+/// A top-level vdev.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VdevSpec {
+    /// What it is for.
+    pub class: VdevClass,
+    /// What it is made of.
+    pub shape: VdevShape,
+}
+
+/// What a top-level vdev is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VdevShape {
+    /// One file or disk.
+    Leaf(PathBuf),
+    /// Copies.
+    Mirror(Vec<PathBuf>),
+}
+
+impl VdevSpec {
+    /// The files and disks of it.
+    #[must_use]
+    pub fn leaves(&self) -> &[PathBuf] {
+        match &self.shape {
+            VdevShape::Leaf(path) => std::slice::from_ref(path),
+            VdevShape::Mirror(paths) => paths,
+        }
+    }
+}
+
+/// A pool to import.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImportRequest {
+    /// Which.
+    pub guid: u64,
+    /// Its name as its labels say.
+    pub name: String,
+    /// Its name from now on.
+    pub new_name: Option<String>,
+    /// The new name is for now only (`-t`).
+    pub temporary: bool,
+    /// Directories and devices to look for its vdevs in.
+    pub search: Vec<PathBuf>,
+    /// No writes at all.
+    pub readonly: bool,
+    /// Even if it was in use elsewhere.
+    pub force: bool,
+    /// Go back a few txgs if need be.
+    pub rewind: bool,
+    /// Go back as far as it takes.
+    pub rewind_extreme: bool,
+    /// Only try the rewind.
+    pub dry_run: bool,
+    /// Not beyond this txg.
+    pub txg_max: Option<u64>,
+    /// A destroyed pool.
+    pub destroyed: bool,
+    /// Even without its log devices.
+    pub missing_log: bool,
+    /// Mount nothing.
+    pub unmounted: bool,
+    /// Where everything is mounted below.
+    pub altroot: Option<PathBuf>,
+    /// Pool properties.
+    pub properties: Assignments,
+    /// Mount options.
+    pub mount_options: Vec<String>,
+    /// The command line for the history.
+    pub command: String,
+}

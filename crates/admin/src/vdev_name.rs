@@ -1,0 +1,36 @@
+//! Names of vdevs.
+
+use crate::report::VdevReport;
+
+/// How vdevs are named (`-g`, `-L`, `-P`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VdevNaming {
+    /// By guid.
+    pub guid: bool,
+    /// By the path that links lead to.
+    pub resolve: bool,
+    /// By the whole path.
+    pub full: bool,
+}
+
+impl VdevNaming {
+    /// The name of a vdev.
+    #[must_use]
+    pub fn name(self, vdev: &VdevReport) -> String {
+        if self.guid || vdev.absent {
+            return vdev.guid.to_string();
+        }
+        let Some(path) = &vdev.path else {
+            return format!("{}-{}", vdev.kind, vdev.id);
+        };
+        let resolved = self
+            .resolve
+            .then(|| std::fs::canonicalize(path).ok())
+            .flatten()
+            .map_or_else(|| path.clone(), |real| real.to_string_lossy().into_owned());
+        if self.full || vdev.kind != "disk" {
+            return resolved;
+        }
+        resolved.rsplit('/').next().unwrap_or(&resolved).to_owned()
+    }
+}

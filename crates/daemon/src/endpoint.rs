@@ -1,0 +1,225 @@
+//! The metrics endpoint: `GET /metrics` in the text format of Prometheus, over HTTP/1.
+//!
+//! One thread answers one request after the other, each on a connection of its own that is closed
+//! after the answer; a peer that dawdles is dropped. Without an address in its name a port is bound
+//! to the loopback interface only.
+
+use admin::{Caller, Failure, FailureKind, Handler, Request, Response};
+use base::clock::real_now;
+use base::thread;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// The longest request that is read.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// How long a peer may take for its request.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A bound endpoint.
+#[derive(Debug)]
+pub struct Endpoint {
+    listener: Listener,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Port(TcpListener),
+    Socket {
+        listener: UnixListener,
+        _file: SocketFile,
+    },
+}
+
+/// Removes the socket at the end.
+#[derive(Debug)]
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _removed = std::fs::remove_file(&self.0);
+    }
+}
+
+trait Peer: Read + Write {
+    fn limit(&self, left: Duration) -> io::Result<()>;
+}
+
+impl Peer for TcpStream {
+    fn limit(&self, left: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(left))?;
+        self.set_write_timeout(Some(left))
+    }
+}
+
+impl Peer for UnixStream {
+    fn limit(&self, left: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(left))?;
+        self.set_write_timeout(Some(left))
+    }
+}
+
+impl Endpoint {
+    /// Binds `port`, `address:port`, or the path of a socket (anything with a slash).
+    ///
+    /// # Errors
+    /// The text is none of these, or it cannot be bound.
+    pub fn bind(text: &str) -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            let text = format!("cannot offer metrics at '{text}': {error}");
+            Failure::new(FailureKind::Service, text)
+        };
+        if text.contains('/') {
+            let path = Path::new(text);
+            // Left by a daemon that was killed: nobody listens there.
+            if UnixStream::connect(path)
+                .is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+            {
+                std::fs::remove_file(path).map_err(|error| failed(&error))?;
+            }
+            let socket = UnixListener::bind(path).map_err(|error| failed(&error))?;
+            let listener = Listener::Socket {
+                listener: socket,
+                _file: SocketFile(path.to_owned()),
+            };
+            return Ok(Self { listener });
+        }
+        let address = match text.parse::<u16>() {
+            Ok(port) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            Err(_) => text
+                .parse()
+                .map_err(|_| failed(&"it must be a port, an address with a port, or a path"))?,
+        };
+        let listener = TcpListener::bind(address).map_err(|error| failed(&error))?;
+        Ok(Self {
+            listener: Listener::Port(listener),
+        })
+    }
+
+    /// The port, if it is one.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.listener {
+            Listener::Port(listener) => listener.local_addr().ok(),
+            Listener::Socket { .. } => None,
+        }
+    }
+
+    /// Answers until the process ends; once the handler is gone, nobody any more.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(self, handler: &Arc<dyn Handler>) -> Result<(), Failure> {
+        let handler = Arc::downgrade(handler);
+        let start = thread::named("metrics", sys::thread::ORDINARY);
+        let started = start.spawn(move || match &self.listener {
+            Listener::Port(listener) => {
+                listener.incoming().all(|peer| answered(peer, &handler));
+            }
+            Listener::Socket { listener, .. } => {
+                listener.incoming().all(|peer| answered(peer, &handler));
+            }
+        });
+        match started {
+            Ok(_detached) => Ok(()),
+            Err(error) => Err(Failure::new(FailureKind::Service, error.to_string())),
+        }
+    }
+}
+
+/// Answers a peer; false when there is nothing left to tell.
+fn answered(peer: io::Result<impl Peer>, handler: &Weak<dyn Handler>) -> bool {
+    let Some(handler) = handler.upgrade() else {
+        return false;
+    };
+    match peer {
+        // A peer that went away loses its answer.
+        Ok(mut peer) => drop(answer(&mut peer, &*handler)),
+        // Out of descriptors: the next one may do better.
+        Err(_) => std::thread::sleep(Duration::from_millis(10)),
+    }
+    true
+}
+
+fn answer(peer: &mut impl Peer, handler: &dyn Handler) -> io::Result<()> {
+    let head = request_head(peer)?;
+    let mut words = head.split(|byte| *byte == b' ');
+    let (method, path) = (words.next(), words.next());
+    let (status, body) = match (method, path) {
+        (Some(b"GET" | b"HEAD"), Some(b"/metrics" | b"/")) => match readings(handler) {
+            Ok(body) => ("200 OK", body),
+            Err(error) => ("503 Service Unavailable", format!("{error}\n")),
+        },
+        (Some(b"GET" | b"HEAD"), _) => ("404 Not Found", "only /metrics is here\n".to_owned()),
+        _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
+    };
+    let length = body.len();
+    let mut answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    if method != Some(b"HEAD") {
+        answer += &body;
+    }
+    peer.limit(PATIENCE)?;
+    peer.write_all(answer.as_bytes())
+}
+
+/// Everything up to the empty line.
+fn request_head(peer: &mut impl Peer) -> io::Result<Vec<u8>> {
+    let deadline = real_now() + PATIENCE;
+    let mut head = Vec::new();
+    let mut piece = [0; 1024];
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+        let left = deadline.saturating_duration_since(real_now());
+        if left.is_zero() || head.len() >= REQUEST_BYTES_MAX {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        peer.limit(left)?;
+        match peer.read(&mut piece)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => head.extend_from_slice(piece.get(..count).unwrap_or_default()),
+        }
+    }
+    Ok(head)
+}
+
+fn readings(handler: &dyn Handler) -> io::Result<String> {
+    let caller = Caller {
+        uid: sys::user_id(),
+        gid: sys::group_id(),
+        pid: std::process::id(),
+    };
+    let mut reports = Vec::new();
+    let mut sink = |part: Response| {
+        match part {
+            Response::Metrics(report) => reports.push(report),
+            Response::Failed(failure) => return Err(io::Error::other(failure.to_string())),
+            Response::Hello { .. }
+            | Response::Pool(_)
+            | Response::Status(_)
+            | Response::History(_)
+            | Response::Vdevs(_)
+            | Response::Datasets(_)
+            | Response::Holds(_)
+            | Response::Grants(_)
+            | Response::OwnerSpace(_)
+            | Response::Diff(_)
+            | Response::DeleteQueue(_)
+            | Response::Mounted(_)
+            | Response::IoStatistics(_)
+            | Response::Events(_)
+            | Response::EventsCleared(_)
+            | Response::Line(_)
+            | Response::Warning(_)
+            | Response::Done => {}
+        }
+        Ok(())
+    };
+    handler.handle(&Request::Metrics, &caller, &mut sink)?;
+    Ok(crate::prometheus(&reports))
+}

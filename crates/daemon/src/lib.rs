@@ -1,0 +1,48 @@
+//! The serving process of one pool: its start, its socket, its mounts, its end.
+//!
+//! | module | what |
+//! |---|---|
+//! | `start` | from the command to the daemon: the request goes down, the outcome comes back |
+//! | `runtime` | the directory of sockets, locks and logs |
+//! | `server` | the socket: one thread a connection; [`Server`] |
+//! | `endpoint`, `prometheus` | the instruments over HTTP, and their text |
+//! | `mounts`, `mount_point` | the mounts of the pool, by `fuse`; [`DaemonMounts`] |
+//!
+//! A command starts it with [`start`]: this very program again, with [`CHILD_ARGUMENT`]. The
+//! request travels over the child's standard input, the outcome back over its standard output;
+//! then the child leaves the terminal and serves. It ends when the pool is exported or destroyed,
+//! or by SIGTERM or SIGINT, which unmount and export first. What is left when it is killed (a
+//! socket nobody listens on, dead mounts) is recognised and removed by the next one.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
+mod endpoint;
+mod mount_point;
+mod mounts;
+mod prometheus;
+mod runtime;
+mod server;
+mod start;
+#[cfg(test)]
+mod tests;
+
+use admin::{Failure, OpenRequest};
+use control::{FileSource, Service};
+
+pub use endpoint::Endpoint;
+pub use mounts::DaemonMounts;
+pub use prometheus::prometheus;
+pub use server::Server;
+pub use start::{CHILD_ARGUMENT, child, serve, start};
+
+/// Creates or imports the pool and takes charge of it.
+fn open_service(request: &OpenRequest) -> Result<start::Begin, Failure> {
+    let opened = Service::open(request)?;
+    let mounts = DaemonMounts::new(FileSource::new(&opened));
+    let service = Service::new(opened, mounts);
+    Ok(start::Begin {
+        handler: service.clone(),
+        begin: Box::new(move |sink| service.begin(sink)),
+    })
+}

@@ -1,0 +1,589 @@
+//! The mounts of one pool.
+//!
+//! Two levels: this table knows which dataset is where; a [`DatasetTree`] serves one of them. For
+//! root, each has a mount of its own. An ordinary user cannot mount inside of a mount of theirs:
+//! what belongs there is shown by that mount itself (a [`MountMultiplexer`]), and the table calls it mounted
+//! all the same. No lock is held while the kernel mounts, unmounts or writes back: requests of other mounts, and of
+//! the same one, go on meanwhile.
+
+use super::mount_point;
+use admin::{Failure, FailureKind, Mounted};
+use base::lock::{LockClass, Mutex, rank};
+use base::thread;
+use control::{FileSource, MountOptions, MountRequest, Mounts, SnapshotRecord};
+use dsl::property;
+use fuse::{
+    DatasetTree, Mount, MountFailure, MountMultiplexer, MountState, Session, SessionOptions,
+    SnapshotDirectory, SnapshotEntry, SnapshotSource, Tree, TreeTag,
+};
+use posix::{AccessTime, Errno, FileSystem, OwnerMap};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use sys::{MountError, MountsInside, UnmountMode};
+
+static TABLE_CLASS: LockClass = LockClass::new("daemon.mounts", rank::FRONT_END + 2);
+
+/// How many of those who use a mount a refusal names.
+const USERS_NAMED: usize = 4;
+
+/// One mounted dataset.
+struct Entry {
+    dataset: Arc<Mutex<String>>,
+    path: PathBuf,
+    tree: Arc<DatasetTree>,
+    place: Place,
+    options: posix::MountOptions,
+    /// How it is mounted now: properties, and `-o` over them.
+    present: Mutex<MountOptions>,
+    /// What is mounted inside, while the content is being replaced.
+    inside: Mutex<MountsInside>,
+}
+
+/// How the kernel sees a dataset.
+enum Place {
+    /// By a mount of its own, which may show others inside.
+    Own {
+        mount: Mount,
+        multiplexer: Arc<MountMultiplexer>,
+    },
+    /// Inside the mount of another one.
+    Inside { outermost: Arc<Entry>, tag: TreeTag },
+}
+
+impl Entry {
+    /// The mount, what it shows, and which part of it this is.
+    fn shown(&self) -> (&Mount, &Arc<MountMultiplexer>, TreeTag) {
+        match &self.place {
+            Place::Own { mount, multiplexer } => (mount, multiplexer, TreeTag::FIRST),
+            Place::Inside { outermost, tag } => {
+                let (mount, multiplexer, _) = outermost.shown();
+                (mount, multiplexer, *tag)
+            }
+        }
+    }
+
+    fn session(&self) -> &Session {
+        self.shown().0.session()
+    }
+
+    fn is_serving(&self) -> bool {
+        self.shown().0.state() == MountState::Serving
+    }
+
+    fn is_inside(&self, other: &Arc<Self>) -> bool {
+        match &self.place {
+            Place::Own { .. } => false,
+            Place::Inside { outermost, .. } => Arc::ptr_eq(outermost, other),
+        }
+    }
+}
+
+static PRESENT_CLASS: LockClass = LockClass::new("daemon.mount_options", rank::FRONT_END + 5);
+static INSIDE_CLASS: LockClass = LockClass::new("daemon.mounts_inside", rank::FRONT_END + 6);
+static NAME_CLASS: LockClass = LockClass::new("daemon.dataset_name", rank::FRONT_END + 4);
+
+/// The snapshots of one mounted dataset, by whatever name it has now.
+struct Snapshots {
+    source: Arc<FileSource>,
+    dataset: Arc<Mutex<String>>,
+    options: posix::MountOptions,
+}
+
+fn errno_of(failure: &Failure) -> Errno {
+    match failure.kind {
+        FailureKind::Missing => Errno::ESTALE,
+        FailureKind::Permission => Errno::EACCES,
+        FailureKind::Busy => Errno::EBUSY,
+        FailureKind::Usage
+        | FailureKind::Exists
+        | FailureKind::Space
+        | FailureKind::ReadOnly
+        | FailureKind::Invalid
+        | FailureKind::Unsupported
+        | FailureKind::Medium
+        | FailureKind::Service => Errno::EIO,
+    }
+}
+
+impl SnapshotSource for Snapshots {
+    fn list(&self) -> fuse::Reply<Vec<SnapshotEntry>> {
+        let dataset = self.dataset.lock().clone();
+        let found = self.source.snapshots(&dataset);
+        let found = found.map_err(|failure| errno_of(&failure))?;
+        Ok(found.into_iter().map(entry_of).collect())
+    }
+
+    fn open(&self, guid: u64) -> fuse::Reply<Arc<FileSystem>> {
+        let dataset = self.dataset.lock().clone();
+        let opened = self.source.open_snapshot(&dataset, guid, &self.options);
+        opened.map_err(|failure| errno_of(&failure))
+    }
+
+    fn changed(&self) -> fuse::wire::Timestamp {
+        let dataset = self.dataset.lock().clone();
+        let (seconds, nanoseconds) = self.source.snapshots_changed_at(&dataset);
+        fuse::wire::Timestamp {
+            seconds,
+            nanoseconds,
+        }
+    }
+}
+
+fn entry_of(snapshot: SnapshotRecord) -> SnapshotEntry {
+    SnapshotEntry {
+        name: snapshot.name.into_bytes(),
+        guid: snapshot.guid,
+        object_set: snapshot.object_set,
+    }
+}
+
+/// How the kernel sees `.zfs`, as the property says.
+const fn shown_as(property: property::SnapshotDirectory) -> SnapshotDirectory {
+    match property {
+        property::SnapshotDirectory::Visible => SnapshotDirectory::Visible,
+        property::SnapshotDirectory::Disabled => SnapshotDirectory::Disabled,
+        property::SnapshotDirectory::Hidden => SnapshotDirectory::Hidden,
+    }
+}
+
+/// The mounts of one pool, by the kernel's FUSE.
+pub struct DaemonMounts {
+    source: Arc<FileSource>,
+    table: Mutex<Vec<Arc<Entry>>>,
+}
+
+impl DaemonMounts {
+    /// No mounts yet.
+    #[must_use]
+    pub fn new(source: FileSource) -> Arc<Self> {
+        Arc::new(Self {
+            source: Arc::new(source),
+            table: Mutex::new(&TABLE_CLASS, Vec::new()),
+        })
+    }
+
+    /// The live mounts; those that users unmounted are dropped from the table.
+    fn entries(&self) -> Vec<Arc<Entry>> {
+        let mut table = self.table.lock();
+        let (alive, ended): (Vec<_>, Vec<_>) =
+            table.drain(..).partition(|entry| entry.is_serving());
+        *table = alive;
+        let alive = table.clone();
+        drop(table);
+        drop(ended);
+        alive
+    }
+
+    fn find(&self, dataset: &str) -> Option<Arc<Entry>> {
+        self.entries()
+            .into_iter()
+            .find(|entry| *entry.dataset.lock() == dataset)
+    }
+
+    /// For an ordinary user: the mounted dataset in which a path is, and the way from its root.
+    fn host<'a>(&self, path: &'a Path) -> Option<(Arc<Entry>, Vec<&'a [u8]>)> {
+        if sys::user_id() == 0 {
+            return None;
+        }
+        let inside = self.entries().into_iter().filter_map(|entry| {
+            let below = path.strip_prefix(&entry.path).ok()?;
+            let way: Vec<&[u8]> = below.iter().map(OsStrExt::as_bytes).collect();
+            (!way.is_empty()).then_some((entry, way))
+        });
+        inside.min_by_key(|(_, way)| way.len())
+    }
+
+    fn start(&self, request: &MountRequest) -> Result<Entry, Failure> {
+        let MountRequest {
+            dataset,
+            path,
+            options,
+            beneath: _,
+        } = request;
+        let file_options = file_system_options(dataset);
+        let live = self.open_live(dataset, &file_options, options)?;
+        let name = Arc::new(Mutex::new(&NAME_CLASS, dataset.clone()));
+        let snapshots = Snapshots {
+            source: Arc::clone(&self.source),
+            dataset: Arc::clone(&name),
+            options: posix::MountOptions {
+                read_only: true,
+                ..file_options.clone()
+            },
+        };
+        let directory = match dataset.contains('@') {
+            true => SnapshotDirectory::Disabled,
+            false => shown_as(self.source.snapshot_directory(dataset)),
+        };
+        let tree = DatasetTree::new(Arc::clone(&live), Arc::new(snapshots), directory);
+        match self.place(request, &live, &tree) {
+            Ok(place) => Ok(Entry {
+                dataset: name,
+                path: path.clone(),
+                tree,
+                place,
+                options: file_options,
+                present: Mutex::new(&PRESENT_CLASS, options.clone()),
+                inside: Mutex::new(&INSIDE_CLASS, MountsInside::default()),
+            }),
+            Err(failure) => {
+                // Nothing was asked of it yet, so there is nothing to lose.
+                let _written = live.unmount();
+                Err(failure)
+            }
+        }
+    }
+
+    /// The file system of a dataset, with `-o` over its properties, and what a crash left in it
+    /// removed in the background.
+    fn open_live(
+        &self,
+        dataset: &str,
+        options: &posix::MountOptions,
+        present: &MountOptions,
+    ) -> Result<Arc<FileSystem>, Failure> {
+        let live = self.source.open(dataset, options)?;
+        live.set_properties(with_options(live.properties(), present));
+        if !live.is_read_only() && !live.properties().read_only {
+            let for_thread = Arc::clone(&live);
+            // Without a thread, or when the mount ends first, the next mount does it.
+            let _started = thread::named("unlinked", sys::thread::BACKGROUND)
+                .spawn(move || drop(for_thread.drain_unlinked()));
+        }
+        Ok(live)
+    }
+
+    /// Takes `snapdir` over. The kernel may have cached the root's listing, with or without `.zfs`.
+    fn show_snapshot_directory(&self, entry: &Entry, dataset: &str) {
+        if dataset.contains('@') {
+            return;
+        }
+        entry
+            .tree
+            .set_snapshot_directory(shown_as(self.source.snapshot_directory(dataset)));
+        let (mount, _, tag) = entry.shown();
+        mount.session().invalidate_node(tag.root());
+        mount.session().invalidate_name(tag.root(), b".zfs");
+    }
+
+    fn place(
+        &self,
+        request: &MountRequest,
+        live: &FileSystem,
+        tree: &Arc<DatasetTree>,
+    ) -> Result<Place, Failure> {
+        let MountRequest {
+            dataset,
+            path,
+            options,
+            beneath: _,
+        } = request;
+        if let Some((host, way)) = self.host(path) {
+            let (mount, multiplexer, host_tag) = host.shown();
+            let added = multiplexer.add(host_tag, &way, tree.clone(), mount.session());
+            let tag = added.map_err(|errno| inside_failure(path, errno))?;
+            let outermost = match &host.place {
+                Place::Own { .. } => host,
+                Place::Inside { outermost, .. } => Arc::clone(outermost),
+            };
+            return Ok(Place::Inside { outermost, tag });
+        }
+        let session = SessionOptions {
+            posix_acl: self.source.posix_acl(dataset),
+            ..SessionOptions::default()
+        };
+        let read_only = live.is_read_only() || live.properties().read_only;
+        let options = kernel_options(dataset, options, read_only, session);
+        let multiplexer = MountMultiplexer::new(tree.clone());
+        // Root's mounts show one dataset each: no need to look for others inside.
+        let shown: Arc<dyn Tree> = if sys::user_id() == 0 {
+            tree.clone()
+        } else {
+            multiplexer.clone()
+        };
+        let mount = Mount::start(path, shown, &options).map_err(|error| mount_failure(&error))?;
+        Ok(Place::Own { mount, multiplexer })
+    }
+}
+
+fn inside_failure(path: &Path, errno: Errno) -> Failure {
+    let reason = match errno {
+        Errno::EBUSY => return busy("mountpoint or dataset is busy"),
+        Errno::ENOENT => "the mount point is not in the file system that it belongs to",
+        Errno::ENOSPC => "too many file systems in one mount",
+        _ => "the mount point cannot be looked up",
+    };
+    Failure::new(
+        FailureKind::Invalid,
+        format!("{}: {reason}", path.display()),
+    )
+}
+
+fn busy(reason: &str) -> Failure {
+    Failure::new(FailureKind::Busy, reason)
+}
+
+fn file_system_options(dataset: &str) -> posix::MountOptions {
+    let (uid, gid) = (sys::user_id(), sys::group_id());
+    posix::MountOptions {
+        read_only: dataset.contains('@'),
+        kernel_checks_permissions: true,
+        keeps_removed_directories: true,
+        frees_in_background: true,
+        // An ordinary user's mount is that user's alone: the image's owners mean nothing here.
+        owners: if uid == 0 {
+            OwnerMap::Stored
+        } else {
+            OwnerMap::Everyone { uid, gid }
+        },
+        ..posix::MountOptions::default()
+    }
+}
+
+/// Properties as they hold for one mount.
+fn with_options(
+    properties: posix::DatasetProperties,
+    options: &MountOptions,
+) -> posix::DatasetProperties {
+    let access_time = match (options.atime, options.relatime) {
+        (false, _) => AccessTime::Off,
+        (true, true) => AccessTime::Relative,
+        (true, false) => AccessTime::Strict,
+    };
+    let read_only = properties.read_only || options.readonly;
+    posix::DatasetProperties {
+        access_time,
+        read_only,
+        ..properties
+    }
+}
+
+fn kernel_options(
+    dataset: &str,
+    options: &MountOptions,
+    is_read_only: bool,
+    session: SessionOptions,
+) -> fuse::MountOptions {
+    fuse::MountOptions {
+        source: dataset.to_owned(),
+        read_only: options.readonly || is_read_only,
+        no_exec: !options.exec,
+        no_suid: !options.setuid,
+        no_devices: !options.devices,
+        no_atime: !options.atime,
+        session,
+    }
+}
+
+fn mount_failure(failure: &MountFailure) -> Failure {
+    let kind = match failure {
+        MountFailure::Mount(MountError::MountPoint {
+            error: sys::Errno::BUSY,
+            ..
+        }) => {
+            return Failure::new(FailureKind::Busy, "mountpoint or dataset is busy");
+        }
+        MountFailure::Mount(MountError::Helper { .. }) => FailureKind::Permission,
+        MountFailure::Mount(MountError::Device(_) | MountError::NoHelper(_)) => {
+            FailureKind::Unsupported
+        }
+        MountFailure::Mount(MountError::MountPoint { .. }) | MountFailure::Session(_) => {
+            FailureKind::Service
+        }
+    };
+    Failure::new(kind, failure.to_string())
+}
+
+fn unmount_failure(entry: &Entry, error: &MountError) -> Failure {
+    match error {
+        busy if busy.is_busy() => in_use(entry),
+        MountError::Helper { .. } => busy("pool or dataset is busy"),
+        MountError::MountPoint { .. } | MountError::Device(_) | MountError::NoHelper(_) => {
+            Failure::new(FailureKind::Service, error.to_string())
+        }
+    }
+}
+
+/// Somebody uses a mounted dataset, and who, as far as that can be seen.
+fn in_use(entry: &Entry) -> Failure {
+    let below = match entry.place {
+        Place::Own { .. } => None,
+        Place::Inside { .. } => Some(entry.path.as_path()),
+    };
+    let mut users = sys::mount_users(&entry.path, below, USERS_NAMED + 1);
+    let more = users.len() > USERS_NAMED;
+    users.truncate(USERS_NAMED);
+    let lines = users.iter().map(ToString::to_string);
+    let lines = lines.chain(more.then(|| "in use by others, too".to_owned()));
+    lines.fold(busy("pool or dataset is busy"), Failure::advise)
+}
+
+impl Mounts for DaemonMounts {
+    fn mount(&self, request: &MountRequest) -> Result<(), Failure> {
+        if self.find(&request.dataset).is_some() {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                "filesystem already mounted",
+            ));
+        }
+        let is_new = !request.path.exists();
+        mount_point::prepare(request)?;
+        let entry = self.start(request).inspect_err(|_| {
+            if is_new {
+                // It was made for the mount.
+                let _gone = std::fs::remove_dir(&request.path);
+            }
+        })?;
+        self.table.lock().push(Arc::new(entry));
+        Ok(())
+    }
+
+    fn unmount(&self, dataset: &str, force: bool) -> Result<(), Failure> {
+        let Some(entry) = self.find(dataset) else {
+            return Err(Failure::new(FailureKind::Missing, "not currently mounted"));
+        };
+        let (mount, multiplexer, tag) = entry.shown();
+        let others_inside = multiplexer.is_host(tag);
+        match &entry.place {
+            Place::Inside { .. } => {
+                let idle = || match others_inside || entry.tree.is_busy() {
+                    true => Err(()),
+                    false => Ok(()),
+                };
+                if !force {
+                    fuse::while_busy(|_| true, idle).map_err(|()| in_use(&entry))?;
+                }
+                multiplexer.remove(tag, mount.session());
+            }
+            Place::Own { mount, .. } => {
+                if !force && others_inside {
+                    return Err(in_use(&entry));
+                }
+                let mode = if force {
+                    UnmountMode::Detach
+                } else {
+                    UnmountMode::IfIdle
+                };
+                mount
+                    .unmount(mode)
+                    .map_err(|error| unmount_failure(&entry, &error))?;
+            }
+        }
+        // With a mount that was idle, this has been done at its end. Otherwise files that are still
+        // open become stale now.
+        let inside = self
+            .entries()
+            .into_iter()
+            .filter(|other| other.is_inside(&entry));
+        let gone: Vec<_> = inside.chain([Arc::clone(&entry)]).collect();
+        gone.iter().for_each(|other| other.tree.abandon());
+        self.table
+            .lock()
+            .retain(|other| !gone.iter().any(|one| Arc::ptr_eq(one, other)));
+        Ok(())
+    }
+
+    fn options(&self, dataset: &str) -> Option<MountOptions> {
+        Some(self.find(dataset)?.present.lock().clone())
+    }
+
+    fn file_system(&self, dataset: &str) -> Option<Arc<FileSystem>> {
+        self.find(dataset)?.tree.file_system()
+    }
+
+    fn mounted(&self) -> Vec<Mounted> {
+        let entries = self.entries();
+        let shown = entries.iter().map(|entry| Mounted {
+            dataset: entry.dataset.lock().clone(),
+            path: entry.path.clone(),
+        });
+        shown.collect()
+    }
+
+    fn barrier(&self, dataset: &str) {
+        if let Some(entry) = self.find(dataset) {
+            entry.session().flush_dirty();
+        }
+    }
+
+    fn suspend(&self, dataset: &str) -> Result<(), Failure> {
+        let Some(entry) = self.find(dataset) else {
+            return Ok(());
+        };
+        entry.session().flush_dirty();
+        // Before requests wait: the paths of these mounts are walked.
+        if matches!(entry.place, Place::Own { .. }) {
+            let inside = MountsInside::keep(&entry.path);
+            *entry.inside.lock() = inside;
+        }
+        if entry.tree.suspend() {
+            return Ok(());
+        }
+        // It serves on, and the mounts inside of it are where they were.
+        drop(std::mem::take(&mut *entry.inside.lock()));
+        Err(Failure::new(FailureKind::Busy, "pool or dataset is busy"))
+    }
+
+    fn content_changed(&self, dataset: &str) {
+        let Some(entry) = self.find(dataset) else {
+            return;
+        };
+        let present = entry.present.lock().clone();
+        match self.open_live(dataset, &entry.options, &present) {
+            Ok(live) => {
+                let (mount, multiplexer, tag) = entry.shown();
+                entry.tree.resume(live, mount.session(), tag.root());
+                multiplexer.cover_again(tag, mount.session());
+                let inside = std::mem::take(&mut *entry.inside.lock());
+                for path in inside.restore() {
+                    eprintln!("millpond: {}: cannot be mounted again", path.display());
+                }
+            }
+            // There is nothing to show any more.
+            Err(_) => {
+                entry.tree.abandon();
+                let _detached = self.unmount(dataset, true);
+            }
+        }
+        entry.tree.snapshots_changed();
+    }
+
+    fn renamed(&self, from: &str, to: &str) {
+        for entry in self.entries() {
+            let mut name = entry.dataset.lock();
+            if let Some(rest) = name.strip_prefix(from)
+                && (rest.is_empty() || rest.starts_with(['/', '@']))
+            {
+                *name = format!("{to}{rest}");
+            }
+        }
+    }
+
+    fn snapshots_changed(&self, dataset: &str) {
+        if let Some(entry) = self.find(dataset) {
+            entry.tree.snapshots_changed();
+            self.show_snapshot_directory(&entry, dataset);
+        }
+    }
+
+    fn set_options(&self, dataset: &str, options: &MountOptions) -> Result<(), Failure> {
+        let Some(entry) = self.find(dataset) else {
+            return Ok(());
+        };
+        self.show_snapshot_directory(&entry, dataset);
+        *entry.present.lock() = options.clone();
+        if let Some(live) = entry.tree.file_system() {
+            let properties = self.source.properties(dataset)?;
+            live.set_properties(with_options(properties, options));
+        }
+        let read_only = entry.options.read_only;
+        let options = kernel_options(dataset, options, read_only, SessionOptions::default());
+        match &entry.place {
+            Place::Own { mount, .. } => mount.change_flags(&options),
+            // Shown by a mount whose flags are another dataset's.
+            Place::Inside { .. } => Ok(()),
+        }
+        .map_err(|error| mount_failure(&error.into()))
+    }
+}

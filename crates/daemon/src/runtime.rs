@@ -1,0 +1,127 @@
+//! The runtime directory: sockets, locks and logs of the daemons of one user.
+
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use admin::client::{SYSTEM_DIRECTORY, runtime_directory};
+use admin::{Failure, FailureKind};
+
+fn failed(path: &Path, error: impl std::fmt::Display) -> Failure {
+    Failure::new(FailureKind::Service, format!("{}: {error}", path.display()))
+}
+
+/// The directory, made if need be.
+pub(super) fn prepared_directory() -> Result<PathBuf, Failure> {
+    let path = runtime_directory();
+    prepare(&path)?;
+    if path == Path::new(SYSTEM_DIRECTORY) {
+        // Everybody may ask; what they may do the daemon decides.
+        let to_all = Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, to_all).map_err(|error| failed(&path, error))?;
+    }
+    Ok(path)
+}
+
+/// Makes the directory, ours alone; one that somebody else made or may write to is refused: it
+/// could hold a socket of theirs.
+pub(super) fn prepare(path: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| failed(path, error))?;
+    let metadata = std::fs::symlink_metadata(path).map_err(|error| failed(path, error))?;
+    if !metadata.is_dir() {
+        return Err(failed(path, "is no directory"));
+    }
+    if metadata.uid() != sys::user_id() || metadata.mode() & 0o022 != 0 {
+        let failure = failed(path, "belongs to another user, or others may write to it");
+        return Err(failure.advise("Remove it, or set MILLPOND_RUN to a directory of your own."));
+    }
+    Ok(())
+}
+
+/// Takes the lock in a file, which is made if need be.
+fn locked(path: &Path) -> Result<File, Failure> {
+    loop {
+        let opened = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            // Who can open it could take the lock.
+            .mode(0o600)
+            .open(path);
+        let lock = opened.map_err(|error| failed(path, error))?;
+        if lock.try_lock().is_err() {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                "a daemon serves this pool already",
+            ));
+        }
+        // A daemon that has just ended removes its file: the lock in that one is worth nothing.
+        let ours = lock.metadata().map_err(|error| failed(path, error))?.ino();
+        if std::fs::metadata(path).is_ok_and(|there| there.ino() == ours) {
+            return Ok(lock);
+        }
+    }
+}
+
+/// The place of one pool's daemon: whoever holds the lock is it. The socket is removed at the end;
+/// the lock falls with the process, however that ends.
+#[derive(Debug)]
+pub(super) struct Place {
+    _lock: File,
+    lock_path: PathBuf,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+impl Place {
+    /// Takes the place; refused while another daemon has it.
+    pub(super) fn take(directory: &Path, guid: u64) -> Result<(Self, UnixListener), Failure> {
+        let lock_path = directory.join(format!("{guid:016x}.lock"));
+        let mut lock = locked(&lock_path)?;
+        // The number is for people; the lock is what counts.
+        let noted = lock
+            .set_len(0)
+            .and_then(|()| writeln!(lock, "{}", std::process::id()));
+        noted.map_err(|error| failed(&lock_path, error))?;
+        let socket = directory.join(format!("{guid:016x}.sock"));
+        match std::fs::remove_file(&socket) {
+            // Left by a daemon that was killed: its lock is ours now.
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(&socket, error)),
+        }
+        let listener = UnixListener::bind(&socket).map_err(|error| failed(&socket, error))?;
+        // The directory says who comes as far as here.
+        let to_all = Permissions::from_mode(0o666);
+        std::fs::set_permissions(&socket, to_all).map_err(|error| failed(&socket, error))?;
+        let log = directory.join(format!("{guid:016x}.log"));
+        Ok((
+            Self {
+                _lock: lock,
+                lock_path,
+                socket,
+                log,
+            },
+            listener,
+        ))
+    }
+
+    /// Where a daemon without a terminal writes what it would have said there.
+    pub(super) fn log(&self) -> &Path {
+        &self.log
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Gone already is as good. A log in which something is written stays to be read.
+        let _removed = std::fs::remove_file(&self.socket);
+        if std::fs::metadata(&self.log).is_ok_and(|metadata| metadata.len() == 0) {
+            let _removed = std::fs::remove_file(&self.log);
+        }
+        let _removed = std::fs::remove_file(&self.lock_path);
+    }
+}

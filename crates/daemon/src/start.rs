@@ -1,0 +1,251 @@
+//! From the command to the daemon: the request goes down, the outcome comes back.
+
+use super::endpoint::Endpoint;
+use super::server::{Server, hello};
+use admin::client::{Connection, socket_path};
+use admin::{Failure, FailureKind, Handler, OpenRequest, Response, Sink, receive, send};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use sys::SignalDescriptor;
+
+/// The one argument of a process that shall become a daemon.
+pub const CHILD_ARGUMENT: &str = "daemon-child";
+
+fn service_failure(what: &str, error: impl std::fmt::Display) -> Failure {
+    Failure::new(FailureKind::Service, format!("{what}: {error}"))
+}
+
+/// Starts a daemon that creates or imports a pool, and returns when it serves. `part` gets what it
+/// says meanwhile. `defaults` are variables of the daemon's environment that this program's does not have.
+///
+/// # Errors
+/// Why the pool could not be opened, in the daemon's words.
+pub fn start(
+    request: &OpenRequest,
+    defaults: &[(&str, &str)],
+    part: &mut dyn FnMut(Response) -> Result<(), Failure>,
+) -> Result<Connection, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| service_failure("this program cannot be found again", error))?;
+    let mut command = Command::new(program);
+    command.arg0("millpond").arg(CHILD_ARGUMENT);
+    let unsaid = |(name, _): &(&str, &str)| std::env::var_os(name).is_none();
+    command.envs(defaults.iter().copied().filter(unsaid));
+    start_with(command, request, part)
+}
+
+/// As [`start`], with the command that becomes the daemon.
+pub(super) fn start_with(
+    mut command: Command,
+    request: &OpenRequest,
+    part: &mut dyn FnMut(Response) -> Result<(), Failure>,
+) -> Result<Connection, Failure> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| service_failure("the daemon cannot be started", error))?;
+    let guid = match converse(&mut child, request, part) {
+        Ok(guid) => guid,
+        Err(failure) => {
+            // It has failed and ends by itself: it must not be left as a zombie.
+            let _status = child.wait();
+            return Err(failure);
+        }
+    };
+    // The daemon outlives us; init becomes its parent.
+    let connection = Connection::open(&socket_path(guid))?;
+    connection.ok_or_else(|| Failure::new(FailureKind::Service, "the daemon has ended at once"))
+}
+
+/// Sends the request, hands parts on, returns the pool's guid when it serves.
+fn converse(
+    child: &mut Child,
+    request: &OpenRequest,
+    part: &mut dyn FnMut(Response) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    let sent = match child.stdin.take() {
+        Some(mut input) => send(&mut input, request).map_err(|error| error.to_string()),
+        None => Err("no pipe".to_owned()),
+    };
+    let Some(mut output) = child.stdout.take() else {
+        return Err(service_failure("the daemon cannot be started", "no pipe"));
+    };
+    let mut served = None;
+    let ended = loop {
+        match receive::<Response>(&mut output) {
+            Ok(Some(Response::Hello { guid, .. })) => served = Some(guid),
+            Ok(Some(Response::Done)) => break Ok(()),
+            Ok(Some(Response::Failed(failure))) => return Err(failure),
+            Ok(Some(other)) => part(other)?,
+            Ok(None) => break Err("it ended".to_owned()),
+            Err(error) => break Err(error.to_string()),
+        }
+    };
+    match (ended, sent, served) {
+        (Ok(()), _, Some(guid)) => Ok(guid),
+        (Err(reason), ..) | (Ok(()), Err(reason), None) => {
+            let mut said = String::new();
+            if let Some(errors) = child.stderr.take() {
+                let _read = errors.take(64 << 10).read_to_string(&mut said);
+            }
+            let failure = service_failure("the daemon did not come up", reason);
+            Err(said.trim().lines().fold(failure, Failure::advise))
+        }
+        (Ok(()), Ok(()), None) => Err(service_failure("the daemon did not come up", "no name")),
+    }
+}
+
+/// Becomes a daemon if the command line says so, and returns its exit status at its end. To be
+/// called before anything else: there must be no other threads.
+#[must_use]
+pub fn child() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != CHILD_ARGUMENT || arguments.next().is_some() {
+        return None;
+    }
+    // An old kernel cannot: then they stay open, as harmless as they were to the command.
+    let _closed = sys::close_inherited();
+    if let Ok(text) = std::env::var(TUNABLES)
+        && let Err(part) = set_tunables(&text)
+    {
+        eprintln!("{TUNABLES}: not understood: {part}");
+        return Some(ExitCode::from(2));
+    }
+    Some(child_with(&super::open_service))
+}
+
+/// Limits of the engine in a daemon, for tests: see [`base::tunable::set_all`].
+const TUNABLES: &str = "MILLPOND_TUNABLES";
+
+fn set_tunables(text: &str) -> Result<(), String> {
+    let mut all = pool::tunables::all();
+    all.extend(posix::TUNABLES);
+    all.extend(fuse::TUNABLES);
+    if text.parse::<u64>().is_err() {
+        all.extend(pool::tunables::FAULTS);
+    }
+    base::tunable::set_all(&all, text)
+}
+
+/// Opens a pool; how it is begun when the socket listens.
+pub(super) type Open<'a> = &'a dyn Fn(&OpenRequest) -> Result<Begin, Failure>;
+
+/// A pool that is open, and what remains to be done when its socket listens: mounting.
+pub(super) struct Begin {
+    pub(super) handler: Arc<dyn Handler>,
+    pub(super) begin: Box<dyn FnOnce(Sink<'_>) -> io::Result<()>>,
+}
+
+pub(super) fn child_with(open: Open<'_>) -> ExitCode {
+    let mut output = io::stdout();
+    let outcome = run_child(open, &mut |response| {
+        send(&mut output, &response).map_err(io::Error::other)
+    });
+    match outcome {
+        Ok(status) => status,
+        Err(failure) => {
+            // Nobody to tell: the log has it, if there is one.
+            if send(&mut io::stdout(), &Response::Failed(failure.clone())).is_err() {
+                eprintln!("{failure}");
+            }
+            ExitCode::from(failure.status())
+        }
+    }
+}
+
+fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
+    abort_on_panic();
+    let signals = SignalDescriptor::new().map_err(|error| service_failure("signals", error))?;
+    // Fails only for the leader of a process group, which a fresh child is not.
+    let _session = sys::new_session();
+    let request = receive::<OpenRequest>(&mut io::stdin());
+    let request = request.map_err(|error| service_failure("the request", error))?;
+    let request = request.ok_or_else(|| service_failure("the request", "none came"))?;
+    let opened = open(&request)?;
+    let server = match Server::bind(Arc::clone(&opened.handler)) {
+        Ok(server) => server,
+        Err(failure) => {
+            // The first failure is the one to be told.
+            let _ended = opened.handler.shut_down();
+            return Err(failure);
+        }
+    };
+    // Whoever asked may be gone; the pool is served all the same.
+    let _told = (opened.begin)(tell);
+    let _told = hello(&*opened.handler, tell);
+    leave_terminal(&server)?;
+    Ok(match server.run(signals, true) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Goes to the log by now.
+            eprintln!("{failure}");
+            ExitCode::from(failure.status())
+        }
+    })
+}
+
+/// Gives up the pipes to the command, so that nobody waits for their end, and the directory, so
+/// that it can be unmounted.
+fn leave_terminal(server: &Server) -> Result<(), Failure> {
+    let failed = |error: io::Error| service_failure("leaving the terminal", error);
+    let null = File::open("/dev/null").map_err(failed)?;
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(server.log())
+        .map_err(failed)?;
+    sys::replace_standard_streams(&null, &log)
+        .map_err(|error| service_failure("leaving the terminal", error))?;
+    std::env::set_current_dir("/").map_err(failed)
+}
+
+/// Opens a pool and serves it in this process until it is exported or a signal comes. There must
+/// be no other threads yet. `metrics` is where the instruments are offered, see
+/// [`Endpoint::bind`]; `part` gets what would go to the command.
+///
+/// # Errors
+/// Why the pool could not be opened or served.
+pub fn serve(
+    request: &OpenRequest,
+    metrics: Option<&str>,
+    part: &mut dyn FnMut(Response) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    abort_on_panic();
+    let signals = SignalDescriptor::new().map_err(|error| service_failure("signals", error))?;
+    // Before the pool is opened: a port that is taken should cost nothing.
+    let endpoint = metrics.map(Endpoint::bind).transpose()?;
+    let opened = super::open_service(request)?;
+    let server = match Server::bind(Arc::clone(&opened.handler)) {
+        Ok(server) => server,
+        Err(failure) => {
+            // The first failure is the one to be told.
+            let _ended = opened.handler.shut_down();
+            return Err(failure);
+        }
+    };
+    if let Some(endpoint) = endpoint {
+        endpoint.start(&opened.handler)?;
+    }
+    let mut tell = |response| part(response).map_err(io::Error::other);
+    let _told = (opened.begin)(&mut tell);
+    let _told = hello(&*opened.handler, &mut tell);
+    server.run(signals, false)
+}
+
+/// A bug stops the pool before its next uberblock: what the panicking thread left half done must
+/// not reach the disk. The pool is then as after a crash; but what a thread that syncs left half done
+/// cannot reach the disk, and what is in memory can still be read.
+fn abort_on_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |information| {
+        say(information);
+        if !pool::catches_panics() {
+            std::process::abort();
+        }
+    }));
+}

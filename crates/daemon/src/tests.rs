@@ -1,0 +1,218 @@
+use super::endpoint::Endpoint;
+use super::runtime::{Place, prepare};
+use super::server::Server;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use admin::changes::Export;
+use admin::client::Connection;
+use admin::{Caller, Change, Failure, FailureKind, Handler, Request, Response, Sink};
+
+#[derive(Default)]
+struct Fake {
+    finished: AtomicBool,
+}
+
+impl Handler for Fake {
+    fn identity(&self) -> (String, u64) {
+        ("tank".into(), 0xABCD)
+    }
+
+    fn handle(&self, request: &Request, caller: &Caller, sink: Sink<'_>) -> io::Result<()> {
+        match request {
+            Request::Status => {
+                sink(Response::Line(format!("uid {}", caller.uid)))?;
+                sink(Response::Done)
+            }
+            Request::Metrics => {
+                let count = admin::Metric {
+                    name: "bytes.log".to_owned(),
+                    reading: admin::Reading::Count(5),
+                };
+                sink(Response::Metrics(admin::MetricsReport {
+                    pool: "tank".to_owned(),
+                    uptime_ns: 1,
+                    metrics: vec![count],
+                }))?;
+                sink(Response::Done)
+            }
+            Request::Change {
+                change: Change::Export(_),
+                ..
+            } => {
+                self.finished.store(true, Ordering::SeqCst);
+                sink(Response::Done)
+            }
+            _ => sink(Response::Failed(Failure::new(
+                FailureKind::Unsupported,
+                "no",
+            ))),
+        }
+    }
+
+    fn finished(&self) -> bool {
+        self.finished.load(Ordering::SeqCst)
+    }
+
+    fn shut_down(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[test]
+fn one_daemon_a_pool() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = Place::take(directory.path(), 1).unwrap();
+    let refused = Place::take(directory.path(), 1).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Busy);
+    Place::take(directory.path(), 2).unwrap();
+    drop(taken);
+    Place::take(directory.path(), 1).unwrap();
+}
+
+#[test]
+fn the_socket_of_a_killed_daemon_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("0000000000000007.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(socket.exists());
+    let (place, _listener) = Place::take(directory.path(), 7).unwrap();
+    assert!(UnixStream::connect(&socket).is_ok());
+    drop(place);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_directory_that_others_may_write_to_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    prepare(&path).unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(prepare(&path).unwrap_err().kind, FailureKind::Service);
+}
+
+type Serving = std::thread::JoinHandle<Result<(), Failure>>;
+
+/// A daemon with nothing behind it, and its socket.
+fn serve_fake(directory: &Path) -> (PathBuf, Serving) {
+    let server = Server::bind_in(directory, Arc::new(Fake::default())).unwrap();
+    let serving = std::thread::spawn(move || {
+        let signals = sys::SignalDescriptor::new().unwrap();
+        server.run(signals, true)
+    });
+    (directory.join("000000000000abcd.sock"), serving)
+}
+
+fn export() -> Request {
+    Request::Change {
+        change: Change::Export(Export { force: false }),
+        command: String::new(),
+    }
+}
+
+#[test]
+fn requests_are_answered_until_the_pool_is_exported() {
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, serving) = serve_fake(directory.path());
+    let mut connection = Connection::open(&socket).unwrap().unwrap();
+    assert_eq!((connection.pool(), connection.guid()), ("tank", 0xABCD));
+    let mut said = Vec::new();
+    let asked = connection.call(&Request::Status, &mut |part| {
+        said.push(part);
+        Ok(())
+    });
+    asked.unwrap();
+    assert_eq!(said, [Response::Line(format!("uid {}", sys::user_id()))]);
+    let refused = connection.call(&Request::Mounted, &mut |_| Ok(()));
+    assert_eq!(refused.unwrap_err().kind, FailureKind::Unsupported);
+
+    connection.call(&export(), &mut |_| Ok(())).unwrap();
+    serving.join().unwrap().unwrap();
+    assert!(Connection::open(&socket).unwrap().is_none());
+}
+
+#[test]
+fn the_end_of_the_connection_tells_that_the_place_is_free() {
+    for _ in 0..50 {
+        let directory = tempfile::tempdir().unwrap();
+        let (socket, serving) = serve_fake(directory.path());
+        let mut connection = Connection::open(&socket).unwrap().unwrap();
+        connection.call(&export(), &mut |_| Ok(())).unwrap();
+        connection.wait_for_end();
+        assert!(!socket.exists());
+        Place::take(directory.path(), 0xABCD).unwrap();
+        serving.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_daemon_whose_socket_was_removed_ends_all_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::bind_in(directory.path(), Arc::new(Fake::default())).unwrap();
+    let socket = directory.path().join("000000000000abcd.sock");
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let signals = sys::SignalDescriptor::new().unwrap();
+        ended.send(server.run(signals, true)).unwrap();
+    });
+    let mut connection = Connection::open(&socket).unwrap().unwrap();
+    std::fs::remove_file(&socket).unwrap();
+    connection.call(&export(), &mut |_| Ok(())).unwrap();
+    let outcome = end.recv_timeout(std::time::Duration::from_secs(20));
+    outcome.expect("the daemon still runs").unwrap();
+}
+
+/// What the endpoint answers to a request.
+fn asked(stream: &mut (impl io::Read + io::Write), request: &str) -> String {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_are_offered_on_a_port_of_this_host() {
+    let endpoint = Endpoint::bind("0").unwrap();
+    let address = endpoint.address().unwrap();
+    assert!(address.ip().is_loopback());
+    let handler: Arc<dyn Handler> = Arc::new(Fake::default());
+    endpoint.start(&handler).unwrap();
+    let ask = |request: &str| {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        asked(&mut stream, request)
+    };
+    let answer = ask("GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert_eq!(
+        body,
+        "# TYPE millpond_bytes_log_total counter\nmillpond_bytes_log_total{pool=\"tank\"} 5\n"
+    );
+    assert!(ask("GET /else HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(ask("\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    // A request without end is dropped, and the next one is answered.
+    let mut endless = std::net::TcpStream::connect(address).unwrap();
+    let nothing = asked(&mut endless, &"x".repeat(8192));
+    assert_eq!(nothing, "");
+    assert!(ask("HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+}
+
+#[test]
+fn metrics_are_offered_on_a_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("metrics.sock");
+    let text = path.to_str().unwrap();
+    let endpoint = Endpoint::bind(text).unwrap();
+    assert!(Endpoint::bind(text).is_err(), "somebody listens there");
+    let handler: Arc<dyn Handler> = Arc::new(Fake::default());
+    endpoint.start(&handler).unwrap();
+    let mut stream = UnixStream::connect(&path).unwrap();
+    assert!(asked(&mut stream, "GET /metrics HTTP/1.0\r\n\r\n").contains("bytes_log_total"));
+    assert!(Endpoint::bind("nonsense").is_err());
+}

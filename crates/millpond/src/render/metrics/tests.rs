@@ -1,0 +1,100 @@
+use super::*;
+
+fn report() -> MetricsReport {
+    let metric = |name: &str, reading| Metric {
+        name: name.to_owned(),
+        reading,
+    };
+    let times = Distribution {
+        buckets: vec![(10, 3), (11, 1)],
+        sum: 4000,
+        max: 1500,
+    };
+    MetricsReport {
+        pool: "ta\"nk".to_owned(),
+        uptime_ns: 2_000_000_000,
+        metrics: vec![
+            metric("bytes.log", Reading::Count(4096)),
+            metric("bytes.txg", Reading::Count(0)),
+            metric(
+                "fuse.lookup.latency_ns",
+                Reading::Distribution(times.clone()),
+            ),
+            metric("lock.vdev.queue.acquisitions", Reading::Count(7)),
+            metric(
+                "lock.vdev.queue.wait_ns",
+                Reading::Distribution(times.clone()),
+            ),
+            metric(
+                "queue.prefetch.depth",
+                Reading::Level { now: 1, highest: 5 },
+            ),
+            metric("vdev.00ff.sync_read.bytes", Reading::Count(9)),
+            metric("vdev.00ff.slow", Reading::Count(1)),
+        ],
+    }
+}
+
+#[test]
+fn the_tables_show_what_moved() {
+    let text = metrics_table(&report(), MetricsTable::default());
+    assert!(!text.contains("bytes.txg"), "{text}");
+    let line = |start: &str| {
+        let line = text.lines().find(|line| line.starts_with(start));
+        line.unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(line("bytes.log"), "4096 2048.0");
+    assert_eq!(line("vdev.queue"), "7 0 1.50us 1.50us - -");
+    assert_eq!(line("prefetch"), "0 1 5 0 0 0");
+    assert_eq!(line("fuse.lookup"), "4 1.00us 1.02us 1.50us 1.50us 1.50us");
+    let all = metrics_table(&report(), MetricsTable { all: true });
+    assert!(all.contains("bytes.txg"));
+}
+
+#[test]
+fn json_has_every_metric() {
+    let text = metrics_json(&[report()]);
+    let found: Value = serde_json::from_str(&text).unwrap();
+    let metrics = &found["pools"]["ta\"nk"]["metrics"];
+    assert_eq!(metrics["bytes.txg"], 0);
+    assert_eq!(metrics["queue.prefetch.depth"]["highest"], 5);
+    assert_eq!(metrics["fuse.lookup.latency_ns"]["p50"], 1023);
+    assert_eq!(
+        metrics["fuse.lookup.latency_ns"]["buckets"],
+        json!([[1023, 3], [2047, 1]])
+    );
+}
+
+#[test]
+fn ratios_follow_from_readings() {
+    let metric = |name: &str, reading| Metric {
+        name: name.to_owned(),
+        reading,
+    };
+    let fsync = Distribution {
+        buckets: vec![(20, 800)],
+        sum: 8_000_000_000,
+        max: 1 << 19,
+    };
+    let report = MetricsReport {
+        pool: "tank".to_owned(),
+        uptime_ns: 2_000_000_000,
+        metrics: vec![
+            metric("log.commits", Reading::Count(800)),
+            metric("log.flushes", Reading::Count(400)),
+            metric("log.fsync_ns", Reading::Distribution(fsync)),
+        ],
+    };
+    // Four at once, two with each flush: the best that two cohorts in turn can do.
+    assert_eq!(
+        ratios(&report),
+        [
+            ("fsyncs of a device flush", 2.0),
+            ("group factor: fsyncs of a flush, of those at once", 0.5)
+        ]
+    );
+}

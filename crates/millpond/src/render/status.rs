@@ -1,0 +1,507 @@
+//! `zpool status`.
+
+use admin::date::{moment, span};
+use admin::{
+    DedupReport, LeafWorkState, PoolNote, PoolStatus, ScanKind, ScanReport, ScanState, VdevCause,
+    VdevClass, VdevNaming, VdevReport, VdevState, human, human_bytes,
+};
+
+use super::tree::{GROUPS, lines};
+
+#[cfg(test)]
+mod tests;
+
+/// What `zpool status` shows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct StatusOptions {
+    /// The damaged files too (`-v`).
+    pub(crate) verbose: bool,
+    /// Numbers in full (`-p`).
+    pub(crate) exact: bool,
+    /// A column of slow I/Os (`-s`).
+    pub(crate) slow: bool,
+    /// A column of failed direct writes (`-d`).
+    pub(crate) direct: bool,
+    /// A column of power (`--power`).
+    pub(crate) power: bool,
+    /// How leaves were initialized (`-i`).
+    pub(crate) initialize: bool,
+    /// How leaves were trimmed (`-t`).
+    pub(crate) trim: bool,
+    /// The dedup tables (`-D`).
+    pub(crate) dedup: bool,
+    /// How vdevs are named.
+    pub(crate) naming: VdevNaming,
+    /// Unix seconds now, for estimates of running scans.
+    pub(crate) now: u64,
+}
+
+/// What is wrong, in the order in which it is looked for.
+struct Cause {
+    status: &'static str,
+    action: &'static str,
+    id: Option<&'static str>,
+}
+
+/// What is wrong, what to do, and the id of a page about it.
+pub(super) fn explained(
+    pool: &PoolStatus,
+) -> Option<(&'static str, &'static str, Option<&'static str>)> {
+    let cause = cause(pool)?;
+    Some((cause.status, cause.action, cause.id))
+}
+
+fn cause(pool: &PoolStatus) -> Option<Cause> {
+    let cause = |status, action, id| Some(Cause { status, action, id });
+    let resilvering = pool.scan.as_ref().is_some_and(|scan| {
+        scan.kind == ScanKind::Resilver
+            && matches!(scan.state, ScanState::Running | ScanState::Paused)
+    });
+    if resilvering {
+        return cause(RESILVERING, "Wait for the resilver to complete.", None);
+    }
+    if pool.note == Some(PoolNote::HostMismatch) {
+        return cause(HOST_MISMATCH, HOST_MISMATCH_ACTION, Some("EY"));
+    }
+    if pool.stopped.is_some() {
+        return cause(STOPPED, STOPPED_ACTION, None);
+    }
+    if pool.state == VdevState::Suspended {
+        let id = if pool.fails_at_once { "JQ" } else { "HC" };
+        return cause(SUSPENDED, SUSPENDED_ACTION, Some(id));
+    }
+    if pool.error_count > 0 {
+        return cause(DATA_ERRORS, DATA_ERRORS_ACTION, Some("8A"));
+    }
+    if pool.any_leaf(|vdev| vdev.state == VdevState::Faulted) {
+        return cause(FAULTED, FAULTED_ACTION, None);
+    }
+    if pool.any_leaf(|vdev| {
+        vdev.state == VdevState::Unavailable
+            && !matches!(
+                vdev.cause,
+                Some(VdevCause::InvalidLabel | VdevCause::CorruptData)
+            )
+    }) {
+        return cause(MISSING, MISSING_ACTION, Some("2Q"));
+    }
+    if pool.any_leaf(|vdev| vdev.state == VdevState::Unavailable) {
+        return cause(BAD_LABEL, BAD_LABEL_ACTION, Some("4J"));
+    }
+    if pool.leaf_errors() {
+        return cause(LEAF_ERRORS, LEAF_ERRORS_ACTION, Some("9P"));
+    }
+    if pool.any_leaf(|vdev| vdev.state == VdevState::Offline) {
+        return cause(OFFLINE, OFFLINE_ACTION, None);
+    }
+    if pool.any_leaf(|vdev| vdev.state == VdevState::Removed) {
+        return cause(REMOVED, OFFLINE_ACTION, None);
+    }
+    match pool.note {
+        Some(PoolNote::LegacyVersion) => cause(LEGACY, LEGACY_ACTION, None),
+        Some(PoolNote::FeaturesDisabled) => cause(FEATURES, FEATURES_ACTION, None),
+        _ => None,
+    }
+}
+
+/// The whole text about one pool.
+#[must_use]
+pub(crate) fn status(pool: &PoolStatus, options: StatusOptions) -> String {
+    let mut out = format!("  pool: {}\n state: {}\n", pool.name, pool.state.word());
+    if let Some(cause) = cause(pool) {
+        out += &format!("status: {}\n", cause.status);
+        if let Some(stopped) = &pool.stopped {
+            out += &format!("\tThe reason: {}\n", stopped.reason);
+            let when = moment(stopped.time);
+            out += &format!("\tOn disk is the state of txg {}, {when}.\n", stopped.txg);
+        }
+        out += &format!("action: {}\n", cause.action);
+        if let Some(id) = cause.id {
+            out += &format!("   see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-{id}\n");
+        }
+    }
+    if let Some(scan) = &pool.scan {
+        out += &scan_lines(scan, options.now);
+    }
+    out += &other_lines(pool);
+    out += "config:\n\n";
+    out += &config(pool, options);
+    out += "\n";
+    out += &errors(pool, options.verbose);
+    if options.dedup {
+        out += &dedup(&pool.dedup);
+    }
+    out
+}
+
+/// The dedup tables, with their histogram as zdb prints it.
+fn dedup(report: &DedupReport) -> String {
+    let entries: u64 = report.buckets.iter().map(|bucket| bucket[0]).sum();
+    if entries == 0 {
+        return "\n dedup: no DDT entries\n".to_owned();
+    }
+    let mut out = format!(
+        "\n dedup: DDT entries {entries}, size {} on disk, {} in core\n\n",
+        human_bytes(report.disk_bytes),
+        human_bytes(report.core_bytes)
+    );
+    out += DEDUP_HEADER;
+    let mut row = |name: &str, bucket: &[u64; 8]| {
+        out += &format!("{name:>6}");
+        for (at, number) in bucket.iter().enumerate() {
+            out += &match at % 4 {
+                0 => format!("   {:>6}", human(*number)),
+                _ => format!("   {:>5}", human_bytes(*number)),
+            };
+        }
+        out.push('\n');
+    };
+    let mut total = [0_u64; 8];
+    for (at, bucket) in report.buckets.iter().enumerate() {
+        if bucket[0] == 0 {
+            continue;
+        }
+        row(&human(1 << at.min(63)), bucket);
+        for (sum, number) in total.iter_mut().zip(bucket) {
+            *sum = sum.saturating_add(*number);
+        }
+    }
+    row("Total", &total);
+    out
+}
+
+const DEDUP_HEADER: &str = "\
+bucket              allocated                       referenced          
+______   ______________________________   ______________________________
+refcnt   blocks   LSIZE   PSIZE   DSIZE   blocks   LSIZE   PSIZE   DSIZE
+------   ------   -----   -----   -----   ------   -----   -----   -----
+";
+
+fn other_lines(pool: &PoolStatus) -> String {
+    let mut out = String::new();
+    if let Some(removal) = &pool.removal {
+        if let Some(ended) = removal.ended {
+            let took = ended.saturating_sub(removal.started);
+            out += &format!(
+                "remove: Removal of vdev {} copied {} in {}h{}m, completed on {}\n\t{} memory \
+                 used for removed device mappings\n",
+                removal.vdev,
+                human(removal.copied),
+                took / 3600,
+                took / 60 % 60,
+                moment(ended),
+                human(removal.mapping_memory),
+            );
+        } else {
+            out += &format!(
+                "remove: Evacuation of vdev {} in progress since {}\n",
+                removal.vdev,
+                moment(removal.started)
+            );
+        }
+    }
+    if let Some(checkpoint) = &pool.checkpoint {
+        out += &format!(
+            "checkpoint: created {}, consumes {}\n",
+            moment(checkpoint.created),
+            human(checkpoint.consumes)
+        );
+    }
+    if let Some(expansion) = &pool.expansion {
+        out += &match expansion.ended {
+            Some(ended) => format!(
+                "expand: expanded {} copied {} in {}, on {}\n",
+                expansion.vdev,
+                human(expansion.copied),
+                span(ended.saturating_sub(expansion.started)),
+                moment(ended)
+            ),
+            None => format!(
+                "expand: expansion of {} in progress since {}\n",
+                expansion.vdev,
+                moment(expansion.started)
+            ),
+        };
+    }
+    out
+}
+
+fn scan_lines(scan: &ScanReport, now: u64) -> String {
+    let (noun, past) = match scan.kind {
+        ScanKind::Scrub => ("scrub", "scrub repaired"),
+        ScanKind::Resilver => ("resilver", "resilvered"),
+    };
+    match scan.state {
+        ScanState::Finished => format!(
+            "  scan: {past} {} in {} with {} errors on {}\n",
+            human_bytes(scan.repaired),
+            span(scan.elapsed),
+            scan.errors,
+            moment(scan.ended)
+        ),
+        ScanState::Canceled => format!("  scan: {noun} canceled on {}\n", moment(scan.ended)),
+        ScanState::Paused => format!(
+            "  scan: {noun} paused since {}\n\t{noun} started on {}\n{}",
+            moment(scan.ended),
+            moment(scan.started),
+            progress(scan, None)
+        ),
+        ScanState::Running => format!(
+            "  scan: {noun} in progress since {}\n{}",
+            moment(scan.started),
+            progress(scan, Some(now.saturating_sub(scan.started).max(1)))
+        ),
+    }
+}
+
+/// The two lines of a scan that has not ended; without `elapsed` it is paused.
+fn progress(scan: &ScanReport, elapsed: Option<u64>) -> String {
+    const SLOWEST_TO_ESTIMATE: u64 = 10 << 20;
+    let rate = |bytes: u64| elapsed.map_or(0, |seconds| bytes / seconds);
+    let at = |bytes: u64| match rate(bytes) {
+        0 => String::new(),
+        rate => format!(" at {}/s", human_bytes(rate)),
+    };
+    let total = human_bytes(scan.to_examine);
+    let verb = if scan.kind == ScanKind::Scrub {
+        "repaired"
+    } else {
+        "resilvered"
+    };
+    let share = u128::from(scan.issued) * 10_000 / u128::from(scan.to_examine.max(1));
+    let end = match rate(scan.issued) {
+        _ if elapsed.is_none() => String::new(),
+        rate if rate >= SLOWEST_TO_ESTIMATE => {
+            format!(
+                ", {} to go",
+                span(scan.to_examine.saturating_sub(scan.issued) / rate)
+            )
+        }
+        _ => ", no estimated completion time".to_owned(),
+    };
+    format!(
+        "\t{} / {total} scanned{}, {} / {total} issued{}\n\t{} {verb}, {}.{:02}% done{end}\n",
+        human_bytes(scan.scanned),
+        at(scan.scanned),
+        human_bytes(scan.issued),
+        at(scan.issued),
+        human_bytes(scan.repaired),
+        share / 100,
+        share % 100,
+    )
+}
+
+fn config(pool: &PoolStatus, options: StatusOptions) -> String {
+    let mut width = 10.max(pool.name.chars().count());
+    let groups = || {
+        std::iter::once((VdevClass::Normal, ""))
+            .chain(GROUPS)
+            .map(|(class, head)| (class, head, lines(&pool.vdevs, class)))
+    };
+    for (_, _, group) in groups() {
+        for line in group {
+            let name = options.naming.name(line.vdev);
+            width = width.max(2 * line.depth + name.chars().count());
+        }
+    }
+    let mut out = format!("\t{:width$}  STATE     READ WRITE CKSUM", "NAME");
+    for (shown, head) in options.more_columns().into_iter().zip(MORE_COLUMNS) {
+        if shown {
+            out += &format!(" {head:>5}");
+        }
+    }
+    out.push('\n');
+    let root = Counters {
+        name: pool.name.clone(),
+        state: pool.root_state,
+        errors: Some([0; 3]),
+        more: [const { None }; 3],
+        text: root_cause(pool),
+    };
+    out += &root.line(width, options);
+    for (class, head, group) in groups() {
+        if !head.is_empty() && !group.is_empty() {
+            out += &format!("\t{head}\n");
+        }
+        for line in group {
+            let spare = class == VdevClass::Spare;
+            let vdev = line.vdev;
+            let errors = [vdev.read_errors, vdev.write_errors, vdev.checksum_errors];
+            let counters = Counters {
+                name: format!("{}{}", "  ".repeat(line.depth), options.naming.name(vdev)),
+                state: vdev.state,
+                errors: (!spare).then_some(errors),
+                more: [
+                    vdev.is_leaf().then_some(vdev.leaf.slow),
+                    // Nothing here verifies what a program writes directly.
+                    (line.depth == 1).then_some(0),
+                    None,
+                ],
+                text: remarks(vdev) + &leaf_work(vdev, options),
+            };
+            out += &counters.line(width, options);
+        }
+    }
+    out
+}
+
+fn root_cause(pool: &PoolStatus) -> String {
+    if pool.root_state == VdevState::Unavailable {
+        "  insufficient replicas".to_owned()
+    } else {
+        String::new()
+    }
+}
+
+fn remarks(vdev: &VdevReport) -> String {
+    let mut out = String::new();
+    match (&vdev.path, vdev.absent, &vdev.cause) {
+        (Some(path), true, _) => out += &format!("  was {path}"),
+        (_, _, Some(cause)) => out += &format!("  {}", cause.text()),
+        _ => {}
+    }
+    if let Some(activity) = &vdev.activity {
+        out += &format!("  ({activity})");
+    }
+    out
+}
+
+/// What was done with the free space of a leaf, as far as it is asked for.
+fn leaf_work(vdev: &VdevReport, options: StatusOptions) -> String {
+    let mut out = String::new();
+    if !vdev.is_leaf() || matches!(vdev.class, VdevClass::Cache | VdevClass::Spare) {
+        return out;
+    }
+    let kinds = [
+        (options.initialize, vdev.leaf.initialize, "initialized"),
+        (options.trim, vdev.leaf.trim, "trimmed"),
+    ];
+    for (_, work, word) in kinds.into_iter().filter(|(shown, ..)| *shown) {
+        let (percent, time) = (work.percent, moment(work.time));
+        out += &match work.state {
+            LeafWorkState::None => format!("  (un{word})"),
+            LeafWorkState::Active => format!("  ({percent}% {word}, started at {time})"),
+            LeafWorkState::Suspended => {
+                format!("  ({percent}% {word}, suspended, started at {time})")
+            }
+            LeafWorkState::Complete => format!("  ({percent}% {word}, completed at {time})"),
+        };
+    }
+    out
+}
+
+struct Counters {
+    name: String,
+    state: VdevState,
+    errors: Option<[u64; 3]>,
+    /// Those of [`MORE_COLUMNS`].
+    more: [Option<u64>; 3],
+    text: String,
+}
+
+/// Columns that are there only when asked for.
+const MORE_COLUMNS: [&str; 3] = ["SLOW", "DIO", "POWER"];
+
+impl StatusOptions {
+    const fn more_columns(&self) -> [bool; 3] {
+        [self.slow, self.direct, self.power]
+    }
+}
+
+impl Counters {
+    fn line(&self, width: usize, options: StatusOptions) -> String {
+        let padding = width.saturating_sub(self.name.chars().count());
+        let mut out = format!(
+            "\t{}{}  {:<8}",
+            self.name,
+            " ".repeat(padding),
+            self.state.word()
+        );
+        if let Some(errors) = self.errors {
+            let more = options.more_columns().into_iter().zip(self.more);
+            let more = more.filter(|(shown, _)| *shown).map(|(_, count)| count);
+            for count in errors.into_iter().map(Some).chain(more) {
+                let text = match count {
+                    None => "-".to_owned(),
+                    Some(count) if options.exact => count.to_string(),
+                    Some(count) => human(count),
+                };
+                out += &format!(" {text:>5}");
+            }
+        }
+        out += &self.text;
+        out.push('\n');
+        out
+    }
+}
+
+fn errors(pool: &PoolStatus, verbose: bool) -> String {
+    if pool.error_count == 0 {
+        return "errors: No known data errors\n".to_owned();
+    }
+    if !verbose {
+        let count = pool.error_count;
+        return format!("errors: {count} data errors, use '-v' for a list\n");
+    }
+    let mut out =
+        "errors: Permanent errors have been detected in the following files:\n\n".to_owned();
+    for file in &pool.error_files {
+        out += &format!("        {file}\n");
+    }
+    out
+}
+
+const RESILVERING: &str = "One or more devices is currently being resilvered.  The pool will\n\
+\tcontinue to function, possibly in a degraded state.";
+const HOST_MISMATCH: &str = "Mismatch between pool hostid and system hostid on imported pool.\n\
+\tThis pool was previously imported into a system with a different hostid,\n\
+\tand then was verbatim imported into this system.";
+const HOST_MISMATCH_ACTION: &str = "Export this pool on all systems on which it is imported.\n\
+\tThen import it to correct the mismatch.";
+const SUSPENDED: &str = "One or more devices are faulted in response to IO failures.";
+const SUSPENDED_ACTION: &str =
+    "Make sure the affected devices are connected, then run 'zpool clear'.";
+const STOPPED: &str = "A transaction group could not be written.  The pool takes no changes any\n\
+\tmore; what it has accepted can be read until it is exported.";
+const STOPPED_ACTION: &str = "Copy files that are newer than what is on disk, and were not\n\
+\tsynchronized (fsync), to another place.  Then run 'zpool export -f' and\n\
+\t'zpool import': what is on disk and what was synchronized will be there,\n\
+\tall other changes will be lost.";
+const DATA_ERRORS: &str = "One or more devices has experienced an error resulting in data\n\
+\tcorruption.  Applications may be affected.";
+const DATA_ERRORS_ACTION: &str = "Restore the file in question if possible.  Otherwise restore the\n\
+\tentire pool from backup.";
+const FAULTED: &str = "One or more devices are faulted in response to persistent errors.\n\
+\tSufficient replicas exist for the pool to continue functioning in a\n\
+\tdegraded state.";
+const FAULTED_ACTION: &str = "Replace the faulted device, or use 'zpool clear' to mark the device\n\
+\trepaired.";
+const MISSING: &str = "One or more devices could not be opened.  Sufficient replicas exist for\n\
+\tthe pool to continue functioning in a degraded state.";
+const MISSING_ACTION: &str = "Attach the missing device and online it using 'zpool online'.";
+const BAD_LABEL: &str = "One or more devices could not be used because the label is missing or\n\
+\tinvalid.  Sufficient replicas exist for the pool to continue\n\
+\tfunctioning in a degraded state.";
+const BAD_LABEL_ACTION: &str = "Replace the device using 'zpool replace'.";
+const LEAF_ERRORS: &str = "One or more devices has experienced an unrecoverable error.  An\n\
+\tattempt was made to correct the error.  Applications are unaffected.";
+const LEAF_ERRORS_ACTION: &str = "Determine if the device needs to be replaced, and clear the errors\n\
+\tusing 'zpool clear' or replace the device with 'zpool replace'.";
+const OFFLINE: &str = "One or more devices has been taken offline by the administrator.\n\
+\tSufficient replicas exist for the pool to continue functioning in a\n\
+\tdegraded state.";
+const REMOVED: &str = "One or more devices have been removed.\n\
+\tSufficient replicas exist for the pool to continue functioning in a\n\
+\tdegraded state.";
+const OFFLINE_ACTION: &str = "Online the device using 'zpool online' or replace the device with\n\
+\t'zpool replace'.";
+const LEGACY: &str = "The pool is formatted using a legacy on-disk format.  The pool can\n\
+\tstill be used, but some features are unavailable.";
+const LEGACY_ACTION: &str = "Upgrade the pool using 'zpool upgrade'.  Once this is done, the\n\
+\tpool will no longer be accessible on software that does not support\n\
+\tfeature flags.";
+const FEATURES: &str = "Some supported and requested features are not enabled on the pool.\n\
+\tThe pool can still be used, but some features are unavailable.";
+const FEATURES_ACTION: &str = "Enable all features using 'zpool upgrade'. Once this is done,\n\
+\tthe pool may no longer be accessible by software that does not support\n\
+\tthe features. See zpool-features(7) for details.";
