@@ -27,6 +27,8 @@ use crate::{
 
 /// Moves of directories between directories, one at a time: the check against loops walks up.
 static RENAME: LockClass = LockClass::new("posix.rename", rank::POSIX);
+/// What is on the list of files without names stays as it was looked at.
+static UNLINKED: LockClass = LockClass::new("posix.unlinked", rank::POSIX + 25);
 static TOUCHED: LockClass = LockClass::new("posix.touched", rank::POSIX + 44);
 static PROPERTIES: LockClass = LockClass::new("posix.properties", rank::POSIX + 45);
 
@@ -48,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) identity: u64,
     pub(crate) rename: Mutex<()>,
+    /// Held while a number goes to the list of files without names, or goes off it because there is no such file.
+    pub(crate) unlinked: Mutex<()>,
     /// Files whose access time in memory is newer than the stored one.
     pub(crate) touched: Mutex<Vec<Arc<Znode>>>,
     pub(crate) ended: AtomicBool,
@@ -119,6 +123,7 @@ impl Core {
             clock: source.clock,
             identity: source.identity,
             rename: Mutex::new(&RENAME, ()),
+            unlinked: Mutex::new(&UNLINKED, ()),
             touched: Mutex::new(&TOUCHED, Vec::new()),
             ended: AtomicBool::new(false),
             long_frees: LongFrees::default(),

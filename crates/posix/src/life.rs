@@ -40,6 +40,25 @@ impl Znode {
     }
 }
 
+/// One thread at a time frees a file.
+struct Freeing<'a>(&'a Znode);
+
+impl<'a> Freeing<'a> {
+    /// None when another thread is at it.
+    fn begin(znode: &'a Znode) -> Option<Self> {
+        if znode.freeing.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        Some(Self(znode))
+    }
+}
+
+impl Drop for Freeing<'_> {
+    fn drop(&mut self) {
+        self.0.freeing.store(false, Ordering::Release);
+    }
+}
+
 impl Core {
     /// Takes references: the file is not freed while there are any.
     pub(crate) fn retain(&self, znode: &Znode, count: u32) -> Result<()> {
@@ -83,10 +102,31 @@ impl Core {
         let _ = self.free_unlinked(znode);
     }
 
-    /// Frees a file that is on the list, unless someone has it open.
-    pub(crate) fn free_unlinked(&self, znode: &Arc<Znode>) -> Result<()> {
-        if !znode.is_doomed(&znode.state.read()) {
-            return Ok(());
+    /// Frees a file that is on the list, unless someone has it open, or frees it already; says whether it did.
+    ///
+    /// What its directory of extended attributes holds is freed in several transactions, by number. Were there two at
+    /// it, one's numbers could belong to new files of somebody else by then.
+    pub(crate) fn free_unlinked(&self, znode: &Arc<Znode>) -> Result<bool> {
+        loop {
+            let Some(freeing) = Freeing::begin(znode) else {
+                return Ok(false);
+            };
+            let freed = self.free_alone(znode)?;
+            drop(freeing);
+            // Who closed it last since then found this thread at it, and left it to this thread.
+            let state = znode.state.read();
+            if freed || state.freed || !znode.is_doomed(&state) {
+                return Ok(freed);
+            }
+        }
+    }
+
+    fn free_alone(&self, znode: &Arc<Znode>) -> Result<bool> {
+        {
+            let state = znode.state.read();
+            if state.freed || !znode.is_doomed(&state) {
+                return Ok(false);
+            }
         }
         // Attributes that were being set are there now, and no others come.
         drop(znode.names.write());
@@ -95,7 +135,7 @@ impl Core {
             self.empty_xattr_directory(extended)?;
         }
         let Some(freed_blocks) = self.free_all_but_one(znode)? else {
-            return Ok(());
+            return Ok(false);
         };
         let tx = self.begin(Plan {
             names: 1,
@@ -106,7 +146,7 @@ impl Core {
         })?;
         let mut state = znode.state.write();
         if state.freed || !znode.is_doomed(&state) {
-            return Ok(());
+            return Ok(false);
         }
         match self.unlinked_set()?.remove_int(&tx, znode.id().0) {
             Ok(()) | Err(DmuError::NoSuchEntry { .. }) => {}
@@ -116,7 +156,8 @@ impl Core {
             self.store.objects.free(&tx, state.xattr)?;
             self.table.remove(state.xattr);
         }
-        self.free(&tx, znode, &mut state)
+        self.free(&tx, znode, &mut state)?;
+        Ok(true)
     }
 
     /// Whether freeing the file is one step, and no long one.
@@ -199,7 +240,7 @@ impl Core {
         let znode = match self.znode(object) {
             Ok(znode) => znode,
             Err(PosixError::Stale) => {
-                self.forget_unlinked(name)?;
+                self.forget_unlinked(name, object)?;
                 return Ok(false);
             }
             // An object that cannot be read: freeing it would lose track.
@@ -209,12 +250,11 @@ impl Core {
             let state = znode.state.read();
             !state.freed && !znode.is_referenced() && (znode.is_doomed(&state) || is_xattr(&state))
         };
-        if !is_garbage {
+        if !is_garbage || !self.is_listed(name, &znode)? {
             return Ok(false);
         }
-        if znode.state.read().links != 0 {
-            self.empty_xattr_directory(znode.id())?;
-            znode.state.write().links = 0;
+        if is_xattr(&znode.state.read()) && !self.end_xattr_directory(name, &znode)? {
+            return Ok(false);
         }
         if self.is_long(&znode) {
             if self.replaying {
@@ -228,17 +268,63 @@ impl Core {
                 return Ok(false);
             }
         }
-        self.free_unlinked(&znode)?;
+        self.free_unlinked(&znode)
+    }
+
+    /// Whether the entry of the list is this file's. Since it was read, the file that it meant may have been freed, and
+    /// its number may be another one's: a new file's that is not listed yet, or a directory's of attributes in use.
+    /// A file that is listed is in the table before, and leaves both in one transaction; no other has its number before
+    /// that has synced.
+    fn is_listed(&self, name: &[u8], znode: &Arc<Znode>) -> Result<bool> {
+        if self.unlinked_set()?.lookup(name)?.is_none() {
+            return Ok(false);
+        }
+        match self.znode(znode.id()) {
+            Ok(now) => Ok(Arc::ptr_eq(&now, znode)),
+            Err(PosixError::Stale) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Empties a listed directory of extended attributes, whose file is gone, so that it can be freed as a file is;
+    /// false when others are at it, or have been.
+    fn end_xattr_directory(&self, name: &[u8], znode: &Arc<Znode>) -> Result<bool> {
+        let Some(_freeing) = Freeing::begin(znode) else {
+            return Ok(false);
+        };
+        if !self.is_listed(name, znode)? {
+            return Ok(false);
+        }
+        if znode.state.read().links != 0 {
+            self.empty_xattr_directory(znode.id())?;
+            znode.state.write().links = 0;
+        }
         Ok(true)
     }
 
-    fn forget_unlinked(&self, name: &[u8]) -> Result<()> {
+    /// Puts a file on the list of those without names.
+    pub(crate) fn list_unlinked(&self, tx: &Tx, object: ObjectId) -> Result<()> {
+        let set = self.unlinked_set()?;
+        let _list = self.unlinked.lock();
+        Ok(set.add_int(tx, object.0, object.0)?)
+    }
+
+    /// Takes an entry off the list whose file is not there. Since it was read, a new file may have got the number, and
+    /// been put on the list.
+    fn forget_unlinked(&self, name: &[u8], object: ObjectId) -> Result<()> {
         let tx = self.begin(Plan {
             names: 1,
             net_free: true,
             ..Plan::default()
         })?;
-        match self.unlinked_set()?.remove(&tx, name) {
+        let set = self.unlinked_set()?;
+        let _list = self.unlinked.lock();
+        match self.store.objects.object(object) {
+            Err(DmuError::NoSuchObject { .. }) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        match set.remove(&tx, name) {
             Ok(()) | Err(DmuError::NoSuchEntry { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

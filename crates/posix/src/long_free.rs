@@ -270,7 +270,7 @@ impl Core {
             return Ok(());
         }
         match self.znode(object) {
-            Ok(znode) => self.free_unlinked(&znode),
+            Ok(znode) => self.free_unlinked(&znode).map(|_freed| ()),
             Err(PosixError::Stale) => Ok(()),
             Err(error) => Err(error),
         }

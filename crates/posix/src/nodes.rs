@@ -245,11 +245,11 @@ impl Core {
         znode.state.write().unnamed = true;
         znode.references.store(1, Ordering::Relaxed);
         self.table.insert(Arc::clone(&znode));
-        // Whoever goes through the list finds this copy of the file, which is open.
+        // Whoever goes through the list finds this copy of the file, which is open. It comes last: what is abandoned is
+        // not listed.
         let listed = self
-            .unlinked_set()
-            .and_then(|set| Ok(set.add_int(&tx, znode.id().0, znode.id().0)?))
-            .and_then(|()| self.store_inherited_acls(&tx, &znode, &inherited));
+            .store_inherited_acls(&tx, &znode, &inherited)
+            .and_then(|()| self.list_unlinked(&tx, znode.id()));
         if let Err(error) = listed {
             self.abandon(&tx, &znode);
             return Err(error);

@@ -203,8 +203,7 @@ impl Core {
             &[Attribute::Links, Attribute::Ctime],
         )?;
         if ends {
-            self.unlinked_set()?
-                .add_int(tx, znode.id().0, znode.id().0)?;
+            self.list_unlinked(tx, znode.id())?;
         }
         if keeps {
             znode.references.fetch_add(1, Ordering::Relaxed);

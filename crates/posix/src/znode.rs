@@ -150,6 +150,8 @@ pub(crate) struct Znode {
     pub(crate) used: AtomicBool,
     /// Open handles, and references that a front end holds. Changed only under the state lock.
     pub(crate) references: AtomicU32,
+    /// A thread is freeing it.
+    pub(crate) freeing: AtomicBool,
     slots: u8,
 }
 
@@ -165,6 +167,7 @@ impl Znode {
             atime_moved: AtomicBool::new(false),
             used: AtomicBool::new(true),
             references: AtomicU32::new(0),
+            freeing: AtomicBool::new(false),
             slots,
         })
     }

@@ -118,6 +118,15 @@ fn a_rename_replaces_the_file_that_has_the_name_now() {
     });
 }
 
+/// So that a thread that runs beside a test ends with it, however that ends.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A mount frees what a crash left while it is used already.
 #[test]
 fn a_file_without_a_name_is_not_taken_for_what_a_crash_left() {
@@ -130,6 +139,7 @@ fn a_file_without_a_name_is_not_taken_for_what_a_crash_left() {
                 let _freed = pool.fs.drain_unlinked().unwrap();
             }
         });
+        let _over = SetAtEnd(&over);
         let node = node(FileType::Regular, 0o600);
         for round in 0..ROUNDS {
             let made = pool
@@ -137,13 +147,45 @@ fn a_file_without_a_name_is_not_taken_for_what_a_crash_left() {
                 .create_unnamed(&root(), pool.fs.root(), &node, READ_WRITE);
             let (file, _) = made.unwrap();
             let there = pool.fs.getattr(file.object());
-            if there.is_err() {
-                over.store(true, Ordering::Relaxed);
-                panic!("round {round}: {there:?}");
+            assert!(there.is_ok(), "round {round}: {there:?}");
+        }
+    });
+}
+
+/// Files without names that come and go with attributes in directories, while two others go through the list.
+#[test]
+fn files_go_beside_the_list_of_them() {
+    const ROUNDS: usize = 300;
+    dmu::tunables::FREED_FOR_RESTART.set(1);
+    let pool = in_directories();
+    let before = pool.objects().object_count();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let _freed = pool.fs.drain_unlinked().unwrap();
+                }
+            });
+        }
+        let _over = SetAtEnd(&over);
+        let node = node(FileType::Regular, 0o600);
+        for _ in 0..ROUNDS {
+            let made = pool
+                .fs
+                .create_unnamed(&root(), pool.fs.root(), &node, READ_WRITE);
+            let (file, _) = made.unwrap();
+            for name in [b"user.a", b"user.b"] {
+                let set = pool
+                    .fs
+                    .setxattr(&root(), file.object(), name, b"1", XattrMode::Either);
+                set.unwrap();
             }
         }
-        over.store(true, Ordering::Relaxed);
     });
+    assert_eq!(pool.fs.unlinked().unwrap(), 0);
+    pool.sync();
+    assert_eq!(pool.objects().object_count(), before);
 }
 
 fn errno<T>(result: Result<T, PosixError>) -> Option<Errno> {
@@ -223,6 +265,128 @@ fn attributes_go_with_their_file() {
     drop(pool.fs.unlink(&root(), pool.fs.root(), b"f").unwrap());
     pool.sync();
     assert_eq!(pool.objects().object_count(), before);
+    assert_eq!(pool.fs.unlinked().unwrap(), 0);
+}
+
+/// Files are made until one has that number, or many have another; each gets contents.
+fn fill_numbers(fs: &FileSystem, number: ObjectId) -> Vec<ObjectId> {
+    let mut made = Vec::new();
+    while made.len() < 200 && made.last() != Some(&number) {
+        let name = format!("new{}", made.len());
+        let new = node(FileType::Regular, 0o600);
+        let (file, _) = fs
+            .create(&root(), fs.root(), name.as_bytes(), &new, READ_WRITE)
+            .unwrap();
+        file.write(0, &[9; 4096 * 3], Default::default()).unwrap();
+        made.push(file.object());
+    }
+    made
+}
+
+/// While one thread empties a directory of extended attributes, another comes to free the same file: the attributes'
+/// numbers may belong to new files once that is done, whose contents are not the first one's to free.
+#[test]
+fn a_file_is_freed_by_one_thread() {
+    dmu::tunables::FREED_FOR_RESTART.set(1);
+    dmu::tunables::FREE_BLOCKS_PIECE.set(1);
+    let mut pool = in_directories();
+    let file = pool.file("f");
+    for name in [b"user.a", b"user.b"] {
+        pool.fs
+            .setxattr(
+                &root(),
+                file.object(),
+                name,
+                &[7; 3 * 4096],
+                Default::default(),
+            )
+            .unwrap();
+    }
+    pool.sync();
+    let last = (1..=pool.objects().object_count() + 8)
+        .map(ObjectId)
+        .filter(|id| pool.objects().object(*id).is_ok())
+        .max();
+    let last = last.unwrap();
+    pool.fs.unlink(&root(), pool.fs.root(), b"f").unwrap();
+    pool.sync();
+    std::mem::forget(file);
+    pool.remount(false);
+    let (fs, engine) = (Arc::clone(&pool.fs), Arc::clone(pool.diary.engine()));
+    let (told, made) = mpsc::channel();
+    // The first piece of the first attribute.
+    pool.meanwhile(move || {
+        fs.drain_unlinked().unwrap();
+        engine.wait_synced(None).unwrap();
+        told.send(fill_numbers(&fs, last)).unwrap();
+    });
+    let drained = pool.fs.drain_unlinked();
+    for object in made.recv().unwrap() {
+        let file = pool.fs.open(&root(), object, READ_WRITE).unwrap();
+        let mut found = vec![0; 4096 * 3];
+        assert_eq!(file.read(0, &mut found).unwrap(), found.len());
+        assert!(
+            found.iter().all(|byte| *byte == 9),
+            "{object} lost its contents"
+        );
+    }
+    assert_eq!(drained.unwrap(), 1);
+    assert_eq!(pool.fs.unlinked().unwrap(), 0);
+}
+
+/// Who goes through the list has read an entry whose file is freed by another meanwhile, and whose number is a
+/// directory's of attributes by then.
+#[test]
+fn an_entry_of_the_list_means_the_file_that_was_listed() {
+    dmu::tunables::FREED_FOR_RESTART.set(1);
+    let mut pool = in_directories();
+    let others: Vec<ObjectId> = (0..20)
+        .map(|n| pool.file(&format!("other{n}")).object())
+        .collect();
+    let set = |fs: &FileSystem, object| {
+        fs.setxattr(&root(), object, b"user.a", b"kept", XattrMode::Either)
+            .unwrap();
+    };
+    let gone = ["f", "g"].map(|name| {
+        let file = pool.file(name);
+        set(&pool.fs, file.object());
+        pool.fs
+            .unlink(&root(), pool.fs.root(), name.as_bytes())
+            .unwrap();
+        let object = file.object();
+        std::mem::forget(file);
+        object
+    });
+    pool.sync();
+    pool.remount(false);
+    let (fs, engine, objects) = (
+        Arc::clone(&pool.fs),
+        Arc::clone(pool.diary.engine()),
+        pool.objects(),
+    );
+    let (told, again) = mpsc::channel();
+    let users = others.clone();
+    pool.meanwhile(move || {
+        fs.drain_unlinked().unwrap();
+        engine.wait_synced(None).unwrap();
+        let freed = gone
+            .into_iter()
+            .find(|id| objects.object(*id).is_err())
+            .unwrap();
+        for user in users {
+            set(&fs, user);
+            if objects.object(freed).is_ok() {
+                told.send(user).unwrap();
+                return;
+            }
+        }
+    });
+    pool.fs.drain_unlinked().unwrap();
+    let last = again.try_recv().expect("the number comes again");
+    for object in others.into_iter().take_while(|id| *id <= last) {
+        let found = pool.fs.getxattr(&root(), object, b"user.a").unwrap();
+        assert_eq!(found, b"kept");
+    }
     assert_eq!(pool.fs.unlinked().unwrap(), 0);
 }
 
