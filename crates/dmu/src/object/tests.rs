@@ -258,6 +258,28 @@ fn whole_blocks_are_not_copied() {
     );
 }
 
+/// What the sync of a write of whole blocks will need is read before, so that the write fails and not the txg.
+#[test]
+fn a_write_finds_that_a_block_of_pointers_is_lost() {
+    const BLOCKS: u64 = 64;
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let object = harness.set.allocate(&harness.tx(), &file(512)).unwrap();
+    let id = object.id();
+    let data = vec![7; 512 * BLOCKS as usize];
+    object.write(&harness.tx(), 0, &data).unwrap();
+    harness.sync();
+    let above_the_second_half = object.state.read().tree.pointers[1];
+    assert_eq!(above_the_second_half.level(), 1);
+    drop(object);
+    harness.store.lose(&above_the_second_half);
+    harness.reopen();
+    let object = harness.set.object(id).unwrap();
+    let half = 512 * BLOCKS / 2;
+    object.prepare_write(0, half).unwrap();
+    assert!(object.prepare_write(half, 512).is_err());
+    assert!(object.prepare_write(half - 512, 1024).is_err());
+}
+
 #[test]
 fn spill_blocks_come_and_go() {
     let mut harness = Harness::new(ObjectSetKind::Other);
