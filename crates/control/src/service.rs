@@ -12,7 +12,6 @@ mod delegation;
 mod diff;
 mod errors;
 mod events;
-mod fragmentation;
 mod history;
 mod inside;
 mod instruments;

@@ -1,5 +1,6 @@
 //! A directory: a node of the tree of names, with the space of its subtree and its properties.
 
+mod key_record;
 mod space;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::mos::{change_record, name_of, read_record};
 use crate::name::is_hidden;
 use crate::property::EffectiveCache;
 
+pub use key_record::KeyRecord;
 pub use space::DirectorySpace;
 
 static PLACE: LockClass = LockClass::new("dsl.place", rank::DSL + 30);

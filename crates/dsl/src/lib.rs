@@ -30,13 +30,14 @@ mod sync;
 mod task;
 pub mod tasks;
 pub mod tunables;
+pub mod volume;
 
 pub use admission::HeadAdmission;
 pub use bpobj::{Bpobj, NamedList, Taken};
 pub use dataset::{Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold};
 pub use deadlist::Deadlist;
 pub use delegation::{Actor, ChangeGrants, Grant};
-pub use directory::{Directory, DirectorySpace};
+pub use directory::{Directory, DirectorySpace, KeyRecord};
 pub use error::{DslError, Result};
 pub use keys::Keys;
 pub use layer::{Dsl, OpenDsl, QuietTree, StoppedHead};

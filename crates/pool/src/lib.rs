@@ -9,6 +9,7 @@
 //! | `allocation` | space maps and who may have how much |
 //! | `logs` | intent logs and their devices |
 //! | `mos` | what the pool keeps in its own object set: features, history, the error log |
+//! | `facts` | what lists show of what the pool keeps in its own object set |
 //! | `config` | its configuration, as labels and the MOS say it |
 //! | `vdevs` | devices opened, added, removed, and what each missed |
 //! | `scan`, `trim` | work beside everything else: scrubs and resilvers; free space given back to devices |
@@ -23,6 +24,7 @@ mod config;
 mod create;
 mod error;
 mod events;
+mod facts;
 mod import;
 mod logs;
 mod mos;
@@ -39,6 +41,7 @@ pub use config::{PoolConfig, VdevConfig};
 pub use create::{CreateOptions, default_features};
 pub use error::{ImportBlocker, LastUser, MissingFeature, PoolError, Result};
 pub use events::{Event, EventValue};
+pub use facts::{Checkpoint, ClonedBlocks, DedupTables, Facts, LeafWork, Progress, Removal};
 pub use import::discover::{FoundDevice, FoundPool, discover};
 pub use import::{Between, ImportOptions, Rewind, Selection};
 pub use mos::error_log::DataError;

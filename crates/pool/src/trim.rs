@@ -57,7 +57,8 @@ pub enum TrimState {
 }
 
 impl TrimState {
-    const fn of(number: u64) -> Self {
+    /// By its number.
+    pub(crate) const fn of(number: u64) -> Self {
         match number {
             1 => Self::Active,
             2 => Self::Cancelled,

@@ -26,6 +26,7 @@ mod names;
 mod new_file_system;
 mod nodes;
 mod options;
+mod owners;
 mod packing;
 mod permission;
 mod posix_acl;
@@ -61,6 +62,9 @@ pub use new_file_system::{NewFileSystem, create_file_system, raise_version};
 pub use options::{
     AccessTime, AclKind, CaseSensitivity, DatasetProperties, MountOptions, OwnerMap, SetIdPolicy,
     XattrStore,
+};
+pub use owners::{
+    OwnerUse, VERSION_ACCOUNTING, stored_limit, stored_number, stored_owners, stored_use,
 };
 pub use quota::{QuotaKind, QuotaLine, QuotaUnit};
 pub use removed::Removed;

@@ -59,7 +59,7 @@ pub(crate) struct QuotaTables(RwLock<[Option<ObjectId>; 6]>);
 impl QuotaKind {
     const ALL: [Self; 3] = [Self::User, Self::Group, Self::Project];
 
-    fn owner(self) -> Owner {
+    pub(crate) fn owner(self) -> Owner {
         match self {
             Self::User => Owner::User,
             Self::Group => Owner::Group,
@@ -67,7 +67,7 @@ impl QuotaKind {
         }
     }
 
-    fn index(self, unit: QuotaUnit) -> usize {
+    pub(crate) fn index(self, unit: QuotaUnit) -> usize {
         self as usize + if unit == QuotaUnit::Objects { 3 } else { 0 }
     }
 }

@@ -3,23 +3,17 @@
 use std::sync::Arc;
 
 use admin::Failure;
-use base::ObjectId;
 use base::clock::{Clock, SystemClock};
-use dmu::{AllocateObject, CreateZap, ObjectSet, Tx, Zap};
+use dmu::{ObjectSet, Tx};
 use dsl::Dataset;
 use dsl::property::dataset::{
     ACLTYPE, ATIME, DNODESIZE, LONGNAME, PREFETCH, READONLY, RECORDSIZE, RELATIME, SYNC, XATTR,
 };
 use dsl::property::{AclType, CachePolicy, CaseRule, SyncPolicy, XattrPolicy};
 use dsl::tasks::Populate;
-use format::ObjectType;
 use posix::{AccessTime, AclKind, CaseSensitivity, DatasetProperties, XattrStore};
 
 use super::refusal::unreadable;
-
-/// A volume's data, and the table with its size.
-pub(super) const VOLUME_DATA: ObjectId = ObjectId(1);
-pub(super) const VOLUME_TABLE: ObjectId = ObjectId(2);
 
 /// A new file system, as properties say it.
 #[derive(Debug, Clone, Copy)]
@@ -59,27 +53,6 @@ impl NewFileSystem {
         };
         posix::create_file_system(tx, set, clock, &new).map(drop)
     }
-}
-
-/// Makes the two objects of a volume.
-pub(super) fn populate_volume(
-    set: &Arc<ObjectSet>,
-    tx: &Tx,
-    size: u64,
-    block_size: u64,
-) -> dmu::Result<()> {
-    let data = AllocateObject {
-        object_type: ObjectType::ZVOL,
-        block_size: u32::try_from(block_size).unwrap_or(u32::MAX),
-        ..AllocateObject::default()
-    };
-    set.claim(tx, VOLUME_DATA, &data)?;
-    let table = CreateZap {
-        object_type: ObjectType::ZVOL_PROPERTIES,
-        id: Some(VOLUME_TABLE),
-        ..CreateZap::default()
-    };
-    Zap::create(set, tx, &table)?.add(tx, b"size", size)
 }
 
 /// The effective properties that file semantics need.

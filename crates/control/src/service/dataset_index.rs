@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use admin::{Failure, Setting, Source, Types, Value};
 use base::lock::{LockClass, RwLock, rank};
 use base::{ObjectId, ObjectSetId};
-use dmu::{ObjectSet, Zap};
+use dmu::ObjectSet;
 use dsl::property::{Figure, MountOption, Row, dataset};
 use dsl::{Bookmark, Dataset, DatasetSpace, Directory, Dsl, DslError, PropertyValue};
 use format::dsl::DatasetPhys;
@@ -27,11 +27,6 @@ use crate::MountOptions;
 use crate::mounts::Mounts;
 
 static KINDS: LockClass = LockClass::new("control.kinds", rank::LAST + 3);
-
-/// The object of a file system's master node, and of a volume's data.
-const MASTER_NODE: ObjectId = ObjectId(1);
-/// The object of a volume's properties.
-const VOLUME_PROPERTIES: ObjectId = ObjectId(2);
 
 /// Kinds of heads, which never change: by the dataset's object, for as long as it exists.
 pub(crate) struct Kinds {
@@ -225,11 +220,6 @@ impl DatasetSource<'_> {
         self.contents
             .get_or_init(|| self.dataset.object_set().ok())
             .clone()
-    }
-
-    fn stored_inside(&self, object: ObjectId, key: &str) -> Option<u64> {
-        let object = self.contents()?.object(object).ok()?;
-        Zap::open(&object).ok()?.lookup(key.as_bytes()).ok()?
     }
 
     /// What a mount option says instead of the property, until the next mount.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use admin::{Assignments, Failure, FailureKind, Value, human_bytes};
-use base::ObjectId;
-use dmu::{Reservation, Tx, Zap};
+use dmu::{Reservation, Tx};
 use dsl::Dataset;
 use dsl::property::{Figure, dataset as property};
+use dsl::volume::Resizing;
+use posix::VERSION_ACCOUNTING;
 
 use super::Service;
-use super::contents::{VOLUME_DATA, VOLUME_TABLE};
 use super::owners::OwnerProperty;
 use super::property_source::PropertySource;
 use super::refusal::unreadable;
@@ -17,8 +17,6 @@ use super::rules::volume_reservation;
 use super::source::PoolSource;
 
 const VERB: &str = "set property for";
-/// File systems count what users, groups and projects use from this version on.
-const VERSION_ACCOUNTING: u64 = 4;
 
 impl Service {
     /// Changes what is kept inside the dataset, and answers what is to be set outside instead.
@@ -96,9 +94,7 @@ impl Service {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let set = dataset.object_set().map_err(|error| text(&error))?;
         let engine = self.pool.engine().ok_or("the pool is read-only")?;
-        let open = |id: ObjectId| set.object(id).map_err(|error| text(&error));
-        let (data, table) = (open(VOLUME_DATA)?, open(VOLUME_TABLE)?);
-        let table = Zap::open(&table).map_err(|error| text(&error))?;
+        let volume = Resizing::open(&set).map_err(|error| text(&error))?;
         let reservation = Reservation {
             names: 1,
             objects: 1,
@@ -106,13 +102,7 @@ impl Service {
             ..Reservation::default()
         };
         let tx = Tx::assign(engine, &reservation).map_err(|error| text(&error))?;
-        if size < old {
-            data.free_range(&tx, size, old - size)
-                .map_err(|error| text(&error))?;
-        }
-        table
-            .update(&tx, b"size", size)
-            .map_err(|error| text(&error))
+        volume.resize(&tx, old, size).map_err(|error| text(&error))
     }
 
     /// Limits what a user, group or project may use; 0 lifts the limit.

@@ -1,14 +1,10 @@
 //! `userquota@…`, `groupused@…` and their like: what one user, group or project uses and may use.
 
-use base::ObjectId;
-use dmu::{ObjectSet, Owner, Zap};
+use dmu::ObjectSet;
 use posix::{QuotaKind, QuotaUnit};
 
 #[cfg(test)]
 mod tests;
-
-/// The master node of a file system, which names the tables of limits.
-const MASTER_NODE: ObjectId = ObjectId(1);
 
 /// A property of this family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,24 +71,10 @@ impl<'a> OwnerProperty<'a> {
     pub(super) fn value(&self, objects: &ObjectSet) -> Option<u64> {
         let id = self.id()?;
         if self.is_limit {
-            let master = Zap::open(&objects.object(MASTER_NODE).ok()?).ok()?;
-            let Some(table) = master.lookup(self.family.as_bytes()).ok()? else {
-                return Some(0);
-            };
-            let table = Zap::open(&objects.object(ObjectId(table)).ok()?).ok()?;
-            return Some(table.lookup_int(id).ok()?.unwrap_or(0));
+            posix::stored_limit(objects, self.kind, self.unit, id)
+        } else {
+            posix::stored_use(objects, self.kind, self.unit, id)
         }
-        let owner = match self.kind {
-            QuotaKind::User => Owner::User,
-            QuotaKind::Group => Owner::Group,
-            QuotaKind::Project => Owner::Project,
-        };
-        let used = Zap::open(&objects.used_object(owner)?).ok()?;
-        let used = match self.unit {
-            QuotaUnit::Bytes => used.lookup_int(id),
-            QuotaUnit::Objects => used.lookup(format!("obj-{id:x}").as_bytes()),
-        };
-        Some(used.ok()?.unwrap_or(0))
     }
 }
 

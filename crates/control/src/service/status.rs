@@ -10,10 +10,9 @@ use pool::{ScanPhys, VdevRole, VdevStatus};
 use vdev::{Condition, VdevAux};
 
 use super::Service;
-use super::fragmentation;
 use super::pool_facts::PoolFacts;
 use super::refusal::unreadable;
-use super::stored::Stored;
+use super::stored;
 use crate::vdevs::kind_name;
 
 impl Service {
@@ -58,7 +57,7 @@ impl Service {
         let config = self.pool.config();
         let text = |key: &str| config.list.str(key).map(str::to_owned);
         let features = self.pool.features();
-        let kept = Stored::new(&self.pool);
+        let kept = self.pool.facts();
         let (dedup, clones) = (kept.dedup(), kept.clones());
         let state = |references: Option<u64>| match references {
             None => "disabled",
@@ -81,15 +80,15 @@ impl Service {
             compatibility: text(COMPATIBILITY.name),
             size: status.space.size,
             allocated: status.space.allocated,
-            fragmentation: self.fragmentation(status),
+            fragmentation: kept.fragmentation(status),
             expandable: 0,
             freeing: self.hidden_bytes(format::dsl::hidden::FREE),
             leaked: self.hidden_bytes(format::dsl::hidden::LEAK),
             checkpoint: kept
                 .checkpoint()
                 .map_or(0, |checkpoint| checkpoint.consumes),
-            dedup_ratio: dedup.ratio,
-            dedup_table_size: dedup.table_size,
+            dedup_ratio: dedup.ratio(),
+            dedup_table_size: dedup.disk_bytes,
             clone_used: clones.used,
             clone_saved: clones.saved,
             last_scrubbed_txg: kept.last_scrubbed_txg(),
@@ -148,30 +147,11 @@ impl Service {
         phys.map_or(0, |phys| phys.used_bytes)
     }
 
-    /// How fragmented the free space of ordinary devices is, weighted by their sizes.
-    fn fragmentation(&self, status: &pool::PoolStatus) -> Option<u64> {
-        let (config, set) = (self.pool.config(), self.pool.meta_object_set());
-        let (mut weighted, mut total) = (0_u128, 0_u128);
-        for vdev in &status.root.children {
-            let top = config
-                .root
-                .children
-                .iter()
-                .find(|top| top.guid() == vdev.guid);
-            if let Some(top) = top.filter(|_| vdev.role == VdevRole::Data && vdev.size > 0) {
-                let percent = fragmentation::of_vdev(set, top)?;
-                total += u128::from(vdev.size);
-                weighted += u128::from(vdev.size) * u128::from(percent);
-            }
-        }
-        u64::try_from(weighted.checked_div(total)?).ok()
-    }
-
     /// The pool's health.
     pub(super) fn status(&self) -> Result<PoolStatus, Failure> {
         let status = self.pool.status().map_err(unreadable)?;
         let scan = status.scan.as_ref().and_then(scan_report);
-        let kept = Stored::new(&self.pool);
+        let kept = self.pool.facts();
         let mut errors = self.data_errors(&status.errors);
         errors.count += status.stopped.len() as u64;
         let stopped = status.stopped.iter();
@@ -180,9 +160,8 @@ impl Service {
             format!("{name}: read-only as of txg {txg}, later changes cannot be written until the next import")
         }));
         let mut vdevs = self.vdev_reports(&status);
-        let config = self.pool.config();
         for vdev in &mut vdevs {
-            kept.note_leaves(&config.root, vdev);
+            stored::note_leaves(&kept, vdev);
         }
         Ok(PoolStatus {
             name: status.name.clone(),
@@ -195,11 +174,11 @@ impl Service {
             stopped: self.stopped(),
             note: self.note(),
             scan,
-            removal: kept.removal(),
+            removal: kept.removal().map(stored::removal),
             expansion: None,
-            checkpoint: kept.checkpoint(),
+            checkpoint: kept.checkpoint().map(stored::checkpoint),
             vdevs,
-            dedup: kept.dedup_tables(),
+            dedup: stored::dedup(kept.dedup()),
             error_count: errors.count,
             error_files: errors.files,
         })
@@ -218,7 +197,7 @@ impl Service {
     }
 
     pub(super) fn vdev_reports(&self, status: &pool::PoolStatus) -> Vec<VdevReport> {
-        let config = self.pool.config();
+        let (config, kept) = (self.pool.config(), self.pool.facts());
         status
             .root
             .children
@@ -233,11 +212,7 @@ impl Service {
                     });
                     name
                 };
-                let fragmented = |guid: base::Guid| {
-                    let mut tops = config.root.children.iter();
-                    let top = tops.find(|top| top.guid() == guid)?;
-                    fragmentation::of_vdev(self.pool.meta_object_set(), top)
-                };
+                let fragmented = |guid: base::Guid| kept.vdev_fragmentation(guid);
                 report(top, class_of(top.role), true, &names, &fragmented)
             })
             .collect()

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use admin::changes::{Create, VolumeSpec};
 use admin::{Assignments, Failure, FailureKind, Types, Value, name};
-use dmu::{ObjectSet, Tx, Zap};
+use dmu::{ObjectSet, Tx};
 use dsl::property::dataset::{COPIES, REFRESERVATION, RESERVATION, VOLBLOCKSIZE, find};
 use dsl::property::{Home, Row};
 use dsl::tasks::{CreateDataset, Populate};
-use dsl::{Actor, Dataset, PropertyValue, SpaceClass};
+use dsl::{Actor, Dataset, PropertyValue, SpaceClass, volume};
 use format::ObjectSetKind;
 
 use super::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::assignments::{InsideValues, split_inside, stored};
-use crate::service::contents::{clock, populate_volume};
+use crate::service::contents::clock;
 use crate::service::refusal::{refused, unreadable};
 use crate::service::reporter::Reporter;
 use crate::service::rules::{Target, volume_reservation};
@@ -200,12 +200,8 @@ impl Service {
     /// What is kept inside a new file system: as asked, else as its parent has it.
     fn inside_values(&self, parent: &str, asked: &Assignments) -> Result<InsideValues, Failure> {
         let parent = self.dsl.head(parent).map_err(unreadable)?;
-        let master = parent
-            .object_set()
-            .ok()
-            .and_then(|set| set.object(base::ObjectId(1)).ok())
-            .and_then(|object| Zap::open(&object).ok());
-        let inherited = |name: &str| master.as_ref()?.lookup(name.as_bytes()).ok()?;
+        let set = parent.object_set().ok();
+        let inherited = |name: &str| posix::stored_number(set.as_ref()?, name);
         Ok(InsideValues::new(asked, &inherited))
     }
 }
@@ -251,7 +247,7 @@ fn new_volume(
         outside.push((REFRESERVATION.name.to_owned(), Value::Number(reservation)));
     }
     let populate: Populate = Box::new(move |set: &Arc<ObjectSet>, tx: &Tx| {
-        populate_volume(set, tx, spec.size, block_size).map_err(|error| error.to_string())
+        volume::populate(set, tx, spec.size, block_size).map_err(|error| error.to_string())
     });
     Ok(CreateDataset {
         path: name.to_owned(),

@@ -1,13 +1,11 @@
 //! What is measured of heads and snapshots, figure by figure.
 
 use admin::{Failure, Value, name};
-use base::ObjectId;
-use dmu::Zap;
 use dsl::property::{Figure, Row, dataset};
-use dsl::{DirectorySpace, SpaceClass};
+use dsl::{DirectorySpace, SpaceClass, volume};
 use format::dsl::{DatasetPhys, DirectoryPhys, key};
 
-use super::{DatasetSource, MASTER_NODE, VOLUME_PROPERTIES, missing_is_none};
+use super::{DatasetSource, missing_is_none};
 use crate::service::refusal::unreadable;
 
 /// What the record of a key tells.
@@ -74,7 +72,7 @@ impl DatasetSource<'_> {
             Figure::Normalization => Ok(Some(self.of_birth(&dataset::NORMALIZATION))),
             Figure::CaseSensitivity => Ok(Some(self.of_birth(&dataset::CASESENSITIVITY))),
             Figure::VolumeSize => {
-                let size = self.stored_inside(VOLUME_PROPERTIES, "size");
+                let size = self.contents().and_then(|set| volume::size(&set));
                 Ok(size.map(Value::Number))
             }
             Figure::VolumeBlockSize => Ok(self.volume_block_size()),
@@ -184,42 +182,34 @@ impl DatasetSource<'_> {
         }
     }
 
+    fn stored_number(&self, key: &str) -> Option<u64> {
+        posix::stored_number(&*self.contents()?, key)
+    }
+
     /// What a file system's master node says.
     fn in_master_node(&self, key: &str) -> Option<Value> {
-        self.stored_inside(MASTER_NODE, key).map(Value::Number)
+        self.stored_number(key).map(Value::Number)
     }
 
     /// The same of what was fixed when it was made: 0 unless it says otherwise.
     fn of_birth(&self, row: &Row) -> Value {
-        Value::Number(self.stored_inside(MASTER_NODE, row.name).unwrap_or(0))
+        Value::Number(self.stored_number(row.name).unwrap_or(0))
     }
 
     fn volume_block_size(&self) -> Option<Value> {
-        let data = self.contents().and_then(|set| set.object(MASTER_NODE).ok());
-        data.map(|object| Value::Number(object.block_size().into()))
+        let size = self.contents().and_then(|set| volume::block_size(&set));
+        size.map(Value::Number)
     }
 
     /// What the key's record says; nothing without encryption.
     fn key_figure(&self, wanted: KeyFigure) -> Result<Option<Value>, Failure> {
-        let Some(record) = self.directory.crypto_key().map_err(unreadable)? else {
+        let Some(record) = self.directory.key_record().map_err(unreadable)? else {
             return Ok(None);
         };
-        let lookup = |record: ObjectId, key: &str| {
-            let object = self.dataset_index.dsl.mos().set.object(record).ok()?;
-            Zap::open(&object).ok()?.lookup(key.as_bytes()).ok()?
-        };
-        let root = lookup(record, "DSL_CRYPTO_ROOT_DDOBJ")
-            .map(|id| self.dataset_index.dsl.directory_by_id(ObjectId(id)))
-            .transpose()
-            .map_err(unreadable)?;
-        let root_record = match &root {
-            Some(root) => root.crypto_key().map_err(unreadable)?.unwrap_or(record),
-            None => record,
-        };
         Ok(match wanted {
-            KeyFigure::Suite => lookup(record, "DSL_CRYPTO_SUITE").map(Value::Number),
-            KeyFigure::Root => root.map(|root| Value::Text(root.name())),
-            KeyFigure::OfRoot(row) => lookup(root_record, row.name).map(Value::Number),
+            KeyFigure::Suite => record.suite().map(Value::Number),
+            KeyFigure::Root => record.root().map(|root| Value::Text(root.name())),
+            KeyFigure::OfRoot(row) => record.of_root(row.name).map(Value::Number),
             KeyFigure::Status => Some(Value::Number(if self.contents().is_some() { 2 } else { 1 })),
         })
     }

@@ -1,0 +1,49 @@
+//! The checkpoint of a pool.
+
+use base::{ByteOrder, ObjectId};
+use format::config::{directory, keys, vdev_zap};
+use format::space_map::SpaceMapPhys;
+
+use super::Facts;
+
+/// Which word of an uberblock says when it was written.
+const TIMESTAMP: usize = 4;
+
+/// A checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// When it was taken: seconds since 1970.
+    pub created_s: u64,
+    /// Bytes that are kept for it alone.
+    pub consumes: u64,
+}
+
+impl Facts<'_> {
+    /// The checkpoint, if there is one.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        let uberblock = self.words(directory::CHECKPOINT)?;
+        let config = self.pool.config();
+        let consumes = config.root.children.iter().map(|top| {
+            let map = top
+                .object(keys::VDEV_ZAP_TOP)
+                .and_then(|id| self.zap(id))
+                .and_then(|zap| zap.lookup(vdev_zap::CHECKPOINT_SPACE_MAP.as_bytes()).ok()?)
+                .and_then(|id| self.object(ObjectId(id)));
+            map.map_or(0, |map| map.with_bonus(freed_in_map))
+        });
+        Some(Checkpoint {
+            created_s: *uberblock.get(TIMESTAMP)?,
+            consumes: consumes.sum(),
+        })
+    }
+}
+
+/// What a map of freed space holds.
+fn freed_in_map(bonus: &[u8]) -> u64 {
+    if bonus.len() < SpaceMapPhys::SIZE_PLAIN {
+        return 0;
+    }
+    let map = SpaceMapPhys::decode_padded(bonus, ByteOrder::NATIVE);
+    map.allocated.min(0).unsigned_abs()
+}

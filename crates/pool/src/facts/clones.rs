@@ -1,0 +1,37 @@
+//! What blocks that files share take and save.
+
+use base::ByteOrder;
+use format::brt::BlockReferencePhys;
+use format::config::directory;
+
+use super::Facts;
+
+/// Blocks that files share.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClonedBlocks {
+    /// Bytes that they take, each counted once.
+    pub used: u64,
+    /// Bytes that they would take besides if they were not shared.
+    pub saved: u64,
+}
+
+impl Facts<'_> {
+    /// Totals of the reference tables of all vdevs.
+    #[must_use]
+    pub fn clones(&self) -> ClonedBlocks {
+        let mut found = ClonedBlocks::default();
+        for top in &self.pool.config().root.children {
+            let key = format!("{}{}", directory::BLOCK_REFERENCE_PREFIX, top.id().0);
+            let table = self.object_named(&key).and_then(|id| self.object(id));
+            let Some(table) = table else { continue };
+            table.with_bonus(|bonus| {
+                if bonus.len() >= BlockReferencePhys::SIZE {
+                    let phys = BlockReferencePhys::decode_padded(bonus, ByteOrder::NATIVE);
+                    found.used += phys.used;
+                    found.saved += phys.saved;
+                }
+            });
+        }
+        found
+    }
+}

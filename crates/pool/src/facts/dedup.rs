@@ -1,0 +1,125 @@
+//! Dedup tables: what they hold, and what they take.
+
+use base::ObjectId;
+use dmu::Zap;
+use format::config::directory;
+
+use super::Facts;
+
+/// Words of a bucket of the statistics: blocks, their logical, physical and allocated bytes, and the same four as
+/// referenced.
+const BUCKET_WORDS: usize = 8;
+/// Where a bucket has the bytes that are allocated, …
+const ALLOCATED: usize = 3;
+/// … and those that there would be if each reference had blocks of its own.
+const REFERENCED: usize = 7;
+/// Bucket i counts blocks with 2^i references and more: no count of references has more bits.
+const BUCKETS_MAX: usize = 64;
+/// The log of a table.
+const LOG_PREFIX: &str = "DDT-log-";
+/// What a folder of tables has, and no table.
+const VERSION: &str = "version";
+
+/// All dedup tables of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DedupTables {
+    /// Bytes that they take on disk.
+    pub disk_bytes: u64,
+    /// Bytes that they would take in memory.
+    pub core_bytes: u64,
+    /// Blocks by the number of their references, bucket i for 2^i and more: how many, their logical, physical and
+    /// allocated bytes, and the same four as referenced.
+    pub buckets: Vec<[u64; BUCKET_WORDS]>,
+}
+
+impl DedupTables {
+    /// Whether they hold nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buckets.iter().all(|bucket| bucket[0] == 0)
+    }
+
+    /// References to blocks per block, in hundredths and by bytes; 0 without any.
+    #[must_use]
+    pub fn ratio(&self) -> u64 {
+        let sum = |word: usize| {
+            let words = self.buckets.iter().map(|bucket| bucket[word]);
+            words.fold(0, u64::saturating_add)
+        };
+        let referenced = u128::from(sum(REFERENCED)) * 100;
+        let ratio = referenced.checked_div(u128::from(sum(ALLOCATED)));
+        ratio
+            .and_then(|ratio| u64::try_from(ratio).ok())
+            .unwrap_or(0)
+    }
+}
+
+impl Facts<'_> {
+    /// What the dedup tables hold.
+    #[must_use]
+    pub fn dedup(&self) -> DedupTables {
+        let statistics = self
+            .object_named(directory::DEDUP_STATISTICS)
+            .and_then(|id| self.zap(id));
+        let mut found = DedupTables {
+            buckets: statistics.map_or_else(Vec::new, |zap| histogram(&zap)),
+            ..DedupTables::default()
+        };
+        let directory = self.directory.as_ref();
+        let entries = directory.and_then(|zap| zap.entries().ok());
+        let entries = entries.unwrap_or_default();
+        let tables = entries.iter().filter(|entry| {
+            entry.name.starts_with(directory::DEDUP_PREFIX.as_bytes())
+                && entry.name != directory::DEDUP_STATISTICS.as_bytes()
+        });
+        for id in tables.flat_map(|table| self.tables(ObjectId(table.value))) {
+            if let Some(object) = self.object(id) {
+                found.disk_bytes += object.used_bytes();
+                let info = object.info();
+                found.core_bytes += (info.max_block + 1) * u64::from(info.block_size);
+            }
+        }
+        found
+    }
+
+    /// A table, or those that a folder of tables names.
+    fn tables(&self, id: ObjectId) -> Vec<ObjectId> {
+        let Some(zap) = self.zap(id) else {
+            return vec![id];
+        };
+        // A table's own entries have keys of words.
+        if !matches!(zap.lookup(VERSION.as_bytes()), Ok(Some(_))) {
+            return vec![id];
+        }
+        let entries = zap.entries().unwrap_or_default();
+        entries
+            .iter()
+            .filter(|entry| {
+                entry.name.starts_with(directory::DEDUP_PREFIX.as_bytes())
+                    && !entry.name.starts_with(LOG_PREFIX.as_bytes())
+            })
+            .map(|entry| ObjectId(entry.value))
+            .collect()
+    }
+}
+
+/// The sum of all histograms.
+fn histogram(statistics: &Zap) -> Vec<[u64; BUCKET_WORDS]> {
+    let mut sum: Vec<[u64; BUCKET_WORDS]> = Vec::new();
+    for entry in statistics.entries().unwrap_or_default() {
+        let Ok(Some(value)) = statistics.lookup_value(&entry.name) else {
+            continue;
+        };
+        let words = value.to_words();
+        let (buckets, _) = words.as_chunks::<BUCKET_WORDS>();
+        for (at, bucket) in buckets.iter().take(BUCKETS_MAX).enumerate() {
+            if sum.len() <= at {
+                sum.push([0; BUCKET_WORDS]);
+            }
+            for (total, word) in sum[at].iter_mut().zip(bucket) {
+                *total = total.saturating_add(*word);
+            }
+        }
+    }
+    sum
+}

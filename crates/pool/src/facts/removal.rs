@@ -1,0 +1,65 @@
+//! Removals of top-level vdevs.
+
+use base::ByteOrder;
+use format::config::{directory, keys};
+use format::record::get_at;
+
+use super::Facts;
+
+/// The states of a removal, as stored.
+const NONE: u64 = 0;
+const FINISHED: u64 = 2;
+/// Bytes of a mapping's entry in memory.
+const ENTRY_SIZE: u64 = 24;
+/// Where the bonus of a mapping has the number of its entries.
+const ENTRIES_AT: usize = 16;
+
+/// The last removal of a top-level vdev.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removal {
+    /// The number of the vdev.
+    pub vdev: u64,
+    /// When it began: seconds since 1970.
+    pub started_s: u64,
+    /// When it ended, if it has.
+    pub ended_s: Option<u64>,
+    /// Bytes copied.
+    pub copied: u64,
+    /// Bytes of memory that the mappings of all removed vdevs take.
+    pub mapping_memory: u64,
+}
+
+impl Facts<'_> {
+    /// The last removal of a top-level vdev, if there ever was one.
+    #[must_use]
+    pub fn removal(&self) -> Option<Removal> {
+        let words = self.words(directory::REMOVING)?;
+        let &[state, removing, last, start, end, _to_copy, copied] = words.as_slice() else {
+            return None;
+        };
+        if state == NONE {
+            return None;
+        }
+        let config = self.pool.config();
+        let tops = config.root.children.iter();
+        let entries: u64 = tops
+            .filter_map(|top| self.object(top.object(keys::INDIRECT_OBJECT)?))
+            .map(|map| map.with_bonus(mapping_entries))
+            .sum();
+        Some(Removal {
+            vdev: if state == FINISHED { last } else { removing },
+            started_s: start,
+            ended_s: (state == FINISHED).then_some(end),
+            copied,
+            mapping_memory: entries * ENTRY_SIZE,
+        })
+    }
+}
+
+/// How many entries a mapping has.
+fn mapping_entries(bonus: &[u8]) -> u64 {
+    if bonus.len() < ENTRIES_AT + 8 {
+        return 0;
+    }
+    get_at(bonus, ENTRIES_AT, ByteOrder::NATIVE)
+}
