@@ -165,23 +165,23 @@ pub fn encode(aces: &[Ace]) -> Vec<u8> {
         let start = out.len();
         let size = size(ace.kind, ace.flags);
         out.resize(start + size, 0);
-        let entry = &mut out[start..];
-        put_u16(entry, 0, ace.kind);
-        put_u16(entry, 2, ace.flags);
-        put_u32(entry, 4, ace.mask);
+        put_u16(&mut out, start, ace.kind);
+        put_u16(&mut out, start + 2, ace.flags);
+        put_u32(&mut out, start + 4, ace.mask);
         if size > HEADER_SIZE {
-            put_u64(entry, 8, ace.who);
+            put_u64(&mut out, start + 8, ace.who);
         }
     }
     out
 }
 
-/// Packs version-0 entries in host order.
+/// Packs version-0 entries in host order. They have no room for an id of a domain: that becomes nobody's.
 #[must_use]
 pub fn encode_old(aces: &[Ace]) -> Vec<u8> {
+    const NOBODY: u32 = 65_534;
     let mut out = vec![0; aces.len() * OLD_SIZE];
     for (entry, ace) in out.chunks_exact_mut(OLD_SIZE).zip(aces) {
-        put_u32(entry, 0, ace.who as u32);
+        put_u32(entry, 0, u32::try_from(ace.who).unwrap_or(NOBODY));
         put_u32(entry, 4, ace.mask);
         put_u16(entry, 8, ace.flags);
         put_u16(entry, 10, ace.kind);

@@ -26,11 +26,44 @@ impl Bits {
         (word >> self.low) & self.mask()
     }
 
+    /// The value of a field of up to 8 bits; of a wider one, its lowest 8.
+    #[must_use]
+    pub const fn get_u8(self, word: u64) -> u8 {
+        low_u8(self.get(word))
+    }
+
+    /// The value of a field of up to 16 bits; of a wider one, its lowest 16.
+    #[must_use]
+    pub const fn get_u16(self, word: u64) -> u16 {
+        low_u16(self.get(word))
+    }
+
     /// The word with the field set; bits of `value` that have no room are left out.
     #[must_use]
     pub const fn set(self, word: u64, value: u64) -> u64 {
         (word & !(self.mask() << self.low)) | ((value & self.mask()) << self.low)
     }
+}
+
+/// The lowest 8 bits.
+#[inline]
+pub(crate) const fn low_u8(word: u64) -> u8 {
+    let [low, ..] = word.to_le_bytes();
+    low
+}
+
+/// The lowest 16 bits.
+#[inline]
+pub(crate) const fn low_u16(word: u64) -> u16 {
+    let [a, b, ..] = word.to_le_bytes();
+    u16::from_le_bytes([a, b])
+}
+
+/// The lowest 32 bits.
+#[inline]
+pub(crate) const fn low_u32(word: u64) -> u32 {
+    let [a, b, c, d, ..] = word.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 /// A declared field of a word.
@@ -65,14 +98,13 @@ pub struct BitLayout {
 #[must_use]
 pub const fn bits_are_sound(fields: &[BitField], size: u32) -> bool {
     let mut end = 0;
-    let mut index = 0;
-    while index < fields.len() {
-        let bits = fields[index].bits;
+    let mut rest = fields;
+    while let [BitField { bits, .. }, after @ ..] = rest {
         if bits.low < end || bits.width == 0 {
             return false;
         }
         end = bits.low + bits.width;
-        index += 1;
+        rest = after;
     }
     end <= size && size <= 64
 }

@@ -38,8 +38,8 @@ pub const BLOCK_SIZE_MAX: u64 = 16 << 20;
 /// The smallest block, and the unit of sizes and offsets in a pointer.
 pub const SECTOR_SHIFT: u32 = 9;
 
-/// The words of an embedded pointer that carry payload, in payload order.
-const PAYLOAD_WORDS: [usize; 14] = [0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15];
+/// How many words of an embedded pointer carry payload, in their order: all but properties and birth.
+const PAYLOAD_WORDS: usize = EMBEDDED_PAYLOAD_MAX / size_of::<u64>();
 
 /// One copy of a block: a data virtual address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -161,9 +161,7 @@ impl BlockPointer {
         pointer.set_kind(object_type, 0);
         pointer.set_byte_order(ByteOrder::NATIVE);
         pointer.words[LOGICAL_BIRTH] = birth.0;
-        for (word, chunk) in PAYLOAD_WORDS.into_iter().zip(payload.chunks(8)) {
-            pointer.words[word] = get_at(chunk, 0, ByteOrder::Little);
-        }
+        pointer.set_payload_words(get_at(payload, 0, ByteOrder::Little));
         Some(pointer)
     }
 
@@ -239,7 +237,7 @@ impl BlockPointer {
     /// The number of what an embedded pointer holds; of another pointer, of its checksum.
     #[must_use]
     pub fn embedded_number(&self) -> u8 {
-        self.property(EMBEDDED_KIND) as u8
+        EMBEDDED_KIND.get_u8(self.words[PROPERTIES])
     }
 
     /// Whether the block was left out of a redacted stream.
@@ -264,13 +262,13 @@ impl BlockPointer {
         if self.is_embedded() {
             return 0;
         }
-        self.property(LEVEL) as u8
+        LEVEL.get_u8(self.words[PROPERTIES])
     }
 
     /// The type of the object that the block belongs to.
     #[must_use]
     pub fn object_type(&self) -> ObjectType {
-        ObjectType(self.property(TYPE) as u8)
+        ObjectType(TYPE.get_u8(self.words[PROPERTIES]))
     }
 
     /// Logical size in bytes; 0 for a hole that was never written.
@@ -303,7 +301,7 @@ impl BlockPointer {
         if self.is_embedded() {
             return Checksum::Off.id();
         }
-        self.property(CHECKSUM_KIND) as u8
+        CHECKSUM_KIND.get_u8(self.words[PROPERTIES])
     }
 
     /// The checksum.
@@ -317,7 +315,7 @@ impl BlockPointer {
     /// The compression's number.
     #[must_use]
     pub fn compression_id(&self) -> u8 {
-        self.property(COMPRESSION) as u8
+        COMPRESSION.get_u8(self.words[PROPERTIES])
     }
 
     /// The compression (of zstd, the level is in the block's own header).
@@ -417,13 +415,25 @@ impl BlockPointer {
         ChecksumValue([a, b, c, d])
     }
 
+    const fn payload_words(&self) -> [u64; PAYLOAD_WORDS] {
+        let [a, b, c, d, e, f, _, g, h, i, _, j, k, l, m, n] = self.words;
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n]
+    }
+
+    const fn set_payload_words(&mut self, words: [u64; PAYLOAD_WORDS]) {
+        let [.., properties, _, _, _, birth, _, _, _, _, _] = self.words;
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = words;
+        self.words = [a, b, c, d, e, f, properties, g, h, i, birth, j, k, l, m, n];
+    }
+
     /// Copies an embedded pointer's payload; the result is how many bytes of it count.
     #[must_use]
     pub fn embedded_payload(&self, payload: &mut [u8; EMBEDDED_PAYLOAD_MAX]) -> usize {
-        for (word, chunk) in PAYLOAD_WORDS.into_iter().zip(payload.chunks_exact_mut(8)) {
-            chunk.copy_from_slice(&self.words[word].to_le_bytes());
+        for (word, chunk) in self.payload_words().iter().zip(payload.as_chunks_mut().0) {
+            *chunk = word.to_le_bytes();
         }
-        (self.psize() as usize).min(EMBEDDED_PAYLOAD_MAX)
+        usize::try_from(self.psize())
+            .map_or(EMBEDDED_PAYLOAD_MAX, |size| size.min(EMBEDDED_PAYLOAD_MAX))
     }
 
     /// Sets logical and physical size, in bytes.
@@ -467,10 +477,9 @@ impl BlockPointer {
 
     /// Sets the address of copy `index`; `None` clears it. An index past the last is ignored.
     pub fn set_dva(&mut self, index: usize, dva: Option<Dva>) {
-        let words = dva.map_or([0; 2], Dva::to_words);
-        if index < DVA_COUNT {
-            self.words[2 * index] = words[0];
-            self.words[2 * index + 1] = words[1];
+        let (pairs, _) = self.words.as_chunks_mut();
+        if let Some(pair) = pairs.iter_mut().take(DVA_COUNT).nth(index) {
+            *pair = dva.map_or([0; 2], Dva::to_words);
         }
     }
 

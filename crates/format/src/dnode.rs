@@ -12,7 +12,7 @@ use base::ByteOrder;
 use crate::FormatError;
 use crate::block_pointer::BlockPointer;
 use crate::object_type::{ObjectType, swap_class, swap_u64};
-use crate::record::{Plain, get_at, put_at, record, require};
+use crate::record::{Plain, get_at, head_mut, put_at, record, require, store};
 
 /// Bytes of a slot.
 pub const SLOT_SIZE: usize = 512;
@@ -20,6 +20,9 @@ pub const SLOT_SIZE: usize = 512;
 pub const BLOCK_SIZE: usize = 16 * 1024;
 /// Slots in a block of dnodes, and so the most that a dnode may have.
 pub const SLOTS_PER_BLOCK: usize = BLOCK_SIZE / SLOT_SIZE;
+/// The same, as a count of slots is stored.
+const SLOTS_MAX: u8 = 32;
+const _: () = assert!(SLOTS_MAX as usize == SLOTS_PER_BLOCK);
 /// Bytes before the first block pointer.
 pub const CORE_SIZE: usize = DnodeCore::SIZE;
 /// Bytes of a block pointer.
@@ -30,6 +33,8 @@ pub const INDIRECT_SHIFTS: std::ops::RangeInclusive<u8> = 12..=17;
 pub const LEVELS_MAX: u8 = 12;
 /// The largest data block, in 512-byte sectors.
 pub const SECTORS_MAX: u16 = 32768;
+/// Bytes of a sector.
+const SECTOR_SIZE: u32 = 512;
 
 record! {
     /// The first 64 bytes of a dnode. Its block pointers follow, then the bonus, and at the end of its last slot the
@@ -171,7 +176,11 @@ pub fn pointer_count_for(slots: usize, bonus_type: ObjectType, bonus_len: usize)
         return 1;
     }
     let left = bonus_capacity(slots, 1, false).saturating_sub(bonus_len);
-    1 + (left / BLOCK_POINTER_SIZE).min(2) as u8
+    match left / BLOCK_POINTER_SIZE {
+        0 => 1,
+        1 => 2,
+        _ => 3,
+    }
 }
 
 impl DnodePhys {
@@ -186,12 +195,11 @@ impl DnodePhys {
         bonus_len: u16,
         slots: u8,
     ) -> Self {
-        let slots = usize::from(slots).clamp(1, SLOTS_PER_BLOCK);
+        let extra_slots = slots.clamp(1, SLOTS_MAX) - 1;
+        let slots = usize::from(extra_slots) + 1;
         let pointer_count = pointer_count_for(slots, bonus_type, usize::from(bonus_len));
         let capacity = bonus_capacity(slots, pointer_count, false);
-        let sectors = block_size
-            .div_ceil(SLOT_SIZE as u32)
-            .clamp(1, u32::from(SECTORS_MAX));
+        let sectors = u16::try_from(block_size.div_ceil(SECTOR_SIZE)).unwrap_or(SECTORS_MAX);
         Self {
             object_type,
             indirect_shift: indirect_shift.clamp(*INDIRECT_SHIFTS.start(), *INDIRECT_SHIFTS.end()),
@@ -201,9 +209,10 @@ impl DnodePhys {
             checksum: 0,
             compress: 0,
             flags: DnodeFlags::default(),
-            data_block_sectors: sectors as u16,
-            bonus_len: bonus_len.min(capacity as u16),
-            extra_slots: slots as u8 - 1,
+            data_block_sectors: sectors.clamp(1, SECTORS_MAX),
+            bonus_len: u16::try_from(capacity)
+                .map_or(bonus_len, |capacity| bonus_len.min(capacity)),
+            extra_slots,
             max_block_id: 0,
             used: 0,
             pointers: [BlockPointer::HOLE; 3],
@@ -273,8 +282,7 @@ impl DnodePhys {
     /// When `bytes` is shorter than the dnode's slots.
     pub fn encode(&self, bytes: &mut [u8]) -> Result<(), FormatError> {
         let size = self.size();
-        require(WHAT, bytes, size)?;
-        let bytes = &mut bytes[..size];
+        let bytes = head_mut(WHAT, bytes, size)?;
         bytes.fill(0);
         let mut flags = self.flags;
         flags.set(DnodeFlags::SPILL, self.spill.is_some());
@@ -305,7 +313,9 @@ impl DnodePhys {
         }
         let start = CORE_SIZE + count * BLOCK_POINTER_SIZE;
         let length = self.bonus.len().min(self.bonus_capacity());
-        bytes[start..start + length].copy_from_slice(&self.bonus[..length]);
+        if let Some(bonus) = self.bonus.get(..length) {
+            store(bytes.get_mut(start..).unwrap_or_default(), bonus);
+        }
         if let Some(spill) = &self.spill {
             put_at(bytes, size - BLOCK_POINTER_SIZE, spill, ByteOrder::NATIVE);
         }
@@ -327,7 +337,7 @@ impl DnodePhys {
     /// Data block size in bytes.
     #[must_use]
     pub fn data_block_size(&self) -> u32 {
-        u32::from(self.data_block_sectors) * SLOT_SIZE as u32
+        u32::from(self.data_block_sectors) * SECTOR_SIZE
     }
 
     /// Log2 of the block pointers in an indirect block.
@@ -438,16 +448,17 @@ pub fn slots(block: &[u8]) -> impl Iterator<Item = (usize, Slot)> + '_ {
 /// its spill pointer. Free slots become zeros.
 pub fn swap_block(block: &mut [u8]) {
     let mut rest = block;
-    while rest.len() >= SLOT_SIZE {
-        let slots = usize::from(rest[EXTRA_SLOTS]) + 1;
-        let wanted = if rest[0] == 0 {
+    while let Some(first) = rest.first_chunk::<SLOT_SIZE>() {
+        let is_free = first[0] == 0;
+        let slots = usize::from(first[EXTRA_SLOTS]) + 1;
+        let wanted = if is_free {
             SLOT_SIZE
         } else {
             slots * SLOT_SIZE
         };
         let size = wanted.min(rest.len() - rest.len() % SLOT_SIZE);
         let (dnode, after) = rest.split_at_mut(size);
-        if dnode[0] == 0 {
+        if is_free {
             dnode.fill(0);
         } else {
             swap_dnode(dnode);

@@ -71,6 +71,11 @@ fn place(
     }
 }
 
+/// What is summed of a block: it is not shorter.
+fn summed(block: &[u8], length: usize) -> &[u8] {
+    block.get(..length).unwrap_or(block)
+}
+
 /// The byte order that the magic at `offset` shows.
 fn order_at(block: &[u8], offset: usize) -> Result<ByteOrder, FormatError> {
     for order in [ByteOrder::Little, ByteOrder::Big] {
@@ -90,10 +95,10 @@ fn order_at(block: &[u8], offset: usize) -> Result<ByteOrder, FormatError> {
 /// When the block has no room for the trailer.
 pub fn seal(kind: Checksum, block: &mut [u8], verifier: [u64; 4]) -> Result<(), FormatError> {
     let order = ByteOrder::NATIVE;
-    let (offset, summed) = place(kind, block, Some(order))?;
+    let (offset, length) = place(kind, block, Some(order))?;
     put_at(block, offset, &MAGIC, order);
     put_at(block, offset + SUM, &verifier, order);
-    let value = checksum(kind, &block[..summed], order, &Salt::default());
+    let value = checksum(kind, summed(block, length), order, &Salt::default());
     put_at(block, offset + SUM, &value.0, order);
     Ok(())
 }
@@ -103,10 +108,10 @@ pub fn seal(kind: Checksum, block: &mut [u8], verifier: [u64; 4]) -> Result<(), 
 /// # Errors
 /// When there is no trailer or the sum is another one.
 pub fn verify(kind: Checksum, block: &[u8], verifier: [u64; 4]) -> Result<ByteOrder, FormatError> {
-    let (offset, summed) = place(kind, block, None)?;
+    let (offset, length) = place(kind, block, None)?;
     let order = order_at(block, offset)?;
     let stored: [u64; 4] = get_at(block, offset + SUM, order);
-    let mut copy = block[..summed].to_vec();
+    let mut copy = summed(block, length).to_vec();
     put_at(&mut copy, offset + SUM, &verifier, order);
     let ChecksumValue(found) = checksum(kind, &copy, order, &Salt::default());
     if found != stored {

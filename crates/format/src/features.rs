@@ -53,13 +53,16 @@ pub struct Feature {
 
 /// A feature that we write, without more to say of it. Its short name is what the name on disk has after the colon.
 const fn feature(guid: &'static str, description: &'static str) -> Feature {
-    let bytes = guid.as_bytes();
-    let mut after = 0;
-    while after < bytes.len() && bytes[after] != b':' {
-        after += 1;
+    let mut colon = 0;
+    let mut rest = guid.as_bytes();
+    while let [byte, after @ ..] = rest
+        && *byte != b':'
+    {
+        colon += 1;
+        rest = after;
     }
     Feature {
-        name: guid.split_at(after + 1).1,
+        name: guid.split_at(colon + 1).1,
         guid,
         read_only_compatible: false,
         flags: Flags {

@@ -223,18 +223,20 @@ fn table<const N: usize>(text: &mut String, heads: [&str; N], rows: &[[String; N
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let columns: Vec<(usize, usize)> = (0..N)
-        .map(|column| (column, width(column)))
-        .filter(|(_, width)| *width > 0)
-        .map(|(column, width)| match column + 1 == N {
-            true => (column, heads[column].len()),
-            false => (column, width.max(heads[column].len())),
+    let columns = heads.iter().enumerate();
+    let columns: Vec<(usize, usize)> = columns
+        .map(|(column, head)| (column, head, width(column)))
+        .filter(|(_, _, width)| *width > 0)
+        .map(|(column, head, width)| match column + 1 == N {
+            true => (column, head.len()),
+            false => (column, width.max(head.len())),
         })
         .collect();
     let mut line = |cells: &[String; N]| {
         let cells = columns
             .iter()
-            .map(|&(column, width)| format!("| {:width$} ", cells[column]));
+            .filter_map(|&(column, width)| Some((cells.get(column)?, width)))
+            .map(|(cell, width)| format!("| {cell:width$} "));
         let cells: String = cells.collect();
         let _ = writeln!(text, "{}|", cells.trim_end_matches(' ').to_owned() + " ");
     };

@@ -8,7 +8,7 @@ use base::ByteOrder;
 use crate::FormatError;
 use crate::dnode::{self, DnodePhys, SLOT_SIZE};
 use crate::intent_log::LogHeader;
-use crate::record::{Place, areas, require};
+use crate::record::{Place, areas, head_mut, require};
 
 /// The size that we write.
 pub const SIZE: usize = 4096;
@@ -168,7 +168,8 @@ impl ObjectSetPhys {
     pub fn encode(&self, bytes: &mut [u8]) -> Result<(), FormatError> {
         require("object set", bytes, SIZE_OLD)?;
         bytes.fill(0);
-        self.meta_dnode.encode(&mut bytes[..SLOT_SIZE])?;
+        self.meta_dnode
+            .encode(head_mut("object set", bytes, SLOT_SIZE)?)?;
         let at = ObjectSetAreas::AT;
         at.log_header.put(bytes, &self.log_header, ORDER);
         at.kind.put(bytes, &self.kind.number(), ORDER);
@@ -182,8 +183,8 @@ impl ObjectSetPhys {
         ];
         for (place, dnode) in specials {
             if let Some(dnode) = dnode {
-                require("object set", bytes, place.end())?;
-                dnode.encode(&mut bytes[place.offset..place.end()])?;
+                let room = head_mut("object set", bytes, place.end())?;
+                dnode.encode(room.get_mut(place.offset..).unwrap_or_default())?;
             }
         }
         Ok(())
@@ -194,9 +195,13 @@ type SlotPlace = Place<[u8; SLOT_SIZE]>;
 
 fn special(bytes: &[u8], place: SlotPlace) -> Result<Option<DnodePhys>, FormatError> {
     match bytes.get(place.offset..place.end()) {
-        Some(slot) if slot[0] != 0 => DnodePhys::decode(slot).map(Some),
+        Some(slot) if is_used(slot) => DnodePhys::decode(slot).map(Some),
         _ => Ok(None),
     }
+}
+
+fn is_used(slot: &[u8]) -> bool {
+    slot.first().is_some_and(|object_type| *object_type != 0)
 }
 
 /// Swaps an object set to host order.
@@ -204,7 +209,7 @@ pub fn swap_block(block: &mut [u8]) {
     let at = ObjectSetAreas::AT;
     for place in [at.meta_dnode, at.user_used, at.group_used, at.project_used] {
         if let Some(slot) = block.get_mut(place.offset..place.end())
-            && slot[0] != 0
+            && is_used(slot)
         {
             dnode::swap_dnode(slot);
         }

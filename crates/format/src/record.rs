@@ -206,8 +206,9 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     out
 }
 
+/// Puts a value at the head of `bytes`; what has no room is left out.
 #[inline]
-fn store(bytes: &mut [u8], value: &[u8]) {
+pub(crate) fn store(bytes: &mut [u8], value: &[u8]) {
     if let Some(whole) = bytes.get_mut(..value.len()) {
         whole.copy_from_slice(value);
         return;
@@ -376,17 +377,30 @@ pub fn require(what: &'static str, bytes: &[u8], needed: usize) -> Result<(), Fo
     Ok(())
 }
 
+/// The place at the head of `bytes` for a structure of `size` bytes.
+///
+/// # Errors
+/// As [`require`].
+pub(crate) fn head_mut<'a>(
+    what: &'static str,
+    bytes: &'a mut [u8],
+    size: usize,
+) -> Result<&'a mut [u8], FormatError> {
+    require(what, bytes, size)?;
+    Ok(bytes.split_at_mut(size).0)
+}
+
 /// Whether fields, listed in ascending offset, neither overlap nor pass `size`.
 #[must_use]
 pub const fn layout_is_sound(fields: &[Field], size: usize) -> bool {
     let mut end = 0;
-    let mut index = 0;
-    while index < fields.len() {
-        if fields[index].offset < end {
+    let mut rest = fields;
+    while let [field, after @ ..] = rest {
+        if field.offset < end {
             return false;
         }
-        end = fields[index].offset + fields[index].width;
-        index += 1;
+        end = field.offset + field.width;
+        rest = after;
     }
     end <= size
 }

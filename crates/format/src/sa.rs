@@ -8,7 +8,7 @@
 use base::ByteOrder;
 
 use crate::FormatError;
-use crate::bits::bits;
+use crate::bits::{bits, low_u16};
 use crate::host::FOREIGN;
 use crate::record::{get_at, put_at, record};
 
@@ -21,7 +21,7 @@ pub const LAYOUT_EMPTY: u16 = 1;
 /// Number of the first layout that a file system defines itself.
 pub const LAYOUT_FIRST: u16 = 2;
 /// Largest layout number that a header can name.
-pub const LAYOUT_MAX: u16 = LayoutInfo::AT.layout.mask() as u16;
+pub const LAYOUT_MAX: u16 = LayoutInfo::AT.layout.get_u16(u64::MAX);
 /// All attributes of a file together, at most.
 pub const TOTAL_SIZE_MAX: usize = 128 << 10;
 
@@ -214,15 +214,14 @@ impl Registration {
     /// When the class is not one.
     pub fn unpack(word: u64) -> Result<Self, FormatError> {
         let at = RegistrationWord::AT;
-        let class =
-            ValueClass::from_number(at.class.get(word) as u8).ok_or(FormatError::Invalid {
-                what: "attribute registration",
-                field: "class",
-                value: word,
-            })?;
+        let class = ValueClass::from_number(at.class.get_u8(word)).ok_or(FormatError::Invalid {
+            what: "attribute registration",
+            field: "class",
+            value: word,
+        })?;
         Ok(Self {
-            number: at.number.get(word) as u16,
-            length: at.length.get(word) as u16,
+            number: at.number.get_u16(word),
+            length: at.length.get_u16(word),
             class,
         })
     }
@@ -269,7 +268,7 @@ impl Header {
             }
         };
         let info = u64::from(at.layout_info.get(bytes, order));
-        let size = LayoutInfo::AT.header_size.get(info) as usize * 8;
+        let size = usize::from(LayoutInfo::AT.header_size.get_u8(info)) * 8;
         if size < HEADER_SIZE_MIN || size > bytes.len() {
             return Err(FormatError::Truncated {
                 what: WHAT,
@@ -279,7 +278,7 @@ impl Header {
         }
         Ok(Some(Self {
             order,
-            layout: (LayoutInfo::AT.layout.get(info) as u16).max(LAYOUT_EMPTY),
+            layout: LayoutInfo::AT.layout.get_u16(info).max(LAYOUT_EMPTY),
             size,
         }))
     }
@@ -300,7 +299,7 @@ impl Header {
         }
         let (at, bits) = (HeaderFields::AT, LayoutInfo::AT);
         let info = bits.header_size.set(0, (header_size(count) / 8) as u64);
-        let info = bits.layout.set(info, layout.into()) as u16;
+        let info = low_u16(bits.layout.set(info, layout.into()));
         at.magic.put(bytes, &MAGIC, ByteOrder::NATIVE);
         at.layout_info.put(bytes, &info, ByteOrder::NATIVE);
     }

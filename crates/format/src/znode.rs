@@ -90,8 +90,7 @@ pub fn swap_bonus(bytes: &mut [u8]) {
     let Some(entries) = bytes.get_mut(at.acl_inline.offset..) else {
         return;
     };
-    let length = entries.len().min(INLINE_ACL_SIZE);
-    let entries = &mut entries[..length];
+    let (entries, _) = entries.split_at_mut(entries.len().min(INLINE_ACL_SIZE));
     if version == 0 {
         acl::swap_old(entries)
     } else {

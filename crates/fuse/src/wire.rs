@@ -7,6 +7,21 @@
 //! Speaks protocol 7.31 (Linux 5.4) and later; what newer kernels add is negotiated by
 //! [`InitFlags`].
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
+
 mod decode;
 mod file_flags;
 mod flags;

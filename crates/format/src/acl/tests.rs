@@ -59,3 +59,16 @@ fn old_entries_carry_their_id() {
     assert!(decode_old(&bytes, 2).is_err());
     assert!(decode_old(&bytes, u64::MAX).is_err());
 }
+
+#[test]
+fn an_id_of_a_domain_becomes_nobodys_in_version_0() {
+    let ace = |who| Ace {
+        kind: 0,
+        flags: 0,
+        mask: 7,
+        who,
+    };
+    let stored = encode_old(&[ace(5), ace(u32::MAX.into()), ace(1 << 32 | 5)]);
+    let decoded = decode_old(&stored, 3).unwrap();
+    assert_eq!(decoded, [ace(5), ace(u32::MAX.into()), ace(65_534)]);
+}

@@ -25,7 +25,14 @@ pub(super) trait Number: Copy {
 
 macro_rules! number {
     ($($type:ty)*) => {
-        $(impl Number for $type {
+        $(#[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_possible_wrap,
+            clippy::cast_sign_loss,
+            clippy::cast_lossless,
+            reason = "each width and sign: cut and extended, as the encodings do it"
+        )]
+        impl Number for $type {
             const WIDTH: usize = size_of::<$type>();
             fn from_u64(value: u64) -> Self {
                 value as $type
@@ -69,10 +76,16 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
-        let mut out = [0; N];
-        out.copy_from_slice(self.take(N)?);
-        Ok(out)
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
+        let Some((head, rest)) = self.bytes.split_first_chunk() else {
+            return Err(FormatError::Truncated {
+                what: WHAT,
+                needed: N,
+                available: self.bytes.len(),
+            });
+        };
+        self.bytes = rest;
+        Ok(*head)
     }
 
     pub(super) fn u16(&mut self) -> Result<u16, FormatError> {
@@ -196,6 +209,11 @@ pub(super) fn encode_value(to: &mut impl Encode, value: &Value) {
 }
 
 /// Rounds up to a multiple of 8 (in-memory sizes and native values).
+/// A size or count as it is stored. What is longer, which nobody has, is not read again.
+pub(super) fn stored_u32(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}
+
 pub(super) const fn align8(length: usize) -> usize {
     length.next_multiple_of(8)
 }

@@ -3,7 +3,9 @@
 
 use base::ByteOrder;
 
-use super::codec::{Decode, Encode, Number, Reader, align8, decode_value, encode_value, invalid};
+use super::codec::{
+    Decode, Encode, Number, Reader, align8, decode_value, encode_value, invalid, stored_u32,
+};
 use super::{NESTING_MAX, NvList, Value};
 use crate::FormatError;
 
@@ -21,11 +23,11 @@ pub fn decode_native(bytes: &[u8]) -> Result<NvList, FormatError> {
         bytes,
         order: ByteOrder::Little,
     };
-    let header = reader.take(4)?;
-    if header[0] != ENCODING_NATIVE {
-        return Err(invalid("encoding", u64::from(header[0])));
+    let [encoding, order, _, _] = reader.array()?;
+    if encoding != ENCODING_NATIVE {
+        return Err(invalid("encoding", u64::from(encoding)));
     }
-    reader.order = match header[1] {
+    reader.order = match order {
         0 => ByteOrder::Big,
         1 => ByteOrder::Little,
         other => return Err(invalid("byte order", u64::from(other))),
@@ -88,7 +90,7 @@ struct ValueDecoder<'a, 'b> {
 impl Decode for ValueDecoder<'_, '_> {
     fn number<T: Number>(&mut self) -> Result<T, FormatError> {
         Ok(T::from_u64(match T::WIDTH {
-            1 => u64::from(self.pair.take(1)?[0]),
+            1 => u64::from(u8::from_ne_bytes(self.pair.array()?)),
             2 => u64::from(self.pair.u16()?),
             4 => u64::from(self.pair.u32()?),
             _ => self.pair.u64()?,
@@ -166,9 +168,10 @@ fn encode_pairs(out: &mut Vec<u8>, list: &NvList) {
 fn encode_pair(out: &mut Vec<u8>, name: &[u8], value: &Value) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&((name.len() + 1) as u16).to_ne_bytes());
+    let name_size = u16::try_from(name.len() + 1).unwrap_or(u16::MAX);
+    out.extend_from_slice(&name_size.to_ne_bytes());
     out.extend_from_slice(&[0; 2]);
-    out.extend_from_slice(&(value.element_count() as u32).to_ne_bytes());
+    out.extend_from_slice(&stored_u32(value.element_count()).to_ne_bytes());
     out.extend_from_slice(&value.type_number().to_ne_bytes());
     out.extend_from_slice(name);
     out.push(0);
@@ -180,7 +183,7 @@ fn encode_pair(out: &mut Vec<u8>, name: &[u8], value: &Value) {
     encode_value(&mut encoder, value);
     let after = encoder.after;
     pad(out, start);
-    let size = (out.len() - start) as u32;
+    let size = stored_u32(out.len() - start);
     if let Some(field) = out.get_mut(start..start + 4) {
         field.copy_from_slice(&size.to_ne_bytes());
     }
@@ -210,9 +213,13 @@ impl Encode for ValueEncoder<'_> {
     fn number<T: Number>(&mut self, value: T) {
         let value = value.to_u64();
         match T::WIDTH {
-            1 => self.out.push(value as u8),
-            2 => self.out.extend_from_slice(&(value as u16).to_ne_bytes()),
-            4 => self.out.extend_from_slice(&(value as u32).to_ne_bytes()),
+            1 => self.out.push(u8::from_u64(value)),
+            2 => self
+                .out
+                .extend_from_slice(&u16::from_u64(value).to_ne_bytes()),
+            4 => self
+                .out
+                .extend_from_slice(&u32::from_u64(value).to_ne_bytes()),
             _ => self.out.extend_from_slice(&value.to_ne_bytes()),
         }
     }

@@ -2,7 +2,9 @@
 
 use base::ByteOrder;
 
-use super::codec::{Decode, Encode, Number, Reader, align8, decode_value, encode_value, invalid};
+use super::codec::{
+    Decode, Encode, Number, Reader, align8, decode_value, encode_value, invalid, stored_u32,
+};
 use super::{NESTING_MAX, NvList, Value};
 use crate::FormatError;
 
@@ -18,9 +20,9 @@ pub fn decode_xdr(bytes: &[u8]) -> Result<NvList, FormatError> {
         bytes,
         order: ByteOrder::Big,
     };
-    let header = reader.take(4)?;
-    if header[0] != ENCODING_XDR {
-        return Err(invalid("encoding", u64::from(header[0])));
+    let [encoding, _, _, _] = reader.array()?;
+    if encoding != ENCODING_XDR {
+        return Err(invalid("encoding", u64::from(encoding)));
     }
     let mut decoder = Decoder { reader, depth: 0 };
     decoder.list()
@@ -138,13 +140,13 @@ struct Encoder {
 
 impl Encoder {
     fn u32(&mut self, value: usize) {
-        self.out.extend_from_slice(&(value as u32).to_be_bytes());
+        self.out.extend_from_slice(&stored_u32(value).to_be_bytes());
     }
 
     fn padded(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
         let padding = bytes.len().next_multiple_of(4) - bytes.len();
-        self.out.extend_from_slice(&[0; 4][..padding]);
+        self.out.resize(self.out.len() + padding, 0);
     }
 
     fn pair(&mut self, name: &[u8], value: &Value) {
@@ -155,7 +157,7 @@ impl Encoder {
         self.u32(value.type_number() as usize);
         self.u32(value.element_count());
         encode_value(self, value);
-        let size = (self.out.len() - start) as u32;
+        let size = stored_u32(self.out.len() - start);
         if let Some(field) = self.out.get_mut(start..start + 4) {
             field.copy_from_slice(&size.to_be_bytes());
         }
@@ -189,7 +191,7 @@ impl Encode for Encoder {
         if T::WIDTH == 8 {
             self.out.extend_from_slice(&value.to_u64().to_be_bytes());
         } else {
-            let unit = value.to_u64() as u32;
+            let unit = u32::from_u64(value.to_u64());
             self.out.extend_from_slice(&unit.to_be_bytes());
         }
     }

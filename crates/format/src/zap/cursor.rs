@@ -1,5 +1,7 @@
 //! Where a listing stands: entries come in ascending (hash, differentiator) in every form of ZAP.
 
+use crate::bits::low_u32;
+
 /// A position between entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
@@ -45,7 +47,7 @@ impl Cursor {
         if position == Self::END {
             return None;
         }
-        let differentiator = (position >> bits) as u32;
+        let differentiator = low_u32(position >> bits);
         Some(Self {
             hash: position << (64 - bits),
             differentiator,

@@ -126,7 +126,7 @@ impl FatHeader {
     /// The index in the pointer table of a hash.
     #[must_use]
     pub fn table_index(&self, hash: u64) -> u64 {
-        top_bits(hash, self.table_shift as u32)
+        top_bits(hash, u32::try_from(self.table_shift).unwrap_or(0))
     }
 }
 

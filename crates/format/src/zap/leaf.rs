@@ -120,7 +120,7 @@ impl Key<'_> {
 #[derive(Clone, Copy, Debug)]
 struct Geometry {
     buckets: usize,
-    chunks: usize,
+    chunks: u16,
 }
 
 impl Geometry {
@@ -131,7 +131,7 @@ impl Geometry {
         let buckets = size / 32;
         Some(Self {
             buckets,
-            chunks: (size - 2 * buckets) / CHUNK_SIZE - 2,
+            chunks: u16::try_from((size - 2 * buckets) / CHUNK_SIZE - 2).ok()?,
         })
     }
 
@@ -142,8 +142,8 @@ impl Geometry {
 
     #[inline]
     fn chunk_offset(self, chunk: u16) -> Option<usize> {
-        let chunk = usize::from(chunk);
-        (chunk < self.chunks).then(|| LeafHeader::SIZE + 2 * self.buckets + chunk * CHUNK_SIZE)
+        (chunk < self.chunks)
+            .then(|| LeafHeader::SIZE + 2 * self.buckets + usize::from(chunk) * CHUNK_SIZE)
     }
 
     /// The bucket of a hash: the bits that follow the leaf's prefix.
@@ -152,7 +152,8 @@ impl Geometry {
         let shift = 64u32
             .saturating_sub(bits)
             .saturating_sub(u32::from(prefix_len));
-        (hash >> shift) as usize & (self.buckets - 1)
+        let bucket = (hash >> shift) & (self.buckets as u64 - 1);
+        usize::try_from(bucket).unwrap_or(0)
     }
 }
 
@@ -229,7 +230,7 @@ impl<'a> Leaf<'a> {
     /// All chunks of the leaf, free or not.
     #[must_use]
     pub fn chunk_count(&self) -> usize {
-        self.geometry.chunks
+        self.geometry.chunks.into()
     }
 
     #[inline]
@@ -296,8 +297,7 @@ impl<'a> Leaf<'a> {
     #[inline]
     pub fn stored_entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         let leaf = *self;
-        let chunks = u16::try_from(leaf.geometry.chunks).unwrap_or(u16::MAX);
-        (0..chunks).filter_map(move |chunk| leaf.entry(chunk))
+        (0..leaf.geometry.chunks).filter_map(move |chunk| leaf.entry(chunk))
     }
 
     /// All entries in ascending (hash, differentiator): the order of listings.
@@ -317,16 +317,19 @@ impl<'a> Leaf<'a> {
             .collect();
         used.sort_unstable();
         used.dedup();
-        let gap = used
-            .iter()
-            .enumerate()
-            .position(|(index, value)| index as u32 != *value);
-        gap.unwrap_or(used.len()) as u32
+        let mut lowest = 0;
+        for value in used {
+            if value != lowest {
+                break;
+            }
+            lowest = lowest.saturating_add(1);
+        }
+        lowest
     }
 
     /// The bytes of an array of `length` bytes that starts at `chunk`.
     fn array(&self, chunk: u16, length: usize) -> Result<Vec<u8>, FormatError> {
-        if array_chunks(length) > self.geometry.chunks {
+        if array_chunks(length) > usize::from(self.geometry.chunks) {
             return Err(invalid("array length", length as u64));
         }
         let mut out = Vec::with_capacity(length);

@@ -9,7 +9,7 @@ use crate::intent_log::record::{
     ObjectAndSlots, OldAclFields, RecordHeader, RenameFields, SetAttributesFields, SetXattrFields,
     TruncateFields, WhiteoutFields, WriteFields, kind,
 };
-use crate::record::Plain;
+use crate::record::{Plain, put_at};
 use base::ObjectId;
 
 /// A record that grows from front to back.
@@ -167,7 +167,7 @@ fn encode_clone(
     for pointer in pointers {
         let at = record.bytes.len();
         record.bytes.resize(at + BlockPointer::WIDTH, 0);
-        pointer.put(&mut record.bytes[at..], order);
+        put_at(&mut record.bytes, at, pointer, order);
     }
     record.finish(kind::CLONE_RANGE)
 }

@@ -85,7 +85,7 @@ impl<'a> Tail<'a> {
     fn acl(&mut self, [ace_count, fuids, bytes, flags]: [u64; 4]) -> Result<Acl<'a>, FormatError> {
         let aces = self.take_count(bytes, 1)?;
         let padding = bytes.next_multiple_of(8) - bytes;
-        self.take(padding as usize)?;
+        self.take_count(padding, 1)?;
         let ids = self.take_count(fuids, 8)?;
         Ok(Acl {
             ace_count,

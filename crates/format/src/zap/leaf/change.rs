@@ -12,6 +12,15 @@ use crate::FormatError;
 use crate::host::{put_u16, u16_at};
 use crate::zap::{BLOCK_LEAF, Value};
 
+/// How many there are, as an entry says it.
+fn stored_count(count: usize) -> Result<u16, FormatError> {
+    u16::try_from(count).map_err(|_| FormatError::NoRoom {
+        what: WHAT,
+        needed: count,
+        available: u16::MAX.into(),
+    })
+}
+
 /// A leaf to be changed (host order).
 #[derive(Debug)]
 pub struct LeafMut<'a> {
@@ -37,15 +46,15 @@ impl<'a> LeafMut<'a> {
         for bucket in 0..geometry.buckets {
             put_u16(leaf.bytes, geometry.bucket_offset(bucket), CHAIN_END);
         }
-        for chunk in 0..geometry.chunks as u16 {
-            let last = usize::from(chunk) + 1 == geometry.chunks;
+        for chunk in 0..geometry.chunks {
+            let last = chunk + 1 == geometry.chunks;
             leaf.set_free(chunk, if last { CHAIN_END } else { chunk + 1 });
         }
         leaf.set_header(&LeafHeader {
             block_type: BLOCK_LEAF,
             prefix,
             magic: LeafHeader::MAGIC,
-            free_count: geometry.chunks as u16,
+            free_count: geometry.chunks,
             entry_count: 0,
             prefix_len,
             free_list: 0,
@@ -94,9 +103,9 @@ impl<'a> LeafMut<'a> {
         self.set_header(&header);
     }
 
-    fn chunk_mut(&mut self, chunk: u16) -> Option<&mut [u8]> {
+    fn chunk_mut(&mut self, chunk: u16) -> Option<&mut [u8; CHUNK_SIZE]> {
         let start = self.geometry.chunk_offset(chunk)?;
-        self.bytes.get_mut(start..start + CHUNK_SIZE)
+        self.bytes.get_mut(start..)?.first_chunk_mut()
     }
 
     fn set_free(&mut self, chunk: u16, next: u16) {
@@ -136,7 +145,9 @@ impl<'a> LeafMut<'a> {
     fn allocate(&mut self, count: usize) -> Result<Vec<u16>, FormatError> {
         let (chunks, next) = self.free_chunks(count)?;
         let mut header = self.header();
-        header.free_count -= count as u16;
+        // As many as there are: they were counted.
+        let count = u16::try_from(count).unwrap_or(u16::MAX);
+        header.free_count = header.free_count.saturating_sub(count);
         header.free_list = next;
         self.set_header(&header);
         Ok(chunks)
@@ -156,7 +167,9 @@ impl<'a> LeafMut<'a> {
             if let Some(array) = self.chunk_mut(*chunk) {
                 array.fill(0);
                 array[0] = CHUNK_ARRAY;
-                array[1..1 + data.len()].copy_from_slice(data);
+                for (to, from) in array.iter_mut().skip(1).zip(data) {
+                    *to = *from;
+                }
                 put_u16(array, ARRAY_NEXT, next);
             }
         }
@@ -216,6 +229,8 @@ impl<'a> LeafMut<'a> {
         value: &Value,
     ) -> Result<u16, FormatError> {
         let stored = key.stored();
+        let name_count = stored_count(key.count())?;
+        let value_count = stored_count(value.count())?;
         let chunks = self.allocate(entry_chunks(key, value))?;
         let (entry, arrays) = chunks
             .split_first()
@@ -226,9 +241,9 @@ impl<'a> LeafMut<'a> {
             integer_size: value.integer_size(),
             next: CHAIN_END,
             name_chunk: self.write_array(name, &stored),
-            name_count: key.count() as u16,
+            name_count,
             value_chunk: self.write_array(data, value.stored()),
-            value_count: value.count() as u16,
+            value_count,
             differentiator,
             hash,
         };
@@ -253,6 +268,7 @@ impl<'a> LeafMut<'a> {
     /// [`FormatError::NoRoom`] when the leaf must be split first.
     pub fn update(&mut self, chunk: u16, value: &Value) -> Result<(), FormatError> {
         let mut fields = self.fields(chunk)?;
+        let value_count = stored_count(value.count())?;
         let old = usize::from(fields.value_count) * usize::from(fields.integer_size);
         let needed = array_chunks(value.stored().len());
         let available = usize::from(self.header().free_count) + array_chunks(old);
@@ -266,7 +282,7 @@ impl<'a> LeafMut<'a> {
         self.free_array(fields.value_chunk);
         let chunks = self.allocate(needed)?;
         fields.value_chunk = self.write_array(&chunks, value.stored());
-        fields.value_count = value.count() as u16;
+        fields.value_count = value_count;
         fields.integer_size = value.integer_size();
         if let Some(bytes) = self.chunk_mut(chunk) {
             fields.encode(bytes, ByteOrder::NATIVE);
@@ -319,7 +335,9 @@ impl<'a> LeafMut<'a> {
             .map(|entry| OwnedEntry::of(&entry, words))
             .collect::<Result<_, _>>()?;
         let needed: usize = moved.iter().map(OwnedEntry::chunks).sum();
-        if moved.len() != usize::from(header.entry_count) || needed > self.geometry.chunks {
+        if moved.len() != usize::from(header.entry_count)
+            || needed > usize::from(self.geometry.chunks)
+        {
             return Err(invalid("entry count", header.entry_count.into()));
         }
         let sorted = header.flags & LeafHeader::FLAG_SORTED != 0;

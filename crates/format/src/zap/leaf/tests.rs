@@ -150,7 +150,7 @@ fn a_scan_of_a_chain_that_leads_back_ends() {
         let at = geometry.chunk_offset(chunk).unwrap();
         block[at + 2..at + 4].copy_from_slice(&chunk.to_ne_bytes());
     }
-    assert!(scanned(&block).len() <= geometry.chunks);
+    assert!(scanned(&block).len() <= usize::from(geometry.chunks));
 }
 
 proptest! {
@@ -243,4 +243,15 @@ proptest! {
         let _ = leaf.split(&mut upper, false);
         swap(&mut block);
     }
+}
+
+#[test]
+fn a_name_longer_than_an_entry_can_say_has_no_room() {
+    let mut block = vec![0; 1 << 20];
+    let mut leaf = LeafMut::create(&mut block, 0, 0, false).unwrap();
+    let names = [vec![b'a'; 65_534], vec![b'a'; 65_535]];
+    let mut insert = |name: &[u8]| leaf.insert(7, 0, &Key::Name(name), &Value::word(1));
+    assert!(insert(&names[0]).is_ok());
+    let refused = insert(&names[1]);
+    assert!(matches!(refused, Err(FormatError::NoRoom { .. })));
 }
