@@ -1,6 +1,6 @@
 //! An object store in memory that knows which blocks live, for this crate's tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,6 +47,10 @@ pub(crate) struct MemoryStore {
     pub(crate) refuses_references: AtomicBool,
     /// Whether blocks are born a txg too late.
     mistakes_births: AtomicBool,
+    /// What a cache would have: blocks that were read, or were to be read ahead, and were not forgotten.
+    pub(crate) kept: Mutex<BTreeSet<u64>>,
+    /// Blocks that were to be read ahead, as often as that was said.
+    pub(crate) ahead: Mutex<Vec<u64>>,
 }
 
 fn offset(pointer: &BlockPointer) -> u64 {
@@ -71,6 +75,7 @@ impl BlockStore for MemoryStore {
             return Ok(Buffer::zeroed(pointer.lsize() as usize));
         }
         let at = offset(pointer);
+        self.kept.lock().insert(at);
         let found = self.blocks.lock().get(&at).cloned();
         let after = self.after_read.lock().take();
         if let Some(after) = after {
@@ -86,7 +91,15 @@ impl BlockStore for MemoryStore {
             .ok_or_else(|| BlockError::new(Missing(at)))
     }
 
-    fn prefetch(&self, _: &[(BlockPointer, Bookmark)]) {}
+    fn prefetch(&self, blocks: &[(BlockPointer, Bookmark)]) {
+        let places = || blocks.iter().map(|(pointer, _)| offset(pointer));
+        self.kept.lock().extend(places());
+        self.ahead.lock().extend(places());
+    }
+
+    fn forget(&self, pointer: &BlockPointer) {
+        self.kept.lock().remove(&offset(pointer));
+    }
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         pointer.asize()

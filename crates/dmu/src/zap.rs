@@ -4,6 +4,7 @@
 //! prefix whether it is the right one; if not, a split is under way and they look again behind the
 //! writer's lock. A micro ZAP has an index in memory, behind a lock that is shared by readers.
 
+mod ahead;
 mod cursor;
 mod fat;
 mod grow;

@@ -220,6 +220,8 @@ impl Bpobj {
         let read = || {
             let mut pointers = vec![0; bytes as usize];
             list.object.read(0, &mut pointers)?;
+            // From here on it is the other list that has them.
+            list.object.forget_block(0);
             Ok(pointers)
         };
         let Some(pointers) = self.little(list.id(), bytes, read)? else {

@@ -112,17 +112,22 @@ impl Deadlist {
     pub(crate) fn keys(&self) -> Result<Arc<Keys>> {
         self.mos.dead_keys.get(self.id(), || {
             let mut entries = Vec::new();
-            self.scan(|key, list| entries.push((key, list)))?;
+            let mut each = self.each_key(|key, list| entries.push((key, list)))?;
+            Zap::scan(&self.object, &mut each)?;
+            drop(each);
             Ok(Keys::new(entries))
         })
     }
 
-    /// Calls `visit` with every key and its list, in no order.
-    fn scan(&self, mut visit: impl FnMut(Txg, ObjectId)) -> Result<()> {
+    /// What a scan of the ZAP does with an entry: calls `visit` with the key and its list.
+    fn each_key(
+        &self,
+        mut visit: impl FnMut(Txg, ObjectId),
+    ) -> Result<impl FnMut(&[u8], u64) -> Result<()>> {
         if self.is_legacy() {
             return Err(DslError::damaged(self.id(), "a deadlist of an old pool"));
         }
-        Zap::scan(&self.object, &mut |name, list| {
+        Ok(move |name: &[u8], list| {
             let key = parse_integer_key(name)
                 .ok_or_else(|| DslError::damaged(self.id(), "a key is no txg"))?;
             visit(Txg(key), ObjectId(list));
@@ -132,7 +137,8 @@ impl Deadlist {
 
     /// The keys whose list is not the shared empty one, ascending, and how many others there are: for a deadlist that
     /// goes away. Of thousands of keys only a few have a list, so the others are counted as they are read, and are
-    /// neither sorted nor kept in memory, where they would displace those of lists that stay.
+    /// neither sorted nor kept in memory, where they would displace those of lists that stay. Nor does the cache keep
+    /// what was read: until the txg syncs, which frees it, there are hundreds of such deadlists.
     fn last_look(&self, empty: Option<ObjectId>) -> Result<(Keys, usize)> {
         let (mut full, mut empties) = (Vec::new(), 0);
         let mut sort_out = |key, list| {
@@ -144,7 +150,7 @@ impl Deadlist {
         };
         match self.mos.dead_keys.known(self.id()) {
             Some(keys) => keys.iter().for_each(|(key, list)| sort_out(key, list)),
-            None => self.scan(sort_out)?,
+            None => Zap::last_scan(&self.object, &mut self.each_key(sort_out)?)?,
         }
         Ok((Keys::new(full), empties))
     }

@@ -75,6 +75,26 @@ impl Object {
         reader.read(&pointer, 0, block, tree.seen)
     }
 
+    /// Says that nobody is expected to read a data block again: the cache keeps nothing of what is on disk of it. Best
+    /// effort.
+    pub fn forget_block(&self, block: u64) {
+        let tree = self.tree_of(&self.state.read());
+        if let Ok(pointer) = tree.lookup(&self.reader(), block) {
+            self.shared.store.forget(&pointer);
+        }
+    }
+
+    /// The same of the indirect blocks to which the dnode leads, which is all of them but in an object of many thousand
+    /// blocks. In one of a few dozen they take a share of the memory that counts, and being nearly empty are soon read
+    /// again.
+    pub(crate) fn forget_top(&self) {
+        let tree = self.tree_of(&self.state.read());
+        if tree.levels > 1 {
+            let tops = tree.pointers.iter().filter(|pointer| !pointer.is_hole());
+            tops.for_each(|pointer| self.shared.store.forget(pointer));
+        }
+    }
+
     /// An error stands unless the tree of that generation was swapped, see `Passes`.
     pub(super) fn unless_swapped(&self, generation: u64, error: DmuError) -> Result<()> {
         let is_same = || self.state.read().generation == generation;
@@ -115,6 +135,21 @@ impl Object {
                 self.shared.store.prefetch_seen(&requests, tree.seen);
                 requests.clear();
             }
+        }
+    }
+
+    /// Starts reading some blocks into the cache, as far as they are on disk. Best effort.
+    pub(crate) fn prefetch_blocks(&self, blocks: &[u64]) {
+        let tree = self.tree_of(&self.state.read());
+        let reader = self.reader();
+        let request = |&block: &u64| {
+            let pointer = tree.lookup(&reader, block).ok()?;
+            let is_stored = !pointer.is_hole() && !pointer.is_embedded();
+            is_stored.then(|| (pointer, reader.place(0, block)))
+        };
+        let requests: Vec<_> = blocks.iter().filter_map(request).collect();
+        if !requests.is_empty() {
+            self.shared.store.prefetch_seen(&requests, tree.seen);
         }
     }
 

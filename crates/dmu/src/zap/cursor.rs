@@ -7,6 +7,7 @@ use std::sync::Arc;
 use format::FormatError;
 use format::zap::{self, BlockKind, Cursor, HashKind, Leaf, Micro};
 
+use super::ahead::LeavesAhead;
 use super::fat::{self, malformed};
 use super::{Form, Zap};
 use crate::error::{DmuError, Result};
@@ -54,28 +55,36 @@ impl Zap {
         object: &Arc<Object>,
         visit: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
     ) -> Result<(), E> {
-        let block = object.read_block(0)?;
-        if zap::block_kind(&block) != BlockKind::Micro {
-            return Self::open(object)?.scan_leaves(visit);
-        }
-        let micro = Micro::new(&block).map_err(|error| malformed(object, 0, &error))?;
-        for entry in micro.entries() {
-            visit(entry.name, entry.value)?;
-        }
-        Ok(())
+        scan_reading(object, visit, |_| {})
+    }
+
+    /// The same of a ZAP that is about to be freed: the cache keeps nothing of it.
+    ///
+    /// # Errors
+    /// As [`Zap::scan`].
+    pub fn last_scan<E: From<DmuError>>(
+        object: &Arc<Object>,
+        visit: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let scanned = scan_reading(object, visit, |block| object.forget_block(block));
+        object.forget_top();
+        scanned
     }
 
     fn scan_leaves<E: From<DmuError>>(
         &self,
         visit: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
+        done: impl Fn(u64),
     ) -> Result<(), E> {
         let object = &self.object;
         let wrong = |error: FormatError| malformed(object, 0, &error);
+        let mut ahead = LeavesAhead::new();
         let mut hash = Some(0);
         while let Some(from) = hash {
             let located = fat::located(self)?;
-            fat::prefetch_after(object, &located, from);
-            let data = fat::leaf_of(self, &located, from)?;
+            ahead.ask(object, &located);
+            let (data, block) = fat::placed_leaf_of(self, &located, from)?;
+            ahead.reached(block);
             let leaf = Leaf::new(&data).map_err(wrong)?;
             for entry in leaf.stored_entries() {
                 let value = match entry.word_value() {
@@ -91,9 +100,29 @@ impl Zap {
                 }
             }
             hash = hash_after(&leaf);
+            done(block);
         }
         Ok(())
     }
+}
+
+/// A scan that says of each block when it is `done` with it.
+fn scan_reading<E: From<DmuError>>(
+    object: &Arc<Object>,
+    visit: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
+    done: impl Fn(u64),
+) -> Result<(), E> {
+    let block = object.read_block(0)?;
+    if zap::block_kind(&block) == BlockKind::Micro {
+        let micro = Micro::new(&block).map_err(|error| malformed(object, 0, &error))?;
+        for entry in micro.entries() {
+            visit(entry.name, entry.value)?;
+        }
+    } else {
+        Zap::open(object)?.scan_leaves(visit, &done)?;
+    }
+    done(0);
+    Ok(())
 }
 
 /// Where the leaf after this one begins.

@@ -183,13 +183,18 @@ pub(super) fn leaf_locked(zap: &Zap, hash: u64) -> Result<(Buffer, u64)> {
 
 /// The leaf of a hash, for readers.
 pub(super) fn leaf_of(zap: &Zap, located: &Located, hash: u64) -> Result<Buffer> {
+    placed_leaf_of(zap, located, hash).map(|(data, _)| data)
+}
+
+/// The same, and its block.
+pub(super) fn placed_leaf_of(zap: &Zap, located: &Located, hash: u64) -> Result<(Buffer, u64)> {
     // What was remembered may lead anywhere once the table has moved.
-    if let Ok(Some((data, _))) = try_leaf(&zap.object, &located.header, &located.first, hash) {
-        return Ok(data);
+    if let Ok(Some(found)) = try_leaf(&zap.object, &located.header, &located.first, hash) {
+        return Ok(found);
     }
     METERS.lookups_repeated.increment();
     let _writer = zap.state().writer.lock();
-    leaf_locked(zap, hash).map(|(data, _)| data)
+    leaf_locked(zap, hash)
 }
 
 /// Starts reading the leaves that follow the one of `hash` in a listing. Best effort.

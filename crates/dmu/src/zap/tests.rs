@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use format::zap::{FatHeader, Value};
 use format::{ObjectSetKind, ObjectType};
@@ -361,4 +361,83 @@ fn readers_are_right_while_a_writer_splits() {
             done.store(index + 1, std::sync::atomic::Ordering::Release);
         }
     });
+}
+
+/// Many times as many leaves as are read ahead at once, whose pointer table lies in the first block; opened anew.
+fn many_leaves() -> (Harness, Zap) {
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let zap = Zap::create(&harness.set, &harness.tx(), &directory()).unwrap();
+    for key in 0..10_000 {
+        zap.add(&harness.tx(), format!("{key:x}").as_bytes(), key)
+            .unwrap();
+    }
+    assert!(is_fat(&zap));
+    let id = zap.object().id();
+    harness.sync();
+    drop(zap);
+    harness.reopen();
+    let zap = Zap::open(&harness.set.object(id).unwrap()).unwrap();
+    (harness, zap)
+}
+
+#[test]
+fn a_last_scan_leaves_nothing_in_the_cache() {
+    let (harness, zap) = many_leaves();
+    let store = &harness.store;
+    let (mut scanned, mut last) = (BTreeMap::new(), BTreeMap::new());
+    store.kept.lock().clear();
+    Zap::scan(zap.object(), &mut |name, value| {
+        scanned.insert(name.to_vec(), value);
+        Ok::<_, DmuError>(())
+    })
+    .unwrap();
+    // The first block, leaves, and the indirect block above them.
+    let leaves = store.kept.lock().len() - 2;
+    assert!(leaves > 50, "{leaves} leaves");
+    Zap::last_scan(zap.object(), &mut |name, value| {
+        last.insert(name.to_vec(), value);
+        Ok::<_, DmuError>(())
+    })
+    .unwrap();
+    assert_eq!(*store.kept.lock(), BTreeSet::new());
+    assert_eq!(last, scanned);
+    assert_eq!(last.len(), 10_000);
+}
+
+/// What is asked for again after it was read and forgotten would be read in vain.
+#[test]
+fn a_scan_asks_for_each_leaf_once() {
+    let (harness, zap) = many_leaves();
+    let store = &harness.store;
+    Zap::last_scan(zap.object(), &mut |_, _| Ok::<_, DmuError>(())).unwrap();
+    let asked = std::mem::take(&mut *store.ahead.lock());
+    let once: BTreeSet<u64> = asked.iter().copied().collect();
+    assert_eq!(asked.len(), once.len());
+    store.kept.lock().clear();
+    Zap::scan(zap.object(), &mut |_, _| Ok::<_, DmuError>(())).unwrap();
+    let read = store.kept.lock().len() - 2;
+    assert_eq!(once.len(), read, "leaves that were not asked for");
+}
+
+/// The same of a ZAP in one block.
+#[test]
+fn a_last_scan_of_a_small_zap_leaves_nothing_in_the_cache() {
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let zap = Zap::create(&harness.set, &harness.tx(), &directory()).unwrap();
+    zap.add(&harness.tx(), b"one", 1).unwrap();
+    assert!(!is_fat(&zap));
+    let id = zap.object().id();
+    harness.sync();
+    drop(zap);
+    harness.reopen();
+    let object = harness.set.object(id).unwrap();
+    harness.store.kept.lock().clear();
+    let mut found = Vec::new();
+    Zap::last_scan(&object, &mut |name, value| {
+        found.push((name.to_vec(), value));
+        Ok::<_, DmuError>(())
+    })
+    .unwrap();
+    assert_eq!(found, [(b"one".to_vec(), 1)]);
+    assert_eq!(*harness.store.kept.lock(), BTreeSet::new());
 }

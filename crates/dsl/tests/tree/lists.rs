@@ -1,5 +1,7 @@
 //! Lists of dead blocks that come to lie in each other.
 
+use format::ObjectType;
+
 use crate::harness::{Harness, create, destroy, snapshot};
 
 /// More pointers than the first block of a list holds: such a list is put into another as it is.
@@ -38,4 +40,43 @@ fn a_list_does_not_count_what_was_taken_out_of_it() {
             .unwrap()
             .is_none()
     );
+}
+
+/// A snapshot that goes hands its deadlist over to the next one's, and nobody reads it again: until the txg syncs there
+/// may be hundreds of these.
+#[test]
+fn of_a_deadlist_that_goes_away_the_cache_keeps_nothing() {
+    let mut harness = Harness::new(12, &[]);
+    harness.run(create("tank/a")).unwrap();
+    for index in 0..6 {
+        harness.write("tank/a", 5, 0, index, 4096);
+        harness.run(snapshot(&format!("tank/a@{index}"))).unwrap();
+    }
+    harness.reopen();
+    let head = harness.dsl.head("tank/a").unwrap();
+    let deadlist = |name| {
+        head.snapshot(name)
+            .unwrap()
+            .unwrap()
+            .phys()
+            .unwrap()
+            .deadlist
+    };
+    let (gone, next) = (deadlist("3"), deadlist("4"));
+    harness.memory.kept.lock().unwrap().clear();
+    harness.with_pass(1, |pass| {
+        harness.dsl.sync(pass).unwrap();
+        harness.dsl.run_now(destroy("tank/a@3"), pass).unwrap();
+    });
+    let kept = harness.memory.kept.lock().unwrap().clone();
+    let has = |id| kept.values().any(|(object, _)| *object == id);
+    assert!(has(next), "nothing was read: {kept:?}");
+    assert!(!has(gone), "{gone} stays");
+    // Nor of the lists that another has taken over.
+    let mut lists = kept.values().filter(|(_, kind)| *kind == ObjectType::BPOBJ);
+    let stays = lists.find(|(list, _)| harness.mos.object(*list).is_err());
+    assert_eq!(stays, None);
+    harness.finish();
+    drop(head);
+    harness.check();
 }

@@ -37,6 +37,8 @@ pub(crate) struct Memory {
     pub(crate) on_write: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     /// Called by each read of a block, with what is read.
     pub(crate) on_read: Mutex<Option<OnRead>>,
+    /// What a cache would have: blocks that were read and not forgotten, with their object and its type.
+    pub(crate) kept: Mutex<HashMap<u64, (ObjectId, ObjectType)>>,
     disabled: Vec<&'static str>,
     clock: ManualClock,
     rng: SeededRng,
@@ -88,6 +90,7 @@ impl Memory {
             reads_left: Mutex::default(),
             on_write: Mutex::default(),
             on_read: Mutex::default(),
+            kept: Mutex::default(),
             disabled: disabled.to_vec(),
             clock: ManualClock::new(1_700_000_000_000_000_000),
             rng: SeededRng::new(seed),
@@ -130,7 +133,7 @@ impl Memory {
 }
 
 impl BlockStore for Memory {
-    fn read(&self, pointer: &BlockPointer, _: Bookmark) -> Result<Buffer, BlockError> {
+    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Result<Buffer, BlockError> {
         if pointer.is_hole() {
             return Ok(Buffer::zeroed(pointer.lsize() as usize));
         }
@@ -138,6 +141,8 @@ impl BlockStore for Memory {
             return Err(BlockError::new(ToldToFail));
         }
         let number = number(pointer).unwrap_or(0);
+        let of = (place.object, pointer.object_type());
+        self.kept.lock().unwrap().insert(number, of);
         let found = self.blocks.lock().unwrap().data.get(&number).cloned();
         let on_read = self.on_read.lock().unwrap().clone();
         if let Some(on_read) = on_read {
@@ -147,6 +152,11 @@ impl BlockStore for Memory {
     }
 
     fn prefetch(&self, _: &[(BlockPointer, Bookmark)]) {}
+
+    fn forget(&self, pointer: &BlockPointer) {
+        let number = number(pointer).unwrap_or(0);
+        self.kept.lock().unwrap().remove(&number);
+    }
 
     fn charged_bytes(&self, pointer: &BlockPointer) -> u64 {
         if pointer.is_embedded() {
