@@ -112,9 +112,29 @@ impl<V> Locked<V> {
 #[derive(Debug)]
 struct Slot<V> {
     locked: Mutex<Locked<V>>,
+    /// How many loads are pending: written under the lock.
+    loading: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
     shared_loads: AtomicU64,
+}
+
+impl<V> Slot<V> {
+    /// A load begins, of a block that is neither here nor being loaded.
+    fn start_load(&self, locked: &mut Locked<V>, key: BlockKey) -> Arc<PendingRead> {
+        let pending_read = PendingRead::start(&mut locked.pending_reads, key);
+        self.loading
+            .store(locked.pending_reads.len(), Ordering::SeqCst);
+        pending_read
+    }
+
+    /// The load of a block, if there is one, is nobody's to wait for any more.
+    fn end_load(&self, locked: &mut Locked<V>, key: &BlockKey) -> Option<Arc<PendingRead>> {
+        let ended = locked.pending_reads.remove(key);
+        self.loading
+            .store(locked.pending_reads.len(), Ordering::SeqCst);
+        ended
+    }
 }
 
 /// A byte-limited map from blocks to values, which are cheap to clone (reference counted).
@@ -146,6 +166,7 @@ impl<V: Clone> Cache<V> {
                     pending_reads: HashMap::new(),
                 },
             ),
+            loading: AtomicUsize::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             shared_loads: AtomicU64::new(0),
@@ -197,18 +218,24 @@ impl<V: Clone> Cache<V> {
 
     /// Holds `value`, which weighs `bytes`, replacing what was there.
     pub fn insert(&self, key: BlockKey, value: V, bytes: usize, stay: Stay) {
-        let mut locked = self.slot(&key).locked.lock();
+        let slot = self.slot(&key);
+        let mut locked = slot.locked.lock();
         locked.blocks.insert(key, value, bytes, stay);
-        let outrun = locked.pending_reads.remove(&key);
+        let outrun = slot.end_load(&mut locked, &key);
         drop(locked);
         outrun.iter().for_each(|pending_read| pending_read.finish());
     }
 
-    /// Forgets a block.
+    /// Forgets a block. Of one that is not here that costs a look: most blocks that are freed are not.
     pub fn remove(&self, key: &BlockKey) {
-        let mut locked = self.slot(key).locked.lock();
+        let slot = self.slot(key);
+        // In this order: a load that has ended by the first look has brought what the second one finds.
+        if slot.loading.load(Ordering::SeqCst) == 0 && !self.index.contains(key) {
+            return;
+        }
+        let mut locked = slot.locked.lock();
         locked.blocks.remove(key);
-        let outrun = locked.pending_reads.remove(key);
+        let outrun = slot.end_load(&mut locked, key);
         drop(locked);
         outrun.iter().for_each(|pending_read| pending_read.finish());
     }
@@ -219,6 +246,7 @@ impl<V: Clone> Cache<V> {
             let mut locked = slot.locked.lock();
             locked.blocks.clear();
             let outrun = std::mem::take(&mut locked.pending_reads);
+            slot.loading.store(0, Ordering::SeqCst);
             drop(locked);
             outrun
                 .values()
@@ -249,7 +277,7 @@ impl<V: Clone> Cache<V> {
                 return Ok(value);
             }
             let Some(pending_read) = locked.pending_reads.get(&key).map(Arc::clone) else {
-                let pending_read = PendingRead::start(&mut locked.pending_reads, key);
+                let pending_read = slot.start_load(&mut locked, key);
                 break LoadGuard {
                     slot,
                     key,
@@ -278,7 +306,7 @@ impl<V: Clone> Cache<V> {
         if self.index.contains(&key) || locked.pending_reads.contains_key(&key) {
             return None;
         }
-        let pending_read = PendingRead::start(&mut locked.pending_reads, key);
+        let pending_read = slot.start_load(&mut locked, key);
         Some(Reservation {
             guard: LoadGuard {
                 slot,
@@ -371,7 +399,7 @@ impl<V> Drop for LoadGuard<'_, V> {
     fn drop(&mut self) {
         let mut locked = self.slot.locked.lock();
         if locked.is_current(&self.key, &self.pending_read) {
-            locked.pending_reads.remove(&self.key);
+            self.slot.end_load(&mut locked, &self.key);
         }
         drop(locked);
         self.pending_read.finish();

@@ -124,3 +124,20 @@ fn who_asks_after_an_insert_gets_nothing_from_a_load_that_began_before() {
     reservation.fill(1, 100, Stay::Long);
     assert_eq!(cache.get(&KEY), Some(3));
 }
+
+#[test]
+fn to_forget_what_is_not_here_takes_no_lock() {
+    let cache = Cache::new(1 << 20);
+    let other = BlockKey {
+        offset: 1 << 20,
+        ..KEY
+    };
+    cache.insert(other, 1, 100, Stay::Long);
+    let locked = cache.slot(&KEY).locked.lock();
+    // One who wants the lock would wait for good.
+    cache.remove(&KEY);
+    drop(locked);
+    assert_eq!(cache.get(&other), Some(1));
+    cache.remove(&other);
+    assert_eq!((cache.get(&other), cache.statistics().blocks), (None, 0));
+}
