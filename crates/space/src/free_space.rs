@@ -138,10 +138,20 @@ impl FreeSpace {
 
     /// Whether a byte of the range is free.
     pub(crate) fn overlaps(&self, range: &Range<u64>) -> bool {
+        self.end_before(range).is_none()
+    }
+
+    /// Where the last free segment before the range ends, or the part of the vdev begins; none when a byte of the range
+    /// is free.
+    pub(crate) fn end_before(&self, range: &Range<u64>) -> Option<u64> {
         let start = range.start.saturating_sub(self.base) >> self.shift;
         let end = range.end.saturating_sub(self.base);
         let end = end.div_ceil(1 << self.shift);
-        start < end && list!(&self.list, segments => segments.overlaps(start, end))
+        if start >= end {
+            return Some(range.start);
+        }
+        let before = list!(&self.list, segments => segments.end_before(start, end))?;
+        Some(self.base + (before << self.shift))
     }
 
     /// The segments that end after `from`, in ascending order.

@@ -87,12 +87,34 @@ struct State {
     recent: RangeSet,
     allocating: [RangeSet; Txg::SLOTS],
     freeing: RangeSet,
+    /// Where the last free has found nothing but what is in use, or being freed: blocks that were written together
+    /// are freed together, and most lie in here. Empty once anything else may have come there.
+    in_use: Range<u64>,
     freed: RangeSet,
     /// What rests, by how many uberblocks were written since it was freed.
     deferred: [RangeSet; DEFER_TXGS],
     /// Changes that are in the logs but not in the metaslab's own map.
     unflushed: Pending,
     unflushed_txg: Txg,
+}
+
+impl State {
+    /// From where on up to the end of `range` nothing is free, under a discard or freed before; none when part of the
+    /// range itself is.
+    fn in_use_from(&self, range: &Range<u64>) -> Option<u64> {
+        let free = self.free.as_ref();
+        let mut from = free.map_or(Some(0), |free| free.end_before(range))?;
+        let [newer, older] = &self.deferred;
+        for set in [&self.trimming, &self.freed, newer, older] {
+            from = from.max(set.end_before(range)?);
+        }
+        Some(from)
+    }
+
+    /// What was in use may be something else from now on.
+    fn use_changes(&mut self) {
+        self.in_use = 0..0;
+    }
 }
 
 impl Metaslab {
@@ -260,18 +282,14 @@ impl Metaslab {
     /// Notes that a range is no longer used; in syncing context.
     pub(crate) fn free(&self, range: Range<u64>) -> Result<(), SpaceError> {
         let mut state = self.state.lock();
-        let free_already = state
-            .free
-            .as_ref()
-            .is_some_and(|free| free.overlaps(&range))
-            || state.trimming.overlaps(&range)
-            || state.freed.overlaps(&range)
-            || state
-                .deferred
-                .iter()
-                .any(|deferred| deferred.overlaps(&range));
+        if state.in_use.start > range.start || state.in_use.end < range.end {
+            let Some(from) = state.in_use_from(&range) else {
+                return Err(self.contradiction(&state, "free", range));
+            };
+            state.in_use = from..range.end;
+        }
         let first = state.freeing.is_empty();
-        if free_already || !state.freeing.insert(range.clone()) {
+        if !state.freeing.insert(range.clone()) {
             return Err(self.contradiction(&state, "free", range));
         }
         if first {

@@ -67,6 +67,14 @@ impl RangeSet {
             .is_some_and(|(_, end)| *end > range.start)
     }
 
+    /// Where the last range before `range` ends, 0 without one; none when any byte of `range` is in the set.
+    #[must_use]
+    pub(crate) fn end_before(&self, range: &Range<u64>) -> Option<u64> {
+        let before = self.ranges.range(..range.end).next_back();
+        let end = before.map_or(0, |(_, end)| *end);
+        (end <= range.start).then_some(end)
+    }
+
     /// Whether every byte of `range` is in the set.
     #[must_use]
     pub fn contains(&self, range: &Range<u64>) -> bool {
@@ -82,16 +90,14 @@ impl RangeSet {
         if range.is_empty() {
             return true;
         }
-        if self.overlaps(&range) {
-            return false;
+        let before = self.ranges.range(..range.end).next_back();
+        let mut merged = range.clone();
+        match before {
+            Some((_, end)) if *end > range.start => return false,
+            Some((start, end)) if *end == range.start => merged.start = *start,
+            Some(_) | None => {}
         }
         self.bytes += range.end - range.start;
-        let mut merged = range.clone();
-        if let Some((start, end)) = self.ranges.range(..range.start).next_back()
-            && *end == range.start
-        {
-            merged.start = *start;
-        }
         if let Some(end) = self.ranges.remove(&range.end) {
             merged.end = end;
         }

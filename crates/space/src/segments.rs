@@ -185,9 +185,15 @@ impl<U: Unit> Segments<U> {
     }
 
     pub(crate) fn overlaps(&self, start: u64, end: u64) -> bool {
+        self.end_before(start, end).is_none()
+    }
+
+    /// Where the last segment before a range ends, 0 without one; none when a part of the range is there.
+    pub(crate) fn end_before(&self, start: u64, end: u64) -> Option<u64> {
         let before = end.checked_sub(1).and_then(|last| self.last_to(last));
         let before = before.and_then(|position| self.at(position));
-        before.is_some_and(|segment| segment.end() > start)
+        let end = before.map_or(0, Segment::end);
+        (end <= start).then_some(end)
     }
 
     /// Adds a segment; the length of what it has become with its neighbours. None, and nothing done, when part of it is

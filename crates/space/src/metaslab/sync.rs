@@ -165,6 +165,7 @@ impl Metaslab {
         let allocated = std::mem::take(&mut state.allocating[txg.slot()]);
         let freed = std::mem::take(&mut state.freeing);
         let rested_before = state.freed.bytes();
+        state.use_changes();
         state.freed.extend(freed.iter());
         let (grown, freed_bytes) = (state.freed.bytes() - rested_before, freed.bytes());
         invariant!(

@@ -150,3 +150,64 @@ fn a_free_that_the_map_contradicts_is_no_broken_invariant() {
     assert!(matches!(given, Err(SpaceError::Contradiction { .. })));
     assert_eq!(found(&findings), None);
 }
+
+/// A metaslab with four units in use, one after the other.
+fn with_four() -> (Metaslab, [std::ops::Range<u64>; 4]) {
+    let (metaslab, _) = metaslab();
+    let ranges = std::array::from_fn(|_| {
+        let given = metaslab.allocate((UNIT, Manner::Onwards), TXG, &Empty);
+        given.unwrap().unwrap()
+    });
+    (metaslab, ranges)
+}
+
+#[track_caller]
+fn assert_not_freed(metaslab: &Metaslab, range: &std::ops::Range<u64>) {
+    let freed = metaslab.free(range.clone());
+    assert!(matches!(freed, Err(SpaceError::Contradiction { .. })));
+}
+
+#[test]
+fn neighbours_are_freed_with_one_look() {
+    let (metaslab, [first, second, third, last]) = with_four();
+    metaslab.free(last.clone()).unwrap();
+    let in_use = || metaslab.state.lock().in_use.clone();
+    assert_eq!(in_use(), first.start..last.end);
+    metaslab.free(third.clone()).unwrap();
+    metaslab.free(second).unwrap();
+    assert_eq!(in_use(), first.start..last.end);
+    assert_not_freed(&metaslab, &third);
+}
+
+#[test]
+fn what_a_pass_has_freed_is_not_freed_again() {
+    let (metaslab, [_, second, third, last]) = with_four();
+    metaslab.free(third.clone()).unwrap();
+    metaslab.free(last.clone()).unwrap();
+    metaslab.take(&mut metaslab.state.lock(), TXG);
+    assert_not_freed(&metaslab, &third);
+    metaslab.free(second.clone()).unwrap();
+    metaslab.take(&mut metaslab.state.lock(), TXG);
+    metaslab.finish().unwrap();
+    for range in [second, third, last] {
+        assert_not_freed(&metaslab, &range);
+    }
+}
+
+#[test]
+fn what_was_given_back_is_not_freed() {
+    let (metaslab, [_, second, _, last]) = with_four();
+    metaslab.free(last).unwrap();
+    metaslab.unallocate(second.clone(), TXG).unwrap();
+    assert_not_freed(&metaslab, &second);
+}
+
+#[test]
+fn what_the_map_calls_free_is_not_freed_once_it_was_read() {
+    let (metaslab, [first, _, _, last]) = with_four();
+    metaslab.unallocate(first.clone(), TXG).unwrap();
+    assert!(metaslab.unload());
+    metaslab.free(last).unwrap();
+    metaslab.load(&Empty).unwrap();
+    assert_not_freed(&metaslab, &first);
+}

@@ -132,6 +132,7 @@ impl Metaslab {
             return true;
         }
         let length = range.end - range.start;
+        state.use_changes();
         let Some(free) = &mut state.free else {
             let bound = self.bound().saturating_mul(2).saturating_add(length);
             self.bound
@@ -149,6 +150,7 @@ impl Metaslab {
     /// It is loaded now, with these segments.
     pub(super) fn set_loaded(&self, state: &mut State, free: FreeSpace) {
         self.bound.store(free.longest(), Ordering::Relaxed);
+        state.use_changes();
         state.free = Some(free);
         self.loaded.store(true, Ordering::Release);
         self.lists.loads.fetch_add(1, Ordering::Relaxed);
