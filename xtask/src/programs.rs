@@ -5,6 +5,7 @@ use crate::ci::PROFILE;
 use crate::environment::{Environment, root};
 use crate::run::{TaskError, TaskResult, cargo, describe, say};
 use crate::tally::{Outcome, Tally};
+use cargo_metadata::Message;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -182,8 +183,7 @@ fn build(name: &str) -> TaskResult<Vec<Program>> {
     if !output.status.success() {
         return Err(TaskError::Status(line, output.status));
     }
-    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    let programs: Vec<Program> = messages.lines().filter_map(program).collect();
+    let programs = programs(&output.stdout);
     if programs.is_empty() {
         return Err(TaskError::File(
             root(),
@@ -193,37 +193,27 @@ fn build(name: &str) -> TaskResult<Vec<Program>> {
     Ok(programs)
 }
 
-/// The test program of one of cargo's messages, when it is about one.
-fn program(message: &str) -> Option<Program> {
-    // Other artifacts have an executable, too: the binaries that tests run.
-    let (_, profile) = message.split_once("\"profile\":{")?;
-    let (profile, _) = profile.split_once('}')?;
-    if !profile.contains("\"test\":true") {
-        return None;
-    }
-    let executable = PathBuf::from(text(message, "executable")?);
-    let manifest = PathBuf::from(text(message, "manifest_path")?);
-    let folder = manifest.parent()?.to_path_buf();
-    let (_, target) = message.split_once("\"target\":{")?;
-    let in_crate = folder.file_name().unwrap_or_default().to_string_lossy();
-    let name = format!("{in_crate}::{}", text(target, "name")?);
-    Some(Program {
-        folder,
-        executable,
-        name,
-    })
+/// The test programs that cargo's messages are about.
+fn programs(messages: &[u8]) -> Vec<Program> {
+    Message::parse_stream(messages)
+        .filter_map(Result::ok)
+        .filter_map(program)
+        .collect()
 }
 
-/// The text that a message has under a key; none when it has something else there.
-fn text(message: &str, key: &str) -> Option<String> {
-    let (_, rest) = message.split_once(&format!("\"{key}\":\""))?;
-    let mut text = String::new();
-    let mut characters = rest.chars();
-    loop {
-        match characters.next()? {
-            '"' => return Some(text),
-            '\\' => text.push(characters.next()?),
-            other => text.push(other),
-        }
+fn program(message: Message) -> Option<Program> {
+    // Other artifacts have an executable, too: the binaries that tests run.
+    let Message::CompilerArtifact(artifact) = message else {
+        return None;
+    };
+    if !artifact.profile.test {
+        return None;
     }
+    let folder = artifact.manifest_path.parent()?;
+    let name = format!("{}::{}", folder.file_name()?, artifact.target.name);
+    Some(Program {
+        folder: folder.into(),
+        executable: artifact.executable?.into(),
+        name,
+    })
 }

@@ -15,6 +15,8 @@ pub(crate) enum TaskError {
     Status(String, ExitStatus),
     /// A file or folder could not be read or written.
     File(PathBuf, std::io::Error),
+    /// Cargo does not say what the workspace consists of.
+    Metadata(cargo_metadata::Error),
     /// The checks found faults, which were printed.
     Faults(usize),
     /// Test programs failed; what they printed was shown.
@@ -29,6 +31,7 @@ impl fmt::Display for TaskError {
             Self::Start(command, error) => write!(f, "cannot start `{command}`: {error}"),
             Self::Status(command, status) => write!(f, "`{command}` failed: {status}"),
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Metadata(error) => write!(f, "cargo metadata: {error}"),
             Self::Faults(count) => write!(f, "{count} fault(s) found"),
             Self::Tests(programs) => write!(f, "failed: {}", programs.join(", ")),
             Self::Level(level) => write!(f, "no such level: {level}"),

@@ -1,6 +1,6 @@
 //! What cargo says of what it built, and what of it is run.
 
-use super::{Program, program};
+use super::{Program, programs};
 
 const TEST: &str = concat!(
     r#"{"reason":"compiler-artifact","package_id":"path+file:///src/crates/dmu#millpond-dmu@0.1.0","#,
@@ -9,6 +9,10 @@ const TEST: &str = concat!(
     r#""profile":{"opt_level":"3","debuginfo":0,"debug_assertions":true,"overflow_checks":true,"test":true},"#,
     r#""features":[],"filenames":["/t/a \"b\"/golden-1"],"executable":"/t/a \"b\"/golden-1","fresh":true}"#
 );
+
+fn program(message: &str) -> Option<Program> {
+    programs(message.as_bytes()).pop()
+}
 
 #[test]
 fn a_test_program_is_known_by_its_crate_and_target() {
@@ -28,7 +32,7 @@ fn other_messages_are_passed_over() {
     );
     assert_eq!(program(&binary), None, "a binary that tests run");
     let (before, _) = TEST.split_once("\"executable\"").unwrap();
-    let library = format!("{before}\"executable\":null}}");
+    let library = format!("{before}\"executable\":null,\"fresh\":true}}");
     assert_eq!(program(&library), None);
     assert_eq!(
         program(r#"{"reason":"build-finished","success":true}"#),

@@ -1,6 +1,7 @@
 //! The layering: a crate may depend only on crates of a lower level, or of its own where the table says so.
 
 use crate::run::{TaskError, TaskResult};
+use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::path::Path;
 
 /// Every crate's level. A crate depends on lower levels only.
@@ -33,28 +34,32 @@ const LEVELS: &[(&str, u32)] = &[
     ("fuzz", 14),
 ];
 
-/// Faults of the crate graph.
+/// Faults of the crate graph. Tests may look upward: what only they depend on does not count.
 pub(super) fn check(root: &Path) -> TaskResult<Vec<String>> {
-    let mut faults = Vec::new();
+    let metadata = MetadataCommand::new()
+        .manifest_path(root.join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .map_err(TaskError::Metadata)?;
     let crates = root.join("crates");
-    let failed = |error| TaskError::File(crates.clone(), error);
-    for entry in std::fs::read_dir(&crates).map_err(failed)? {
-        let folder = entry.map_err(failed)?.path();
-        let name = folder
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let manifest = folder.join("Cargo.toml");
-        let text = std::fs::read_to_string(&manifest)
-            .map_err(|error| TaskError::File(manifest.clone(), error))?;
-        let Some(level) = level(&name) else {
+    let mut faults = Vec::new();
+    for package in metadata.workspace_packages() {
+        if !package.manifest_path.starts_with(&crates) {
+            continue;
+        }
+        let name = short(&package.name);
+        let Some(level) = level(name) else {
             faults.push(format!(
                 "crates/{name}: has no level in xtask/src/tidy/layers.rs"
             ));
             continue;
         };
-        for dependency in dependencies(&text) {
+        for dependency in &package.dependencies {
+            let is_ours = dependency.path.is_some();
+            if !is_ours || dependency.kind == DependencyKind::Development {
+                continue;
+            }
+            let dependency = short(&dependency.name);
             if self::level(dependency).is_some_and(|below| below >= level) {
                 faults.push(format!(
                     "crates/{name}: depends on `{dependency}`, which is not below it"
@@ -66,20 +71,14 @@ pub(super) fn check(root: &Path) -> TaskResult<Vec<String>> {
     Ok(faults)
 }
 
+/// What a crate of ours is called here: its folder.
+fn short(package: &str) -> &str {
+    package.strip_prefix("millpond-").unwrap_or(package)
+}
+
 fn level(name: &str) -> Option<u32> {
     LEVELS
         .iter()
         .find(|(known, _)| *known == name)
         .map(|(_, level)| *level)
-}
-
-/// The names in `[dependencies]`; tests may look upward, so `[dev-dependencies]` do not count.
-fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
-    manifest
-        .lines()
-        .skip_while(|line| line.trim() != "[dependencies]")
-        .skip(1)
-        .take_while(|line| !line.starts_with('['))
-        .filter_map(|line| line.split(['.', '=', ' ']).next())
-        .filter(|name| !name.is_empty() && !name.starts_with('#'))
 }
