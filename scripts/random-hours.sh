@@ -32,6 +32,7 @@ trims         trims         crash_points_beside_trims                 1
 references    references    --ignored:random_histories_of_copies      0
 full          full          --ignored:every_shape                     1
 damage        damage        a_damaged_block                           1
+forged        forged        --ignored:random_forged_pools             0
 mounted       binary        --ignored:mounted_models                  0
 "
 

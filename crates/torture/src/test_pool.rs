@@ -199,6 +199,16 @@ impl TestPool {
         }
     }
 
+    /// Closes all file systems; those of a pool that stopped cannot be.
+    ///
+    /// # Errors
+    /// Why the first of them cannot be closed. All are let go.
+    pub fn try_close_all(&self) -> Result<(), PosixError> {
+        let systems = std::mem::take(&mut *self.systems.borrow_mut());
+        let ended: Vec<_> = systems.into_values().map(|it| it.unmount()).collect();
+        ended.into_iter().collect()
+    }
+
     /// Tells the open file systems the properties that hold now.
     ///
     /// # Errors

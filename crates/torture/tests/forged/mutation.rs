@@ -1,0 +1,186 @@
+//! What a forger writes: numbers at their limits, numbers of other objects, pointers to other blocks.
+
+use crate::image::DeviceImage;
+use crate::tree::Tree;
+use base::ByteOrder;
+use format::ObjectType;
+use format::dnode::{self, SLOT_SIZE, Slot};
+use millpond_torture::random::Random;
+
+const POINTER_BYTES: usize = 128;
+
+/// Numbers that arithmetic meets seldom.
+const EDGES: [u64; 16] = [
+    0,
+    1,
+    2,
+    63,
+    64,
+    255,
+    512,
+    0xFFFF,
+    1 << 31,
+    u32::MAX as u64,
+    1 << 47,
+    1 << 62,
+    i64::MAX as u64,
+    1 << 63,
+    u64::MAX - 1,
+    u64::MAX,
+];
+
+/// A block of the tree and what is to be in it; and in words what was changed.
+pub(crate) struct Mutation {
+    pub(crate) index: usize,
+    pub(crate) plain: Vec<u8>,
+    pub(crate) text: String,
+}
+
+/// Changes one block of the image, by the seed of `random`.
+pub(crate) fn draw(image: &DeviceImage, tree: &Tree, random: &mut Random) -> Mutation {
+    loop {
+        let index = choose(tree, random);
+        let found = &tree.blocks[index];
+        let Some(mut plain) = image.block(&found.pointer) else {
+            continue;
+        };
+        let holds_pointers = found.level > 0;
+        let what = match random.below(10) {
+            0..2 if holds_pointers => all_equal(&mut plain, random),
+            0..2 => other_contents(image, tree, index, &mut plain, random),
+            2..4 if holds_pointers => other_pointer(tree, &mut plain, random),
+            _ => numbers(&mut plain, found.kind, random),
+        };
+        let text = format!(
+            "{} level {} of object {} in object set {}: {what}",
+            found.kind.name(),
+            found.level,
+            found.of.1,
+            found.of.0
+        );
+        return Mutation { index, plain, text };
+    }
+}
+
+/// Each kind of block as often as any other, however many there are.
+fn choose(tree: &Tree, random: &mut Random) -> usize {
+    let mut kinds: Vec<(ObjectType, bool)> = tree
+        .blocks
+        .iter()
+        .map(|found| (found.kind, found.level > 0))
+        .collect();
+    kinds.sort_by_key(|(kind, inner)| (kind.0, *inner));
+    kinds.dedup();
+    let wanted = *random.pick(&kinds);
+    let fitting: Vec<usize> = (0..tree.blocks.len())
+        .filter(|index| {
+            let found = &tree.blocks[*index];
+            (found.kind, found.level > 0) == wanted
+        })
+        .collect();
+    *random.pick(&fitting)
+}
+
+/// One to three numbers of some width.
+fn numbers(plain: &mut [u8], kind: ObjectType, random: &mut Random) -> String {
+    let mut texts = Vec::new();
+    for _ in 0..=random.below(3) {
+        let width = *random.pick(&[1, 2, 4, 8]);
+        let at = place(plain, kind, width, random);
+        let Some(field) = plain.get_mut(at..at + width) else {
+            continue;
+        };
+        let mut old = [0; 8];
+        old[..width].copy_from_slice(field);
+        let old = u64::from_le_bytes(old);
+        let new = match random.below(5) {
+            0 => old.wrapping_add(1),
+            1 => old.wrapping_sub(1),
+            2 => random.below(300) as u64,
+            _ => *random.pick(&EDGES),
+        };
+        field.copy_from_slice(&new.to_le_bytes()[..width]);
+        texts.push(format!("{width} bytes at {at} were {old}, are {new}"));
+    }
+    texts.join("; ")
+}
+
+/// Where to change something: among bytes that are not zero rather than in empty space, and of dnodes in those in use.
+fn place(plain: &[u8], kind: ObjectType, width: usize, random: &mut Random) -> usize {
+    let slots: Vec<usize> = if kind == ObjectType::DNODE {
+        dnode::slots(plain)
+            .filter(|(_, state)| *state != Slot::Free)
+            .map(|(slot, _)| slot * SLOT_SIZE)
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let mut at = 0;
+    for _ in 0..20 {
+        at = if slots.is_empty() {
+            let reach = *random.pick(&[64, 512, plain.len()]);
+            random.below(reach.min(plain.len()))
+        } else {
+            random.pick(&slots) + random.below(SLOT_SIZE)
+        };
+        at -= at % width;
+        if plain
+            .get(at..at + width)
+            .is_some_and(|field| field.iter().any(|byte| *byte != 0))
+        {
+            break;
+        }
+    }
+    at
+}
+
+/// A block of pointers that are all the same.
+fn all_equal(plain: &mut [u8], random: &mut Random) -> String {
+    let used: Vec<usize> = (0..plain.len() / POINTER_BYTES)
+        .filter(|index| plain[index * POINTER_BYTES..][..POINTER_BYTES] != [0; POINTER_BYTES])
+        .collect();
+    if used.is_empty() {
+        return "nothing".to_owned();
+    }
+    let one = *random.pick(&used);
+    let pointer = plain[one * POINTER_BYTES..][..POINTER_BYTES].to_vec();
+    for slot in plain.chunks_exact_mut(POINTER_BYTES) {
+        slot.copy_from_slice(&pointer);
+    }
+    format!("all pointers are pointer {one}")
+}
+
+/// A pointer to any block of the pool.
+fn other_pointer(tree: &Tree, plain: &mut [u8], random: &mut Random) -> String {
+    let at = random.below(plain.len() / POINTER_BYTES) * POINTER_BYTES;
+    let other = random.below(tree.blocks.len());
+    let pointer = tree.blocks[other].pointer;
+    pointer.encode(&mut plain[at..at + POINTER_BYTES], ByteOrder::NATIVE);
+    format!("pointer at {at} is that of block {other}")
+}
+
+/// What another block of the same size holds, or noise.
+fn other_contents(
+    image: &DeviceImage,
+    tree: &Tree,
+    index: usize,
+    plain: &mut [u8],
+    random: &mut Random,
+) -> String {
+    let kind = tree.blocks[index].kind;
+    let others: Vec<usize> = (0..tree.blocks.len())
+        .filter(|other| *other != index && tree.blocks[*other].kind == kind)
+        .collect();
+    if !others.is_empty() && !random.one_in(3) {
+        let other = *random.pick(&others);
+        if let Some(bytes) = image.block(&tree.blocks[other].pointer)
+            && bytes.len() == plain.len()
+        {
+            plain.copy_from_slice(&bytes);
+            return format!("contents of block {other}");
+        }
+    }
+    let noise = random.bytes(plain.len());
+    plain.copy_from_slice(&noise);
+    "noise".to_owned()
+}
