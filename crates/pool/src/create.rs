@@ -2,48 +2,37 @@
 
 pub(crate) mod new_objects;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use base::clock::{Clock, SystemClock};
 use base::invariant::Findings;
 use base::random::Rng;
-use base::{Guid, ObjectId, ObjectSetId, Txg};
-use dmu::{ObjectSet, OpenObjectSet, SyncWorkers, Tx, Zap};
-use dsl::{Dsl, OpenDsl, PropertyValue, Services, SyncPass};
+use base::{Guid, ObjectId, Txg};
+use dmu::{ObjectSet, SyncWorkers, Tx, Zap};
+use dsl::{PropertyValue, SyncPass};
 use format::config::{directory, keys, vdev_types};
 use format::features::{self, Feature, Support};
 use format::label::PoolState;
 use format::nvlist::Value;
 use format::{BlockPointer, NvList, ObjectSetKind, Uberblock};
-use pipeline::{Pipeline, PipelineConfig};
 use space::{ClassKind, PoolSpace, VdevSpace};
 use txg::{Engine, EngineConfig};
 use vdev::{VdevTree, WriteGroup};
 
-use crate::allocation::allocator::PoolAllocator;
-use crate::allocation::late::LateAllocator;
-use crate::allocation::limits::Limits;
 use crate::allocation::maps::{MapForms, MosSpaceStore, VdevMaps};
 use crate::allocation::opening::{OpenedSpace, geometry};
-use crate::blocks::references::BlockReferenceTable;
-use crate::blocks::{PassWriters, PipelineStore, WriteRules};
+use crate::assembly::{Beginning, Blocks, Foundation, Identity, Whole, WithSpace};
+use crate::blocks::{PassWriters, WriteRules};
 use crate::config::host::Host;
-use crate::config::state::ConfigState;
 use crate::config::{PoolConfig, VdevConfig};
 use crate::create::new_objects::{NewPool, VERSION_FEATURES, in_dependency_order};
 use crate::error::{PoolError, Result};
-use crate::events::Events;
-use crate::import::load::granularity;
-use crate::import::{LoadedParts, Parts, make_writer};
-use crate::mos::error_log::ErrorLog;
 use crate::mos::features::Features;
-use crate::mos::history::History;
 use crate::pool::Pool;
 use crate::pool::services::PoolServices;
 use crate::pool::status::VdevRole;
-use crate::sync::frees::Frees;
 use crate::sync::memory;
 use crate::vdevs::devices::{Devices, open_tree};
 use crate::vdevs::new::{NewVdev, Preparation, prepare_top};
@@ -226,25 +215,15 @@ impl Pool {
         let prepared = prepare(&options)?;
         let vdevs = open_tree(&prepared.config.root, &prepared.devices).vdevs;
         initialise_labels(&prepared.config, &vdevs)?;
-        let parts = make_parts(options, prepared.config, vdevs)?;
-        let (parts, altroot) = parts;
-        let writer = make_writer(&parts)?
-            .ok_or_else(|| PoolError::Damaged("a new pool without space".to_owned()))?;
+        let altroot = options.altroot.clone();
+        let whole = assemble(options, prepared.config, &vdevs)?;
+        let writer = whole.writer.as_ref();
+        let writer =
+            writer.ok_or_else(|| PoolError::Damaged("a new pool without space".to_owned()))?;
         let group = WriteGroup::new(Txg::INITIAL);
         writer.syncer.sync_txg(Txg::INITIAL, &group)?;
-        parts.services.events.system("pool_create", Vec::new());
-        let pool = Arc::new(Self {
-            guid: parts.loaded.guid,
-            vdevs: parts.loaded.vdevs,
-            pipeline: parts.loaded.pipeline,
-            services: parts.services,
-            space: parts.space.map(|space| space.space),
-            dsl: parts.dsl,
-            writer: Some(writer),
-            altroot,
-            state: Self::new_state(),
-            rewound: None,
-        });
+        let pool = whole.pool(altroot, None);
+        pool.services.events.system("pool_create", Vec::new());
         let writer = pool.writer()?;
         writer.engine.start(writer.syncer.clone());
         pool.follow_autotrim()?;
@@ -270,145 +249,141 @@ fn initialise_labels(config: &PoolConfig, vdevs: &VdevTree) -> Result<()> {
     Ok(())
 }
 
-/// The space of a new pool: all free.
-fn fresh_space(
-    config: &PoolConfig,
-    roles: &[VdevRole],
-    enabled: &[&'static Feature],
-    allocators: usize,
-    findings: &Arc<Findings>,
-) -> Result<PoolSpace> {
-    let has = |feature: &Feature| enabled.iter().any(|known| known.guid == feature.guid);
-    let mut vdevs = Vec::new();
-    for (top, role) in config.root.children.iter().zip(roles) {
-        let geometry = geometry(top, role.class())?;
-        vdevs.push(Some(VdevSpace::new(geometry, &[], findings)));
+/// What is settled before anything is made.
+struct Settled {
+    /// The features to be enabled, each after those it depends on.
+    enabled: Vec<&'static Feature>,
+    /// What each vdev is for, by id.
+    roles: Vec<VdevRole>,
+    /// Secret of salted checksums.
+    salt: [u8; 32],
+}
+
+impl Settled {
+    fn new(options: &CreateOptions) -> Result<Self> {
+        let wanted = options.features.clone().unwrap_or_else(default_features);
+        let mut settled = Self {
+            enabled: in_dependency_order(&wanted),
+            roles: options.roles(),
+            salt: [0; 32],
+        };
+        let classed = settled.roles.iter().any(|role| role.has_feature());
+        if classed && !settled.has(&features::ALLOCATION_CLASSES) {
+            return Err(PoolError::Invalid {
+                reason: "special and dedup vdevs need feature@allocation_classes".to_owned(),
+            });
+        }
+        options.rng.fill(&mut settled.salt);
+        Ok(settled)
     }
-    Ok(PoolSpace::new(
-        vdevs,
-        allocators,
-        has(&features::LOG_SPACEMAP),
-        has(&features::SPACEMAP_V2),
-    ))
+
+    fn has(&self, feature: &Feature) -> bool {
+        self.enabled.iter().any(|known| known.guid == feature.guid)
+    }
+
+    /// The rules of the pool's own object set.
+    fn rules(&self) -> WriteRules {
+        WriteRules::meta(
+            self.has(&features::LZ4_COMPRESS),
+            self.has(&features::EMBEDDED_DATA),
+            3,
+        )
+    }
+
+    /// The space of a new pool: all free.
+    fn space(
+        &self,
+        config: &PoolConfig,
+        allocators: usize,
+        findings: &Arc<Findings>,
+    ) -> Result<PoolSpace> {
+        let mut vdevs = Vec::new();
+        for (top, role) in config.root.children.iter().zip(&self.roles) {
+            let geometry = geometry(top, role.class())?;
+            vdevs.push(Some(VdevSpace::new(geometry, &[], findings)));
+        }
+        Ok(PoolSpace::new(
+            vdevs,
+            allocators,
+            self.has(&features::LOG_SPACEMAP),
+            self.has(&features::SPACEMAP_V2),
+        ))
+    }
+}
+
+/// The first steps of [`crate::assembly`]: an empty object set over devices that are all free.
+fn empty(
+    options: &CreateOptions,
+    settled: &Settled,
+    config: &PoolConfig,
+    vdevs: &Arc<VdevTree>,
+) -> Result<(WithSpace, OpenedSpace)> {
+    let txg = Txg::INITIAL;
+    let (allocators, engine) = match options.reproducible {
+        true => (1, EngineConfig::on_request(txg.next())),
+        false => (
+            space::allocators_of_machine(),
+            memory::engine_config(txg.next()),
+        ),
+    };
+    let findings = Arc::default();
+    let space = Arc::new(settled.space(config, allocators, &findings)?);
+    let blocks = Blocks {
+        cache_bytes: options.cache_bytes,
+        writable: true,
+        deflates: true,
+    };
+    let foundation = Foundation::new(config, vdevs, blocks);
+    let pipeline = &foundation.pipeline;
+    pipeline.set_hole_birth(settled.has(&features::HOLE_BIRTH));
+    pipeline.set_salt(codec::Salt(settled.salt));
+    let own = foundation.own_objects();
+    let mos = ObjectSet::create(own, ObjectSetKind::Meta, &Tx::syncing(txg))?;
+    let forms = MapForms {
+        histogram: settled.has(&features::SPACEMAP_HISTOGRAM),
+    };
+    let maps = Arc::new(MosSpaceStore::new(Arc::clone(&mos), forms));
+    maps.begin(txg);
+    let opened = OpenedSpace { space, maps };
+    let engine = Engine::new(EngineConfig { findings, ..engine });
+    let with_objects = foundation.with_objects(mos);
+    let with_space = with_objects.with_space_written(opened.clone(), engine);
+    Ok((with_space, opened))
 }
 
 /// Makes the first state of everything in memory and on the way to the devices.
-#[expect(
-    clippy::too_many_lines,
-    reason = "one order of steps, each needing what came before"
-)]
-fn make_parts(
-    options: CreateOptions,
-    config: PoolConfig,
-    vdevs: Arc<VdevTree>,
-) -> Result<(Parts, Option<PathBuf>)> {
-    let wanted = options.features.clone().unwrap_or_else(default_features);
-    let enabled = in_dependency_order(&wanted);
-    let has = |feature: &Feature| enabled.iter().any(|known| known.guid == feature.guid);
-    let roles = options.roles();
-    let classed = roles.iter().filter(|role| role.has_feature()).count();
-    if classed > 0 && !has(&features::ALLOCATION_CLASSES) {
-        return Err(PoolError::Invalid {
-            reason: "special and dedup vdevs need feature@allocation_classes".to_owned(),
-        });
-    }
+fn assemble(options: CreateOptions, config: PoolConfig, vdevs: &Arc<VdevTree>) -> Result<Whole> {
+    let settled = Settled::new(&options)?;
+    let (with_space, opened) = empty(&options, &settled, &config, vdevs)?;
+    let (mos, pipeline) = (with_space.mos(), with_space.pipeline());
     let txg = Txg::INITIAL;
     let tx = Tx::syncing(txg);
-    let allocators = match options.reproducible {
-        true => 1,
-        false => space::allocators_of_machine(),
-    };
-    let findings = Arc::default();
-    let space = fresh_space(&config, &roles, &enabled, allocators, &findings)?;
-    let space = Arc::new(space);
-    let late = Arc::new(LateAllocator::default());
-    let mut pipeline = PipelineConfig::new(Arc::clone(&vdevs), late.clone());
-    pipeline.cache_bytes = options.cache_bytes;
-    pipeline.heal = true;
-    let errors = Arc::new(ErrorLog::new());
-    pipeline.error_log = Some(errors.clone());
-    pipeline.granularity = granularity(&config);
-    pipeline.hole_birth = has(&features::HOLE_BIRTH);
-    let mut salt = [0; 32];
-    options.rng.fill(&mut salt);
-    pipeline.salt = codec::Salt(salt);
-    let pipeline = Arc::new(Pipeline::new(pipeline));
-    let store = Arc::new(PipelineStore::new(Arc::clone(&pipeline), true));
-    let open = OpenObjectSet {
-        store: store.clone(),
-        id: ObjectSetId::MOS,
-        writable: true,
-        objects_max: memory::mos_objects_max(),
-    };
-    let mos = ObjectSet::create(open, ObjectSetKind::Meta, &tx)?;
-    let maps = Arc::new(MosSpaceStore::new(
-        Arc::clone(&mos),
-        MapForms {
-            histogram: has(&features::SPACEMAP_HISTOGRAM),
-        },
-    ));
-    maps.begin(txg);
-    let allocator = Arc::new(PoolAllocator::new(
-        Arc::clone(&space),
-        Arc::clone(&maps),
-        true,
-    ));
-    late.set(&allocator);
     let new = NewPool {
         objects: &mos,
         tx: &tx,
-        features: &enabled,
-        salt,
-        capacity_bytes: space.capacity_bytes(ClassKind::Normal),
+        features: &settled.enabled,
+        salt: settled.salt,
+        capacity_bytes: opened.space.capacity_bytes(ClassKind::Normal),
     };
     let directory = new.directory()?;
-    let limits = Arc::new(Limits::default());
-    limits.set(Arc::clone(&space));
-    let guid = config.guid();
     let mut root = config.root.clone();
-    let name = options.temporary_name.as_ref().unwrap_or(&options.name);
-    let events = Events::new(name, guid, Arc::clone(&options.clock));
-    errors.tell(&events);
-    let references = BlockReferenceTable::new();
-    let services = Arc::new(PoolServices {
-        mos: Arc::clone(&mos),
-        directory: directory.clone(),
-        store: Arc::clone(&store),
-        clock: Arc::clone(&options.clock),
-        rng: Arc::clone(&options.rng),
+    let with_services = with_space.with_services(Identity {
+        name: options.temporary_name.unwrap_or(options.name),
         version: VERSION_FEATURES,
-        writable: AtomicBool::new(true),
-        features: Features::none().noting_in(&findings),
-        history: History::open(&mos, None, &options.host.name, &events)?,
-        config: Arc::new(ConfigState::new(config, ObjectId(0))),
-        frees: Arc::new(Frees::new(
-            Arc::clone(&store),
-            Arc::clone(&references),
-            space.has_logs(),
-        )),
-        references,
-        limits,
-        logs: std::sync::OnceLock::new(),
-        scrub: std::sync::OnceLock::new(),
-        trim: std::sync::OnceLock::new(),
-        errors,
-        events,
-        task: crate::sync::task_effects::TaskEffects::new(),
-        ageing: crate::sync::ageing::Ageing::default(),
-    });
-    let engine = match options.reproducible {
-        true => EngineConfig::on_request(txg.next()),
-        false => memory::engine_config(txg.next()),
-    };
-    let engine = Engine::new(EngineConfig { findings, ..engine });
+        directory: directory.clone(),
+        features: Features::none(),
+        config,
+        config_object: ObjectId(0),
+        history_object: None,
+        host_name: options.host.name,
+        clock: options.clock,
+        rng: options.rng,
+        rules: settled.rules(),
+    })?;
     let group = WriteGroup::new(txg);
     let writers = PassWriters {
         pipeline: &pipeline,
-        meta: WriteRules::meta(
-            has(&features::LZ4_COMPRESS),
-            has(&features::EMBEDDED_DATA),
-            3,
-        ),
+        meta: settled.rules(),
         txg,
         pass: 1,
         group: &group,
@@ -422,54 +397,39 @@ fn make_parts(
         engine: None,
         writers: &writers,
     };
-    services.frees.begin(1);
-    let dsl = Dsl::create(
-        OpenDsl {
-            mos: Arc::clone(&mos),
-            services: Arc::clone(&services) as Arc<dyn Services>,
-            engine: Some(Arc::clone(&engine)),
-            name: name.clone(),
-            objects_max: crate::tunables::OBJECTS_MAX.count(),
-        },
-        &pass,
-    )?;
-    pipeline.set_keys(Arc::clone(dsl.keys()) as _);
-    new.fill(&directory, &mut root, &roles)?;
-    adopt(&services, &maps, &root)?;
-    store_properties(&services, &tx, &options.properties)?;
+    with_services.services.frees.begin(1);
+    let datasets = with_services.create_datasets(&pass)?;
+    let services = &datasets.services;
+    new.fill(&directory, &mut root, &settled.roles)?;
+    adopt(services, &opened.maps, &root)?;
+    store_properties(services, &tx, &options.properties)?;
     services.config.change(|config| config.root = root);
     services.update_label_features();
-    let text = format!("pool version {VERSION_FEATURES}; software version millpond");
-    services
-        .history
-        .internal(&tx, "create", &text, None, services.clock.now_s())?;
-    for feature in &enabled {
-        let text = format!("feature@{}=enabled", feature.name);
-        services
-            .history
-            .internal(&tx, "set", &text, None, services.clock.now_s())?;
-    }
-    dsl.create_root(options.root, &pass)?;
+    note_creation(services, &tx, &settled.enabled)?;
+    datasets.dsl.create_root(options.root, &pass)?;
     group.wait()?;
-    let parts = Parts {
-        loaded: LoadedParts {
-            uberblock: Uberblock::new(VERSION_FEATURES, Txg(0), 0, 0, BlockPointer::HOLE),
-            guid,
-            vdevs,
-            pipeline,
-            missed: std::collections::BTreeMap::new(),
-        },
-        services,
-        dsl,
-        space: Some(OpenedSpace { space, maps }),
-        allocator: Some(allocator),
-        engine: Some(engine),
+    datasets.with_writer(Beginning {
+        uberblock: Uberblock::new(VERSION_FEATURES, Txg(0), 0, 0, BlockPointer::HOLE),
+        missed: BTreeMap::new(),
         workers: match options.reproducible {
             true => SyncWorkers::new(1),
             false => SyncWorkers::per_core(),
         },
+    })
+}
+
+/// The first records of the history.
+fn note_creation(services: &PoolServices, tx: &Tx, enabled: &[&'static Feature]) -> Result<()> {
+    let note = |name: &str, text: &str| {
+        let now_s = services.clock.now_s();
+        services.history.internal(tx, name, text, None, now_s)
     };
-    Ok((parts, options.altroot))
+    let text = format!("pool version {VERSION_FEATURES}; software version millpond");
+    note("create", &text)?;
+    for feature in enabled {
+        note("set", &format!("feature@{}=enabled", feature.name))?;
+    }
+    Ok(())
 }
 
 /// Makes the objects that now exist known to those who use them.

@@ -5,51 +5,36 @@ pub(crate) mod discover;
 pub(crate) mod load;
 pub(crate) mod rewind;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use base::clock::{Clock, SystemClock};
 use base::random::Rng;
 use base::{Guid, ObjectId, Txg};
 use device::{Access, BlockDevice};
-use dmu::SyncWorkers;
-use dsl::{Dsl, Mos, NamedList, OpenDsl, Services};
+use dmu::{SyncWorkers, Zap};
+use dsl::NamedList;
 use format::config::{directory, keys};
 use format::label::PoolState;
 use format::uberblock::VERSION_FEATURES;
 use txg::{Engine, EngineConfig};
 
-use crate::allocation::allocator::PoolAllocator;
-use crate::allocation::limits::Limits;
-use crate::allocation::opening::{self, OpenedSpace};
-use crate::allocation::savings;
-use crate::blocks::gate::ReuseGate;
-use crate::blocks::references::BlockReferenceTable;
-use crate::blocks::{Sharing, WriteRules};
+use crate::allocation::{opening, savings};
+use crate::assembly::{Beginning, Identity, WithDatasets, deferred_frees};
+use crate::blocks::WriteRules;
 use crate::config::host::{Host, kernel_module_present};
-use crate::config::state::ConfigState;
 use crate::error::{ImportBlocker, PoolError, Result};
-use crate::events::Events;
 use crate::import::blockers::Inspection;
 use crate::import::discover::{FoundPool, discover};
 use crate::import::load::Loaded;
 use crate::import::rewind::load_with_rewind;
-use crate::logs::devices::LogDevices;
-use crate::logs::intent_logs::{Claiming, IntentLogs};
-use crate::mos::history::History;
+use crate::logs::intent_logs::Claiming;
+use crate::mos::features::Features;
 use crate::pool::services::PoolServices;
-use crate::pool::{Pool, Rewound, Writer};
-use crate::scan::control::Scrub;
-use crate::sync::frees::Frees;
+use crate::pool::{Pool, Rewound};
 use crate::sync::memory;
-use crate::sync::syncer::{LastSynced, Syncer, UnderWay};
-use crate::sync::tasks::SyncTasks;
-use crate::trim::Trim;
-use crate::vdevs::changes::VdevChanges;
 use crate::vdevs::devices::{Devices, paths_of};
-use crate::vdevs::dtl::{self, MissedTxgs};
+use crate::vdevs::dtl;
 
 /// Which of the pools that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,7 +161,8 @@ impl Pool {
         }
         let (loaded, rewound) = load_with_rewind(&found, &devices, options)?;
         loaded.features.check_known(!options.read_only)?;
-        dtl::note_outdated(&loaded.vdevs, &devices.found(), loaded.uberblock.txg);
+        let vdevs = &loaded.objects.foundation.vdevs;
+        dtl::note_outdated(vdevs, &devices.found(), loaded.uberblock.txg);
         let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
         let first = loaded.uberblock.txg.max(newest).next();
         open(loaded, rewound, first, options)
@@ -224,8 +210,8 @@ fn check_use(found: &FoundPool, options: &ImportOptions) -> Result<()> {
     Ok(())
 }
 
-fn object_of(loaded: &Loaded, key: &str) -> Result<Option<ObjectId>> {
-    let id = loaded.directory.lookup(key.as_bytes())?;
+fn object_of(directory: &Zap, key: &str) -> Result<Option<ObjectId>> {
+    let id = directory.lookup(key.as_bytes())?;
     Ok(id.filter(|id| *id != 0).map(ObjectId))
 }
 
@@ -242,7 +228,7 @@ fn open(
             Inspection {
                 uberblock: &loaded.uberblock,
                 config: &loaded.config,
-                vdevs: &loaded.vdevs,
+                vdevs: &loaded.objects.foundation.vdevs,
                 directory: &loaded.directory,
                 features: &loaded.features,
             }
@@ -256,46 +242,79 @@ fn open(
     if !options.temporary_name {
         loaded.config.list.set(keys::NAME, name.as_str());
     }
+    let uberblock = loaded.uberblock;
+    let missed = std::mem::take(&mut loaded.missed);
+    let datasets = assemble(loaded, name, first, options)?;
+    if writable {
+        claim_logs(&datasets, uberblock.txg, first)?;
+    }
+    let beginning = Beginning {
+        uberblock,
+        missed,
+        workers: SyncWorkers::per_core(),
+    };
+    let pool = datasets.with_writer(beginning)?;
+    start(pool.pool(options.altroot.clone(), rewound), options)
+}
+
+/// From the loaded object set to the datasets.
+fn assemble(
+    loaded: Loaded,
+    name: String,
+    first: Txg,
+    options: &ImportOptions,
+) -> Result<WithDatasets> {
+    let writable = !options.read_only;
     let findings = Arc::default();
     let opened = opening::open(
-        &loaded.mos,
+        &loaded.objects.mos,
         &loaded.directory,
         &loaded.config.root,
         &loaded.features,
         &findings,
     );
-    // Without space maps a pool can still be read; only its figures are unknown.
-    let space = match opened {
-        Ok(space) => Some(space),
-        Err(error) if writable => return Err(error),
-        Err(_) => None,
-    };
-    let engine = writable.then(|| {
+    let with_space = if writable {
         let config = memory::engine_config(first);
-        Engine::new(EngineConfig { findings, ..config })
-    });
-    let parts = assemble(loaded, space, engine, name, options)?;
-    let keys = Arc::clone(parts.dsl.keys());
-    parts.loaded.pipeline.set_keys(keys);
+        let engine = Engine::new(EngineConfig { findings, ..config });
+        loaded.objects.with_space_written(opened?, engine)
+    } else {
+        loaded.objects.with_space_read(opened.ok())
+    };
+    let history_object = object_of(&loaded.directory, directory::HISTORY)?;
+    let version = loaded.uberblock.version;
+    let with_services = with_space.with_services(Identity {
+        name,
+        version,
+        rules: own_rules(&loaded.features, version),
+        directory: loaded.directory,
+        features: loaded.features,
+        config: loaded.config,
+        config_object: loaded.config_object,
+        history_object,
+        host_name: options.host.name.clone(),
+        clock: Arc::clone(&options.clock),
+        rng: Arc::clone(&options.rng),
+    })?;
     if writable {
-        claim_logs(&parts, first)?;
+        with_services.load_references()?;
     }
-    start(parts, rewound, options)
+    note_kept(&with_services.services)?;
+    with_services.open_datasets()
 }
 
 /// Claims the logs that the last import left; nothing was allocated yet.
-fn claim_logs(parts: &Parts, first: Txg) -> Result<()> {
-    let Some(space) = &parts.space else {
+fn claim_logs(datasets: &WithDatasets, loaded: Txg, first: Txg) -> Result<()> {
+    let Some(space) = &datasets.space else {
         return Ok(());
     };
     let claiming = Claiming {
-        dsl: &parts.dsl,
-        pipeline: &parts.loaded.pipeline,
+        dsl: &datasets.dsl,
+        pipeline: &datasets.pipeline,
         space: &space.space,
         maps: &space.maps,
-        vdevs: &parts.loaded.vdevs,
-        rng: parts.services.rng.as_ref(),
-        loaded: parts.loaded.uberblock.txg,
+        vdevs: &datasets.vdevs,
+        rng: datasets.services.rng.as_ref(),
+        loaded,
         first,
     };
     claiming.run()
@@ -305,153 +324,31 @@ fn refuse(blocker: Option<ImportBlocker>) -> Result<()> {
     blocker.map_or(Ok(()), |blocker| Err(PoolError::ReadOnlyPossible(blocker)))
 }
 
-/// Everything that a pool is made of.
-pub(crate) struct Parts {
-    pub(crate) loaded: LoadedParts,
-    pub(crate) services: Arc<PoolServices>,
-    pub(crate) dsl: Arc<Dsl>,
-    pub(crate) space: Option<OpenedSpace>,
-    pub(crate) allocator: Option<Arc<PoolAllocator>>,
-    pub(crate) engine: Option<Arc<Engine>>,
-    /// Who syncs.
-    pub(crate) workers: SyncWorkers,
-}
-
-/// What remains of [`Loaded`] once the services have their part of it.
-pub(crate) struct LoadedParts {
-    pub(crate) uberblock: format::Uberblock,
-    pub(crate) guid: Guid,
-    pub(crate) vdevs: Arc<vdev::VdevTree>,
-    pub(crate) pipeline: Arc<pipeline::Pipeline>,
-    /// The txgs that the pool has stored as missed, by leaf.
-    pub(crate) missed: BTreeMap<Guid, vdev::TxgRanges>,
-}
-
-fn assemble(
-    loaded: Loaded,
-    space: Option<OpenedSpace>,
-    engine: Option<Arc<Engine>>,
-    name: String,
-    options: &ImportOptions,
-) -> Result<Parts> {
-    let history_object = object_of(&loaded, directory::HISTORY)?;
-    let guid = loaded.config.guid();
-    let events = Events::new(&name, guid, Arc::clone(&options.clock));
-    loaded.errors.tell(&events);
-    let history = History::open(&loaded.mos, history_object, &options.host.name, &events)?;
-    let logged = space.as_ref().is_some_and(|space| space.space.has_logs());
-    let limits = Arc::new(Limits::default());
-    let mut allocator = None;
-    if let Some(space) = &space {
-        limits.set(Arc::clone(&space.space));
-        if engine.is_none() {
-            limits.set_read_only();
-        }
-        if engine.is_some() {
-            let made = PoolAllocator::new(Arc::clone(&space.space), Arc::clone(&space.maps), true);
-            let made = Arc::new(made);
-            loaded.allocator.set(&made);
-            allocator = Some(made);
-        }
-    }
-    let references = open_references(&loaded, engine.is_some())?;
-    let services = Arc::new(PoolServices {
-        mos: Arc::clone(&loaded.mos),
-        directory: loaded.directory,
-        store: Arc::clone(&loaded.store),
-        clock: Arc::clone(&options.clock),
-        rng: Arc::clone(&options.rng),
-        version: loaded.uberblock.version,
-        writable: AtomicBool::new(engine.is_some()),
-        features: loaded.features.noting_for(engine.as_deref()),
-        history,
-        config: Arc::new(ConfigState::new(loaded.config, loaded.config_object)),
-        frees: Arc::new(Frees::new(
-            Arc::clone(&loaded.store),
-            Arc::clone(&references),
-            logged,
-        )),
-        references,
-        limits,
-        logs: OnceLock::new(),
-        scrub: OnceLock::new(),
-        trim: OnceLock::new(),
-        errors: loaded.errors,
-        events,
-        task: crate::sync::task_effects::TaskEffects::new(),
-        ageing: crate::sync::ageing::Ageing::default(),
-    });
-    note_kept(&services, &listed_frees(&services)?);
-    let dsl = Dsl::open(OpenDsl {
-        mos: loaded.mos,
-        services: Arc::clone(&services) as Arc<dyn Services>,
-        engine: engine.clone(),
-        name,
-        objects_max: crate::tunables::OBJECTS_MAX.count(),
-    })?;
-    Ok(Parts {
-        loaded: LoadedParts {
-            uberblock: loaded.uberblock,
-            guid,
-            vdevs: loaded.vdevs,
-            pipeline: loaded.pipeline,
-            missed: loaded.missed,
-        },
-        services,
-        dsl,
-        space,
-        allocator,
-        engine,
-        workers: SyncWorkers::per_core(),
-    })
-}
-
-/// Which blocks are shared; nobody asks in a pool that is not written.
-fn open_references(loaded: &Loaded, writable: bool) -> Result<Arc<BlockReferenceTable>> {
-    let references = BlockReferenceTable::new();
-    if writable {
-        references.load(&loaded.mos, &loaded.directory, &loaded.vdevs)?;
-    }
-    Ok(references)
-}
-
-/// The list of frees that were deferred to the next txg.
-fn listed_frees(services: &Arc<PoolServices>) -> Result<Option<NamedList>> {
-    let mos = Mos::new(
-        Arc::clone(&services.mos),
-        Arc::clone(services) as Arc<dyn Services>,
-    );
-    let list = NamedList::deferred(&mos);
-    Ok(list.exists()?.then_some(list))
-}
-
 /// Tells the limits of space that is neither free nor anybody's. Figures that cannot be read are
 /// left out: they only make the shown space a little larger.
-fn note_kept(services: &PoolServices, deferred: &Option<NamedList>) {
+fn note_kept(services: &Arc<PoolServices>) -> Result<()> {
     let limits = &services.limits;
+    let deferred = deferred_frees(services)?;
     if let Some(Ok(sizes)) = deferred.as_ref().map(NamedList::sizes) {
         limits.set_listed(u64::try_from(sizes.used).unwrap_or(0));
     }
     let config = services.config.get();
     let _ = savings::load(&services.mos, &services.directory, &config.root, limits);
+    Ok(())
 }
 
-/// Makes the pool of its parts, and starts writing it when it is writable.
-fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Result<Arc<Pool>> {
-    let writer = make_writer(&parts)?;
-    let events = Arc::clone(&parts.services.events);
-    let pool = Arc::new(Pool {
-        guid: parts.loaded.guid,
-        vdevs: parts.loaded.vdevs,
-        pipeline: parts.loaded.pipeline,
-        services: parts.services,
-        space: parts.space.map(|space| space.space),
-        dsl: parts.dsl,
-        writer,
-        altroot: options.altroot.clone(),
-        state: Pool::new_state(),
-        rewound,
-    });
+/// The rules of the pool's own object set.
+fn own_rules(features: &Features, version: u64) -> WriteRules {
+    WriteRules::meta(
+        features.is_active(&format::features::LZ4_COMPRESS),
+        features.is_active(&format::features::EMBEDDED_DATA),
+        if version >= VERSION_FEATURES { 3 } else { 1 },
+    )
+}
+
+/// Starts writing the pool when it is writable.
+fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
+    let events = Arc::clone(&pool.services.events);
     events.observe(&pool.vdevs);
     if let Some(writer) = &pool.writer {
         take_possession(&pool, &options.host);
@@ -469,100 +366,6 @@ fn start(parts: Parts, rewound: Option<Rewound>, options: &ImportOptions) -> Res
         events.system("pool_import", Vec::new());
     }
     Ok(pool)
-}
-
-/// The rules of the pool's own object set.
-fn own_rules(services: &PoolServices) -> WriteRules {
-    let features = &services.features;
-    WriteRules::meta(
-        features.is_active(&format::features::LZ4_COMPRESS),
-        features.is_active(&format::features::EMBEDDED_DATA),
-        if services.version >= VERSION_FEATURES {
-            3
-        } else {
-            1
-        },
-    )
-}
-
-impl Parts {
-    /// What decides whether blocks may be shared.
-    fn sharing(&self, meta: WriteRules) -> Sharing {
-        Sharing {
-            services: Arc::downgrade(&self.services),
-            dsl: Arc::downgrade(&self.dsl),
-            vdevs: Arc::clone(&self.loaded.vdevs),
-            meta,
-        }
-    }
-}
-
-/// The syncer over the parts of a writable pool.
-pub(crate) fn make_writer(parts: &Parts) -> Result<Option<Writer>> {
-    let (Some(engine), Some(space), Some(allocator)) =
-        (&parts.engine, &parts.space, &parts.allocator)
-    else {
-        let newest = parts.loaded.uberblock.txg;
-        parts.services.store.set_unchanging(newest);
-        return Ok(None);
-    };
-    let services = &parts.services;
-    let gate = ReuseGate::new(parts.loaded.uberblock.txg);
-    services.store.set_engine(engine);
-    services.store.set_gate(&gate);
-    let deferred = listed_frees(services)?
-        .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
-    let rules = own_rules(services);
-    services.store.set_sharing(parts.sharing(rules));
-    let rng = Arc::clone(&services.rng);
-    let devices = LogDevices::new(&parts.loaded.vdevs, &space.space);
-    let pipeline = &parts.loaded.pipeline;
-    let logs = Arc::new(IntentLogs::new(engine, pipeline, rng, rules, &devices));
-    // There is one writer a pool: nobody was first.
-    let _ = services.logs.set(Arc::clone(&logs));
-    let scrub = Scrub::new(services.frees.scan());
-    let _ = services.scrub.set(Arc::clone(&scrub));
-    let trim = Trim::new();
-    let _ = services.trim.set(Arc::clone(&trim));
-    let syncer = Syncer {
-        objects: Arc::clone(&services.mos),
-        dsl: Arc::clone(&parts.dsl),
-        pipeline: Arc::clone(&parts.loaded.pipeline),
-        space: Arc::clone(&space.space),
-        maps: Arc::clone(&space.maps),
-        allocator: Arc::clone(allocator),
-        frees: Arc::clone(&services.frees),
-        logs: Arc::clone(&logs),
-        deferred,
-        limits: Arc::clone(&services.limits),
-        missed: MissedTxgs::new(
-            Arc::clone(&parts.loaded.vdevs),
-            Arc::clone(&space.maps),
-            Arc::clone(&services.config),
-            parts.loaded.missed.clone(),
-        ),
-        vdevs: Arc::clone(&parts.loaded.vdevs),
-        workers: parts.workers,
-        config: Arc::clone(&services.config),
-        engine: Arc::downgrade(engine),
-        clock: Arc::clone(&services.clock),
-        rules,
-        sync_tasks: SyncTasks::new(Arc::clone(services)),
-        last: LastSynced::new(parts.loaded.uberblock),
-        flush_all: AtomicBool::new(false),
-        log_devices: devices,
-        vdev_changes: VdevChanges::new(),
-        gate,
-        under_way: UnderWay::default(),
-        findings: Arc::clone(engine.findings()),
-    };
-    Ok(Some(Writer {
-        logs,
-        engine: Arc::clone(engine),
-        syncer: Arc::new(syncer),
-        scrub,
-        trim,
-    }))
 }
 
 /// The first txg tells everyone that the pool is in use, and by whom.

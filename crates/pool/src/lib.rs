@@ -3,6 +3,7 @@
 //! | folder | what is there |
 //! |---|---|
 //! | `create`, `import` | how a pool comes to be open: made, or found, judged and loaded |
+//! | `assembly` | what both have in common: the parts put together, in an order that types enforce |
 //! | `pool` | the open pool, what it does for the layers below, and requests that concern it as a whole |
 //! | `sync` | writing a txg |
 //! | `blocks` | how objects reach the pipeline, which blocks are shared, and when space may be used again |
@@ -17,6 +18,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod allocation;
+mod assembly;
 mod blocks;
 #[cfg(test)]
 mod churn;

@@ -247,7 +247,7 @@ impl PoolServices {
 
     /// Stores how trims stand; in syncing context.
     pub(crate) fn store_trims(&self, tx: &Tx) -> Result<()> {
-        let Some(trims) = self.trim.get() else {
+        let Some(trims) = &self.trim else {
             return Ok(());
         };
         for (leaf, trim, states) in trims.take_unstored() {

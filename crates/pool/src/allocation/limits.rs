@@ -1,7 +1,7 @@
 //! How much space datasets may use: the pool's space less what is kept back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use base::metrics::registry;
 use dsl::SpaceClass;
@@ -41,10 +41,11 @@ impl SpaceFigures {
     }
 }
 
-/// Computes the limits from the space maps, once they are open.
+/// Computes the limits from the space maps.
 #[derive(Default)]
 pub(crate) struct Limits {
-    space: OnceLock<Arc<PoolSpace>>,
+    /// None where the maps cannot be read.
+    space: Option<Arc<PoolSpace>>,
     /// Bytes on the list of deferred frees.
     listed: AtomicU64,
     /// Bytes that a checkpoint keeps.
@@ -59,11 +60,15 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Supplies the space maps; a second call is ignored.
-    pub(crate) fn set(&self, space: Arc<PoolSpace>) {
-        registry().add_source("space", &space);
-        // There is only one caller.
-        let _ = self.space.set(space);
+    /// The limits over the space maps, if they are open.
+    pub(crate) fn new(space: Option<&Arc<PoolSpace>>) -> Self {
+        if let Some(space) = space {
+            registry().add_source("space", space);
+        }
+        Self {
+            space: space.cloned(),
+            ..Self::default()
+        }
     }
 
     /// Says how many bytes are on the list of deferred frees.
@@ -98,7 +103,7 @@ impl Limits {
 
     /// The pool's space as of now; nothing where the maps are not open.
     pub(crate) fn figures(&self) -> SpaceFigures {
-        let Some(space) = self.space.get() else {
+        let Some(space) = &self.space else {
             return SpaceFigures::default();
         };
         let vdevs = space.vdevs();
@@ -137,7 +142,7 @@ impl Limits {
 
     /// Bytes of the largest sector of the devices that take data.
     pub(crate) fn sector_bytes(&self) -> u64 {
-        let vdevs = self.space.get().map(|space| space.vdevs());
+        let vdevs = self.space.as_ref().map(|space| space.vdevs());
         let sectors = vdevs
             .iter()
             .flatten()
@@ -148,7 +153,7 @@ impl Limits {
     /// Bytes of normal vdevs that log blocks may take until the next txg. They may take what datasets may not, but
     /// for the part of what is kept back that frees of a full pool need, and what may be `promised` to transactions.
     pub(crate) fn log_budget(&self, promised: u64) -> u64 {
-        let Some(space) = self.space.get() else {
+        let Some(space) = &self.space else {
             return 0;
         };
         let vdevs = space.vdevs();

@@ -19,6 +19,7 @@ use crate::mos::features::Features;
 const METASLABS_MAX: u64 = 1 << 20;
 
 /// The pool's space and the store of its maps.
+#[derive(Clone)]
 pub(crate) struct OpenedSpace {
     pub(crate) space: Arc<PoolSpace>,
     pub(crate) maps: Arc<MosSpaceStore>,

@@ -8,13 +8,15 @@ use dsl::Dsl;
 use format::features;
 use vdev::VdevTree;
 
+use super::references::BlockReferenceTable;
 use super::rules::WriteRules;
-use crate::pool::services::PoolServices;
+use crate::mos::features::Features;
 use crate::vdevs::dtl::leaves;
 
-/// What decides whether blocks may be shared.
+/// What decides whether blocks may be shared. It keeps nothing that reads by the store that it is part of.
 pub(crate) struct Sharing {
-    pub(crate) services: Weak<PoolServices>,
+    pub(crate) features: Weak<Features>,
+    pub(crate) references: Weak<BlockReferenceTable>,
     pub(crate) dsl: Weak<Dsl>,
     pub(crate) vdevs: Arc<VdevTree>,
     /// The rules of the pool's own object set.
@@ -23,10 +25,12 @@ pub(crate) struct Sharing {
 
 impl Sharing {
     /// Who counts references, if there is the feature.
-    pub(crate) fn counter(&self) -> Option<Arc<PoolServices>> {
-        let services = self.services.upgrade()?;
-        let shares = services.features.is_enabled(&features::BLOCK_CLONING);
-        shares.then_some(services)
+    pub(crate) fn counter(&self) -> Option<Arc<BlockReferenceTable>> {
+        let shares = self
+            .features
+            .upgrade()?
+            .is_enabled(&features::BLOCK_CLONING);
+        self.references.upgrade().filter(|_| shares)
     }
 
     /// Which blocks new ones of a head may be references to; none: no blocks at all.

@@ -19,14 +19,20 @@ pub(crate) struct PipelineStore {
     deflates: bool,
     /// Its threads start with the first request.
     prefetcher: OnceLock<Prefetcher>,
-    /// Known once the pool is open for writing.
-    engine: OnceLock<Weak<Engine>>,
-    /// Known once the pool is open for writing.
-    gate: OnceLock<Arc<ReuseGate>>,
-    /// The state of a pool that is not written.
-    unchanging: OnceLock<Txg>,
-    /// Known once the pool is open for writing.
-    sharing: OnceLock<Sharing>,
+    /// Known once the pool is open: what says so is read through this store.
+    opened: OnceLock<Opened>,
+}
+
+/// How the pool is open.
+enum Opened {
+    /// It is not written, and of this txg.
+    Unchanging(Txg),
+    /// It is written.
+    Written {
+        engine: Weak<Engine>,
+        gate: Arc<ReuseGate>,
+        sharing: Sharing,
+    },
 }
 
 impl PipelineStore {
@@ -37,10 +43,7 @@ impl PipelineStore {
             pipeline,
             deflates,
             prefetcher: OnceLock::new(),
-            engine: OnceLock::new(),
-            gate: OnceLock::new(),
-            unchanging: OnceLock::new(),
-            sharing: OnceLock::new(),
+            opened: OnceLock::new(),
         }
     }
 
@@ -51,27 +54,42 @@ impl PipelineStore {
         })
     }
 
-    /// Says who is suspended when a sync meets a device that does not answer; a second call is
-    /// ignored.
-    pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
-        let _ = self.engine.set(Arc::downgrade(engine));
+    /// Says that the pool is not written, and of which txg it is; only the first call of this or of
+    /// [`Self::set_written`] counts.
+    pub(crate) fn set_unchanging(&self, txg: Txg) {
+        let _ = self.opened.set(Opened::Unchanging(txg));
     }
 
-    /// Says who knows when freed space is used again: then reads repair what they find bad; a second call is ignored.
-    pub(crate) fn set_gate(&self, gate: &Arc<ReuseGate>) {
-        let _ = self.gate.set(Arc::clone(gate));
+    /// Says that the pool is written: who is suspended when a sync meets a device that does not answer, who knows when
+    /// freed space is used again (then reads repair what they find bad), and which blocks may be shared.
+    pub(crate) fn set_written(
+        &self,
+        engine: &Arc<Engine>,
+        gate: &Arc<ReuseGate>,
+        sharing: Sharing,
+    ) {
+        let opened = Opened::Written {
+            engine: Arc::downgrade(engine),
+            gate: Arc::clone(gate),
+            sharing,
+        };
+        let _ = self.opened.set(opened);
         self.pipeline
             .set_repairs(Arc::new(GatedRepairs(Arc::clone(gate))));
     }
 
-    /// Says that the pool is not written, and of which txg it is; a second call is ignored.
-    pub(crate) fn set_unchanging(&self, txg: Txg) {
-        let _ = self.unchanging.set(txg);
+    fn engine(&self) -> Option<Arc<Engine>> {
+        match self.opened.get()? {
+            Opened::Unchanging(_) => None,
+            Opened::Written { engine, .. } => engine.upgrade(),
+        }
     }
 
-    /// Says who knows which blocks may be shared; a second call is ignored.
-    pub(crate) fn set_sharing(&self, sharing: Sharing) {
-        let _ = self.sharing.set(sharing);
+    fn sharing(&self) -> Option<&Sharing> {
+        match self.opened.get()? {
+            Opened::Unchanging(_) => None,
+            Opened::Written { sharing, .. } => Some(sharing),
+        }
     }
 
     /// Whether a read that failed so is to be done again: a sync cannot go on without its block,
@@ -80,8 +98,8 @@ impl PipelineStore {
         if !SyncContext::is_current() || !error.is_of_devices() {
             return false;
         }
-        let engine = self.engine.get().and_then(Weak::upgrade);
-        engine.is_some_and(|engine| engine.suspend(&error.to_string()).is_ok())
+        self.engine()
+            .is_some_and(|engine| engine.suspend(&error.to_string()).is_ok())
     }
 
     /// Gives back the space of a block, in a sync. The header of a gang on a vdev that is out of use is waited for, or
@@ -147,9 +165,10 @@ impl BlockStore for PipelineStore {
     }
 
     fn now(&self) -> Txg {
-        match self.gate.get() {
-            Some(gate) => gate.now(),
-            None => self.unchanging.get().copied().unwrap_or_default(),
+        match self.opened.get() {
+            Some(Opened::Written { gate, .. }) => gate.now(),
+            Some(Opened::Unchanging(txg)) => *txg,
+            None => Txg::default(),
         }
     }
 
@@ -199,14 +218,14 @@ impl BlockStore for PipelineStore {
     }
 
     fn reference_rules(&self, set: ObjectSetId, kind: &BlockKind) -> Option<ReferenceRules> {
-        self.sharing.get()?.rules(set, kind)
+        self.sharing()?.rules(set, kind)
     }
 
     fn will_share(&self, txg: Txg, pointer: &BlockPointer) -> bool {
-        let Some(services) = self.sharing.get().and_then(Sharing::counter) else {
+        let Some(references) = self.sharing().and_then(Sharing::counter) else {
             return false;
         };
-        services.references.expect(txg, pointer);
+        references.expect(txg, pointer);
         true
     }
 }

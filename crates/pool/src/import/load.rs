@@ -5,26 +5,20 @@
 //! the features. Nothing is written.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use base::{ByteOrder, Guid, ObjectId, ObjectSetId, Txg};
+use base::{ByteOrder, Guid, ObjectId, Txg};
 use codec::Salt;
-use dmu::{ObjectSet, OpenObjectSet, Zap};
+use dmu::{ObjectSet, Zap};
 use format::config::{directory, vdev_types};
 use format::nvlist::decode_xdr;
 use format::{ObjectSetKind, Uberblock};
-use layout::Layout;
-use pipeline::{Granularity, Pipeline, PipelineConfig};
-use vdev::{TxgRanges, VdevTree};
+use vdev::TxgRanges;
 
-use crate::allocation::late::LateAllocator;
-use crate::blocks::PipelineStore;
+use crate::assembly::{Blocks, Foundation, WithObjects};
 use crate::config::{PoolConfig, VdevConfig};
 use crate::error::{PoolError, Result};
 use crate::import::discover::{self, FoundPool, unknown_label_features};
-use crate::mos::error_log::ErrorLog;
 use crate::mos::features::Features;
-use crate::sync::memory;
 use crate::vdevs::devices::{Devices, OpenedTree, open_tree};
 use crate::vdevs::dtl;
 
@@ -51,17 +45,11 @@ pub(crate) struct Loaded {
     pub(crate) uberblock: Uberblock,
     pub(crate) config: PoolConfig,
     pub(crate) config_object: ObjectId,
-    pub(crate) vdevs: Arc<VdevTree>,
     /// The txgs that the pool has stored as missed, by leaf.
     pub(crate) missed: BTreeMap<Guid, TxgRanges>,
-    pub(crate) pipeline: Arc<Pipeline>,
-    pub(crate) allocator: Arc<LateAllocator>,
-    pub(crate) store: Arc<PipelineStore>,
-    pub(crate) mos: Arc<ObjectSet>,
+    pub(crate) objects: WithObjects,
     pub(crate) directory: Zap,
     pub(crate) features: Features,
-    /// Where blocks that cannot be read are noted.
-    pub(crate) errors: Arc<ErrorLog>,
 }
 
 /// Loads the newest state of a pool that is not newer than the options allow.
@@ -167,12 +155,8 @@ fn check_complete(
 /// A tree of vdevs with the object set that its uberblock points to.
 struct Stage {
     tree: OpenedTree,
-    pipeline: Arc<Pipeline>,
-    allocator: Arc<LateAllocator>,
-    store: Arc<PipelineStore>,
-    mos: Arc<ObjectSet>,
+    objects: WithObjects,
     directory: Zap,
-    errors: Arc<ErrorLog>,
 }
 
 impl Stage {
@@ -184,23 +168,13 @@ impl Stage {
     ) -> Result<Self> {
         check_sectors(&config.root)?;
         let tree = open_tree(&config.root, devices);
-        let allocator = Arc::new(LateAllocator::default());
-        let mut pipeline = PipelineConfig::new(Arc::clone(&tree.vdevs), allocator.clone());
-        pipeline.cache_bytes = options.cache_bytes;
-        pipeline.heal = options.writable;
-        let errors = Arc::new(ErrorLog::new());
-        pipeline.error_log = Some(errors.clone());
-        pipeline.granularity = granularity(config);
-        let pipeline = Arc::new(Pipeline::new(pipeline));
-        let deflates = uberblock.version >= VERSION_DEFLATE;
-        let store = Arc::new(PipelineStore::new(Arc::clone(&pipeline), deflates));
-        let open = OpenObjectSet {
-            store: store.clone(),
-            id: ObjectSetId::MOS,
+        let blocks = Blocks {
+            cache_bytes: options.cache_bytes,
             writable: options.writable,
-            objects_max: memory::mos_objects_max(),
+            deflates: uberblock.version >= VERSION_DEFLATE,
         };
-        let opened = ObjectSet::open(open, &uberblock.root);
+        let foundation = Foundation::new(config, &tree.vdevs, blocks);
+        let opened = ObjectSet::open(foundation.own_objects(), &uberblock.root);
         let mos = opened.map_err(|error| explain(error, &tree))?;
         if mos.kind() != ObjectSetKind::Meta {
             return Err(PoolError::Damaged(
@@ -213,12 +187,8 @@ impl Stage {
             .map_err(|error| explain(error, &tree))?;
         Ok(Self {
             tree,
-            pipeline,
-            allocator,
-            store,
-            mos,
+            objects: foundation.with_objects(mos),
             directory,
-            errors,
         })
     }
 
@@ -231,23 +201,26 @@ impl Stage {
 
     /// The configuration that the pool itself stores.
     fn stored_config(&self) -> Result<PoolConfig> {
-        let bytes = read_packed(&self.mos, self.config_object()?).map_err(|error| match error {
-            PoolError::Object(error) => explain(error, &self.tree),
-            other => other,
-        })?;
+        let bytes =
+            read_packed(&self.objects.mos, self.config_object()?).map_err(|error| match error {
+                PoolError::Object(error) => explain(error, &self.tree),
+                other => other,
+            })?;
         let list = decode_xdr(&bytes).map_err(PoolError::corrupt("pool configuration"))?;
         PoolConfig::from_list(&list)
     }
 
     fn finish(self, config: PoolConfig, uberblock: Uberblock, writable: bool) -> Result<Loaded> {
         let config_object = self.config_object()?;
-        let features = Features::open(&self.mos, &self.directory)?;
-        self.pipeline
+        let features = Features::open(&self.objects.mos, &self.directory)?;
+        self.objects
+            .foundation
+            .pipeline
             .set_hole_birth(features.is_active(&format::features::HOLE_BIRTH));
         if let Some(salt) = self.salt()? {
-            self.pipeline.set_salt(salt);
+            self.objects.foundation.pipeline.set_salt(salt);
         }
-        if let Err(error) = dtl::load(&self.mos, &config, &self.tree.vdevs)
+        if let Err(error) = dtl::load(&self.objects.mos, &config, &self.tree.vdevs)
             && writable
         {
             return Err(error);
@@ -261,14 +234,9 @@ impl Stage {
             missed,
             config,
             config_object,
-            vdevs: self.tree.vdevs,
-            pipeline: self.pipeline,
-            allocator: self.allocator,
-            store: self.store,
-            mos: self.mos,
+            objects: self.objects,
             directory: self.directory,
             features,
-            errors: self.errors,
         })
     }
 
@@ -324,20 +292,6 @@ pub(crate) fn read_packed(mos: &ObjectSet, id: ObjectId) -> Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     object.read(0, &mut bytes)?;
     Ok(bytes)
-}
-
-/// The allocation units of the normal class.
-pub(crate) fn granularity(config: &PoolConfig) -> Granularity {
-    let tops = config.root.children.iter();
-    let units = tops
-        .filter(|top| !top.is_hole() && !top.flag(format::config::keys::IS_LOG))
-        .map(|top| top.layout().map_or(512, Layout::granule).max(512));
-    // Powers of two: the greatest common divisor is the smallest.
-    let smallest = units.min().unwrap_or(512);
-    Granularity {
-        smallest,
-        unit: smallest,
-    }
 }
 
 #[cfg(test)]

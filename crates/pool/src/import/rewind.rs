@@ -95,8 +95,8 @@ fn verify(loaded: &Loaded, rewind: Rewind) -> Result<()> {
     };
     verify_tree(loaded, ObjectSetId::MOS, &loaded.uberblock.root, after)?;
     let mut id = ObjectId(0);
-    while let Some(next) = loaded.mos.next_object(id)? {
-        let object = loaded.mos.object(next)?;
+    while let Some(next) = loaded.objects.mos.next_object(id)? {
+        let object = loaded.objects.mos.object(next)?;
         if object.info().bonus_type == ObjectType::DSL_DATASET {
             let phys = object.with_bonus(|bonus| DatasetPhys::decode(bonus, ByteOrder::NATIVE));
             let phys = phys.map_err(PoolError::corrupt("dataset"))?;
@@ -111,7 +111,7 @@ fn verify_tree(loaded: &Loaded, set: ObjectSetId, root: &BlockPointer, after: Tx
     let mut place = Place::default();
     loop {
         let mut walk = Walk {
-            pipeline: &loaded.pipeline,
+            pipeline: &loaded.objects.foundation.pipeline,
             set,
             births: Births {
                 tree_after: after,
@@ -131,7 +131,12 @@ fn verify_tree(loaded: &Loaded, set: ObjectSetId, root: &BlockPointer, after: Tx
             |found: &&Found| found.bookmark.level != 0 || found.block.object_type().is_metadata();
         let unreadable = walk.found.iter().filter(is_metadata).any(|found| {
             let request = ReadRequest::new(found.bookmark).in_class(IoClass::Scan);
-            loaded.pipeline.read(&found.block, &request).is_err()
+            loaded
+                .objects
+                .foundation
+                .pipeline
+                .read(&found.block, &request)
+                .is_err()
         });
         if walk.unreadable > 0 || unreadable {
             let txg = loaded.uberblock.txg;

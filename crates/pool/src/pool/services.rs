@@ -1,8 +1,8 @@
 //! What the pool does for the layers below: clock, features, space limits, frees, history.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use base::clock::Clock;
 use base::random::Rng;
@@ -42,19 +42,19 @@ pub(crate) struct PoolServices {
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) version: u64,
     pub(crate) writable: AtomicBool,
-    pub(crate) features: Features,
+    pub(crate) features: Arc<Features>,
     pub(crate) history: History,
     pub(crate) config: Arc<ConfigState>,
     pub(crate) frees: Arc<Frees>,
     /// Which blocks are shared.
     pub(crate) references: Arc<BlockReferenceTable>,
     pub(crate) limits: Arc<Limits>,
-    /// Of a pool that is open for writing, from the time that it is.
-    pub(crate) logs: OnceLock<Arc<IntentLogs>>,
     /// Of a pool that is open for writing.
-    pub(crate) scrub: OnceLock<Arc<Scrub>>,
+    pub(crate) logs: Option<Arc<IntentLogs>>,
     /// Of a pool that is open for writing.
-    pub(crate) trim: OnceLock<Arc<Trim>>,
+    pub(crate) scrub: Option<Arc<Scrub>>,
+    /// Of a pool that is open for writing.
+    pub(crate) trim: Option<Arc<Trim>>,
     /// Where blocks that cannot be read are noted.
     pub(crate) errors: Arc<ErrorLog>,
     /// What happened lately.
@@ -121,7 +121,7 @@ impl PoolServices {
 
     /// Stores where the scan is, if one runs or is paused; in syncing context.
     pub(crate) fn store_scan(&self, tx: &Tx) -> dmu::Result<()> {
-        let Some((scan, wanted)) = self.scrub.get().and_then(|scrub| scrub.stored()) else {
+        let Some((scan, wanted)) = self.scrub.as_ref().and_then(|scrub| scrub.stored()) else {
             return Ok(());
         };
         // One that ended meanwhile stays so.
@@ -233,7 +233,7 @@ impl Services for PoolServices {
     }
 
     fn end_intent_log(&self, txg: Txg, head: ObjectId, header: &LogHeader) {
-        if let Some(logs) = self.logs.get()
+        if let Some(logs) = &self.logs
             && !self.task.ends_log(head, header)
         {
             let free = logs.end(txg, head, header);
@@ -242,7 +242,7 @@ impl Services for PoolServices {
     }
 
     fn keeps_intent_log(&self, head: ObjectId) -> bool {
-        self.logs.get().is_some_and(|logs| logs.keeps(head))
+        self.logs.as_ref().is_some_and(|logs| logs.keeps(head))
     }
 
     fn succeeded(&self, tx: &Tx, succession: Succession) -> dmu::Result<()> {

@@ -102,14 +102,14 @@ impl PoolServices {
         {
             self.update_label_features();
         }
-        if let (Some(way), Some(scrub)) = (waiting.scrub, self.scrub.get()) {
+        if let (Some(way), Some(scrub)) = (waiting.scrub, &self.scrub) {
             scrub.go_back(way);
         }
     }
 
     /// The scrub follows a change of the datasets; whether there is one.
     pub(crate) fn scrub_follows(&self, succession: Succession) -> bool {
-        let Some(scrub) = self.scrub.get() else {
+        let Some(scrub) = &self.scrub else {
             return false;
         };
         if self.task.under_way.load(Ordering::Acquire) {

@@ -108,7 +108,7 @@ fn logs_are_claimed_at_once() {
     let devices = paths_of(&found.config.root, &found.devices);
     let devices = Devices::open(&devices, Access::ReadWrite).unwrap();
     let (loaded, rewound) = load_with_rewind(&found, &devices, &options).unwrap();
-    let leaf = Arc::clone(&loaded.vdevs.tops()[0].leaves()[0]);
+    let leaf = Arc::clone(&loaded.objects.foundation.vdevs.tops()[0].leaves()[0]);
     let meeting = Arc::new(Meeting {
         places,
         met: Mutex::new(&MET, 0),

@@ -1,0 +1,217 @@
+//! The last steps: the datasets, what writes txgs, and the pool.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use base::Guid;
+use dmu::SyncWorkers;
+use dsl::{Dsl, Mos, NamedList, OpenDsl, Services, SyncPass};
+use format::Uberblock;
+use pipeline::Pipeline;
+use vdev::{TxgRanges, VdevTree};
+
+use super::foundation::Allocating;
+use super::services::{WithServices, Writing};
+use crate::allocation::opening::OpenedSpace;
+use crate::blocks::Sharing;
+use crate::blocks::gate::ReuseGate;
+use crate::error::{PoolError, Result};
+use crate::pool::services::PoolServices;
+use crate::pool::{Pool, Rewound, Writer};
+use crate::sync::syncer::{LastSynced, Syncer, UnderWay};
+use crate::sync::tasks::SyncTasks;
+use crate::tunables;
+use crate::vdevs::changes::VdevChanges;
+use crate::vdevs::dtl::MissedTxgs;
+
+/// With the datasets.
+pub(crate) struct WithDatasets {
+    pub(crate) services: Arc<PoolServices>,
+    pub(crate) dsl: Arc<Dsl>,
+    pub(crate) vdevs: Arc<VdevTree>,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) space: Option<OpenedSpace>,
+    guid: Guid,
+    writing: Option<Writing>,
+}
+
+/// The state that a pool goes on from, and who syncs.
+pub(crate) struct Beginning {
+    pub(crate) uberblock: Uberblock,
+    /// The txgs that the pool has stored as missed, by leaf.
+    pub(crate) missed: BTreeMap<Guid, TxgRanges>,
+    pub(crate) workers: SyncWorkers,
+}
+
+/// With what writes txgs.
+pub(crate) struct Whole {
+    pub(crate) datasets: WithDatasets,
+    pub(crate) writer: Option<Writer>,
+}
+
+impl WithServices {
+    /// Reads which blocks are shared; nobody asks in a pool that is not written.
+    ///
+    /// # Errors
+    /// The tables cannot be read.
+    pub(crate) fn load_references(&self) -> Result<()> {
+        let services = &self.services;
+        let (mos, directory) = (&services.mos, &services.directory);
+        services.references.load(mos, directory, &self.vdevs)
+    }
+
+    /// With the datasets of a pool that there is.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn open_datasets(self) -> Result<WithDatasets> {
+        let dsl = Dsl::open(self.of_datasets())?;
+        Ok(self.with_datasets(dsl))
+    }
+
+    /// With the first datasets of a new pool.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub(crate) fn create_datasets(self, pass: &SyncPass<'_>) -> Result<WithDatasets> {
+        let dsl = Dsl::create(self.of_datasets(), pass)?;
+        Ok(self.with_datasets(dsl))
+    }
+
+    fn of_datasets(&self) -> OpenDsl {
+        let engine = |writing: &Writing| Arc::clone(&writing.allocating.engine);
+        OpenDsl {
+            mos: Arc::clone(&self.services.mos),
+            services: Arc::clone(&self.services) as Arc<dyn Services>,
+            engine: self.writing.as_ref().map(engine),
+            name: self.name.clone(),
+            objects_max: tunables::OBJECTS_MAX.count(),
+        }
+    }
+
+    fn with_datasets(self, dsl: Arc<Dsl>) -> WithDatasets {
+        self.pipeline.set_keys(Arc::clone(dsl.keys()) as _);
+        WithDatasets {
+            services: self.services,
+            dsl,
+            vdevs: self.vdevs,
+            pipeline: self.pipeline,
+            space: self.space,
+            guid: self.guid,
+            writing: self.writing,
+        }
+    }
+}
+
+impl WithDatasets {
+    /// With what writes txgs, if the pool is written.
+    ///
+    /// # Errors
+    /// It lacks the list of deferred frees, or that cannot be read.
+    pub(crate) fn with_writer(mut self, beginning: Beginning) -> Result<Whole> {
+        let writer = match self.writing.take() {
+            Some(writing) => Some(self.writer(writing, beginning)?),
+            None => {
+                self.services.store.set_unchanging(beginning.uberblock.txg);
+                None
+            }
+        };
+        Ok(Whole {
+            datasets: self,
+            writer,
+        })
+    }
+
+    /// Who knows which blocks may be shared.
+    fn sharing(&self, writing: &Writing) -> Sharing {
+        Sharing {
+            features: Arc::downgrade(&self.services.features),
+            references: Arc::downgrade(&self.services.references),
+            dsl: Arc::downgrade(&self.dsl),
+            vdevs: Arc::clone(&self.vdevs),
+            meta: writing.rules,
+        }
+    }
+
+    fn writer(&self, writing: Writing, beginning: Beginning) -> Result<Writer> {
+        let services = &self.services;
+        let gate = ReuseGate::new(beginning.uberblock.txg);
+        let sharing = self.sharing(&writing);
+        let Allocating {
+            engine,
+            space,
+            allocator,
+        } = writing.allocating;
+        services.store.set_written(&engine, &gate, sharing);
+        let deferred = deferred_frees(services)?
+            .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
+        let syncer = Syncer {
+            objects: Arc::clone(&services.mos),
+            dsl: Arc::clone(&self.dsl),
+            pipeline: Arc::clone(&self.pipeline),
+            space: space.space,
+            allocator,
+            frees: Arc::clone(&services.frees),
+            logs: Arc::clone(&writing.logs),
+            deferred,
+            limits: Arc::clone(&services.limits),
+            missed: MissedTxgs::new(
+                Arc::clone(&self.vdevs),
+                Arc::clone(&space.maps),
+                Arc::clone(&services.config),
+                beginning.missed,
+            ),
+            maps: space.maps,
+            vdevs: Arc::clone(&self.vdevs),
+            workers: beginning.workers,
+            config: Arc::clone(&services.config),
+            engine: Arc::downgrade(&engine),
+            clock: Arc::clone(&services.clock),
+            rules: writing.rules,
+            sync_tasks: SyncTasks::new(Arc::clone(services)),
+            last: LastSynced::new(beginning.uberblock),
+            flush_all: AtomicBool::new(false),
+            log_devices: writing.log_devices,
+            vdev_changes: VdevChanges::new(),
+            gate,
+            under_way: UnderWay::default(),
+            findings: Arc::clone(engine.findings()),
+        };
+        Ok(Writer {
+            logs: writing.logs,
+            engine,
+            syncer: Arc::new(syncer),
+            scrub: writing.scrub,
+            trim: writing.trim,
+        })
+    }
+}
+
+impl Whole {
+    /// The pool; nothing writes it yet.
+    pub(crate) fn pool(self, altroot: Option<PathBuf>, rewound: Option<Rewound>) -> Arc<Pool> {
+        let datasets = self.datasets;
+        Arc::new(Pool {
+            guid: datasets.guid,
+            vdevs: datasets.vdevs,
+            pipeline: datasets.pipeline,
+            services: datasets.services,
+            space: datasets.space.map(|space| space.space),
+            dsl: datasets.dsl,
+            writer: self.writer,
+            altroot,
+            state: Pool::new_state(),
+            rewound,
+        })
+    }
+}
+
+/// The list of frees that were deferred to the next txg.
+pub(crate) fn deferred_frees(services: &Arc<PoolServices>) -> Result<Option<NamedList>> {
+    let services = Arc::clone(services);
+    let mos = Mos::new(Arc::clone(&services.mos), services as Arc<dyn Services>);
+    let list = NamedList::deferred(&mos);
+    Ok(list.exists()?.then_some(list))
+}
