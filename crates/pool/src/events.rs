@@ -13,7 +13,7 @@ use base::{Guid, ObjectId};
 use format::label::PoolState;
 use vdev::{Condition, ErrorCounts, Leaf, VdevAux, VdevState, VdevTree};
 
-use crate::mos::error_log::DataError;
+use crate::mos::data_error::DataError;
 use crate::scan::phys::{FUNCTION_RESILVER, ScanPhys};
 use crate::tunables;
 use crate::vdevs::dtl;

@@ -3,15 +3,14 @@
 pub(crate) mod blockers;
 pub(crate) mod discover;
 pub(crate) mod load;
+pub(crate) mod options;
 pub(crate) mod rewind;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::clock::{Clock, SystemClock};
-use base::random::Rng;
 use base::{Guid, ObjectId, Txg};
-use device::{Access, BlockDevice};
+use device::Access;
 use dmu::{SyncWorkers, Zap};
 use dsl::NamedList;
 use format::config::{directory, keys};
@@ -27,6 +26,7 @@ use crate::error::{ImportBlocker, PoolError, Result};
 use crate::import::blockers::Inspection;
 use crate::import::discover::{FoundPool, discover};
 use crate::import::load::Loaded;
+use crate::import::options::{ImportOptions, Selection};
 use crate::import::rewind::load_with_rewind;
 use crate::logs::intent_logs::Claiming;
 use crate::mos::features::Features;
@@ -35,100 +35,6 @@ use crate::pool::{Pool, Rewound};
 use crate::sync::memory;
 use crate::vdevs::devices::{Devices, paths_of};
 use crate::vdevs::dtl;
-
-/// Which of the pools that were found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// The one of this name.
-    Name(String),
-    /// The one of this guid.
-    Guid(Guid),
-    /// The only one.
-    Only,
-}
-
-/// How far a pool that cannot be opened may be taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Rewind {
-    /// Not at all.
-    #[default]
-    Never,
-    /// To one of the last txgs, whose blocks are all still there (`-F`).
-    Safe,
-    /// To any txg that is still whole (`-FX`).
-    Extreme,
-    /// To the newest whole txg up to this one (`-T`).
-    To(Txg),
-}
-
-/// How to import a pool.
-#[derive(Clone)]
-pub struct ImportOptions {
-    /// Devices, files, or folders of such; none: the machine's devices.
-    pub paths: Vec<PathBuf>,
-    /// Which pool.
-    pub selection: Selection,
-    /// What to call it from now on.
-    pub new_name: Option<String>,
-    /// Whether the new name is only for this import (`-t`).
-    pub temporary_name: bool,
-    /// Whether nothing may be written.
-    pub read_only: bool,
-    /// Whether to import a pool that another host may use (`-f`).
-    pub force: bool,
-    /// Whether to import a destroyed pool (`-D`).
-    pub destroyed: bool,
-    /// Whether log devices may be missing (`-m`).
-    pub without_logs: bool,
-    /// How far to go back.
-    pub rewind: Rewind,
-    /// The folder below which its file systems are mounted (`-R`).
-    pub altroot: Option<PathBuf>,
-    /// Bytes that the block cache may hold.
-    pub cache_bytes: usize,
-    /// Who we are.
-    pub host: Host,
-    /// What time it is.
-    pub clock: Arc<dyn Clock>,
-    /// Chance.
-    pub rng: Arc<dyn Rng>,
-    /// What to put between the pool and each of its devices, if anything.
-    pub between: Option<Between>,
-}
-
-/// A device in front of another.
-pub type Between = Arc<dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync>;
-
-impl ImportOptions {
-    /// The usual: by name, writable, nothing forced.
-    #[must_use]
-    pub fn new(paths: Vec<PathBuf>, selection: Selection) -> Self {
-        Self {
-            paths,
-            selection,
-            new_name: None,
-            temporary_name: false,
-            read_only: false,
-            force: false,
-            destroyed: false,
-            without_logs: false,
-            rewind: Rewind::Never,
-            altroot: None,
-            cache_bytes: cache::default_limit_bytes(),
-            host: Host::current(),
-            clock: Arc::new(SystemClock),
-            rng: Arc::new(sys::SystemRng),
-            between: None,
-        }
-    }
-
-    /// The same, without writing anything.
-    #[must_use]
-    pub fn read_only(mut self) -> Self {
-        self.read_only = true;
-        self
-    }
-}
 
 impl Pool {
     /// Opens the pool on these images for reading, whoever used it last; nothing is written.

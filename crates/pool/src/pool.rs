@@ -1,7 +1,9 @@
 //! An open pool: what it is made of, and the requests that concern it as a whole.
 
+mod for_datasets;
 pub(crate) mod properties;
 pub(crate) mod services;
+pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod suspend;
 
@@ -30,11 +32,12 @@ use crate::logs::intent_logs::IntentLogs;
 use crate::mos::features::Features;
 use crate::mos::history::Actor;
 use crate::pool::services::PoolServices;
-use crate::scan::control::Scrub;
+use crate::pool::settings::{FeaturesToEnable, Settings};
+use crate::scan::control::{ScanChange, Scrub};
 use crate::scan::phys::ScanPhys;
 use crate::sync::syncer::Syncer;
-use crate::sync::tasks::ScanChange;
-use crate::trim::Trim;
+use crate::trim::control::Trim;
+use crate::vdevs::changes::VdevChanges;
 
 static STATE: LockClass = LockClass::new("pool.state", rank::POOL + 10);
 
@@ -60,6 +63,9 @@ pub(crate) struct Writer {
     pub(crate) logs: Arc<IntentLogs>,
     pub(crate) scrub: Arc<Scrub>,
     pub(crate) trim: Arc<Trim>,
+    pub(crate) vdev_changes: Arc<VdevChanges>,
+    pub(crate) features: Arc<FeaturesToEnable>,
+    pub(crate) settings: Arc<Settings>,
 }
 
 #[derive(Default)]
@@ -355,8 +361,7 @@ impl Pool {
         if let Err(error) = self.write_last(writer, state) {
             // Still open: what comes later must not carry the labels of a pool that is not.
             self.set_label_state(PoolState::Active);
-            writer.scrub.stay();
-            writer.trim.stay();
+            writer.syncer.stay_open();
             writer.logs.go_on();
             self.services.ageing.end(false);
             self.state.lock().closed = false;
@@ -376,13 +381,9 @@ impl Pool {
     /// The last txgs of a pool that is closed as `state`.
     fn write_last(&self, writer: &Writer, state: PoolState) -> Result<()> {
         let engine = &writer.engine;
-        writer.scrub.close();
-        writer.trim.leave();
+        writer.syncer.close_tasks();
         self.services.ageing.end(true);
-        writer
-            .syncer
-            .sync_tasks
-            .change_scan_next(ScanChange::Update);
+        writer.scrub.change_next(ScanChange::Update);
         // What is dirty goes out first, under the old state; and logs end: who imports the pool
         // next has nothing to claim.
         writer.logs.wind_up();
@@ -421,7 +422,7 @@ impl Pool {
             .filter(|feature| !self.features().is_enabled(feature))
             .collect();
         if !missing.is_empty() {
-            writer.syncer.sync_tasks.enable_next(&missing);
+            writer.features.enable_next(&missing);
             writer.engine.wait_synced(None)?;
         }
         Ok(missing)
@@ -431,8 +432,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if let Some(writer) = &self.writer {
-            writer.scrub.close();
-            writer.trim.leave();
+            writer.syncer.close_tasks();
             writer.engine.stop();
         }
         self.dsl.close();

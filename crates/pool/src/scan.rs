@@ -23,5 +23,6 @@ mod logs;
 pub(crate) mod pending;
 pub(crate) mod phys;
 pub(crate) mod scrub;
+mod stored;
 pub(crate) mod walk;
 mod work;

@@ -3,6 +3,7 @@
 pub(crate) mod ageing;
 pub(crate) mod frees;
 pub(crate) mod memory;
+mod noted;
 pub(crate) mod syncer;
 pub(crate) mod task_effects;
 pub(crate) mod tasks;

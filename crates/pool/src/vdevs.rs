@@ -5,3 +5,4 @@ pub(crate) mod devices;
 pub(crate) mod dtl;
 pub(crate) mod new;
 pub(crate) mod objects;
+mod requests;

@@ -26,6 +26,8 @@ const BLOCK_SIZE_LOG: u32 = 128 << 10;
 /// Each time a metaslab is flushed, a few entries are added and the last block of its map is written again, three
 /// times over: so these blocks are small, with log space maps as without.
 const BLOCK_SIZE_MAP: u32 = 16 << 10;
+/// The blocks of a space map of missed txgs are small.
+pub(crate) const BLOCK_SIZE_MISSED: u32 = 4 << 10;
 /// No map that we could write is longer; a header that says so is damaged.
 const MAP_BYTES_MAX: u64 = 4 << 30;
 
@@ -190,7 +192,7 @@ impl MosSpaceStore {
         let tx = self.tx();
         let object = match known {
             Some(id) => self.objects.object(id)?,
-            None => self.new_map(&tx, crate::vdevs::dtl::BLOCK_SIZE)?,
+            None => self.new_map(&tx, BLOCK_SIZE_MISSED)?,
         };
         object.free_range(&tx, 0, u64::MAX)?;
         if !bytes.is_empty() {

@@ -19,9 +19,10 @@ use crate::blocks::Sharing;
 use crate::blocks::gate::ReuseGate;
 use crate::error::{PoolError, Result};
 use crate::pool::services::PoolServices;
+use crate::pool::settings::{FeaturesToEnable, Settings};
 use crate::pool::{Pool, Rewound, Writer};
 use crate::sync::syncer::{LastSynced, Syncer, UnderWay};
-use crate::sync::tasks::SyncTasks;
+use crate::sync::tasks::SyncTask;
 use crate::tunables;
 use crate::vdevs::changes::VdevChanges;
 use crate::vdevs::dtl::MissedTxgs;
@@ -147,6 +148,18 @@ impl WithDatasets {
         services.store.set_written(&engine, &gate, sharing);
         let deferred = deferred_frees(services)?
             .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
+        let (vdev_changes, features) = (VdevChanges::new(), FeaturesToEnable::new());
+        let settings = Settings::new();
+        // The history comes last: the others write to it.
+        let tasks: Vec<Arc<dyn SyncTask>> = vec![
+            vdev_changes.clone(),
+            features.clone(),
+            writing.scrub.clone(),
+            services.errors.clone(),
+            writing.trim.clone(),
+            settings.clone(),
+            services.history.clone(),
+        ];
         let syncer = Syncer {
             objects: Arc::clone(&services.mos),
             dsl: Arc::clone(&self.dsl),
@@ -170,11 +183,11 @@ impl WithDatasets {
             engine: Arc::downgrade(&engine),
             clock: Arc::clone(&services.clock),
             rules: writing.rules,
-            sync_tasks: SyncTasks::new(Arc::clone(services)),
+            tasks,
+            services: Arc::clone(services),
             last: LastSynced::new(beginning.uberblock),
             flush_all: AtomicBool::new(false),
             log_devices: writing.log_devices,
-            vdev_changes: VdevChanges::new(),
             gate,
             under_way: UnderWay::default(),
             findings: Arc::clone(engine.findings()),
@@ -185,6 +198,9 @@ impl WithDatasets {
             syncer: Arc::new(syncer),
             scrub: writing.scrub,
             trim: writing.trim,
+            vdev_changes,
+            features,
+            settings,
         })
     }
 }

@@ -27,7 +27,7 @@ use crate::scan::control::Scrub;
 use crate::sync::ageing::Ageing;
 use crate::sync::frees::Frees;
 use crate::sync::task_effects::TaskEffects;
-use crate::trim::Trim;
+use crate::trim::control::Trim;
 
 /// Which pool it is, and what its own objects say.
 pub(crate) struct Identity {
@@ -111,14 +111,13 @@ impl WithSpace {
             version: identity.version,
             writable: AtomicBool::new(of_writing.is_some()),
             features: Arc::new(identity.features.noting_for(engine)),
-            history,
+            history: Arc::new(history),
             config: Arc::new(ConfigState::new(identity.config, identity.config_object)),
             frees: Arc::new(frees),
             references,
             limits: self.limits,
             logs: of_writing.map(|writing| Arc::clone(&writing.logs)),
             scrub: of_writing.map(|writing| Arc::clone(&writing.scrub)),
-            trim: of_writing.map(|writing| Arc::clone(&writing.trim)),
             errors: self.foundation.errors,
             events,
             task: TaskEffects::new(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::churn::Churn;
-use crate::import::{ImportOptions, Selection};
+use crate::import::options::{ImportOptions, Selection};
 use crate::vdevs::new::NewDevice;
 use device::FileDevice;
 use std::path::Path;

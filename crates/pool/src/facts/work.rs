@@ -5,7 +5,7 @@ use dmu::Zap;
 use format::config::{keys, vdev_zap};
 
 use super::Facts;
-use crate::trim::TrimState;
+use crate::trim::control::TrimState;
 
 /// The names of a kind of work in the table of a leaf: state, the next byte, time.
 type Names = [&'static str; 3];

@@ -15,7 +15,7 @@ use vdev::IoClass;
 use crate::error::{PoolError, Result};
 use crate::import::discover::FoundPool;
 use crate::import::load::{LoadOptions, Loaded, load};
-use crate::import::{ImportOptions, Rewind};
+use crate::import::options::{ImportOptions, Rewind};
 use crate::pool::Rewound;
 use crate::scan::walk::{Births, Found, Place, Walk};
 use crate::vdevs::devices::Devices;

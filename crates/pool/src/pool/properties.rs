@@ -162,7 +162,7 @@ impl Pool {
         properties: Vec<(String, PropertyValue)>,
     ) -> Result<()> {
         let writer = self.writer()?;
-        writer.syncer.sync_tasks.set_properties_next(properties);
+        writer.settings.set_properties_next(properties);
         writer.engine.wait_synced(None)?;
         self.follow_failmode();
         self.follow_autotrim()
@@ -261,7 +261,7 @@ impl Pool {
         }
         let changes = properties.into_iter();
         let changes = changes.map(|(name, value)| (vdev, name, value)).collect();
-        writer.syncer.sync_tasks.set_vdev_properties_next(changes);
+        writer.settings.set_vdev_properties_next(changes);
         writer.engine.wait_synced(None)?;
         Ok(())
     }

@@ -10,7 +10,7 @@ use vdev::{Condition, ErrorCounts, Leaf, LeafStatistics, VdevAux, VdevState, Vde
 
 use crate::allocation::limits::SpaceFigures;
 use crate::config::VdevConfig;
-use crate::mos::error_log::DataError;
+use crate::mos::data_error::DataError;
 use crate::scan::phys::ScanPhys;
 
 /// What a top-level vdev is for.

@@ -101,8 +101,7 @@ impl Pool {
     pub fn abandon(&self) -> Option<Txg> {
         let writer = self.writer.as_ref()?;
         self.state.lock().closed = true;
-        writer.scrub.close();
-        writer.trim.leave();
+        writer.syncer.close_tasks();
         writer.engine.stop();
         writer.syncer.under_way.forget();
         self.services.writable.store(false, Ordering::Relaxed);

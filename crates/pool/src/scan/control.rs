@@ -7,16 +7,38 @@ use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread::JoinHandle;
 use base::{ObjectId, Txg};
 use dsl::Succession;
+use intent::Resume;
 
 use super::ahead::Ahead;
 use super::course::Course;
-use super::logs::LogPlace;
 use super::pending::PendingBlocks;
 use crate::scan::phys::ScanPhys;
 
 static CONTROL: LockClass = LockClass::new("pool.scrub", rank::POOL + 20);
 static AHEAD: LockClass = LockClass::new("pool.scan_ahead", rank::POOL + 21);
+static CHANGES: LockClass = LockClass::new("pool.scan_changes", rank::LAST - 30);
 static THREAD: LockClass = LockClass::new("pool.scrub_thread", rank::POOL + 15);
+
+/// A change of the stored state of the scan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScanChange {
+    /// It begins.
+    Start(ScanPhys),
+    /// It goes on, or is paused: its place is stored.
+    Update,
+    /// It has finished or was cancelled.
+    End(ScanPhys),
+}
+
+/// How far the log of an object set was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LogPlace {
+    /// Which object set: the epoch of the course, and none before the first.
+    pub(super) epoch: Option<u64>,
+    /// Where to go on in its chain.
+    pub(super) next: Option<Resume>,
+    pub(super) done: bool,
+}
 
 /// What the thread is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +98,8 @@ pub(crate) struct Scrub {
     pub(super) pending: Arc<PendingBlocks>,
     /// What was read ahead of the walk; empty while a slice works with it.
     pub(super) ahead: Mutex<Ahead>,
+    /// What the next txg stores.
+    changes: Mutex<Vec<ScanChange>>,
 }
 
 impl Scrub {
@@ -98,7 +122,18 @@ impl Scrub {
             thread: Mutex::new(&THREAD, None),
             pending: Arc::clone(pending),
             ahead: Mutex::new(&AHEAD, Ahead::default()),
+            changes: Mutex::new(&CHANGES, Vec::new()),
         })
+    }
+
+    /// Stores the state of the scan in the next txg.
+    pub(crate) fn change_next(&self, change: ScanChange) {
+        self.changes.lock().push(change);
+    }
+
+    /// What is to be stored now.
+    pub(super) fn take_changes(&self) -> Vec<ScanChange> {
+        std::mem::take(&mut self.changes.lock())
     }
 
     /// The state of the scrub that runs or is paused.

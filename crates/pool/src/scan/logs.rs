@@ -11,23 +11,13 @@ use intent::{LogPart, Resume};
 use pipeline::{ReadRequest, Scrubbed};
 use vdev::IoClass;
 
-use super::control::Scrub;
+use super::control::{LogPlace, Scrub};
 use super::course::{Leg, Target};
 use super::work::{count, root_of};
 use crate::pool::Pool;
 
 /// Blocks of a chain that are looked at under one hold.
 const CHAIN_BLOCKS: usize = 64;
-
-/// How far the log of an object set was looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LogPlace {
-    /// Which object set: the epoch of the course, and none before the first.
-    epoch: Option<u64>,
-    /// Where to go on in its chain.
-    next: Option<Resume>,
-    done: bool,
-}
 
 /// Looks at a part of the log of the object set under way; false when there is nothing left of it.
 pub(super) fn step(pool: &Pool, scrub: &Scrub, epoch: u64, leg: Leg) -> bool {

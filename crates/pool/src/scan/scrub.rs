@@ -8,16 +8,14 @@ use base::{ObjectId, Txg};
 use format::config::keys;
 
 use super::ahead::Ahead;
-use super::control::PrefetchRequest;
+use super::control::{LogPlace, PrefetchRequest, ScanChange};
 use super::course::Course;
-use super::logs::LogPlace;
 use super::work;
 use crate::error::{PoolError, Result};
 use crate::pool::Pool;
 use crate::scan::phys::{
     FLAG_PAUSED, FUNCTION_RESILVER, FUNCTION_SCRUB, STATE_CANCELED, STATE_SCANNING, ScanPhys,
 };
-use crate::sync::tasks::ScanChange;
 use crate::vdevs::dtl;
 
 impl Pool {
@@ -262,7 +260,7 @@ impl Pool {
 
     fn store_scan(&self, change: ScanChange) -> Result<()> {
         let writer = self.writer()?;
-        writer.syncer.sync_tasks.change_scan_next(change);
+        writer.scrub.change_next(change);
         Ok(writer.engine.wait_synced(None)?)
     }
 }

@@ -8,13 +8,12 @@ use format::BlockPointer;
 use pipeline::Scrubbed;
 
 use super::ahead::{Ahead, Source};
-use super::control::{PrefetchRequest, Scrub};
+use super::control::{PrefetchRequest, ScanChange, Scrub};
 use super::course::{Leg, Target};
 use super::walk::{Births, Place, Walk};
 use super::{issue, logs};
 use crate::pool::Pool;
 use crate::scan::phys::{FUNCTION_RESILVER, STATE_FINISHED, ScanPhys};
-use crate::sync::tasks::ScanChange;
 use crate::tunables::{SCRUB_SLICE_BLOCKS, SCRUB_STORE_NS};
 
 pub(super) fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>, number: u64) {
@@ -36,14 +35,9 @@ fn serve(pool: &Weak<Pool>, scrub: &Arc<Scrub>) {
             return;
         }
         let now = base::clock::monotonic_ns();
-        if now.saturating_sub(stored_at) > SCRUB_STORE_NS.get()
-            && let Some(writer) = &pool.writer
-        {
+        if now.saturating_sub(stored_at) > SCRUB_STORE_NS.get() {
             stored_at = now;
-            writer
-                .syncer
-                .sync_tasks
-                .change_scan_next(ScanChange::Update);
+            scrub.change_next(ScanChange::Update);
         }
     }
 }
@@ -212,10 +206,7 @@ fn finish(pool: &Arc<Pool>, scrub: &Scrub) -> bool {
     if scan.function == FUNCTION_RESILVER {
         pool.note_resilvered();
     }
-    writer
-        .syncer
-        .sync_tasks
-        .change_scan_next(ScanChange::End(ended));
+    scrub.change_next(ScanChange::End(ended));
     // An engine that ended has not stored the end: the next import goes on with the last part.
     let _ = writer.engine.wait_synced(None);
     true

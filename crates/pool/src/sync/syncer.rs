@@ -13,11 +13,11 @@ use crate::config::state::ConfigState;
 use crate::error::{PoolError, Result};
 use crate::logs::devices::LogDevices;
 use crate::logs::intent_logs::IntentLogs;
+use crate::pool::services::PoolServices;
 use crate::sync::frees::Frees;
-use crate::sync::tasks::SyncTasks;
+use crate::sync::tasks::{FirstPass, SyncTask};
 use crate::sync::uberblock::Commit;
 use crate::tunables;
-use crate::vdevs::changes::VdevChanges;
 use crate::vdevs::dtl::MissedTxgs;
 use base::Txg;
 use base::clock::Clock;
@@ -27,6 +27,8 @@ use base::thread::{self, Role};
 use dmu::{ObjectSet, SyncWorkers, Tx};
 use dsl::{Dsl, NamedList, SyncPass};
 use format::BlockPointer;
+use format::config::directory;
+use format::features;
 use format::uberblock::Uberblock;
 use pipeline::Pipeline;
 use space::{ClassKind, PoolSpace};
@@ -62,15 +64,14 @@ pub(crate) struct Syncer {
     pub(crate) engine: Weak<Engine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rules: WriteRules,
-    /// What the pool itself writes: feature counts, history, scan.
-    pub(crate) sync_tasks: SyncTasks,
+    pub(crate) services: Arc<PoolServices>,
+    /// What the pool does on its own account, in this order.
+    pub(crate) tasks: Vec<Arc<dyn SyncTask>>,
     pub(crate) last: LastSynced,
     /// Whether the next txg moves all logged changes to the metaslabs' own maps: at export.
     pub(crate) flush_all: AtomicBool,
     /// Which log vdevs take blocks.
     pub(crate) log_devices: Arc<LogDevices>,
-    /// Vdevs that come and go.
-    pub(crate) vdev_changes: VdevChanges,
     /// Who still looks at old blocks.
     pub(crate) gate: Arc<ReuseGate>,
     /// The writes of the txg that is being synced, or could not be.
@@ -143,7 +144,7 @@ impl Syncer {
         let mut root = self.passes(txg, group, &mut pass)?;
         let changed = root.is_some();
         if !changed && self.writes_for_ageing() {
-            self.sync_tasks.touch(txg)?;
+            self.touch(txg)?;
             root = self.passes(txg, group, &mut pass)?;
         }
         self.until_durable(group)?;
@@ -164,16 +165,16 @@ impl Syncer {
         if root.is_some() {
             // From here on what rested long enough is given away again, to open transactions as well.
             self.space.finish(txg)?;
-            self.sync_tasks.services().ageing.written(changed);
+            self.services.ageing.written(changed);
         } else {
             // The states before the newest need what rests as they did before.
             self.space.pass_over(txg);
         }
-        self.vdev_changes.finish(&self.space);
+        self.tasks.iter().for_each(|task| task.finish(&self.space));
         self.log_devices.follow();
         self.logs.synced(txg);
-        self.sync_tasks.services().events.observe(&self.vdevs);
-        self.sync_tasks.services().references.synced(txg);
+        self.services.events.observe(&self.vdevs);
+        self.services.references.synced(txg);
         self.dsl.finish(txg);
         let listed = self.deferred.sizes()?.used;
         self.limits.set_listed(u64::try_from(listed).unwrap_or(0));
@@ -187,7 +188,7 @@ impl Syncer {
 
     /// Whether a txg in which nothing changed writes an uberblock all the same, so that what rests comes to be free.
     fn writes_for_ageing(&self) -> bool {
-        let ageing = &self.sync_tasks.services().ageing;
+        let ageing = &self.services.ageing;
         if !ageing.may_write() {
             return false;
         }
@@ -208,7 +209,7 @@ impl Syncer {
     /// What was freed can be used two written txgs later: where space is short, these come at once. That ends: nothing
     /// is owed for what txgs free that are written for this alone.
     fn hasten_frees(&self) -> Result<()> {
-        let ages = self.sync_tasks.services().ageing.may_write();
+        let ages = self.services.ageing.may_write();
         if self.is_short()
             && (ages || self.dsl.has_background_frees()?)
             && let Some(engine) = self.engine.upgrade()
@@ -269,9 +270,8 @@ impl Syncer {
         };
         self.frees.begin(pass);
         if pass == 1 {
-            self.change_vdevs(txg)?;
+            self.sync_tasks(txg)?;
         }
-        self.sync_tasks.before(txg, pass)?;
         self.missed.sync()?;
         self.config.store(&self.objects, txg)?;
         // What a head cannot write, its log still has: that is cut for good once the head is written.
@@ -295,12 +295,12 @@ impl Syncer {
                 self.space.flush_some(txg, &*self.maps)?;
             }
         }
-        let services = self.sync_tasks.services();
+        let services = &self.services;
         services.settle_references(&Tx::syncing(txg), |pointer| {
             self.frees.free_last(txg, pointer);
         })?;
         self.space.sync(txg, pass, &*self.maps)?;
-        self.sync_tasks.after(txg, self.maps.take_maps_change())?;
+        self.count_histograms(txg, self.maps.take_maps_change())?;
         if let Some(fault) = self.allocator.take_fault() {
             return Err(fault.into());
         }
@@ -308,6 +308,51 @@ impl Syncer {
             return Err(PoolError::Free(fault.to_string()));
         }
         Ok(root)
+    }
+
+    /// What the pool does on its own account; in pass 1.
+    fn sync_tasks(&self, txg: Txg) -> Result<()> {
+        let pass = FirstPass {
+            tx: &Tx::syncing(txg),
+            services: &self.services,
+            vdevs: &self.vdevs,
+            space: &self.space,
+            maps: &self.maps,
+            findings: &self.findings,
+            flush_all: &self.flush_all,
+        };
+        self.tasks.iter().try_for_each(|task| task.sync(&pass))
+    }
+
+    /// The pool closes: what runs beside the sync ends.
+    pub(crate) fn close_tasks(&self) {
+        self.tasks.iter().for_each(|task| task.close());
+    }
+
+    /// The pool stays open after all.
+    pub(crate) fn stay_open(&self) {
+        self.tasks.iter().for_each(|task| task.stay());
+    }
+
+    /// Has a txg write an uberblock in which nothing changes: it would not. In syncing context.
+    fn touch(&self, txg: Txg) -> Result<()> {
+        // A word that every pool has, stored again as it is.
+        let directory = &self.services.directory;
+        let key = directory::CONFIG.as_bytes();
+        if let Some(object) = directory.lookup(key)? {
+            directory.update(&Tx::syncing(txg), key, object)?;
+        }
+        Ok(())
+    }
+
+    /// After the space maps were written: `change` more maps carry a histogram.
+    fn count_histograms(&self, txg: Txg, change: i64) -> Result<()> {
+        if change != 0 {
+            let feature = &features::SPACEMAP_HISTOGRAM;
+            let tx = Tx::syncing(txg);
+            self.services.change_feature(&tx, feature, change)?;
+        }
+        Ok(())
     }
 
     /// The fault that tests ask for ([`tunables::FAULTS`]), in the middle of a sync: blocks are written and booked, and
@@ -336,8 +381,8 @@ impl Syncer {
 
     /// Whether blocks may be shared now.
     fn may_share(&self) -> bool {
-        let features = &self.sync_tasks.services().features;
-        features.is_enabled(&format::features::BLOCK_CLONING) && all_are_whole(&self.vdevs)
+        let features = &self.services.features;
+        features.is_enabled(&features::BLOCK_CLONING) && all_are_whole(&self.vdevs)
     }
 
     /// Waits until the writes of a txg are durable. Those that no device took are kept and written
@@ -359,7 +404,7 @@ impl Syncer {
         let Some(engine) = engine else {
             return Err(error);
         };
-        let events = &self.sync_tasks.services().events;
+        let events = &self.services.events;
         events.observe(&self.vdevs);
         events.suspended();
         Ok(engine.suspend(&error.to_string())?)
@@ -387,7 +432,7 @@ impl Syncer {
         commit.run()?;
         if labels.is_some() {
             self.config.labels_written();
-            let events = &self.sync_tasks.services().events;
+            let events = &self.services.events;
             events.system("config_sync", Vec::new());
         }
         *self.last.uberblock.lock() = *uberblock;

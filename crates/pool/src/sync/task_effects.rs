@@ -1,15 +1,13 @@
 //! What a task of the dataset layer asks of the pool beside changes of objects: done when the task is, or forgotten.
 
+use base::ObjectId;
 use base::lock::{LockClass, Mutex, rank};
-use base::{ObjectId, Txg};
-use dsl::{Services, Succession};
 use format::BlockPointer;
 use format::intent_log::LogHeader;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mos::features::Counts;
-use crate::pool::services::PoolServices;
-use crate::scan::control::Way;
+use crate::scan::control::{Scrub, Way};
 
 static EFFECTS: LockClass = LockClass::new("pool.task_effects", rank::LAST + 6);
 
@@ -20,16 +18,17 @@ pub(crate) struct TaskEffects {
     waiting: Mutex<Waiting>,
 }
 
+/// What a task asked for.
 #[derive(Default)]
-struct Waiting {
-    freed: Vec<BlockPointer>,
-    shared: Vec<BlockPointer>,
+pub(crate) struct Waiting {
+    pub(crate) freed: Vec<BlockPointer>,
+    pub(crate) shared: Vec<BlockPointer>,
     /// Heads whose intent logs end.
-    logs: Vec<(ObjectId, LogHeader)>,
+    pub(crate) logs: Vec<(ObjectId, LogHeader)>,
     /// How features were counted before.
-    counts: Option<Counts>,
+    pub(crate) counts: Option<Counts>,
     /// Where the scrub was before.
-    scrub: Option<Way>,
+    pub(crate) scrub: Option<Way>,
 }
 
 impl TaskEffects {
@@ -37,6 +36,30 @@ impl TaskEffects {
         Self {
             under_way: AtomicBool::new(false),
             waiting: Mutex::new(&EFFECTS, Waiting::default()),
+        }
+    }
+
+    /// A task begins; features are counted so before.
+    pub(crate) fn begin(&self, counts: Counts) {
+        let waiting = Waiting {
+            counts: Some(counts),
+            ..Waiting::default()
+        };
+        *self.waiting.lock() = waiting;
+        self.under_way.store(true, Ordering::Release);
+    }
+
+    /// The task ends: what it asked for.
+    pub(crate) fn end(&self) -> Waiting {
+        self.under_way.store(false, Ordering::Release);
+        std::mem::take(&mut *self.waiting.lock())
+    }
+
+    /// Keeps where the scrub was before the task.
+    pub(crate) fn comes_from(&self, scrub: &Scrub) {
+        if self.under_way.load(Ordering::Acquire) {
+            let way = scrub.way();
+            self.waiting.lock().scrub.get_or_insert(way);
         }
     }
 
@@ -64,61 +87,3 @@ impl TaskEffects {
         self.note(|waiting| waiting.logs.push((head, header.clone())))
     }
 }
-
-impl PoolServices {
-    pub(crate) fn begin_effects(&self) {
-        let waiting = Waiting {
-            counts: Some(self.features.counts()),
-            ..Waiting::default()
-        };
-        *self.task.waiting.lock() = waiting;
-        self.events.begin_task();
-        self.task.under_way.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn end_effects(&self, txg: Txg, done: bool) {
-        self.task.under_way.store(false, Ordering::Release);
-        let waiting = std::mem::take(&mut *self.task.waiting.lock());
-        self.events.end_task(done);
-        if !done {
-            return self.undo_effects(waiting);
-        }
-        waiting
-            .shared
-            .iter()
-            .for_each(|pointer| self.shares(pointer));
-        for (head, header) in &waiting.logs {
-            self.end_intent_log(txg, *head, header);
-        }
-        waiting
-            .freed
-            .iter()
-            .for_each(|pointer| self.free(txg, pointer));
-    }
-
-    fn undo_effects(&self, waiting: Waiting) {
-        if let Some(counts) = waiting.counts
-            && self.features.restore(counts)
-        {
-            self.update_label_features();
-        }
-        if let (Some(way), Some(scrub)) = (waiting.scrub, &self.scrub) {
-            scrub.go_back(way);
-        }
-    }
-
-    /// The scrub follows a change of the datasets; whether there is one.
-    pub(crate) fn scrub_follows(&self, succession: Succession) -> bool {
-        let Some(scrub) = &self.scrub else {
-            return false;
-        };
-        if self.task.under_way.load(Ordering::Acquire) {
-            let way = scrub.way();
-            self.task.waiting.lock().scrub.get_or_insert(way);
-        }
-        scrub.follow(succession)
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::TrimState;
+use super::control::TrimState;
 use crate::churn::Churn;
 use crate::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 use base::Guid;

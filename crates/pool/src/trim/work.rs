@@ -10,7 +10,7 @@ use device::DeviceError;
 use space::{Extent, TrimSizes, TrimStep, Trimming};
 use vdev::{Leaf, Top, VdevError};
 
-use super::{Control, Trim, TrimState};
+use super::control::{Control, Trim, TrimState};
 use crate::pool::{Pool, Writer};
 
 /// Ranges of fewer bytes are not worth a discard, …
@@ -181,7 +181,7 @@ fn do_job(pool: &Arc<Pool>, trim: &Trim, writer: &Writer, job: &Job) -> Step {
 /// The range, if nobody can need what is there any more. Else it is given back, and what is missing is seen to.
 fn allowed(writer: &Writer, range: Trimming) -> Result<Trimming, Step> {
     let syncer = &writer.syncer;
-    let ageing = &syncer.sync_tasks.services().ageing;
+    let ageing = &syncer.services.ageing;
     if !ageing.is_past_opening() {
         drop(range);
         ageing.want();

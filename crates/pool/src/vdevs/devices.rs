@@ -15,8 +15,10 @@ use vdev::{
 
 use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
-use crate::import::Between;
 use crate::import::discover::{self, FoundDevice};
+
+/// A device in front of another.
+pub type Between = Arc<dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync>;
 
 /// No pool nests vdevs deeper.
 const DEPTH_MAX: u32 = 8;

@@ -13,7 +13,7 @@ use format::config::keys;
 use format::space_map::{self, Action, Encoder, Entry, Form, SpaceMapPhys};
 use vdev::{Leaf, TxgRanges, VdevTree};
 
-use crate::allocation::maps::MosSpaceStore;
+use crate::allocation::maps::{BLOCK_SIZE_MISSED, MosSpaceStore};
 use crate::config::PoolConfig;
 use crate::config::state::ConfigState;
 use crate::error::{PoolError, Result};
@@ -21,8 +21,6 @@ use crate::import::discover::FoundDevice;
 
 static STORED: LockClass = LockClass::new("pool.dtl", rank::DMU - 31);
 
-/// The blocks of such a space map are small.
-pub(crate) const BLOCK_SIZE: u32 = 4 << 10;
 /// No such map that we could write is longer; a header that says so is damaged.
 const MAP_BYTES_MAX: u64 = 16 << 20;
 
@@ -132,7 +130,7 @@ impl MissedTxgs {
                 let leaf = leaves.into_iter().find(|leaf| leaf.guid() == guid);
                 leaf.and_then(|leaf| leaf.object(keys::DTL))
             });
-            let mut encoder = Encoder::new(0, Form::OneWord, BLOCK_SIZE as usize, 0);
+            let mut encoder = Encoder::new(0, Form::OneWord, BLOCK_SIZE_MISSED as usize, 0);
             let mut count = 0;
             for (first, length) in missing.iter() {
                 count += length;

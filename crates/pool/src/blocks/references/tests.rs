@@ -1,5 +1,8 @@
 use super::*;
 use crate::Pool;
+use format::ObjectType;
+use format::brt::COUNTS_BLOCK_SIZE;
+use format::zap::FatHeader;
 
 /// The pool `codecs` and its tables; none, with a line that says so, where it is not at hand.
 fn codecs() -> Option<(Arc<Pool>, Arc<BlockReferenceTable>)> {

@@ -14,7 +14,7 @@ use format::BlockPointer;
 
 use crate::churn::{Churn, Filler};
 use crate::pool::services::PoolServices;
-use crate::scan::control::{PrefetchRequest, Scrub};
+use crate::scan::control::{PrefetchRequest, ScanChange, Scrub};
 use crate::scan::course::Course;
 use crate::scan::pending::PendingBlocks;
 use crate::scan::phys::{
@@ -22,7 +22,6 @@ use crate::scan::phys::{
     ScanPhys,
 };
 use crate::scan::work::advance;
-use crate::sync::tasks::ScanChange;
 use crate::tunables::{
     SCAN_AHEAD_BYTES, SCAN_GAP_BYTES, SCAN_MEMORY_BYTES, SCAN_RUN_BYTES, SCAN_SLICE_MS,
     SCRUB_SLICE_BLOCKS,

@@ -11,7 +11,7 @@ use format::{ObjectSetKind, features};
 
 use crate::Pool;
 use crate::create::CreateOptions;
-use crate::import::{ImportOptions, Selection};
+use crate::import::options::{ImportOptions, Selection};
 use crate::vdevs::new::{NewDevice, NewVdev};
 
 const SIZE: u64 = 96 << 20;

@@ -9,7 +9,7 @@ use space::ClassKind;
 use super::*;
 use crate::churn::Churn;
 use crate::create::CreateOptions;
-use crate::import::{ImportOptions, Selection};
+use crate::import::options::{ImportOptions, Selection};
 use crate::vdevs::new::NewDevice;
 
 const SIZE: u64 = 96 << 20;

@@ -1,0 +1,224 @@
+//! The tables of the error log in the pool's own object set.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base::{ByteOrder, ObjectId, Txg};
+use dmu::{CreateZap, ObjectSet, Tx, Zap};
+use format::ObjectType;
+use format::config::directory as names;
+use format::dsl::{DatasetPhys, DirectoryPhys};
+use format::features;
+use format::zap::Value;
+
+use crate::mos::data_error::DataError;
+use crate::pool::services::PoolServices;
+
+/// Which of the two tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Table {
+    Last,
+    Scrub,
+}
+
+impl Table {
+    const fn key(self) -> &'static [u8] {
+        match self {
+            Self::Last => names::ERROR_LOG_LAST.as_bytes(),
+            Self::Scrub => names::ERROR_LOG_SCRUB.as_bytes(),
+        }
+    }
+}
+
+impl PoolServices {
+    /// Stores what was met since the last txg; in syncing context.
+    pub(crate) fn store_errors(&self, tx: &Tx) -> dmu::Result<()> {
+        for table in [Table::Scrub, Table::Last] {
+            let found = self.errors.take(table == Table::Scrub);
+            if !found.is_empty() {
+                self.add_errors(tx, table, &found)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_errors(&self, tx: &Tx, table: Table, found: &BTreeSet<DataError>) -> dmu::Result<()> {
+        let zap = match self.error_table(table)? {
+            Some(zap) => zap,
+            None => {
+                let zap = new_table(&self.mos, tx)?;
+                self.directory
+                    .update(tx, table.key(), zap.object().id().0)?;
+                zap
+            }
+        };
+        let nothing = Value::string("");
+        let by_head = self.features.is_active(&features::HEAD_ERRLOG);
+        for error in found {
+            let place = format!("{:x}:{:x}:{:x}", error.object.0, error.level, error.block);
+            if !by_head {
+                let name = format!("{:x}:{place}", error.dataset.0);
+                zap.update_value(tx, name.as_bytes(), &nothing)?;
+                continue;
+            }
+            let head = head_of(&self.mos, error.dataset);
+            let own = match zap.lookup_int(head.0)? {
+                Some(own) => Zap::open(&self.mos.object(ObjectId(own))?)?,
+                None => {
+                    let own = new_table(&self.mos, tx)?;
+                    zap.add_int(tx, head.0, own.object().id().0)?;
+                    own
+                }
+            };
+            let birth = error.birth.unwrap_or_default().0;
+            let name = format!("{place}:{birth:x}");
+            own.update_value(tx, name.as_bytes(), &nothing)?;
+        }
+        Ok(())
+    }
+
+    /// A scan ended: what it found is all there is.
+    pub(crate) fn rotate_errors(&self, tx: &Tx) -> dmu::Result<()> {
+        let found = self.errors.take(true);
+        if !found.is_empty() {
+            self.add_errors(tx, Table::Scrub, &found)?;
+        }
+        let directory = &self.directory;
+        let (old, new) = (Table::Last.key(), Table::Scrub.key());
+        if let Some(zap) = self.error_table(Table::Last)? {
+            if self.features.is_active(&features::HEAD_ERRLOG) {
+                for entry in zap.entries()? {
+                    self.mos.free(tx, ObjectId(entry.value))?;
+                }
+            }
+            self.mos.free(tx, zap.object().id())?;
+            directory.update(tx, old, 0)?;
+        }
+        let scrub = directory.lookup(new)?.unwrap_or(0);
+        if scrub != 0 {
+            directory.update(tx, old, scrub)?;
+            directory.update(tx, new, 0)?;
+        }
+        Ok(())
+    }
+
+    /// A head was destroyed: nobody misses what could not be read of it.
+    pub(crate) fn forget_errors(&self, tx: &Tx, head: ObjectId) -> dmu::Result<()> {
+        if !self.features.is_active(&features::HEAD_ERRLOG) {
+            return Ok(());
+        }
+        for table in [Table::Last, Table::Scrub] {
+            let Some(zap) = self.error_table(table)? else {
+                continue;
+            };
+            if let Some(own) = zap.lookup_int(head.0)? {
+                self.mos.free(tx, ObjectId(own))?;
+                zap.remove_int(tx, head.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn error_table(&self, table: Table) -> dmu::Result<Option<Zap>> {
+        let id = self.directory.lookup(table.key())?;
+        let id = id.filter(|id| *id != 0).map(ObjectId);
+        id.map(|id| Zap::open(&self.mos.object(id)?)).transpose()
+    }
+
+    /// Everything that is known to be unreadable, with what is not stored yet.
+    pub(crate) fn data_errors(&self) -> dmu::Result<Vec<DataError>> {
+        let by_head = self.features.is_active(&features::HEAD_ERRLOG);
+        let mut found = BTreeSet::new();
+        for error in self.errors.pending() {
+            let dataset = if by_head {
+                head_of(&self.mos, error.dataset)
+            } else {
+                error.dataset
+            };
+            let birth = error.birth.filter(|_| by_head);
+            found.insert(DataError {
+                dataset,
+                birth,
+                ..error
+            });
+        }
+        for table in [Table::Last, Table::Scrub] {
+            let Some(zap) = self.error_table(table)? else {
+                continue;
+            };
+            for entry in zap.entries()? {
+                if !by_head {
+                    found.extend(parse_flat(&entry.name));
+                    continue;
+                }
+                let head = format::deadlist::parse_integer_key(&entry.name);
+                let own = Zap::open(&self.mos.object(ObjectId(entry.value))?)?;
+                for inner in own.entries()? {
+                    found.extend(head.and_then(|head| parse_of_head(head, &inner.name)));
+                }
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+}
+
+fn new_table(mos: &Arc<ObjectSet>, tx: &Tx) -> dmu::Result<Zap> {
+    let options = CreateZap {
+        object_type: ObjectType::ERROR_LOG,
+        ..CreateZap::default()
+    };
+    Zap::create(mos, tx, &options)
+}
+
+/// The head of the directory of a dataset; what is unknown stands for itself.
+fn head_of(mos: &ObjectSet, dataset: ObjectId) -> ObjectId {
+    let find = || {
+        let object = mos.object(dataset).ok()?;
+        let is_dataset = object.info().bonus_type == ObjectType::DSL_DATASET;
+        let phys = object.with_bonus(|bytes| DatasetPhys::decode_padded(bytes, ByteOrder::NATIVE));
+        let directory = mos.object(phys.directory).ok().filter(|_| is_dataset)?;
+        let is_directory = directory.info().bonus_type == ObjectType::DSL_DIRECTORY;
+        let phys =
+            directory.with_bonus(|bytes| DirectoryPhys::decode_padded(bytes, ByteOrder::NATIVE));
+        Some(phys.head_dataset).filter(|head| is_directory && head.0 != 0)
+    };
+    if dataset.0 == 0 {
+        return dataset;
+    }
+    find().unwrap_or(dataset)
+}
+
+fn numbers<const N: usize>(name: &[u8]) -> Option<[u64; N]> {
+    let text = std::str::from_utf8(name).ok()?;
+    let mut parts = text.split(':');
+    let mut found = [0; N];
+    for number in &mut found {
+        *number = u64::from_str_radix(parts.next()?, 16).ok()?;
+    }
+    parts.next().is_none().then_some(found)
+}
+
+fn parse_flat(name: &[u8]) -> Option<DataError> {
+    let [dataset, object, level, block] = numbers(name)?;
+    Some(DataError {
+        dataset: ObjectId(dataset),
+        object: ObjectId(object),
+        level: level.cast_signed(),
+        block,
+        birth: None,
+    })
+}
+
+fn parse_of_head(head: u64, name: &[u8]) -> Option<DataError> {
+    let [object, level, block, birth] = numbers(name)?;
+    Some(DataError {
+        dataset: ObjectId(head),
+        object: ObjectId(object),
+        level: level.cast_signed(),
+        block,
+        birth: Some(Txg(birth)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

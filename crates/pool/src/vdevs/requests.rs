@@ -1,0 +1,169 @@
+//! What users ask of vdevs: `zpool add`, and `zpool remove` of log vdevs.
+
+use std::sync::Arc;
+
+use base::{Guid, Txg, VdevId};
+use dsl::property::pool::ASHIFT;
+use format::BlockPointer;
+use format::Uberblock;
+use format::config::keys;
+use format::features;
+use intent::Log;
+
+use crate::error::{PoolError, Result};
+use crate::pool::status::VdevRole;
+use crate::pool::{Pool, Writer};
+use crate::vdevs::changes::Change;
+use crate::vdevs::devices::{Devices, open_top};
+use crate::vdevs::new::{NewVdev, Preparation, prepare_top};
+
+/// Txgs after which what a chain held is free again.
+const TXGS_TO_EMPTY: usize = 6;
+
+impl Pool {
+    /// The property `ashift`, for vdevs that are added without being told; none when that is automatic.
+    fn default_ashift(&self) -> Result<Option<u32>> {
+        let shift = self.get(ASHIFT)?.value;
+        Ok(u32::try_from(shift).ok().filter(|shift| *shift != 0))
+    }
+
+    /// Adds top-level vdevs; they are in use when this returns. `force`: devices may belong to another pool.
+    ///
+    /// # Errors
+    /// The devices cannot be used, or the pool cannot be written.
+    pub fn add_vdevs(
+        &self,
+        new: &[(VdevRole, NewVdev)],
+        ashift: Option<u32>,
+        force: bool,
+    ) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        let classed = new.iter().any(|(role, _)| role.has_feature());
+        if classed && !self.features().is_enabled(&features::ALLOCATION_CLASSES) {
+            return Err(PoolError::Invalid {
+                reason: "pool must be upgraded to add these vdevs".to_owned(),
+            });
+        }
+        let mut config = self.config();
+        let mut devices = Devices::default();
+        let ashift = match ashift {
+            None => self.default_ashift()?,
+            given => given,
+        };
+        let preparation = Preparation {
+            ashift,
+            force,
+            txg: Txg(0),
+            rng: self.services.rng.as_ref(),
+        };
+        let first = config.root.children.len();
+        for (index, (role, vdev)) in new.iter().enumerate() {
+            let top = prepare_top(first + index, *role, vdev, &preparation, &mut devices)?;
+            config.root.children.push(top);
+        }
+        let count = config.root.children.len() as u64;
+        config.list.set(keys::VDEV_CHILDREN, count);
+        config.list.set(keys::TXG, 0_u64);
+        let blank = Uberblock::new(
+            self.version(),
+            Txg(0),
+            config.root.guid_sum(),
+            0,
+            BlockPointer::HOLE,
+        );
+        let mut changes = Vec::with_capacity(new.len());
+        for (node, (role, _)) in config.root.children[first..].iter().zip(new) {
+            let top = open_top(node.id(), node, &devices);
+            let top = top.ok_or_else(|| PoolError::UnsupportedVdev {
+                kind: node.kind().to_owned(),
+            })?;
+            for leaf in top.leaves() {
+                leaf.initialise_labels(&config.to_label(node, leaf.guid()), &blank)?;
+            }
+            changes.push(Change::Add {
+                config: Box::new(node.clone()),
+                role: *role,
+                top,
+            });
+        }
+        writer.vdev_changes.change_next(changes);
+        Ok(writer.engine.wait_synced(None)?)
+    }
+
+    /// Removes a top-level log vdev.
+    ///
+    /// # Errors
+    /// There is none of that guid, it is not for logs, a log waits for its replay, or the pool cannot be written.
+    pub fn remove_log(&self, guid: Guid) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        let config = self.config();
+        let top = config.root.children.iter().find(|top| top.guid() == guid);
+        let top = top.ok_or(PoolError::NoSuchVdev { guid })?;
+        if !top.flag(keys::IS_LOG) {
+            return Err(PoolError::Invalid {
+                reason: "only log devices can be removed by this version".to_owned(),
+            });
+        }
+        let id = top.id();
+        let devices = &writer.syncer.log_devices;
+        devices.set_leaving(id, true);
+        let result = self.empty_logs(writer, id);
+        if result.is_err() {
+            devices.set_leaving(id, false);
+        }
+        writer.logs.go_on();
+        result?;
+        writer.trim.bar(id, true);
+        let vdev = self.vdevs.top(id);
+        writer.vdev_changes.change_next([Change::Remove(id)]);
+        let removed = writer.engine.wait_synced(None);
+        writer.trim.bar(id, false);
+        removed?;
+        devices.set_leaving(id, false);
+        // The device may be gone; if it is there, nobody is to take it for a part of the pool.
+        let leaves = vdev.map(|top| top.leaves().to_vec()).unwrap_or_default();
+        for device in leaves.iter().filter_map(|leaf| leaf.device()) {
+            let _ = vdev::clear_labels(device.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Ends the chains of all logs, and waits until nothing is left of them on the vdev.
+    fn empty_logs(&self, writer: &Writer, id: VdevId) -> Result<()> {
+        // Kept open, so that none is closed and opened again meanwhile.
+        let mut logs: Vec<Arc<Log>> = Vec::new();
+        for head in self.dsl.heads_under(&self.dsl.root_directory()?)? {
+            if head.phys()?.block_pointer.is_hole() {
+                continue;
+            }
+            let log = self.intent_log(&head)?;
+            if log.as_ref().is_some_and(|log| log.is_owed()) {
+                return Err(PoolError::Busy);
+            }
+            logs.extend(log);
+        }
+        writer.logs.wind_up();
+        for _ in 0..TXGS_TO_EMPTY {
+            self.services.ageing.want();
+            writer.engine.wait_synced(None)?;
+        }
+        let top = self.vdevs.top(id)?;
+        let works = top.condition().state.is_usable();
+        let spaces = self.space.as_ref().map(|space| space.vdevs());
+        let mut spaces = spaces.iter().flatten();
+        let space = spaces.find(|space| space.geometry().vdev == id);
+        let left = space.map_or(0, |space| space.allocated_bytes() + space.deferred_bytes());
+        // What a vdev that is gone still seems to hold was lost with it.
+        if works && left > 0 {
+            return Err(PoolError::Busy);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
