@@ -1,6 +1,7 @@
-//! House rules that a tool can check: layering, file length, stray markers, links, drawn limits, who reads clocks,
-//! names of properties.
+//! House rules that a tool can check: layering, circles of files, file length, stray markers, links, drawn limits, who
+//! reads clocks, names of properties.
 
+mod circles;
 mod layers;
 mod links;
 mod properties;
@@ -22,6 +23,7 @@ pub(crate) fn run() -> TaskResult {
     let root = root();
     let mut faults = layers::check(&root)?;
     let files = tracked(&root)?;
+    faults.extend(circles::check(&root, &files)?);
     faults.extend(texts::check(&root, &files)?);
     faults.extend(queues::check(&root, &files)?);
     faults.extend(links::check(&root, &files)?);
