@@ -13,6 +13,7 @@
 //! | `candidate`, `order`, `vdev_name` | pools that could be imported; the order of datasets in lists; names of vdevs |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod candidate;

@@ -11,6 +11,7 @@ mod ids;
 pub mod invariant;
 pub mod lock;
 pub mod metrics;
+pub mod notice;
 mod order;
 pub mod queue;
 pub mod random;

@@ -10,6 +10,7 @@
 //! | `compatibility`, `vdevs` | the features that a pool is limited to; vdevs as lists show them |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod compatibility;

@@ -15,6 +15,7 @@
 //! socket nobody listens on, dead mounts) is recognised and removed by the next one.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod endpoint;

@@ -9,6 +9,7 @@
 use super::mount_point;
 use admin::{Failure, FailureKind, Mounted};
 use base::lock::{LockClass, Mutex, rank};
+use base::notice;
 use base::thread;
 use control::{FileSource, MountOptions, MountRequest, Mounts, SnapshotRecord};
 use dsl::property;
@@ -537,7 +538,8 @@ impl Mounts for DaemonMounts {
                 multiplexer.cover_again(tag, mount.session());
                 let inside = std::mem::take(&mut *entry.inside.lock());
                 for path in inside.restore() {
-                    eprintln!("millpond: {}: cannot be mounted again", path.display());
+                    let shown = path.display();
+                    notice::say(&format_args!("millpond: {shown}: cannot be mounted again"));
                 }
             }
             // There is nothing to show any more.

@@ -4,6 +4,7 @@ use super::endpoint::Endpoint;
 use super::server::{Server, hello};
 use admin::client::{Connection, socket_path};
 use admin::{Failure, FailureKind, Handler, OpenRequest, Response, Sink, receive, send};
+use base::notice;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -113,7 +114,7 @@ pub fn child() -> Option<ExitCode> {
     if let Ok(text) = std::env::var(TUNABLES)
         && let Err(part) = set_tunables(&text)
     {
-        eprintln!("{TUNABLES}: not understood: {part}");
+        notice::say(&format_args!("{TUNABLES}: not understood: {part}"));
         return Some(ExitCode::from(2));
     }
     Some(child_with(&super::open_service))
@@ -151,7 +152,7 @@ pub(super) fn child_with(open: Open<'_>) -> ExitCode {
         Err(failure) => {
             // Nobody to tell: the log has it, if there is one.
             if send(&mut io::stdout(), &Response::Failed(failure.clone())).is_err() {
-                eprintln!("{failure}");
+                notice::say(&failure);
             }
             ExitCode::from(failure.status())
         }
@@ -183,7 +184,7 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Goes to the log by now.
-            eprintln!("{failure}");
+            notice::say(&failure);
             ExitCode::from(failure.status())
         }
     })

@@ -5,6 +5,7 @@
 //! dataset: its live file system, and its snapshots under `.zfs`; a [`MountMultiplexer`] shows several in one mount.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod dataset;

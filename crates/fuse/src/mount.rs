@@ -4,6 +4,7 @@ use crate::session::{Session, SessionError, SessionOptions};
 use crate::tree::Tree;
 use crate::tunables::BUSY_WAIT_MS;
 use base::clock::real_now;
+use base::notice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,10 +165,10 @@ impl Mount {
         let copies = device.map(|device| sys::mount_copies(device, 1));
         match copies.unwrap_or_default().first() {
             None => drop(self.session.wait_ended(END_WAIT)),
-            Some(copy) => eprintln!(
+            Some(copy) => notice::say(&format_args!(
                 "millpond: {} was unmounted, but it is {copy}, where its files are gone now",
                 self.path.display()
-            ),
+            )),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reading pools without trusting them: ls, cat, cp, tree, inspect.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod audience;

@@ -5,6 +5,8 @@ mod options;
 use std::ffi::OsString;
 use std::io::Write;
 
+use base::notice;
+
 use crate::error::Result;
 use crate::print;
 use crate::raw::{DatasetEntry, RawObjectSet, RawPool, find, tree_datasets};
@@ -18,14 +20,14 @@ const EXIT_DAMAGE: u8 = 3;
 const EXIT_NO_LABEL: u8 = 2;
 
 /// Runs the whole command (arguments without the program's name) and answers the exit status:
-/// 0 fine, 1 failed, 2 wrong command line, 3 damage found. Errors go to standard error.
+/// 0 fine, 1 failed, 2 wrong command line, 3 damage found. What went wrong is a notice.
 pub fn run(arguments: &[OsString], out: &mut dyn Write) -> u8 {
     match try_run(arguments, out) {
         Ok(status) => status,
         // Whoever read the output has seen enough.
         Err(error) if error.is_broken_pipe() => 0,
         Err(error) => {
-            eprintln!("inspect: {error}");
+            notice::say(&format_args!("inspect: {error}"));
             error.exit_status()
         }
     }

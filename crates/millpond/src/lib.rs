@@ -3,6 +3,7 @@
 //! * [`Pool`] makes and opens pools, and has their datasets, snapshots and properties.
 //! * [`FileSystem`] has the files of a dataset or snapshot, by path; [`File`] an open one.
 //! * [`Image`] looks at pools without opening them: every block, and a check of all, damaged pools included.
+//! * [`listen`] has a program told what no call returns.
 //! * [`Error`] is the only error; each has a [`std::io::ErrorKind`].
 //!
 //! ```
@@ -56,5 +57,5 @@ pub use library::{
     DestroyOptions, DirEntry, Error, File, FileOptions, FileSystem, FileType, Image, ImageDataset,
     ListOptions, Metadata, OpenOptions, Pool, Property, PropertySource, ReadDir, Result,
     SetMetadata, Space, SpaceFault, SpaceFaultKind, Vdev, VerifyOptions, VerifyProgress,
-    VerifyReport,
+    VerifyReport, listen,
 };

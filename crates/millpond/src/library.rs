@@ -6,6 +6,7 @@ mod file;
 mod file_system;
 mod image;
 mod metadata;
+mod notices;
 mod opened;
 mod options;
 mod paths;
@@ -22,6 +23,7 @@ pub use image::{
     VerifyOptions, VerifyProgress, VerifyReport,
 };
 pub use metadata::{FileType, Metadata, SetMetadata, Space};
+pub use notices::listen;
 pub use options::{CreateOptions, DestroyOptions, OpenOptions, Vdev};
 pub use pool::Pool;
 pub use properties::{Property, PropertySource};

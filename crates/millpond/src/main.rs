@@ -36,6 +36,8 @@ const DAEMON_MEMORY: [(&str, &str); 2] = [
 pub(crate) type Outcome = Result<(), Stop>;
 
 fn main() -> ExitCode {
+    // A daemon's standard error is its log.
+    base::notice::listen(complain);
     // A daemon has no other threads, no terminal and no command line: it is decided first.
     if let Some(status) = daemon::child() {
         return status;

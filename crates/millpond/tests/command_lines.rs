@@ -275,3 +275,21 @@ fn iostat_and_stat_refuse_what_makes_no_sense() {
         (0, "no pools available\n")
     );
 }
+
+/// What a library has to say that no call returns goes to the binary's standard error: a daemon's log.
+#[test]
+fn notices_are_printed() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_millpond"))
+        .arg("daemon-child")
+        .env("MILLPOND_TUNABLES", "nonsense=1")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "MILLPOND_TUNABLES: not understood: nonsense=1\n"
+    );
+    let ran = Sandbox::new().run("inspect nowhere.img");
+    assert_eq!(ran.status, 2);
+    assert!(ran.errors.starts_with("inspect: "), "{ran:?}");
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use admin::{Failure, FailureKind};
+use base::notice;
 use dsl::property::dataset::{LOGBIAS, SYNC};
 use dsl::property::{
     AclType, SnapshotDirectory,
@@ -212,17 +213,17 @@ impl PoolSource {
             .map_err(|error| Failure::new(FailureKind::Medium, error.to_string()))?;
         let name = dataset.name().map_err(unreadable)?;
         for (sequence, reason) in &replayed.lost {
-            eprintln!(
+            notice::say(&format_args!(
                 "{name}: record {sequence} of the intent log is lost with what it changes: {reason}"
-            );
+            ));
         }
         let Some((sequence, reason)) = replayed.failed else {
             return Ok(true);
         };
-        eprintln!(
+        notice::say(&format_args!(
             "{name}: record {sequence} of the intent log cannot be replayed ({reason}): \
              the dataset is read-only, and its log is kept"
-        );
+        ));
         Ok(false)
     }
 
