@@ -371,14 +371,16 @@ fn same_now(tree: &Tree, system: &FileSystem) {
     assert!(found.is_empty(), "unsynced:\n{}", found.join("\n"));
 }
 
-/// A history ends when its disk has seen so much: limits may be drawn by which each block of 512 bytes is freed in a
-/// txg of its own, and a simulated disk keeps all of them.
+/// A history ends when its disk has seen so much: limits may be drawn by which a txg frees few blocks of 512 bytes, and
+/// a simulated disk keeps all that they write.
 const EVENTS_MAX: usize = 30_000;
+/// The least blocks that a txg frees of a file here: one step may cut 4,096.
+const FREE_BLOCKS_MIN: u64 = 96;
 
 /// What a history was at its syncs.
 #[derive(Default)]
 struct Recorded {
-    /// By the txg that holds it and nothing more, and after which nothing was made durable before the next.
+    /// By the uberblock's txg that holds it and nothing more, if nothing was made durable after it before the next one.
     states: BTreeMap<u64, PoolModel>,
     /// The most bytes that references saved.
     shared: u64,
@@ -420,7 +422,8 @@ fn change(
         }
         if random.one_in(4) {
             test_pool.pool.sync().unwrap();
-            newest = test_pool.pool.engine().unwrap().synced_txg().0;
+            // A txg in which nothing changed has no uberblock.
+            newest = test_pool.pool.on_disk().unwrap().0.0;
             recorded.states.insert(newest, pool_model.clone());
             recorded.shared = recorded.shared.max(saved(&test_pool.pool));
         }
@@ -441,6 +444,8 @@ fn history(seed: u64, steps: usize, crashes: usize, repeat: &str) -> u64 {
          references -- --nocapture {repeat}"
     );
     let _limits = tunables::drawn(seed);
+    let piece = &dmu::tunables::FREE_BLOCKS_PIECE;
+    piece.set(piece.get().max(FREE_BLOCKS_MIN));
     let mut random = Random::new(seed);
     let disk = Arc::new(SimulatedDisk::new(SIZE, seed));
     let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);

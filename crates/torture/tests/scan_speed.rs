@@ -116,8 +116,8 @@ fn a_walk_over_many_files_does_not_seek_for_each() {
     // Time moves when all threads wait, those of other tests too.
     let _turn = by_default();
     let clock = VirtualClock::new(DeviceModel::DISK);
-    let pool = pond(&clock, 256 << 20);
-    fragment(&pool, 3, 60);
+    let pool = pond(&clock, 512 << 20);
+    fragment(&pool, 3, 240);
     let ahead = scrub(&pool, &clock).work;
     pool::tunables::SCAN_AHEAD_BYTES.set(0);
     let in_order = scrub(&pool, &clock).work;
