@@ -192,7 +192,8 @@ fn copies_share_blocks_until_the_last_goes_in_any_order() {
         assert_eq!((table.count, table.saved), (4, 2 * table.used));
         assert!(table.used > 3 * BLOCK as u64);
         assert!(test_pool.pool.features().is_active(&BLOCK_CLONING));
-        let grown = test_pool.pool.space().allocated - used;
+        // The pool's own blocks may have become fewer.
+        let grown = test_pool.pool.space().allocated.saturating_sub(used);
         assert!(grown < BLOCK as u64, "the copies take {grown} bytes");
         for (gone, name) in order.into_iter().enumerate() {
             same(&test_pool, &tree, "before a removal");
