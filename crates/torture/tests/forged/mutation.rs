@@ -4,10 +4,8 @@ use crate::image::DeviceImage;
 use crate::tree::Tree;
 use base::ByteOrder;
 use format::ObjectType;
-use format::dnode::{self, SLOT_SIZE, Slot};
+use format::dnode::{self, BLOCK_POINTER_SIZE as POINTER_BYTES, SLOT_SIZE, Slot};
 use millpond_torture::random::Random;
-
-const POINTER_BYTES: usize = 128;
 
 /// Numbers that arithmetic meets seldom.
 const EDGES: [u64; 16] = [

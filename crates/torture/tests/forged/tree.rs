@@ -2,11 +2,13 @@
 
 use crate::image::{DeviceImage, Parent};
 use base::ByteOrder;
-use format::dnode::{self, CORE_SIZE as POINTERS_OFFSET, DnodePhys, SLOT_SIZE, Slot};
+use format::dnode::{
+    self, BLOCK_POINTER_SIZE as POINTER_BYTES, CORE_SIZE as POINTERS_OFFSET, DnodePhys, SLOT_SIZE,
+    Slot,
+};
 use format::{BlockPointer, ObjectType};
 use std::collections::BTreeSet;
 
-const POINTER_BYTES: usize = 128;
 /// Of the dnodes of an object set: for objects, and for what users, groups and projects use.
 const DNODES_OF_A_SET: [usize; 4] = [0, 1024, 1536, 2048];
 /// Of the pointer in the bonus of a dataset.
