@@ -1,5 +1,6 @@
 //! What the library offers: types of its own over the layers below, so that those may change.
 
+mod assignments;
 mod datasets;
 mod error;
 mod file;
@@ -17,7 +18,7 @@ mod read_dir;
 pub use datasets::{DatasetInfo, DatasetKind, ListOptions};
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
-pub use file_system::{DirEntry, FileSystem};
+pub use file_system::FileSystem;
 pub use image::{
     Block, BlockAddress, Blocks, DamagedCopy, Image, ImageDataset, SpaceFault, SpaceFaultKind,
     VerifyOptions, VerifyProgress, VerifyReport,
@@ -27,4 +28,4 @@ pub use notices::listen;
 pub use options::{CreateOptions, DestroyOptions, OpenOptions, Vdev};
 pub use pool::Pool;
 pub use properties::{Property, PropertySource};
-pub use read_dir::ReadDir;
+pub use read_dir::{DirEntry, ReadDir};

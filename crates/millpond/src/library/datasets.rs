@@ -6,7 +6,7 @@ use admin::changes::{
 use admin::rows::dataset::{REFERENCED, USED};
 use admin::{Change, DatasetQuery, DestroyTarget, Request, Response, Selection, Types, Value};
 
-use super::properties::assignments;
+use super::assignments::assignments;
 use super::{DestroyOptions, Error, Pool, Result};
 
 /// What a name stands for.

@@ -1,4 +1,4 @@
-//! An open file.
+//! Opening files, and what is done with an open one.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -104,8 +104,43 @@ pub struct File {
     position: u64,
 }
 
+impl FileSystem {
+    /// Opens a file, or makes one, as the options say.
+    ///
+    /// # Errors
+    /// There is no such file, or there is, against the options; it is a directory; this user may not.
+    pub fn open(&self, path: impl AsRef<Path>, options: &FileOptions) -> Result<File> {
+        File::open(self, path.as_ref(), options)
+    }
+
+    /// Makes a file to write to and read from; one that is there is emptied.
+    ///
+    /// # Errors
+    /// Its directory is not there, or this user may not.
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<File> {
+        let options = FileOptions::new().read().write().create().truncate();
+        self.open(path, &options)
+    }
+
+    /// The whole content of a file.
+    ///
+    /// # Errors
+    /// There is no such file, or it cannot be read.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        self.open(path, &FileOptions::new().read())?.read_all()
+    }
+
+    /// Makes a file with this content, or replaces its content.
+    ///
+    /// # Errors
+    /// Its directory is not there, there is no space, or this user may not.
+    pub fn write(&self, path: impl AsRef<Path>, content: &[u8]) -> Result<()> {
+        self.create(path)?.write_all_at(content, 0)
+    }
+}
+
 impl File {
-    pub(super) fn open(files: &FileSystem, path: &Path, options: &FileOptions) -> Result<Self> {
+    fn open(files: &FileSystem, path: &Path, options: &FileOptions) -> Result<Self> {
         let held = files.open.use_it()?;
         let epoch = held.present().map_or(0, |present| present.epoch);
         drop(held);

@@ -1,4 +1,4 @@
-//! The files of a dataset or snapshot, by path.
+//! The files of a dataset or snapshot: their names, directories and attributes, by path.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,16 +10,14 @@ use posix::{Credentials, NewNode, RenameMode, XattrMode};
 
 use super::opened::OpenDataset;
 use super::paths::{Lost, Walk};
-use super::{
-    Error, File, FileOptions, FileType, Metadata, Pool, ReadDir, Result, SetMetadata, Space,
-};
+use super::{Error, Metadata, Pool, Result, SetMetadata, Space};
 
 /// The files of a dataset or snapshot.
 ///
 /// Paths begin at the root of the file system, with or without a `/`; `..` does not leave it, and symbolic links are
 /// followed within it. Clones are handles on the same file system; all may be used from any thread.
 ///
-/// What is done is visible to every handle at once, and on the devices after [`FileSystem::sync`], [`File::sync`] or
+/// What is done is visible to every handle at once, and on the devices after [`FileSystem::sync`], [`File::sync`](crate::File::sync) or
 /// [`Pool::sync`], or some seconds later.
 #[derive(Debug, Clone)]
 pub struct FileSystem {
@@ -29,8 +27,19 @@ pub struct FileSystem {
     umask: u32,
 }
 
+impl Pool {
+    /// Opens the files of a dataset (`"tank/home"`) or of a snapshot (`"tank/home@monday"`).
+    ///
+    /// # Errors
+    /// There is none of that name, or it holds no files.
+    pub fn file_system(&self, name: &str) -> Result<FileSystem> {
+        let open = self.open_dataset(name)?;
+        Ok(FileSystem::new(self.clone(), open))
+    }
+}
+
 impl FileSystem {
-    pub(super) fn new(pool: Pool, open: Arc<OpenDataset>) -> Self {
+    fn new(pool: Pool, open: Arc<OpenDataset>) -> Self {
         // Whoever has the pool in its own process may do everything with it.
         let who = Credentials {
             privileged: true,
@@ -158,39 +167,6 @@ impl FileSystem {
         })
     }
 
-    /// Opens a file, or makes one, as the options say.
-    ///
-    /// # Errors
-    /// There is no such file, or there is, against the options; it is a directory; this user may not.
-    pub fn open(&self, path: impl AsRef<Path>, options: &FileOptions) -> Result<File> {
-        File::open(self, path.as_ref(), options)
-    }
-
-    /// Makes a file to write to and read from; one that is there is emptied.
-    ///
-    /// # Errors
-    /// Its directory is not there, or this user may not.
-    pub fn create(&self, path: impl AsRef<Path>) -> Result<File> {
-        let options = FileOptions::new().read().write().create().truncate();
-        self.open(path, &options)
-    }
-
-    /// The whole content of a file.
-    ///
-    /// # Errors
-    /// There is no such file, or it cannot be read.
-    pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
-        self.open(path, &FileOptions::new().read())?.read_all()
-    }
-
-    /// Makes a file with this content, or replaces its content.
-    ///
-    /// # Errors
-    /// Its directory is not there, there is no space, or this user may not.
-    pub fn write(&self, path: impl AsRef<Path>, content: &[u8]) -> Result<()> {
-        self.create(path)?.write_all_at(content, 0)
-    }
-
     /// Makes a directory.
     ///
     /// # Errors
@@ -221,14 +197,6 @@ impl FileSystem {
             }
         }
         Ok(())
-    }
-
-    /// What is in a directory, in no particular order, without `.` and `..`.
-    ///
-    /// # Errors
-    /// There is no such directory, or this user may not read it.
-    pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
-        ReadDir::open(self, path.as_ref())
     }
 
     /// Removes the name of anything but a directory. A file goes with its last name and its last open handle.
@@ -392,16 +360,4 @@ impl FileSystem {
     pub fn sync(&self) -> Result<()> {
         self.with(Path::new(""), |walk| Ok(walk.files.sync()?))
     }
-}
-
-/// An entry of a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DirEntry {
-    /// Its name.
-    pub name: OsString,
-    /// The file's number in its file system.
-    pub inode: u64,
-    /// Its kind, where the directory tells.
-    pub file_type: Option<FileType>,
 }

@@ -11,13 +11,13 @@ use admin::{
 };
 use control::{FileSource, Service};
 
-use super::opened::OpenDatasets;
-use super::properties::{assignment, pool_assignment};
-use super::{CreateOptions, Error, FileSystem, OpenOptions, Result, Vdev};
+use super::assignments::{assignment, pool_assignment};
+use super::opened::{OpenDataset, OpenDatasets};
+use super::{CreateOptions, Error, OpenOptions, Result, Vdev};
 
 /// A pool that this process has open. Clones are handles on the same pool; all may be used from any thread.
 ///
-/// When the last handle, with all [`FileSystem`]s and [`File`](crate::File)s of the pool, is gone, the pool is exported
+/// When the last handle, with all [`FileSystem`](crate::FileSystem)s and [`File`](crate::File)s of the pool, is gone, the pool is exported
 /// as [`Pool::export`] does it, but errors are lost.
 #[derive(Clone, Debug)]
 pub struct Pool {
@@ -163,16 +163,6 @@ impl Pool {
         self.shared.read_only
     }
 
-    /// Opens the files of a dataset (`"tank/home"`) or of a snapshot (`"tank/home@monday"`).
-    ///
-    /// # Errors
-    /// There is none of that name, or it holds no files.
-    pub fn file_system(&self, name: &str) -> Result<FileSystem> {
-        self.check_alive()?;
-        let open = self.shared.opened.open(name)?;
-        Ok(FileSystem::new(self.clone(), open))
-    }
-
     /// Waits until everything done so far is on the devices.
     ///
     /// # Errors
@@ -199,6 +189,12 @@ impl Pool {
             return Err(Error::Stale(text));
         }
         Ok(())
+    }
+
+    /// Opens a dataset or snapshot, or finds it open.
+    pub(super) fn open_dataset(&self, name: &str) -> Result<Arc<OpenDataset>> {
+        self.check_alive()?;
+        self.shared.opened.open(name)
     }
 
     /// Has a change made, as the pool's administrator.

@@ -1,13 +1,13 @@
-//! Properties of pools and datasets, as text both ways: sizes and words as `zfs set` takes them, exact values as
-//! `zfs get -p` shows them.
+//! Properties of pools and datasets that are asked for and set: values are shown exactly, as `zfs get -p` shows them.
 
 use admin::changes::{Inherit, Set, SetPool};
 use admin::rows::{Effect, dataset};
 use admin::{
-    Assignments, Change, PropertyName, Request, Response, RowText, Selection, Setting, Source,
-    Types, Value, find_dataset_property, find_pool_property,
+    Change, PropertyName, Request, Response, RowText, Selection, Setting, Source, Types, Value,
+    find_dataset_property, find_pool_property,
 };
 
+use super::assignments::{assignment, pool_assignment};
 use super::{Error, Pool, Result};
 
 /// A property of a dataset or pool.
@@ -53,47 +53,7 @@ impl From<Source> for PropertySource {
     }
 }
 
-type Find = fn(&str) -> Option<PropertyName>;
-
-/// A property and its value as the service takes them.
-pub(super) fn assignment(name: &str, value: &str) -> Result<(String, Value)> {
-    parsed(find_dataset_property, name, value)
-}
-
-/// The same for a property of a pool.
-pub(super) fn pool_assignment(name: &str, value: &str) -> Result<(String, Value)> {
-    parsed(find_pool_property, name, value)
-}
-
-/// Several.
-pub(super) fn assignments(properties: &[(&str, &str)]) -> Result<Assignments> {
-    let parsed = properties.iter();
-    parsed
-        .map(|(name, value)| assignment(name, value))
-        .collect()
-}
-
-fn parsed(find: Find, name: &str, value: &str) -> Result<(String, Value)> {
-    let invalid = |why: &dyn std::fmt::Display| Error::Invalid(format!("property '{name}': {why}"));
-    match find(name) {
-        None => Err(invalid(&"there is none of that name")),
-        Some(PropertyName::Native(row)) => {
-            let parsed = row.parse(value).map_err(|error| invalid(&error))?;
-            Ok((row.name.to_owned(), parsed))
-        }
-        Some(PropertyName::User(name) | PropertyName::Computed(name)) => {
-            // Quotas of owners are numbers, what users name is text.
-            let value = match name.contains("quota@") {
-                true if value == "none" => Value::Number(0),
-                true => Value::Number(admin::parse_size(value).map_err(|error| invalid(&error))?),
-                false => Value::Text(value.to_owned()),
-            };
-            Ok((name, value))
-        }
-    }
-}
-
-fn shown(find: Find, name: &str, setting: Setting) -> Property {
+fn shown(find: fn(&str) -> Option<PropertyName>, name: &str, setting: Setting) -> Property {
     let value = match (find(name), &setting.value) {
         (Some(PropertyName::Native(row)), value) => row.format(value, true),
         (_, Value::Number(number)) => number.to_string(),

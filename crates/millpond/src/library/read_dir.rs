@@ -8,10 +8,22 @@ use base::ObjectId;
 use posix::{PosixError, Visit};
 
 use super::paths::Lost;
-use super::{DirEntry, FileSystem, Result};
+use super::{FileSystem, FileType, Result};
 
 /// How many entries are taken at a time.
 const PAGE: usize = 256;
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DirEntry {
+    /// Its name.
+    pub name: OsString,
+    /// The file's number in its file system.
+    pub inode: u64,
+    /// Its kind, where the directory tells.
+    pub file_type: Option<FileType>,
+}
 
 /// An iterator over the entries of a directory. Entries that come or go meanwhile may be seen or not; all others are
 /// seen once.
@@ -25,8 +37,18 @@ pub struct ReadDir {
     ended: bool,
 }
 
+impl FileSystem {
+    /// What is in a directory, in no particular order, without `.` and `..`.
+    ///
+    /// # Errors
+    /// There is no such directory, or this user may not read it.
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
+        ReadDir::open(self, path.as_ref())
+    }
+}
+
 impl ReadDir {
-    pub(super) fn open(files: &FileSystem, path: &Path) -> Result<Self> {
+    fn open(files: &FileSystem, path: &Path) -> Result<Self> {
         let directory = files.with(path, |walk| {
             let found = walk.find(path, true)?;
             match found.file_type {
