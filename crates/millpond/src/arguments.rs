@@ -4,6 +4,7 @@ use admin::rows::Access;
 use admin::{Assignments, PropertyError, PropertyName, RowText, Types, Value};
 
 use crate::output::{Stop, usage};
+use crate::render::GetField;
 
 #[cfg(test)]
 mod tests;
@@ -100,6 +101,20 @@ pub(crate) fn pool_columns(text: &str) -> Result<Vec<PropertyName>, Stop> {
     text.split(',')
         .map(|word| admin::find_pool_property(word).ok_or_else(|| bad_property(word)))
         .collect()
+}
+
+/// The columns of `get`.
+pub(crate) fn get_fields(text: Option<&str>) -> Result<Vec<GetField>, Stop> {
+    match text {
+        None => Ok(GetField::USUAL.to_vec()),
+        Some("all") => Ok(GetField::ALL.to_vec()),
+        Some(words) => words
+            .split(',')
+            .map(|word| {
+                GetField::parse(word).ok_or_else(|| usage(format!("invalid column name '{word}'")))
+            })
+            .collect(),
+    }
 }
 
 fn bad_property(word: &str) -> Stop {

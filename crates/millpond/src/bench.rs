@@ -7,26 +7,26 @@ mod files;
 mod measure;
 mod probe;
 mod report;
+mod run;
 #[cfg(test)]
 mod tests;
 mod throttled;
 mod untar;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use admin::{Change, Failure, FailureKind, VdevReport};
-use base::random::{Rng, SeededRng};
-use base::thread::{self, Role, ScopedJoinHandle, Start};
+use admin::{Failure, FailureKind, VdevReport};
 
 use crate::arguments::number;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Stop, print, usage};
 use beside::{Beside, PROGRAMS_MAX};
-use measure::{Phase, Tally};
+use measure::Phase;
 use report::Outcome;
+use run::{Contents, Run};
 
 /// The command.
 pub(crate) const COMMAND: Command = Command {
@@ -139,112 +139,7 @@ const SCENARIOS: [Scenario; 10] = [
     },
 ];
 
-/// Where and how a scenario runs.
-struct Run {
-    /// The directory that was named.
-    place: PathBuf,
-    /// A new one in it, for scenarios that leave nothing behind.
-    directory: PathBuf,
-    threads: u64,
-    files: u64,
-    time: Duration,
-    megabytes: u64,
-    record: u64,
-    stride: bool,
-    contents: Contents,
-    /// Programs that compute meanwhile.
-    beside: u64,
-    /// The Millpond pool that the directory is in: it has to be told, for it never hears of `syncfs`.
-    pool: Option<String>,
-}
-
-impl Run {
-    /// Everything written so far is on the device when this returns.
-    fn make_durable(&self) -> io::Result<()> {
-        rustix::fs::syncfs(File::open(&self.place)?)?;
-        let Some(pool) = &self.pool else {
-            return Ok(());
-        };
-        crate::daemons::pool(pool)
-            .and_then(|mut connection| {
-                let request = admin::Request::Change {
-                    change: Change::Sync,
-                    command: String::new(),
-                };
-                connection.call(&request, &mut |_| Ok(()))
-            })
-            .map_err(|failure| io::Error::other(failure.to_string()))
-    }
-}
-
-/// Bytes to be written: every other word is random, so they compress to some half.
-struct Contents(Vec<u8>);
-
-impl Contents {
-    const BYTES: usize = 8 << 20;
-
-    fn new() -> Self {
-        let random = SeededRng::new(88_172_645_463_325_252);
-        let mut bytes = vec![b' '; Self::BYTES];
-        for pair in bytes.chunks_exact_mut(16) {
-            random.fill(&mut pair[..8]);
-        }
-        Self(bytes)
-    }
-
-    /// So many bytes, at most 4 MiB, from somewhere.
-    fn piece(&self, random: &SeededRng, length: u64) -> &[u8] {
-        let length = usize::try_from(length).unwrap_or(0).min(Self::BYTES / 2);
-        let pages = (Self::BYTES / 2 / 4096) as u64;
-        let start = random.below(pages) as usize * 4096;
-        self.0.get(start..start + length).unwrap_or_default()
-    }
-}
-
-/// Runs `work` on so many threads, each with its number and a tally; the sum of all.
-fn threads(
-    count: u64,
-    start: Instant,
-    work: impl Fn(u64, &mut Tally) -> io::Result<()> + Sync,
-) -> io::Result<Tally> {
-    let work = &work;
-    thread::scope(|scope| {
-        let started: io::Result<Vec<_>> = (0..count)
-            .map(|thread| {
-                worker().spawn_scoped(scope, move || {
-                    let mut tally = Tally::new(start);
-                    work(thread, &mut tally)?;
-                    Ok(tally)
-                })
-            })
-            .collect();
-        let mut sum = Tally::new(start);
-        for thread in started? {
-            sum.merge(&joined(thread)?);
-        }
-        Ok(sum)
-    })
-}
-
-/// One of a benchmark's threads.
-fn worker() -> Start {
-    thread::named("bench", Role::PART)
-}
-
-fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
-    thread
-        .join()
-        .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
-}
-
-/// Empties the kernel's caches, if we may.
-fn drop_caches() {
-    rustix::fs::sync();
-    // Only root may; `notes` says so.
-    let _dropped = fs::write("/proc/sys/vm/drop_caches", "3");
-}
-
-fn bench(call: &Invocation) -> crate::Outcome {
+fn bench(call: &Invocation) -> crate::output::Outcome {
     let [name, directory] = call.operands() else {
         return Err(usage("missing scenario or directory"));
     };

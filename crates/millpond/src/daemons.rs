@@ -1,13 +1,23 @@
 //! Asking daemons: one pool's, or all of them.
 
+use std::collections::BTreeMap;
+
 use admin::client::{self, Connection};
 use admin::{
     Change, DatasetQuery, DatasetRow, Failure, FailureKind, Mounted, OpenRequest, PoolReport,
     PoolStatus, Request, Response, Selection,
 };
 
-use crate::output::{Stop, complain, print};
+use crate::output::{Outcome, Stop, complain, print};
 use crate::progress::Ticker;
+
+/// How a daemon's allocator treats memory, where the environment does not say otherwise: what is freed stays for ten
+/// seconds, so that the next txg does not wait for fresh memory, and pages are small, for on virtual machines a
+/// request that is the first to touch a huge one waits for milliseconds (`docs/decisions/memory.md`).
+const DAEMON_MEMORY: [(&str, &str); 2] = [
+    ("MIMALLOC_PURGE_DELAY", "10000"),
+    ("MIMALLOC_ALLOW_THP", "0"),
+];
 
 /// Starts a daemon that creates or imports a pool; returns when it serves.
 pub(crate) fn start(request: &OpenRequest) -> Result<(), Stop> {
@@ -16,7 +26,7 @@ pub(crate) fn start(request: &OpenRequest) -> Result<(), Stop> {
         OpenRequest::Create(request) => format!("creating '{}'", request.name),
         OpenRequest::Import(request) => format!("importing '{}'", request.name),
     }));
-    daemon::start(request, &crate::DAEMON_MEMORY, &mut |part| {
+    daemon::start(request, &DAEMON_MEMORY, &mut |part| {
         // Its line is gone before another one is written.
         ticker = None;
         show(part, &mut complete)
@@ -114,6 +124,58 @@ pub(crate) fn change(
     };
     connection.call(&request, &mut |part| show(part, &mut complete))?;
     ended(complete)
+}
+
+/// Asks for a change after which the pool is closed, and waits until its daemon is gone: the pool
+/// can be imported as soon as the command has ended.
+pub(crate) fn close(mut connection: Connection, last: Change, line: &str) -> Outcome {
+    change(&mut connection, last, line)?;
+    connection.wait_for_end();
+    Ok(())
+}
+
+/// Does something with every pool, going on after failures.
+pub(crate) fn each(names: &[String], act: &mut dyn FnMut(Connection) -> Outcome) -> Outcome {
+    let (connections, mut complete) = pools(names)?;
+    for connection in connections {
+        match act(connection) {
+            Ok(()) => {}
+            Err(Stop::Failure(failure)) => {
+                complain(&failure);
+                complete = false;
+            }
+            Err(_) => complete = false,
+        }
+    }
+    ended(complete)
+}
+
+/// Asks for a change once per pool that the names are in.
+pub(crate) fn change_by_pool(
+    names: &[String],
+    line: &str,
+    make: impl Fn(Vec<String>) -> Change,
+) -> Outcome {
+    let mut pools: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for name in names {
+        pools
+            .entry(admin::pool_of(name))
+            .or_default()
+            .push(name.clone());
+    }
+    let mut status = Ok(());
+    for names in pools.into_values() {
+        let mut connection = pool_of(&names[0])?;
+        match change(&mut connection, make(names), line) {
+            Err(Stop::Failure(failure)) => {
+                complain(&failure);
+                status = Err(Stop::Quiet(failure.status()));
+            }
+            Err(other) => status = Err(other),
+            Ok(()) => {}
+        }
+    }
+    status
 }
 
 /// Datasets of one pool.

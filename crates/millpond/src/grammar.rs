@@ -127,6 +127,7 @@ impl Operands {
 }
 
 /// A command of a program.
+#[derive(Debug)]
 pub(crate) struct Command {
     /// Its name.
     pub(crate) name: &'static str,
@@ -141,10 +142,14 @@ pub(crate) struct Command {
     /// How many operands it takes.
     pub(crate) operands: Operands,
     /// What runs it.
-    pub(crate) run: fn(&Invocation) -> crate::Outcome,
+    pub(crate) run: fn(&Invocation) -> crate::output::Outcome,
 }
 
+/// The program whose first word may be another program's name.
+pub(crate) const HOST: &str = "millpond";
+
 /// A program: `zpool`, `zfs` or `millpond`.
+#[derive(Debug)]
 pub(crate) struct Program {
     /// Its name.
     pub(crate) name: &'static str,
@@ -157,6 +162,7 @@ pub(crate) struct Program {
 }
 
 /// Properties of one kind of thing.
+#[derive(Debug)]
 pub(crate) struct PropertyTable {
     /// Of what.
     pub(crate) title: &'static str,
@@ -195,6 +201,8 @@ pub(crate) enum GrammarError {
 pub(crate) struct Invocation {
     /// The line as it was typed, for the pool's history.
     pub(crate) line: String,
+    /// All programs, for the commands that describe them.
+    pub(crate) programs: &'static [&'static Program],
     flags: Vec<(&'static str, Option<String>)>,
     operands: Vec<String>,
 }

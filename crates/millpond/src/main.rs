@@ -5,13 +5,14 @@
 mod arguments;
 mod bench;
 mod daemons;
+mod flags;
 mod grammar;
-mod manual;
 mod output;
 mod own;
 mod progress;
 mod render;
 mod repeat;
+mod version;
 mod waiting;
 mod zfs;
 mod zpool;
@@ -23,17 +24,6 @@ use output::{Stop, complain, print};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// How a daemon's allocator treats memory, where the environment does not say otherwise: what is freed stays for ten
-/// seconds, so that the next txg does not wait for fresh memory, and pages are small, for on virtual machines a
-/// request that is the first to touch a huge one waits for milliseconds (`docs/decisions/memory.md`).
-const DAEMON_MEMORY: [(&str, &str); 2] = [
-    ("MIMALLOC_PURGE_DELAY", "10000"),
-    ("MIMALLOC_ALLOW_THP", "0"),
-];
-
-/// How a command ends.
-pub(crate) type Outcome = Result<(), Stop>;
 
 fn main() -> ExitCode {
     // A daemon's standard error is its log.
@@ -58,7 +48,7 @@ fn main() -> ExitCode {
         _ => None,
     };
     if let Some(at) = inspected {
-        return own::inspect(at);
+        return own::inspect::run(at);
     }
     if called == "mount.zfs" {
         return zfs::mount_helper::run(&words);
@@ -77,6 +67,9 @@ fn main() -> ExitCode {
     ExitCode::from(run(program, &words))
 }
 
+/// All programs that this one answers to.
+static PROGRAMS: [&Program; 3] = [&zpool::PROGRAM, &zfs::PROGRAM, &own::PROGRAM];
+
 fn program_named(name: &str) -> Option<&'static Program> {
     match name {
         "zpool" => Some(&zpool::PROGRAM),
@@ -89,9 +82,12 @@ fn run(program: &'static Program, words: &[String]) -> u8 {
     let (command, outcome) = match program.parse(words) {
         Err((error, command)) => return refuse(program, command, &error),
         Ok(Parsed::Overview) => (None, print(&program.overview())),
-        Ok(Parsed::Version) => (None, print(&output::version_text())),
+        Ok(Parsed::Version) => (None, print(&version::text())),
         Ok(Parsed::Help(command)) => (Some(command), print(&command.help())),
-        Ok(Parsed::Run(command, invocation)) => (Some(command), (command.run)(&invocation)),
+        Ok(Parsed::Run(command, mut invocation)) => {
+            invocation.programs = &PROGRAMS;
+            (Some(command), (command.run)(&invocation))
+        }
     };
     match outcome {
         Ok(()) => 0,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use admin::Failure;
+use admin::{Failure, FailureKind};
 
 /// Why a command ends without success.
 #[derive(Debug)]
@@ -16,6 +16,9 @@ pub(crate) enum Stop {
     Quiet(u8),
 }
 
+/// How a command ends.
+pub(crate) type Outcome = Result<(), Stop>;
+
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
@@ -25,6 +28,11 @@ impl From<Failure> for Stop {
 /// A wrong command line.
 pub(crate) fn usage(message: impl Into<String>) -> Stop {
     Stop::Usage(message.into())
+}
+
+/// A failure because what was asked for makes no sense.
+pub(crate) fn cannot(verb: &str, name: &str, reason: impl fmt::Display) -> Failure {
+    Failure::cannot(FailureKind::Invalid, verb, name, reason)
 }
 
 /// Writes to the standard output. A reader that went away ends the command in silence.
@@ -49,19 +57,4 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Stop> {
 pub(crate) fn complain(text: &dyn fmt::Display) {
     // Nobody is left to tell if this fails.
     let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
-/// The version, in the two lines that scripts expect.
-pub(crate) fn version_text() -> String {
-    let [tools, engine] = versions();
-    format!("{tools}\n{engine}\n")
-}
-
-/// The versions of the tools and of the engine; the pool format is that of OpenZFS 2.3.
-pub(crate) fn versions() -> [String; 2] {
-    let version = env!("CARGO_PKG_VERSION");
-    [
-        format!("zfs-2.3.0-millpond-{version}"),
-        format!("zfs-kmod-none-millpond-{version}"),
-    ]
 }

@@ -3,7 +3,7 @@
 use base::clock::real_now;
 use std::time::Duration;
 
-use crate::Outcome;
+use crate::output::Outcome;
 
 /// Longer intervals are as good as this one, and a moment so far ahead can still be told.
 const INTERVAL_MAX: Duration = Duration::from_hours(24 * 366);

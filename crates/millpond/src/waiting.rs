@@ -5,8 +5,7 @@ use std::time::Duration;
 use admin::client::{self, Connection};
 use admin::{Failure, FailureKind};
 
-use crate::Outcome;
-use crate::output::Stop;
+use crate::output::{Outcome, Stop};
 
 /// The pause between two questions.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);

@@ -17,7 +17,6 @@ const LARGER: &[(&str, usize)] = &[
     ("dsl", 26),
     ("format", 15),
     ("fuse", 6),
-    ("millpond", 44),
     ("pipeline", 6),
     ("posix", 13),
     ("txg", 7),

@@ -9,7 +9,7 @@ use base::clock::real_now;
 use base::random::SeededRng;
 
 use super::measure::{Phase, Tally};
-use super::{Run, threads};
+use super::run::{Run, drop_caches, threads};
 
 const PIECE: usize = 128 << 10;
 
@@ -35,7 +35,7 @@ fn make(run: &Run, path: &Path) -> io::Result<Tally> {
 
 /// Reads the file of `mkbig` from its beginning to its end. An operation is a read of 128 KiB.
 pub(super) fn rdbig(run: &Run) -> io::Result<Vec<Phase>> {
-    super::drop_caches();
+    drop_caches();
     let mut file = File::open(run.place.join("big"))?;
     let mut tally = Tally::new(real_now());
     let mut piece = vec![0; PIECE];
@@ -69,7 +69,7 @@ pub(super) fn fanread(run: &Run) -> io::Result<Vec<Phase>> {
     if !present {
         make(run, &path)?;
     }
-    super::drop_caches();
+    drop_caches();
     let records = bytes / run.record;
     let share = records / run.threads;
     let start = real_now();

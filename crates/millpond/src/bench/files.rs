@@ -12,7 +12,7 @@ use base::random::{Rng, SeededRng};
 use base::thread;
 
 use super::measure::{Phase, Tally};
-use super::{Run, threads};
+use super::run::{Run, drop_caches, joined, threads, worker};
 
 /// Creates, cold stats, renames and unlinks of empty files in one directory.
 pub(super) fn meta(run: &Run) -> io::Result<Vec<Phase>> {
@@ -31,7 +31,7 @@ pub(super) fn meta(run: &Run) -> io::Result<Vec<Phase>> {
             .open(path('m', number))
             .map(drop)
     })?;
-    super::drop_caches();
+    drop_caches();
     let stats = all("cold stat", &|number| {
         fs::metadata(path('m', number)).map(drop)
     })?;
@@ -143,7 +143,7 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
     let results: io::Result<Vec<(Tally, Tally)>> = thread::scope(|scope| {
         let handles: io::Result<Vec<_>> = (0..run.threads)
             .map(|thread| {
-                super::worker().spawn_scoped(scope, move || {
+                worker().spawn_scoped(scope, move || {
                     let mut user = MailUser {
                         run,
                         random: SeededRng::new(99 + thread * 1_000_003),
@@ -158,7 +158,7 @@ pub(super) fn varmail(run: &Run) -> io::Result<Vec<Phase>> {
                 })
             })
             .collect();
-        handles?.into_iter().map(super::joined).collect()
+        handles?.into_iter().map(joined).collect()
     });
     let took = start.elapsed();
     let (mut operations, mut fsyncs) = (Tally::new(start), Tally::new(start));

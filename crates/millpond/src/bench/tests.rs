@@ -1,3 +1,5 @@
+use base::random::SeededRng;
+
 use super::*;
 
 fn run_in(place: &Path) -> Run {

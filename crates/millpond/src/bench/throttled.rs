@@ -1,7 +1,7 @@
 //! What a question costs whose answer is in memory, alone and beside writers that wait for room.
 
 use super::measure::{Phase, Tally};
-use super::{Run, joined, worker};
+use super::run::{Run, joined, worker};
 use base::clock::real_now;
 use base::random::SeededRng;
 use base::thread;

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use base::clock::real_now;
 use base::random::{Rng, SeededRng};
 
-use super::Run;
 use super::measure::{Phase, Tally};
+use super::run::Run;
 
 /// Files in a directory, on average.
 const FILES_A_DIRECTORY: u64 = 15;

@@ -2,13 +2,10 @@
 
 use admin::rows::Access;
 
-use super::{Command, Flag, Program};
+use super::{Command, Flag, HOST, Program};
 
 #[cfg(test)]
 mod tests;
-
-/// The program whose first word may be another program's name.
-const HOST: &str = "millpond";
 
 /// In the function for `millpond`: behind another program's name that program's function goes on.
 const BASH_OTHERS: &str = r#"    case "${COMP_WORDS[1]}" in zpool|zfs)

@@ -1,6 +1,6 @@
 use super::*;
 
-fn nothing(_: &Invocation) -> crate::Outcome {
+fn nothing(_: &Invocation) -> crate::output::Outcome {
     Ok(())
 }
 

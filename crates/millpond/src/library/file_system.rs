@@ -17,8 +17,8 @@ use super::{Error, Metadata, Pool, Result, SetMetadata, Space};
 /// Paths begin at the root of the file system, with or without a `/`; `..` does not leave it, and symbolic links are
 /// followed within it. Clones are handles on the same file system; all may be used from any thread.
 ///
-/// What is done is visible to every handle at once, and on the devices after [`FileSystem::sync`], [`File::sync`](crate::File::sync) or
-/// [`Pool::sync`], or some seconds later.
+/// What is done is visible to every handle at once, and on the devices after [`FileSystem::sync`],
+/// [`File::sync`](crate::File::sync) or [`Pool::sync`], or some seconds later.
 #[derive(Debug, Clone)]
 pub struct FileSystem {
     pool: Pool,

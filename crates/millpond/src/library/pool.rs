@@ -17,8 +17,8 @@ use super::{CreateOptions, Error, OpenOptions, Result, Vdev};
 
 /// A pool that this process has open. Clones are handles on the same pool; all may be used from any thread.
 ///
-/// When the last handle, with all [`FileSystem`](crate::FileSystem)s and [`File`](crate::File)s of the pool, is gone, the pool is exported
-/// as [`Pool::export`] does it, but errors are lost.
+/// When the last handle, with all [`FileSystem`](crate::FileSystem)s and [`File`](crate::File)s of the pool, is gone,
+/// the pool is exported as [`Pool::export`] does it, but errors are lost.
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub(super) shared: Arc<Shared>,

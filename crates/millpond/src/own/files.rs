@@ -8,10 +8,9 @@ use admin::{Failure, FailureKind};
 use inspect::{Audience, Copied, CopyOptions, InspectError, ListOptions, Problems, TreeOptions};
 use serde_json::json;
 
-use crate::Outcome;
+use crate::flags::PROGRESS_JSON;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
-use crate::output::{Stop, complain, print, usage};
-use crate::own::PROGRESS_JSON;
+use crate::output::{Outcome, Stop, complain, print, usage};
 use crate::render::{Json, JsonOptions};
 
 const PLACE: &str = "image ... image:[pool/dataset[@snapshot]][/path]";

@@ -9,18 +9,17 @@ use admin::{Failure, FailureKind, human_bytes};
 use control::{ImageReport, ImageRequest, Reproducible};
 use serde_json::json;
 
-use crate::Outcome;
+use crate::flags::PROGRESS_JSON;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
-use crate::output::{Stop, complain, print, usage};
-use crate::own::PROGRESS_JSON;
+use crate::output::{Outcome, Stop, complain, print, usage};
 use crate::render::{Json, JsonOptions};
-use crate::zpool::{NO_FEATURES, POOL_PROPERTY, ROOT_PROPERTY};
+use crate::zpool::create::{self, NO_FEATURES, POOL_PROPERTY, ROOT_PROPERTY};
 use progress::Progress;
 
 /// The time that no file of a reproducible image is younger than, in seconds since 1970.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
 
-pub(super) const MKIMAGE: Command = Command {
+pub(super) const COMMAND: Command = Command {
     name: "mkimage",
     aliases: &[],
     summary: "Make a pool image with the contents of a directory; nothing is mounted.",
@@ -108,7 +107,7 @@ fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
         let failure = Failure::cannot(FailureKind::Invalid, "create", &name, error);
         failure.advise("name the pool with '-n NAME'")
     })?;
-    let mut pool = crate::zpool::create_request(call, &name, Vec::new())?;
+    let mut pool = create::request(call, &name, Vec::new())?;
     for (property, _) in &pool.properties {
         if ALTROOT.is(property) || BOOTFS.is(property) || CACHEFILE.is(property) {
             let text =

@@ -2,15 +2,30 @@
 
 use admin::{MetricsReport, Request, Response};
 
-use crate::render::MetricsTable;
-
-use crate::Outcome;
 use crate::daemons::{ended, pools};
-use crate::grammar::Invocation;
-use crate::output::{Stop, complain, print, usage};
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Outcome, Stop, complain, print, usage};
+use crate::render::MetricsTable;
 use crate::repeat::Interval;
 
-pub(crate) fn stat(call: &Invocation) -> Outcome {
+/// `millpond stat`.
+pub(super) const COMMAND: Command = Command {
+    name: "stat",
+    aliases: &[],
+    summary: "Show locks, queues, latencies and counters of running pools.",
+    forms: &["[pool] ... [interval [count]]"],
+    flags: &[
+        option("m", "text[,...]", "only what has one of these in its name"),
+        switch("a", "what never moved, too"),
+        switch("y", "without the figures since the import"),
+        switch("j", "JSON").or("json"),
+        switch("prometheus", "the text format of Prometheus"),
+    ],
+    operands: Operands::ANY,
+    run: stat,
+};
+
+fn stat(call: &Invocation) -> Outcome {
     if call.has("j") && call.has("prometheus") {
         return Err(usage("-j and --prometheus cannot be combined"));
     }

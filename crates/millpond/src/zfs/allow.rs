@@ -6,21 +6,80 @@ use admin::{
     key_of_sets,
 };
 
+use super::flags::RECURSIVE;
+use crate::daemons::{change, pool_of};
+use crate::grammar::{Command, Flag, Invocation, Operands, switch};
+use crate::output::{Outcome, Stop, print, usage};
 use crate::render::OwnerNames;
 
-use crate::Outcome;
-use crate::daemons::{change, pool_of};
-use crate::grammar::Invocation;
-use crate::output::{Stop, print, usage};
+const ALLOW_LOCAL: Flag = switch("l", "here only");
+const ALLOW_BELOW: Flag = switch("d", "below only");
+const ALLOW_USERS: Flag = switch("u", "the names are of users");
+const ALLOW_GROUPS: Flag = switch("g", "the names are of groups");
+const ALLOW_EVERYONE: Flag = switch("e", "everyone");
+const ALLOW_CREATORS: Flag = switch("c", "whoever creates something below, on what they create");
+const ALLOW_SET: Flag = switch("s", "a set of permissions, to be granted by its name");
+const ALLOW_FLAGS: &[Flag] = &[
+    ALLOW_LOCAL,
+    ALLOW_BELOW,
+    ALLOW_USERS,
+    ALLOW_GROUPS,
+    ALLOW_EVERYONE,
+    ALLOW_CREATORS,
+    ALLOW_SET,
+];
+const UNALLOW_FLAGS: &[Flag] = &[
+    RECURSIVE,
+    ALLOW_LOCAL,
+    ALLOW_BELOW,
+    ALLOW_USERS,
+    ALLOW_GROUPS,
+    ALLOW_EVERYONE,
+    ALLOW_CREATORS,
+    ALLOW_SET,
+];
 
-pub(crate) fn allow(call: &Invocation) -> Outcome {
+/// `zfs allow`.
+pub(super) const ALLOW: Command = Command {
+    name: "allow",
+    aliases: &[],
+    summary: "Grant permissions to users and groups, or show what is granted.",
+    forms: &[
+        "filesystem|volume",
+        "everyone|user|group[,...] perm|@setname[,...] filesystem|volume",
+        "-e perm|@setname[,...] filesystem|volume",
+        "-c perm|@setname[,...] filesystem|volume",
+        "-s @setname perm|@setname[,...] filesystem|volume",
+    ],
+    flags: ALLOW_FLAGS,
+    operands: Operands::between(1, 3, "wrong number of parameters"),
+    run: allow,
+};
+
+/// `zfs unallow`.
+pub(super) const UNALLOW: Command = Command {
+    name: "unallow",
+    aliases: &[],
+    summary: "Take granted permissions back.",
+    forms: &[
+        "everyone|user|group[,...] [perm|@setname[,...]] filesystem|volume",
+        "-e [perm|@setname[,...]] filesystem|volume",
+        "-c [perm|@setname[,...]] filesystem|volume",
+        "-s @setname [perm|@setname[,...]] filesystem|volume",
+    ],
+    flags: UNALLOW_FLAGS,
+    operands: Operands::between(1, 3, "wrong number of parameters"),
+    run: unallow,
+};
+
+fn allow(call: &Invocation) -> Outcome {
     if let ([dataset], None) = (call.operands(), call.flags().next()) {
         return show(dataset);
     }
     delegate(call, true)
 }
 
-pub(crate) fn unallow(call: &Invocation) -> Outcome {
+fn unallow(call: &Invocation) -> Outcome {
     delegate(call, false)
 }
 

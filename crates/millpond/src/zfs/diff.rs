@@ -2,14 +2,28 @@
 
 use admin::{Failure, FailureKind, NameKind, Request, Response};
 
+use crate::daemons::pool_of;
+use crate::grammar::{Command, Invocation, Operands, switch};
+use crate::output::{Outcome, Stop, print_bytes};
 use crate::render::DiffOptions;
 
-use crate::Outcome;
-use crate::daemons::pool_of;
-use crate::grammar::Invocation;
-use crate::output::{Stop, print_bytes};
+/// `zfs diff`.
+pub(super) const COMMAND: Command = Command {
+    name: "diff",
+    aliases: &[],
+    summary: "Show which files changed since a snapshot.",
+    forms: &["snapshot [snapshot|filesystem]"],
+    flags: &[
+        switch("F", "the kinds of files, too"),
+        switch("H", "no arrows, tabs between columns"),
+        switch("t", "the times of the last changes, too"),
+        switch("h", "names as they are, whatever is in them"),
+    ],
+    operands: Operands::between(1, 2, "must provide at least one snapshot name"),
+    run: diff,
+};
 
-pub(crate) fn diff(call: &Invocation) -> Outcome {
+fn diff(call: &Invocation) -> Outcome {
     let from = call.operand(0);
     let head = admin::dataset_of(from);
     let to = match call.operands().get(1) {

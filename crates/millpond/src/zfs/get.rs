@@ -2,17 +2,50 @@
 
 use admin::{DatasetRow, PropertyName, Selection, Setting, Types};
 
-use crate::render::{GetField, GetRow, Json, JsonOptions, Style};
-
-use super::list::{Wanted, collect};
-use crate::Outcome;
-use crate::arguments::{dataset_property, depth, types};
+use super::flags::{DEPTH, RECURSIVE};
+use super::selection::{Wanted, collect};
+use crate::arguments::{dataset_property, depth, get_fields, types};
 use crate::daemons::ended;
-use crate::grammar::Invocation;
-use crate::output::{Stop, complain, print, usage};
+use crate::flags::{EXACT, JSON, JSON_INT, SCRIPTED};
+use crate::grammar::{Command, Invocation, Operands, option};
+use crate::output::{Outcome, Stop, complain, print, usage};
+use crate::render::{GetRow, Json, JsonOptions, Style};
 
-pub(crate) fn get(call: &Invocation) -> Outcome {
-    let fields = fields(call.value("o"))?;
+/// `zfs get`.
+pub(super) const COMMAND: Command = Command {
+    name: "get",
+    aliases: &[],
+    summary: "Show properties.",
+    forms: &["all|property[,...] [filesystem|volume|snapshot|bookmark] ..."],
+    flags: &[
+        RECURSIVE,
+        DEPTH,
+        SCRIPTED,
+        EXACT,
+        JSON,
+        JSON_INT,
+        option(
+            "o",
+            "all|field[,...]",
+            "the columns: name, property, value, received, source",
+        ),
+        option(
+            "s",
+            "source[,...]",
+            "only values from: local, default, inherited, …",
+        ),
+        option(
+            "t",
+            "type[,...]",
+            "filesystem, volume, snapshot, bookmark or all",
+        ),
+    ],
+    operands: Operands::at_least(1, "missing property argument"),
+    run: get,
+};
+
+fn get(call: &Invocation) -> Outcome {
+    let fields = get_fields(call.value("o"))?;
     let sources = sources(call.value("s"))?;
     let (asked, operands) = call
         .operands()
@@ -126,20 +159,6 @@ fn json(
     let mut json = Json::new("zfs get", options);
     json.dataset_properties(&with_settings);
     json.text()
-}
-
-/// The columns of `-o`.
-pub(crate) fn fields(text: Option<&str>) -> Result<Vec<GetField>, Stop> {
-    match text {
-        None => Ok(GetField::USUAL.to_vec()),
-        Some("all") => Ok(GetField::ALL.to_vec()),
-        Some(words) => words
-            .split(',')
-            .map(|word| {
-                GetField::parse(word).ok_or_else(|| usage(format!("invalid column name '{word}'")))
-            })
-            .collect(),
-    }
 }
 
 fn sources(text: Option<&str>) -> Result<Vec<&str>, Stop> {

@@ -3,20 +3,52 @@
 use admin::changes::{Hold, Release};
 use admin::{Change, Failure, FailureKind, Request, Response};
 
+use super::flags::RECURSIVE;
+use crate::daemons::{change_by_pool, pool_of};
+use crate::flags::{EXACT, SCRIPTED};
+use crate::grammar::{Command, Invocation, Operands};
+use crate::output::{Outcome, print, usage};
 use crate::render::Style;
 
-use super::set::each_pool;
-use crate::Outcome;
-use crate::daemons::pool_of;
-use crate::grammar::Invocation;
-use crate::output::{print, usage};
+/// `zfs hold`.
+pub(super) const HOLD: Command = Command {
+    name: "hold",
+    aliases: &[],
+    summary: "Hold snapshots, so that they cannot be destroyed.",
+    forms: &["tag snapshot ..."],
+    flags: &[RECURSIVE],
+    operands: Operands::at_least(2, "missing tag or snapshot argument"),
+    run: hold,
+};
 
-pub(crate) fn hold(call: &Invocation) -> Outcome {
+/// `zfs holds`.
+pub(super) const HOLDS: Command = Command {
+    name: "holds",
+    aliases: &[],
+    summary: "List holds.",
+    forms: &["snapshot ..."],
+    flags: &[RECURSIVE, SCRIPTED, EXACT],
+    operands: Operands::at_least(1, "missing snapshot argument"),
+    run: holds,
+};
+
+/// `zfs release`.
+pub(super) const RELEASE: Command = Command {
+    name: "release",
+    aliases: &[],
+    summary: "Release holds.",
+    forms: &["tag snapshot ..."],
+    flags: &[RECURSIVE],
+    operands: Operands::at_least(2, "missing tag or snapshot argument"),
+    run: release,
+};
+
+fn hold(call: &Invocation) -> Outcome {
     let (tag, snapshots) = tagged(call)?;
     if tag.starts_with('.') {
         return Err(usage("tag may not start with '.'"));
     }
-    each_pool(snapshots, &call.line, |snapshots| {
+    change_by_pool(snapshots, &call.line, |snapshots| {
         Change::Hold(Hold {
             tag: tag.clone(),
             snapshots,
@@ -25,9 +57,9 @@ pub(crate) fn hold(call: &Invocation) -> Outcome {
     })
 }
 
-pub(crate) fn release(call: &Invocation) -> Outcome {
+fn release(call: &Invocation) -> Outcome {
     let (tag, snapshots) = tagged(call)?;
-    each_pool(snapshots, &call.line, |snapshots| {
+    change_by_pool(snapshots, &call.line, |snapshots| {
         Change::Release(Release {
             tag: tag.clone(),
             snapshots,
@@ -55,7 +87,7 @@ fn check(snapshots: &[String]) -> Result<(), Failure> {
     }
 }
 
-pub(crate) fn holds(call: &Invocation) -> Outcome {
+fn holds(call: &Invocation) -> Outcome {
     check(call.operands())?;
     let mut records = Vec::new();
     for name in call.operands() {

@@ -3,15 +3,49 @@
 use admin::changes::{Mount, Unmount};
 use admin::{Change, Failure, FailureKind, client};
 
+use super::selection::at_path;
+use crate::daemons::{change, ended, mounted, pool_of};
+use crate::flags::JSON;
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Outcome, Stop, complain, print, usage};
 use crate::render::{Json, JsonOptions};
 
-use super::list::at_path;
-use crate::Outcome;
-use crate::daemons::{change, ended, mounted, pool_of};
-use crate::grammar::Invocation;
-use crate::output::{Stop, complain, print, usage};
+/// `zfs mount`.
+pub(super) const MOUNT: Command = Command {
+    name: "mount",
+    aliases: &[],
+    summary: "Mount file systems, or list what is mounted.",
+    forms: &["", "-a", "filesystem"],
+    flags: &[
+        JSON,
+        switch("a", "all that may be mounted"),
+        switch("f", "even if redacted"),
+        switch("l", "load keys first"),
+        switch("O", "over a directory that is not empty"),
+        switch("R", "what is below, too"),
+        switch("v", "say what is mounted"),
+        option("o", "options", "mount options for this time"),
+    ],
+    operands: Operands::between(0, 1, ""),
+    run: mount,
+};
 
-pub(crate) fn mount(call: &Invocation) -> Outcome {
+/// `zfs unmount`.
+pub(super) const UNMOUNT: Command = Command {
+    name: "unmount",
+    aliases: &["umount"],
+    summary: "Unmount file systems.",
+    forms: &["-a", "filesystem|mountpoint"],
+    flags: &[
+        switch("a", "all"),
+        switch("f", "from under their users"),
+        switch("u", "unload keys too"),
+    ],
+    operands: Operands::between(0, 1, ""),
+    run: unmount,
+};
+
+fn mount(call: &Invocation) -> Outcome {
     let options: Vec<String> = call
         .values("o")
         .flat_map(|text| text.split(','))
@@ -69,7 +103,7 @@ fn everywhere(make: &dyn Fn() -> Change, line: &str) -> Outcome {
     ended(complete)
 }
 
-pub(crate) fn unmount(call: &Invocation) -> Outcome {
+fn unmount(call: &Invocation) -> Outcome {
     let make = |name: Option<String>| {
         Change::Unmount(Unmount {
             name,

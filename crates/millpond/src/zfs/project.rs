@@ -8,9 +8,32 @@ use admin::{Failure, FailureKind};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, stat};
 use sys::{Errno, FileProject, file_project, set_file_project};
 
-use crate::Outcome;
-use crate::grammar::Invocation;
-use crate::output::{Stop, print_bytes, usage};
+use super::flags::RECURSIVE;
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Outcome, Stop, print_bytes, usage};
+
+/// `zfs project`.
+pub(super) const COMMAND: Command = Command {
+    name: "project",
+    aliases: &[],
+    summary: "Show, check or set the projects of files.",
+    forms: &["file|directory ..."],
+    flags: &[
+        switch(
+            "c",
+            "check: what differs from the id of -p or of the operand",
+        ),
+        switch("C", "clear: no project, and nothing handed down"),
+        switch("s", "set: what is made here gets the same project"),
+        option("p", "id", "the project"),
+        RECURSIVE,
+        switch("d", "of a directory only itself, not what is in it"),
+        switch("k", "with -C: keep the project"),
+        switch("0", "with -c: names only, each ended by a NUL"),
+    ],
+    operands: Operands::at_least(1, "missing file or directory"),
+    run: project,
+};
 
 /// The number that no project has.
 const INVALID: u32 = u32::MAX;
@@ -32,7 +55,7 @@ enum Reach {
     Everything,
 }
 
-pub(crate) fn project(call: &Invocation) -> Outcome {
+fn project(call: &Invocation) -> Outcome {
     let action = action(call)?;
     let reach = reach(call, action)?;
     call.operands()

@@ -1,19 +1,25 @@
-//! `zfs set` and `zfs inherit`.
+//! `zfs set`.
 
-use std::collections::BTreeMap;
+use admin::changes::Set;
+use admin::{Assignments, Change, Failure, FailureKind, PropertyError};
 
-use admin::changes::{Inherit, Set};
-use admin::rows::dataset::VOLTHREADING;
-use admin::rows::{Access, Effect, Row};
-use admin::{Assignments, Change, Failure, FailureKind, PropertyError, PropertyName};
-
-use crate::Outcome;
 use crate::arguments::assign_dataset;
-use crate::daemons::{change, pool_of};
-use crate::grammar::Invocation;
-use crate::output::{Stop, usage};
+use crate::daemons::change_by_pool;
+use crate::grammar::{Command, Invocation, Operands, switch};
+use crate::output::{Outcome, usage};
 
-pub(crate) fn set(call: &Invocation) -> Outcome {
+/// `zfs set`.
+pub(super) const COMMAND: Command = Command {
+    name: "set",
+    aliases: &[],
+    summary: "Set properties.",
+    forms: &["property=value ... filesystem|volume|snapshot ..."],
+    flags: &[switch("u", "leave mounts as they are")],
+    operands: Operands::at_least(2, "missing property=value or dataset argument"),
+    run: set,
+};
+
+fn set(call: &Invocation) -> Outcome {
     let count = call
         .operands()
         .iter()
@@ -33,7 +39,7 @@ pub(crate) fn set(call: &Invocation) -> Outcome {
             error => refused(first, &error).into(),
         })?;
     }
-    each_pool(names, &call.line, |names| {
+    change_by_pool(names, &call.line, |names| {
         Change::Set(Set {
             names,
             properties: properties.clone(),
@@ -44,80 +50,4 @@ pub(crate) fn set(call: &Invocation) -> Outcome {
 
 fn refused(name: &str, error: &PropertyError) -> Failure {
     Failure::cannot(FailureKind::Invalid, "set property for", name, error)
-}
-
-pub(crate) fn inherit(call: &Invocation) -> Outcome {
-    let (word, names) = call
-        .operands()
-        .split_first()
-        .ok_or_else(|| usage("missing property"))?;
-    let property = admin::find_dataset_property(word)
-        .filter(|found| !matches!(found, PropertyName::Computed(_)))
-        .ok_or_else(|| usage(format!("invalid property '{word}'")))?;
-    if let PropertyName::Native(row) = &property {
-        let invalid = |text: String| Failure::new(FailureKind::Invalid, text);
-        if row.access != Access::Settable {
-            return Err(invalid(format!("{word} property is read-only")).into());
-        }
-        if !row.inherits && !VOLTHREADING.is(row.name) && !call.has("S") {
-            let failure = invalid(format!("'{word}' property cannot be inherited"));
-            if !is_clearable(row) {
-                return Err(failure.into());
-            }
-            let failure = failure
-                .advise(format!("use 'zfs set {word}=none' to clear"))
-                .advise(format!(
-                    "use 'zfs inherit -S {word}' to revert to received value"
-                ));
-            return Err(failure.into());
-        }
-    }
-    each_pool(names, &call.line, |names| {
-        Change::Inherit(Inherit {
-            names,
-            property: property.name().to_owned(),
-            recursive: call.has("r"),
-            received: call.has("S"),
-        })
-    })
-}
-
-/// Quotas and reservations, which are cleared rather than inherited.
-fn is_clearable(row: &Row) -> bool {
-    row.effects.iter().any(|effect| match effect {
-        Effect::Quota | Effect::Reservation | Effect::RefQuota | Effect::RefReservation => true,
-        Effect::Remount
-        | Effect::Move
-        | Effect::CountBelow
-        | Effect::ActivateFeature
-        | Effect::MayFreeSpace => false,
-    })
-}
-
-/// Asks for a change once per pool that the names are in.
-pub(super) fn each_pool(
-    names: &[String],
-    line: &str,
-    make: impl Fn(Vec<String>) -> Change,
-) -> Outcome {
-    let mut pools: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for name in names {
-        pools
-            .entry(admin::pool_of(name))
-            .or_default()
-            .push(name.clone());
-    }
-    let mut status = Ok(());
-    for names in pools.into_values() {
-        let mut connection = pool_of(&names[0])?;
-        match change(&mut connection, make(names), line) {
-            Err(Stop::Failure(failure)) => {
-                crate::output::complain(&failure);
-                status = Err(Stop::Quiet(failure.status()));
-            }
-            Err(other) => status = Err(other),
-            Ok(()) => {}
-        }
-    }
-    status
 }

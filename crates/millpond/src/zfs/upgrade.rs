@@ -4,11 +4,27 @@ use admin::changes::Set;
 use admin::rows::dataset::VERSION;
 use admin::{Change, Failure, FailureKind, Selection, Types, Value};
 
-use super::list::{Wanted, collect};
-use crate::Outcome;
+use super::flags::RECURSIVE;
+use super::selection::{Wanted, collect};
 use crate::daemons::{change, ended, pool_of};
-use crate::grammar::Invocation;
-use crate::output::{Stop, complain, print, usage};
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Outcome, Stop, complain, print, usage};
+
+/// `zfs upgrade`.
+pub(super) const COMMAND: Command = Command {
+    name: "upgrade",
+    aliases: &[],
+    summary: "Raise the versions of file systems, or list what could be raised.",
+    forms: &["", "-v", "-a | filesystem ..."],
+    flags: &[
+        RECURSIVE,
+        switch("a", "all file systems"),
+        switch("v", "list the versions supported"),
+        option("V", "version", "to this version"),
+    ],
+    operands: Operands::ANY,
+    run: upgrade,
+};
 
 /// The newest version.
 const CURRENT: u64 = 5;
@@ -38,7 +54,7 @@ VER  FILESYSTEM
 ---  ------------
 ";
 
-pub(crate) fn upgrade(call: &Invocation) -> Outcome {
+fn upgrade(call: &Invocation) -> Outcome {
     let names = call.operands();
     if call.has("v") {
         return if names.is_empty() {

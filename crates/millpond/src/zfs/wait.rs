@@ -2,15 +2,25 @@
 
 use admin::{Failure, FailureKind, NameKind, Request, Response};
 
-use crate::Outcome;
 use crate::daemons::pool_of;
-use crate::grammar::Invocation;
-use crate::output::{Stop, usage};
+use crate::grammar::{Command, Invocation, Operands, option};
+use crate::output::{Outcome, Stop, usage};
 use crate::waiting::until_idle;
+
+/// `zfs wait`.
+pub(super) const COMMAND: Command = Command {
+    name: "wait",
+    aliases: &[],
+    summary: "Wait until background work in a file system has ended.",
+    forms: &["filesystem"],
+    flags: &[option("t", "activity[,...]", "only this: deleteq")],
+    operands: Operands::exactly(1, "missing 'filesystem' argument"),
+    run: wait,
+};
 
 /// Waits until the files that were removed while they were open are freed, or the file system is
 /// unmounted or destroyed.
-pub(crate) fn wait(call: &Invocation) -> Outcome {
+fn wait(call: &Invocation) -> Outcome {
     for word in call.values("t").flat_map(|words| words.split(',')) {
         if word != "deleteq" {
             return Err(usage(format!("invalid activity '{word}'")));

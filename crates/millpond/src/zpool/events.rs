@@ -6,15 +6,31 @@ use std::time::Duration;
 use admin::client::Connection;
 use admin::{EventRecord, Failure, FailureKind, Request, Response};
 
-use crate::Outcome;
 use crate::daemons::{ended, pools};
-use crate::grammar::Invocation;
-use crate::output::{Stop, complain, print, usage};
+use crate::flags::SCRIPTED;
+use crate::grammar::{Command, Invocation, Operands, switch};
+use crate::output::{Outcome, Stop, complain, print, usage};
+
+/// `zpool events`.
+pub(super) const COMMAND: Command = Command {
+    name: "events",
+    aliases: &[],
+    summary: "Show what happened to pools since they were imported.",
+    forms: &["[pool]", "-c"],
+    flags: &[
+        switch("v", "all particulars, too"),
+        SCRIPTED,
+        switch("f", "go on with what happens from now on"),
+        switch("c", "forget all events"),
+    ],
+    operands: Operands::between(0, 1, ""),
+    run: events,
+};
 
 /// How often `-f` looks for more.
 const PAUSE: Duration = Duration::from_millis(250);
 
-pub(crate) fn events(call: &Invocation) -> Outcome {
+fn events(call: &Invocation) -> Outcome {
     if call.has("c") {
         return clear(call);
     }

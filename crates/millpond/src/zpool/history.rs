@@ -2,12 +2,25 @@
 
 use admin::{Request, Response};
 
-use crate::Outcome;
 use crate::daemons::{ended, pools};
-use crate::grammar::Invocation;
-use crate::output::{complain, print};
+use crate::grammar::{Command, Invocation, Operands, switch};
+use crate::output::{Outcome, complain, print};
 
-pub(crate) fn history(call: &Invocation) -> Outcome {
+/// `zpool history`.
+pub(super) const COMMAND: Command = Command {
+    name: "history",
+    aliases: &[],
+    summary: "Show the commands that changed pools.",
+    forms: &["[pool] ..."],
+    flags: &[
+        switch("i", "internal events, too"),
+        switch("l", "who and where"),
+    ],
+    operands: Operands::ANY,
+    run: history,
+};
+
+fn history(call: &Invocation) -> Outcome {
     let (connections, complete) = pools(call.operands())?;
     if connections.is_empty() && complete {
         complain(&"no pools available");

@@ -9,10 +9,42 @@ use admin::{
 };
 use control::Found;
 
-use crate::Outcome;
+use super::flags::{ALTERNATE_ROOT, altroot};
 use crate::arguments::{assign_pool, number};
-use crate::grammar::Invocation;
-use crate::output::{Stop, complain, print, usage};
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Outcome, Stop, complain, print, usage};
+
+/// `zpool import`.
+pub(super) const COMMAND: Command = Command {
+    name: "import",
+    aliases: &[],
+    summary: "Import pools, or list those that could be.",
+    forms: &["", "-a", "pool|id [newpool]"],
+    flags: &[
+        switch("a", "all pools found"),
+        option("d", "dir|device", "where to look; may be repeated"),
+        option("c", "cachefile", "look in a cache file"),
+        switch("D", "destroyed pools"),
+        switch("f", "even if it was in use elsewhere"),
+        switch("F", "go back a few transactions if need be"),
+        switch("n", "only try what -F would do"),
+        switch("X", "go back as far as it takes"),
+        option("T", "txg", "not beyond this transaction group"),
+        switch("m", "even without its log devices"),
+        switch("N", "mount nothing"),
+        switch("l", "load keys"),
+        option(
+            "o",
+            "property=value|mntopts",
+            "a pool property or mount options",
+        ),
+        ALTERNATE_ROOT,
+        switch("s", "look in the default places, too"),
+        switch("t", "the new name is for now only"),
+    ],
+    operands: Operands::between(0, 2, ""),
+    run: import,
+};
 
 /// Words that `-o` may hold besides `property=value`.
 const MOUNT_OPTIONS: [&str; 12] = [
@@ -30,7 +62,7 @@ const MOUNT_OPTIONS: [&str; 12] = [
     "nodevices",
 ];
 
-pub(crate) fn import(call: &Invocation) -> Outcome {
+fn import(call: &Invocation) -> Outcome {
     if call.has("c") && call.has("d") {
         return Err(usage("-c is incompatible with -d"));
     }
@@ -94,7 +126,7 @@ fn taken(name: &str) -> Failure {
 }
 
 /// Where to look: `-d`, or the environment, or nowhere in particular.
-fn search(call: &Invocation) -> Vec<PathBuf> {
+pub(crate) fn search(call: &Invocation) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = call.values("d").map(PathBuf::from).collect();
     if places.is_empty() || call.has("s") {
         match std::env::var("ZPOOL_IMPORT_PATH") {
@@ -130,7 +162,11 @@ fn matches(found: &Found, wanted: &str) -> bool {
     }
 }
 
-fn choose<'a>(found: &'a [Found], wanted: &str, search: &[PathBuf]) -> Result<&'a Found, Failure> {
+pub(crate) fn choose<'a>(
+    found: &'a [Found],
+    wanted: &str,
+    search: &[PathBuf],
+) -> Result<&'a Found, Failure> {
     let mut matching = found.iter().filter(|found| matches(found, wanted));
     let Some(chosen) = matching.next() else {
         let reason = "no such pool available";
@@ -208,26 +244,7 @@ fn import_one(
     }
 }
 
-/// `millpond serve`: imports one pool and serves it in this process.
-pub(crate) fn serve(call: &Invocation) -> Outcome {
-    let search = search(call);
-    let found = control::discover(&search)?;
-    let chosen = choose(&found, call.operand(0), &search)?;
-    let request = request(call, chosen, None, &search)?;
-    crate::daemons::serve(&OpenRequest::Import(request), call.value("metrics"))
-}
-
-/// `-R`, or the property of this name, which is of this import only.
-pub(super) fn altroot(call: &Invocation, properties: &mut Assignments) -> Option<PathBuf> {
-    let named = properties.iter().position(|(name, _)| ALTROOT.is(name));
-    let named = match named.map(|at| properties.remove(at).1) {
-        Some(admin::Value::Text(text)) => Some(PathBuf::from(text)),
-        _ => None,
-    };
-    call.value("R").map(PathBuf::from).or(named)
-}
-
-fn request(
+pub(crate) fn request(
     call: &Invocation,
     found: &Found,
     new_name: Option<&str>,

@@ -2,19 +2,43 @@
 
 use admin::{IoReport, Request, Response};
 
-use crate::render::{IoHistogram, IoLayout, Style};
-
-use super::list::{naming, timestamp};
-use crate::Outcome;
+use super::flags::{BY_GUID, FULL_PATH, RESOLVE, TIMESTAMP, naming, timestamp};
 use crate::daemons::pools;
-use crate::grammar::Invocation;
-use crate::output::{Stop, complain, print, usage};
+use crate::flags::{EXACT, SCRIPTED};
+use crate::grammar::{Command, Invocation, Operands, switch};
+use crate::output::{Outcome, Stop, complain, print, usage};
+use crate::render::{IoHistogram, IoLayout, Style};
 use crate::repeat::Interval;
+
+/// `zpool iostat`.
+pub(super) const COMMAND: Command = Command {
+    name: "iostat",
+    aliases: &[],
+    summary: "Show what pools and their devices read and write.",
+    forms: &["[pool] ... [interval [count]]"],
+    flags: &[
+        switch("v", "the vdevs, too"),
+        switch("l", "average latencies, too"),
+        switch("q", "what waits and what is under way, too"),
+        switch("w", "histograms of latencies instead"),
+        switch("r", "histograms of request sizes instead"),
+        switch("y", "without the figures since the import"),
+        switch("n", "print the header only once"),
+        SCRIPTED,
+        EXACT,
+        BY_GUID,
+        RESOLVE,
+        FULL_PATH,
+        TIMESTAMP,
+    ],
+    operands: Operands::ANY,
+    run: iostat,
+};
 
 /// Lines of figures after which the header is printed again.
 const PAGE_LINES: usize = 24;
 
-pub(crate) fn iostat(call: &Invocation) -> Outcome {
+fn iostat(call: &Invocation) -> Outcome {
     let layout = layout(call)?;
     let interval = Interval::split(call.operands());
     let mut before: Vec<IoReport> = Vec::new();

@@ -3,15 +3,50 @@
 use admin::PoolStatus;
 use base::clock::{Clock, SystemClock};
 
-use super::list::{json_options, naming, timestamp};
-use crate::Outcome;
+use super::flags::{
+    BY_GUID, FULL_PATH, JSON_GUID, RESOLVE, TIMESTAMP, json_options, naming, timestamp,
+};
 use crate::daemons::{ended, pools, status as ask};
-use crate::grammar::Invocation;
-use crate::output::{complain, print};
+use crate::flags::{EXACT, JSON, JSON_INT};
+use crate::grammar::{Command, Invocation, Operands, switch};
+use crate::output::{Outcome, complain, print};
 use crate::render::{Json, JsonOptions, StatusOptions};
 use crate::repeat::Interval;
 
-pub(crate) fn status(call: &Invocation) -> Outcome {
+/// `zpool status`.
+pub(super) const COMMAND: Command = Command {
+    name: "status",
+    aliases: &[],
+    summary: "Show the health of pools.",
+    forms: &["[pool] ... [interval [count]]"],
+    flags: &[
+        switch("e", "only vdevs that are not healthy"),
+        BY_GUID,
+        RESOLVE,
+        FULL_PATH,
+        EXACT,
+        switch("s", "a column of slow I/Os"),
+        switch("d", "a column of direct writes that failed verification"),
+        switch(
+            "power",
+            "a column of the power of slots, which nothing here knows",
+        ),
+        switch("i", "how devices were initialized, too"),
+        switch("t", "how devices were trimmed, too"),
+        switch("D", "the dedup tables, too"),
+        switch("v", "damaged files, too"),
+        switch("x", "only pools with problems"),
+        JSON,
+        JSON_INT,
+        switch("json-flat-vdevs", "all vdevs in one list in JSON"),
+        JSON_GUID,
+        TIMESTAMP,
+    ],
+    operands: Operands::ANY,
+    run: status,
+};
+
+fn status(call: &Invocation) -> Outcome {
     let interval = Interval::split(call.operands());
     interval.repeat(&mut || once(call, &interval.names))
 }

@@ -55,7 +55,7 @@ fn lines_that_people_type() {
 fn vdev_grammar() {
     let vdevs = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        create::vdevs(&words).map_err(|failure| failure.message)
+        vdev_specs::vdevs(&words).map_err(|failure| failure.message)
     };
     let leaf = |class, path: &str| {
         let shape = VdevShape::Leaf(path.into());

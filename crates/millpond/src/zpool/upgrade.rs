@@ -3,12 +3,26 @@
 use admin::rows::pool::{COMPATIBILITY, VERSION};
 use admin::{Change, PropertyName, Selection, Value, client};
 
-use crate::Outcome;
 use crate::daemons::{change, ended, pools, report};
-use crate::grammar::Invocation;
-use crate::output::{Stop, complain, print, usage};
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Outcome, Stop, complain, print, usage};
 
-pub(crate) fn upgrade(call: &Invocation) -> Outcome {
+/// `zpool upgrade`.
+pub(super) const COMMAND: Command = Command {
+    name: "upgrade",
+    aliases: &[],
+    summary: "Enable features, or list what could be.",
+    forms: &["", "-v", "-a | pool ..."],
+    flags: &[
+        switch("a", "all pools"),
+        switch("v", "list the features supported"),
+        option("V", "version", "not beyond this version"),
+    ],
+    operands: Operands::ANY,
+    run: upgrade,
+};
+
+fn upgrade(call: &Invocation) -> Outcome {
     if call.has("v") {
         return print(&crate::render::features_text());
     }

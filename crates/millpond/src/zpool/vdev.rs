@@ -7,14 +7,12 @@ use admin::{
     Response, RowText, Selection, Value, client, find_vdev_property,
 };
 
-use crate::render::{GetRow, Json, Style};
-
-use super::list::json_options;
-use crate::Outcome;
-use crate::arguments::split_assignment;
+use super::flags::json_options;
+use crate::arguments::{get_fields, split_assignment};
 use crate::daemons::{change, pool};
 use crate::grammar::Invocation;
-use crate::output::{Stop, print, usage};
+use crate::output::{Outcome, Stop, print, usage};
+use crate::render::{GetRow, Json, Style};
 
 /// A pool and names that are no pools: vdevs of it.
 pub(super) fn asked_for(names: &[String]) -> Result<Option<(&str, &[String])>, Failure> {
@@ -28,7 +26,7 @@ pub(super) fn asked_for(names: &[String]) -> Result<Option<(&str, &[String])>, F
 }
 
 pub(super) fn get(call: &Invocation, asked: &str, name: &str, vdevs: &[String]) -> Outcome {
-    let fields = crate::zfs::get_fields(call.value("o"))?;
+    let fields = get_fields(call.value("o"))?;
     let (columns, properties) = if asked == "all" {
         (None, Selection::All)
     } else {

@@ -9,15 +9,35 @@ use admin::{
 use base::clock::real_now;
 use inspect::{Audience, Line};
 
-use super::list::timestamp;
-use crate::Outcome;
+use super::flags::{TIMESTAMP, timestamp};
 use crate::daemons::{pool, report, status};
-use crate::grammar::Invocation;
-use crate::output::{Stop, print, usage};
+use crate::flags::{EXACT, SCRIPTED};
+use crate::grammar::{Command, Invocation, Operands, option};
+use crate::output::{Outcome, Stop, print, usage};
 use crate::progress::Course;
 use crate::render::{Column, Style, aligned, scripted};
 use crate::repeat::Interval;
 use crate::waiting::until_idle;
+
+/// `zpool wait`.
+pub(super) const COMMAND: Command = Command {
+    name: "wait",
+    aliases: &[],
+    summary: "Wait until background work in a pool has ended.",
+    forms: &["pool [interval]"],
+    flags: &[
+        SCRIPTED,
+        EXACT,
+        TIMESTAMP,
+        option(
+            "t",
+            "activity[,...]",
+            "only these: free, resilver, scrub, trim; others of OpenZFS never run here",
+        ),
+    ],
+    operands: Operands::between(1, 2, "missing 'pool' argument"),
+    run: wait,
+};
 
 /// What a pool may be busy with. Only freeing, resilvers, scrubs and trims exist here.
 pub(super) const ACTIVITIES: [&str; 9] = [
@@ -31,6 +51,7 @@ pub(super) const ACTIVITIES: [&str; 9] = [
     "trim",
     "raidz_expand",
 ];
+
 /// Columns of the table are at least so wide.
 const WIDTH_MIN: usize = 6;
 
@@ -62,7 +83,7 @@ impl Work {
     }
 }
 
-pub(crate) fn wait(call: &Invocation) -> Outcome {
+fn wait(call: &Invocation) -> Outcome {
     let activities = activities(call.values("t"))?;
     let interval = Interval::split(call.operands());
     let [name] = interval.names.as_slice() else {

@@ -29,7 +29,7 @@ svg{background:#fafafa}.line{fill:none;stroke:#0a6;stroke-width:2}.bar{fill:#58a
 text{font:11px sans-serif;fill:#444}";
 
 /// The whole file.
-pub(in crate::bench) fn html(outcome: &Outcome) -> String {
+pub(crate) fn html(outcome: &Outcome) -> String {
     let title = escape(outcome.scenario);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>millpond bench \

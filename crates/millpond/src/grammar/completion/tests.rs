@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command as Process;
 
-fn nothing(_: &Invocation) -> crate::Outcome {
+fn nothing(_: &Invocation) -> crate::output::Outcome {
     Ok(())
 }
 

@@ -2,8 +2,13 @@ use super::*;
 
 #[test]
 fn every_command_and_flag_is_there() {
-    for page in &PAGES {
-        let text = page.text();
+    let pages = pages(&[
+        &crate::own::PROGRAM,
+        &crate::zfs::PROGRAM,
+        &crate::zpool::PROGRAM,
+    ]);
+    for page in &pages {
+        let text = page.text(&pages);
         for command in page.program.commands {
             assert!(
                 text.contains(&format!("\n.SS {}\n", command.name)),

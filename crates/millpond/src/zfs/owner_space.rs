@@ -2,26 +2,84 @@
 
 use admin::{Failure, FailureKind, OwnerKind, OwnerRecord, Request, Response};
 
+use super::flags::DATASET;
+use super::selection::at_path;
+use crate::daemons::pool_of;
+use crate::flags::{EXACT, SCRIPTED};
+use crate::grammar::{Command, Flag, Invocation, Operands, option, switch};
+use crate::output::{Outcome, Stop, print, usage};
 use crate::render::{OwnerField, OwnerNames, OwnerSort, Style};
 
-use super::list::at_path;
-use crate::Outcome;
-use crate::daemons::pool_of;
-use crate::grammar::Invocation;
-use crate::output::{Stop, print, usage};
+const OWNER_FIELDS: Flag = option(
+    "o",
+    "field[,...]",
+    "the columns: type, name, used, quota, objused, objquota",
+);
+const OWNER_SORT: Flag = option("s", "field", "sort by it, smallest first; may be repeated");
+const OWNER_SORT_DOWN: Flag = option("S", "field", "sort by it, largest first; may be repeated");
+const OWNER_FLAGS: &[Flag] = &[
+    SCRIPTED,
+    switch(
+        "i",
+        "no effect: names of Windows domains have no numbers here",
+    ),
+    switch("n", "numbers instead of names"),
+    EXACT,
+    OWNER_FIELDS,
+    OWNER_SORT,
+    OWNER_SORT_DOWN,
+    option(
+        "t",
+        "type[,...]",
+        "posixuser, smbuser, posixgroup, smbgroup or all",
+    ),
+];
+
+/// `zfs userspace`.
+pub(super) const USERSPACE: Command = Command {
+    name: "userspace",
+    aliases: &[],
+    summary: "Show what each user uses and may use.",
+    forms: &["filesystem|snapshot|path"],
+    flags: OWNER_FLAGS,
+    operands: Operands::exactly(1, DATASET),
+    run: users,
+};
+
+/// `zfs groupspace`.
+pub(super) const GROUPSPACE: Command = Command {
+    name: "groupspace",
+    aliases: &[],
+    summary: "Show what each group uses and may use.",
+    forms: &["filesystem|snapshot|path"],
+    flags: OWNER_FLAGS,
+    operands: Operands::exactly(1, DATASET),
+    run: groups,
+};
+
+/// `zfs projectspace`.
+pub(super) const PROJECTSPACE: Command = Command {
+    name: "projectspace",
+    aliases: &[],
+    summary: "Show what each project uses and may use.",
+    forms: &["filesystem|snapshot|path"],
+    flags: &[SCRIPTED, EXACT, OWNER_FIELDS, OWNER_SORT, OWNER_SORT_DOWN],
+    operands: Operands::exactly(1, DATASET),
+    run: projects,
+};
 
 /// A kind of `-t`: the owner's, and whether a Windows domain names it.
 type Wanted = (OwnerKind, bool);
 
-pub(crate) fn users(call: &Invocation) -> Outcome {
+fn users(call: &Invocation) -> Outcome {
     space(call, OwnerKind::User)
 }
 
-pub(crate) fn groups(call: &Invocation) -> Outcome {
+fn groups(call: &Invocation) -> Outcome {
     space(call, OwnerKind::Group)
 }
 
-pub(crate) fn projects(call: &Invocation) -> Outcome {
+fn projects(call: &Invocation) -> Outcome {
     space(call, OwnerKind::Project)
 }
 

@@ -1,55 +1,57 @@
-//! Manual pages, made from the tables that the parser goes by: one page a program.
+//! `millpond man`: manual pages, made from the tables that the parser goes by: one page a program.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use admin::{Failure, FailureKind, Types, describe};
 
-use crate::Outcome;
-use crate::grammar::{Command, Flag, Invocation, Program, PropertyTable};
+use crate::grammar::{Command, Flag, HOST, Invocation, Operands, Program, PropertyTable};
+use crate::output::Outcome;
 
 #[cfg(test)]
 mod tests;
 
+/// `millpond man`.
+pub(super) const COMMAND: Command = Command {
+    name: "man",
+    aliases: &[],
+    summary: "Write the manual pages into a directory.",
+    forms: &["directory"],
+    flags: &[],
+    operands: Operands::exactly(1, "missing directory argument"),
+    run: man,
+};
+
 /// The section of commands for administrators.
 const SECTION: u8 = 8;
 
-/// A program, the name of its page, and what is typed to run it.
+/// A program as a page explains it.
 struct Page {
     program: &'static Program,
-    name: &'static str,
-    typed: &'static str,
+    /// The page's name.
+    name: String,
+    /// What is typed to run the program.
+    typed: String,
 }
 
-const PAGES: [Page; 3] = [
-    Page {
-        program: &crate::own::PROGRAM,
-        name: "millpond",
-        typed: "millpond",
-    },
-    Page {
-        program: &crate::zfs::PROGRAM,
-        name: "millpond-zfs",
-        typed: "millpond zfs",
-    },
-    Page {
-        program: &crate::zpool::PROGRAM,
-        name: "millpond-zpool",
-        typed: "millpond zpool",
-    },
-];
-
-/// `millpond man DIRECTORY`.
-pub(crate) fn man(call: &Invocation) -> Outcome {
+fn man(call: &Invocation) -> Outcome {
     let directory = Path::new(call.operand(0));
-    for page in &PAGES {
+    let pages = pages(call.programs);
+    for page in &pages {
         let path = directory.join(format!("{}.{SECTION}", page.name));
-        std::fs::write(&path, page.text()).map_err(|error| {
+        std::fs::write(&path, page.text(&pages)).map_err(|error| {
             let text = format!("cannot write '{}': {error}", path.display());
             Failure::new(FailureKind::Medium, text)
         })?;
     }
     Ok(())
+}
+
+/// The pages of programs, by their names.
+fn pages(programs: &[&'static Program]) -> Vec<Page> {
+    let mut pages: Vec<Page> = programs.iter().map(|program| Page::new(program)).collect();
+    pages.sort_by(|one, other| one.name.cmp(&other.name));
+    pages
 }
 
 /// Text as the formatter must see it: no escapes, no requests, dashes as they are typed.
@@ -66,7 +68,20 @@ fn plain(text: &str) -> String {
 }
 
 impl Page {
-    fn text(&self) -> String {
+    /// Programs other than `millpond` are typed behind its name.
+    fn new(program: &'static Program) -> Self {
+        let words = match program.name {
+            HOST => vec![HOST],
+            other => vec![HOST, other],
+        };
+        Self {
+            program,
+            name: words.join("-"),
+            typed: words.join(" "),
+        }
+    }
+
+    fn text(&self, all: &[Self]) -> String {
         let (title, version) = (self.name.to_uppercase(), env!("CARGO_PKG_VERSION"));
         let summary = self.program.summary.trim_end_matches('.');
         let mut out = format!(".TH {title} {SECTION} \"\" \"Millpond {version}\"\n");
@@ -90,7 +105,7 @@ impl Page {
         }
         out += ".SH EXIT STATUS\n0: done. 1: refused or failed, and why is on the standard error.\n\
                 2: the command line makes no sense.\n.SH SEE ALSO\n";
-        let others = PAGES.iter().filter(|page| page.name != self.name);
+        let others = all.iter().filter(|page| page.name != self.name);
         let others: Vec<String> = others
             .map(|page| format!(".BR {} ({SECTION})", page.name))
             .collect();

@@ -1,17 +1,36 @@
-//! `zpool add` and `zpool remove`.
+//! `zpool add`.
 
-use admin::changes::{AddVdevs, RemoveVdevs};
+use admin::changes::AddVdevs;
 use admin::rows::pool::ASHIFT;
 use admin::{Change, Value};
 
-use super::create::{check_files, file_size, tree, vdevs};
-use crate::Outcome;
+use super::vdev_specs::{check_files, file_size, tree, vdevs};
 use crate::arguments::assign_pool;
 use crate::daemons::{change, pool};
-use crate::grammar::Invocation;
-use crate::output::{print, usage};
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Outcome, print, usage};
 
-pub(crate) fn add(call: &Invocation) -> Outcome {
+/// `zpool add`.
+pub(super) const COMMAND: Command = Command {
+    name: "add",
+    aliases: &[],
+    summary: "Add devices to a pool.",
+    forms: &["pool vdev ..."],
+    flags: &[
+        switch("f", "use devices that look used, and mixed redundancy"),
+        switch("n", "only say what would be added"),
+        option("o", "ashift=number", "the sector size as a power of two"),
+        option(
+            "size",
+            "SIZE",
+            "make files of this size where there are none",
+        ),
+    ],
+    operands: Operands::at_least(1, "missing pool name argument"),
+    run: add,
+};
+
+fn add(call: &Invocation) -> Outcome {
     let (name, words) = call
         .operands()
         .split_first()
@@ -49,15 +68,4 @@ pub(crate) fn add(call: &Invocation) -> Outcome {
         file_size: size,
     });
     change(&mut connection, request, &call.line)
-}
-
-pub(crate) fn remove(call: &Invocation) -> Outcome {
-    let (name, devices) = call
-        .operands()
-        .split_first()
-        .ok_or_else(|| usage("missing pool name argument"))?;
-    let request = Change::RemoveVdevs(RemoveVdevs {
-        devices: devices.to_vec(),
-    });
-    change(&mut pool(name)?, request, &call.line)
 }

@@ -1,0 +1,42 @@
+//! `millpond serve`.
+
+use admin::OpenRequest;
+
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::Outcome;
+use crate::zpool::import::{choose, request, search};
+
+/// `millpond serve`.
+pub(super) const COMMAND: Command = Command {
+    name: "serve",
+    aliases: &[],
+    summary: "Import a pool and serve it in this process, until it is exported or a signal comes.",
+    forms: &["pool|id"],
+    flags: &[
+        option("d", "dir|device", "where to look; may be repeated"),
+        switch("f", "even if it was in use elsewhere"),
+        switch("N", "mount nothing"),
+        option(
+            "o",
+            "property=value|mntopts",
+            "a pool property or mount options",
+        ),
+        option("R", "root", "mount everything below this directory"),
+        option(
+            "metrics",
+            "[address:]port|path",
+            "offer the instruments to Prometheus: on a port of this host, or on a socket",
+        ),
+    ],
+    operands: Operands::exactly(1, "missing pool argument"),
+    run: serve,
+};
+
+/// `millpond serve`: imports one pool and serves it in this process.
+fn serve(call: &Invocation) -> Outcome {
+    let search = search(call);
+    let found = control::discover(&search)?;
+    let chosen = choose(&found, call.operand(0), &search)?;
+    let request = request(call, chosen, None, &search)?;
+    crate::daemons::serve(&OpenRequest::Import(request), call.value("metrics"))
+}

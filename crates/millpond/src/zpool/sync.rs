@@ -1,0 +1,24 @@
+//! `zpool sync`.
+
+use admin::Change;
+
+use crate::daemons::{change, each};
+use crate::grammar::{Command, Invocation, Operands, switch};
+use crate::output::Outcome;
+
+/// `zpool sync`.
+pub(super) const COMMAND: Command = Command {
+    name: "sync",
+    aliases: &[],
+    summary: "Write out everything that was written so far.",
+    forms: &["[pool] ..."],
+    flags: &[switch("f", "even if there is nothing to write")],
+    operands: Operands::ANY,
+    run: sync,
+};
+
+fn sync(call: &Invocation) -> Outcome {
+    each(call.operands(), &mut |mut connection| {
+        change(&mut connection, Change::Sync, &call.line)
+    })
+}
