@@ -13,7 +13,7 @@ use codec::{Checksum, ChecksumValue, Compression};
 use crate::FormatError;
 use crate::bits::Bits;
 use crate::object_type::ObjectType;
-use crate::record::{get_at, put_at, require};
+use crate::record::{Plain, Shown, get_at, put_at, require};
 
 mod words;
 
@@ -616,6 +616,26 @@ impl fmt::Display for BlockPointer {
             self.physical_birth(),
             self.fill(),
         )
+    }
+}
+
+impl Plain for BlockPointer {
+    const WIDTH: usize = 128;
+    #[inline]
+    fn get(bytes: &[u8], order: ByteOrder) -> Self {
+        Self {
+            words: Plain::get(bytes, order),
+        }
+    }
+    fn put(&self, bytes: &mut [u8], order: ByteOrder) {
+        self.words.put(bytes, order);
+    }
+    const KIND: &'static str = "blkptr";
+    fn swap(bytes: &mut [u8]) {
+        <[u64; 16]>::swap(bytes);
+    }
+    fn show(&self) -> Shown {
+        Shown::Text(self.to_string())
     }
 }
 

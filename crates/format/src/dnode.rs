@@ -4,15 +4,16 @@
 //! slot 0      64             64+128n                          end-128     end (slots × 512)
 //! | core 64 B | n ≤ 3 BPs    | bonus …                        | spill BP? |
 //! ```
-//! Everything here is in host order: [`swap_block`] ran when the block was read.
+//! Everything here is in host order: [`crate::swap`] ran when the block was read.
 //! Bonus bytes past `bonus_len` belong to nobody but are kept as they are.
 
 use base::ByteOrder;
 
 use crate::FormatError;
 use crate::block_pointer::BlockPointer;
-use crate::object_type::{ObjectType, swap_class, swap_u64};
-use crate::record::{Plain, get_at, head_mut, put_at, record, require, store};
+use crate::host::store;
+use crate::object_type::ObjectType;
+use crate::record::{get_at, head_mut, put_at, record, require};
 
 /// Bytes of a slot.
 pub const SLOT_SIZE: usize = 512;
@@ -148,7 +149,7 @@ pub struct DnodePhys {
 }
 
 const WHAT: &str = "dnode";
-const EXTRA_SLOTS: usize = DnodeCore::AT.extra_slots.offset;
+pub(crate) const EXTRA_SLOTS: usize = DnodeCore::AT.extra_slots.offset;
 
 fn check(ok: bool, field: &'static str, value: u64) -> Result<(), FormatError> {
     if ok {
@@ -442,52 +443,6 @@ pub fn slots(block: &[u8]) -> impl Iterator<Item = (usize, Slot)> + '_ {
         index += slots;
         Some((here, Slot::Allocated { slots }))
     })
-}
-
-/// Swaps a block of dnodes to host order: each core, its pointers, its bonus by its own class and
-/// its spill pointer. Free slots become zeros.
-pub fn swap_block(block: &mut [u8]) {
-    let mut rest = block;
-    while let Some(first) = rest.first_chunk::<SLOT_SIZE>() {
-        let is_free = first[0] == 0;
-        let slots = usize::from(first[EXTRA_SLOTS]) + 1;
-        let wanted = if is_free {
-            SLOT_SIZE
-        } else {
-            slots * SLOT_SIZE
-        };
-        let size = wanted.min(rest.len() - rest.len() % SLOT_SIZE);
-        let (dnode, after) = rest.split_at_mut(size);
-        if is_free {
-            dnode.fill(0);
-        } else {
-            swap_dnode(dnode);
-        }
-        rest = after;
-    }
-}
-
-/// Swaps one dnode that fills `dnode`.
-pub(crate) fn swap_dnode(dnode: &mut [u8]) {
-    DnodeCore::swap(dnode);
-    let core = DnodeCore::decode_padded(dnode, ByteOrder::NATIVE);
-    let pointers = usize::from(core.pointer_count).min(3);
-    let has_spill = DnodeFlags(core.flags).has(DnodeFlags::SPILL);
-    let bonus_type = ObjectType(core.bonus_type);
-    let bonus_len = core.bonus_len;
-    let (head, bonus) =
-        dnode.split_at_mut(dnode.len().min(CORE_SIZE + pointers * BLOCK_POINTER_SIZE));
-    swap_u64(head.get_mut(CORE_SIZE..).unwrap_or(&mut []));
-    let spill_size = if has_spill {
-        bonus.len().min(BLOCK_POINTER_SIZE)
-    } else {
-        0
-    };
-    let (bonus, spill) = bonus.split_at_mut(bonus.len() - spill_size);
-    if let (Some(class), true) = (bonus_type.swap_class(), bonus_len != 0) {
-        swap_class(class, bonus);
-    }
-    swap_u64(spill);
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub mod object_type;
 pub mod record;
 pub mod sa;
 pub mod space_map;
+pub mod swap;
 pub mod uberblock;
 pub mod zap;
 pub mod znode;

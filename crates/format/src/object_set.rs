@@ -6,7 +6,7 @@
 use base::ByteOrder;
 
 use crate::FormatError;
-use crate::dnode::{self, DnodePhys, SLOT_SIZE};
+use crate::dnode::{DnodePhys, SLOT_SIZE};
 use crate::intent_log::LogHeader;
 use crate::record::{Place, areas, head_mut, require};
 
@@ -200,23 +200,8 @@ fn special(bytes: &[u8], place: SlotPlace) -> Result<Option<DnodePhys>, FormatEr
     }
 }
 
-fn is_used(slot: &[u8]) -> bool {
+pub(crate) fn is_used(slot: &[u8]) -> bool {
     slot.first().is_some_and(|object_type| *object_type != 0)
-}
-
-/// Swaps an object set to host order.
-pub fn swap_block(block: &mut [u8]) {
-    let at = ObjectSetAreas::AT;
-    for place in [at.meta_dnode, at.user_used, at.group_used, at.project_used] {
-        if let Some(slot) = block.get_mut(place.offset..place.end())
-            && is_used(slot)
-        {
-            dnode::swap_dnode(slot);
-        }
-    }
-    at.log_header.swap(block);
-    at.kind.swap(block);
-    at.flags.swap(block);
 }
 
 #[cfg(test)]

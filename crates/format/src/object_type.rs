@@ -1,8 +1,6 @@
 //! Object types: one table of number, name, byteswap class and traits, and the swap of a whole
 //! block to host order, which the read pipeline does once so that decoders read host order.
 
-use crate::{acl, dnode, object_set, zap, znode};
-
 /// The type byte of a dnode, a bonus or a block pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
 pub struct ObjectType(pub u8);
@@ -245,55 +243,6 @@ impl ObjectType {
             (Some(_), _) => "new style",
             (None, _) => "invalid",
         }
-    }
-}
-
-/// Swaps a whole block of the other byte order to host order: a level above 0 is an array of
-/// block pointers, level 0 follows the type's class. Bytes past the last whole element, and blocks
-/// of an invalid type, stay as they are.
-pub fn swap(object_type: ObjectType, level: u8, block: &mut [u8]) {
-    if level > 0 {
-        return swap_u64(block);
-    }
-    if let Some(class) = object_type.swap_class() {
-        swap_class(class, block);
-    }
-}
-
-/// Swaps a block or bonus of a known class to host order.
-pub fn swap_class(class: SwapClass, block: &mut [u8]) {
-    match class {
-        SwapClass::Bytes => {}
-        SwapClass::U16 => swap_u16(block),
-        SwapClass::U32 => swap_u32(block),
-        SwapClass::U64 => swap_u64(block),
-        SwapClass::Zap => zap::swap_block(block),
-        SwapClass::Dnode => dnode::swap_block(block),
-        SwapClass::ObjectSet => object_set::swap_block(block),
-        SwapClass::Znode => znode::swap_bonus(block),
-        SwapClass::OldAcl => acl::swap_old(block),
-        SwapClass::Acl => acl::swap(block),
-    }
-}
-
-/// Reverses the bytes of each u16.
-pub fn swap_u16(bytes: &mut [u8]) {
-    for word in bytes.chunks_exact_mut(2) {
-        word.reverse();
-    }
-}
-
-/// Reverses the bytes of each u32.
-pub fn swap_u32(bytes: &mut [u8]) {
-    for word in bytes.chunks_exact_mut(4) {
-        word.reverse();
-    }
-}
-
-/// Reverses the bytes of each u64.
-pub fn swap_u64(bytes: &mut [u8]) {
-    for word in bytes.chunks_exact_mut(8) {
-        word.reverse();
     }
 }
 

@@ -25,8 +25,7 @@ pub use micro::{Micro, MicroEntry, MicroMut};
 pub use normalize::{NormalizationFlags, normalize};
 pub use value::Value;
 
-use crate::host::u64_at;
-use crate::object_type::swap_u64;
+use crate::host::{swap_u64, u64_at};
 
 /// First word of a micro ZAP.
 pub const BLOCK_MICRO: u64 = 0x8000_0000_0000_0003;

@@ -39,7 +39,7 @@ targets! {
     swap: |bytes| {
         let [kind, level, rest @ ..] = bytes else { return };
         let mut block = rest.to_vec();
-        format::object_type::swap(ObjectType(*kind), *level & 1, &mut block);
+        format::swap::block(ObjectType(*kind), *level & 1, &mut block);
     };
     block_pointer: |bytes| {
         for order in ORDERS {

@@ -11,7 +11,8 @@ use format::block_pointer::{
 };
 use format::embedded_checksum;
 use format::gang::GangHeader;
-use format::object_type::{self, ObjectType};
+use format::object_type::ObjectType;
+use format::swap;
 use sys::{Buffer, BufferMut};
 use vdev::{BlockRange, IoClass, ReadOutcome, Top, Verdict, WriteGroup};
 
@@ -347,7 +348,7 @@ pub(crate) fn decode(block: &BlockPointer, stored: Buffer) -> Result<Buffer, Att
         data
     };
     if !native {
-        object_type::swap(block.object_type(), block.level(), &mut data);
+        swap::block(block.object_type(), block.level(), &mut data);
     }
     Ok(data.freeze())
 }
@@ -379,7 +380,7 @@ fn read_embedded(block: &BlockPointer, request: &ReadRequest) -> Result<Buffer, 
         codec::decompress(kind, source, &mut data).map_err(bad)?;
     }
     if block.byte_order() != ByteOrder::NATIVE {
-        object_type::swap(block.object_type(), 0, &mut data);
+        swap::block(block.object_type(), 0, &mut data);
     }
     Ok(data.freeze())
 }

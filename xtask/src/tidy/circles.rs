@@ -15,7 +15,6 @@ const LARGER: &[(&str, usize)] = &[
     ("control", 5),
     ("dmu", 17),
     ("dsl", 26),
-    ("format", 15),
     ("fuse", 6),
     ("pipeline", 6),
     ("posix", 13),

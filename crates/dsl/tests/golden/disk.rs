@@ -12,7 +12,7 @@ use dmu::{BlockError, BlockStore, Tx};
 use format::features::Feature;
 use format::intent_log::LogHeader;
 use format::uberblock::Uberblock;
-use format::{BlockPointer, label, object_type};
+use format::{BlockPointer, label, swap};
 use millpond_dsl::{HistoryEvent, Services, SpaceClass};
 use sys::{Buffer, BufferMut};
 
@@ -56,7 +56,7 @@ impl Disk {
         let compression = pointer.compression().map_err(std::io::Error::other)?;
         codec::decompress(compression, &stored, &mut data).map_err(std::io::Error::other)?;
         if pointer.byte_order() != ByteOrder::NATIVE {
-            object_type::swap(pointer.object_type(), pointer.level(), &mut data);
+            swap::block(pointer.object_type(), pointer.level(), &mut data);
         }
         Ok(data.freeze())
     }

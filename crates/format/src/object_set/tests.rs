@@ -1,5 +1,7 @@
 use super::*;
 use crate::ObjectType;
+use crate::object_type::SwapClass;
+use crate::swap::class;
 
 fn sample() -> ObjectSetPhys {
     let dnode = |kind| DnodePhys::new(kind, 16384, 17, ObjectType::NONE, 0, 1);
@@ -26,9 +28,9 @@ fn round_trips_and_swaps_back() {
     object_set.encode(&mut bytes).unwrap();
     assert_eq!(ObjectSetPhys::decode(&bytes).unwrap(), object_set);
     let before = bytes.clone();
-    swap_block(&mut bytes);
+    class(SwapClass::ObjectSet, &mut bytes);
     assert_ne!(bytes, before);
-    swap_block(&mut bytes);
+    class(SwapClass::ObjectSet, &mut bytes);
     assert_eq!(bytes, before);
 }
 

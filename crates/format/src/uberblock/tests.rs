@@ -11,7 +11,7 @@ fn an_uberblock_round_trips_and_a_foreign_one_reads_the_same() {
     let mut bytes = [0; SIZE];
     sample().write(&mut bytes);
     assert_eq!(Uberblock::read(&bytes).unwrap(), sample());
-    crate::object_type::swap_u64(&mut bytes);
+    crate::host::swap_u64(&mut bytes);
     assert_eq!(Uberblock::read(&bytes).unwrap(), sample());
     bytes[3] ^= 1;
     bytes[7] ^= 1;

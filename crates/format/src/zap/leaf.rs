@@ -15,8 +15,7 @@ pub use change::LeafMut;
 
 use super::{BLOCK_LEAF, Value};
 use crate::FormatError;
-use crate::host::{swap_at, u16_at};
-use crate::object_type::swap_u16;
+use crate::host::{swap_at, swap_u16, u16_at};
 use crate::record::{get_at, record, require};
 
 record! {

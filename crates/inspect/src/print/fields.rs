@@ -49,10 +49,9 @@ pub(super) fn print_fields(
                 for (part, value) in parts.iter().zip(values) {
                     let shown = match value {
                         Shown::Number(bytes) => numbers.show(*bytes),
-                        Shown::Signed(_)
-                        | Shown::Pointer(_)
-                        | Shown::List(_)
-                        | Shown::Record(_) => value.to_string(),
+                        Shown::Signed(_) | Shown::Text(_) | Shown::List(_) | Shown::Record(_) => {
+                            value.to_string()
+                        }
                     };
                     writeln!(out, "\t\t{name}[{part}] = {shown}")?;
                 }

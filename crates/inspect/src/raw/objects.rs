@@ -7,8 +7,9 @@ use format::FormatError;
 use format::block_pointer::{self, BlockPointer};
 use format::dnode::{self, DnodePhys, SLOT_SIZE, Slot};
 use format::object_set::ObjectSetPhys;
-use format::object_type::{self, ObjectType};
+use format::object_type::ObjectType;
 use format::record::get_at;
+use format::swap;
 use pipeline::{Pipeline, ReadError, ReadRequest};
 use sys::Buffer;
 
@@ -289,7 +290,7 @@ pub(crate) fn read_sealed(
         })
     })?;
     if pointer.byte_order() != ByteOrder::NATIVE {
-        object_type::swap(pointer.object_type(), 0, &mut data);
+        swap::block(pointer.object_type(), 0, &mut data);
     }
     Ok(Buffer::from_slice(&data))
 }

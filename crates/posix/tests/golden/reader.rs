@@ -10,7 +10,7 @@ use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId};
 use dmu::{BlockError, BlockStore, Object, ObjectSet, OpenObjectSet, Zap};
 use format::dsl::{DatasetPhys, DirectoryPhys};
 use format::uberblock::Uberblock;
-use format::{BlockPointer, label, object_type};
+use format::{BlockPointer, label, swap};
 use sys::{Buffer, BufferMut};
 
 struct Disk(File);
@@ -35,7 +35,7 @@ impl Disk {
         let compression = pointer.compression().map_err(std::io::Error::other)?;
         codec::decompress(compression, &stored, &mut data).map_err(std::io::Error::other)?;
         if pointer.byte_order() != ByteOrder::NATIVE {
-            object_type::swap(pointer.object_type(), pointer.level(), &mut data);
+            swap::block(pointer.object_type(), pointer.level(), &mut data);
         }
         Ok(data.freeze())
     }
