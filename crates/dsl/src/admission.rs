@@ -10,12 +10,12 @@
 //!
 //! A shortage that ends when dirty data is on disk asks the caller to try again; only one that stays is a refusal.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+mod promises;
 
-use base::Txg;
-use base::lock::{LockClass, Mutex, rank};
-use dmu::{Account, Admission, Footprint, Promise, Refusal, Wanted};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dmu::{Account, Admission, Promise, Refusal, Wanted};
 use txg::Engine;
 
 use crate::dataset::Dataset;
@@ -23,117 +23,8 @@ use crate::error::Result;
 use crate::layer::Dsl;
 use crate::services::SpaceClass;
 use crate::tunables;
-
-static ACCOUNTS: LockClass = LockClass::new("dsl.space_accounts", rank::LAST + 7);
-
-/// Promises that hold, by the last txg that they hold for.
-#[derive(Default)]
-struct Promises {
-    by_txg: [AtomicI64; Txg::SLOTS],
-}
-
-impl Promises {
-    fn balance(&self) -> i64 {
-        let all = self.by_txg.iter();
-        all.map(|slot| slot.load(Ordering::Relaxed)).sum()
-    }
-
-    fn sum(&self) -> u64 {
-        self.balance().max(0).cast_unsigned()
-    }
-
-    fn change(&self, until: Txg, by: i64) {
-        self.by_txg[until.slot()].fetch_add(by, Ordering::Relaxed);
-    }
-
-    fn synced(&self, txg: Txg) {
-        self.by_txg[txg.slot()].store(0, Ordering::Relaxed);
-    }
-}
-
-/// The promises of a pool.
-pub(crate) struct PoolAccount {
-    promises: Promises,
-    /// Bytes that may be promised in all, as of the last synced txg.
-    room: AtomicU64,
-    heads: Mutex<Vec<Weak<HeadAccount>>>,
-}
-
-/// What of the available bytes may be promised.
-fn room_of(available: u64) -> u64 {
-    available / 100 * tunables::ROOM_PERCENT.get()
-}
-
-impl PoolAccount {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            promises: Promises::default(),
-            room: AtomicU64::new(0),
-            heads: Mutex::new(&ACCOUNTS, Vec::new()),
-        })
-    }
-
-    /// `txg` has synced, and left so much.
-    pub(crate) fn synced(&self, txg: Txg, available: u64) {
-        self.room.store(room_of(available), Ordering::Relaxed);
-        self.promises.synced(txg);
-        self.heads.lock().retain(|head| match head.upgrade() {
-            Some(head) => {
-                head.promises.synced(txg);
-                true
-            }
-            None => false,
-        });
-    }
-
-    /// Bytes that may be promised in all.
-    pub(crate) fn room(&self) -> u64 {
-        self.room.load(Ordering::Relaxed)
-    }
-}
-
-/// The promises of a head, and how its blocks are stored.
-struct HeadAccount {
-    pool: Arc<PoolAccount>,
-    promises: Promises,
-    copies: AtomicU64,
-    sector_bytes: AtomicU64,
-}
-
-impl HeadAccount {
-    /// Bytes that blocks take on the devices at most.
-    fn on_devices(&self, blocks: &Footprint) -> u64 {
-        const SECTOR_MIN: u64 = 512;
-        let copies = self.copies.load(Ordering::Relaxed).clamp(1, 3);
-        let sector = self.sector_bytes.load(Ordering::Relaxed).max(SECTOR_MIN);
-        let whole = |bytes: u64, count: u64| {
-            // What a block of `SECTOR_MIN` bytes times any number lacks to whole sectors, at most.
-            bytes.saturating_add(count.saturating_mul(sector - SECTOR_MIN))
-        };
-        let data = whole(blocks.data_bytes, blocks.data_blocks);
-        // Blocks that must be cut have headers beside.
-        let gangs = blocks.data_bytes / 8;
-        let meta = whole(blocks.meta_bytes, blocks.meta_blocks);
-        data.saturating_add(gangs)
-            .saturating_mul(copies)
-            .saturating_add(meta.saturating_mul((copies + 1).min(3)))
-    }
-
-    fn change(&self, until: Txg, by: i64) {
-        self.pool.promises.change(until, by);
-        self.promises.change(until, by);
-    }
-}
-
-impl Account for HeadAccount {
-    fn settle(&self, until: Txg, bytes: u64, written: &Footprint) {
-        let needed = self.on_devices(written);
-        self.change(
-            until,
-            needed.cast_signed().saturating_sub(bytes.cast_signed()),
-        );
-    }
-}
+pub(crate) use promises::PoolAccount;
+use promises::{HeadAccount, room_of};
 
 /// Admits transactions that change a head.
 pub struct HeadAdmission {
@@ -151,18 +42,10 @@ impl Dataset {
     /// What admits transactions that change this head.
     #[must_use]
     pub fn admission(self: &Arc<Self>) -> Arc<HeadAdmission> {
-        let pool = &self.dsl().account;
-        let account = Arc::new(HeadAccount {
-            pool: Arc::clone(pool),
-            promises: Promises::default(),
-            copies: AtomicU64::new(1),
-            sector_bytes: AtomicU64::new(0),
-        });
-        pool.heads.lock().push(Arc::downgrade(&account));
         Arc::new(HeadAdmission {
             head: Arc::clone(self),
             engine: self.dsl().engine.clone(),
-            account,
+            account: HeadAccount::new(&self.dsl().account),
             stamp: AtomicU64::new(0),
             available: AtomicU64::new(0),
         })
@@ -179,7 +62,7 @@ impl Dsl {
     /// Bytes that are promised now, in all; never for long less than none.
     #[must_use]
     pub fn promised_bytes(&self) -> i64 {
-        self.account.promises.balance()
+        self.account.balance()
     }
 
     /// Bytes that datasets without reservations may still use.
@@ -209,14 +92,11 @@ impl HeadAdmission {
         let available = self.head.available(SpaceClass::Normal)?;
         self.available.store(available, Ordering::Relaxed);
         let account = &self.account;
-        account.copies.store(copies, Ordering::Relaxed);
-        let sector = dsl.services().sector_bytes();
-        account.sector_bytes.store(sector, Ordering::Relaxed);
-        if account.pool.room() == 0 {
+        account.stored(copies, dsl.services().sector_bytes());
+        if account.pool().room() == 0 {
             // No txg has synced yet, or the pool was full then.
-            let pool = dsl.available_bytes(SpaceClass::Normal)?;
-            let room = room_of(pool);
-            account.pool.room.store(room, Ordering::Relaxed);
+            let available = dsl.available_bytes(SpaceClass::Normal)?;
+            account.pool().set_room(available);
         }
         self.stamp.store(synced + 1, Ordering::Release);
         Ok(())
@@ -235,10 +115,10 @@ impl HeadAdmission {
         let until = engine.open_txg().next();
         let available = self.available.load(Ordering::Relaxed);
         // A reservation of this head is not in what the pool has for all.
-        let room = account.pool.room().max(room_of(available));
+        let room = account.pool().room().max(room_of(available));
         // Counted first, so that many at once do not each find the same room.
         account.change(until, bytes.cast_signed());
-        let promised = (account.pool.promises.sum(), account.promises.sum());
+        let promised = account.promised();
         let promise = || Promise {
             until,
             bytes,

@@ -5,6 +5,8 @@
 
 mod accounting;
 mod burial;
+mod create;
+mod features;
 mod relations;
 mod space;
 mod sync;
@@ -17,7 +19,7 @@ use base::{Guid, ObjectId, ObjectSetId, Txg};
 use dmu::{Object, ObjectSet, OpenObjectSet, Tx, Zap};
 use format::BlockPointer;
 use format::dsl::{DatasetPhys, key};
-use format::features::{self, Feature};
+use format::features::REDACTED_DATASETS;
 use pipeline::Key;
 
 use crate::directory::Directory;
@@ -25,6 +27,8 @@ use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::mos::{change_record, name_of, read_record};
 
+pub(crate) use create::{create_head, creation_txg, directory_clones, new_fsid, next_clones};
+pub use features::DatasetFeature;
 pub use relations::{Bookmark, Hold};
 pub use space::DatasetSpace;
 pub(crate) use sync::Begun;
@@ -204,7 +208,7 @@ impl Dataset {
         if self.dsl.stopped.lock().contains_key(&self.id()) {
             return Ok(Some("changes that could not be written"));
         }
-        if self.extra_word(features::REDACTED_DATASETS.guid)?.is_some() {
+        if self.extra_word(REDACTED_DATASETS.guid)?.is_some() {
             return Ok(Some("redacted data"));
         }
         Ok(None)
@@ -377,30 +381,6 @@ impl Dataset {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Notes that a block or object of this head uses a per-dataset feature; it is counted when
-    /// the head is synced next.
-    pub fn note_feature(&self, feature: DatasetFeature) {
-        self.noted_features
-            .fetch_or(1 << feature as u32, Ordering::AcqRel);
-    }
-
-    /// The features that this dataset is counted for.
-    ///
-    /// # Errors
-    /// The keys beside the record cannot be read.
-    pub fn features(&self) -> Result<Vec<DatasetFeature>> {
-        let Some(zap) = self.extra()? else {
-            return Ok(Vec::new());
-        };
-        let mut found = Vec::new();
-        for feature in DatasetFeature::ALL {
-            if zap.lookup(feature.feature().guid.as_bytes())?.is_some() {
-                found.push(feature);
-            }
-        }
-        Ok(found)
-    }
-
     /// Whether the dataset has bookmarks.
     pub(crate) fn bookmark_zap(&self) -> Result<Option<Zap>> {
         match self.extra_word(key::BOOKMARKS)? {
@@ -433,67 +413,6 @@ impl std::fmt::Debug for Dataset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Dataset({} of {:?})", self.id(), self.directory())
     }
-}
-
-macro_rules! dataset_features {
-    ($($(#[$doc:meta])* $name:ident = $constant:ident,)*) => {
-        /// A feature that is counted by the datasets that use it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum DatasetFeature {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl DatasetFeature {
-            /// All of them.
-            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
-
-            /// That of the pool's feature, if datasets count it.
-            #[must_use]
-            pub fn of(feature: &Feature) -> Option<Self> {
-                let mut all = Self::ALL.into_iter();
-                all.find(|one| one.feature().guid == feature.guid)
-            }
-
-            /// The pool's feature.
-            #[must_use]
-            pub const fn feature(self) -> &'static Feature {
-                match self {
-                    $(Self::$name => &features::$constant,)*
-                }
-            }
-        }
-    };
-}
-
-dataset_features! {
-    /// Blocks above 128 KiB.
-    LargeBlocks = LARGE_BLOCKS,
-    /// Dnodes of several slots.
-    LargeDnode = LARGE_DNODE,
-    /// Checksums by SHA-512/256.
-    Sha512 = SHA512,
-    /// Checksums by Skein.
-    Skein = SKEIN,
-    /// Checksums by Edon-R.
-    Edonr = EDONR,
-    /// Checksums by BLAKE3.
-    Blake3 = BLAKE3,
-    /// Blocks compressed by zstd.
-    ZstdCompress = ZSTD_COMPRESS,
-    /// Objects counted by owner.
-    UserObjectAccounting = USEROBJ_ACCOUNTING,
-    /// Space by project.
-    ProjectQuota = PROJECT_QUOTA,
-    /// Extended attributes in log records.
-    ZilSaXattr = ZILSAXATTR,
-    /// Names above 255 bytes.
-    LongName = LONGNAME,
-    /// Micro ZAPs above 128 KiB.
-    LargeMicrozap = LARGE_MICROZAP,
-    /// Encrypted blocks.
-    Encryption = ENCRYPTION,
-    /// Parts left out on purpose.
-    RedactedDatasets = REDACTED_DATASETS,
 }
 
 #[cfg(test)]

@@ -11,43 +11,13 @@ use base::ObjectId;
 use dmu::Tx;
 use format::ObjectType;
 
+use crate::actor::Actor;
 use crate::directory::Directory;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::mos::name_of;
 use crate::services::HistoryEvent;
 use crate::task::{Task, TaskContext};
-use crate::tasks::new_zap;
-
-/// On whose behalf something is done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor {
-    /// The user.
-    pub user: u32,
-    /// The groups.
-    pub groups: Vec<u32>,
-    /// Whether everything is allowed to it.
-    pub privileged: bool,
-}
-
-impl Actor {
-    /// Who may do everything.
-    #[must_use]
-    pub const fn administrator() -> Self {
-        Self {
-            user: 0,
-            groups: Vec::new(),
-            privileged: true,
-        }
-    }
-
-    /// The ids of its grants with some scope: `ul$7`, `gl$8`, `el$`.
-    fn keys(&self, scope: char) -> Vec<String> {
-        let mut found = vec![format!("u{scope}${}", self.user), format!("e{scope}$")];
-        found.extend(self.groups.iter().map(|group| format!("g{scope}${group}")));
-        found
-    }
-}
 
 /// What one key of a directory grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +26,13 @@ pub struct Grant {
     pub key: String,
     /// The permissions, or names of sets, in the order of their names.
     pub permissions: Vec<String>,
+}
+
+/// The keys of what is granted to somebody with some scope: `ul$7`, `gl$8`, `el$`.
+fn keys_of(actor: &Actor, scope: char) -> Vec<String> {
+    let mut found = vec![format!("u{scope}${}", actor.user), format!("e{scope}$")];
+    found.extend(actor.groups.iter().map(|group| format!("g{scope}${group}")));
+    found
 }
 
 /// The key that names sets instead of permissions.
@@ -107,7 +84,7 @@ impl Directory {
         while let Some(directory) = current {
             let grants = directory.grants()?;
             let of = |key: &str| grants.iter().find(|grant| grant.key == key);
-            for key in actor.keys(scope) {
+            for key in keys_of(actor, scope) {
                 if of(&key).is_some_and(|grant| grant.permissions.iter().any(|p| p == permission)) {
                     return Ok(true);
                 }
@@ -204,7 +181,7 @@ fn add(dsl: &Dsl, tx: &Tx, directory: &Directory, grant: &Grant) -> Result<()> {
     let kind = ObjectType::DSL_PERMISSIONS;
     let table = match directory.phys()?.delegation {
         ObjectId(0) => {
-            let table = new_zap(&dsl.mos, tx, kind, 0)?;
+            let table = dsl.mos.new_zap(tx, kind, 0)?;
             directory.change(tx, |phys| phys.delegation = table.object().id())?;
             table
         }
@@ -214,7 +191,7 @@ fn add(dsl: &Dsl, tx: &Tx, directory: &Directory, grant: &Grant) -> Result<()> {
     let permissions = if let Some(id) = table.lookup(key)? {
         dsl.mos.zap(ObjectId(id))?
     } else {
-        let permissions = new_zap(&dsl.mos, tx, kind, 0)?;
+        let permissions = dsl.mos.new_zap(tx, kind, 0)?;
         table.add(tx, key, permissions.object().id().0)?;
         permissions
     };

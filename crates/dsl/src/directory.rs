@@ -1,5 +1,6 @@
 //! A directory: a node of the tree of names, with the space of its subtree and its properties.
 
+mod create;
 mod key_record;
 mod space;
 
@@ -18,8 +19,10 @@ use crate::mos::{change_record, name_of, read_record};
 use crate::name::is_hidden;
 use crate::property::EffectiveCache;
 
+pub(crate) use create::{create_directory, directory_object};
 pub use key_record::KeyRecord;
 pub use space::DirectorySpace;
+pub(crate) use space::check_quotas;
 
 static PLACE: LockClass = LockClass::new("dsl.place", rank::DSL + 30);
 
@@ -119,6 +122,17 @@ impl Directory {
     #[must_use]
     pub fn depth(&self) -> usize {
         self.parent().map_or(0, |parent| parent.depth() + 1)
+    }
+
+    /// The directories above, itself included, from below.
+    pub(crate) fn ancestry(self: &Arc<Self>) -> Vec<Arc<Self>> {
+        let mut chain = vec![Arc::clone(self)];
+        let mut current = self.parent();
+        while let Some(directory) = current {
+            current = directory.parent();
+            chain.push(directory);
+        }
+        chain
     }
 
     pub(crate) fn set_place(

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use base::ObjectId;
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
-use base::{ObjectId, Txg};
 use dmu::ObjectSet;
 use format::config::directory as keys;
 use format::dsl::hidden;
@@ -20,12 +20,12 @@ use crate::admission::PoolAccount;
 use crate::dataset::Dataset;
 use crate::directory::Directory;
 use crate::error::{DslError, Result};
+use crate::free::PartInHand;
 use crate::keys::Keys;
-use crate::livelist::PartInHand;
 use crate::mos::Mos;
 use crate::name::{self, Target};
 use crate::registry::Registry;
-use crate::services::Services;
+use crate::services::{Services, StoppedHead};
 use crate::sizes::Sizes;
 use crate::task::TaskQueue;
 
@@ -66,7 +66,7 @@ pub struct Dsl {
     pub(crate) datasets: Registry<Dataset>,
     /// Heads whose object sets are open: they may be dirty.
     pub(crate) heads: Mutex<BTreeMap<ObjectId, Arc<Dataset>>>,
-    pub(crate) tasks: TaskQueue,
+    pub(crate) tasks: TaskQueue<Self>,
     /// The space that is promised to transactions.
     pub(crate) account: Arc<PoolAccount>,
     /// Held for writing while a task runs.
@@ -87,17 +87,6 @@ pub struct Dsl {
     pub(crate) myself: Weak<Self>,
     root_name: Mutex<String>,
     stamp: AtomicU64,
-}
-
-/// A head that could not be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoppedHead {
-    /// Its name.
-    pub name: String,
-    /// The last txg whose changes it has.
-    pub synced: Txg,
-    /// Why not.
-    pub reason: String,
 }
 
 /// While it lives, no task changes the tree of datasets: syncing waits for it.

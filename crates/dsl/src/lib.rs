@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+mod actor;
 mod admission;
 mod bpobj;
 mod dataset;
@@ -32,22 +33,25 @@ pub mod tasks;
 pub mod tunables;
 pub mod volume;
 
+pub use actor::Actor;
 pub use admission::HeadAdmission;
 pub use bpobj::{Bpobj, NamedList, Taken};
 pub use dataset::{Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold};
 pub use deadlist::Deadlist;
-pub use delegation::{Actor, ChangeGrants, Grant};
+pub use delegation::{ChangeGrants, Grant};
 pub use directory::{Directory, DirectorySpace, KeyRecord};
 pub use error::{DslError, Result};
 pub use keys::Keys;
-pub use layer::{Dsl, OpenDsl, QuietTree, StoppedHead};
+pub use layer::{Dsl, OpenDsl, QuietTree};
 pub use mos::Mos;
 pub use new_pool::NewPool;
 pub use policy::StoragePolicy;
 pub use property::{
     Effective, Got, PropertyChange, PropertyValue, SetProperties, Source, StoredProperty,
 };
-pub use services::{HistoryEvent, Services, SpaceClass, Succession, SyncPass, WriterSource};
+pub use services::{
+    HistoryEvent, Services, SpaceClass, StoppedHead, Succession, SyncPass, WriterSource,
+};
 pub use sizes::Sizes;
 pub use task::{Task, TaskContext};
 pub use tunables::TUNABLES;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{ByteOrder, ObjectId};
-use dmu::{BlockStore, Object, ObjectSet, Tx, Zap};
+use dmu::{BlockStore, CreateZap, Object, ObjectSet, Tx, Zap};
 use format::config::directory;
 use format::dsl::{DatasetPhys, DirectoryPhys};
 use format::features;
@@ -54,6 +54,21 @@ impl Mos {
     /// A value of the pool directory.
     pub(crate) fn directory_word(&self, key: &str) -> Result<Option<u64>> {
         Ok(self.directory()?.lookup(key.as_bytes())?)
+    }
+
+    /// A new ZAP of some type.
+    pub(crate) fn new_zap(
+        &self,
+        tx: &Tx,
+        object_type: ObjectType,
+        normalization: u64,
+    ) -> Result<Zap> {
+        let options = CreateZap {
+            object_type,
+            normalization,
+            ..CreateZap::default()
+        };
+        Ok(Zap::create(&self.set, tx, &options)?)
     }
 
     pub(crate) fn free(&self, tx: &Tx, id: ObjectId) -> Result<()> {

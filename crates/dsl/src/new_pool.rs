@@ -10,18 +10,17 @@ use format::bpobj::BpobjPhys;
 use format::config::directory as keys;
 use format::dsl::hidden;
 
+use crate::actor::Actor;
 use crate::bpobj::Bpobj;
-use crate::dataset::Dataset;
-use crate::delegation::Actor;
+use crate::dataset::{Dataset, create_head};
+use crate::directory::{create_directory, directory_object};
 use crate::error::Result;
 use crate::layer::{Dsl, OpenDsl};
 use crate::mos::Mos;
 use crate::property::{PropertyValue, set_local};
 use crate::services::SyncPass;
 use crate::task::TaskContext;
-use crate::tasks::{
-    Populate, create_directory, create_head, directory_object, fill, take_snapshot,
-};
+use crate::tasks::{Populate, fill, take_snapshot};
 
 /// What the root file system of a new pool is made of.
 #[derive(Default)]

@@ -11,7 +11,6 @@ use format::features::Feature;
 use format::intent_log::LogHeader;
 use txg::Engine;
 
-use crate::layer::StoppedHead;
 use crate::policy::StoragePolicy;
 
 /// How far a request may go into the pool's last space.
@@ -121,6 +120,17 @@ pub enum Succession {
         /// The other.
         other: ObjectId,
     },
+}
+
+/// A head that could not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoppedHead {
+    /// Its name.
+    pub name: String,
+    /// The last txg whose changes it has.
+    pub synced: Txg,
+    /// Why not.
+    pub reason: String,
 }
 
 /// An internal event of the pool's history.

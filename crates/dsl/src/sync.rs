@@ -13,8 +13,8 @@ use format::{BlockPointer, features};
 
 use crate::dataset::{Begun, Dataset};
 use crate::error::{DslError, Result};
-use crate::layer::{Dsl, StoppedHead};
-use crate::services::{SpaceClass, SyncPass};
+use crate::layer::Dsl;
+use crate::services::{SpaceClass, StoppedHead, SyncPass};
 use crate::sizes::Sizes;
 
 /// Charges blocks of the pool's own object set, and frees what dies.

@@ -9,20 +9,21 @@
 //! The txg goes on, and the caller is told.
 
 mod blocks;
+mod queue;
 
 use std::sync::Arc;
 
-use base::Txg;
 use base::lock::{LockClass, Mutex, rank};
 use dmu::Tx;
 
-use crate::delegation::Actor;
+use crate::actor::Actor;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::services::{HistoryEvent, SpaceClass, SyncPass};
 use blocks::Written;
+use queue::QueuedTask;
+pub(crate) use queue::TaskQueue;
 
-static TASKS: LockClass = LockClass::new("dsl.tasks", rank::LAST + 3);
 static ANSWER: LockClass = LockClass::new("dsl.task_answer", rank::LAST + 4);
 static QUEUED: LockClass = LockClass::new("dsl.queued_task", rank::LAST + 11);
 
@@ -95,11 +96,7 @@ struct Queued<T: Task> {
     answer: Answer<T>,
 }
 
-trait AnyTask: Send {
-    fn run(&mut self, dsl: &Arc<Dsl>, pass: &SyncPass<'_>);
-}
-
-impl<T: Task> AnyTask for Queued<T> {
+impl<T: Task> QueuedTask<Dsl> for Queued<T> {
     fn run(&mut self, dsl: &Arc<Dsl>, pass: &SyncPass<'_>) {
         let Some(mut task) = self.task.lock().take() else {
             return;
@@ -111,23 +108,6 @@ impl<T: Task> AnyTask for Queued<T> {
             Ok(_) if !task.is_finished() => Ended::Again(task, Some(dsl.stamp())),
             done => Ended::Done(done),
         });
-    }
-}
-
-/// The tasks of the txgs in flight.
-pub(crate) struct TaskQueue {
-    slots: Mutex<[Vec<Box<dyn AnyTask>>; Txg::SLOTS]>,
-}
-
-impl TaskQueue {
-    pub(crate) fn new() -> Self {
-        Self {
-            slots: Mutex::new(&TASKS, Default::default()),
-        }
-    }
-
-    pub(crate) fn is_empty(&self, txg: Txg) -> bool {
-        self.slots.lock()[txg.slot()].is_empty()
     }
 }
 
@@ -161,7 +141,7 @@ impl Dsl {
                 actor: actor.clone(),
                 answer: Arc::clone(&answer),
             };
-            self.tasks.slots.lock()[txg.slot()].push(Box::new(queued));
+            self.tasks.push(txg, Box::new(queued));
             drop(hold);
             if let Err(error) = engine.wait_synced(Some(txg)) {
                 // Who is told that it failed does not reckon with it later.
@@ -180,8 +160,7 @@ impl Dsl {
     /// Runs the tasks of the pass's txg. Called once a txg, after heads and the pool's own object
     /// set were written.
     pub(crate) fn run_tasks(self: &Arc<Self>, pass: &SyncPass<'_>) {
-        let tasks = std::mem::take(&mut self.tasks.slots.lock()[pass.txg.slot()]);
-        for mut task in tasks {
+        for mut task in self.tasks.take(pass.txg) {
             let _tree = self.tree.write();
             task.run(self, pass);
         }

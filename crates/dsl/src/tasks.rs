@@ -12,8 +12,8 @@ mod rollback;
 mod snapshot;
 
 pub use bookmark::{CreateBookmark, DestroyBookmark};
+pub(crate) use create::fill;
 pub use create::{Clone, CreateDataset, Populate};
-pub(crate) use create::{create_directory, create_head, directory_object, fill};
 pub use destroy::{DestroyHead, DestroySnapshots};
 pub use hold::{Hold, Release};
 pub use leftovers::{CleanedUp, ReleaseTemporary};
@@ -26,31 +26,14 @@ pub(crate) use snapshot::take as take_snapshot;
 
 use std::sync::Arc;
 
-use dmu::{CreateZap, Tx, Zap};
-use format::ObjectType;
+use dmu::Tx;
 use format::dsl::key;
 use format::zap::Value;
 
 use crate::directory::Directory;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
-use crate::mos::Mos;
 use format::features;
-
-/// A new ZAP of some type.
-pub(crate) fn new_zap(
-    mos: &Mos,
-    tx: &Tx,
-    object_type: ObjectType,
-    normalization: u64,
-) -> Result<Zap> {
-    let options = CreateZap {
-        object_type,
-        normalization,
-        ..CreateZap::default()
-    };
-    Ok(Zap::create(&mos.set, tx, &options)?)
-}
 
 /// What is named twice in one request is meant once.
 fn without_repeats<T: Ord + std::clone::Clone>(wanted: &mut Vec<T>) {

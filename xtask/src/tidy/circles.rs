@@ -14,7 +14,6 @@ const FILES_MAX: usize = 4;
 const LARGER: &[(&str, usize)] = &[
     ("control", 5),
     ("dmu", 17),
-    ("dsl", 26),
     ("fuse", 6),
     ("pipeline", 6),
     ("posix", 13),

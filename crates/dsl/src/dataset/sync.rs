@@ -216,30 +216,4 @@ impl Dataset {
             before_previous: is_own.then_some(phys.previous_snapshot_txg),
         })
     }
-
-    /// Counts this dataset for a feature, once.
-    pub(crate) fn activate(&self, tx: &Tx, feature: DatasetFeature) -> Result<()> {
-        let guid = feature.feature().guid.as_bytes();
-        let zap = self.make_extra(tx)?;
-        if zap.lookup_value(guid)?.is_some() {
-            return Ok(());
-        }
-        zap.add(tx, guid, 0)?;
-        let services = &self.dsl.mos.services;
-        Ok(services.change_references(tx, feature.feature(), 1)?)
-    }
-
-    /// Takes this dataset off the counts of all its features.
-    pub(crate) fn deactivate_all(&self, tx: &Tx) -> Result<()> {
-        for feature in self.features()? {
-            if let Some(zap) = self.extra()? {
-                zap.remove(tx, feature.feature().guid.as_bytes())?;
-            }
-            self.dsl
-                .mos
-                .services
-                .change_references(tx, feature.feature(), -1)?;
-        }
-        Ok(())
-    }
 }

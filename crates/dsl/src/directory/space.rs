@@ -1,10 +1,13 @@
 //! The space of a directory's subtree: charges upwards, quotas, reservations, what is available.
 
+use std::sync::Arc;
+
+use base::ObjectId;
 use dmu::Tx;
 use format::dsl::{DirectoryPhys, UsedBy};
 
 use super::Directory;
-use crate::error::Result;
+use crate::error::{DslError, Result};
 use crate::sizes::{Sizes, change};
 
 /// What a directory says about the space of its subtree.
@@ -163,6 +166,24 @@ impl Directory {
     pub(crate) fn set_quota(&self, tx: &Tx, quota: u64) -> Result<()> {
         self.change(tx, |phys| phys.quota = quota)
     }
+}
+
+/// Refuses when moving `bytes` from under `from` to under `to` passes a quota on the way up to
+/// what both have in common.
+pub(crate) fn check_quotas(to: &Arc<Directory>, from: &Arc<Directory>, bytes: u64) -> Result<()> {
+    let above: Vec<ObjectId> = from.ancestry().iter().map(|one| one.id()).collect();
+    for directory in to.ancestry() {
+        if above.contains(&directory.id()) {
+            break;
+        }
+        let phys = directory.phys()?;
+        if phys.quota != 0 && phys.used_bytes.saturating_add(bytes) > phys.quota {
+            return Err(DslError::Quota {
+                name: directory.name(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn add(phys: &mut DirectoryPhys, by: UsedBy, bytes: i64) {

@@ -4,7 +4,7 @@ use crate::tunables;
 use base::clock::Clock;
 
 /// What is left of a txg's share, in blocks and in time.
-pub(crate) struct Slice<'a> {
+pub(super) struct Slice<'a> {
     clock: &'a dyn Clock,
     blocks: u64,
     until_ns: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Slice<'a> {
 
 impl<'a> Slice<'a> {
     /// A share of `blocks` blocks that ends `time_ms` from now.
-    pub(crate) fn new(clock: &'a dyn Clock, blocks: u64, time_ms: u64) -> Self {
+    pub(super) fn new(clock: &'a dyn Clock, blocks: u64, time_ms: u64) -> Self {
         let until_ns = clock
             .now()
             .saturating_add(time_ms.saturating_mul(1_000_000));
@@ -24,7 +24,7 @@ impl<'a> Slice<'a> {
     }
 
     /// Blocks that may be done before asking again; none when the share is used up.
-    pub(crate) fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> u64 {
         if self.clock.now() >= self.until_ns {
             return 0;
         }
@@ -32,7 +32,7 @@ impl<'a> Slice<'a> {
     }
 
     /// So many were done.
-    pub(crate) const fn done(&mut self, blocks: u64) {
+    pub(super) const fn done(&mut self, blocks: u64) {
         self.blocks = self.blocks.saturating_sub(blocks);
     }
 }

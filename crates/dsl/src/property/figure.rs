@@ -1,8 +1,140 @@
-//! What is measured rather than stored: of each table the figures that its rows ask for.
+//! What is measured rather than stored: the figures that rows ask for.
 
-use super::table::dataset::Figure;
-use super::table::pool::PoolFigure;
-use super::table::vdev::VdevFigure;
+/// Declares the figures of a table of properties.
+macro_rules! figures {
+    ($(#[$doc:meta])* $name:ident: $($figure:ident,)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name {
+            $(
+                #[doc = concat!("Of the row that ends with `=> ", stringify!($figure), "`.")]
+                $figure,
+            )*
+        }
+
+        impl $name {
+            /// All of them.
+            #[cfg(test)]
+            pub(super) const ALL: &[Self] = &[$(Self::$figure),*];
+        }
+    };
+}
+
+figures! {
+    /// What is measured of datasets, or kept where only a look at them tells.
+    Figure:
+    Creation,
+    Used,
+    Available,
+    Referenced,
+    CompressRatio,
+    Mounted,
+    Origin,
+    Quota,
+    Reservation,
+    VolumeSize,
+    VolumeBlockSize,
+    CreationTxg,
+    Version,
+    Utf8Only,
+    Normalization,
+    CaseSensitivity,
+    Guid,
+    UsedBySnapshots,
+    UsedByDataset,
+    UsedByChildren,
+    UsedByRefReservation,
+    DeferDestroy,
+    UserReferences,
+    ObjectSetId,
+    RefCompressRatio,
+    Written,
+    Clones,
+    LogicalUsed,
+    LogicalReferenced,
+    FileSystemCount,
+    SnapshotCount,
+    Encryption,
+    KeyFormat,
+    KeyIterations,
+    EncryptionRoot,
+    KeyStatus,
+    SnapshotsChanged,
+    CloneCount,
+    Unique,
+    Inconsistent,
+}
+
+figures! {
+    /// What is known of pools without a look into the table of their properties.
+    PoolFigure:
+    Name,
+    Size,
+    Capacity,
+    AltRoot,
+    Health,
+    Guid,
+    Version,
+    CacheFile,
+    DedupRatio,
+    Free,
+    Allocated,
+    ReadOnly,
+    Comment,
+    ExpandSize,
+    Freeing,
+    Fragmentation,
+    Leaked,
+    Checkpoint,
+    LoadGuid,
+    Compatibility,
+    CloneUsed,
+    CloneSaved,
+    CloneRatio,
+    DedupTableSize,
+    LastScrubbedTxg,
+}
+
+figures! {
+    /// What is measured of vdevs.
+    VdevFigure:
+    Capacity,
+    State,
+    Guid,
+    AllocatableSize,
+    PhysicalSize,
+    Ashift,
+    Size,
+    Free,
+    Allocated,
+    ExpandSize,
+    Fragmentation,
+    Parity,
+    Path,
+    Parent,
+    Children,
+    ChildCount,
+    ReadErrors,
+    WriteErrors,
+    ChecksumErrors,
+    InitializeErrors,
+    NullOperations,
+    ReadOperations,
+    WriteOperations,
+    FreeOperations,
+    ClaimOperations,
+    TrimOperations,
+    NullBytes,
+    ReadBytes,
+    WriteBytes,
+    FreeBytes,
+    ClaimBytes,
+    TrimBytes,
+    Removing,
+    TrimSupport,
+    TrimErrors,
+    SlowOperations,
+}
 
 /// The figure of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

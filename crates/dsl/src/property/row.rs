@@ -4,6 +4,8 @@
 //! depends on the property is a field here, and an enum, so that the compiler asks for what is
 //! missing where it is carried out.
 
+mod build;
+
 use std::marker::PhantomData;
 use std::ops::Deref;
 
@@ -12,6 +14,8 @@ use format::features::Feature;
 use super::facts::{Access, Default, Effect, Home, Kind, MountOption, Need, Shown, Support, Types};
 use super::figure::Measured;
 use super::typed::{PropertyType, Shape};
+
+pub(super) use build::{index, number, ruled, text, within};
 
 /// A row of a table of properties.
 #[derive(Debug, Clone, Copy)]
@@ -53,29 +57,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row of which nothing is known but what it must have.
-    pub(super) const fn new(name: &'static str, column: &'static str, kind: Kind) -> Self {
-        Self {
-            name,
-            column,
-            kind,
-            access: Access::ReadOnly,
-            inherits: false,
-            default: Default::Nothing,
-            values: "",
-            types: Types::ALL,
-            visible: true,
-            home: Home::Table,
-            measured: Measured::No,
-            shown: Shown::Plain,
-            needs: &[],
-            effects: &[],
-            mount: None,
-            support: Support::Full,
-            stand_in: None,
-        }
-    }
-
     /// Whether this is the name of the property.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
@@ -109,107 +90,6 @@ impl Row {
             Kind::Number(..) => Shape::Number,
             Kind::Index(_) => Shape::Index,
             Kind::Text(_) => Shape::Text,
-        }
-    }
-}
-
-/// What the rows are built with, one step a fact.
-impl Row {
-    pub(super) const fn settable(self, default: Default) -> Self {
-        Self {
-            access: Access::Settable,
-            default,
-            ..self
-        }
-    }
-
-    pub(super) const fn inherited(self) -> Self {
-        Self {
-            inherits: true,
-            ..self
-        }
-    }
-
-    pub(super) const fn own(self) -> Self {
-        Self {
-            inherits: false,
-            ..self
-        }
-    }
-
-    pub(super) const fn at_creation(self) -> Self {
-        Self {
-            access: Access::AtCreation,
-            ..self
-        }
-    }
-
-    /// Set by nobody.
-    pub(super) const fn read_only(self) -> Self {
-        Self {
-            access: Access::ReadOnly,
-            inherits: false,
-            default: Default::Nothing,
-            ..self
-        }
-    }
-
-    /// What may be written, where it is not simply the words.
-    pub(super) const fn values(self, values: &'static str) -> Self {
-        Self { values, ..self }
-    }
-
-    pub(super) const fn types(self, types: Types) -> Self {
-        Self { types, ..self }
-    }
-
-    pub(super) const fn hidden(self) -> Self {
-        Self {
-            visible: false,
-            ..self
-        }
-    }
-
-    pub(super) const fn inside(self, home: Home) -> Self {
-        Self { home, ..self }
-    }
-
-    pub(super) const fn default(self, default: Default) -> Self {
-        Self { default, ..self }
-    }
-
-    pub(super) const fn measured(self, measured: Measured) -> Self {
-        Self { measured, ..self }
-    }
-
-    pub(super) const fn shown(self, shown: Shown) -> Self {
-        Self { shown, ..self }
-    }
-
-    pub(super) const fn needs(self, needs: &'static [Need]) -> Self {
-        Self { needs, ..self }
-    }
-
-    pub(super) const fn effects(self, effects: &'static [Effect]) -> Self {
-        Self { effects, ..self }
-    }
-
-    pub(super) const fn mount(self, option: MountOption) -> Self {
-        Self {
-            mount: Some(option),
-            ..self
-        }
-    }
-
-    pub(super) const fn support(self, support: Support) -> Self {
-        Self { support, ..self }
-    }
-
-    /// Numbers from `from` on are stored as `instead`, with the true one beside it.
-    pub(super) const fn stand_in(self, from: u64, instead: u64) -> Self {
-        Self {
-            stand_in: Some((from, instead)),
-            ..self
         }
     }
 }

@@ -187,7 +187,7 @@ fn own_zap(dsl: &Dsl, tx: &Tx, dataset: &Arc<Dataset>) -> Result<Zap> {
     if id.0 != 0 {
         return dsl.mos.zap(id);
     }
-    let zap = crate::tasks::new_zap(&dsl.mos, tx, ObjectType::DSL_PROPERTIES, 0)?;
+    let zap = dsl.mos.new_zap(tx, ObjectType::DSL_PROPERTIES, 0)?;
     dataset.change(tx, |phys| phys.properties = zap.object().id())?;
     Ok(zap)
 }

@@ -1,7 +1,10 @@
 //! The types that values of properties are read as.
 
-use super::PropertyValue;
 use super::facts::{Default, Word};
+use super::value::PropertyValue;
+
+/// `off` and `on`.
+pub(super) const SWITCH: &[Word] = &[("on", 1), ("off", 0)];
 
 /// What kind of value a type is read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +68,7 @@ impl PropertyType for u64 {
 
 impl PropertyType for bool {
     const SHAPE: Shape = Shape::Index;
-    const WORDS: &'static [Word] = super::words::SWITCH;
+    const WORDS: &'static [Word] = SWITCH;
 
     fn from_stored(value: &PropertyValue) -> Option<Self> {
         value.number().map(|number| number != 0)
@@ -90,61 +93,3 @@ impl PropertyType for String {
         Self::new()
     }
 }
-
-/// Declares an enumerated property's type: each value with its stored number and its words, the
-/// one that is shown first. The first value is the one of numbers that are none of these, where
-/// the property has no default.
-macro_rules! enumerated {
-    ($($(#[$doc:meta])* pub enum $name:ident {
-        $($(#[$value_doc:meta])* $value:ident = $number:literal: $($word:literal)|+,)*
-    })*) => { $(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name {
-            $($(#[$value_doc])* $value = $number,)*
-        }
-
-        impl $name {
-            /// The number that is stored for it.
-            #[must_use]
-            pub const fn stored(self) -> u64 {
-                self as u64
-            }
-
-            const fn all() -> &'static [Self] {
-                &[$(Self::$value),*]
-            }
-
-            /// The row of a property of this type that anybody may set and children inherit.
-            pub(in crate::property) const fn row(
-                name: &'static str,
-                column: &'static str,
-                default: Self,
-            ) -> $crate::property::row::Row {
-                $crate::property::table::index(
-                    name,
-                    column,
-                    <Self as $crate::property::PropertyType>::WORDS,
-                    default.stored(),
-                )
-            }
-        }
-
-        impl $crate::property::PropertyType for $name {
-            const SHAPE: $crate::property::Shape = $crate::property::Shape::Index;
-            const WORDS: &'static [$crate::property::Word] = &[$($(($word, $number),)+)*];
-
-            fn from_stored(value: &$crate::property::PropertyValue) -> Option<Self> {
-                let number = value.number()?;
-                let found = Self::all().iter().find(|one| one.stored() == number);
-                found.copied()
-            }
-
-            fn nothing() -> Self {
-                Self::all()[0]
-            }
-        }
-    )* };
-}
-
-pub(super) use enumerated;

@@ -1,12 +1,63 @@
 //! The words of enumerated properties and the numbers stored for them.
 
 use super::facts::Word;
-use super::typed::enumerated;
+use super::row::{Row, index};
+use super::typed::{PropertyType, Shape};
+use super::value::PropertyValue;
 
-/// `off` and `on`.
-pub(super) const SWITCH: &[Word] = &[("on", 1), ("off", 0)];
 /// `no` and `yes`.
 pub(super) const YES_NO: &[Word] = &[("yes", 1), ("no", 0)];
+
+/// Declares an enumerated property's type: each value with its stored number and its words, the
+/// one that is shown first. The first value is the one of numbers that are none of these, where
+/// the property has no default.
+macro_rules! enumerated {
+    ($($(#[$doc:meta])* pub enum $name:ident {
+        $($(#[$value_doc:meta])* $value:ident = $number:literal: $($word:literal)|+,)*
+    })*) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$value_doc])* $value = $number,)*
+        }
+
+        impl $name {
+            /// The number that is stored for it.
+            #[must_use]
+            pub const fn stored(self) -> u64 {
+                self as u64
+            }
+
+            const fn all() -> &'static [Self] {
+                &[$(Self::$value),*]
+            }
+
+            /// The row of a property of this type that anybody may set and children inherit.
+            pub(super) const fn row(
+                name: &'static str,
+                column: &'static str,
+                default: Self,
+            ) -> Row {
+                index(name, column, <Self as PropertyType>::WORDS, default.stored())
+            }
+        }
+
+        impl PropertyType for $name {
+            const SHAPE: Shape = Shape::Index;
+            const WORDS: &'static [Word] = &[$($(($word, $number),)+)*];
+
+            fn from_stored(value: &PropertyValue) -> Option<Self> {
+                let number = value.number()?;
+                let found = Self::all().iter().find(|one| one.stored() == number);
+                found.copied()
+            }
+
+            fn nothing() -> Self {
+                Self::all()[0]
+            }
+        }
+    )* };
+}
 
 enumerated! {
     /// `sync`: what is made durable before its transaction group is.

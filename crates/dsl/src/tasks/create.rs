@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use base::{Guid, ObjectId, Txg};
-use dmu::{AllocateObject, ObjectSet, Tx};
-use format::dsl::{DatasetPhys, DirectoryPhys, key};
+use dmu::{ObjectSet, Tx};
+use format::dsl::{DatasetPhys, key};
 use format::intent_log::LogHeader;
-use format::zap::NormalizationFlags;
-use format::{ObjectSetKind, ObjectSetPhys, ObjectType, features};
+use format::{ObjectSetKind, ObjectSetPhys, features};
 
 use super::limits::{Counted, check_limits, count_from_now};
-use super::{change_count, new_zap, split_path};
-use crate::dataset::{Dataset, DatasetFeature};
-use crate::deadlist::Deadlist;
+use super::{change_count, split_path};
+use crate::dataset::{Dataset, DatasetFeature, create_head};
 use crate::delegation::grant_to_creator;
-use crate::directory::Directory;
+use crate::directory::{Directory, create_directory};
 use crate::error::{DslError, Result};
-use crate::layer::Dsl;
 use crate::livelist;
-use crate::mos::{Mos, change_record};
 use crate::name::DEPTH_MAX;
 use crate::property::{PropertyValue, set_local};
 use crate::services::{HistoryEvent, SpaceClass};
@@ -229,168 +224,4 @@ pub(super) fn clear_intent_log(context: &TaskContext<'_>, dataset: &Arc<Dataset>
         dataset.sync_in(context.tx, context.pass)?;
     }
     Ok(())
-}
-
-/// A new directory under `parent`.
-pub(crate) fn create_directory(
-    dsl: &Dsl,
-    tx: &Tx,
-    parent: ObjectId,
-    component: &str,
-) -> Result<Arc<Directory>> {
-    let id = directory_object(&dsl.mos, tx, parent)?;
-    let map = dsl.directory_by_id(parent)?.child_map()?;
-    map.add(tx, component.as_bytes(), id.0)?;
-    let directory = dsl.directory_by_id(id)?;
-    let made = Arc::clone(&directory);
-    tx.on_undo(move || made.dsl.directories.forget(made.id()));
-    Ok(directory)
-}
-
-/// The objects of a new directory under `parent` (0: the root of a new pool), which does not know
-/// it yet.
-pub(crate) fn directory_object(mos: &Mos, tx: &Tx, parent: ObjectId) -> Result<ObjectId> {
-    let shape = AllocateObject {
-        object_type: ObjectType::DSL_DIRECTORY,
-        bonus_type: ObjectType::DSL_DIRECTORY,
-        bonus_len: DirectoryPhys::SIZE as u16,
-        ..AllocateObject::default()
-    };
-    let object = mos.set.allocate(tx, &shape)?;
-    let properties = new_zap(mos, tx, ObjectType::DSL_PROPERTIES, 0)?;
-    let child_map = new_zap(mos, tx, ObjectType::DSL_DIRECTORY_CHILD_MAP, 0)?;
-    let breakdown = mos.services.version() >= VERSION_USED_BREAKDOWN;
-    change_record(&object, tx, |phys: &mut DirectoryPhys| {
-        phys.creation_time = mos.services.clock().now_s();
-        phys.parent = parent;
-        phys.properties = properties.object().id();
-        phys.child_map = child_map.object().id();
-        phys.flags = if breakdown {
-            DirectoryPhys::FLAG_USED_BREAKDOWN
-        } else {
-            0
-        };
-    })?;
-    Ok(object.id())
-}
-
-/// What a dataset made in this txg says that it was created in: the pool's first txg counts as 1.
-pub(super) fn creation_txg(tx: &Tx) -> Txg {
-    if tx.txg() == Txg::INITIAL {
-        Txg(1)
-    } else {
-        tx.txg()
-    }
-}
-
-const VERSION_USED_BREAKDOWN: u64 = 13;
-const VERSION_NEXT_CLONES: u64 = 11;
-const VERSION_DIRECTORY_CLONES: u64 = 26;
-
-/// A new head in a directory, which shows what `origin` shows.
-pub(crate) fn create_head(
-    dsl: &Dsl,
-    tx: &Tx,
-    directory: &Arc<Directory>,
-    origin: Option<&Arc<Dataset>>,
-) -> Result<Arc<Dataset>> {
-    let mos = &dsl.mos;
-    let services = &mos.services;
-    let shape = AllocateObject {
-        object_type: ObjectType::DSL_DATASET,
-        bonus_type: ObjectType::DSL_DATASET,
-        bonus_len: DatasetPhys::SIZE as u16,
-        ..AllocateObject::default()
-    };
-    let object = mos.set.allocate(tx, &shape)?;
-    let fold = NormalizationFlags::FOLD_UPPER;
-    let snapshot_names = new_zap(mos, tx, ObjectType::DSL_SNAPSHOT_MAP, fold)?;
-    let deadlist = match origin {
-        Some(origin) => {
-            let head = origin.directory().head()?;
-            let head = head.ok_or_else(|| DslError::damaged(origin.id(), "it has no head"))?;
-            head.deadlist()?
-                .clone_keys(tx, origin.phys()?.creation_txg)?
-        }
-        None => {
-            // The first of all: the origin of everything. Its keys come with its snapshot.
-            Deadlist::create(mos, tx)?
-        }
-    };
-    let source = origin.map(|origin| origin.phys()).transpose()?;
-    let copied = DatasetPhys::FLAG_INCONSISTENT | DatasetPhys::FLAG_CASE_INSENSITIVE;
-    change_record(&object, tx, |phys: &mut DatasetPhys| {
-        phys.directory = directory.id();
-        phys.snapshot_names = snapshot_names.object().id();
-        phys.creation_time = services.clock().now_s();
-        phys.creation_txg = creation_txg(tx);
-        phys.deadlist = deadlist.id();
-        phys.fsid_guid = new_fsid(dsl);
-        phys.guid = Guid(services.rng().nonzero_u64());
-        phys.flags = DatasetPhys::FLAG_UNIQUE_ACCURATE;
-        if let (Some(origin), Some(source)) = (origin, &source) {
-            phys.previous_snapshot = origin.id();
-            phys.previous_snapshot_txg = source.creation_txg;
-            phys.referenced_bytes = source.referenced_bytes;
-            phys.compressed_bytes = source.compressed_bytes;
-            phys.uncompressed_bytes = source.uncompressed_bytes;
-            phys.block_pointer = source.block_pointer;
-            phys.flags |= source.flags & copied;
-        }
-    })?;
-    if let Some(origin) = origin {
-        adopt(dsl, tx, origin, directory, object.id())?;
-    }
-    directory.change(tx, |phys| phys.head_dataset = object.id())?;
-    let dataset = dsl.dataset_by_id(object.id())?;
-    dataset.leave_memory_if_undone(tx);
-    Ok(dataset)
-}
-
-/// A random identity of 56 bits.
-pub(super) fn new_fsid(dsl: &Dsl) -> u64 {
-    dsl.services().rng().nonzero_u64() >> 8 | 1
-}
-
-/// Makes `head` in `directory` a successor of the snapshot `origin`.
-fn adopt(
-    dsl: &Dsl,
-    tx: &Tx,
-    origin: &Arc<Dataset>,
-    directory: &Arc<Directory>,
-    head: ObjectId,
-) -> Result<()> {
-    let mos = &dsl.mos;
-    let version = mos.services.version();
-    origin.change(tx, |phys| phys.child_count += 1)?;
-    if version >= VERSION_NEXT_CLONES {
-        next_clones(dsl, tx, origin)?.add_int(tx, head.0, head.0)?;
-    }
-    directory.change(tx, |phys| phys.origin = origin.id())?;
-    if version >= VERSION_DIRECTORY_CLONES {
-        directory_clones(dsl, tx, &origin.directory())?.add_int(tx, head.0, head.0)?;
-    }
-    Ok(())
-}
-
-/// The ZAP of a snapshot's successors in clones, made when it is not there.
-pub(super) fn next_clones(dsl: &Dsl, tx: &Tx, origin: &Arc<Dataset>) -> Result<dmu::Zap> {
-    let id = origin.phys()?.next_clones;
-    if id.0 != 0 {
-        return dsl.mos.zap(id);
-    }
-    let zap = new_zap(&dsl.mos, tx, ObjectType::NEXT_CLONES, 0)?;
-    origin.change(tx, |phys| phys.next_clones = zap.object().id())?;
-    Ok(zap)
-}
-
-/// The ZAP of the heads cloned from snapshots of a directory, made when it is not there.
-pub(super) fn directory_clones(dsl: &Dsl, tx: &Tx, directory: &Arc<Directory>) -> Result<dmu::Zap> {
-    let id = directory.phys()?.clones;
-    if id.0 != 0 {
-        return dsl.mos.zap(id);
-    }
-    let zap = new_zap(&dsl.mos, tx, ObjectType::DSL_CLONES, 0)?;
-    directory.change(tx, |phys| phys.clones = zap.object().id())?;
-    Ok(zap)
 }

@@ -8,10 +8,9 @@ use format::dsl::{DatasetPhys, UsedBy, key};
 use format::features;
 use format::intent_log::LogHeader;
 
-use super::create::next_clones;
 use super::snapshot::snapshot_parts;
 use super::{change_count, note_snapshots_changed, without_repeats};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, next_clones};
 use crate::delegation::free_grants;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use base::ObjectId;
+use dmu::Zap;
 use format::ObjectType;
+use format::config::directory as keys;
 use format::dsl::DatasetPhys;
 
 use super::destroy::destroy_snapshot;
-use super::leftovers::temporary_key;
-use super::{new_zap, without_repeats};
+use super::without_repeats;
 use crate::dataset::Dataset;
 use crate::error::{DslError, Result};
+use crate::layer::Dsl;
 use crate::services::{HistoryEvent, SpaceClass};
 use crate::task::{Task, TaskContext};
 
@@ -62,7 +65,7 @@ impl Task for Hold {
             let snapshot = snapshot_of(context, name)?;
             let id = snapshot.phys()?.user_references;
             let zap = if id.0 == 0 {
-                let zap = new_zap(&dsl.mos, tx, ObjectType::USER_REFERENCES, 0)?;
+                let zap = dsl.mos.new_zap(tx, ObjectType::USER_REFERENCES, 0)?;
                 snapshot.change(tx, |phys| phys.user_references = zap.object().id())?;
                 zap
             } else {
@@ -120,6 +123,21 @@ impl Task for Release {
         }
         Ok(())
     }
+}
+
+impl Dsl {
+    /// The ZAP of temporary holds: object number and tag to the time of the hold.
+    pub(super) fn temporary_holds(&self) -> Result<Option<Zap>> {
+        let id = self.mos.directory_word(keys::TEMPORARY_HOLDS)?;
+        id.filter(|id| *id != 0)
+            .map(|id| self.mos.zap(ObjectId(id)))
+            .transpose()
+    }
+}
+
+/// The key of a temporary hold in the pool's list of them.
+fn temporary_key(snapshot: ObjectId, tag: &str) -> String {
+    format!("{:x}-{tag}", snapshot.0)
 }
 
 /// Removes a hold that a snapshot has.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use base::ObjectId;
 use dmu::DmuError;
 use format::ObjectType;
-use format::config::directory as keys;
 use format::dsl::{DatasetPhys, key};
 
 use super::DestroyHead;
@@ -61,14 +60,6 @@ impl Dsl {
             None => Ok(false),
         }
     }
-
-    /// The ZAP of temporary holds: object number and tag to the time of the hold.
-    pub(crate) fn temporary_holds(&self) -> Result<Option<dmu::Zap>> {
-        let id = self.mos.directory_word(keys::TEMPORARY_HOLDS)?;
-        id.filter(|id| *id != 0)
-            .map(|id| self.mos.zap(ObjectId(id)))
-            .transpose()
-    }
 }
 
 /// The paths of inconsistent heads at and below a directory, parents before children.
@@ -93,11 +84,6 @@ fn collect(directory: &Arc<Directory>, doomed: &mut Vec<String>) -> Result<()> {
 fn is_left_over(head: &Dataset) -> Result<bool> {
     let marked = head.phys()?.has_flag(DatasetPhys::FLAG_INCONSISTENT);
     Ok(marked && head.extra_word(key::RESUME_TO_GUID)?.is_none())
-}
-
-/// The key of a temporary hold in the pool's list of them.
-pub(super) fn temporary_key(snapshot: ObjectId, tag: &str) -> String {
-    format!("{:x}-{tag}", snapshot.0)
 }
 
 /// Releases all temporary holds.

@@ -12,8 +12,7 @@ use dmu::Tx;
 use format::dsl::key;
 use format::features::FILESYSTEM_LIMITS;
 
-use super::rename::ancestry;
-use crate::delegation::Actor;
+use crate::actor::Actor;
 use crate::directory::Directory;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
@@ -88,8 +87,8 @@ pub(super) fn check_moved(
         return Ok(());
     }
     let (file_systems, snapshots) = count(moved)?;
-    let above: Vec<ObjectId> = ancestry(from).iter().map(|one| one.id()).collect();
-    for directory in ancestry(to) {
+    let above: Vec<ObjectId> = from.ancestry().iter().map(|one| one.id()).collect();
+    for directory in to.ancestry() {
         if above.contains(&directory.id()) {
             break;
         }

@@ -8,10 +8,9 @@ use dmu::Tx;
 use format::dsl::{DatasetPhys, UsedBy, key};
 use format::features;
 
-use super::create::{directory_clones, next_clones};
 use super::{bookmark, change_count, note_snapshots_changed};
-use crate::dataset::Dataset;
-use crate::directory::Directory;
+use crate::dataset::{Dataset, directory_clones, next_clones};
+use crate::directory::{Directory, check_quotas};
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::livelist;
@@ -137,7 +136,7 @@ impl Task for Promote {
             }
         }
         let moved = parties.moved()?.used;
-        super::rename::check_quotas(
+        check_quotas(
             &parties.clone_directory,
             &parties.old_directory,
             moved.max(0).cast_unsigned(),

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use base::ObjectId;
 use format::dsl::{UsedBy, key};
 
 use super::limits::{check_moved, known_counts};
 use super::snapshot::snapshot_parts;
 use super::{change_count, note_snapshots_changed, split_path};
 use crate::dataset::Dataset;
-use crate::directory::Directory;
+use crate::directory::{Directory, check_quotas};
 use crate::error::{DslError, Result};
 use crate::name::{DEPTH_MAX, NAME_MAX, NameProblem, is_hidden};
 use crate::services::HistoryEvent;
@@ -22,35 +21,6 @@ pub struct Rename {
     pub from: String,
     /// The new path, in the same pool.
     pub to: String,
-}
-
-/// The directories above one, itself included, from below.
-pub(super) fn ancestry(directory: &Arc<Directory>) -> Vec<Arc<Directory>> {
-    let mut chain = vec![Arc::clone(directory)];
-    let mut current = directory.parent();
-    while let Some(directory) = current {
-        current = directory.parent();
-        chain.push(directory);
-    }
-    chain
-}
-
-/// Refuses when moving `bytes` from under `from` to under `to` passes a quota on the way up to
-/// what both have in common.
-pub(super) fn check_quotas(to: &Arc<Directory>, from: &Arc<Directory>, bytes: u64) -> Result<()> {
-    let above: Vec<ObjectId> = ancestry(from).iter().map(|one| one.id()).collect();
-    for directory in ancestry(to) {
-        if above.contains(&directory.id()) {
-            break;
-        }
-        let phys = directory.phys()?;
-        if phys.quota != 0 && phys.used_bytes.saturating_add(bytes) > phys.quota {
-            return Err(DslError::Quota {
-                name: directory.name(),
-            });
-        }
-    }
-    Ok(())
 }
 
 /// How much longer and deeper names get under a directory: (bytes of the longest, levels).
@@ -85,7 +55,8 @@ impl Task for Rename {
         if new_parent.child(component)?.is_some() {
             return Err(DslError::exists(self.to.as_str()));
         }
-        let inside = ancestry(&new_parent)
+        let inside = new_parent
+            .ancestry()
             .iter()
             .any(|one| one.id() == directory.id());
         if inside {

@@ -7,10 +7,9 @@ use dmu::AllocateObject;
 use format::ObjectType;
 use format::dsl::{DatasetPhys, UsedBy, key};
 
-use super::create::{creation_txg, new_fsid, next_clones};
 use super::limits::{Counted, check_limits};
 use super::{change_count, note_snapshots_changed};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, creation_txg, new_fsid, next_clones};
 use crate::error::{DslError, Result};
 use crate::layer::parse;
 use crate::mos::change_record;

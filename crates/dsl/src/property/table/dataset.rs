@@ -2,11 +2,13 @@
 
 use format::features;
 
-use super::{index, number, ruled, table, text, within};
+use super::table;
 use crate::property::facts::{
     Default, Effect, Home, MountOption, Need, Number, Range, Shown, Support, TextRule, Types,
     Unsupported, Values,
 };
+use crate::property::row::{index, number, ruled, text, within};
+use crate::property::typed::SWITCH;
 use crate::property::words::{
     self, AclInherit, AclMode, AclType, CachePolicy, CanMount, CaseRule, DirectPolicy, LogBias,
     RedundantMetadata, SnapshotDevices, SnapshotDirectory, SyncPolicy, VolumeMode, XattrPolicy,
@@ -54,7 +56,6 @@ const LIMITS_NEEDED: &[Need] = &[need(Values::All, &features::FILESYSTEM_LIMITS)
 table! {
     /// Every dataset property.
     DATASET_PROPERTIES;
-    /// What is measured of datasets, or kept where only a look at them tells.
     Figure as Dataset;
 
     NAME: String = text("name", "NAME", "<dataset>").hidden();
@@ -130,27 +131,27 @@ table! {
         .values(COMPRESSION_VALUES)
         .needs(COMPRESSION_NEEDS)
         .effects(&[Effect::ActivateFeature, Effect::MayFreeSpace]);
-    ATIME: bool = index("atime", "ATIME", words::SWITCH, 1)
+    ATIME: bool = index("atime", "ATIME", SWITCH, 1)
         .types(F)
         .effects(&[Effect::Remount])
         .mount(MountOption::AccessTimes);
-    DEVICES: bool = index("devices", "DEVICES", words::SWITCH, 1)
+    DEVICES: bool = index("devices", "DEVICES", SWITCH, 1)
         .types(FS)
         .effects(&[Effect::Remount])
         .mount(MountOption::Devices);
-    EXEC: bool = index("exec", "EXEC", words::SWITCH, 1)
+    EXEC: bool = index("exec", "EXEC", SWITCH, 1)
         .types(FS)
         .effects(&[Effect::Remount])
         .mount(MountOption::Execute);
-    SETUID: bool = index("setuid", "SETUID", words::SWITCH, 1)
+    SETUID: bool = index("setuid", "SETUID", SWITCH, 1)
         .types(FS)
         .effects(&[Effect::Remount])
         .mount(MountOption::SetUserId);
-    READONLY: bool = index("readonly", "RDONLY", words::SWITCH, 0)
+    READONLY: bool = index("readonly", "RDONLY", SWITCH, 0)
         .types(FV)
         .effects(&[Effect::Remount])
         .mount(MountOption::ReadOnly);
-    ZONED: bool = index("zoned", "ZONED", words::SWITCH, 0).types(F);
+    ZONED: bool = index("zoned", "ZONED", SWITCH, 0).types(F);
     SNAPDIR: SnapshotDirectory = SnapshotDirectory::row(
         "snapdir",
         "SNAPDIR",
@@ -177,7 +178,7 @@ table! {
         .types(FS)
         .own()
         .inside(Home::FileSystem) => Version;
-    UTF8ONLY: bool = index("utf8only", "UTF8ONLY", words::SWITCH, 0)
+    UTF8ONLY: bool = index("utf8only", "UTF8ONLY", SWITCH, 0)
         .types(FS)
         .at_creation()
         .inside(Home::FileSystem) => Utf8Only;
@@ -189,8 +190,8 @@ table! {
         .types(FS)
         .at_creation()
         .inside(Home::FileSystem) => CaseSensitivity;
-    VSCAN: bool = index("vscan", "VSCAN", words::SWITCH, 0).types(F);
-    NBMAND: bool = index("nbmand", "NBMAND", words::SWITCH, 0).types(FS);
+    VSCAN: bool = index("vscan", "VSCAN", SWITCH, 0).types(F);
+    NBMAND: bool = index("nbmand", "NBMAND", SWITCH, 0).types(FS);
     SHARESMB: String = text("sharesmb", "SHARESMB", "on | off | SMB share options")
         .types(F)
         .settable(OFF)
@@ -232,7 +233,7 @@ table! {
         "<size>",
     )
         .types(FV) => UsedByRefReservation;
-    DEFER_DESTROY: bool = index("defer_destroy", "DEFER_DESTROY", words::SWITCH, 0)
+    DEFER_DESTROY: bool = index("defer_destroy", "DEFER_DESTROY", SWITCH, 0)
         .types(S)
         .read_only() => DeferDestroy;
     USERREFS: u64 = number("userrefs", "USERREFS", Number::Exact, "<count>")
@@ -307,7 +308,7 @@ table! {
     RELATIME: bool = index(
         "relatime",
         "RELATIME",
-        words::SWITCH,
+        SWITCH,
         1).types(F).effects(&[Effect::Remount],
     );
     REDUNDANT_METADATA: RedundantMetadata = RedundantMetadata::row(
@@ -317,7 +318,7 @@ table! {
     )
         .types(FV)
         .stand_in(2, 0);
-    OVERLAY: bool = index("overlay", "OVERLAY", words::SWITCH, 1).types(F);
+    OVERLAY: bool = index("overlay", "OVERLAY", SWITCH, 1).types(F);
     RECEIVE_RESUME_TOKEN: String = text("receive_resume_token", "RESUMETOK", "<string token>")
         .types(FV);
     ENCRYPTION: u64 = index("encryption", "ENCRYPTION", words::ENCRYPTION, 2)
@@ -376,9 +377,9 @@ table! {
     )
         .types(FV) => SnapshotsChanged;
     PREFETCH: CachePolicy = CachePolicy::row("prefetch", "PREFETCH", CachePolicy::All).types(FVS);
-    VOLTHREADING: bool = index("volthreading", "VOLTHREAD", words::SWITCH, 1).types(V).own();
+    VOLTHREADING: bool = index("volthreading", "VOLTHREAD", SWITCH, 1).types(V).own();
     DIRECT: DirectPolicy = DirectPolicy::row("direct", "DIRECT", DirectPolicy::Standard).types(F);
-    LONGNAME: bool = index("longname", "LONGNAME", words::SWITCH, 0)
+    LONGNAME: bool = index("longname", "LONGNAME", SWITCH, 0)
         .types(F)
         .needs(&[need(Values::Is(1), &features::LONGNAME)])
         .effects(&[Effect::Remount]);

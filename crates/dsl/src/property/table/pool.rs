@@ -1,9 +1,10 @@
 //! The properties of pools.
 
-use super::{index, number, ruled, table, text, within};
+use super::table;
 use crate::property::facts::{Access, Default, Home, Number, Range, TextRule};
-use crate::property::row::Row;
-use crate::property::words::{FailMode, SWITCH};
+use crate::property::row::{Row, index, number, ruled, text, within};
+use crate::property::typed::SWITCH;
+use crate::property::words::FailMode;
 
 const fn size(name: &'static str, column: &'static str, format: Number) -> Row {
     number(name, column, format, "<size>")
@@ -18,7 +19,6 @@ const fn switch(name: &'static str, column: &'static str, default: u64) -> Row {
 table! {
     /// Every pool property.
     POOL_PROPERTIES;
-    /// What is known of pools without a look into the table of their properties.
     PoolFigure as Pool;
 
     NAME: String = text("name", "NAME", "<pool>").hidden() => Name;

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::super::facts::{Access, Default, Effect, Home, Kind, Support, Word};
 use super::super::row::Row;
-use super::super::{Measured, PropertyType, PropertyValue};
+use super::super::{Figure, Measured, PoolFigure, PropertyType, PropertyValue, VdevFigure};
 use super::{dataset, pool, vdev};
 
 type Table = (&'static [&'static Row], &'static [&'static [Word]]);
@@ -84,6 +84,28 @@ fn what_follows_from_a_property_fits_it() {
         let measured = row.measured != Measured::No;
         assert!(row.home == Home::Table || measured, "{name}");
         assert!(row.inherits <= (row.access != Access::ReadOnly), "{name}");
+    }
+}
+
+#[test]
+fn each_figure_is_of_one_row() {
+    let figures = [
+        Figure::ALL.iter().copied().map(Measured::Dataset).collect(),
+        PoolFigure::ALL
+            .iter()
+            .copied()
+            .map(Measured::Pool)
+            .collect(),
+        VdevFigure::ALL
+            .iter()
+            .copied()
+            .map(Measured::Vdev)
+            .collect(),
+    ];
+    for ((rows, _), figures) in tables().into_iter().zip::<[Vec<Measured>; 3]>(figures) {
+        let of_rows = rows.iter().map(|row| row.measured);
+        let of_rows: Vec<_> = of_rows.filter(|one| *one != Measured::No).collect();
+        assert_eq!(of_rows, figures);
     }
 }
 

@@ -1,9 +1,9 @@
 //! The properties of vdevs.
 
-use super::{number, ruled, table, text, within};
+use super::table;
 use crate::property::facts::{Access, Default, Kind, Number, Range, TextRule};
-use crate::property::row::Row;
-use crate::property::words::SWITCH;
+use crate::property::row::{Row, number, ruled, text, within};
+use crate::property::typed::SWITCH;
 
 const fn figure(name: &'static str, format: Number, values: &'static str) -> Row {
     number(name, name, format, values)
@@ -38,7 +38,6 @@ impl Row {
 table! {
     /// Every vdev property.
     VDEV_PROPERTIES;
-    /// What is measured of vdevs.
     VdevFigure as Vdev;
 
     CAPACITY: u64 = figure("capacity", Number::Percent, "<percent>") => Capacity;

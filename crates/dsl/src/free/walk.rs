@@ -25,7 +25,7 @@ const PROJECT: u64 = u64::MAX - 2;
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WalkEnd {
+pub(super) enum WalkEnd {
     /// Everything was given.
     Done,
     /// The limit was reached; the walk goes on from this bookmark.
@@ -121,7 +121,7 @@ enum Resume {
 }
 
 /// A walk.
-pub(crate) struct TreeWalk<'a> {
+pub(super) struct TreeWalk<'a> {
     store: &'a dyn BlockStore,
     birth: Txg,
     bookmark: Option<[u64; 4]>,
@@ -135,7 +135,7 @@ type Free<'f> = dyn FnMut(&BlockPointer) -> Result<()> + 'f;
 impl<'a> TreeWalk<'a> {
     /// A walk over blocks born after `birth`, from `bookmark` (zeros: from the start), that gives
     /// `limit` blocks at most, and then those above the last one of level 0 that hold nothing else.
-    pub(crate) fn new(
+    pub(super) fn new(
         store: &'a dyn BlockStore,
         birth: Txg,
         bookmark: [u64; 4],
@@ -153,12 +153,12 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Blocks given so far.
-    pub(crate) const fn visited(&self) -> u64 {
+    pub(super) const fn visited(&self) -> u64 {
         self.visited
     }
 
     /// Walks the tree under `root`.
-    pub(crate) fn run(&mut self, root: &BlockPointer, free: &mut Free<'_>) -> Result<WalkEnd> {
+    pub(super) fn run(&mut self, root: &BlockPointer, free: &mut Free<'_>) -> Result<WalkEnd> {
         if self.is_dead(root) {
             let place = Bookmark::root(ObjectSetId(NO_OBJECT_SET));
             let at_root = self.bookmark.is_some_and(|mark| mark[2] == u64::MAX);
