@@ -8,6 +8,7 @@ mod ahead;
 mod cursor;
 mod fat;
 mod grow;
+mod hold;
 mod micro;
 
 use std::sync::Arc;

@@ -60,6 +60,7 @@ impl Contents<'_> {
     pub(crate) fn put(&self, tx: &Tx, znode: &Znode, offset: u64) -> Result<bool> {
         match self {
             Self::Bytes(data, origin) => {
+                znode.object.begin_write(tx, offset, data.len() as u64)?;
                 znode.object.write(tx, offset, data)?;
                 if let Some(origin) = origin {
                     origin.share(tx, znode, offset);

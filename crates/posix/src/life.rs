@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{ObjectId, Txg};
-use dmu::{DmuError, Tx, Zap};
+use dmu::{DmuError, Object, Tx, Zap};
 use format::sa::Attribute;
 use intent::Completion;
 
@@ -148,15 +148,21 @@ impl Core {
         if state.freed || !znode.is_doomed(&state) {
             return Ok(false);
         }
+        let list = self.outside_list(znode, &state)?;
+        let extended = match state.xattr {
+            ObjectId(0) => None,
+            extended => Some(self.object(extended)?),
+        };
+        // The first change, and the last that can fail.
         match self.unlinked_set()?.remove_int(&tx, znode.id().0) {
             Ok(()) | Err(DmuError::NoSuchEntry { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        if state.xattr.0 != 0 {
-            self.store.objects.free(&tx, state.xattr)?;
-            self.table.remove(state.xattr);
+        if let Some(extended) = extended {
+            self.store.objects.free(&tx, extended.id())?;
+            self.table.remove(extended.id());
         }
-        self.free(&tx, znode, &mut state)?;
+        self.free(&tx, znode, &mut state, list.as_deref())?;
         Ok(true)
     }
 
@@ -165,13 +171,27 @@ impl Core {
         state.xattr.0 == 0 && self.cost_at_once(znode).is_some()
     }
 
-    /// Frees the object of a file that has no name; the caller holds its state.
-    pub(crate) fn free(&self, tx: &Tx, znode: &Znode, state: &mut State) -> Result<()> {
-        if state.form == Form::Legacy {
-            let list = znode.legacy()?.acl_object;
-            if list.0 != 0 {
-                self.store.objects.free(tx, list)?;
-            }
+    /// The object of a file's access list, where an old file keeps one outside: [`Core::free`] does not read it then.
+    pub(crate) fn outside_list(&self, znode: &Znode, state: &State) -> Result<Option<Arc<Object>>> {
+        if state.form != Form::Legacy {
+            return Ok(None);
+        }
+        match znode.legacy()?.acl_object {
+            ObjectId(0) => Ok(None),
+            list => Ok(Some(self.object(list)?)),
+        }
+    }
+
+    /// Frees the object of a file that has no name, and its access list outside of it; the caller holds its state.
+    pub(crate) fn free(
+        &self,
+        tx: &Tx,
+        znode: &Znode,
+        state: &mut State,
+        list: Option<&Object>,
+    ) -> Result<()> {
+        if let Some(list) = list {
+            self.store.objects.free(tx, list.id())?;
         }
         self.store.objects.free(tx, znode.id())?;
         state.freed = true;
@@ -196,9 +216,16 @@ impl Core {
                 return Ok(());
             }
             let mut freed_blocks = 0u64;
+            // In memory until they are freed: once the name is gone, nobody finds what could not be freed.
+            let mut objects = Vec::new();
             for (_, object) in &batch {
-                if let Ok(object) = self.object(*object) {
-                    freed_blocks = freed_blocks.saturating_add(self.shorten(&object)?);
+                match self.object(*object) {
+                    Ok(object) => {
+                        freed_blocks = freed_blocks.saturating_add(self.shorten(&object)?);
+                        objects.push(object);
+                    }
+                    Err(PosixError::Storage(DmuError::NoSuchObject { .. })) => {}
+                    Err(error) => return Err(error),
                 }
             }
             let tx = self.begin(Plan {

@@ -122,6 +122,16 @@ impl Core {
         }
     }
 
+    /// Does what follows an operation's first change. All that it reads is held by then, so that it does not fail for
+    /// damage; should it fail all the same, no record says what happened, and commits wait for the txg.
+    pub(crate) fn whole<T>(&self, tx: &Tx, rest: impl FnOnce() -> Result<T>) -> Result<T> {
+        rest().inspect_err(|_| {
+            if !self.replaying {
+                self.note_unlogged(tx);
+            }
+        })
+    }
+
     /// Makes an operation durable when the property `sync` wants that of each.
     pub(crate) fn settle(&self, object: ObjectId) -> Result<()> {
         match self.log() {

@@ -151,16 +151,7 @@ impl Core {
             }
             let tx = self.begin_piece(&znode.object, piece)?;
             let _data = znode.data.lock();
-            let mut state = znode.state.write();
-            self.check_data_change(znode, &state)?;
-            state.size = state.size.min(piece.offset);
-            self.note_data_change(&tx, znode, &mut state, change.kill_set_id)?;
-            // A record that is replayed counts as applied with its last transaction.
-            if !self.replaying {
-                self.record_size(&tx, znode.id(), &state);
-            }
-            drop(state);
-            znode.object.free_range(&tx, piece.offset, u64::MAX)?;
+            self.cut_piece(&tx, znode, piece.offset, change)?;
         }
     }
 

@@ -28,6 +28,17 @@ const LINKS_MAX: u64 = i32::MAX as u64;
 /// The longest target of a symbolic link.
 const TARGET_MAX: usize = 4095;
 
+/// The attributes that a change of entries changes.
+const OF_ENTRIES: [Attribute; 5] = [
+    Attribute::Size,
+    Attribute::Links,
+    Attribute::Mtime,
+    Attribute::Ctime,
+    Attribute::Flags,
+];
+/// The attributes of a file that gets a name.
+const OF_A_NAME: [Attribute; 3] = [Attribute::Links, Attribute::Parent, Attribute::Ctime];
+
 /// How a directory changes when an entry comes or goes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EntryChange {
@@ -62,7 +73,13 @@ impl Core {
         self.master.names.check(name, self.name_length_max())
     }
 
-    /// Books a change of entries in the directory's attributes.
+    /// Has the attributes of a directory where [`Core::note_entry`] has nothing to read.
+    pub(crate) fn hold_entry(&self, tx: &Tx, directory: &Znode) -> Result<()> {
+        let mut state = directory.state.write();
+        directory.hold(tx, &self.store, &mut state, &OF_ENTRIES)
+    }
+
+    /// Books a change of entries in the directory's attributes, which are held.
     pub(crate) fn note_entry(&self, tx: &Tx, directory: &Znode, change: EntryChange) -> Result<()> {
         let now = self.now();
         let mut state = directory.state.write();
@@ -70,14 +87,7 @@ impl Core {
         state.links = state.links.saturating_add_signed(change.subdirectories);
         (state.mtime, state.ctime) = (now, now);
         self.mark_changed(&mut state);
-        let attributes = [
-            Attribute::Size,
-            Attribute::Links,
-            Attribute::Mtime,
-            Attribute::Ctime,
-            Attribute::Flags,
-        ];
-        directory.store(tx, &self.store, &mut state, &attributes)
+        directory.store(tx, &self.store, &mut state, &OF_ENTRIES)
     }
 
     /// Sets the flags that every change of data or entries sets.
@@ -87,7 +97,7 @@ impl Core {
         }
     }
 
-    /// Adds an entry; the caller holds the directory's names exclusively.
+    /// Adds an entry; the caller holds the directory's names exclusively, and its attributes ([`Core::hold_entry`]).
     pub(crate) fn add_entry(
         &self,
         tx: &Tx,
@@ -185,6 +195,7 @@ impl Core {
         if self.master.names.is_normalized() && self.find(&parent, name)?.is_some() {
             return Err(PosixError::Exists);
         }
+        self.hold_entry(&tx, &parent)?;
         let znode = self.create_object(&tx, &parent, node, &inherited, target)?;
         znode.references.store(references, Ordering::Relaxed);
         self.table.insert(Arc::clone(&znode));
@@ -284,6 +295,16 @@ impl Core {
         if self.find(&parent, name)?.is_some() {
             return Err(PosixError::Exists);
         }
+        self.hold_entry(&tx, &parent)?;
+        self.add_link(&tx, &znode, (&parent, name))?;
+        drop(names);
+        Ok(znode)
+    }
+
+    /// Gives a file a further name in a directory whose names and attributes are held. Adding the name is the first
+    /// change, and the last that can fail.
+    fn add_link(&self, tx: &Tx, znode: &Znode, (parent, name): (&Znode, &[u8])) -> Result<()> {
+        let object = znode.id();
         let mut state = znode.state.write();
         if state.freed || state.links == 0 && !state.unnamed {
             return Err(PosixError::NotFound);
@@ -291,40 +312,43 @@ impl Core {
         if state.links >= LINKS_MAX {
             return Err(PosixError::TooManyLinks);
         }
-        self.add_name(&tx, &parent, name, self.pack(object, state.file_type()))?;
+        znode.hold(tx, &self.store, &mut state, &OF_A_NAME)?;
         let unnamed = state.links == 0;
         if unnamed {
-            self.unlinked_set()?.remove_int(&tx, object.0)?;
-            state.unnamed = false;
+            self.unlinked_set()?.hold_int(tx, object.0)?;
         }
-        state.links += 1;
-        state.parent = parent.id();
-        state.ctime = self.now();
-        let changed = [Attribute::Links, Attribute::Parent, Attribute::Ctime];
-        znode.store(&tx, &self.store, &mut state, &changed)?;
-        if unnamed {
-            // How it came to be is in no record.
-            self.note_unlogged(&tx);
-        } else {
-            let change = Change::Link {
-                directory,
-                object,
-                name,
-            };
-            self.record(&tx, Scope::Names, &[change]);
-        }
-        // Not before: its other names may go as soon as this one counts.
-        drop(state);
-        self.note_entry(
-            &tx,
-            &parent,
-            EntryChange {
-                entries: 1,
-                subdirectories: 0,
-            },
-        )?;
-        drop(names);
-        Ok(znode)
+        self.add_name(tx, parent, name, self.pack(object, state.file_type()))?;
+        self.whole(tx, || {
+            if unnamed {
+                self.unlinked_set()?.remove_int(tx, object.0)?;
+                state.unnamed = false;
+            }
+            state.links += 1;
+            state.parent = parent.id();
+            state.ctime = self.now();
+            znode.store(tx, &self.store, &mut state, &OF_A_NAME)?;
+            if unnamed {
+                // How it came to be is in no record.
+                self.note_unlogged(tx);
+            } else {
+                let change = Change::Link {
+                    directory: parent.id(),
+                    object,
+                    name,
+                };
+                self.record(tx, Scope::Names, &[change]);
+            }
+            // Not before: its other names may go as soon as this one counts.
+            drop(state);
+            self.note_entry(
+                tx,
+                parent,
+                EntryChange {
+                    entries: 1,
+                    subdirectories: 0,
+                },
+            )
+        })
     }
 
     fn check_link(&self, znode: &Znode, parent: &Znode) -> Result<()> {

@@ -205,8 +205,15 @@ impl Core {
                     ..CreateZap::default()
                 };
                 let zap = Zap::create(&self.store.objects, &tx, &options)?;
-                let master = Zap::open(&self.object(MASTER_NODE)?)?;
-                master.add(&tx, QUOTA_KEYS[kind.index(unit)], zap.object().id().0)?;
+                let (key, id) = (QUOTA_KEYS[kind.index(unit)], zap.object().id());
+                let named = self
+                    .object(MASTER_NODE)
+                    .and_then(|master| Ok(Zap::open(&master)?.add(&tx, key, id.0)?));
+                if let Err(error) = named {
+                    // Nobody would find it.
+                    self.store.objects.free(&tx, id)?;
+                    return Err(error);
+                }
                 *slot = Some(zap.object().id());
                 zap
             }

@@ -273,8 +273,16 @@ impl Registry {
                 },
             )?;
             let id = zap.object().id();
-            Zap::open(&objects.object(master)?)?.add(tx, key, id.0)?;
-            Ok(id)
+            let named = objects
+                .object(master)
+                .and_then(|master| Zap::open(&master)?.add(tx, key, id.0));
+            match named {
+                Ok(()) => Ok(id),
+                Err(error) => {
+                    objects.free(tx, id)?;
+                    Err(error.into())
+                }
+            }
         };
         let registry = match disk.registry {
             Some(object) => object,
@@ -283,7 +291,7 @@ impl Registry {
         disk.registry = Some(registry);
         if !disk.unregistered.is_empty() {
             let zap = Zap::open(&objects.object(registry)?)?;
-            for attribute in disk.unregistered.drain(..) {
+            for &attribute in &disk.unregistered {
                 let Some(number) = self.numbers[attribute as usize] else {
                     continue;
                 };
@@ -292,8 +300,10 @@ impl Registry {
                     length: attribute.length(),
                     class: attribute.class(),
                 };
-                zap.add(tx, attribute.name().as_bytes(), registration.pack())?;
+                // Some may be there from a time when this did not come to its end.
+                zap.update(tx, attribute.name().as_bytes(), registration.pack())?;
             }
+            disk.unregistered.clear();
         }
         let layouts = match disk.layouts {
             Some(object) => object,

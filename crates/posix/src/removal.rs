@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::ObjectId;
-use dmu::Tx;
+use base::lock::RwLockWriteGuard;
+use dmu::{Object, Tx};
 use format::intent_log::Change;
 use format::sa::Attribute;
 
@@ -19,6 +20,27 @@ use crate::{Credentials, PosixError, Result, flags};
 
 /// How often an operation starts over because a name came to mean something else meanwhile.
 pub(crate) const TRIES_MAX: usize = 64;
+
+/// The attributes that change when a name goes.
+const OF_A_LOSS: [Attribute; 2] = [Attribute::Links, Attribute::Ctime];
+
+/// A file that is about to lose a name, and what that takes: nobody opens or closes it meanwhile.
+pub(crate) struct Losing<'a> {
+    znode: &'a Arc<Znode>,
+    state: RwLockWriteGuard<'a, State>,
+    /// How many it has then.
+    links: u64,
+    /// It is freed with its name.
+    goes: bool,
+    /// Its access list outside of it, which goes as well.
+    list: Option<Arc<Object>>,
+}
+
+impl Losing<'_> {
+    pub(crate) fn is_directory(&self) -> bool {
+        self.state.is_directory()
+    }
+}
 
 impl Core {
     /// Removes the name of anything but a directory.
@@ -49,22 +71,8 @@ impl Core {
             let Some(found) = self.find(&parent, name)?.filter(|f| f.is(&child)) else {
                 continue;
             };
-            self.entries(&parent)?.remove(&tx, found.stored(name))?;
-            self.note_entry(
-                &tx,
-                &parent,
-                EntryChange {
-                    entries: -1,
-                    subdirectories: 0,
-                },
-            )?;
-            let lingers = self.drop_link(&tx, &child, 1)?;
-            let change = Change::Remove {
-                directory,
-                name: found.stored(name),
-                is_directory: false,
-            };
-            self.record(&tx, Scope::Names, &[change]);
+            let entry = (&*parent, found.stored(name));
+            let lingers = self.remove_entry(&tx, entry, &child, &mut [])?;
             drop(names);
             drop(tx);
             self.finish(&child, lingers);
@@ -109,23 +117,8 @@ impl Core {
             if !self.entries(&child)?.is_empty()? {
                 return Err(PosixError::NotEmpty);
             }
-            self.entries(&parent)?.remove(&tx, found.stored(name))?;
-            self.note_entry(
-                &tx,
-                &parent,
-                EntryChange {
-                    entries: -1,
-                    subdirectories: -1,
-                },
-            )?;
-            mark_removed(&mut locked, &child);
-            let lingers = self.drop_link(&tx, &child, 2)?;
-            let change = Change::Remove {
-                directory,
-                name: found.stored(name),
-                is_directory: true,
-            };
-            self.record(&tx, Scope::Names, &[change]);
+            let entry = (&*parent, found.stored(name));
+            let lingers = self.remove_entry(&tx, entry, &child, &mut locked)?;
             drop(locked);
             drop(tx);
             self.finish(&child, lingers);
@@ -175,37 +168,93 @@ impl Core {
         check_sticky(who, mode, uid, self.owner(&state).0)
     }
 
+    /// Removes an entry and what it named, whose names are `locked` if it is a directory. Removing the entry is the
+    /// first change, and the last that can fail. True: see [`Core::lose_links`].
+    fn remove_entry(
+        &self,
+        tx: &Tx,
+        (parent, name): (&Znode, &[u8]),
+        child: &Arc<Znode>,
+        locked: &mut [(ObjectId, NamesWrite<'_>)],
+    ) -> Result<bool> {
+        self.hold_entry(tx, parent)?;
+        let losing = self.hold_links(tx, child)?;
+        let is_directory = losing.is_directory();
+        self.entries(parent)?.remove(tx, name)?;
+        self.whole(tx, || {
+            mark_removed(locked, child);
+            let lingers = self.lose_links(tx, losing)?;
+            let change = EntryChange {
+                entries: -1,
+                subdirectories: -i64::from(is_directory),
+            };
+            self.note_entry(tx, parent, change)?;
+            let change = Change::Remove {
+                directory: parent.id(),
+                name,
+                is_directory,
+            };
+            self.record(tx, Scope::Names, &[change]);
+            Ok(lingers)
+        })
+    }
+
+    /// Holds what it takes to take a link from a file, or both from a directory: [`Core::lose_links`] has nothing to
+    /// read.
+    pub(crate) fn hold_links<'a>(&self, tx: &Tx, znode: &'a Arc<Znode>) -> Result<Losing<'a>> {
+        let mut state = znode.state.write();
+        let links = if state.is_directory() {
+            0
+        } else {
+            state.links.saturating_sub(1)
+        };
+        let (ends, keeps) = (links == 0, self.keeps_removed(&state));
+        let goes = ends && !keeps && !znode.is_referenced() && self.can_free_at_once(znode, &state);
+        let list = if goes {
+            self.outside_list(znode, &state)?
+        } else {
+            znode.hold(tx, &self.store, &mut state, &OF_A_LOSS)?;
+            if ends {
+                self.unlinked_set()?.hold_int(tx, znode.id().0)?;
+            }
+            None
+        };
+        Ok(Losing {
+            znode,
+            state,
+            links,
+            goes,
+            list,
+        })
+    }
+
     /// Takes links from a file whose entry is gone; the last one makes it go too, or be listed as
     /// unlinked as long as it is open. True: nobody has it open, but freeing it takes more than
     /// this transaction; see [`Core::finish`]. A directory that is kept is referenced, for a
     /// [`crate::Removed`] to give back.
-    pub(crate) fn drop_link(&self, tx: &Tx, znode: &Arc<Znode>, links: u64) -> Result<bool> {
-        let mut state = znode.state.write();
-        state.links = if state.is_directory() {
-            0
-        } else {
-            state.links.saturating_sub(links)
-        };
+    pub(crate) fn lose_links(&self, tx: &Tx, losing: Losing<'_>) -> Result<bool> {
+        let Losing {
+            znode,
+            mut state,
+            links,
+            goes,
+            list,
+        } = losing;
+        state.links = links;
         state.ctime = self.now();
-        let ends = state.links == 0;
+        let ends = links == 0;
         if let Some(log) = self.log().filter(|_| ends) {
             log.discard(znode.id());
         }
-        let keeps = self.keeps_removed(&state);
-        if ends && !keeps && !znode.is_referenced() && self.can_free_at_once(znode, &state) {
-            self.free(tx, znode, &mut state)?;
+        if goes {
+            self.free(tx, znode, &mut state, list.as_deref())?;
             return Ok(false);
         }
-        znode.store(
-            tx,
-            &self.store,
-            &mut state,
-            &[Attribute::Links, Attribute::Ctime],
-        )?;
+        znode.store(tx, &self.store, &mut state, &OF_A_LOSS)?;
         if ends {
             self.list_unlinked(tx, znode.id())?;
         }
-        if keeps {
+        if self.keeps_removed(&state) {
             znode.references.fetch_add(1, Ordering::Relaxed);
         }
         Ok(ends && !znode.is_referenced())

@@ -20,7 +20,7 @@ pub struct Removed {
 }
 
 impl Removed {
-    /// After an operation took a name of `znode`, with the reference that [`Core::drop_link`] took.
+    /// After an operation took a name of `znode`, with the reference that [`Core::lose_links`] took.
     pub(crate) fn new(core: &Arc<Core>, znode: Arc<Znode>) -> Self {
         let holds = core.keeps_removed(&znode.state.read());
         Self {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use base::ObjectId;
-use dmu::Tx;
+use dmu::{Tx, Zap};
 use format::intent_log::{Change, NewObject, Renamed};
 use format::sa::Attribute;
 
@@ -16,7 +16,7 @@ use crate::log::{Scope, new_object};
 use crate::lookup::Found;
 use crate::names::is_dot;
 use crate::nodes::EntryChange;
-use crate::removal::{TRIES_MAX, mark_removed};
+use crate::removal::{Losing, TRIES_MAX, mark_removed};
 use crate::replay::{claim, time};
 use crate::store::NewFile;
 use crate::znode::{NamesWrite, Znode};
@@ -24,6 +24,9 @@ use crate::{Access, Credentials, FileType, PosixError, RenameMode, Result, flags
 
 /// The deepest tree that a walk up believes in.
 const DEPTH_MAX: usize = 1 << 20;
+
+/// The attributes of a file that change when it moves.
+const OF_A_MOVE: [Attribute; 3] = [Attribute::Parent, Attribute::Ctime, Attribute::Flags];
 
 /// How a target is treated, and what a whiteout must be when a log says so.
 pub(crate) type How<'a> = (RenameMode, Option<&'a NewObject>);
@@ -153,36 +156,63 @@ impl Core {
             return Ok(false);
         }
         self.check_locked(&locked, replaced)?;
-        match (mode, exchanged) {
-            (RenameMode::Exchange, Some(other)) => {
-                self.exchange(&tx, source, target, (moved, other))?;
-            }
-            _ => self.replace(&tx, source, target, (moved, replaced), &mut locked)?,
-        }
-        let whiteout = (mode == RenameMode::Whiteout)
-            .then(|| self.leave_whiteout(&tx, who, source, replayed))
-            .transpose()?;
-        let mut lingers = false;
+        let lingers = self.rename_locked(&tx, who, (source, target), (mode, replayed))?;
         if let Some(replaced) = replaced {
-            let links = if replaced.state.read().is_directory() {
-                2
-            } else {
-                1
-            };
-            lingers = self.drop_link(&tx, replaced, links)?;
+            mark_removed(&mut locked, replaced);
         }
-        let renamed = match (&whiteout, exchanged) {
-            (Some(whiteout), _) => Renamed::LeavingWhiteout(new_object(whiteout)),
-            (None, Some(_)) => Renamed::Exchanged,
-            (None, None) => Renamed::Replacing,
-        };
-        self.record_rename(&tx, renamed, source, target);
         drop(locked);
         drop(tx);
         if let Some(replaced) = replaced {
             self.finish(replaced, lingers);
         }
         Ok(true)
+    }
+
+    /// Renames between ends that are what they were found to be, in directories whose names are locked. True: see
+    /// [`Core::lose_links`].
+    fn rename_locked(
+        &self,
+        tx: &Tx,
+        who: &Credentials,
+        (source, target): (&End<'_>, &End<'_>),
+        (mode, replayed): How<'_>,
+    ) -> Result<bool> {
+        let moved = source.file.as_ref().ok_or(PosixError::NotFound)?;
+        let exchanged = target
+            .file
+            .as_ref()
+            .filter(|_| mode == RenameMode::Exchange);
+        let kind = moved.state.read().file_type();
+        self.hold_rename(tx, (source, target), (moved, exchanged))?;
+        let whiteout = (mode == RenameMode::Whiteout)
+            .then(|| self.make_whiteout(tx, who, source, replayed))
+            .transpose()?;
+        let done = match exchanged {
+            Some(other) => self
+                .whole(tx, || self.exchange(tx, source, target, (moved, other)))
+                .map(|()| false),
+            None => replaced(source, target, mode)
+                .map(|replaced| self.hold_links(tx, replaced))
+                .transpose()
+                .and_then(|losing| {
+                    let left = whiteout.as_ref();
+                    self.whole(tx, || {
+                        self.replace(tx, (source, target), (moved, kind), (left, losing))
+                    })
+                }),
+        };
+        let lingers = done.inspect_err(|_| {
+            if let Some(whiteout) = &whiteout {
+                self.abandon(tx, whiteout);
+            }
+        })?;
+        let renamed = match (&whiteout, exchanged) {
+            (Some(whiteout), _) => Renamed::LeavingWhiteout(new_object(whiteout)),
+            (None, Some(_)) => Renamed::Exchanged,
+            (None, None) => Renamed::Replacing,
+        };
+        self.record_rename(tx, renamed, source, target);
+        Ok(lingers)
     }
 
     /// Looks again at what may have changed until the names were locked: directories that are gone, and something that
@@ -326,47 +356,73 @@ impl Core {
             })
     }
 
+    /// Holds what a rename changes; of what it replaces, the names alone. Entries and attributes are as they were.
+    fn hold_rename(
+        &self,
+        tx: &Tx,
+        (source, target): (&End<'_>, &End<'_>),
+        (moved, exchanged): (&Arc<Znode>, Option<&Arc<Znode>>),
+    ) -> Result<()> {
+        self.hold_entry(tx, &source.directory)?;
+        if source.directory.id() != target.directory.id() {
+            self.hold_entry(tx, &target.directory)?;
+        }
+        for file in [Some(moved), exchanged].into_iter().flatten() {
+            let mut state = file.state.write();
+            file.hold(tx, &self.store, &mut state, &OF_A_MOVE)?;
+        }
+        let entries = self.entries(&target.directory)?;
+        entries.hold(tx, target.name)?;
+        if target.stored() != target.name {
+            entries.hold(tx, target.stored())?;
+        }
+        Ok(self.entries(&source.directory)?.hold(tx, source.stored())?)
+    }
+
+    /// Moves a name; what is held has the last word about what had it before. True: see [`Core::lose_links`].
     fn replace(
         &self,
         tx: &Tx,
-        source: &End<'_>,
-        target: &End<'_>,
-        (moved, replaced): (&Arc<Znode>, Option<&Arc<Znode>>),
-        locked: &mut [(ObjectId, NamesWrite<'_>)],
-    ) -> Result<()> {
+        (source, target): (&End<'_>, &End<'_>),
+        (moved, kind): (&Znode, FileType),
+        (whiteout, losing): (Option<&Arc<Znode>>, Option<Losing<'_>>),
+    ) -> Result<bool> {
         let crosses = source.directory.id() != target.directory.id();
-        let kind = moved.state.read().file_type();
-        let is_directory = kind == FileType::Directory;
+        let subdirectories = i64::from(kind == FileType::Directory);
+        let replaces = losing.is_some();
+        let replaces_directory = losing.as_ref().is_some_and(Losing::is_directory);
         let entries = self.entries(&target.directory)?;
         let value = self.pack(moved.id(), kind);
+        let take = |entries: &Zap| match whiteout {
+            Some(left) => {
+                let value = self.pack(left.id(), FileType::CharacterDevice);
+                entries.update(tx, source.stored(), value)
+            }
+            None => entries.remove(tx, source.stored()),
+        };
+        let from = self.entries(&source.directory)?;
         // An exact name is changed in one step: readers always find one of both files.
-        if replaced.is_some() && target.stored() == target.name {
+        if replaces && target.stored() == target.name {
             entries.update(tx, target.name, value)?;
-            self.entries(&source.directory)?
-                .remove(tx, source.stored())?;
+            take(&from)?;
         } else {
-            if replaced.is_some() {
+            if replaces {
                 entries.remove(tx, target.stored())?;
             }
-            self.entries(&source.directory)?
-                .remove(tx, source.stored())?;
+            take(&from)?;
             self.add_name(tx, &target.directory, target.name, value)?;
         }
-        let replaced_directory = match replaced {
-            Some(replaced) if replaced.state.read().is_directory() => {
-                mark_removed(locked, replaced);
-                true
-            }
-            _ => false,
+        let lingers = match losing {
+            Some(losing) => self.lose_links(tx, losing)?,
+            None => false,
         };
-        let subdirectories = i64::from(is_directory);
         let gone = EntryChange {
-            entries: -1,
+            entries: i64::from(whiteout.is_some()) - 1,
             subdirectories: -subdirectories,
         };
         let come = EntryChange {
-            entries: i64::from(replaced.is_none()),
-            subdirectories: subdirectories - i64::from(replaced_directory),
+            entries: i64::from(!replaces),
+            subdirectories: subdirectories - i64::from(replaces_directory),
         };
         if crosses {
             self.note_entry(tx, &source.directory, gone)?;
@@ -378,7 +434,8 @@ impl Core {
             };
             self.note_entry(tx, &source.directory, both)?;
         }
-        self.note_moved(tx, moved, target.directory.id())
+        self.note_moved(tx, moved, target.directory.id())?;
+        Ok(lingers)
     }
 
     fn exchange(
@@ -424,12 +481,11 @@ impl Core {
         state.parent = parent;
         state.ctime = self.now();
         self.mark_changed(&mut state);
-        let changed = [Attribute::Parent, Attribute::Ctime, Attribute::Flags];
-        moved.store(tx, &self.store, &mut state, &changed)
+        moved.store(tx, &self.store, &mut state, &OF_A_MOVE)
     }
 
-    /// Leaves a character device 0:0 where a file was: an overlay takes it for "removed".
-    fn leave_whiteout(
+    /// Makes the character device 0:0 that is left where a file was: an overlay takes it for "removed".
+    fn make_whiteout(
         &self,
         tx: &Tx,
         who: &Credentials,
@@ -454,9 +510,6 @@ impl Core {
             },
         )?;
         self.table.insert(Arc::clone(&whiteout));
-        let child = (whiteout.id(), FileType::CharacterDevice);
-        self.add_entry(tx, &source.directory, source.stored(), child)
-            .inspect_err(|_| self.abandon(tx, &whiteout))?;
         Ok(whiteout)
     }
 }

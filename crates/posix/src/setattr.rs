@@ -18,6 +18,8 @@ use crate::{
 
 /// The flags that only a privileged caller sets or clears.
 const PRIVILEGED: u64 = flags::IMMUTABLE | flags::APPEND_ONLY | flags::NO_UNLINK;
+/// Whose a file is.
+const OF_AN_OWNER: [Attribute; 2] = [Attribute::Uid, Attribute::Gid];
 /// The bits of the nine classes' permissions.
 const CLASSES: u32 = 0o777;
 
@@ -147,67 +149,104 @@ impl Core {
             Some(_) if !znode.is_doomed(&znode.state.read()) => self.access_acl(znode)?,
             Some(_) | None => None,
         };
+        let new_owner = change.uid.is_some() || change.gid.is_some();
+        let hidden = new_owner
+            .then(|| self.hold_hidden_directory(&tx, znode))
+            .transpose()?
+            .flatten();
+        let before = acl.is_some().then(|| znode.state.read().clone());
+        let mode = self.store_attributes(&tx, who, znode, change)?;
+        if let (Some(acl), Some(before)) = (acl, before) {
+            let list = acl.as_ref().clone().with_permissions(mode & CLASSES);
+            let scope = Scope::File(znode.id());
+            self.store_acl((&tx, Some(scope)), znode, ACCESS_NAME, Some(&list))
+                .inspect_err(|_| self.put_back(&tx, znode, &before, change))?;
+        }
+        drop(attributes);
+        match hidden {
+            Some(hidden) => self.whole(&tx, || self.own(&tx, &hidden, znode)),
+            None => Ok(()),
+        }
+    }
+
+    /// Stores all that changes but an access list, and tells the log; answers the mode. Nothing has changed if it
+    /// fails.
+    fn store_attributes(
+        &self,
+        tx: &Tx,
+        who: &Credentials,
+        znode: &Znode,
+        change: &SetAttributes,
+    ) -> Result<u32> {
         let mut state = znode.state.write();
         znode.alive(&state)?;
-        let now = self.now();
-        let mut stored = self.note_times(change, &mut state, now);
+        let stored = changed_by(change);
+        znode.hold(tx, &self.store, &mut state, &stored)?;
         let mode = self.new_mode(who, &state, change);
+        let falls = mode != state.mode;
+        if falls {
+            self.store.store_mode(tx, znode, &mut state, mode)?;
+        }
+        note_times(change, &mut state, self.now());
         if let Some(uid) = change.uid {
             state.uid = uid.into();
-            stored.push(Attribute::Uid);
         }
         if let Some(gid) = change.gid {
             state.gid = gid.into();
-            stored.push(Attribute::Gid);
         }
         if let Some((set, clear)) = change.flags {
             let known = flags::SHOWN;
             state.flags = state.flags & !(clear & known) | set & known;
-            stored.push(Attribute::Flags);
         }
         if let Some(project) = change.project {
             state.project = project.into();
             state.flags |= internal_flags::PROJECT_ID;
-            stored.extend([Attribute::Projid, Attribute::Flags]);
         }
-        stored.push(Attribute::Ctime);
-        znode.store(&tx, &self.store, &mut state, &stored)?;
-        let falls = mode != state.mode;
-        if falls {
-            self.store.store_mode(&tx, znode, &mut state, mode)?;
-        }
-        self.record_attributes(&tx, znode.id(), (&state, falls), change);
-        drop(state);
-        if let Some(acl) = acl {
-            let list = acl.as_ref().clone().with_permissions(mode & CLASSES);
-            let scope = Scope::File(znode.id());
-            self.store_acl((&tx, Some(scope)), znode, ACCESS_NAME, Some(&list))?;
-        }
-        drop(attributes);
-        if change.uid.is_some() || change.gid.is_some() {
-            self.own_hidden_directory(&tx, znode)?;
-        }
-        Ok(())
+        self.whole(tx, || znode.store(tx, &self.store, &mut state, &stored))?;
+        self.record_attributes(tx, znode.id(), (&state, falls), change);
+        Ok(mode)
     }
 
-    /// The hidden directory of attributes belongs to whom its file does.
-    fn own_hidden_directory(&self, tx: &Tx, file: &Znode) -> Result<()> {
-        let (directory, uid, gid) = {
-            let state = file.state.read();
-            (state.xattr, state.uid, state.gid)
-        };
+    /// Makes the attributes of a file what they were, and tells the log that.
+    fn put_back(&self, tx: &Tx, znode: &Znode, before: &State, change: &SetAttributes) {
+        let mut state = znode.state.write();
+        let falls = before.mode != state.mode;
+        let form = state.form.clone();
+        // All of it was stored a moment ago: nothing is read.
+        let _ = self.whole(tx, || {
+            if falls {
+                self.store.store_mode(tx, znode, &mut state, before.mode)?;
+            }
+            *state = State {
+                form,
+                ..before.clone()
+            };
+            znode.store(tx, &self.store, &mut state, &changed_by(change))
+        });
+        self.record_attributes(tx, znode.id(), (&state, falls), change);
+    }
+
+    /// The hidden directory of a file's attributes, which belongs to whom its file does; it is held.
+    fn hold_hidden_directory(&self, tx: &Tx, file: &Znode) -> Result<Option<Arc<Znode>>> {
+        let directory = file.state.read().xattr;
         if directory.0 == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let directory = self.znode(directory)?;
         let mut state = directory.state.write();
+        directory.hold(tx, &self.store, &mut state, &OF_AN_OWNER)?;
+        drop(state);
+        Ok(Some(directory))
+    }
+
+    fn own(&self, tx: &Tx, directory: &Znode, file: &Znode) -> Result<()> {
+        let (uid, gid) = {
+            let state = file.state.read();
+            (state.uid, state.gid)
+        };
+        let mut state = directory.state.write();
         (state.uid, state.gid) = (uid, gid);
-        directory.store(
-            tx,
-            &self.store,
-            &mut state,
-            &[Attribute::Uid, Attribute::Gid],
-        )
+        directory.store(tx, &self.store, &mut state, &OF_AN_OWNER)
     }
 
     /// Whether who changes the mode of a file of group `gid` cannot leave its set-group-id bit. The
@@ -233,33 +272,40 @@ impl Core {
         }
         mode
     }
+}
 
-    fn note_times(
-        &self,
-        change: &SetAttributes,
-        state: &mut State,
-        now: Timestamp,
-    ) -> Vec<Attribute> {
-        let resolve = |time: SetTime| match time {
-            SetTime::Now => now,
-            SetTime::At(time) => time,
-        };
-        let mut stored = Vec::with_capacity(8);
-        if let Some(time) = change.atime {
-            state.atime = resolve(time);
-            stored.push(Attribute::Atime);
-        }
-        if let Some(time) = change.mtime {
-            state.mtime = resolve(time);
-            stored.push(Attribute::Mtime);
-        }
-        if let Some(time) = change.crtime {
-            state.crtime = time;
-            stored.push(Attribute::Crtime);
-        }
-        state.ctime = change.ctime.unwrap_or(now);
-        stored
+fn note_times(change: &SetAttributes, state: &mut State, now: Timestamp) {
+    let resolve = |time: SetTime| match time {
+        SetTime::Now => now,
+        SetTime::At(time) => time,
+    };
+    if let Some(time) = change.atime {
+        state.atime = resolve(time);
     }
+    if let Some(time) = change.mtime {
+        state.mtime = resolve(time);
+    }
+    if let Some(time) = change.crtime {
+        state.crtime = time;
+    }
+    state.ctime = change.ctime.unwrap_or(now);
+}
+
+/// The attributes that a change stores, apart from the mode and what follows from it.
+fn changed_by(change: &SetAttributes) -> Vec<Attribute> {
+    let of = |changes: bool, attribute| changes.then_some(attribute);
+    let project = change.project.is_some();
+    let all = [
+        of(change.atime.is_some(), Attribute::Atime),
+        of(change.mtime.is_some(), Attribute::Mtime),
+        of(change.crtime.is_some(), Attribute::Crtime),
+        of(change.uid.is_some(), Attribute::Uid),
+        of(change.gid.is_some(), Attribute::Gid),
+        of(change.flags.is_some() || project, Attribute::Flags),
+        of(project, Attribute::Projid),
+        Some(Attribute::Ctime),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// Whether anything but the size is to change.

@@ -112,23 +112,39 @@ impl Store {
             access_acl: AclCache::Known(None),
             default_acl: AclCache::Known(None),
         };
-        if self.version < VERSION_SYSTEM_ATTRIBUTES {
-            self.store_legacy(tx, &object, &state, &aces, new.target)?;
-            return Ok(Znode::new(object, state));
+        let stored = self.store_attributes(tx, &object, &mut state, &aces, new.target);
+        if let Err(error) = stored {
+            // Nobody has heard of it yet.
+            self.objects.free(tx, object.id())?;
+            return Err(error);
         }
-        let aces = acl::encode(&aces);
-        let places = match new.target {
-            None => self.store_plain(tx, &object, &state, &aces)?,
-            Some(target) => {
-                let mut values = self.registry.values_of(&state, &aces);
-                values.push(self.registry.value(Attribute::Symlink, target));
-                Znode::store_new(&object, tx, self, &values)?
-            }
-        };
-        state.form = Form::Packed(Box::new(places));
         let znode = Znode::new(object, state);
         znode.changed(tx.txg());
         Ok(znode)
+    }
+
+    fn store_attributes(
+        &self,
+        tx: &Tx,
+        object: &Arc<Object>,
+        state: &mut State,
+        aces: &[acl::Ace],
+        target: Option<&[u8]>,
+    ) -> Result<()> {
+        if self.version < VERSION_SYSTEM_ATTRIBUTES {
+            return self.store_legacy(tx, object, state, aces, target);
+        }
+        let aces = acl::encode(aces);
+        let places = match target {
+            None => self.store_plain(tx, object, state, &aces)?,
+            Some(target) => {
+                let mut values = self.registry.values_of(state, &aces);
+                values.push(self.registry.value(Attribute::Symlink, target));
+                Znode::store_new(object, tx, self, &values)?
+            }
+        };
+        state.form = Form::Packed(Box::new(places));
+        Ok(())
     }
 
     /// Stores the attributes of a new file that has those which all files of its kind have.
@@ -272,20 +288,26 @@ impl Store {
     ) -> Result<()> {
         let is_trivial = aces == acl::trivial(mode, state.is_directory());
         let flags = if is_trivial { mode_flags(mode) } else { 0 };
+        let attributes = [Attribute::Mode, Attribute::Flags, Attribute::DaclCount];
+        if state.form != Form::Legacy {
+            znode.hold(tx, self, state, &attributes)?;
+        }
+        let before = (state.mode, state.flags, state.acl_count);
         state.mode = mode;
         state.flags = state.flags & !internal_flags::OF_MODE | flags;
         state.acl_count = aces.len() as u64;
-        let attributes = [Attribute::Mode, Attribute::Flags, Attribute::DaclCount];
-        if state.form == Form::Legacy {
-            return self.store_legacy_acl(tx, znode, state, aces);
+        let stored = if state.form == Form::Legacy {
+            self.store_legacy_acl(tx, znode, state, aces)
+        } else {
+            let packed = acl::encode(aces);
+            znode
+                .overwrite_value(tx, self, state, Attribute::DaclAces, &packed)
+                .and_then(|()| znode.store(tx, self, state, &attributes))
+        };
+        if stored.is_err() {
+            (state.mode, state.flags, state.acl_count) = before;
         }
-        let packed = acl::encode(aces);
-        if znode.value_length(state, Attribute::DaclAces) == Some(packed.len()) {
-            znode.store(tx, self, state, &attributes)?;
-            return znode.overwrite_value(tx, self, state, Attribute::DaclAces, &packed);
-        }
-        znode.store(tx, self, state, &attributes)?;
-        znode.rewrite(tx, self, state, &[(Attribute::DaclAces, Some(&packed))])
+        stored
     }
 
     fn store_legacy_acl(

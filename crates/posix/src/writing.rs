@@ -15,7 +15,7 @@ use crate::core::{Core, Plan};
 use crate::log::{LoggedWrite, Scope};
 use crate::permission::without_set_id;
 use crate::znode::{State, Znode, internal_flags};
-use crate::{AllocateMode, FileType, PosixError, Result, SetAttributes, WriteOptions};
+use crate::{AllocateMode, FileType, PosixError, Result, SetAttributes, Timestamp, WriteOptions};
 
 /// What one transaction writes at most.
 pub(crate) const CHUNK: usize = 1 << 20;
@@ -23,6 +23,23 @@ pub(crate) const CHUNK: usize = 1 << 20;
 const SIZE_MAX: u64 = i64::MAX as u64;
 /// The smallest unit of a block size.
 const SECTOR: u64 = 512;
+
+/// The attributes that change with data.
+const OF_DATA: [Attribute; 4] = [
+    Attribute::Size,
+    Attribute::Mtime,
+    Attribute::Ctime,
+    Attribute::Flags,
+];
+
+/// What a change of size changes, as it was.
+struct Before {
+    size: u64,
+    flags: u64,
+    mode: u32,
+    mtime: Timestamp,
+    ctime: Timestamp,
+}
 
 impl Core {
     /// Writes `data`; a short count when something failed on the way.
@@ -104,13 +121,16 @@ impl Core {
         if end > SIZE_MAX {
             return Err(PosixError::FileTooLarge);
         }
+        self.hold_data_change(&tx, znode, options.kill_set_id)?;
         self.grow_block(&tx, znode, size, end)?;
         if !contents.put(&tx, znode, offset)? {
             return Ok(None);
         }
         let mut state = znode.state.write();
         state.size = state.size.max(end);
-        self.note_data_change(&tx, znode, &mut state, options.kill_set_id)?;
+        self.whole(&tx, || {
+            self.note_data_change(&tx, znode, &mut state, options.kill_set_id)
+        })?;
         // Nobody finds a file without names again.
         let is_named = state.links != 0;
         drop(state);
@@ -172,7 +192,19 @@ impl Core {
         Ok(())
     }
 
-    /// Times, flags and set-id bits after a change of data; the size is set already.
+    /// Has the attributes of a file where [`Core::note_data_change`] has nothing to read.
+    pub(crate) fn hold_data_change(&self, tx: &Tx, znode: &Znode, kill_set_id: bool) -> Result<()> {
+        let mut state = znode.state.write();
+        znode.hold(tx, &self.store, &mut state, &OF_DATA)?;
+        if kill_set_id && without_set_id(state.mode) != state.mode {
+            // As long as before: the list of the mode does not say who the program becomes.
+            let list = [Attribute::Mode, Attribute::DaclCount, Attribute::DaclAces];
+            znode.hold(tx, &self.store, &mut state, &list)?;
+        }
+        Ok(())
+    }
+
+    /// Times, flags and set-id bits after a change of data; the size is set already, and the attributes are held.
     pub(crate) fn note_data_change(
         &self,
         tx: &Tx,
@@ -183,13 +215,7 @@ impl Core {
         let now = self.now();
         (state.mtime, state.ctime) = (now, now);
         self.mark_changed(state);
-        let attributes = [
-            Attribute::Size,
-            Attribute::Mtime,
-            Attribute::Ctime,
-            Attribute::Flags,
-        ];
-        znode.store(tx, &self.store, state, &attributes)?;
+        znode.store(tx, &self.store, state, &OF_DATA)?;
         let mode = if kill_set_id {
             without_set_id(state.mode)
         } else {
@@ -212,10 +238,11 @@ impl Core {
             objects: 1,
             ..Plan::default()
         })?;
-        let mut state = znode.state.write();
-        if has_none(znode.alive(&state)?) {
+        if has_none(znode.alive(&znode.state.read())?) {
             return Ok(());
         }
+        self.hold_data_change(&tx, znode, true)?;
+        let mut state = znode.state.write();
         self.note_data_change(&tx, znode, &mut state, true)
     }
 
@@ -286,42 +313,84 @@ impl Core {
         change: &SetAttributes,
     ) -> Result<()> {
         if size < old {
-            znode.object.begin_free(tx, size)?;
-        } else {
-            self.grow_block(tx, znode, old, size)?;
+            return self.cut(tx, znode, size, change, true);
         }
-        let before = self.store_size(tx, znode, size, change)?;
-        if size < old
-            && let Err(error) = znode.object.free_range(tx, size, u64::MAX)
-        {
-            // Nothing is freed.
-            let mut state = znode.state.write();
-            (state.size, state.flags) = before;
-            self.note_data_change(tx, znode, &mut state, false)?;
-            return Err(error.into());
-        }
+        self.hold_data_change(tx, znode, change.kill_set_id)?;
+        self.grow_block(tx, znode, old, size)?;
+        self.store_size(tx, znode, size, change)?;
         self.record_size(tx, znode.id(), &znode.state.read());
         Ok(())
     }
 
-    /// Stores a new size, or leaves the old one; answers size and flags of before.
+    /// Cuts a file off, in one transaction, and `tells` the log. Readers see the new end before anything goes; what can
+    /// fail of that fails before the end moves, or it moves back.
+    fn cut(
+        &self,
+        tx: &Tx,
+        znode: &Znode,
+        size: u64,
+        change: &SetAttributes,
+        tells: bool,
+    ) -> Result<()> {
+        self.hold_data_change(tx, znode, change.kill_set_id)?;
+        znode.object.begin_free(tx, size)?;
+        let before = self.store_size(tx, znode, size, change)?;
+        if let Err(error) = znode.object.free_range(tx, size, u64::MAX) {
+            // Nothing is freed. All of this was stored a moment ago: nothing is read.
+            let mut state = znode.state.write();
+            if state.mode != before.mode {
+                self.store.store_mode(tx, znode, &mut state, before.mode)?;
+                self.record_mode(tx, znode.id(), &state);
+            }
+            (state.size, state.flags) = (before.size, before.flags);
+            (state.mtime, state.ctime) = (before.mtime, before.ctime);
+            self.whole(tx, || znode.store(tx, &self.store, &mut state, &OF_DATA))?;
+            return Err(error.into());
+        }
+        if tells {
+            self.record_size(tx, znode.id(), &znode.state.read());
+        }
+        Ok(())
+    }
+
+    /// Cuts the end of a file off as one of several pieces. A record that is replayed counts as applied with its last
+    /// transaction, which another piece has.
+    pub(crate) fn cut_piece(
+        &self,
+        tx: &Tx,
+        znode: &Znode,
+        size: u64,
+        change: &SetAttributes,
+    ) -> Result<()> {
+        self.check_data_change(znode, &znode.state.read())?;
+        let size = size.min(znode.state.read().size);
+        self.cut(tx, znode, size, change, !self.replaying)
+    }
+
+    /// Stores a new size, or leaves the old one; answers what was there before.
     fn store_size(
         &self,
         tx: &Tx,
         znode: &Znode,
         size: u64,
         change: &SetAttributes,
-    ) -> Result<(u64, u64)> {
+    ) -> Result<Before> {
         let mut state = znode.state.write();
         self.check_data_change(znode, &state)?;
-        let before = (state.size, state.flags);
+        let before = Before {
+            size: state.size,
+            flags: state.flags,
+            mode: state.mode,
+            mtime: state.mtime,
+            ctime: state.ctime,
+        };
         state.size = size;
         if size == 0 {
             state.flags &= !internal_flags::SPARSE;
         }
         let stored = self.note_data_change(tx, znode, &mut state, change.kill_set_id);
         if stored.is_err() {
-            (state.size, state.flags) = before;
+            (state.size, state.flags) = (before.size, before.flags);
         }
         stored.map(|()| before)
     }
@@ -404,13 +473,14 @@ impl Core {
         // Not the size that the caller saw: what was appended since is kept.
         let size = znode.state.read().size;
         // Beyond the end there is nothing to keep: the last block goes as a whole.
+        self.hold_data_change(&tx, znode, false)?;
         znode.object.begin_free(&tx, range.start)?;
         if goes(size) != u64::MAX {
             znode.object.begin_free(&tx, range.end)?;
         }
         znode.object.free_range(&tx, range.start, goes(size))?;
         let mut state = znode.state.write();
-        self.note_data_change(&tx, znode, &mut state, false)?;
+        self.whole(&tx, || self.note_data_change(&tx, znode, &mut state, false))?;
         // A record that is replayed counts as applied with its last transaction.
         if state.links != 0 && (is_last || !self.replaying) {
             let change = Change::Truncate {

@@ -123,7 +123,7 @@ impl Object {
         {
             return Ok(());
         }
-        self.modify_block(tx, offset / size, |_| ())
+        self.hold_block(tx, offset / size)
     }
 
     /// Zeroes bytes `from..to` of a block, if it is not a hole anyway.

@@ -84,6 +84,28 @@ impl Object {
         }
     }
 
+    /// Makes a block part of the transaction as it is: until its txg has synced it is in memory.
+    ///
+    /// # Errors
+    /// As [`Object::modify_block`].
+    pub fn hold_block(self: &Arc<Self>, tx: &Tx, block: u64) -> Result<()> {
+        self.modify_block(tx, block, |_| ())
+    }
+
+    /// Makes the last block of a write that is longer than one part of the transaction, if something of it is kept.
+    /// After that [`Object::write`] fails before it changes anything, or not at all.
+    ///
+    /// # Errors
+    /// The block cannot be read; the object set is read-only.
+    pub fn begin_write(self: &Arc<Self>, tx: &Tx, offset: u64, len: u64) -> Result<()> {
+        let size = u64::from(self.block_size());
+        let end = offset.saturating_add(len);
+        if end.is_multiple_of(size) || end / size == offset / size {
+            return Ok(());
+        }
+        self.hold_block(tx, end / size)
+    }
+
     /// Writes `data` at `offset`. The block size is the caller's to set before.
     ///
     /// # Errors

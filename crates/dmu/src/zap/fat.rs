@@ -136,6 +136,14 @@ pub(super) fn hash_of(header: &FatHeader, key: &Key<'_>) -> u64 {
     }
 }
 
+/// The block of the pointer table that has the entry of `hash`; none when the table is in the header. Blocks have
+/// `size` bytes.
+pub(super) fn table_block(header: &FatHeader, size: usize, hash: u64) -> Option<u64> {
+    let per_block = (size / 8) as u64;
+    let block = header.table_index(hash) / per_block;
+    (!header.is_embedded()).then(|| header.table_block.saturating_add(block))
+}
+
 /// The block of the leaf that `hash` belongs to.
 pub(super) fn leaf_block(
     object: &Object,
@@ -144,13 +152,12 @@ pub(super) fn leaf_block(
     hash: u64,
 ) -> Result<u64> {
     let index = header.table_index(hash);
-    let leaf = if header.is_embedded() {
-        embedded_entry(first, index)
-    } else {
-        let per_block = (first.len() / 8) as u64;
-        let block = header.table_block.saturating_add(index / per_block);
-        let table = object.read_block(block)?;
-        external_entry(&table, (index % per_block) as usize)
+    let leaf = match table_block(header, first.len(), hash) {
+        None => embedded_entry(first, index),
+        Some(block) => {
+            let table = object.read_block(block)?;
+            external_entry(&table, (index % (first.len() / 8) as u64) as usize)
+        }
     };
     if leaf == 0 || leaf >= header.free_block {
         let what = format!("the pointer table leads to block {leaf}");
@@ -358,6 +365,8 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
                 outcome(object, block, done)?
             }
             None => {
+                // The number of entries is in it.
+                object.hold_block(tx, 0)?;
                 let done = object.modify_block(tx, block, |bytes| {
                     let mut leaf = LeafMut::new(bytes)?;
                     let differentiator = match key.given {
@@ -399,6 +408,7 @@ pub(super) fn remove(zap: &Zap, tx: &Tx, key: &Key<'_>) -> Result<()> {
             .ok_or_else(|| zap.no_such_entry())?;
         (block, entry.chunk())
     };
+    object.hold_block(tx, 0)?;
     let done = object.modify_block(tx, block, |bytes| LeafMut::new(bytes)?.remove(chunk))?;
     done.map_err(|error| malformed(object, block, &error))?;
     count(object, tx, -1)

@@ -1,7 +1,7 @@
 //! Growing a fat ZAP: splitting leaves and doubling the pointer table.
 //!
-//! Everything that is read is read before anything is changed, so that a bad block leaves the ZAP
-//! as it was.
+//! Everything that is changed is part of the transaction before anything changes, so that a bad block leaves the ZAP as
+//! it was.
 
 use std::sync::Arc;
 
@@ -54,9 +54,10 @@ pub(super) fn split(object: &Arc<Object>, tx: &Tx, block: u64, hash: u64) -> Res
     if !known.is_embedded() {
         let per_block = u64::from(object.block_size()) / 8;
         for table in upper.first / per_block..=upper.last / per_block {
-            object.read_block(known.table_block + table)?;
+            object.hold_block(tx, known.table_block + table)?;
         }
     }
+    object.hold_block(tx, 0)?;
     METERS.leaves_split.increment();
     let new_block = known.free_block;
     let mut new = BufferMut::zeroed(object.block_size() as usize);

@@ -69,6 +69,7 @@ impl Applier {
             ..Plan::default()
         })?;
         let _attributes = znode.names.write();
+        core.hold_xattr_change(&tx, znode)?;
         let logged = (&tx, Some(Scope::File(znode.id())));
         if !core.pack_xattr(logged, znode, name, value)? {
             core.store_xattr_file(logged, znode, name, value.unwrap_or_default())?;

@@ -69,7 +69,9 @@ impl Applier {
             core.check_data_change(znode, &state)?;
             state.size
         };
+        core.hold_data_change(&tx, znode, false)?;
         core.grow_block(&tx, znode, size, start.saturating_add(length))?;
+        znode.object.begin_write(&tx, start, length)?;
         znode.object.write(&tx, start, data)?;
         let mut state = znode.state.write();
         state.size = size.max(end);

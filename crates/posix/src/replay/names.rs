@@ -134,6 +134,7 @@ impl Applier {
             ..Plan::default()
         })?;
         let names = parent.names.write();
+        core.hold_entry(&tx, &parent)?;
         let znode = core.create_file(&tx, &file)?;
         core.table.insert(Arc::clone(&znode));
         let named = core.add_entry(&tx, &parent, create.name, (znode.id(), kind));
@@ -238,6 +239,12 @@ impl Applier {
         )?;
         core.table.insert(Arc::clone(&directory));
         let mut state = file.state.write();
+        let held = file.hold(&tx, &core.store, &mut state, &[Attribute::Xattr]);
+        if let Err(error) = held {
+            drop(state);
+            core.abandon(&tx, &directory);
+            return Err(error);
+        }
         state.xattr = directory.id();
         file.store(&tx, &core.store, &mut state, &[Attribute::Xattr])?;
         drop(state);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::ObjectId;
-use dmu::{Tx, Zap};
+use dmu::{Object, Tx, Zap};
 use format::intent_log::{Change, Created, Written};
 use format::nvlist::NvList;
 use format::sa::Attribute;
@@ -22,6 +22,12 @@ use crate::{
 
 /// What a program may do beyond its user, as the kernel stores it.
 const CAPABILITY_NAME: &[u8] = b"security.capability";
+
+/// A file that has an attribute of another, and the directory of such files.
+struct HiddenFile {
+    directory: Arc<Znode>,
+    file: Arc<Object>,
+}
 
 /// A transaction, and in which order the log shall have what it does; none: the caller says it.
 type Logged<'a> = (&'a Tx, Option<Scope>);
@@ -54,9 +60,10 @@ impl Core {
         if mode != XattrMode::Either {
             self.check_xattr_mode(znode, name, mode)?;
         }
+        self.hold_xattr_change(&tx, znode)?;
         let scope = Scope::File(znode.id());
         self.store_xattr((&tx, Some(scope)), znode, name, value)?;
-        self.note_xattr_change(&tx, znode)
+        self.whole(&tx, || self.note_xattr_change(&tx, znode))
     }
 
     /// Refuses an attribute that is there, or is not. Asked again under the lock of the attributes where that matters.
@@ -113,13 +120,14 @@ impl Core {
         if self.find_xattr(znode, name)?.is_none() {
             return Ok(false);
         }
+        self.hold_xattr_change(&tx, znode)?;
         let logged = (&tx, Some(Scope::File(znode.id())));
         if name == ACCESS_NAME || name == DEFAULT_NAME {
             self.store_acl(logged, znode, name, None)?;
         } else {
             self.drop_xattr(logged, znode, name)?;
         }
-        self.note_xattr_change(&tx, znode)?;
+        self.whole(&tx, || self.note_xattr_change(&tx, znode))?;
         Ok(true)
     }
 
@@ -139,6 +147,13 @@ impl Core {
         Ok(())
     }
 
+    /// Has the time of change of a file where [`Core::note_xattr_change`] has nothing to read.
+    pub(crate) fn hold_xattr_change(&self, tx: &Tx, znode: &Znode) -> Result<()> {
+        let mut state = znode.state.write();
+        znode.alive(&state)?;
+        znode.hold(tx, &self.store, &mut state, &[Attribute::Ctime])
+    }
+
     pub(crate) fn note_xattr_change(&self, tx: &Tx, znode: &Znode) -> Result<()> {
         let mut state = znode.state.write();
         znode.alive(&state)?;
@@ -146,7 +161,8 @@ impl Core {
         znode.store(tx, &self.store, &mut state, &[Attribute::Ctime])
     }
 
-    /// Stores an attribute in the form that the dataset prefers and the value fits.
+    /// Stores an attribute in the form that the dataset prefers and the value fits. Of what changes after the first
+    /// step all is held before it.
     pub(crate) fn store_xattr(
         &self,
         (tx, log): Logged<'_>,
@@ -157,21 +173,41 @@ impl Core {
         let packs = self.properties().xattr == XattrStore::SystemAttribute
             && self.store.registry.is_available()
             && value.len() <= packed::VALUE_MAX;
-        if packs && self.pack_xattr((tx, log), znode, name, Some(value))? {
-            return self.drop_xattr_file((tx, log), znode, name);
+        if packs {
+            let outside = self.hold_xattr_file(tx, znode, name)?;
+            if self.pack_xattr((tx, log), znode, name, Some(value))? {
+                return self.drop_held((tx, log), znode, (name, outside));
+            }
         }
+        self.xattr_directory((tx, log), znode)?;
+        self.hold_packed(tx, znode)?;
         self.store_xattr_file((tx, log), znode, name, value)?;
-        self.pack_xattr((tx, log), znode, name, None)?;
-        Ok(())
+        self.whole(tx, || {
+            self.pack_xattr((tx, log), znode, name, None).map(drop)
+        })
     }
 
     /// Removes an attribute in whatever form it is.
-    fn drop_xattr(&self, logged: Logged<'_>, znode: &Arc<Znode>, name: &[u8]) -> Result<()> {
-        for name in [Some(name), other_name(name)].into_iter().flatten() {
-            self.pack_xattr(logged, znode, name, None)?;
-            self.drop_xattr_file(logged, znode, name)?;
+    fn drop_xattr(&self, (tx, log): Logged<'_>, znode: &Arc<Znode>, name: &[u8]) -> Result<()> {
+        let names = [Some(name), other_name(name)];
+        let mut outside = Vec::new();
+        for name in names.into_iter().flatten() {
+            outside.push((name, self.hold_xattr_file(tx, znode, name)?));
+        }
+        for (name, file) in outside {
+            self.pack_xattr((tx, log), znode, name, None)?;
+            self.drop_held((tx, log), znode, (name, file))?;
         }
         Ok(())
+    }
+
+    /// Has the packed attributes of a file where changing them reads nothing.
+    fn hold_packed(&self, tx: &Tx, znode: &Znode) -> Result<()> {
+        let mut state = znode.state.write();
+        if !state.form.has(Attribute::Dxattr) {
+            return Ok(());
+        }
+        znode.hold(tx, &self.store, &mut state, &[Attribute::Dxattr])
     }
 
     /// Sets or removes an attribute of the packed list; false when it does not fit there.
@@ -222,28 +258,47 @@ impl Core {
         Ok(true)
     }
 
-    fn drop_xattr_file(&self, (tx, log): Logged<'_>, znode: &Znode, name: &[u8]) -> Result<()> {
+    /// The file that has an attribute, if one has. What [`Core::drop_held`] changes is held.
+    fn hold_xattr_file(&self, tx: &Tx, znode: &Znode, name: &[u8]) -> Result<Option<HiddenFile>> {
         let directory = znode.state.read().xattr;
         if directory.0 == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let zap = Zap::open(&self.object(directory)?)?;
         let Some(entry) = zap.lookup(name)? else {
+            return Ok(None);
+        };
+        let file = self.object(unpack_entry(entry).0)?;
+        zap.hold(tx, name)?;
+        let directory = self.znode(directory)?;
+        self.hold_entry(tx, &directory)?;
+        Ok(Some(HiddenFile { directory, file }))
+    }
+
+    /// Removes the file that has an attribute.
+    fn drop_held(
+        &self,
+        (tx, log): Logged<'_>,
+        znode: &Znode,
+        (name, outside): (&[u8], Option<HiddenFile>),
+    ) -> Result<()> {
+        let Some(HiddenFile { directory, file }) = outside else {
             return Ok(());
         };
-        let file = unpack_entry(entry).0;
-        zap.remove(tx, name)?;
-        self.store.objects.free(tx, file)?;
-        self.table.remove(file);
-        if log.is_some() {
-            let change = Change::Remove {
-                directory,
-                name,
-                is_directory: false,
-            };
-            self.record(tx, Scope::NamesAfter(znode.id()), &[change]);
-        }
-        self.note_xattr_entry(tx, directory, -1)
+        Zap::open(&directory.object)?.remove(tx, name)?;
+        self.whole(tx, || {
+            self.store.objects.free(tx, file.id())?;
+            self.table.remove(file.id());
+            if log.is_some() {
+                let change = Change::Remove {
+                    directory: directory.id(),
+                    name,
+                    is_directory: false,
+                };
+                self.record(tx, Scope::NamesAfter(znode.id()), &[change]);
+            }
+            self.note_xattr_entry(tx, &directory, -1)
+        })
     }
 
     pub(crate) fn store_xattr_file(
@@ -254,9 +309,11 @@ impl Core {
         value: &[u8],
     ) -> Result<()> {
         let directory = self.xattr_directory((tx, log), znode)?;
-        let zap = Zap::open(&self.object(directory)?)?;
-        let mut changes = Vec::new();
-        let file = match zap.lookup(name)? {
+        let directory = self.znode(directory)?;
+        let zap = Zap::open(&directory.object)?;
+        self.hold_entry(tx, &directory)?;
+        let is_new = zap.lookup(name)?;
+        let file = match is_new {
             Some(entry) => self.znode(unpack_entry(entry).0)?,
             None => {
                 let owner = {
@@ -264,34 +321,51 @@ impl Core {
                     (state.uid, state.gid, state.project)
                 };
                 let mode = FileType::Regular.bits() << 12 | 0o644;
-                let file = self.make_hidden(tx, directory, mode, owner)?;
-                zap.add(tx, name, pack_entry(file.id(), Some(FileType::Regular)))?;
-                changes.push(creation_as(Created::File, directory, &file, name));
-                self.note_xattr_entry(tx, directory, 1)?;
-                file
+                self.make_hidden(tx, directory.id(), mode, owner)?
             }
         };
-        let _data = file.data.lock();
-        let mut state = file.state.write();
-        let length = value.len() as u64;
-        file.object.free_range(tx, length, u64::MAX)?;
-        let block = u64::from(file.object.block_size());
-        if length > block && state.size <= block && file.object.info().max_block == 0 {
-            let record = u64::from(self.properties().record_size);
-            let size = length.next_multiple_of(512).min(record.max(block));
-            file.object.set_block_size(tx, size as u32, 0)?;
+        let old_size = self.store_value(tx, &file, value)?;
+        let mut changes = Vec::new();
+        if is_new.is_none() {
+            let entry = pack_entry(file.id(), Some(FileType::Regular));
+            zap.add(tx, name, entry)
+                .inspect_err(|_| self.abandon(tx, &file))?;
+            changes.push(creation_as(Created::File, directory.id(), &file, name));
         }
-        file.object.write(tx, 0, value)?;
         if log.is_some() {
-            changes.extend(value_changes(file.id(), state.size, value));
+            changes.extend(value_changes(file.id(), old_size, value));
             // With the names: whoever makes the file durable that has the attribute knows nothing of this one. What was
             // done to that file before goes along: a value that moved between both forms must never be in neither.
             self.record(tx, Scope::NamesAfter(znode.id()), &changes);
         }
-        state.size = length;
-        (state.mtime, state.ctime) = (self.now(), self.now());
-        let changed = [Attribute::Size, Attribute::Mtime, Attribute::Ctime];
-        file.store(tx, &self.store, &mut state, &changed)
+        match is_new {
+            Some(_) => Ok(()),
+            None => self.whole(tx, || self.note_xattr_entry(tx, &directory, 1)),
+        }
+    }
+
+    /// Makes a value all that a file of an attribute has; its size before. Nothing that it had is read.
+    fn store_value(&self, tx: &Tx, file: &Znode, value: &[u8]) -> Result<u64> {
+        const CHANGED: [Attribute; 3] = [Attribute::Size, Attribute::Mtime, Attribute::Ctime];
+        let _data = file.data.lock();
+        let mut state = file.state.write();
+        file.hold(tx, &self.store, &mut state, &CHANGED)?;
+        let (old_size, length) = (state.size, value.len() as u64);
+        let info = file.object.info();
+        let block = u64::from(info.block_size);
+        file.object.free_range(tx, 0, u64::MAX)?;
+        self.whole(tx, || {
+            if length > block && old_size <= block && info.max_block == 0 {
+                let record = u64::from(self.properties().record_size);
+                let size = length.next_multiple_of(512).min(record.max(block));
+                file.object.set_block_size(tx, size as u32, 0)?;
+            }
+            file.object.write(tx, 0, value)?;
+            state.size = length;
+            (state.mtime, state.ctime) = (self.now(), self.now());
+            file.store(tx, &self.store, &mut state, &CHANGED)
+        })?;
+        Ok(old_size)
     }
 
     /// The hidden directory of a file's attributes, made when it is not there.
@@ -307,6 +381,12 @@ impl Core {
         let mode = FileType::Directory.bits() << 12 | 0o1777;
         let directory = self.make_hidden(tx, znode.id(), mode, owner)?;
         let mut state = znode.state.write();
+        let held = znode.hold(tx, &self.store, &mut state, &[Attribute::Xattr]);
+        if let Err(error) = held {
+            drop(state);
+            self.abandon(tx, &directory);
+            return Err(error);
+        }
         if state.freed || state.xattr.0 != 0 {
             // Another thread was faster.
             let made = znode.alive(&state).map(|state| state.xattr);
@@ -365,13 +445,12 @@ impl Core {
         Ok(znode)
     }
 
-    fn note_xattr_entry(&self, tx: &Tx, directory: ObjectId, entries: i64) -> Result<()> {
-        let directory = self.znode(directory)?;
+    fn note_xattr_entry(&self, tx: &Tx, directory: &Znode, entries: i64) -> Result<()> {
         let change = crate::nodes::EntryChange {
             entries,
             subdirectories: 0,
         };
-        self.note_entry(tx, &directory, change)
+        self.note_entry(tx, directory, change)
     }
 
     fn set_acl(
@@ -399,26 +478,40 @@ impl Core {
         if how != XattrMode::Either {
             self.check_xattr_mode(znode, name, how)?;
         }
+        self.hold_xattr_change(&tx, znode)?;
         let logged = (&tx, Some(Scope::File(znode.id())));
         match acl {
             Some(acl) if name == ACCESS_NAME => {
-                let mut state = znode.state.write();
-                let mut mode = state.mode & !0o777 | acl.permissions();
-                let gid = self.owner(&state).1;
+                let (before, mut mode, gid) = {
+                    let state = znode.state.read();
+                    let mode = state.mode & !0o777 | acl.permissions();
+                    (state.mode, mode, self.owner(&state).1)
+                };
                 if self.takes_set_gid(who, gid) {
                     mode &= !SET_GID;
                 }
-                if mode != state.mode {
-                    self.store.store_mode(&tx, znode, &mut state, mode)?;
-                    self.record_mode(&tx, znode.id(), &state);
-                }
-                drop(state);
+                self.store_mode(&tx, znode, mode)?;
                 let kept = Some(&acl).filter(|acl| !acl.is_mode_only());
-                self.store_acl(logged, znode, name, kept)?;
+                let stored = self.store_acl(logged, znode, name, kept);
+                if stored.is_err() {
+                    // It was stored a moment ago: nothing is read.
+                    self.whole(&tx, || self.store_mode(&tx, znode, before))?;
+                }
+                stored?;
             }
             acl => self.store_acl(logged, znode, name, acl.as_ref())?,
         }
-        self.note_xattr_change(&tx, znode)
+        self.whole(&tx, || self.note_xattr_change(&tx, znode))
+    }
+
+    /// Stores a new mode, and tells the log. The caller holds the attributes' lock, behind which modes change.
+    fn store_mode(&self, tx: &Tx, znode: &Znode, mode: u32) -> Result<()> {
+        let mut state = znode.state.write();
+        if mode != state.mode {
+            self.store.store_mode(tx, znode, &mut state, mode)?;
+            self.record_mode(tx, znode.id(), &state);
+        }
+        Ok(())
     }
 
     /// Stores a POSIX access list, or removes it.

@@ -1,6 +1,6 @@
 //! Writing a file's attributes to its object.
 
-use base::ByteOrder;
+use base::{ByteOrder, ObjectId};
 use std::sync::Arc;
 
 use dmu::{Object, Tx};
@@ -25,17 +25,18 @@ const ACL_SIZE_MAX: u32 = 64 << 10;
 /// One change of what is stored: the new bytes, or removal.
 pub(crate) type Edit<'a> = (Attribute, Option<&'a [u8]>);
 
+/// What only the old form of a file needs.
+struct OldForm {
+    /// An access list outside of the file, in memory: to be freed it is not read.
+    list: Option<Arc<Object>>,
+    /// The target of a symbolic link among its data.
+    has_target: bool,
+}
+
 impl Znode {
-    /// Writes the decoded copies of `attributes`, all of fixed length, to where they are stored.
-    pub(crate) fn store(
-        &self,
-        tx: &Tx,
-        store: &Store,
-        state: &mut State,
-        attributes: &[Attribute],
-    ) -> Result<()> {
-        self.changed(tx.txg());
-        let in_place = match &state.form {
+    /// Whether all of `attributes` are in the bonus, where storing them reads nothing.
+    fn is_in_place(state: &State, attributes: &[Attribute]) -> bool {
+        match &state.form {
             Form::Legacy => attributes
                 .iter()
                 .all(|&attribute| legacy_offset(attribute).is_some()),
@@ -47,12 +48,53 @@ impl Znode {
                             .is_some_and(|place| place.block == Block::Bonus)
                     })
             }
-        };
-        if in_place {
+        }
+    }
+
+    /// Has `attributes` stored where [`Znode::store`] has nothing to read, as they are. An operation holds so what it
+    /// is going to change, before its first change.
+    pub(crate) fn hold(
+        &self,
+        tx: &Tx,
+        store: &Store,
+        state: &mut State,
+        attributes: &[Attribute],
+    ) -> Result<()> {
+        if Self::is_in_place(state, attributes) {
+            return Ok(());
+        }
+        let fixed: Vec<Attribute> = attributes
+            .iter()
+            .copied()
+            .filter(|&attribute| state.words(attribute).is_some())
+            .collect();
+        self.rewrite_fixed(tx, store, state, &fixed)
+    }
+
+    /// Writes the decoded copies of `attributes`, all of fixed length, to where they are stored.
+    pub(crate) fn store(
+        &self,
+        tx: &Tx,
+        store: &Store,
+        state: &mut State,
+        attributes: &[Attribute],
+    ) -> Result<()> {
+        self.changed(tx.txg());
+        if Self::is_in_place(state, attributes) {
             self.object
                 .modify_bonus(tx, |bonus| patch(bonus, state, attributes))?;
             return Ok(());
         }
+        self.rewrite_fixed(tx, store, state, attributes)
+    }
+
+    fn rewrite_fixed(
+        &self,
+        tx: &Tx,
+        store: &Store,
+        state: &mut State,
+        attributes: &[Attribute],
+    ) -> Result<()> {
         let values: Vec<(Attribute, [u8; 16])> = attributes
             .iter()
             .filter_map(|&attribute| {
@@ -77,9 +119,12 @@ impl Znode {
         edits: &[Edit<'_>],
     ) -> Result<()> {
         self.changed(tx.txg());
-        let mut values = match state.form {
-            Form::Packed(_) => self.lift_all(&store.registry)?,
-            Form::Legacy => self.lift_legacy(tx, store, state)?,
+        let (mut values, old) = match state.form {
+            Form::Packed(_) => (self.lift_all(&store.registry)?, None),
+            Form::Legacy => {
+                let (values, old) = self.lift_legacy(store, state)?;
+                (values, Some(old))
+            }
         };
         for &(attribute, bytes) in edits {
             let position = values
@@ -97,7 +142,10 @@ impl Znode {
         }
         let places = Self::store_new(&self.object, tx, store, &values)?;
         state.form = Form::Packed(Box::new(places));
-        Ok(())
+        match old {
+            Some(old) => self.free_old_form(tx, store, old),
+            None => Ok(()),
+        }
     }
 
     /// Packs `values` into the bonus, and a spill block when they need one.
@@ -131,15 +179,7 @@ impl Znode {
         Ok(places)
     }
 
-    /// The length of a stored attribute.
-    pub(crate) fn value_length(&self, state: &State, attribute: Attribute) -> Option<usize> {
-        let Form::Packed(places) = &state.form else {
-            return None;
-        };
-        places.get(attribute).map(|place| place.length.into())
-    }
-
-    /// Replaces the bytes of a stored attribute by as many others.
+    /// Sets the bytes of an attribute; in place, where there are as many.
     pub(crate) fn overwrite_value(
         &self,
         tx: &Tx,
@@ -184,9 +224,8 @@ impl Znode {
         Ok(values)
     }
 
-    /// The attributes of a legacy znode in the order of a new file; frees what only the old form
-    /// needs.
-    fn lift_legacy(&self, tx: &Tx, store: &Store, state: &State) -> Result<Vec<Value>> {
+    /// The attributes of a legacy znode in the order of a new file, and what only the old form needs.
+    fn lift_legacy(&self, store: &Store, state: &State) -> Result<(Vec<Value>, OldForm)> {
         if !store.registry.is_available() {
             return Err(PosixError::NotSupported(
                 "attribute in a file system of this version",
@@ -209,10 +248,13 @@ impl Znode {
             })
         });
         let aces = self.access_entries(store, state)?;
-        let outside = self.legacy()?.acl_object;
-        if outside.0 != 0 {
-            store.objects.free(tx, outside)?;
-        }
+        let old = OldForm {
+            list: match self.legacy()?.acl_object {
+                ObjectId(0) => None,
+                outside => Some(store.objects.object(outside)?),
+            },
+            has_target: target.is_some(),
+        };
         let mut new = state.clone();
         new.acl_count = aces.len() as u64;
         let mut values = store.registry.values_of(&new, &acl::encode(&aces));
@@ -224,13 +266,23 @@ impl Znode {
             );
         }
         if let Some(target) = target {
-            self.object.free_range(tx, 0, u64::MAX)?;
             values.push(store.registry.value(Attribute::Symlink, &target));
         }
         if let Some(stamp) = stamp {
             values.push(store.registry.value(Attribute::Scanstamp, &stamp));
         }
-        Ok(values)
+        Ok((values, old))
+    }
+
+    /// Frees what the old form needed besides.
+    fn free_old_form(&self, tx: &Tx, store: &Store, old: OldForm) -> Result<()> {
+        if let Some(list) = old.list {
+            store.objects.free(tx, list.id())?;
+        }
+        if old.has_target {
+            self.object.free_range(tx, 0, u64::MAX)?;
+        }
+        Ok(())
     }
 
     /// The access control entries, wherever the file keeps them.

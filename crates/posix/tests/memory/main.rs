@@ -1,5 +1,6 @@
 //! File semantics on a pool in memory: single rules, and long random histories against a model.
 
+mod damage;
 mod data;
 mod diary;
 mod history;

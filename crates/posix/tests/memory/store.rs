@@ -31,6 +31,8 @@ struct Blocks {
     contents_read: AtomicU64,
     /// How many more can be read; the next one fails.
     contents_readable: AtomicU64,
+    /// The same of all blocks.
+    readable: AtomicU64,
 }
 
 impl BlockStore for Blocks {
@@ -38,6 +40,11 @@ impl BlockStore for Blocks {
         if pointer.is_hole() {
             return Ok(Buffer::zeroed(pointer.lsize() as usize));
         }
+        let readable = self.readable.load(Ordering::Relaxed);
+        if readable == 0 {
+            return Err(BlockError::new(std::io::Error::other("damaged")));
+        }
+        self.readable.store(readable - 1, Ordering::Relaxed);
         if pointer.level() == 0 && pointer.object_type() == ObjectType::PLAIN_FILE {
             self.contents_read.fetch_add(1, Ordering::Relaxed);
             let left = self.contents_readable.load(Ordering::Relaxed);
@@ -188,6 +195,7 @@ impl MemoryPool {
     ) -> Self {
         let blocks = Arc::new(Blocks::default());
         blocks.contents_readable.store(u64::MAX, Ordering::Relaxed);
+        blocks.readable.store(u64::MAX, Ordering::Relaxed);
         let target = Arc::new(Target {
             blocks: Arc::clone(&blocks),
             workers: SyncWorkers::new(2),
@@ -254,6 +262,12 @@ impl MemoryPool {
     /// Lets so many more blocks of files' contents be read.
     pub(crate) fn let_contents_be_read(&self, count: u64) {
         let readable = &self.target.blocks.contents_readable;
+        readable.store(count, Ordering::Relaxed);
+    }
+
+    /// Lets so many more blocks be read.
+    pub(crate) fn let_be_read(&self, count: u64) {
+        let readable = &self.target.blocks.readable;
         readable.store(count, Ordering::Relaxed);
     }
 
