@@ -1,5 +1,6 @@
 //! Time as a value that is passed in, so that tests can own it.
 
+use crate::{schedule, thread};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -24,19 +25,25 @@ pub trait Clock: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// Nanoseconds since the first call in this process.
+/// Nanoseconds since the first call in this process; under a schedule by its clock.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    nanoseconds(START.get_or_init(real_now).elapsed())
+    schedule::elapsed_ns().unwrap_or_else(|| nanoseconds(since(*START.get_or_init(real_now))))
 }
 
 /// This moment by the machine's own clock, also where an engine was given another: for what is measured, for lines of
-/// progress, and for patience with devices, programs and people, which no virtual time moves.
+/// progress, and for patience with devices, programs and people. Only a schedule puts its own in its place.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the clock is read here")]
 pub fn real_now() -> Instant {
-    Instant::now()
+    schedule::now().unwrap_or_else(Instant::now)
+}
+
+/// How long ago a moment of [`real_now`] was.
+#[must_use]
+pub fn since(moment: Instant) -> Duration {
+    real_now().saturating_duration_since(moment)
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -46,9 +53,10 @@ fn nanoseconds(duration: Duration) -> u64 {
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the clock is read here")]
     fn now(&self) -> u64 {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, nanoseconds)
+        schedule::elapsed_ns().unwrap_or_else(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            since.map_or(0, nanoseconds)
+        })
     }
 
     fn monotonic_ns(&self) -> u64 {
@@ -56,7 +64,7 @@ impl Clock for SystemClock {
     }
 
     fn sleep_ns(&self, ns: u64) {
-        std::thread::sleep(Duration::from_nanos(ns));
+        thread::sleep(Duration::from_nanos(ns));
     }
 }
 

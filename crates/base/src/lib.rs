@@ -15,6 +15,7 @@ pub mod notice;
 mod order;
 pub mod queue;
 pub mod random;
+pub mod schedule;
 pub mod sync;
 pub mod thread;
 pub mod thread_pool;

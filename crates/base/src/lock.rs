@@ -10,13 +10,16 @@
 
 mod backend;
 mod mutex;
+mod place;
 pub mod rank;
 mod rwlock;
 
-use crate::clock::{monotonic_ns, real_now};
+use crate::clock::{monotonic_ns, real_now, since};
 use crate::metrics::{Counter, Histogram, HistogramSnapshot, Value, registry};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use place::Place;
 
 pub use mutex::{Condvar, Mutex, MutexGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -31,6 +34,9 @@ pub struct LockClass {
     name: &'static str,
     rank: u16,
     nests: bool,
+    /// Threads of a schedule may be made to wait here.
+    #[cfg(all(debug_assertions, not(shuttle)))]
+    scheduled: bool,
     hold_period: u64,
     listed: AtomicBool,
     acquisitions: Counter,
@@ -56,6 +62,8 @@ impl LockClass {
             name,
             rank,
             nests: false,
+            #[cfg(all(debug_assertions, not(shuttle)))]
+            scheduled: true,
             hold_period: HOLDS_SAMPLED,
             listed: AtomicBool::new(false),
             acquisitions: Counter::new(),
@@ -78,6 +86,18 @@ impl LockClass {
     #[must_use]
     pub const fn watched(mut self) -> Self {
         self.hold_period = 1;
+        self
+    }
+
+    /// The same for locks of what serves the whole process: threads of a schedule do not take turns at them, for who
+    /// takes them, and when, is no matter of one history. Nothing else is locked under them.
+    #[must_use]
+    #[cfg_attr(not(all(debug_assertions, not(shuttle))), expect(unused_mut))]
+    pub const fn of_process(mut self) -> Self {
+        #[cfg(all(debug_assertions, not(shuttle)))]
+        {
+            self.scheduled = false;
+        }
         self
     }
 
@@ -128,32 +148,39 @@ impl LockClass {
         }
     }
 
-    /// Takes a lock: `attempt` first, then `wait`.
+    /// Takes the lock at `place`: `attempt` first, then `wait`.
     fn acquire<G>(
         &'static self,
-        attempt: impl FnOnce() -> Option<G>,
+        place: Place,
+        attempt: impl Fn() -> Option<G>,
         wait: impl FnOnce() -> G,
     ) -> (G, Held) {
         let order = OrderNote::ordered(self);
         let sampled = self.acquisitions.increment_sampled(self.hold_period);
+        place.wanted();
         if let Some(guard) = attempt() {
-            return (guard, Held::new(self, sampled, order));
+            return (guard, Held::new(sampled, order, place));
         }
         self.contended.increment();
         OwnWaits::note(self);
         let start = real_now();
-        let guard = wait();
+        let guard = place.take_turns(&attempt).unwrap_or_else(wait);
         self.wait_ns
-            .record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        (guard, Held::new(self, sampled, order))
+            .record(u64::try_from(since(start).as_nanos()).unwrap_or(u64::MAX));
+        (guard, Held::new(sampled, order, place))
     }
 
     /// Takes a lock only if that needs no waiting.
-    fn attempt<G>(&'static self, attempt: impl FnOnce() -> Option<G>) -> Option<(G, Held)> {
+    fn attempt<G>(
+        &'static self,
+        place: Place,
+        attempt: impl FnOnce() -> Option<G>,
+    ) -> Option<(G, Held)> {
+        place.wanted();
         let guard = attempt()?;
         let sampled = self.acquisitions.increment_sampled(self.hold_period);
         let order = OrderNote::unordered(self);
-        Some((guard, Held::new(self, sampled, order)))
+        Some((guard, Held::new(sampled, order, place)))
     }
 }
 
@@ -189,33 +216,38 @@ impl OwnWaits {
 /// That a lock is held: since when, if that is measured.
 #[derive(Debug)]
 struct Held {
-    class: &'static LockClass,
     /// 0: this hold is not measured.
     since_ns: u64,
     _order: OrderNote,
+    place: Place,
 }
 
 impl Held {
-    fn new(class: &'static LockClass, measured: bool, order: OrderNote) -> Self {
+    fn new(measured: bool, order: OrderNote, place: Place) -> Self {
         Self {
-            class,
             since_ns: if measured { monotonic_ns().max(1) } else { 0 },
             _order: order,
+            place,
         }
+    }
+
+    #[cfg(all(debug_assertions, not(shuttle)))]
+    const fn place(&self) -> Place {
+        self.place
     }
 
     /// The lock is given up, for good or to wait for a condition.
     fn released(&mut self) {
         if self.since_ns != 0 {
             let held_ns = monotonic_ns().saturating_sub(self.since_ns);
-            self.class.hold_ns.record(held_ns);
+            self.place.class.hold_ns.record(held_ns);
             self.since_ns = 0;
         }
     }
 
     /// The lock is held again after a wait for a condition.
     fn resumed(&mut self) {
-        if self.class.hold_period == 1 {
+        if self.place.class.hold_period == 1 {
             self.since_ns = monotonic_ns().max(1);
         }
     }
@@ -224,6 +256,8 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.released();
+        // The guard of the lock itself is dropped before.
+        self.place.released();
     }
 }
 

@@ -33,6 +33,17 @@ pub trait Rng: Send + Sync {
     }
 }
 
+/// Fills `bytes` by the chance of the schedule, where there is one; false outside, and nothing is filled.
+pub fn fill_scheduled(bytes: &mut [u8]) -> bool {
+    for piece in bytes.chunks_mut(8) {
+        let Some(word) = crate::schedule::random() else {
+            return false;
+        };
+        piece.copy_from_slice(&word.to_le_bytes()[..piece.len()]);
+    }
+    crate::schedule::is_scheduled()
+}
+
 /// A reproducible source: the same seed gives the same numbers (SplitMix64). Not for secrets.
 #[derive(Debug)]
 pub struct SeededRng {

@@ -7,7 +7,14 @@
 #[cfg(shuttle)]
 pub use shuttle::{sync::atomic, thread, thread_local};
 #[cfg(not(shuttle))]
-pub use std::{sync::atomic, thread, thread_local};
+pub use std::{sync::atomic, thread_local};
+
+/// Threads of the standard library, but those of schedules end and sleep in turn.
+#[cfg(not(shuttle))]
+pub mod thread {
+    pub use crate::thread::{JoinHandle, Scope, ScopedJoinHandle, scope, sleep};
+    pub use std::thread::*;
+}
 
 #[cfg(shuttle)]
 mod models;

@@ -346,7 +346,7 @@ fn admitted(
             }
             Err(Refusal::Busy) if waits < PAUSES => {
                 waits += 1;
-                std::thread::sleep(PAUSE);
+                base::thread::sleep(PAUSE);
             }
             Err(Refusal::Busy) if waits < WAITS => {
                 waits += 1;

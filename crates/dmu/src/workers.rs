@@ -26,7 +26,7 @@ impl SyncWorkers {
     /// One thread a core.
     #[must_use]
     pub fn per_core() -> Self {
-        Self::new(std::thread::available_parallelism().map_or(1, usize::from))
+        Self::new(base::thread::cpus())
     }
 
     /// Threads at most.

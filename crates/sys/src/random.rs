@@ -19,6 +19,9 @@ impl Rng for SystemRng {
         reason = "the system's source is asked here"
     )]
     fn fill(&self, mut bytes: &mut [u8]) {
+        if base::random::fill_scheduled(bytes) {
+            return;
+        }
         while !bytes.is_empty() {
             match getrandom(&mut *bytes, GetRandomFlags::empty()) {
                 Ok(count) => bytes = bytes.split_at_mut(count).1,

@@ -67,7 +67,7 @@ fn limit_of_line(line: &str, root: &Path) -> Option<u64> {
 /// How many CPUs this process may run on.
 #[must_use]
 pub fn cpu_count() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    base::thread::cpus()
 }
 
 /// Whether this process is the superuser.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Txg;
-use base::clock::{monotonic_ns, real_now};
+use base::clock::{monotonic_ns, real_now, since};
 use base::invariant::Findings;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::metrics::registry;
@@ -463,12 +463,12 @@ impl Engine {
         let mut opened = real_now();
         let mut state = self.state.lock();
         while state.ended.is_none() {
-            let aged = opened.elapsed() >= timeout;
+            let aged = since(opened) >= timeout;
             let Some(reason) = state.may_close(self.holds.open(), aged) else {
                 if state.quiesced.is_some() {
                     self.quiesce_wake.wait(&mut state);
                 } else {
-                    let left = timeout.saturating_sub(opened.elapsed());
+                    let left = timeout.saturating_sub(since(opened));
                     self.quiesce_wake
                         .wait_for(&mut state, left.max(Duration::from_micros(50)));
                 }
@@ -516,7 +516,7 @@ impl Engine {
             self.quiesce_wake.notify_all();
             let (start, settled) = (real_now(), self.dirty.settled());
             let outcome = self.unbroken().and_then(|()| sync_once(target, txg));
-            let elapsed_ns = nanoseconds(start.elapsed());
+            let elapsed_ns = nanoseconds(since(start));
             self.meters.sync_ns.record(elapsed_ns);
             self.dirty.settle(txg, None);
             let wrote = self.dirty.settled() - settled;

@@ -1,6 +1,7 @@
 //! The ranked, counted mutex and its condition variable.
 
-use super::{Held, LockClass, backend};
+use super::{Held, LockClass, Place, backend};
+use crate::clock::real_now;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
@@ -30,16 +31,20 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Takes the lock, waiting if need be.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        let (inner, held) = self
-            .class
-            .acquire(|| self.inner.try_lock(), || self.inner.lock());
+        let (inner, held) =
+            self.class
+                .acquire(self.place(), || self.inner.try_lock(), || self.inner.lock());
         MutexGuard { inner, held }
     }
 
     /// Takes the lock only if nobody has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let (inner, held) = self.class.attempt(|| self.inner.try_lock())?;
+        let (inner, held) = self.class.attempt(self.place(), || self.inner.try_lock())?;
         Some(MutexGuard { inner, held })
+    }
+
+    fn place(&self) -> Place {
+        Place::of(self.class, &self.inner)
     }
 
     /// The value: an exclusive borrow needs no lock.
@@ -99,7 +104,9 @@ impl Condvar {
     /// Waits until notified; the lock is released meanwhile. Wakes without cause do happen.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         guard.held.released();
-        self.inner.wait(&mut guard.inner);
+        if self.wait_in_turn(guard, None).is_none() {
+            self.inner.wait(&mut guard.inner);
+        }
         guard.held.resumed();
     }
 
@@ -117,26 +124,69 @@ impl Condvar {
     /// Waits until notified or `timeout` has passed; answers whether it timed out.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         guard.held.released();
-        let result = self.inner.wait_for(&mut guard.inner, timeout);
+        let timed_out = self
+            .wait_in_turn(guard, Some(timeout))
+            .unwrap_or_else(|| self.inner.wait_for(&mut guard.inner, timeout).timed_out());
         guard.held.resumed();
-        result.timed_out()
+        timed_out
     }
 
     /// Waits until notified or `deadline` has passed; answers whether it timed out.
     pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> bool {
         guard.held.released();
-        let result = self.inner.wait_until(&mut guard.inner, deadline);
+        let left = || deadline.saturating_duration_since(real_now());
+        let timed_out = self.wait_in_turn(guard, Some(left())).unwrap_or_else(|| {
+            let result = self.inner.wait_until(&mut guard.inner, deadline);
+            result.timed_out()
+        });
         guard.held.resumed();
-        result.timed_out()
+        timed_out
+    }
+
+    /// The wait of a thread of a schedule: whether its time was over. Nothing outside of one.
+    #[cfg(all(debug_assertions, not(shuttle)))]
+    fn wait_in_turn<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        timeout: Option<Duration>,
+    ) -> Option<bool> {
+        let place = guard.held.place();
+        let lock = backend::MutexGuard::mutex(&guard.inner);
+        place.scheduled()?;
+        backend::MutexGuard::unlocked(&mut guard.inner, || {
+            let timed_out = place.wait_at(std::ptr::from_ref(self) as usize, timeout);
+            // It is free when this returns, and nobody else goes on before it is taken.
+            place.take_turns(|| lock.try_lock());
+            timed_out
+        })
+    }
+
+    #[cfg(not(all(debug_assertions, not(shuttle))))]
+    const fn wait_in_turn<T>(
+        &self,
+        _: &mut MutexGuard<'_, T>,
+        _: Option<Duration>,
+    ) -> Option<bool> {
+        None
+    }
+
+    fn tell(&self, all: bool) {
+        #[cfg(all(debug_assertions, not(shuttle)))]
+        crate::schedule::notify(std::ptr::from_ref(self) as usize, all);
+        if all {
+            self.inner.notify_all();
+        } else {
+            self.inner.notify_one();
+        }
     }
 
     /// Wakes one waiter.
     pub fn notify_one(&self) {
-        self.inner.notify_one();
+        self.tell(false);
     }
 
     /// Wakes all waiters.
     pub fn notify_all(&self) {
-        self.inner.notify_all();
+        self.tell(true);
     }
 }

@@ -1,6 +1,6 @@
 //! The ranked, counted readers-writer lock.
 
-use super::{Held, LockClass, backend};
+use super::{Held, LockClass, Place, backend};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -29,30 +29,38 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Takes the lock for reading. A thread must not do so twice: a writer between would deadlock.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        let (inner, held) = self
-            .class
-            .acquire(|| self.inner.try_read(), || self.inner.read());
+        let (inner, held) =
+            self.class
+                .acquire(self.place(), || self.inner.try_read(), || self.inner.read());
         RwLockReadGuard { inner, _held: held }
     }
 
     /// Takes the lock for writing.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let (inner, held) = self
-            .class
-            .acquire(|| self.inner.try_write(), || self.inner.write());
+        let (inner, held) = self.class.acquire(
+            self.place(),
+            || self.inner.try_write(),
+            || self.inner.write(),
+        );
         RwLockWriteGuard { inner, _held: held }
     }
 
     /// Takes the lock for reading if that needs no waiting.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        let (inner, held) = self.class.attempt(|| self.inner.try_read())?;
+        let (inner, held) = self.class.attempt(self.place(), || self.inner.try_read())?;
         Some(RwLockReadGuard { inner, _held: held })
     }
 
     /// Takes the lock for writing if that needs no waiting.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        let (inner, held) = self.class.attempt(|| self.inner.try_write())?;
+        let (inner, held) = self
+            .class
+            .attempt(self.place(), || self.inner.try_write())?;
         Some(RwLockWriteGuard { inner, _held: held })
+    }
+
+    fn place(&self) -> Place {
+        Place::of(self.class, &self.inner)
     }
 
     /// The value: an exclusive borrow needs no lock.

@@ -200,9 +200,7 @@ impl Numbers {
     pub(crate) fn new() -> Self {
         const SHARDS_MAX: usize = 64;
         let shards = match tunables::NUMBER_SHARDS.count() {
-            0 => std::thread::available_parallelism()
-                .map_or(1, usize::from)
-                .min(SHARDS_MAX),
+            0 => base::thread::cpus().min(SHARDS_MAX),
             count => count,
         };
         Self {

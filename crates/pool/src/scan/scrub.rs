@@ -282,7 +282,7 @@ impl Pool {
             if scan.is_paused() {
                 break;
             }
-            std::thread::sleep(WAIT_PAUSE);
+            base::thread::sleep(WAIT_PAUSE);
         }
         // The end is stored with the next txg, unless the pool is suspended.
         for _ in 0..WAITS_FOR_END_MAX {
@@ -292,7 +292,7 @@ impl Pool {
                 break;
             }
             self.writer()?;
-            std::thread::sleep(WAIT_PAUSE);
+            base::thread::sleep(WAIT_PAUSE);
         }
         Ok(())
     }

@@ -189,7 +189,7 @@ impl Pool {
             leaves.any(|leaf| writer.trim.is_under_way(*leaf))
         };
         while under_way(self.writer()?) {
-            std::thread::sleep(WAIT_PAUSE);
+            base::thread::sleep(WAIT_PAUSE);
         }
         Ok(self.writer()?.engine.wait_synced(None)?)
     }

@@ -55,7 +55,7 @@ impl Source for PoolSpace {
 pub fn allocators_of_machine() -> usize {
     match tunables::ALLOCATORS_COUNT.count() {
         0 => {
-            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            let cpus = base::thread::cpus();
             cpus.div_ceil(CPUS_PER_ALLOCATOR)
         }
         given => given,

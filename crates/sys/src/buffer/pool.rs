@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-static CLASS: LockClass = LockClass::new("buffer_pool", rank::LAST + 10);
+static CLASS: LockClass = LockClass::new("buffer_pool", rank::LAST + 10).of_process();
 
 /// Memory of at least a page starts on a page.
 const PAGE: usize = 4096;
@@ -270,6 +270,7 @@ fn start_trimming() {
     }
     let started = thread::named("buffer-trim", crate::thread::BACKGROUND)
         .stack_bytes(64 << 10)
+        .unscheduled()
         .spawn(|| {
             let pool = &*POOL;
             while pool.kept_bytes.load(Ordering::Relaxed) > KEPT_IDLE {

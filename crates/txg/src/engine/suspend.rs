@@ -66,7 +66,7 @@ impl Patience {
             return Ok(());
         };
         let since = *self.since.get_or_insert_with(real_now);
-        if state.ended.is_some() || since.elapsed() >= PATIENCE {
+        if state.ended.is_some() || base::clock::since(since) >= PATIENCE {
             return Err(why);
         }
         Ok(())
