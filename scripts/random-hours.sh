@@ -26,6 +26,7 @@ histories     histories     a_random_history                          1
 crashes       crashes       crash_points_of_a_short_history           1
 acknowledged  acknowledged  --exact:one_thread:many_threads           1
 log           log           committed_survives                        1
+exact         exact         --exact:crash_points                      10
 faults        faults        what_was_accepted                         8
 mirrors       mirrors       --ignored:many_mirrors                    0
 trims         trims         crash_points_beside_trims                 1

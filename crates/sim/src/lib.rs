@@ -15,6 +15,7 @@ mod image;
 mod memory;
 mod model;
 mod paced;
+mod slow;
 mod watched;
 
 pub use crash::{Fate, Survival};
@@ -24,4 +25,5 @@ pub use image::SparseImage;
 pub use memory::MemoryDisk;
 pub use model::{DeviceModel, DeviceWork, VirtualDevice, VirtualOperation};
 pub use paced::{PacedDisk, VirtualClock};
+pub use slow::{SlowDisk, Slowness};
 pub use watched::WatchedDevice;

@@ -3,13 +3,14 @@
 
 use crate::test_pool::{POOL, TestPool};
 use base::ObjectId;
+use base::clock::{real_now, since};
 use format::ObjectType;
 use inspect::{Checks, Image};
 use posix::{Credentials, FileSystem, FileType, Visit};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What is owed longer than this is owed for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,12 +20,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// # Panics
 /// If anything does not hold.
 pub fn export(test_pool: TestPool, folder: &Path) {
+    leave(test_pool);
+    on_devices(folder);
+}
+
+/// The same without a look at the devices, which may come later.
+///
+/// # Panics
+/// If anything does not hold.
+pub fn leave(test_pool: TestPool) {
     let mut found = objects(&test_pool);
     test_pool.close_all();
     found.extend(owed(&test_pool));
     assert!(found.is_empty(), "afterwards:\n{}", found.join("\n"));
     test_pool.export().expect("the pool is exported");
-    on_devices(folder);
 }
 
 /// Checks the pool whose devices are in a folder, and that nobody has open.
@@ -53,7 +62,7 @@ pub fn owed(test_pool: &TestPool) -> Vec<String> {
     let Some(engine) = pool.engine() else {
         return Vec::new();
     };
-    let begun = Instant::now();
+    let begun = real_now();
     loop {
         pool.sync().expect("the pool syncs");
         let dirty = engine.dirty_counts();
@@ -69,7 +78,7 @@ pub fn owed(test_pool: &TestPool) -> Vec<String> {
             .map(|(what, count)| format!("{count} {what}"))
             .collect();
         // Promises end with the txgs that they are for, and the pool frees in the background.
-        if owed.is_empty() || begun.elapsed() > PATIENCE {
+        if owed.is_empty() || since(begun) > PATIENCE {
             return owed;
         }
     }

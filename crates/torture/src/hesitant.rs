@@ -26,7 +26,7 @@ pub fn device(inner: Arc<dyn BlockDevice>, seed: u64) -> Arc<dyn BlockDevice> {
             if waits { random.below(longest_us) } else { 0 }
         };
         if wait_us > 0 {
-            std::thread::sleep(Duration::from_micros(wait_us as u64));
+            base::thread::sleep(Duration::from_micros(wait_us as u64));
         }
     };
     Arc::new(WatchedDevice::writes(inner, watch))

@@ -144,6 +144,16 @@ pub const CALLS_WHOLE: &[&str] = &["dmu.free_blocks_"];
 /// # Panics
 /// If `MILLPOND_TUNABLES` has something else than it may.
 pub fn drawn_but(seed: u64, kept: &[&str]) -> Turn {
+    let turn = drawn_silently(seed, kept);
+    println!("limits: {VARIABLE}={}", described());
+    turn
+}
+
+/// The same, and nothing is printed: for the many crash points of one history.
+///
+/// # Panics
+/// If `MILLPOND_TUNABLES` has something else than it may.
+pub fn drawn_silently(seed: u64, kept: &[&str]) -> Turn {
     let turn = turn();
     match std::env::var(VARIABLE) {
         Ok(text) => set_all(&all(), &text).expect("MILLPOND_TUNABLES"),
@@ -154,7 +164,6 @@ pub fn drawn_but(seed: u64, kept: &[&str]) -> Turn {
             tunable.reset();
         }
     }
-    println!("limits: {VARIABLE}={}", described());
     turn
 }
 
