@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use base::ByteOrder;
 use format::ObjectType;
 
-use crate::object::{Charge, Outcome};
 use crate::store::Owner;
 
 /// Bytes charged for a dnode, whatever its size.
@@ -73,6 +72,20 @@ impl OwnerIds {
 
 fn word(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u64> {
     Some(order.u64(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Whom an object's space is charged to, and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Charge {
+    pub(crate) owners: OwnerIds,
+    pub(crate) bytes: u64,
+}
+
+/// How an object's charge changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) old: Option<Charge>,
+    pub(crate) new: Option<Charge>,
 }
 
 /// By how much an owner's bytes and objects change.

@@ -126,6 +126,33 @@ impl Footprint {
     }
 }
 
+/// A dnode in the form that the root block is made from.
+pub(crate) fn to_phys(header: &DnodeHeader, tree: &Tree, footprint: &Footprint) -> DnodePhys {
+    let bytes = footprint.flags.has(DnodeFlags::USED_BYTES);
+    DnodePhys {
+        object_type: header.object_type,
+        indirect_shift: header.indirect_shift,
+        levels: tree.levels,
+        pointer_count: header.pointer_count,
+        bonus_type: header.bonus_type,
+        checksum: header.checksum,
+        compress: header.compress,
+        flags: footprint.flags,
+        data_block_sectors: header.block_sectors,
+        bonus_len: header.bonus_len,
+        extra_slots: header.extra_slots,
+        max_block_id: header.max_block,
+        used: if bytes {
+            footprint.used_bytes
+        } else {
+            footprint.used_bytes >> 9
+        },
+        pointers: tree.pointers,
+        spill: footprint.spill,
+        bonus: header.bonus.bytes().to_vec(),
+    }
+}
+
 /// Writes a dnode over its slots, which `slots` begins with.
 pub(crate) fn encode(header: &DnodeHeader, tree: &Tree, footprint: &Footprint, slots: &mut [u8]) {
     let size = header.slots() * SLOT_SIZE;

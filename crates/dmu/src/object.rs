@@ -10,6 +10,7 @@ mod free;
 mod piece;
 mod read;
 mod share;
+mod stage;
 mod state;
 mod sync;
 mod write;
@@ -32,8 +33,9 @@ use crate::zap::ZapState;
 pub use early::Early;
 pub use piece::FreePiece;
 pub use share::{StoredBlock, StoredBlocks};
-pub(crate) use state::{REFERENCE_BYTES, SlotState, State};
-pub(crate) use sync::{Charge, Outcome, Synced, Work};
+use state::SlotState;
+pub(crate) use state::State;
+pub(crate) use sync::{Synced, Work};
 
 static STATE: LockClass = LockClass::new("dmu.object", rank::DMU + 30);
 

@@ -8,6 +8,7 @@ mod dirty;
 mod meta;
 mod numbers;
 mod passes;
+mod shared;
 mod sync;
 mod table;
 mod walk;
@@ -20,7 +21,6 @@ use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
 use format::dnode::{DnodePhys, SLOTS_PER_BLOCK, Slot};
 use format::intent_log::LogHeader;
 use format::{BlockPointer, ObjectSetKind, ObjectSetPhys, ObjectType};
-use sys::Buffer;
 
 use crate::error::{DmuError, Result};
 use crate::meters::METERS;
@@ -29,48 +29,15 @@ use crate::store::{BlockStore, Owner};
 use crate::tx::Tx;
 
 pub use allocate::AllocateObject;
-use dirty::DirtyLists;
 use meta::Meta;
 use numbers::Numbers;
-use passes::Passes;
-pub(crate) use sync::to_phys;
+pub(crate) use shared::Shared;
 use table::Table;
 use walk::Walks;
 pub use walk::read_by_walks;
 
 static HEADER: LockClass = LockClass::new("dmu.header", rank::DMU + 36);
 static OWNERS: LockClass = LockClass::new("dmu.owners", rank::DMU + 21);
-
-/// The largest block of zeros that is shared.
-const ZEROS: usize = 128 * 1024;
-
-/// What an object set and its objects have in common.
-pub(crate) struct Shared {
-    pub(crate) id: ObjectSetId,
-    pub(crate) store: Arc<dyn BlockStore>,
-    writable: bool,
-    /// It was taken out of service: what is dirty in it is never written.
-    is_stopped: AtomicBool,
-    pub(crate) dirty: DirtyLists,
-    pub(crate) passes: Passes,
-    zeros: Buffer,
-}
-
-impl Shared {
-    /// Whether it may be changed now.
-    pub(crate) fn is_writable(&self) -> bool {
-        self.writable && !self.is_stopped.load(Ordering::Acquire)
-    }
-
-    /// A block of zeros.
-    pub(crate) fn zeros(&self, size: usize) -> Buffer {
-        if size <= ZEROS {
-            self.zeros.slice(0..size)
-        } else {
-            Buffer::zeroed(size)
-        }
-    }
-}
 
 /// How an object set is opened.
 #[derive(Clone)]
@@ -179,15 +146,7 @@ impl ObjectSet {
         root: BlockPointer,
         size: usize,
     ) -> Arc<Self> {
-        let shared = Arc::new(Shared {
-            id: options.id,
-            store: options.store,
-            writable: options.writable,
-            is_stopped: AtomicBool::new(false),
-            dirty: DirtyLists::new(),
-            passes: Passes::new(),
-            zeros: Buffer::zeroed(ZEROS),
-        });
+        let shared = Arc::new(Shared::new(options.id, options.store, options.writable));
         let special = |phys: &Option<DnodePhys>, owner: Owner| {
             phys.as_ref()
                 .map(|phys| Object::from_phys(&shared, owner.object(), phys))
@@ -248,13 +207,13 @@ impl ObjectSet {
     /// what is dirty stays in memory, for readers, as long as somebody uses it. On disk it stays as
     /// its last sync left it.
     pub fn stop(&self) {
-        self.shared.is_stopped.store(true, Ordering::Release);
+        self.shared.stop();
     }
 
     /// Whether it was taken out of service: what was changed last is not on disk, nor will be.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.shared.is_stopped.load(Ordering::Acquire)
+        self.shared.is_stopped()
     }
 
     /// The pointer to the root block, as last synced.
@@ -468,4 +427,4 @@ impl std::fmt::Debug for ObjectSet {
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use tests::REQUEUES;
+pub(crate) use dirty::REQUEUES;

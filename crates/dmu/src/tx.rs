@@ -1,5 +1,8 @@
 //! Transactions: a held txg, a dirty credit, and the admission of space.
 
+mod admission;
+mod reservation;
+
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -10,162 +13,13 @@ use crate::meters::METERS;
 use crate::stage::Stage;
 use crate::tunables;
 
+pub use admission::{Account, Admission, Footprint, Promise, Refusal, Wanted};
+pub(crate) use reservation::REFERENCE_BYTES;
+pub use reservation::Reservation;
+
 /// Memory that a block to be freed takes while its txg is in flight: an entry in a deadlist, and one among the ranges
 /// that become free.
 const FREED_BLOCK_BYTES: u64 = 256;
-
-/// Worst-case numbers of what a transaction is about to do.
-#[derive(Clone, Copy, Default)]
-pub struct Reservation<'a> {
-    /// Bytes of file data that will be written.
-    pub write_bytes: u64,
-    /// Bytes of the blocks that they lie in, at most; 0 = 128 KiB.
-    pub block_bytes: u32,
-    /// Whole blocks that become references to stored ones ([`crate::Object::refer_to`]). They are promised room as if
-    /// they were written, and take the memory of a pointer.
-    pub referenced_blocks: u64,
-    /// Names that will be added, changed or removed.
-    pub names: u32,
-    /// Objects whose dnode or bonus will change.
-    pub objects: u32,
-    /// Blocks that will be freed beside those that are written over, indirect ones by what reading them costs
-    /// ([`crate::Object::last_free_piece`]). A txg takes [`crate::tunables::FREE_BLOCKS_TXG`] of them; the transaction
-    /// waits for the next one when the open txg has as many.
-    pub freed_blocks: u64,
-    /// Whether the transaction frees more than it allocates.
-    pub net_free: bool,
-    /// Whom to ask for space; without one, nobody.
-    pub admission: Option<&'a dyn Admission>,
-}
-
-impl Reservation<'_> {
-    /// Block size that is reckoned with when none is said.
-    const BLOCK: u64 = 128 * 1024;
-
-    const fn block(&self) -> u64 {
-        match self.block_bytes {
-            0 => Self::BLOCK,
-            bytes => bytes as u64,
-        }
-    }
-
-    /// What references cost their txg, in blocks to be freed: each changes a count, and where the sync cannot refer to
-    /// stored blocks after all, it has their bytes to read and write.
-    const fn reference_cost(&self) -> u64 {
-        const MIN: u64 = 8;
-        const BYTES: u64 = 16 * 1024;
-        let each = self.block() / BYTES;
-        let each = if each < MIN { MIN } else { each };
-        self.referenced_blocks.saturating_mul(each)
-    }
-
-    /// Bytes that become dirty at most, without what frees take.
-    #[must_use]
-    pub const fn dirty_bytes(&self) -> u64 {
-        /// A name may copy a directory block, split a leaf and touch the header.
-        const NAME: u64 = 3 * 16 * 1024;
-        const OBJECT: u64 = 2 * 1024;
-        let references = self
-            .referenced_blocks
-            .saturating_mul(crate::object::REFERENCE_BYTES);
-        self.data_bytes()
-            .saturating_add(references)
-            .saturating_add(NAME * self.names as u64)
-            .saturating_add(OBJECT * self.objects as u64)
-    }
-
-    /// A write that is not aligned dirties the rest of its first and last block.
-    const fn data_bytes(&self) -> u64 {
-        let edges = if self.write_bytes == 0 {
-            0
-        } else {
-            2 * self.block()
-        };
-        self.write_bytes.saturating_add(edges)
-    }
-
-    /// The blocks that are written, as far as that can be told before.
-    #[must_use]
-    pub const fn footprint(&self) -> Footprint {
-        const META: u64 = 16 * 1024;
-        let referenced = self.referenced_blocks.saturating_mul(self.block());
-        let data = self.data_bytes().saturating_add(referenced);
-        let indirect = if data == 0 { 0 } else { 4 };
-        let metas = 3 * self.names as u64 + self.objects as u64 + indirect;
-        Footprint {
-            data_bytes: data,
-            data_blocks: data.div_ceil(self.block()),
-            meta_bytes: metas * META,
-            meta_blocks: metas,
-        }
-    }
-}
-
-/// Blocks that a transaction has written when its txg syncs, before copies and sectors are reckoned with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Footprint {
-    /// Bytes of blocks of data.
-    pub data_bytes: u64,
-    /// How many blocks these are.
-    pub data_blocks: u64,
-    /// Bytes of dnodes, indirect blocks, ZAPs.
-    pub meta_bytes: u64,
-    /// How many blocks these are.
-    pub meta_blocks: u64,
-}
-
-/// What a transaction asks for.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// Bytes that become dirty in memory, at most.
-    pub dirty_bytes: u64,
-    /// Blocks that are written.
-    pub footprint: Footprint,
-    /// More is freed than allocated: it may go further.
-    pub net_free: bool,
-}
-
-/// Space that was promised to a transaction.
-pub struct Promise {
-    /// The last txg that the transaction may belong to.
-    pub until: Txg,
-    /// Bytes on the devices.
-    pub bytes: u64,
-    /// Who is told what the transaction really needs, when it ends.
-    pub account: Arc<dyn Account>,
-}
-
-/// Keeps account of promises.
-pub trait Account: Send + Sync {
-    /// A transaction that was promised `bytes` up to the txg `until` has written this.
-    fn settle(&self, until: Txg, bytes: u64, written: &Footprint);
-}
-
-/// Decides whether there is space for a transaction: the chain of quotas up to the pool.
-pub trait Admission: Send + Sync {
-    /// Whether so much may be written now; a promise holds until the transaction's txg has synced.
-    ///
-    /// # Errors
-    /// Why not.
-    fn admit(&self, wanted: &Wanted) -> Result<Option<Promise>, Refusal>;
-}
-
-/// Why space was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The pool is full.
-    #[error("no space left in the pool")]
-    NoSpace,
-    /// A quota is reached.
-    #[error("a quota is reached")]
-    Quota,
-    /// Frees on their way may help: try again in the next txg.
-    #[error("space is being freed")]
-    Retry,
-    /// There is room, but it is promised to others who will hardly need all of it: try again.
-    #[error("the space left is promised to others")]
-    Busy,
-}
 
 /// Why a transaction could not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -284,6 +138,28 @@ impl Tx {
 
     pub(crate) const fn stage(&self) -> Option<&Stage> {
         self.stage.as_ref()
+    }
+
+    /// Has `step` done when this transaction is undone; later ones first. Nothing happens with one that cannot be.
+    pub fn on_undo(&self, step: impl FnOnce() + Send + 'static) {
+        if let Some(stage) = self.stage() {
+            stage.on_undo(Box::new(step));
+        }
+    }
+
+    /// Has `step` done when this transaction is kept: at once with one that cannot be undone.
+    pub fn on_success(&self, step: impl FnOnce() + Send + 'static) {
+        match self.stage() {
+            Some(stage) => stage.on_success(Box::new(step)),
+            None => step(),
+        }
+    }
+
+    /// Has every change after so many more fail, if this transaction can be undone: for tests of what undoes it.
+    pub fn interrupt_after(&self, changes: u64) {
+        if let Some(stage) = self.stage() {
+            stage.interrupt_after(changes);
+        }
     }
 
     /// The txg that the changes belong to.

@@ -1,7 +1,6 @@
 use format::ObjectType;
 
-use super::{Change, Changes, OwnerIds};
-use crate::object::{Charge, Outcome};
+use super::{Change, Changes, Charge, Outcome, OwnerIds};
 use crate::store::Owner;
 
 fn attributes(user: u64, group: u64, flags: u64, project: u64) -> Vec<u8> {

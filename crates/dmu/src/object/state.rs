@@ -7,11 +7,11 @@ use format::BlockPointer;
 use format::dnode::DnodeFlags;
 use sys::Buffer;
 
-use super::sync::Charge;
-use crate::accounting::OwnerIds;
+use crate::accounting::{Charge, OwnerIds};
 use crate::dnode_header::{DnodeHeader, Footprint};
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
+use crate::tx::REFERENCE_BYTES;
 
 /// What a txg does to the spill block.
 #[derive(Clone)]
@@ -19,10 +19,6 @@ pub(crate) enum SpillChange {
     Set(Buffer),
     Remove,
 }
-
-/// Memory that a reference to a stored block takes until its txg has synced: the pointer, its places in the maps of
-/// the object and of who counts references, and what the count adds to its table.
-pub(crate) const REFERENCE_BYTES: u64 = 1024;
 
 /// A data block as a txg leaves it.
 #[derive(Clone)]

@@ -12,28 +12,15 @@ use sys::Buffer;
 
 use super::Object;
 use super::read::fit;
-use super::state::{DirtyBlock, REFERENCE_BYTES, SpillChange};
-use crate::accounting::OwnerIds;
-use crate::dnode_header::{DnodeHeader, Footprint, encode};
+use super::state::{DirtyBlock, SpillChange};
+use crate::accounting::{Charge, Outcome, OwnerIds};
+use crate::dnode_header::{DnodeHeader, Footprint, encode, to_phys};
 use crate::editor::Editor;
 use crate::error::{DmuError, Result};
 use crate::meters::METERS;
 use crate::store::{BlockKind, BlockReference, BlockWrite, SyncContext};
 use crate::tree::Tree;
-
-/// Whom an object's space is charged to, and how much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Charge {
-    pub(crate) owners: OwnerIds,
-    pub(crate) bytes: u64,
-}
-
-/// How an object's charge changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    pub(crate) old: Option<Charge>,
-    pub(crate) new: Option<Charge>,
-}
+use crate::tx::REFERENCE_BYTES;
 
 /// What a txg changed in an object, taken while it syncs.
 pub(crate) struct Work {
@@ -74,7 +61,7 @@ impl Object {
     /// The dnode as last synced.
     pub(crate) fn to_phys(&self) -> format::DnodePhys {
         let state = self.state.read();
-        crate::object_set::to_phys(&state.header, &state.tree, &state.footprint)
+        to_phys(&state.header, &state.tree, &state.footprint)
     }
 
     /// Reads what the sync of `txg` will need of the blocks above the data.

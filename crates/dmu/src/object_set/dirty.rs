@@ -12,6 +12,12 @@ static LIST: LockClass = LockClass::new("dmu.dirty_list", rank::DMU + 40);
 
 const SHARDS: usize = 8;
 
+#[cfg(test)]
+thread_local! {
+    /// The old fault, for the negative control: every change enters the object again.
+    pub(crate) static REQUEUES: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 struct DirtyList {
     any: AtomicBool,
     shards: [Mutex<Vec<Arc<Object>>>; SHARDS],

@@ -9,7 +9,7 @@ use format::dnode::{DnodePhys, SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
 use format::{BlockPointer, ObjectSetKind};
 use sys::Buffer;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::dnode_header::{DnodeHeader, Footprint};
 use crate::error::{DmuError, Result};
 use crate::tree::{Reader, Tree};

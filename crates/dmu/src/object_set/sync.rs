@@ -16,12 +16,11 @@ use sys::BufferMut;
 use super::meta::{BLOCK_SIZE, Meta, MetaVersion};
 use super::{Header, ObjectSet};
 use crate::accounting::Changes;
-use crate::dnode_header::{DnodeHeader, Footprint};
+use crate::dnode_header::to_phys;
 use crate::editor::{Editor, book};
 use crate::error::{DmuError, Result};
 use crate::object::{Object, Synced, Work};
 use crate::store::{BlockKind, BlockWrite, Owner, SyncContext};
-use crate::tree::Tree;
 use crate::tunables;
 use crate::tx::Tx;
 use crate::workers::SyncWorkers;
@@ -389,33 +388,6 @@ fn encode_into(block: &mut [u8], object: &Object, synced: &Synced) {
     let end = (start + synced.slots() * SLOT_SIZE).min(BLOCK_SIZE);
     if let Some(slots) = block.get_mut(start..end) {
         synced.encode(slots);
-    }
-}
-
-/// A dnode in the form that the root block is made from.
-pub(crate) fn to_phys(header: &DnodeHeader, tree: &Tree, footprint: &Footprint) -> DnodePhys {
-    let bytes = footprint.flags.has(format::dnode::DnodeFlags::USED_BYTES);
-    DnodePhys {
-        object_type: header.object_type,
-        indirect_shift: header.indirect_shift,
-        levels: tree.levels,
-        pointer_count: header.pointer_count,
-        bonus_type: header.bonus_type,
-        checksum: header.checksum,
-        compress: header.compress,
-        flags: footprint.flags,
-        data_block_sectors: header.block_sectors,
-        bonus_len: header.bonus_len,
-        extra_slots: header.extra_slots,
-        max_block_id: header.max_block,
-        used: if bytes {
-            footprint.used_bytes
-        } else {
-            footprint.used_bytes >> 9
-        },
-        pointers: tree.pointers,
-        spill: footprint.spill,
-        bonus: header.bonus.bytes().to_vec(),
     }
 }
 

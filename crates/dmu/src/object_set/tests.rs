@@ -214,20 +214,15 @@ fn the_meta_object_set_starts_with_one_level_and_grows() {
     assert_eq!(all(&harness).len(), 200);
 }
 
-thread_local! {
-    /// The old fault, for the negative control: every change enters the object again.
-    pub(crate) static REQUEUES: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
 #[test]
 fn negative_control_an_object_that_enters_again_is_seen() {
     let harness = Harness::new(ObjectSetKind::Other);
     let object = harness.set.allocate(&harness.tx(), &shape(1)).unwrap();
-    REQUEUES.set(true);
+    super::dirty::REQUEUES.set(true);
     for change in 0..10u8 {
         object.write(&harness.tx(), 0, &[change; 512]).unwrap();
     }
-    REQUEUES.set(false);
+    super::dirty::REQUEUES.set(false);
     assert!(harness.set.shared.dirty.len(harness.txg) > 1);
 }
 

@@ -6,10 +6,9 @@
 //! more than what the walk has paid already. Nothing here is a lock: what two threads write over each other costs a
 //! prefetch.
 
+mod parts;
 #[cfg(test)]
 mod tests;
-
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{Bookmark, ObjectId};
 use format::dnode::{BLOCK_POINTER_SIZE, DnodePhys, SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
@@ -20,59 +19,10 @@ use super::meta::Meta;
 use crate::meters::METERS;
 use crate::{pointer, tunables};
 
-/// How many parts of the array are remembered.
-const PARTS: usize = 64;
+pub(super) use parts::Walks;
+
 /// So many of the blocks wanted of a part are looked for in the cache first: if they are there, the others are too.
 const SAMPLES: usize = 8;
-/// A part is swept again only after so many times as much as before was found missing, as a power of two.
-const PATIENCE_MAX: u64 = 6;
-
-/// Where walks have been: each word holds a part, how often it was swept, and the blocks found missing since.
-pub(super) struct Walks {
-    parts: Box<[AtomicU64]>,
-}
-
-const MISSING_BITS: u32 = 24;
-const SWEPT_BITS: u32 = 4;
-
-impl Walks {
-    pub(super) fn new() -> Self {
-        Self {
-            parts: (0..PARTS).map(|_| AtomicU64::new(0)).collect(),
-        }
-    }
-
-    /// Notes that `missing` blocks of a part with `blocks` blocks were wanted and not there; whether to sweep it.
-    fn note(&self, part: u64, missing: u64, blocks: u64) -> bool {
-        let Some(place) = self.parts.get(part as usize % PARTS) else {
-            return false;
-        };
-        let known = place.load(Ordering::Relaxed);
-        let tag = (part + 1) << (MISSING_BITS + SWEPT_BITS);
-        let is_same = known >> (MISSING_BITS + SWEPT_BITS) == part + 1;
-        let (swept, before) = if is_same {
-            let swept = known >> MISSING_BITS & ((1 << SWEPT_BITS) - 1);
-            (swept, known & ((1 << MISSING_BITS) - 1))
-        } else {
-            (0, 0)
-        };
-        let all = before.saturating_add(missing).min((1 << MISSING_BITS) - 1);
-        let share = tunables::SWEEP_SHARE.get();
-        let enough = blocks
-            .div_ceil(share)
-            .max(tunables::SWEEP_MISSING_MIN.get())
-            << swept;
-        let due = all >= enough;
-        let (swept, all) = if due {
-            ((swept + 1).min(PATIENCE_MAX), 0)
-        } else {
-            (swept, all)
-        };
-        place.store(tag | swept << MISSING_BITS | all, Ordering::Relaxed);
-        due
-    }
-}
-
 impl ObjectSet {
     /// Starts reading the dnodes of objects that somebody who walks through directories is about to look at. Best
     /// effort; waits for at most a few indirect blocks, which he needs as well.

@@ -1,7 +1,8 @@
 //! The leaves of a fat ZAP that is gone through as a whole, read ahead: many at once, for they lie together, and each
 //! once, for whoever has gone through a leaf may have told the cache to forget it.
 
-use super::fat::{Located, leaf_block};
+use super::fat::leaf_block;
+use super::state::Located;
 use crate::object::Object;
 
 /// Leaves that are asked for at once, and how many of them may be left when the next are.

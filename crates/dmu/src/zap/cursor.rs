@@ -8,7 +8,8 @@ use format::FormatError;
 use format::zap::{self, BlockKind, Cursor, HashKind, Leaf, Micro};
 
 use super::ahead::LeavesAhead;
-use super::fat::{self, malformed};
+use super::fat;
+use super::header::malformed;
 use super::{Form, Zap};
 use crate::error::{DmuError, Result};
 use crate::object::Object;
@@ -46,6 +47,25 @@ pub struct ZapCursor {
 }
 
 impl Zap {
+    /// A listing that starts at a position: 0, or what [`ZapEntry::cookie`] said.
+    #[must_use]
+    pub fn cursor(&self, from: u64) -> ZapCursor {
+        ZapCursor::new(self.clone(), from)
+    }
+
+    /// All entries, in the order of listings.
+    ///
+    /// # Errors
+    /// A block cannot be read or is malformed.
+    pub fn entries(&self) -> Result<Vec<ZapEntry>> {
+        let mut cursor = self.cursor(0);
+        let mut all = Vec::new();
+        while let Some(entry) = cursor.next_entry()? {
+            all.push(entry);
+        }
+        Ok(all)
+    }
+
     /// Calls `visit` with the name and the first word of every entry, in no order. Unlike a listing it makes nothing of
     /// each entry, and no index of a ZAP that was not opened yet: for what is gone through once, as a whole.
     ///

@@ -1,6 +1,5 @@
 //! The fat form: a header with a pointer table, and leaves. Changes happen under the writer's lock.
 
-use base::Bookmark;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,6 +12,8 @@ use format::zap::{
 };
 use sys::{Buffer, BufferMut};
 
+use super::header::{header, malformed, place};
+use super::state::Located;
 use super::{Zap, grow};
 use crate::error::{DmuError, Result};
 use crate::meters::METERS;
@@ -39,51 +40,6 @@ impl<'a> FatKey<'a> {
     }
 }
 
-pub(super) fn place(object: &Object, block: u64) -> Bookmark {
-    Bookmark::new(object.object_set(), object.id(), 0, block)
-}
-
-pub(super) fn malformed(object: &Object, block: u64, error: &FormatError) -> DmuError {
-    DmuError::corrupt(place(object, block), error.to_string())
-}
-
-/// The header, and the block that it is in.
-pub(super) fn header(object: &Object) -> Result<(FatHeader, Buffer)> {
-    let block = object.read_block(0)?;
-    let header = FatHeader::read(&block).map_err(|error| malformed(object, 0, &error))?;
-    if !has_bounds(&header) {
-        return Err(DmuError::corrupt(
-            place(object, 0),
-            "the pointer table lies outside the ZAP",
-        ));
-    }
-    Ok((header, block))
-}
-
-/// Whether the tables lie among the blocks in use, and the numbers are small enough to add up.
-fn has_bounds(header: &FatHeader) -> bool {
-    const BLOCKS_MAX: u64 = 1 << 40;
-    let inside = |first: u64, count: u64| {
-        first
-            .checked_add(count)
-            .is_some_and(|end| end <= header.free_block)
-    };
-    header.free_block <= BLOCKS_MAX
-        && header.table_block_count <= BLOCKS_MAX
-        && header.table_blocks_copied <= header.table_block_count
-        && inside(header.table_block, header.table_block_count)
-        && (header.table_next_block == 0
-            || inside(header.table_next_block, header.table_block_count * 2))
-}
-
-/// The header as lookups need it: where leaves are. Its number of entries may be out of date.
-pub(crate) struct Located {
-    /// The state's version that it belongs to.
-    version: u64,
-    pub(super) header: FatHeader,
-    pub(super) first: Buffer,
-}
-
 /// The header, from memory while no leaf was split and no table moved since it was read.
 pub(super) fn located(zap: &Zap) -> Result<Arc<Located>> {
     let state = zap.state();
@@ -101,11 +57,6 @@ pub(super) fn located(zap: &Zap) -> Result<Arc<Located>> {
     });
     *state.located.write() = Some(Arc::clone(&fresh));
     Ok(fresh)
-}
-
-/// Leaves have moved: what [`located`] remembers is out of date.
-pub(super) fn moved(zap: &Zap) {
-    zap.state().moved();
 }
 
 /// Makes the object an empty fat ZAP of its block size.
@@ -342,7 +293,7 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
     check_key_kind(zap, header, &key.key)?;
     if header.table_next_block != 0 {
         let finished = grow::finish_table(object, tx);
-        moved(zap);
+        zap.state().moved();
         finished?;
     }
     let hash = key
@@ -387,7 +338,7 @@ fn put(zap: &Zap, tx: &Tx, key: &FatKey<'_>, value: &Value, replace: bool) -> Re
             Changed::Exists => return Err(zap.entry_exists()),
             Changed::NoRoom => {
                 let split = grow::split(object, tx, block, hash);
-                moved(zap);
+                zap.state().moved();
                 split?;
             }
         }

@@ -9,7 +9,7 @@ use format::zap::fat::{embedded_entry, external_entry, set_embedded_entry, set_e
 use format::zap::{FatHeader, HashKind, Leaf, LeafMut};
 use sys::BufferMut;
 
-use super::fat::{header, malformed};
+use super::header::{header, malformed, place};
 use crate::error::{DmuError, Result};
 use crate::meters::METERS;
 use crate::object::Object;
@@ -43,7 +43,7 @@ pub(super) fn split(object: &Arc<Object>, tx: &Tx, block: u64, hash: u64) -> Res
     let mut known = header(object)?.0;
     if prefix_len > known.table_shift {
         let what = "a leaf with a longer prefix than the pointer table has";
-        return Err(DmuError::corrupt(super::fat::place(object, block), what));
+        return Err(DmuError::corrupt(place(object, block), what));
     }
     if prefix_len >= known.table_shift {
         grow_table(object, tx, &known)?;

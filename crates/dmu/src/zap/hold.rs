@@ -3,7 +3,8 @@
 use format::zap::leaf::entry_chunks;
 use format::zap::{Key, Leaf, Value};
 
-use super::fat::{self, hash_of, leaf_locked, located, malformed, moved};
+use super::fat::{self, hash_of, leaf_locked, located};
+use super::header::malformed;
 use super::{Form, Zap, grow};
 use crate::error::Result;
 use crate::tx::Tx;
@@ -39,7 +40,7 @@ impl Zap {
         let wanted = entry_chunks(key, &Value::word(0));
         if located(self)?.header.table_next_block != 0 {
             let finished = grow::finish_table(object, tx);
-            moved(self);
+            self.state().moved();
             finished?;
         }
         loop {
@@ -57,7 +58,7 @@ impl Zap {
                 return Ok(());
             }
             let split = grow::split(object, tx, block, hash);
-            moved(self);
+            self.state().moved();
             split?;
         }
     }

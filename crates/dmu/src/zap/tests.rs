@@ -159,7 +159,7 @@ fn a_directory_grows_through_all_forms() {
     }
     assert_eq!(forms, [2047], "2047 entries fit the micro form");
     harness.sync();
-    let (header, _) = super::fat::header(zap.object()).unwrap();
+    let (header, _) = super::header::header(zap.object()).unwrap();
     assert_eq!(header.entry_count, COUNT);
     assert_eq!(
         header.leaf_count + 1 + table_blocks(&header),

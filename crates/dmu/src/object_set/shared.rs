@@ -1,0 +1,64 @@
+//! What an object set and its objects have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::ObjectSetId;
+use sys::Buffer;
+
+use super::dirty::DirtyLists;
+use super::passes::Passes;
+use crate::store::BlockStore;
+
+/// The largest block of zeros that is shared.
+const ZEROS: usize = 128 * 1024;
+
+/// What an object set and its objects have in common.
+pub(crate) struct Shared {
+    pub(crate) id: ObjectSetId,
+    pub(crate) store: Arc<dyn BlockStore>,
+    writable: bool,
+    /// It was taken out of service: what is dirty in it is never written.
+    is_stopped: AtomicBool,
+    pub(crate) dirty: DirtyLists,
+    pub(crate) passes: Passes,
+    zeros: Buffer,
+}
+
+impl Shared {
+    pub(crate) fn new(id: ObjectSetId, store: Arc<dyn BlockStore>, writable: bool) -> Self {
+        Self {
+            id,
+            store,
+            writable,
+            is_stopped: AtomicBool::new(false),
+            dirty: DirtyLists::new(),
+            passes: Passes::new(),
+            zeros: Buffer::zeroed(ZEROS),
+        }
+    }
+
+    /// Takes the object set out of service.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Whether that was done.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+
+    /// Whether it may be changed now.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable && !self.is_stopped()
+    }
+
+    /// A block of zeros.
+    pub(crate) fn zeros(&self, size: usize) -> Buffer {
+        if size <= ZEROS {
+            self.zeros.slice(0..size)
+        } else {
+            Buffer::zeroed(size)
+        }
+    }
+}
