@@ -8,9 +8,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Where allocatable space begins on a leaf.
-const SPACE_START: u64 = 4 << 20;
-
 /// Where a pointer to a block is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parent {
@@ -23,9 +20,9 @@ pub(crate) enum Parent {
 /// An image in memory, and what was written to it since it was read.
 pub(crate) struct DeviceImage {
     bytes: Vec<u8>,
-    ashift: u32,
+    pub(crate) ashift: u32,
     /// Of the newest uberblock.
-    slot: u64,
+    pub(crate) slot: u64,
     pub(crate) uberblock: Uberblock,
     /// Where nothing is stored yet.
     next: u64,
@@ -61,7 +58,7 @@ impl DeviceImage {
         if pointer.is_hole() || pointer.is_embedded() || pointer.is_gang() {
             return None;
         }
-        let at = usize::try_from(SPACE_START + pointer.dva(0)?.offset).ok()?;
+        let at = usize::try_from(label::DATA_START + pointer.dva(0)?.offset).ok()?;
         let stored = self
             .bytes
             .get(at..at + usize::try_from(pointer.psize()).ok()?)?;
@@ -93,17 +90,31 @@ impl DeviceImage {
             asize: size.next_multiple_of(1 << self.ashift),
             gang: false,
         }]);
-        self.changed.push((SPACE_START + offset, plain.to_vec()));
+        self.changed
+            .push((label::DATA_START + offset, plain.to_vec()));
+    }
+
+    /// Where a label begins.
+    pub(crate) fn label(&self, index: usize) -> u64 {
+        label::offset(self.bytes.len() as u64, index).expect("four labels")
+    }
+
+    /// What the image held when it was read.
+    pub(crate) fn bytes_at(&self, at: u64, len: usize) -> &[u8] {
+        &self.bytes[usize::try_from(at).expect("an offset in memory")..][..len]
+    }
+
+    /// Writes bytes where the image had others.
+    pub(crate) fn put(&mut self, at: u64, bytes: Vec<u8>) {
+        self.changed.push((at, bytes));
     }
 
     /// Writes the uberblock, in the place of the newest, to all labels.
     pub(crate) fn store_uberblock(&mut self, uberblock: &Uberblock) {
-        let size = self.bytes.len() as u64;
         for index in 0..label::COUNT {
-            let start = label::offset(size, index).expect("four labels");
-            let at = start + label::slot_offset(self.slot, self.ashift);
+            let at = self.label(index) + label::slot_offset(self.slot, self.ashift);
             let slot = label::encode_uberblock(uberblock, self.ashift, at);
-            self.changed.push((at, slot));
+            self.put(at, slot);
         }
     }
 

@@ -1,10 +1,13 @@
 //! Pools whose checksums are right and whose contents nobody can have written: whatever a block says, those who read
 //! the pool, use it and check it get errors at worst. Nothing panics, hangs, or takes memory without end.
 //!
-//! Each trial changes one block of metadata, stores it and all blocks above it anew, and uses the pool in a process of
-//! its own.
+//! Each trial changes blocks of metadata and stores them and all blocks above them anew, or changes labels, uberblocks
+//! or boot blocks, and uses the pool in a process of its own. Files are copied out of it as well: none gets outside
+//! the folder that they are copied to.
 
 mod image;
+mod labels;
+mod lists;
 mod mutation;
 mod tree;
 mod trial;
@@ -87,8 +90,13 @@ fn fill(system: &FileSystem, random: &mut Random) {
             );
         }
     }
-    let target = b"a/target/somewhere";
-    system.symlink(&who, root, b"link", target).unwrap();
+    // The second has as many letters as a directory: forged names can be the same.
+    for (name, target) in [
+        ("link", &b"a/target/somewhere"[..]),
+        ("away", trial::AWAY.as_bytes()),
+    ] {
+        system.symlink(&who, root, name.as_bytes(), target).unwrap();
+    }
 }
 
 /// A pool with something of everything, left without an export, its log unreplayed.
@@ -230,7 +238,25 @@ impl Base {
         }
     }
 
-    /// Uses the pool with one block changed.
+    /// Changes something; says what.
+    fn forge(&mut self, random: &mut Random) -> String {
+        let (image, tree) = (&mut self.image, &self.tree);
+        let mutation = match random.below(12) {
+            0..2 => return labels::configurations(image, random),
+            2 => return labels::uberblocks(image, tree, random),
+            3 => {
+                let boot = labels::boot_blocks(image, random);
+                return format!("{boot} | {}", labels::configurations(image, random));
+            }
+            4..6 => mutation::configuration(image, tree, random),
+            6..9 => mutation::draw(image, tree, 2 + random.below(5), random),
+            _ => mutation::draw(image, tree, 1, random),
+        };
+        tree.replace(image, mutation.plain);
+        mutation.text
+    }
+
+    /// Uses the pool with something changed.
     fn try_out(&mut self, seed: Option<u64>) -> Told {
         let folder = tempfile::tempdir().unwrap();
         let path = main_image(folder.path());
@@ -241,15 +267,15 @@ impl Base {
         assert!(copied.unwrap().success());
         let mut text = "nothing".to_owned();
         if let Some(seed) = seed {
-            let change = mutation::draw(&self.image, &self.tree, &mut Random::new(seed));
-            self.tree
-                .replace(&mut self.image, change.index, &change.plain);
+            text = self.forge(&mut Random::new(seed));
             self.image.flush_to(&path).unwrap();
-            text = change.text;
         }
         let log = folder.path().join("log");
         let output = File::create(&log).unwrap();
-        let child = Command::new(std::env::current_exe().unwrap())
+        // A file of endless blocks ends with an error when it is copied out.
+        let child = Command::new("sh")
+            .args(["-c", "trap '' XFSZ; ulimit -f 524288; exec \"$0\" \"$@\""])
+            .arg(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "child", "--nocapture"])
             .env(FOLDER, folder.path())
             .stdout(output.try_clone().unwrap())

@@ -1,14 +1,17 @@
 //! What a forger writes: numbers at their limits, numbers of other objects, pointers to other blocks.
 
 use crate::image::DeviceImage;
+use crate::lists::{self, TEXTS};
 use crate::tree::Tree;
 use base::ByteOrder;
-use format::ObjectType;
 use format::dnode::{self, BLOCK_POINTER_SIZE as POINTER_BYTES, SLOT_SIZE, Slot};
+use format::zap::{BlockKind, Leaf, Micro, block_kind};
+use format::{ObjectType, history, nvlist};
 use millpond_torture::random::Random;
+use std::collections::BTreeMap;
 
 /// Numbers that arithmetic meets seldom.
-const EDGES: [u64; 16] = [
+pub(crate) const EDGES: [u64; 16] = [
     0,
     1,
     2,
@@ -27,16 +30,41 @@ const EDGES: [u64; 16] = [
     u64::MAX,
 ];
 
-/// A block of the tree and what is to be in it; and in words what was changed.
+/// Blocks of the tree by their numbers and what is to be in them; and in words what was changed.
+#[derive(Default)]
 pub(crate) struct Mutation {
-    pub(crate) index: usize,
-    pub(crate) plain: Vec<u8>,
+    pub(crate) plain: BTreeMap<usize, Vec<u8>>,
     pub(crate) text: String,
 }
 
-/// Changes one block of the image, by the seed of `random`.
-pub(crate) fn draw(image: &DeviceImage, tree: &Tree, random: &mut Random) -> Mutation {
-    loop {
+impl Mutation {
+    /// Adds a block; one that is there already keeps what it has.
+    fn add(&mut self, tree: &Tree, index: usize, plain: Vec<u8>, what: &str) {
+        let found = &tree.blocks[index];
+        let text = format!(
+            "{} level {} of object {} in object set {}: {what}",
+            found.kind.name(),
+            found.level,
+            found.of.1,
+            found.of.0
+        );
+        if !self.text.is_empty() {
+            self.text.push_str(" | ");
+        }
+        self.text.push_str(&text);
+        self.plain.entry(index).or_insert(plain);
+    }
+}
+
+/// Changes so many blocks of the image, by the seed of `random`.
+pub(crate) fn draw(
+    image: &DeviceImage,
+    tree: &Tree,
+    count: usize,
+    random: &mut Random,
+) -> Mutation {
+    let mut mutation = Mutation::default();
+    while mutation.plain.len() < count {
         let index = choose(tree, random);
         let found = &tree.blocks[index];
         let Some(mut plain) = image.block(&found.pointer) else {
@@ -47,17 +75,123 @@ pub(crate) fn draw(image: &DeviceImage, tree: &Tree, random: &mut Random) -> Mut
             0..2 if holds_pointers => all_equal(&mut plain, random),
             0..2 => other_contents(image, tree, index, &mut plain, random),
             2..4 if holds_pointers => other_pointer(tree, &mut plain, random),
+            2..4 if found.kind.is_zap() => names(&mut plain, random),
             _ => numbers(&mut plain, found.kind, random),
         };
-        let text = format!(
-            "{} level {} of object {} in object set {}: {what}",
-            found.kind.name(),
-            found.level,
-            found.of.1,
-            found.of.0
-        );
-        return Mutation { index, plain, text };
+        mutation.add(tree, index, plain, &what);
     }
+    mutation
+}
+
+/// Changes what the pool's own object set says of the pool: packed lists, the history, tables of features and objects.
+pub(crate) fn configuration(image: &DeviceImage, tree: &Tree, random: &mut Random) -> Mutation {
+    let of_pool: Vec<usize> = (0..tree.blocks.len())
+        .filter(|index| {
+            let found = &tree.blocks[*index];
+            let is_list = [ObjectType::PACKED_NVLIST, ObjectType::HISTORY].contains(&found.kind);
+            found.of.0 == 0 && found.level == 0 && (is_list || found.kind.is_zap())
+        })
+        .collect();
+    let lists: Vec<usize> = of_pool
+        .iter()
+        .copied()
+        .filter(|index| !tree.blocks[*index].kind.is_zap())
+        .collect();
+    let mut mutation = Mutation::default();
+    for _ in 0..=random.below(2) {
+        let among = if random.one_in(2) { &lists } else { &of_pool };
+        let index = *random.pick(among);
+        let found = &tree.blocks[index];
+        let mut plain = image.block(&found.pointer).expect("it was read before");
+        let what = match found.kind {
+            ObjectType::PACKED_NVLIST => packed(&mut plain, random),
+            ObjectType::HISTORY => record(&mut plain, random),
+            _ if random.one_in(2) => names(&mut plain, random),
+            kind => numbers(&mut plain, kind, random),
+        };
+        mutation.add(tree, index, plain, &what);
+    }
+    mutation
+}
+
+/// A packed list that fills a block.
+fn packed(plain: &mut Vec<u8>, random: &mut Random) -> String {
+    let room = plain.len();
+    let Ok(list) = nvlist::decode_xdr(plain) else {
+        return numbers(plain, ObjectType::PACKED_NVLIST, random);
+    };
+    let (bytes, text) = lists::forge(&list, room, random);
+    *plain = bytes;
+    plain.resize(room, 0);
+    text
+}
+
+/// The first record of the history.
+fn record(plain: &mut [u8], random: &mut Random) -> String {
+    let start = 8;
+    let length = usize::try_from(history::record_length(plain)).unwrap_or(0);
+    let found = plain.get(start..start + length).map(history::decode_record);
+    let Some(Ok(mut list)) = found else {
+        return numbers(plain, ObjectType::HISTORY, random);
+    };
+    let room = plain.len() - start;
+    let text = lists::change(&mut list, room, random);
+    let bytes = history::encode_record(&list);
+    let len = bytes.len().min(plain.len());
+    plain[..len].copy_from_slice(&bytes[..len]);
+    text
+}
+
+/// The names of a block of a ZAP, as they are stored.
+fn names_in(plain: &[u8]) -> Vec<Vec<u8>> {
+    let names: Vec<Vec<u8>> = match block_kind(plain) {
+        BlockKind::Micro => Micro::new(plain)
+            .map(|zap| zap.entries().map(|entry| entry.name.to_vec()).collect())
+            .unwrap_or_default(),
+        BlockKind::Leaf => Leaf::new(plain)
+            .map(|leaf| {
+                leaf.entries()
+                    .filter_map(|entry| entry.name().ok())
+                    .collect()
+            })
+            .unwrap_or_default(),
+        BlockKind::Header | BlockKind::Other => Vec::new(),
+    };
+    // Longer ones lie in several pieces of a leaf.
+    const PIECE: usize = 21;
+    let is_whole = |name: &Vec<u8>| (1..=PIECE).contains(&name.len());
+    names.into_iter().filter(is_whole).collect()
+}
+
+/// Names become others of the same length: ones that lead elsewhere, or those of their neighbours.
+fn names(plain: &mut [u8], random: &mut Random) -> String {
+    let names = names_in(plain);
+    if names.is_empty() {
+        return numbers(plain, ObjectType::DIRECTORY, random);
+    }
+    let mut texts = Vec::new();
+    for _ in 0..=random.below(3) {
+        let old = random.pick(&names).clone();
+        let alike: Vec<&Vec<u8>> = names
+            .iter()
+            .filter(|name| name.len() == old.len())
+            .collect();
+        let new: Vec<u8> = match random.below(3) {
+            0 => (*random.pick(&alike)).clone(),
+            _ => {
+                let text = random.pick(&TEXTS);
+                let filled = text.iter().copied().chain(std::iter::repeat(b'x'));
+                filled.take(old.len()).collect()
+            }
+        };
+        let place = plain.windows(old.len()).position(|window| window == old);
+        if let Some(at) = place {
+            plain[at..at + old.len()].copy_from_slice(&new);
+            let [old, new] = [&old, &new].map(|name| name.escape_ascii().to_string());
+            texts.push(format!("the name {old} is {new}"));
+        }
+    }
+    texts.join("; ")
 }
 
 /// Each kind of block as often as any other, however many there are.

@@ -6,13 +6,20 @@ use format::dnode::{
     self, BLOCK_POINTER_SIZE as POINTER_BYTES, CORE_SIZE as POINTERS_OFFSET, DnodePhys, SLOT_SIZE,
     Slot,
 };
+use format::dsl::DatasetPhys;
+use format::object_set::ObjectSetAreas;
 use format::{BlockPointer, ObjectType};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Of the dnodes of an object set: for objects, and for what users, groups and projects use.
-const DNODES_OF_A_SET: [usize; 4] = [0, 1024, 1536, 2048];
+const DNODES_OF_A_SET: [usize; 4] = [
+    ObjectSetAreas::AT.meta_dnode.offset,
+    ObjectSetAreas::AT.user_used.offset,
+    ObjectSetAreas::AT.group_used.offset,
+    ObjectSetAreas::AT.project_used.offset,
+];
 /// Of the pointer in the bonus of a dataset.
-const DATASET_POINTER: usize = 128;
+const DATASET_POINTER: usize = DatasetPhys::AT.block_pointer.offset;
 
 /// A block and where it was found.
 pub(crate) struct Found {
@@ -148,30 +155,27 @@ impl Tree {
         }
     }
 
-    /// Puts other contents into a block: it, and all blocks above it, are stored anew.
-    pub(crate) fn replace(&self, image: &mut DeviceImage, index: usize, plain: &[u8]) {
+    /// Puts other contents into blocks: they, and all blocks above them, are stored anew.
+    pub(crate) fn replace(&self, image: &mut DeviceImage, mut plain: BTreeMap<usize, Vec<u8>>) {
         let mut uberblock = image.uberblock;
-        let (mut index, mut plain) = (index, plain.to_vec());
-        loop {
+        // What is above was found before.
+        while let Some((index, contents)) = plain.pop_last() {
             let found = &self.blocks[index];
             let mut pointer = found.pointer;
-            image.store(&mut pointer, &plain);
+            image.store(&mut pointer, &contents);
             match found.parent {
-                Parent::Uberblock => {
-                    uberblock.root = pointer;
-                    image.store_uberblock(&uberblock);
-                    return;
-                }
+                Parent::Uberblock => uberblock.root = pointer,
                 Parent::Block(above, place) => {
-                    plain = image
-                        .block(&self.blocks[above].pointer)
-                        .expect("it was read before");
-                    let slot = &mut plain[place..place + POINTER_BYTES];
+                    let parent = plain.entry(above).or_insert_with(|| {
+                        let parent = image.block(&self.blocks[above].pointer);
+                        parent.expect("it was read before")
+                    });
+                    let slot = &mut parent[place..place + POINTER_BYTES];
                     pointer.encode(slot, ByteOrder::NATIVE);
-                    index = above;
                 }
             }
         }
+        image.store_uberblock(&uberblock);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use base::ObjectId;
 use dsl::tasks::{DestroyHead, DestroySnapshots, Release, Snapshot};
-use inspect::{Checks, Image};
+use inspect::{Checks, CopyOptions, Image};
 use millpond_torture::test_pool::{POOL, TestPool};
 use posix::{Credentials, FileSystem, FileType, OpenOptions, Visit};
 use std::path::Path;
@@ -27,6 +27,8 @@ pub(crate) fn run(folder: &Path) {
         }
         Err(error) => println!("{ERROR}open: {error}"),
     }
+    stage("cp");
+    copy_out(folder);
     for read_only in [true, false] {
         stage(if read_only {
             "import, read-only"
@@ -39,6 +41,50 @@ pub(crate) fn run(folder: &Path) {
         }
     }
     stage("end");
+}
+
+/// Where a link of the pool leads: out of the folder that it is copied to.
+pub(crate) const AWAY: &str = "../../outside";
+
+/// The files of the pool, copied into a folder; nothing beside that folder changes.
+fn copy_out(folder: &Path) {
+    let [target, outside] = ["out/target", "outside"].map(|name| folder.join(name));
+    for made in [&target, &outside, &folder.join("out/outside")] {
+        std::fs::create_dir_all(made).expect("a folder");
+    }
+    let before = around(folder);
+    for name in ["", "/child", "/clone", "@one"] {
+        let place = format!("{}:{POOL}{name}", crate::main_image(folder).display());
+        let options = CopyOptions {
+            recursive: true,
+            ..CopyOptions::default()
+        };
+        if let Some(copied) = note("cp", inspect::cp(&[place], &target, &options))
+            && copied.problems.count() > 0
+        {
+            println!("{ERROR}cp: {} problems", copied.problems.count());
+        }
+    }
+    assert_eq!(around(folder), before, "something was copied elsewhere");
+}
+
+/// All that there is but in the folder of copies.
+fn around(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut next = vec![folder.to_owned()];
+    while let Some(directory) = next.pop() {
+        for entry in std::fs::read_dir(directory).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let path = entry.path();
+            let is_target = path.ends_with("out/target");
+            if entry.file_type().expect("a type").is_dir() && !is_target {
+                next.push(path.clone());
+            }
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
 }
 
 /// How a line begins that tells of an error.
