@@ -353,3 +353,14 @@ fn data_that_sync_meanwhile_are_not_shown_as_a_hole() {
     assert_eq!(found_beside_a_sync(20, 30, 10), (Some(20), 22));
     assert_eq!(found_beside_a_sync(70, 100, 50), (Some(70), 72));
 }
+
+#[test]
+fn an_object_with_the_last_block_of_all_is_written() {
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let object = harness.set.allocate(&harness.tx(), &file(512)).unwrap();
+    object.write(&harness.tx(), 0, &[1; 512]).unwrap();
+    harness.sync();
+    object.state.write().header.max_block = u64::MAX;
+    object.write(&harness.tx(), 0, &[2; 512]).unwrap();
+    assert_eq!(object.read_block(0).unwrap()[..], [2; 512]);
+}
