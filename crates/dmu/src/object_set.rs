@@ -83,17 +83,26 @@ impl ObjectSet {
     /// The root block cannot be read or is malformed.
     pub fn open(options: OpenObjectSet, root: &BlockPointer) -> Result<Arc<Self>> {
         let place = Bookmark::root(options.id);
-        let data = options.store.read(root, place);
-        let data = data.map_err(|source| DmuError::Read { place, source })?;
-        let phys = ObjectSetPhys::decode(&data)
-            .map_err(|error| DmuError::corrupt(place, error.to_string()))?;
+        let (phys, size) = read_root(&*options.store, place, root)?;
         if phys.meta_dnode.data_block_size() as usize != meta::BLOCK_SIZE {
             return Err(DmuError::corrupt(
                 place,
                 "the blocks of dnodes are not 16 KiB",
             ));
         }
-        Ok(Self::assemble(options, phys, *root, data.len()))
+        Ok(Self::assemble(options, phys, *root, size))
+    }
+
+    /// What the root block of an object set says that need not be opened for that.
+    ///
+    /// # Errors
+    /// The block cannot be read or is malformed.
+    pub fn read_root(
+        store: &dyn BlockStore,
+        id: ObjectSetId,
+        root: &BlockPointer,
+    ) -> Result<ObjectSetPhys> {
+        read_root(store, Bookmark::root(id), root).map(|(phys, _)| phys)
     }
 
     /// A new object set, first written when the transaction's txg syncs.
@@ -416,6 +425,19 @@ impl ObjectSet {
             }
         }
     }
+}
+
+/// The root block, and its size.
+fn read_root(
+    store: &dyn BlockStore,
+    place: Bookmark,
+    root: &BlockPointer,
+) -> Result<(ObjectSetPhys, usize)> {
+    let data = store.read(root, place);
+    let data = data.map_err(|source| DmuError::Read { place, source })?;
+    let phys = ObjectSetPhys::decode(&data)
+        .map_err(|error| DmuError::corrupt(place, error.to_string()))?;
+    Ok((phys, data.len()))
 }
 
 impl std::fmt::Debug for ObjectSet {

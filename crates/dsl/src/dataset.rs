@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{Guid, ObjectId, ObjectSetId, Txg};
 use dmu::{Object, ObjectSet, OpenObjectSet, Tx, Zap};
-use format::BlockPointer;
 use format::dsl::{DatasetPhys, key};
 use format::features::REDACTED_DATASETS;
+use format::{BlockPointer, ObjectSetPhys};
 use pipeline::Key;
 
 use crate::directory::Directory;
@@ -212,6 +212,19 @@ impl Dataset {
             return Ok(Some("redacted data"));
         }
         Ok(None)
+    }
+
+    /// What the root block says, as last synced, without the object set being opened; none before there is one.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn root(&self) -> Result<Option<ObjectSetPhys>> {
+        let root = self.phys()?.block_pointer;
+        if root.is_hole() {
+            return Ok(None);
+        }
+        let set = ObjectSetId(self.id().0);
+        Ok(ObjectSet::read_root(&*self.dsl.mos.store, set, &root).map(Some)?)
     }
 
     /// The object set; of a writable pool's head it can be written.

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use admin::{Failure, Setting, Source, Types, Value};
+use base::ObjectId;
 use base::lock::{LockClass, RwLock, rank};
-use base::{ObjectId, ObjectSetId};
 use dmu::ObjectSet;
 use dsl::property::{Figure, MountOption, Row, dataset};
 use dsl::{Bookmark, Dataset, DatasetSpace, Directory, Dsl, DslError, PropertyValue};
+use format::ObjectSetKind;
 use format::dsl::DatasetPhys;
-use format::{ObjectSetKind, ObjectSetPhys};
 
 use super::mountpoint::Mountpoint;
 use super::owners::OwnerProperty;
@@ -60,23 +60,11 @@ impl PoolDatasetIndex<'_> {
         if let Some(kind) = self.kinds.known.read().get(&dataset.id()) {
             return Ok(*kind);
         }
-        let pointer = dataset.phys().map_err(unreadable)?.block_pointer;
-        let kind = if pointer.is_hole() {
-            Types::FILESYSTEM
+        let root = dataset.root().map_err(unreadable)?;
+        let kind = if root.is_some_and(|root| root.kind == ObjectSetKind::Volume) {
+            Types::VOLUME
         } else {
-            let place = base::Bookmark::root(ObjectSetId(dataset.id().0));
-            let block = self
-                .dsl
-                .mos()
-                .store
-                .read(&pointer, place)
-                .map_err(|error| unreadable(&error))?;
-            let phys = ObjectSetPhys::decode(&block).map_err(|error| unreadable(&error))?;
-            if phys.kind == ObjectSetKind::Volume {
-                Types::VOLUME
-            } else {
-                Types::FILESYSTEM
-            }
+            Types::FILESYSTEM
         };
         self.kinds.known.write().insert(dataset.id(), kind);
         Ok(kind)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use crate::harness::{Harness, create, snapshot};
-use format::BlockPointer;
+use format::{BlockPointer, ObjectSetKind};
 use millpond_dsl::tasks::Rollback;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -86,4 +86,17 @@ fn a_head_that_was_written_and_closed_is_not_entered_as_it_was() {
     harness.write("tank/a", 7, 0, 7, 4096);
     harness.sync();
     harness.check();
+}
+
+#[test]
+fn what_the_root_block_says_is_read_of_a_head_that_stays_closed() {
+    let (harness, _) = pool();
+    let dsl = &harness.dsl;
+    let head = dsl.head("tank/a").unwrap();
+    let root = head.root().unwrap().unwrap();
+    assert_eq!(root.kind, ObjectSetKind::FileSystem);
+    assert!(dsl.open_head(head.id()).is_none());
+    let origin = dsl.origin_snapshot().unwrap().unwrap();
+    let origin = dsl.dataset_by_id(origin).unwrap();
+    assert_eq!(origin.root().unwrap(), None);
 }

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
 use base::{Bookmark, ObjectId, ObjectSetId, Txg};
-use dmu::{BlockWriter, DmuError, ObjectSet, SyncWorkers, Tx};
+use dmu::{BlockWriter, ObjectSet, SyncWorkers, Tx};
 use dsl::{Dataset, DatasetFeature, Dsl, WriterSource};
+use format::BlockPointer;
 use format::intent_log::LogHeader;
-use format::{BlockPointer, ObjectSetPhys};
 use intent::{Ages, Claim, DataWriter, Flusher, Log, OpenLog};
 use pipeline::Pipeline;
 use space::{Extent, PoolSpace};
@@ -269,18 +269,8 @@ impl Claiming<'_> {
 
     /// The objects of a head, if it has a log, as its root block says.
     fn with_log(&self, head: &Arc<Dataset>) -> dsl::Result<Option<Arc<ObjectSet>>> {
-        let pointer = head.phys()?.block_pointer;
-        if pointer.is_hole() {
-            return Ok(None);
-        }
-        let place = Bookmark::root(ObjectSetId(head.id().0));
-        let block = self.dsl.mos().store.read(&pointer, place);
-        let block = block.map_err(|source| DmuError::Read { place, source })?;
-        let phys = ObjectSetPhys::decode(&block).map_err(|error| DmuError::Corrupt {
-            place,
-            what: error.to_string(),
-        })?;
-        if phys.log_header == LogHeader::EMPTY {
+        let root = head.root()?;
+        if root.is_none_or(|root| root.log_header == LogHeader::EMPTY) {
             return Ok(None);
         }
         head.object_set().map(Some)
