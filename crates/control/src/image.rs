@@ -5,6 +5,7 @@
 //! read or kept are left out, and said.
 
 mod fill;
+mod request;
 mod source;
 mod survey;
 
@@ -12,80 +13,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use admin::{CreateRequest, Failure, FailureKind};
+use admin::{Failure, FailureKind};
 use base::clock::{Clock, ManualClock, SystemClock};
 use base::random::SeededRng;
 use device::{Access, DeviceError, FileDevice};
 use pool::{Actor, CreateOptions, Host, NewDevice, NewVdev, Pool, PoolError};
-use posix::{FileSystem, MountOptions, NoLog, Source, Timestamp};
+use posix::{FileSystem, MountOptions, NoLog, Source};
 
 use crate::service::contents::file_properties;
 use crate::service::open::{Maker, create_options, create_refused};
 use crate::service::refusal::{kind_of, kind_of_device};
 use fill::Filler;
+use request::cannot_make;
 use survey::Survey;
 
-/// Lines of problems that are kept.
-const PROBLEMS_MAX: usize = 100;
-
-/// What image to make.
-#[derive(Debug, Clone)]
-pub struct ImageRequest {
-    /// The directory whose contents the root file system gets.
-    pub source: PathBuf,
-    /// The image.
-    pub image: PathBuf,
-    /// The pool; without vdevs. Its `file_size` is the image's, `force` replaces an image that is there.
-    pub pool: CreateRequest,
-    /// The same bytes for the same contents and options.
-    pub reproducible: Option<Reproducible>,
-}
-
-/// How an image is made reproducible.
-#[derive(Debug, Clone, Copy)]
-pub struct Reproducible {
-    /// The time of the image, in seconds since 1970; no file is younger (`SOURCE_DATE_EPOCH`). None: the
-    /// youngest file's.
-    pub epoch_s: Option<u64>,
-}
-
-/// How far it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ImageProgress {
-    /// Files, directories and so on so far.
-    pub entries: u64,
-    /// And in all; 0 while they are counted.
-    pub entries_total: u64,
-    /// Bytes of files so far.
-    pub bytes: u64,
-    /// And in all.
-    pub bytes_total: u64,
-}
-
-/// What was made.
-#[derive(Debug, Default)]
-pub struct ImageReport {
-    /// How far it came.
-    pub progress: ImageProgress,
-    /// The size of the image in bytes.
-    pub size: u64,
-    /// What could not be read or kept, a line each, up to a bound.
-    pub problems: Vec<String>,
-    /// How many such lines there were.
-    pub problem_count: u64,
-}
-
-impl ImageReport {
-    fn note(&mut self, path: &Path, problem: impl std::fmt::Display) {
-        self.problem_count += 1;
-        if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(format!("{}: {problem}", path.display()));
-        }
-    }
-}
-
-/// Who is told how far it is.
-pub type Watcher<'a> = &'a mut dyn FnMut(&ImageProgress);
+pub use request::{ImageProgress, ImageReport, ImageRequest, Reproducible, Watcher};
 
 /// Makes the image.
 ///
@@ -116,22 +58,6 @@ pub fn make_image(request: &ImageRequest, watcher: Watcher<'_>) -> Result<ImageR
         let _gone = std::fs::remove_file(&partial);
     }
     outcome
-}
-
-/// A file's time, as the image has it.
-fn clamped(request: &ImageRequest, time: Timestamp) -> Timestamp {
-    let latest = request.reproducible.and_then(|how| how.epoch_s);
-    match latest.and_then(|epoch_s| i64::try_from(epoch_s).ok()) {
-        Some(seconds) => time.min(Timestamp {
-            seconds,
-            nanoseconds: 0,
-        }),
-        None => time,
-    }
-}
-
-fn cannot_make(kind: FailureKind, image: &Path, reason: impl std::fmt::Display) -> Failure {
-    Failure::cannot(kind, "make", &image.display().to_string(), reason)
 }
 
 fn device_refused(image: &Path, error: &DeviceError) -> Failure {

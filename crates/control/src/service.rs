@@ -22,7 +22,9 @@ mod owner_space;
 mod owners;
 mod plan;
 mod pool_facts;
+mod property_checks;
 mod property_source;
+mod recorder;
 pub(crate) mod refusal;
 mod reporter;
 mod rules;
@@ -52,8 +54,9 @@ use pool::Pool;
 use crate::Mounts;
 
 use dataset_index::{Kinds, PoolDatasetIndex};
-use mounting::MountFlags;
+use mountpoint::MountFlags;
 use property_source::PropertySource;
+use recorder::Recorder;
 use refusal::{refused, unreadable};
 use reporter::Reporter;
 
@@ -86,7 +89,7 @@ pub struct Service {
     cache_file: Mutex<Option<PathBuf>>,
     finished: AtomicBool,
     opened_ns: u64,
-    _recorder: Arc<instruments::Recorder>,
+    _recorder: Arc<Recorder>,
 }
 
 impl Service {
@@ -118,7 +121,7 @@ impl Service {
             cache_file: Mutex::new(&CACHE_FILE, None),
             finished: AtomicBool::new(false),
             opened_ns: monotonic_ns(),
-            _recorder: instruments::Recorder::start(),
+            _recorder: Recorder::start(),
         })
     }
 

@@ -8,43 +8,29 @@ mod counters;
 mod dispatch;
 mod durable;
 mod negotiate;
+mod options;
 mod parked;
+mod reader_states;
 mod readers;
+mod send;
+mod shared;
 
 use crate::errno;
 use crate::tree::Tree;
 use crate::wire::{
-    Body, Dialect, InitFlags, OpenReplyFlags, Operation, ROOT_NODE, decode_request,
-    inval_entry_notification, inval_inode_notification, invalidate_all_entries_notification,
+    Body, Dialect, InitFlags, Operation, ROOT_NODE, decode_request, inval_entry_notification,
+    inval_inode_notification, invalidate_all_entries_notification,
 };
 use base::clock::real_now;
-use base::lock::{Condvar, LockClass, Mutex, rank};
-use counters::counters;
-use dispatch::{send, send_error};
-use durable::Durable;
 pub(crate) use negotiate::TRANSFER_LEN_MAX;
 use negotiate::{Negotiation, Settled, negotiate};
-use parked::Parked;
-use readers::Readers;
-use std::io::IoSlice;
+pub use options::SessionOptions;
+use reader_states::Readers;
+use send::{send, send_error};
+use shared::Shared;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use sys::{Errno, FuseDevice};
-
-static ENDED_CLASS: LockClass = LockClass::new("fuse.ended", rank::FRONT_END + 40);
-
-/// How a connection is served.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionOptions {
-    /// Threads that read requests; 0: as many as there are cores, and at least 2.
-    pub readers: usize,
-    /// The kernel gathers writes and owns size and mtime: faster for small writes; a full pool is
-    /// told of after write(2) returned, and a rollback or receive may show stale sizes.
-    pub writeback_cache: bool,
-    /// The kernel checks POSIX ACLs, which it reads as extended attributes.
-    pub posix_acl: bool,
-}
 
 /// Why a connection could not be opened or used.
 #[derive(Debug, thiserror::Error)]
@@ -61,73 +47,6 @@ pub enum SessionError {
     /// Threads could not be started.
     #[error("threads: {0}")]
     Threads(#[source] std::io::Error),
-}
-
-/// What the threads of a connection share.
-struct Shared {
-    tree: Arc<dyn Tree>,
-    device: FuseDevice,
-    settled: Settled,
-    readers: Readers,
-    durable: Durable,
-    parked: Parked,
-    failed: AtomicBool,
-    over: AtomicBool,
-    ended: Mutex<bool>,
-    ended_changed: Condvar,
-}
-
-impl Shared {
-    fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    fn fail(&self) {
-        self.failed.store(true, Ordering::Relaxed);
-    }
-
-    fn has_ended(&self) -> bool {
-        self.over.load(Ordering::Acquire)
-    }
-
-    fn notify(&self, message: &[u8]) -> bool {
-        counters().notifications.increment();
-        // ENOENT: the kernel does not know the node or name, so there is nothing to forget.
-        let written = self.device.write(&[IoSlice::new(message)]);
-        matches!(written, Ok(_) | Err(Errno::NOENT))
-    }
-
-    /// Makes the kernel ask for a node's attributes again: after a change that took set-id bits it
-    /// goes on showing the old mode. Takes none of its locks, and so may be done within an operation.
-    fn forget_mode(&self, node: u64) {
-        self.notify(&inval_inode_notification(node, ATTRIBUTES_ONLY, 0));
-    }
-
-    /// How the kernel is to treat an open. A kernel that gathers writes owns size and times: what
-    /// went past it would not count.
-    fn open_flags(&self, wanted: OpenReplyFlags) -> OpenReplyFlags {
-        if self.settled.flags.has(InitFlags::WRITEBACK_CACHE) {
-            wanted.without(OpenReplyFlags::DIRECT_IO)
-        } else {
-            wanted
-        }
-    }
-
-    /// The last reader has left.
-    fn end(&self) {
-        self.over.store(true, Ordering::Release);
-        self.durable.close();
-        self.parked.close();
-        readers::stop_monitor(self);
-        // Whatever happens there, those who wait for the end must learn of it.
-        let ended = std::panic::AssertUnwindSafe(|| self.tree.ended());
-        if std::panic::catch_unwind(ended).is_err() {
-            counters().panics.increment();
-            self.fail();
-        }
-        *self.ended.lock() = true;
-        self.ended_changed.notify_all();
-    }
 }
 
 /// A served connection.
@@ -152,18 +71,9 @@ impl Session {
         } else {
             options.readers
         };
-        let shared = Arc::new(Shared {
-            tree,
-            device,
-            settled,
-            readers: Readers::new(residents),
-            durable: Durable::new(),
-            parked: Parked::new(),
-            failed: AtomicBool::new(false),
-            over: AtomicBool::new(false),
-            ended: Mutex::new(&ENDED_CLASS, false),
-            ended_changed: Condvar::new(),
-        });
+        let readers = Readers::new(residents);
+        let thread_pools = (durable::thread_pool(), parked::thread_pool());
+        let shared = Arc::new(Shared::new(tree, device, settled, readers, thread_pools));
         readers::start(&shared).map_err(SessionError::Threads)?;
         Ok(Self { shared })
     }
@@ -186,13 +96,7 @@ impl Session {
         let Some(deadline) = real_now().checked_add(timeout) else {
             return false;
         };
-        let mut ended = self.shared.ended.lock();
-        while !*ended {
-            if self.shared.ended_changed.wait_until(&mut ended, deadline) {
-                break;
-            }
-        }
-        *ended
+        self.shared.wait_ended(deadline)
     }
 
     /// Makes the kernel forget a node's attributes and cached data, writing dirty pages back
@@ -229,9 +133,6 @@ impl Session {
         self.shared.notify(message)
     }
 }
-
-/// An offset that spares a node's pages.
-const ATTRIBUTES_ONLY: i64 = -1;
 
 fn initialise(device: &FuseDevice, options: &SessionOptions) -> Result<Settled, SessionError> {
     let mut buffer = vec![0; 64 << 10];

@@ -16,8 +16,9 @@ use posix::{
     SetTime, WriteOptions, XattrMode,
 };
 
+use super::request::{ImageProgress, ImageReport, ImageRequest, Watcher, cannot_make, clamped};
+use super::source;
 use super::survey::Survey;
-use super::{ImageProgress, ImageReport, ImageRequest, Watcher, cannot_make, clamped, source};
 use crate::service::refusal::kind_of;
 
 /// Bytes that are read at once, unless a record has more.

@@ -13,7 +13,8 @@ use dsl::property::Row;
 use dsl::property::dataset::{COPIES, DNODESIZE, RECORDSIZE};
 use dsl::property::pool::ASHIFT;
 
-use super::{ImageProgress, ImageRequest, Watcher, source};
+use super::request::{ImageProgress, ImageRequest, Watcher, clamped};
+use super::source;
 
 /// What a directory's own objects take at most, while it is small.
 const DIRECTORY_BYTES: u64 = 48 << 10;
@@ -208,7 +209,7 @@ impl Walk<'_> {
                 (
                     found.mode(),
                     (found.uid(), found.gid(), found.rdev()),
-                    super::clamped(self.request, source::modified(found)),
+                    clamped(self.request, source::modified(found)),
                     if found.is_file() { found.size() } else { 0 },
                 )
             );

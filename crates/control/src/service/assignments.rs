@@ -1,43 +1,11 @@
-//! Property assignments of a request: whether they may be set, and as what they are stored.
+//! Property assignments of a request: where they are kept, and as what they are stored.
 
 use admin::{Assignments, Failure, FailureKind, PropertyError, Value};
 use dsl::PropertyValue;
 use dsl::property::dataset::{self, CASESENSITIVITY, NORMALIZATION, UTF8ONLY, VERSION};
 use dsl::property::{CaseRule, Home, PropertyType, Row};
 
-use super::Service;
 use super::contents::NewFileSystem;
-use super::rules::{self, RuleError, Target};
-
-impl Service {
-    fn feature_enabled(&self, feature: &format::features::Feature) -> bool {
-        self.dsl.mos().services.is_enabled(feature)
-    }
-
-    /// Refuses properties that cannot be set.
-    pub(super) fn check_properties(
-        &self,
-        verb: &str,
-        name: &str,
-        target: Target,
-        properties: &Assignments,
-    ) -> Result<(), Failure> {
-        rules::check(target, properties, &|feature| self.feature_enabled(feature)).map_err(
-            |error| {
-                let kind = match error {
-                    RuleError::Feature(_) | RuleError::NotYet(_) => FailureKind::Unsupported,
-                    RuleError::Property(_)
-                    | RuleError::NoKey
-                    | RuleError::Automatic
-                    | RuleError::Labels
-                    | RuleError::OnSnapshot
-                    | RuleError::UnknownOwner(_) => FailureKind::Invalid,
-                };
-                Failure::cannot(kind, verb, name, error)
-            },
-        )
-    }
-}
 
 /// Properties that are kept inside a file system, and those that are not.
 pub(super) fn split_inside(properties: &Assignments) -> (Assignments, Assignments) {

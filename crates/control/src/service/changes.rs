@@ -14,6 +14,7 @@ mod devices;
 mod end;
 mod hold;
 mod mount;
+mod pool_change;
 mod pool_properties;
 mod promote;
 mod properties;
@@ -34,6 +35,7 @@ use dsl::Actor;
 use super::Service;
 use super::delegation::actor_of;
 use super::reporter::Reporter;
+use pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 
 /// The change as the service sees it: the only place that tells them apart.
 fn as_pool_change(change: &Change) -> &dyn PoolChange {
@@ -67,68 +69,6 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::Export(change) => change,
         Change::DestroyPool(change) => change,
     }
-}
-
-/// What the service must know of a change. Nothing has a default: whoever adds one answers all.
-trait PoolChange {
-    /// Refuses who may not. Not asked for root and the daemon's own user, who may everything.
-    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure>;
-
-    /// What becomes of it while the pool is suspended.
-    fn while_suspended(&self) -> WhileSuspended<'_>;
-
-    /// Whether it goes beside others, or one at a time.
-    fn turn(&self) -> Turn;
-
-    /// When its command line goes into the pool's history.
-    fn recorded(&self) -> Recorded;
-
-    /// Does it; what it says goes to `reporter`.
-    fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure>;
-}
-
-/// What becomes of a change while the pool is suspended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WhileSuspended<'a> {
-    /// It goes on, as it does not wait for the devices.
-    Goes,
-    /// It could only wait, so it is refused at once: `cannot VERB 'NAME'`, by default the pool's.
-    Refused {
-        verb: &'static str,
-        name: Option<&'a str>,
-    },
-    /// Refused as above, with the advice that `zpool VERB -f` gives up what is not on disk.
-    ForcedOnly { verb: &'static str },
-}
-
-impl WhileSuspended<'_> {
-    /// Refused for most of what changes what is in the pool.
-    const REFUSED: Self = Self::refused("change");
-
-    /// Refused as a change of the pool itself.
-    const fn refused(verb: &'static str) -> Self {
-        Self::Refused { verb, name: None }
-    }
-}
-
-/// Whether a change goes beside others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// One at a time for a pool.
-    Alone,
-    /// It only waits: others may change the pool, or stop what it waits for, meanwhile.
-    Beside,
-}
-
-/// When a change's command line goes into the pool's history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Recorded {
-    /// It changes nothing that the history is about.
-    Never,
-    /// Once it has succeeded.
-    After,
-    /// Before it begins: there is no pool to write to afterwards.
-    Before,
 }
 
 impl Service {

@@ -1,56 +1,13 @@
 //! The instruments of the daemon and what the devices did.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use admin::{ClassIo, Distribution, Failure, IoReport, LeafIo, Metric, MetricsReport};
 use base::clock::monotonic_ns;
-use base::lock::{LockClass, Mutex, rank};
-use base::metrics::{HistogramSnapshot, Source, Value, Windows, registry};
-use base::thread;
+use base::metrics::{HistogramSnapshot, registry};
 use pool::VdevStatus;
 use vdev::{ClassStatistics, LeafStatistics};
 
 use super::Service;
 use super::refusal::unreadable;
-
-static WINDOWS: LockClass = LockClass::new("control.windows", rank::FRONT_END + 40);
-const WINDOW: Duration = Duration::from_secs(1);
-
-/// Closes a window of [`Windows`] every second for as long as the service lives.
-pub(super) struct Recorder {
-    windows: Mutex<Windows>,
-}
-
-impl Recorder {
-    pub(super) fn start() -> Arc<Self> {
-        let recorder = Arc::new(Self {
-            windows: Mutex::new(&WINDOWS, Windows::new()),
-        });
-        registry().add_source("window", &recorder);
-        let for_thread = Arc::downgrade(&recorder);
-        let start = thread::named("instruments", sys::thread::ORDINARY);
-        let started = start.stack_bytes(64 << 10).spawn(move || {
-            loop {
-                std::thread::sleep(WINDOW);
-                let Some(recorder) = for_thread.upgrade() else {
-                    return;
-                };
-                recorder.windows.lock().close();
-            }
-        });
-        // Without the thread there are no windows; all else is as it was.
-        drop(started);
-        recorder
-    }
-}
-
-impl Source for Recorder {
-    fn collect(&self, sink: &mut dyn FnMut(&str, Value)) {
-        self.windows.lock().collect(sink);
-    }
-}
-
 /// Everything that is in the registry, now.
 pub(crate) fn readings(pool: &str, opened_ns: u64) -> MetricsReport {
     let samples = registry().snapshot();

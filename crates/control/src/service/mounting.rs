@@ -9,20 +9,11 @@ use dsl::property::{CanMount, Property, dataset};
 
 use super::Service;
 use super::dataset_index::setting_of;
-use super::mountpoint::{Mountpoint, apply_words, mount_order};
+use super::mountpoint::{MountFlags, Mountpoint, apply_words, mount_order};
 use super::refusal::unreadable;
 use super::reporter::Reporter;
 use crate::MountOptions;
 use crate::mounts::MountRequest;
-
-/// What `zfs mount` was told besides the name.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct MountFlags<'a> {
-    pub(super) words: &'a [String],
-    pub(super) overlay: bool,
-    /// Where, if not at its own mount point.
-    pub(super) at: Option<&'a Path>,
-}
 
 /// A file system that may be mounted.
 pub(super) struct Mountable {

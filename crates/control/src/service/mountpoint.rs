@@ -77,6 +77,15 @@ impl Mountpoint {
     }
 }
 
+/// What `zfs mount` was told besides the name.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct MountFlags<'a> {
+    pub(crate) words: &'a [String],
+    pub(crate) overlay: bool,
+    /// Where, if not at its own mount point.
+    pub(crate) at: Option<&'a Path>,
+}
+
 /// Parents before children: component by component.
 pub(crate) fn mount_order(a: &Path, b: &Path) -> Ordering {
     a.components().cmp(b.components())

@@ -1,20 +1,21 @@
 //! One request: decoded arguments in, a call of the tree, an answer out.
 
-use super::Shared;
 use super::counters::counters;
-use super::durable::{Durable, DurableJob, StalePages};
-use super::parked::{Parked, Waits};
+use super::durable::{self, DurableJob, StalePages};
+use super::parked::{self, Waits};
+use super::reader_states::Place;
+use super::send::{send, send_error};
+use super::shared::Shared;
 use crate::errno;
 use crate::tree::{Caller, Creation, OPEN_DIRECT, Opening, ReadReply, Tree, Writing};
 use crate::wire::{
     Body, CopyFileRangeRequest, CreateRequest, DirectoryBuffer, EntryReply, FallocateMode,
     FallocateRequest, InitFlags, IoctlRequest, MknodRequest, Operation, ReadRequest, RenameRequest,
     Request, RequestHeader, SetattrRequest, SetxattrRequest, WireError, WriteFlags, WriteRequest,
-    decode_header, decode_request, out_header,
+    decode_header, decode_request,
 };
 use base::metrics::flow;
 use posix::Errno;
-use std::io::IoSlice;
 use std::sync::Arc;
 use sys::FuseDevice;
 
@@ -51,19 +52,6 @@ impl From<Body> for Answer {
     }
 }
 
-/// Where a request is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// By a reader while another one is free; one of them at a time may wait for room.
-    BesideFree,
-    /// By the last reader that is free, or a thread that such a one left it to: it does not wait for room.
-    LastFree,
-    /// By the last reader that is free, when no other can be started.
-    LastOfAll,
-    /// By a thread that reads no requests; there is room.
-    Apart,
-}
-
 /// What a reader thread works with.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
@@ -85,7 +73,7 @@ impl Worker {
         self.data.clear();
         let answer = match (place, Waits::of(&request.operation)) {
             (Place::LastOfAll, Waits::Maybe | Waits::ForRoom) => {
-                Parked::hand_over(self, message, opcode);
+                parked::hand_over(self, message, opcode);
                 return false;
             }
             (Place::BesideFree, Waits::ForRoom) => {
@@ -107,7 +95,7 @@ impl Worker {
     fn serve_if_room(&mut self, request: &Request<'_>, message: &[u8]) -> bool {
         let (answer, postponed) = posix::without_waiting(|| self.answer_or_fail(request));
         if let (Err(_), Some(postponed)) = (&answer, postponed) {
-            Parked::until_admitted(self, (message, request.header.opcode), postponed);
+            parked::until_admitted(self, (message, request.header.opcode), postponed);
             return false;
         }
         self.send_answer(request.header.unique, answer)
@@ -305,7 +293,7 @@ impl Worker {
     /// Hands a request that waits for the disk to the threads that may; does it here when they
     /// have more than enough already.
     fn durable(&self, header: &RequestHeader, job: DurableJob) -> Answer {
-        Durable::submit(&self.shared, &self.device, header, job);
+        durable::submit(&self.shared, &self.device, header, job);
         Answer::Later
     }
 }
@@ -528,30 +516,4 @@ fn sized(value: Vec<u8>, size: u32) -> Result<Answer, Errno> {
         size if size < len => Err(Errno::ERANGE),
         _ => Ok(Answer::Bytes(value)),
     }
-}
-
-/// Sends a reply. A failure is not ours to handle: the caller was killed (ENOENT) or the mount is
-/// gone, which the next read says.
-pub(super) fn send(device: &FuseDevice, unique: u64, parts: &[&[u8]]) {
-    let len = parts.iter().map(|part| part.len()).sum();
-    let header = out_header(unique, 0, len);
-    let written = match parts {
-        [] => device.write(&[IoSlice::new(&header)]),
-        [one] => device.write(&[IoSlice::new(&header), IoSlice::new(one)]),
-        many => {
-            let slices: Vec<_> = std::iter::once(&header[..])
-                .chain(many.iter().copied())
-                .map(IoSlice::new)
-                .collect();
-            device.write(&slices)
-        }
-    };
-    let _ = written;
-}
-
-pub(super) fn send_error(device: &FuseDevice, unique: u64, error: Errno) {
-    if error != errno::ENOSYS {
-        counters().errors.increment();
-    }
-    let _ = device.write(&[IoSlice::new(&out_header(unique, error.0, 0))]);
 }

@@ -5,9 +5,9 @@
 //! stat waiting. Most take no thread at all: they are left with the intent log, and whoever sees
 //! their batch to the medium answers them. What must wait for more than the log has a thread of its own meanwhile.
 
-use super::Shared;
 use super::counters::counters;
-use super::dispatch::{send, send_error};
+use super::send::{send, send_error};
+use super::shared::Shared;
 use crate::tunables;
 use crate::wire::{Body, FsyncFlags, RequestHeader, inval_inode_notification};
 use base::clock::monotonic_ns;
@@ -70,55 +70,42 @@ struct Pending {
 }
 
 /// The threads of a mount.
-pub(super) struct Durable {
-    thread_pool: Arc<ThreadPool>,
+pub(super) fn thread_pool() -> Arc<ThreadPool> {
+    ThreadPool::new(
+        ("fuse-durable", sys::thread::ANSWERS),
+        tunables::DURABLE_THREADS_MAX.count(),
+        Bounded::new("fuse.durable", tunables::DURABLE_QUEUED_MAX.count()),
+    )
 }
 
-impl Durable {
-    pub(super) fn new() -> Self {
-        Self {
-            thread_pool: ThreadPool::new(
-                ("fuse-durable", sys::thread::ANSWERS),
-                tunables::DURABLE_THREADS_MAX.count(),
-                Bounded::new("fuse.durable", tunables::DURABLE_QUEUED_MAX.count()),
-            ),
+/// Takes a request; when the queue for threads is full, the reader that brings it does the work.
+pub(super) fn submit(
+    shared: &Arc<Shared>,
+    device: &Arc<FuseDevice>,
+    header: &RequestHeader,
+    job: DurableJob,
+) {
+    let pending = Pending {
+        job,
+        shared: Arc::clone(shared),
+        device: Arc::clone(device),
+        unique: header.unique,
+        opcode: header.opcode,
+        arrived_ns: monotonic_ns(),
+    };
+    if let DurableJob::File { handle, .. }
+    | DurableJob::Written {
+        handle,
+        stale: None,
+        ..
+    } = job
+    {
+        let completion: Arc<dyn Completion> = Arc::new(pending.clone());
+        if shared.tree.fsync_async(handle, &completion) {
+            return;
         }
     }
-
-    /// Takes a request; when the queue for threads is full, the reader that brings it does the work.
-    pub(super) fn submit(
-        shared: &Arc<Shared>,
-        device: &Arc<FuseDevice>,
-        header: &RequestHeader,
-        job: DurableJob,
-    ) {
-        let pending = Pending {
-            job,
-            shared: Arc::clone(shared),
-            device: Arc::clone(device),
-            unique: header.unique,
-            opcode: header.opcode,
-            arrived_ns: monotonic_ns(),
-        };
-        if let DurableJob::File { handle, .. }
-        | DurableJob::Written {
-            handle,
-            stale: None,
-            ..
-        } = job
-        {
-            let completion: Arc<dyn Completion> = Arc::new(pending.clone());
-            if shared.tree.fsync_async(handle, &completion) {
-                return;
-            }
-        }
-        pending.wait_on_thread();
-    }
-
-    /// No further requests; threads end when those that wait are done.
-    pub(super) fn close(&self) {
-        self.thread_pool.close();
-    }
+    pending.wait_on_thread();
 }
 
 impl Completion for Pending {
@@ -136,7 +123,7 @@ impl Completion for Pending {
             // Whoever tells this has others to tell, for whom it would wait here.
             let (shared, pending) = (Arc::clone(&self.shared), self.clone());
             let job = Box::new(move || pending.perform());
-            if let Err(job) = shared.durable.thread_pool.run_owed(job) {
+            if let Err(job) = shared.durable.run_owed(job) {
                 job();
             }
         }
@@ -150,11 +137,7 @@ impl Completion for Pending {
 impl Pending {
     fn wait_on_thread(self) {
         let shared = Arc::clone(&self.shared);
-        if let Err(job) = shared
-            .durable
-            .thread_pool
-            .run(Box::new(move || self.perform()))
-        {
+        if let Err(job) = shared.durable.run(Box::new(move || self.perform())) {
             job();
         }
     }

@@ -1,6 +1,6 @@
 //! What both sides can: the answer to INIT. Pure.
 
-use super::SessionOptions;
+use super::options::SessionOptions;
 use crate::wire::{
     Dialect, InitFlags, InitReply, InitRequest, PROTOCOL_MAJOR, PROTOCOL_MINOR_OLDEST,
 };

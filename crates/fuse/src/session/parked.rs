@@ -5,9 +5,10 @@
 //! again, from the start, when its turn has come. And when no further reader may be started, the last one does not even
 //! begin what may wait for a disk. Both are served by the threads of a thread pool, which nobody else needs.
 
-use super::Shared;
 use super::counters::counters;
-use super::dispatch::{Place, Worker};
+use super::dispatch::Worker;
+use super::reader_states::Place;
+use super::shared::Shared;
 use crate::tree::ReadReply;
 use crate::tunables::{PARKED_REQUESTS_MAX, PARKED_THREADS_MAX};
 use crate::wire::Operation;
@@ -83,11 +84,6 @@ impl Waits {
     }
 }
 
-/// The threads of a mount on which such requests go on.
-pub(super) struct Parked {
-    thread_pool: Arc<ThreadPool>,
-}
-
 /// A request that is served later.
 struct ParkedRequest {
     message: Vec<u8>,
@@ -97,39 +93,32 @@ struct ParkedRequest {
     arrived_ns: u64,
 }
 
-impl Parked {
-    pub(super) fn new() -> Self {
-        let queue = Bounded::new("fuse.parked", PARKED_REQUESTS_MAX.count());
-        Self {
-            thread_pool: ThreadPool::new(
-                ("fuse-parked", sys::thread::ANSWERS),
-                PARKED_THREADS_MAX.count(),
-                queue,
-            ),
-        }
-    }
+/// The threads of a mount on which such requests go on. When it has ended, nobody waits any more for those that are
+/// left.
+pub(super) fn thread_pool() -> Arc<ThreadPool> {
+    let queue = Bounded::new("fuse.parked", PARKED_REQUESTS_MAX.count());
+    ThreadPool::new(
+        ("fuse-parked", sys::thread::ANSWERS),
+        PARKED_THREADS_MAX.count(),
+        queue,
+    )
+}
 
-    /// Has a request served when there is room for what it changes.
-    pub(super) fn until_admitted(
-        worker: &Worker,
-        (message, opcode): (&[u8], u32),
-        postponed: Postponed,
-    ) {
-        counters().postponed.increment();
-        let request = ParkedRequest::new(worker, message, opcode);
-        postponed.leave(move |admitted| request.submit(Some(admitted)));
-    }
+/// Has a request served when there is room for what it changes.
+pub(super) fn until_admitted(
+    worker: &Worker,
+    (message, opcode): (&[u8], u32),
+    postponed: Postponed,
+) {
+    counters().postponed.increment();
+    let request = ParkedRequest::new(worker, message, opcode);
+    postponed.leave(move |admitted| request.submit(Some(admitted)));
+}
 
-    /// Has a request served by another thread.
-    pub(super) fn hand_over(worker: &Worker, message: &[u8], opcode: u32) {
-        counters().handed_over.increment();
-        ParkedRequest::new(worker, message, opcode).submit(None);
-    }
-
-    /// No further requests; those that wait have nobody any more who waits for them.
-    pub(super) fn close(&self) {
-        self.thread_pool.close();
-    }
+/// Has a request served by another thread.
+pub(super) fn hand_over(worker: &Worker, message: &[u8], opcode: u32) {
+    counters().handed_over.increment();
+    ParkedRequest::new(worker, message, opcode).submit(None);
 }
 
 impl ParkedRequest {
@@ -146,7 +135,7 @@ impl ParkedRequest {
     fn submit(self, admitted: Option<Admitted>) {
         let shared = Arc::clone(&self.shared);
         let job = Box::new(move || self.serve(admitted));
-        let Err(job) = shared.parked.thread_pool.run(job) else {
+        let Err(job) = shared.parked.run(job) else {
             return;
         };
         // More requests than there can be, or the mount has ended. The engine's thread must not be held up: others wait

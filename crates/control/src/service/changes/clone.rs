@@ -4,7 +4,7 @@ use admin::changes::CloneSnapshot;
 use admin::{Failure, FailureKind, Types, name};
 use dsl::{Actor, tasks};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::denied;

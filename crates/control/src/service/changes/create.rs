@@ -11,7 +11,7 @@ use dsl::tasks::{CreateDataset, Populate};
 use dsl::{Actor, Dataset, PropertyValue, SpaceClass, volume};
 use format::ObjectSetKind;
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::assignments::{InsideValues, split_inside, stored};
 use crate::service::contents::clock;

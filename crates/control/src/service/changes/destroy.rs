@@ -8,7 +8,7 @@ use admin::{Failure, FailureKind, name};
 use dsl::tasks::{DestroyBookmark, DestroyHead, DestroySnapshots};
 use dsl::{Actor, Dataset, DslError};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::{denied, denied_plainly};
 use crate::service::plan::{Family, Plan, Step, names};

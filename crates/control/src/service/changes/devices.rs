@@ -5,7 +5,7 @@ use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec};
 use dsl::Actor;
 use pool::{PoolError, VdevRole, VdevStatus};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::open::{make_files, new_vdevs, remove_files};

@@ -4,7 +4,7 @@ use admin::changes::{DestroyPool, Export};
 use admin::{Failure, FailureKind};
 use dsl::Actor;
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::reporter::Reporter;

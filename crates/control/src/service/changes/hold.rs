@@ -4,7 +4,7 @@ use admin::changes::{Hold, Release};
 use admin::{Failure, FailureKind, name};
 use dsl::{Actor, DslError, tasks};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
 use crate::service::refusal::{reason, refused, unreadable};

@@ -4,10 +4,10 @@ use admin::Failure;
 use admin::changes::{Mount, Unmount};
 use dsl::Actor;
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::mounting::MountFlags;
+use crate::service::mountpoint::MountFlags;
 use crate::service::mountpoint::is_remount;
 use crate::service::reporter::Reporter;
 

@@ -9,7 +9,7 @@ use dsl::property::Access;
 use dsl::property::pool::{ALTROOT, BOOTFS, CACHEFILE, COMPATIBILITY, VERSION};
 use format::features::{self, Support};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::compatibility::Compatibility;
 use crate::service::Service;
 use crate::service::cache_file;

@@ -4,7 +4,7 @@ use admin::changes::Promote;
 use admin::{Failure, FailureKind};
 use dsl::{Actor, DslError, tasks};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::refusal::{refused, unreadable};

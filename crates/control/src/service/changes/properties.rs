@@ -8,11 +8,11 @@ use dsl::property::dataset::{COPIES, MOUNTPOINT, QUOTA, REFQUOTA, REFRESERVATION
 use dsl::property::{Effect, Figure};
 use dsl::{Actor, Dataset, DslError, PropertyChange, SetProperties};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::{denied, denied_plainly};
-use crate::service::mounting::MountFlags;
+use crate::service::mountpoint::MountFlags;
 use crate::service::property_source::PropertySource;
 use crate::service::refusal::{reason, refused, unreadable};
 use crate::service::reporter::Reporter;

@@ -5,10 +5,10 @@ use admin::name::{self, NameKind};
 use admin::{Assignments, Failure, FailureKind};
 use dsl::{Actor, DslError, tasks};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::mounting::MountFlags;
+use crate::service::mountpoint::MountFlags;
 use crate::service::refusal::refused;
 use crate::service::reporter::Reporter;
 

@@ -5,7 +5,7 @@ use admin::{Failure, FailureKind, name};
 use dsl::tasks::{self, DestroyBookmark};
 use dsl::{Actor, DslError};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::plan::{Plan, names};

@@ -4,7 +4,7 @@ use admin::changes::Snapshot;
 use admin::{Failure, FailureKind, Types, name};
 use dsl::{Actor, DslError, tasks};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::denied_plainly;

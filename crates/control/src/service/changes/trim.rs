@@ -6,7 +6,7 @@ use base::Guid;
 use dsl::Actor;
 use pool::{PoolError, TrimRefusal, VdevStatus};
 
-use super::{PoolChange, Recorded, Turn, WhileSuspended};
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
 use crate::service::refusal::kind_of;

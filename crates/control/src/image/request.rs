@@ -1,0 +1,88 @@
+//! What image is asked for, and what is told of it.
+
+use std::path::{Path, PathBuf};
+
+use admin::{CreateRequest, Failure, FailureKind};
+use posix::Timestamp;
+
+/// Lines of problems that are kept.
+const PROBLEMS_MAX: usize = 100;
+
+/// What image to make.
+#[derive(Debug, Clone)]
+pub struct ImageRequest {
+    /// The directory whose contents the root file system gets.
+    pub source: PathBuf,
+    /// The image.
+    pub image: PathBuf,
+    /// The pool; without vdevs. Its `file_size` is the image's, `force` replaces an image that is there.
+    pub pool: CreateRequest,
+    /// The same bytes for the same contents and options.
+    pub reproducible: Option<Reproducible>,
+}
+
+/// How an image is made reproducible.
+#[derive(Debug, Clone, Copy)]
+pub struct Reproducible {
+    /// The time of the image, in seconds since 1970; no file is younger (`SOURCE_DATE_EPOCH`). None: the
+    /// youngest file's.
+    pub epoch_s: Option<u64>,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ImageProgress {
+    /// Files, directories and so on so far.
+    pub entries: u64,
+    /// And in all; 0 while they are counted.
+    pub entries_total: u64,
+    /// Bytes of files so far.
+    pub bytes: u64,
+    /// And in all.
+    pub bytes_total: u64,
+}
+
+/// What was made.
+#[derive(Debug, Default)]
+pub struct ImageReport {
+    /// How far it came.
+    pub progress: ImageProgress,
+    /// The size of the image in bytes.
+    pub size: u64,
+    /// What could not be read or kept, a line each, up to a bound.
+    pub problems: Vec<String>,
+    /// How many such lines there were.
+    pub problem_count: u64,
+}
+
+impl ImageReport {
+    pub(super) fn note(&mut self, path: &Path, problem: impl std::fmt::Display) {
+        self.problem_count += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(format!("{}: {problem}", path.display()));
+        }
+    }
+}
+
+/// Who is told how far it is.
+pub type Watcher<'a> = &'a mut dyn FnMut(&ImageProgress);
+
+/// A file's time, as the image has it.
+pub(super) fn clamped(request: &ImageRequest, time: Timestamp) -> Timestamp {
+    let latest = request.reproducible.and_then(|how| how.epoch_s);
+    match latest.and_then(|epoch_s| i64::try_from(epoch_s).ok()) {
+        Some(seconds) => time.min(Timestamp {
+            seconds,
+            nanoseconds: 0,
+        }),
+        None => time,
+    }
+}
+
+pub(super) fn cannot_make(
+    kind: FailureKind,
+    image: &Path,
+    reason: impl std::fmt::Display,
+) -> Failure {
+    Failure::cannot(kind, "make", &image.display().to_string(), reason)
+}
