@@ -44,7 +44,7 @@ pub use failure::{Failure, FailureKind};
 pub use handler::{Handler, Sink};
 pub use message::{
     Assignments, Caller, CreateRequest, DatasetQuery, DatasetRow, ImportRequest, Mounted,
-    OpenRequest, Request, Response, Selection, VdevShape, VdevSpec,
+    OpenRequest, Request, Response, Said, Selection, VdevShape, VdevSpec,
 };
 pub use metrics::{
     ClassIo, Distribution, IoReport, LeafIo, Metric, MetricFamily, MetricsReport, Reading,

@@ -208,6 +208,50 @@ pub enum Response {
     Failed(Failure),
 }
 
+/// A part of an answer by what becomes of it, whatever was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// Some of what was asked for.
+    Answer(Response),
+    /// A line for the standard output.
+    Line(String),
+    /// A part that failed; more may follow.
+    Warning(Failure),
+    /// The end: all is done.
+    Done,
+    /// The end: refused or failed.
+    Failed(Failure),
+}
+
+impl Response {
+    /// What becomes of it: one list of all answers for those who look for one.
+    #[must_use]
+    pub fn said(self) -> Said {
+        match self {
+            Self::Line(line) => Said::Line(line),
+            Self::Warning(failure) => Said::Warning(failure),
+            Self::Done => Said::Done,
+            Self::Failed(failure) => Said::Failed(failure),
+            Self::Hello { .. }
+            | Self::Pool(_)
+            | Self::Status(_)
+            | Self::History(_)
+            | Self::Vdevs(_)
+            | Self::Datasets(_)
+            | Self::Holds(_)
+            | Self::Grants(_)
+            | Self::OwnerSpace(_)
+            | Self::Diff(_)
+            | Self::DeleteQueue(_)
+            | Self::Mounted(_)
+            | Self::Metrics(_)
+            | Self::IoStatistics(_)
+            | Self::Events(_)
+            | Self::EventsCleared(_) => Said::Answer(self),
+        }
+    }
+}
+
 /// A mounted dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mounted {

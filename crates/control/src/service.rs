@@ -62,6 +62,7 @@ use reporter::Reporter;
 
 pub use cache_file::cached_devices;
 pub use open::Opened;
+pub use refusal::kind_of_device;
 pub use source::{FileSource, SnapshotRecord};
 
 static CACHE_FILE: LockClass = LockClass::new("control.cache_file", rank::FRONT_END + 1);

@@ -4,7 +4,7 @@
 //! after the answer; a peer that dawdles is dropped. Without an address in its name a port is bound
 //! to the loopback interface only.
 
-use admin::{Caller, Failure, FailureKind, Handler, Request, Response};
+use admin::{Caller, Failure, FailureKind, Handler, Request, Response, Said};
 use base::clock::real_now;
 use base::thread;
 use std::io::{self, Read, Write};
@@ -196,27 +196,10 @@ fn readings(handler: &dyn Handler) -> io::Result<String> {
     };
     let mut reports = Vec::new();
     let mut sink = |part: Response| {
-        match part {
-            Response::Metrics(report) => reports.push(report),
-            Response::Failed(failure) => return Err(io::Error::other(failure.to_string())),
-            Response::Hello { .. }
-            | Response::Pool(_)
-            | Response::Status(_)
-            | Response::History(_)
-            | Response::Vdevs(_)
-            | Response::Datasets(_)
-            | Response::Holds(_)
-            | Response::Grants(_)
-            | Response::OwnerSpace(_)
-            | Response::Diff(_)
-            | Response::DeleteQueue(_)
-            | Response::Mounted(_)
-            | Response::IoStatistics(_)
-            | Response::Events(_)
-            | Response::EventsCleared(_)
-            | Response::Line(_)
-            | Response::Warning(_)
-            | Response::Done => {}
+        match part.said() {
+            Said::Answer(Response::Metrics(report)) => reports.push(report),
+            Said::Failed(failure) => return Err(io::Error::other(failure.to_string())),
+            Said::Answer(_) | Said::Line(_) | Said::Warning(_) | Said::Done => {}
         }
         Ok(())
     };

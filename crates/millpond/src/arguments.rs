@@ -3,7 +3,7 @@
 use admin::rows::Access;
 use admin::{Assignments, PropertyError, PropertyName, RowText, Types, Value};
 
-use crate::output::{Stop, usage};
+use crate::output::{Stop, cannot, usage};
 use crate::render::GetField;
 
 #[cfg(test)]
@@ -67,6 +67,30 @@ pub(crate) fn assign_pool(assignments: &mut Assignments, text: &str) -> Result<(
         }
     };
     push_once(assignments, property.name(), value)
+}
+
+/// What an assignment is refused with: a line that makes no sense, or `cannot VERB 'NAME': …`.
+pub(crate) fn bad_assignment(verb: &str, name: &str, error: &PropertyError) -> Stop {
+    match error {
+        PropertyError::NoEquals | PropertyError::Twice(_) => usage(error.to_string()),
+        PropertyError::Unknown(_)
+        | PropertyError::ReadOnly(_)
+        | PropertyError::AtCreation(_)
+        | PropertyError::OtherType(_)
+        | PropertyError::NotOneOf { .. }
+        | PropertyError::Number(_)
+        | PropertyError::PowerOfTwo { .. }
+        | PropertyError::SmallBlocks(_)
+        | PropertyError::Range { .. }
+        | PropertyError::UseNone
+        | PropertyError::NotAPath(_)
+        | PropertyError::NotAbsolute(_)
+        | PropertyError::TooLong
+        | PropertyError::NameTooLong(_)
+        | PropertyError::Unprintable
+        | PropertyError::CommentTooLong
+        | PropertyError::FeatureState(_) => cannot(verb, name, error).into(),
+    }
 }
 
 fn push_once(assignments: &mut Assignments, name: &str, value: Value) -> Result<(), PropertyError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use admin::client::{self, Connection};
 use admin::{
     Change, DatasetQuery, DatasetRow, Failure, FailureKind, Mounted, OpenRequest, PoolReport,
-    PoolStatus, Request, Response, Selection,
+    PoolStatus, Request, Response, Said, Selection,
 };
 
 use crate::output::{Outcome, Stop, complain, print};
@@ -43,16 +43,16 @@ pub(crate) fn serve(request: &OpenRequest, metrics: Option<&str>) -> Result<(), 
 
 /// Prints what a daemon says on its way.
 fn show(part: Response, complete: &mut bool) -> Result<(), Failure> {
-    match part {
-        Response::Line(line) => {
+    match part.said() {
+        Said::Line(line) => {
             // A closed output must not keep the daemon from its work.
             let _printed = print(&(line + "\n"));
         }
-        Response::Warning(failure) => {
+        Said::Warning(failure) => {
             complain(&failure);
             *complete = false;
         }
-        _ => {}
+        Said::Answer(_) | Said::Done | Said::Failed(_) => {}
     }
     Ok(())
 }
@@ -186,13 +186,13 @@ pub(crate) fn datasets(
     let mut rows = Vec::new();
     let mut complete = true;
     connection.call(&Request::Datasets(query), &mut |part| {
-        match part {
-            Response::Datasets(page) => rows.extend(page),
-            Response::Warning(failure) => {
+        match part.said() {
+            Said::Answer(Response::Datasets(page)) => rows.extend(page),
+            Said::Warning(failure) => {
                 complain(&failure);
                 complete = false;
             }
-            _ => {}
+            Said::Answer(_) | Said::Line(_) | Said::Done | Said::Failed(_) => {}
         }
         Ok(())
     })?;

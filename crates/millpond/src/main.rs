@@ -1,6 +1,7 @@
 //! The one binary: `millpond`, also answering to `zpool`, `zfs`, `zdb` and `mount.zfs`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod arguments;
 mod bench;

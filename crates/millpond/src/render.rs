@@ -1,7 +1,5 @@
 //! What commands print, byte for byte as OpenZFS prints it. Pure: values in, text out.
 
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
-
 mod diff;
 mod events;
 mod features;

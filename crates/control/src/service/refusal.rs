@@ -96,7 +96,8 @@ pub(crate) fn kind_of(error: &PoolError) -> FailureKind {
 }
 
 /// What a caller can do about an error of a device that was to be opened.
-pub(crate) const fn kind_of_device(error: &DeviceError) -> FailureKind {
+#[must_use]
+pub const fn kind_of_device(error: &DeviceError) -> FailureKind {
     match error {
         DeviceError::NotFound { .. } => FailureKind::Missing,
         DeviceError::Denied { .. } => FailureKind::Permission,

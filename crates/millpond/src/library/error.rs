@@ -3,7 +3,7 @@
 use std::io;
 
 use admin::{Failure, FailureKind};
-use inspect::{DeviceError, InspectError};
+use inspect::InspectError;
 use posix::{Errno, PosixError};
 
 /// What most functions of the library return.
@@ -112,6 +112,10 @@ impl Error {
     }
 
     /// An error of the host: [`Self::kind`] the other way round.
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "the standard library's kinds, of which there may be more"
+    )]
     fn of_io(error: &io::Error, text: String) -> Self {
         match error.kind() {
             _ if sys::Errno::from_io_error(error) == Some(sys::Errno::LOOP) => {
@@ -135,23 +139,18 @@ impl Error {
         }
     }
 
-    fn of_device(error: &DeviceError, text: String) -> Self {
-        match error {
-            DeviceError::NotFound { .. } => Self::NotFound(text),
-            DeviceError::Denied { .. } => Self::Permission(text),
-            DeviceError::Busy { .. } => Self::Busy(text),
-            DeviceError::Exists { .. } => Self::Exists(text),
-            DeviceError::NotADevice { .. } => Self::Invalid(text),
-            DeviceError::ReadOnly { .. } => Self::ReadOnly(text),
-            DeviceError::HostFull { .. } => Self::NoSpace(text),
-            DeviceError::Unsupported { .. } => Self::Unsupported(text),
-            DeviceError::Open { .. }
-            | DeviceError::OutOfRange { .. }
-            | DeviceError::Truncated { .. }
-            | DeviceError::Io { .. }
-            | DeviceError::Removed { .. }
-            | DeviceError::Shrunk { .. }
-            | DeviceError::FlushFailed { .. } => Self::Damaged(text),
+    /// An error by what a caller can do about it.
+    fn of_kind(kind: FailureKind, text: String) -> Self {
+        match kind {
+            FailureKind::Missing => Self::NotFound(text),
+            FailureKind::Exists => Self::Exists(text),
+            FailureKind::Busy => Self::Busy(text),
+            FailureKind::Permission => Self::Permission(text),
+            FailureKind::Space => Self::NoSpace(text),
+            FailureKind::ReadOnly => Self::ReadOnly(text),
+            FailureKind::Usage | FailureKind::Invalid => Self::Invalid(text),
+            FailureKind::Unsupported => Self::Unsupported(text),
+            FailureKind::Medium | FailureKind::Service => Self::Damaged(text),
         }
     }
 }
@@ -164,18 +163,7 @@ impl From<Error> for io::Error {
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        let text = failure.to_string();
-        match failure.kind {
-            FailureKind::Missing => Self::NotFound(text),
-            FailureKind::Exists => Self::Exists(text),
-            FailureKind::Busy => Self::Busy(text),
-            FailureKind::Permission => Self::Permission(text),
-            FailureKind::Space => Self::NoSpace(text),
-            FailureKind::ReadOnly => Self::ReadOnly(text),
-            FailureKind::Usage | FailureKind::Invalid => Self::Invalid(text),
-            FailureKind::Unsupported => Self::Unsupported(text),
-            FailureKind::Medium | FailureKind::Service => Self::Damaged(text),
-        }
+        Self::of_kind(failure.kind, failure.to_string())
     }
 }
 
@@ -190,7 +178,7 @@ impl From<InspectError> for Error {
             InspectError::File { source, .. }
             | InspectError::Destination { source, .. }
             | InspectError::Output(source) => Self::of_io(&source, text),
-            InspectError::Device(error) => Self::of_device(&error, text),
+            InspectError::Device(error) => Self::of_kind(control::kind_of_device(&error), text),
             InspectError::Files { source, .. } => Self::of_errno(source.errno(), text),
             InspectError::Usage(_)
             | InspectError::SeveralPools(_)

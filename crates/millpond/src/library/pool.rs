@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use admin::changes::Export;
 use admin::{
     Assignments, Caller, Change, CreateRequest, Handler, ImportRequest, OpenRequest, Request,
-    Response, VdevClass, VdevShape, VdevSpec,
+    Response, Said, VdevClass, VdevShape, VdevSpec,
 };
 use control::{FileSource, Service};
 
@@ -226,10 +226,10 @@ impl Pool {
         let mut failed = None;
         let service = &self.shared.service;
         let heard = service.handle(request, &caller(), &mut |part| {
-            let outcome = match part {
-                Response::Done | Response::Line(_) => Ok(()),
-                Response::Failed(failure) | Response::Warning(failure) => Err(failure.into()),
-                part => visit(part),
+            let outcome = match part.said() {
+                Said::Done | Said::Line(_) => Ok(()),
+                Said::Failed(failure) | Said::Warning(failure) => Err(failure.into()),
+                Said::Answer(part) => visit(part),
             };
             if let Err(error) = outcome {
                 failed.get_or_insert(error);

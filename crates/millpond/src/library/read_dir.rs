@@ -51,10 +51,10 @@ impl ReadDir {
     fn open(files: &FileSystem, path: &Path) -> Result<Self> {
         let directory = files.with(path, |walk| {
             let found = walk.find(path, true)?;
-            match found.file_type {
-                posix::FileType::Directory => Ok(found.object),
-                _ => Err(Lost::Posix(PosixError::NotDirectory)),
+            if found.file_type != posix::FileType::Directory {
+                return Err(Lost::Posix(PosixError::NotDirectory));
             }
+            Ok(found.object)
         })?;
         let mut listing = Self {
             files: files.clone(),

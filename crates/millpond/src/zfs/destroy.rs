@@ -2,11 +2,11 @@
 
 use admin::changes::Destroy;
 use admin::client::Connection;
-use admin::{Change, DestroyTarget, Failure, FailureKind, NameKind, check_dataset, kind_of};
+use admin::{Change, DestroyTarget, Failure, FailureKind, NameKind, Said, check_dataset, kind_of};
 
 use super::flags::{DATASET, RECURSIVE};
 use crate::grammar::{Command, Invocation, Operands, switch};
-use crate::output::{Outcome, cannot, print, usage};
+use crate::output::{Outcome, cannot, complain, print, usage};
 
 /// `zfs destroy`.
 pub(super) const COMMAND: Command = Command {
@@ -110,13 +110,13 @@ fn destroying(
     };
     let mut complete = true;
     connection.call(&request, &mut |part| {
-        match part {
-            admin::Response::Line(said) => out += &spoken(&said, verbosity),
-            admin::Response::Warning(failure) => {
-                crate::output::complain(&failure);
+        match part.said() {
+            Said::Line(line) => out += &spoken(&line, verbosity),
+            Said::Warning(failure) => {
+                complain(&failure);
                 complete = false;
             }
-            _ => {}
+            Said::Answer(_) | Said::Done | Said::Failed(_) => {}
         }
         Ok(())
     })?;

@@ -3,9 +3,9 @@
 use admin::client::Connection;
 use admin::{Assignments, Failure, FailureKind, client, pool_of};
 
-use crate::arguments::assign_dataset;
+use crate::arguments::{assign_dataset, bad_assignment};
 use crate::grammar::Invocation;
-use crate::output::{Stop, cannot, usage};
+use crate::output::Stop;
 
 /// The daemon of the pool in which something is to be made.
 pub(super) fn target(verb: &str, name: &str) -> Result<Connection, Failure> {
@@ -23,12 +23,8 @@ pub(super) fn target(verb: &str, name: &str) -> Result<Connection, Failure> {
 pub(super) fn properties(call: &Invocation, verb: &str, name: &str) -> Result<Assignments, Stop> {
     let mut found = Assignments::new();
     for text in call.values("o") {
-        assign_dataset(&mut found, text, true).map_err(|error| match error {
-            admin::PropertyError::NoEquals | admin::PropertyError::Twice(_) => {
-                usage(error.to_string())
-            }
-            error => cannot(verb, name, error).into(),
-        })?;
+        assign_dataset(&mut found, text, true)
+            .map_err(|error| bad_assignment(verb, name, &error))?;
     }
     Ok(found)
 }

@@ -158,7 +158,12 @@ fn open_one(path: &Path, is_top: bool) -> Result<Option<(OwnedFd, bool)>, Stop> 
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => Ok(Some((file, false))),
         FileType::Directory => Ok(Some((file, true))),
-        _ => {
+        FileType::Symlink
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => {
             let message = "only support project quota on regular file or directory";
             let message = format!("{}: {message}", path.display());
             Err(Failure::new(FailureKind::Invalid, message).into())
@@ -196,7 +201,7 @@ impl Action {
                 id: Some(top.id),
                 inherit,
             },
-            other => other,
+            Self::List | Self::Clear { .. } | Self::Set { .. } => self,
         }
     }
 

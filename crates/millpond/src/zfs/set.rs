@@ -1,9 +1,9 @@
 //! `zfs set`.
 
 use admin::changes::Set;
-use admin::{Assignments, Change, Failure, FailureKind, PropertyError};
+use admin::{Assignments, Change};
 
-use crate::arguments::assign_dataset;
+use crate::arguments::{assign_dataset, bad_assignment};
 use crate::daemons::change_by_pool;
 use crate::grammar::{Command, Invocation, Operands, switch};
 use crate::output::{Outcome, usage};
@@ -34,10 +34,8 @@ fn set(call: &Invocation) -> Outcome {
     };
     let mut properties = Assignments::new();
     for text in assignments {
-        assign_dataset(&mut properties, text, false).map_err(|error| match error {
-            PropertyError::Twice(_) => usage(error.to_string()),
-            error => refused(first, &error).into(),
-        })?;
+        assign_dataset(&mut properties, text, false)
+            .map_err(|error| bad_assignment("set property for", first, &error))?;
     }
     change_by_pool(names, &call.line, |names| {
         Change::Set(Set {
@@ -46,8 +44,4 @@ fn set(call: &Invocation) -> Outcome {
             keep_mounts: call.has("u"),
         })
     })
-}
-
-fn refused(name: &str, error: &PropertyError) -> Failure {
-    Failure::cannot(FailureKind::Invalid, "set property for", name, error)
 }

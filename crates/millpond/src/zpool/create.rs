@@ -11,7 +11,7 @@ use admin::{
 
 use super::flags::{ALTERNATE_ROOT, altroot};
 use super::vdev_specs::{check_files, file_size, tree, vdevs};
-use crate::arguments::{assign_dataset, assign_pool};
+use crate::arguments::{assign_dataset, assign_pool, bad_assignment};
 use crate::grammar::{Command, Flag, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, print, usage};
 
@@ -104,10 +104,7 @@ pub(crate) fn request(
     name: &str,
     vdevs: Vec<VdevSpec>,
 ) -> Result<CreateRequest, Stop> {
-    let refused = |error: PropertyError| match error {
-        PropertyError::NoEquals | PropertyError::Twice(_) => usage(error.to_string()),
-        error => Failure::cannot(FailureKind::Invalid, "create", name, error).into(),
-    };
+    let refused = |error: PropertyError| bad_assignment("create", name, &error);
     let mut assigned = Assignments::new();
     for text in call.values("o") {
         assign_pool(&mut assigned, text).map_err(refused)?;

@@ -10,7 +10,7 @@ use admin::{
 use control::Found;
 
 use super::flags::{ALTERNATE_ROOT, altroot};
-use crate::arguments::{assign_pool, number};
+use crate::arguments::{assign_pool, bad_assignment, number};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
 
@@ -255,10 +255,8 @@ pub(crate) fn request(
     let mut mount_options = Vec::new();
     for text in call.values("o") {
         if text.contains('=') {
-            assign_pool(&mut properties, text).map_err(|error| match error {
-                PropertyError::Twice(_) => usage(error.to_string()),
-                error => Stop::from(Failure::cannot(FailureKind::Invalid, "import", name, error)),
-            })?;
+            assign_pool(&mut properties, text)
+                .map_err(|error| bad_assignment("import", name, &error))?;
         } else {
             for option in text.split(',') {
                 if !MOUNT_OPTIONS.contains(&option) {

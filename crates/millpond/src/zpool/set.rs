@@ -1,12 +1,12 @@
 //! `zpool set`.
 
 use admin::changes::SetPool;
-use admin::{Assignments, Change, Failure, FailureKind, PropertyError};
+use admin::{Assignments, Change};
 
-use crate::arguments::assign_pool;
+use crate::arguments::{assign_pool, bad_assignment};
 use crate::daemons::{change, pool};
 use crate::grammar::{Command, Invocation, Operands};
-use crate::output::{Outcome, Stop, usage};
+use crate::output::Outcome;
 
 /// `zpool set`.
 pub(super) const COMMAND: Command = Command {
@@ -25,15 +25,8 @@ fn set(call: &Invocation) -> Outcome {
         return super::vdev::set(call, text, name, vdev);
     }
     let mut properties = Assignments::new();
-    assign_pool(&mut properties, text).map_err(|error| match error {
-        PropertyError::NoEquals => usage(error.to_string()),
-        error => Stop::from(Failure::cannot(
-            FailureKind::Invalid,
-            "set property for",
-            name,
-            error,
-        )),
-    })?;
+    assign_pool(&mut properties, text)
+        .map_err(|error| bad_assignment("set property for", name, &error))?;
     change(
         &mut pool(name)?,
         Change::SetPool(SetPool { properties }),

@@ -75,7 +75,7 @@ fn overview() -> Outcome {
             .filter_map(|(name, _)| admin::find_pool_property(name))
             .filter_map(|name| match name {
                 PropertyName::Computed(name) => name.strip_prefix("feature@").map(str::to_owned),
-                _ => None,
+                PropertyName::Native(_) | PropertyName::User(_) => None,
             })
             // Others would stay disabled: they cannot be maintained.
             .filter(|name| limit.contains(&name.as_str()))
