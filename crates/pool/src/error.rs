@@ -319,7 +319,10 @@ impl From<space::SpaceError> for PoolError {
     fn from(error: space::SpaceError) -> Self {
         match error {
             space::SpaceError::NoSpace { .. } => Self::NoSpace,
-            other => Self::Space(other.to_string()),
+            space::SpaceError::Contradiction { .. }
+            | space::SpaceError::Outside { .. }
+            | space::SpaceError::Format { .. }
+            | space::SpaceError::Store { .. } => Self::Space(error.to_string()),
         }
     }
 }

@@ -324,7 +324,20 @@ const fn reason(aux: VdevAux) -> &'static str {
         VdevAux::TooSmall => "too_small",
         VdevAux::BadLabel => "bad_label",
         VdevAux::BadAshift => "bad_ashift",
-        _ => "unknown",
+        VdevAux::None
+        | VdevAux::VersionNewer
+        | VdevAux::VersionOlder
+        | VdevAux::UnsupportedFeature
+        | VdevAux::Spared
+        | VdevAux::ErrorsExceeded
+        | VdevAux::IoFailure
+        | VdevAux::BadLog
+        | VdevAux::External
+        | VdevAux::SplitPool
+        | VdevAux::ExternalPersist
+        | VdevAux::Active
+        | VdevAux::ChildrenOffline
+        | VdevAux::AshiftTooBig => "unknown",
     }
 }
 

@@ -16,6 +16,7 @@
 //! | `scan`, `trim` | work beside everything else: scrubs and resilvers; free space given back to devices |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod allocation;
 mod assembly;

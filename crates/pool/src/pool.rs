@@ -370,7 +370,9 @@ impl Pool {
         writer.engine.stop();
         let name = match state {
             PoolState::Destroyed => "pool_destroy",
-            _ => "pool_export",
+            PoolState::Active | PoolState::Exported | PoolState::Spare | PoolState::Cache => {
+                "pool_export"
+            }
         };
         self.services.events.system(name, Vec::new());
         self.services.writable.store(false, Ordering::Relaxed);

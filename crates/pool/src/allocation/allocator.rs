@@ -117,7 +117,10 @@ impl Allocator for PoolAllocator {
                     psize: request.psize,
                     copies: request.copies,
                 },
-                other => AllocationError::SpaceMap(other.to_string()),
+                SpaceError::Contradiction { .. }
+                | SpaceError::Outside { .. }
+                | SpaceError::Format { .. }
+                | SpaceError::Store { .. } => AllocationError::SpaceMap(error.to_string()),
             })?;
         let addresses = extents.into_iter().map(|extent| Dva {
             vdev: extent.vdev,

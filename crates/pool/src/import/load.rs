@@ -201,11 +201,13 @@ impl Stage {
 
     /// The configuration that the pool itself stores.
     fn stored_config(&self) -> Result<PoolConfig> {
-        let bytes =
-            read_packed(&self.objects.mos, self.config_object()?).map_err(|error| match error {
-                PoolError::Object(error) => explain(error, &self.tree),
-                other => other,
-            })?;
+        let explained = |error: PoolError| {
+            if let PoolError::Object(error) = error {
+                return explain(error, &self.tree);
+            }
+            error
+        };
+        let bytes = read_packed(&self.objects.mos, self.config_object()?).map_err(explained)?;
         let list = decode_xdr(&bytes).map_err(PoolError::corrupt("pool configuration"))?;
         PoolConfig::from_list(&list)
     }

@@ -33,7 +33,7 @@ impl PoolServices {
                 PropertyValue::Text(text) if !text.is_empty() => {
                     config.list.set(name, text.as_str());
                 }
-                _ => {
+                PropertyValue::Text(_) | PropertyValue::Number(_) => {
                     config.list.remove(name);
                 }
             });

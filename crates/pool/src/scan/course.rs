@@ -206,7 +206,7 @@ impl Course {
                     leg.target = match leg.target {
                         Target::Dataset(id) if id == one => Target::Dataset(other),
                         Target::Dataset(id) if id == other => Target::Dataset(one),
-                        target => target,
+                        Target::Dataset(_) | Target::Meta => leg.target,
                     };
                 }
             }

@@ -104,7 +104,7 @@ pub(super) fn look_up(pool: &Pool, scrub: &Scrub, epoch: u64) {
         Target::Dataset(id) if now == epoch => {
             taken_in(&pool.dsl, id).map_or(last, |txg| txg.min(last))
         }
-        _ => last,
+        Target::Dataset(_) | Target::Meta => last,
     };
     control.course.set_until(epoch, until);
 }

@@ -70,7 +70,7 @@ impl Pool {
             let offset = match before.state {
                 TrimState::Active => return Err("currently trimming"),
                 TrimState::Suspended => before.offset,
-                _ => 0,
+                TrimState::None | TrimState::Cancelled | TrimState::Complete => 0,
             };
             let event = if before.state == TrimState::Suspended {
                 "trim_resume"

@@ -251,7 +251,7 @@ fn end(pool: &Pool, trim: &Trim, job: &Job, state: TrimState) {
     let event = match state {
         TrimState::Complete => "trim_finish",
         TrimState::Cancelled => "trim_cancel",
-        _ => "trim_suspend",
+        TrimState::Suspended | TrimState::Active | TrimState::None => "trim_suspend",
     };
     for guid in &job.leaves {
         let size = size(*guid);
@@ -269,7 +269,7 @@ fn end(pool: &Pool, trim: &Trim, job: &Job, state: TrimState) {
             now.offset = match state {
                 TrimState::Complete => size,
                 TrimState::Cancelled => 0,
-                _ => now.offset,
+                TrimState::Suspended | TrimState::Active | TrimState::None => now.offset,
             };
             (now.state, now.time_s) = (state, time_s);
             Trim::change(&mut control, *guid, now, top);

@@ -91,12 +91,11 @@ impl Devices {
 }
 
 fn locked(path: &Path, error: DeviceError) -> PoolError {
-    match error {
-        DeviceError::Busy { .. } => PoolError::Locked {
-            path: path.display().to_string(),
-        },
-        other => other.into(),
+    if let DeviceError::Busy { .. } = error {
+        let path = path.display().to_string();
+        return PoolError::Locked { path };
     }
+    error.into()
 }
 
 /// A tree of vdevs, and what could not be part of it.
