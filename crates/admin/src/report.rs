@@ -241,6 +241,32 @@ pub struct VdevReport {
 }
 
 impl VdevReport {
+    /// A vdev for data that is as it should be, of which no more is known.
+    #[must_use]
+    pub fn healthy(kind: &str, guid: u64) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            id: 0,
+            guid,
+            path: None,
+            class: VdevClass::Normal,
+            state: VdevState::Online,
+            cause: None,
+            absent: false,
+            read_errors: 0,
+            write_errors: 0,
+            checksum_errors: 0,
+            leaf: LeafReport::default(),
+            activity: None,
+            size: 0,
+            device_size: 0,
+            allocated: None,
+            fragmentation: None,
+            expandable: 0,
+            children: Vec::new(),
+        }
+    }
+
     /// True for a file or disk.
     #[must_use]
     pub fn is_leaf(&self) -> bool {
@@ -404,6 +430,30 @@ pub struct PoolStatus {
 }
 
 impl PoolStatus {
+    /// A pool that is as it should be, of which no more is known.
+    #[must_use]
+    pub fn healthy(name: &str, guid: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            guid,
+            txg: 0,
+            version: 5000,
+            state: VdevState::Online,
+            root_state: VdevState::Online,
+            fails_at_once: false,
+            stopped: None,
+            note: None,
+            scan: None,
+            removal: None,
+            expansion: None,
+            checkpoint: None,
+            vdevs: Vec::new(),
+            dedup: DedupReport::default(),
+            error_count: 0,
+            error_files: Vec::new(),
+        }
+    }
+
     /// True if nothing needs an administrator: notes about versions and features do not count.
     #[must_use]
     pub fn is_healthy(&self) -> bool {

@@ -86,25 +86,13 @@ fn report(
         .map(|child| report(child, class, leaf))
         .collect();
     let mut found = VdevReport {
-        kind: kind_name(config),
         id: config.id().0,
-        guid: config.guid().0,
         path: config.path().map(str::to_owned),
         class,
-        state: VdevState::Online,
-        cause: None,
-        absent: false,
-        read_errors: 0,
-        write_errors: 0,
-        checksum_errors: 0,
-        leaf: admin::LeafReport::default(),
         activity: config.flag(keys::REMOVING).then(|| "removing".to_owned()),
         size: config.asize(),
-        allocated: None,
-        device_size: 0,
-        fragmentation: None,
-        expandable: 0,
         children,
+        ..VdevReport::healthy(&kind_name(config), config.guid().0)
     };
     if config.is_leaf() {
         let facts = leaf(config);

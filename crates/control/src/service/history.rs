@@ -41,69 +41,29 @@ pub(crate) fn record(list: &NvList) -> Option<HistoryRecord> {
     })
 }
 
-fn number(list: &NvList, key: &str) -> Option<u64> {
-    match list.get(key)? {
-        Value::Uint64(number) => Some(*number),
-        Value::Int64(number) => u64::try_from(*number).ok(),
-        Value::Int32(number) => u64::try_from(*number).ok(),
-        Value::Boolean
-        | Value::String(_)
-        | Value::List(_)
-        | Value::ListArray(_)
-        | Value::BooleanValue(_)
-        | Value::Byte(_)
-        | Value::Int16(_)
-        | Value::Uint16(_)
-        | Value::Uint32(_)
-        | Value::HighResolutionTime(_)
-        | Value::Int8(_)
-        | Value::Uint8(_)
-        | Value::ByteArray(_)
-        | Value::Int8Array(_)
-        | Value::Uint8Array(_)
-        | Value::Int16Array(_)
-        | Value::Uint16Array(_)
-        | Value::Int32Array(_)
-        | Value::Uint32Array(_)
-        | Value::Int64Array(_)
-        | Value::Uint64Array(_)
-        | Value::BooleanArray(_)
-        | Value::StringArray(_) => None,
-    }
+/// A value of a list, as far as records have such.
+enum Shown<'a> {
+    Present,
+    Number(i128),
+    Flag(bool),
+    Text(&'a [u8]),
+    List(&'a NvList),
+    Lists(&'a [NvList]),
+    /// Of a type that no record is known to have.
+    Other(&'a Value),
 }
 
-fn nested(list: &NvList, key: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    if let Some(list) = list.list(key) {
-        describe(list, 0, &mut lines);
-    }
-    lines
-}
-
-/// The pairs of a list, one a line, nested ones indented by four.
-fn describe(list: &NvList, indent: usize, lines: &mut Vec<String>) {
-    let pad = " ".repeat(indent);
-    for (name, value) in list.iter() {
-        let name = String::from_utf8_lossy(name);
+impl<'a> From<&'a Value> for Shown<'a> {
+    fn from(value: &'a Value) -> Self {
         match value {
-            Value::Boolean => lines.push(format!("{pad}{name}")),
-            Value::String(text) => {
-                lines.push(format!("{pad}{name}: '{}'", String::from_utf8_lossy(text)));
-            }
-            Value::List(inner) => {
-                lines.push(format!("{pad}{name}:"));
-                describe(inner, indent + 4, lines);
-            }
-            Value::ListArray(all) => {
-                for (at, inner) in all.iter().enumerate() {
-                    lines.push(format!("{pad}{name}[{at}]:"));
-                    describe(inner, indent + 4, lines);
-                }
-            }
-            Value::Uint64(number) => lines.push(format!("{pad}{name}: {number}")),
-            Value::Int64(number) => lines.push(format!("{pad}{name}: {number}")),
-            Value::Int32(number) => lines.push(format!("{pad}{name}: {number}")),
-            Value::BooleanValue(flag) => lines.push(format!("{pad}{name}: {flag}")),
+            Value::Boolean => Self::Present,
+            Value::Uint64(number) => Self::Number((*number).into()),
+            Value::Int64(number) => Self::Number((*number).into()),
+            Value::Int32(number) => Self::Number((*number).into()),
+            Value::BooleanValue(flag) => Self::Flag(*flag),
+            Value::String(text) => Self::Text(text),
+            Value::List(inner) => Self::List(inner),
+            Value::ListArray(all) => Self::Lists(all),
             Value::Byte(_)
             | Value::Int16(_)
             | Value::Uint16(_)
@@ -121,9 +81,54 @@ fn describe(list: &NvList, indent: usize, lines: &mut Vec<String>) {
             | Value::Int64Array(_)
             | Value::Uint64Array(_)
             | Value::BooleanArray(_)
-            | Value::StringArray(_) => {
-                lines.push(format!("{pad}{name}: {value:?}"));
+            | Value::StringArray(_) => Self::Other(value),
+        }
+    }
+}
+
+fn number(list: &NvList, key: &str) -> Option<u64> {
+    match Shown::from(list.get(key)?) {
+        Shown::Number(number) => u64::try_from(number).ok(),
+        Shown::Present
+        | Shown::Flag(_)
+        | Shown::Text(_)
+        | Shown::List(_)
+        | Shown::Lists(_)
+        | Shown::Other(_) => None,
+    }
+}
+
+fn nested(list: &NvList, key: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(list) = list.list(key) {
+        describe(list, 0, &mut lines);
+    }
+    lines
+}
+
+/// The pairs of a list, one a line, nested ones indented by four.
+fn describe(list: &NvList, indent: usize, lines: &mut Vec<String>) {
+    let pad = " ".repeat(indent);
+    for (name, value) in list.iter() {
+        let name = String::from_utf8_lossy(name);
+        match Shown::from(value) {
+            Shown::Present => lines.push(format!("{pad}{name}")),
+            Shown::Number(number) => lines.push(format!("{pad}{name}: {number}")),
+            Shown::Flag(flag) => lines.push(format!("{pad}{name}: {flag}")),
+            Shown::Text(text) => {
+                lines.push(format!("{pad}{name}: '{}'", String::from_utf8_lossy(text)));
             }
+            Shown::List(inner) => {
+                lines.push(format!("{pad}{name}:"));
+                describe(inner, indent + 4, lines);
+            }
+            Shown::Lists(all) => {
+                for (at, inner) in all.iter().enumerate() {
+                    lines.push(format!("{pad}{name}[{at}]:"));
+                    describe(inner, indent + 4, lines);
+                }
+            }
+            Shown::Other(value) => lines.push(format!("{pad}{name}: {value:?}")),
         }
     }
 }

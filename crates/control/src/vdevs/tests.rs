@@ -3,25 +3,8 @@ use super::*;
 #[test]
 fn states_from_below() {
     let leaf = |state| VdevReport {
-        kind: "file".into(),
-        id: 0,
-        guid: 1,
-        path: None,
-        class: VdevClass::Normal,
         state,
-        cause: None,
-        absent: false,
-        read_errors: 0,
-        write_errors: 0,
-        checksum_errors: 0,
-        leaf: admin::LeafReport::default(),
-        activity: None,
-        size: 0,
-        allocated: None,
-        device_size: 0,
-        fragmentation: None,
-        expandable: 0,
-        children: Vec::new(),
+        ..VdevReport::healthy("file", 1)
     };
     let (good, bad) = (leaf(VdevState::Online), leaf(VdevState::Unavailable));
     let state = |children: &[VdevReport], redundancy| interior(children, redundancy).0;

@@ -331,14 +331,7 @@ fn cells(io: &LeafIo, space: Option<(u64, u64)>, time_ns: u64, layout: IoLayout)
         out.extend(waits.iter().map(|wait| average(wait, exact)));
     }
     if layout.queues {
-        for class in [
-            &io.sync_read,
-            &io.sync_write,
-            &io.async_read,
-            &io.async_write,
-            &io.scan,
-            &io.trim,
-        ] {
+        for class in classes(io) {
             out.extend([class.pending, class.active].map(number));
         }
         // Rebuilding is done by class `scan`.
@@ -475,16 +468,21 @@ fn histogram(name: &str, io: &LeafIo, kind: IoHistogram, layout: IoLayout) -> St
 /// The columns of `-r`.
 fn size_distributions(io: &LeafIo) -> Vec<Distribution> {
     let mut out = Vec::new();
-    for class in [
+    // Rebuilding is done by class `scan`.
+    for class in classes(io).into_iter().chain([&ClassIo::default()]) {
+        out.extend([class.single_bytes.clone(), class.merged_bytes.clone()]);
+    }
+    out
+}
+
+/// The classes in the order of the columns.
+fn classes(io: &LeafIo) -> [&ClassIo; 6] {
+    [
         &io.sync_read,
         &io.sync_write,
         &io.async_read,
         &io.async_write,
         &io.scan,
         &io.trim,
-        &ClassIo::default(),
-    ] {
-        out.extend([class.single_bytes.clone(), class.merged_bytes.clone()]);
-    }
-    out
+    ]
 }

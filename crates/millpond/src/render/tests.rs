@@ -101,47 +101,16 @@ fn get_in_columns() {
 
 fn leaf(path: &str) -> VdevReport {
     VdevReport {
-        kind: "file".into(),
-        id: 0,
-        guid: 7,
         path: Some(path.into()),
-        class: VdevClass::Normal,
-        state: VdevState::Online,
-        cause: None,
-        absent: false,
-        read_errors: 0,
-        write_errors: 0,
-        checksum_errors: 0,
-        leaf: admin::LeafReport::default(),
-        activity: None,
-        size: 0,
-        allocated: None,
-        device_size: 0,
-        fragmentation: None,
-        expandable: 0,
-        children: Vec::new(),
+        ..VdevReport::healthy("file", 7)
     }
 }
 
 fn pool(name: &str, vdevs: Vec<VdevReport>) -> PoolStatus {
     PoolStatus {
-        name: name.into(),
-        guid: 1,
         txg: 5,
-        version: 5000,
-        state: VdevState::Online,
-        root_state: VdevState::Online,
-        fails_at_once: false,
-        stopped: None,
-        note: None,
-        scan: None,
-        removal: None,
-        expansion: None,
-        checkpoint: None,
-        dedup: admin::DedupReport::default(),
         vdevs,
-        error_count: 0,
-        error_files: Vec::new(),
+        ..PoolStatus::healthy(name, 1)
     }
 }
 

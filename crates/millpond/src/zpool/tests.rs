@@ -1,6 +1,4 @@
-use admin::{
-    PoolStatus, ScanKind, ScanReport, ScanState, VdevClass, VdevShape, VdevSpec, VdevState,
-};
+use admin::{PoolStatus, ScanKind, ScanReport, ScanState, VdevClass, VdevShape, VdevSpec};
 
 use super::*;
 use crate::grammar::Parsed;
@@ -142,23 +140,9 @@ fn scan(kind: ScanKind, state: ScanState) -> PoolStatus {
         issued: 904,
     };
     PoolStatus {
-        name: "tank".into(),
-        guid: 1,
         txg: 4,
-        version: 5000,
-        state: VdevState::Online,
-        root_state: VdevState::Online,
-        fails_at_once: false,
-        stopped: None,
-        note: None,
         scan: Some(scan),
-        removal: None,
-        expansion: None,
-        checkpoint: None,
-        dedup: admin::DedupReport::default(),
-        vdevs: Vec::new(),
-        error_count: 0,
-        error_files: Vec::new(),
+        ..PoolStatus::healthy("tank", 1)
     }
 }
 

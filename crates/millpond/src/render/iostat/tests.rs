@@ -1,5 +1,4 @@
 use super::*;
-use admin::VdevState;
 use base::metrics::Histogram;
 
 fn distribution(values: &[u64]) -> Distribution {
@@ -10,25 +9,11 @@ fn distribution(values: &[u64]) -> Distribution {
 
 fn vdev(kind: &str, guid: u64, path: Option<&str>, children: Vec<VdevReport>) -> VdevReport {
     VdevReport {
-        kind: kind.to_owned(),
-        id: 0,
-        guid,
         path: path.map(ToOwned::to_owned),
-        class: VdevClass::Normal,
-        state: VdevState::Online,
-        cause: None,
-        absent: false,
-        read_errors: 0,
-        write_errors: 0,
-        checksum_errors: 0,
-        leaf: admin::LeafReport::default(),
-        activity: None,
         size: 64 << 20,
         allocated: Some(104 << 10),
-        device_size: 0,
-        fragmentation: None,
-        expandable: 0,
         children,
+        ..VdevReport::healthy(kind, guid)
     }
 }
 

@@ -35,23 +35,10 @@ fn golden_pools_found_by_their_labels_show_the_tree_that_openzfs_shows() {
         let mut candidates = pools.into_iter().map(|found| found.candidate);
         let found = candidates.find(|found| found.name == name).expect(&name);
         let pool = PoolStatus {
-            name,
-            guid: found.guid,
-            txg: 0,
-            version: 5000,
             state: found.state,
             root_state: found.state,
-            fails_at_once: false,
-            stopped: None,
-            note: None,
-            scan: None,
-            removal: None,
-            expansion: None,
-            checkpoint: None,
-            dedup: admin::DedupReport::default(),
             vdevs: found.vdevs,
-            error_count: 0,
-            error_files: Vec::new(),
+            ..PoolStatus::healthy(&name, found.guid)
         };
         let text = status(&pool, StatusOptions::default());
         let shown: Vec<String> = text
