@@ -111,6 +111,23 @@ pub struct MetricsReport {
 }
 
 impl MetricsReport {
+    /// These readings of one daemon.
+    pub fn new<'a>(
+        pool: &str,
+        uptime_ns: u64,
+        readings: impl IntoIterator<Item = (&'a str, Reading)>,
+    ) -> Self {
+        let named = |(name, reading): (&str, Reading)| Metric {
+            name: name.to_owned(),
+            reading,
+        };
+        Self {
+            pool: pool.to_owned(),
+            uptime_ns,
+            metrics: readings.into_iter().map(named).collect(),
+        }
+    }
+
     /// What came since an earlier report of the same daemon: counts and distributions are
     /// differences, levels are as they are.
     #[must_use]

@@ -29,15 +29,9 @@ impl Handler for Fake {
                 sink(Response::Done)
             }
             Request::Metrics => {
-                let count = admin::Metric {
-                    name: "bytes.log".to_owned(),
-                    reading: admin::Reading::Count(5),
-                };
-                sink(Response::Metrics(admin::MetricsReport {
-                    pool: "tank".to_owned(),
-                    uptime_ns: 1,
-                    metrics: vec![count],
-                }))?;
+                let readings = [("bytes.log", admin::Reading::Count(5))];
+                let report = admin::MetricsReport::new("tank", 1, readings);
+                sink(Response::Metrics(report))?;
                 sink(Response::Done)
             }
             Request::Change {

@@ -9,19 +9,12 @@ fn distribution(values: &[u64]) -> Distribution {
 }
 
 fn report(uptime_ns: u64, count: u64, values: &[u64]) -> MetricsReport {
-    let metric = |name: &str, reading| Metric {
-        name: name.to_owned(),
-        reading,
-    };
-    MetricsReport {
-        pool: "tank".to_owned(),
-        uptime_ns,
-        metrics: vec![
-            metric("a.count", Reading::Count(count)),
-            metric("a.latency_ns", Reading::Distribution(distribution(values))),
-            metric("b.depth", Reading::Level { now: 3, highest: 9 }),
-        ],
-    }
+    let readings = [
+        ("a.count", Reading::Count(count)),
+        ("a.latency_ns", Reading::Distribution(distribution(values))),
+        ("b.depth", Reading::Level { now: 3, highest: 9 }),
+    ];
+    MetricsReport::new("tank", uptime_ns, readings)
 }
 
 #[test]

@@ -1,39 +1,23 @@
 use super::*;
-use admin::Metric;
 
 fn report() -> MetricsReport {
-    let metric = |name: &str, reading| Metric {
-        name: name.to_owned(),
-        reading,
-    };
     let times = Distribution {
         buckets: vec![(10, 3), (11, 1)],
         sum: 4000,
         max: 1500,
     };
-    MetricsReport {
-        pool: "ta\"nk".to_owned(),
-        uptime_ns: 2_000_000_000,
-        metrics: vec![
-            metric("bytes.log", Reading::Count(4096)),
-            metric("bytes.txg", Reading::Count(0)),
-            metric(
-                "fuse.lookup.latency_ns",
-                Reading::Distribution(times.clone()),
-            ),
-            metric("lock.vdev.queue.acquisitions", Reading::Count(7)),
-            metric(
-                "lock.vdev.queue.wait_ns",
-                Reading::Distribution(times.clone()),
-            ),
-            metric(
-                "queue.prefetch.depth",
-                Reading::Level { now: 1, highest: 5 },
-            ),
-            metric("vdev.00ff.sync_read.bytes", Reading::Count(9)),
-            metric("vdev.00ff.slow", Reading::Count(1)),
-        ],
-    }
+    let readings = [
+        ("bytes.log", Reading::Count(4096)),
+        ("fuse.lookup.latency_ns", Reading::Distribution(times)),
+        ("lock.vdev.queue.acquisitions", Reading::Count(7)),
+        (
+            "queue.prefetch.depth",
+            Reading::Level { now: 1, highest: 5 },
+        ),
+        ("vdev.00ff.sync_read.bytes", Reading::Count(9)),
+        ("vdev.00ff.slow", Reading::Count(1)),
+    ];
+    MetricsReport::new("ta\"nk", 2_000_000_000, readings)
 }
 
 #[test]

@@ -1,38 +1,25 @@
 use super::*;
 
 fn report() -> MetricsReport {
-    let metric = |name: &str, reading| Metric {
-        name: name.to_owned(),
-        reading,
+    let times = || {
+        Reading::Distribution(Distribution {
+            buckets: vec![(10, 3), (11, 1)],
+            sum: 4000,
+            max: 1500,
+        })
     };
-    let times = Distribution {
-        buckets: vec![(10, 3), (11, 1)],
-        sum: 4000,
-        max: 1500,
-    };
-    MetricsReport {
-        pool: "ta\"nk".to_owned(),
-        uptime_ns: 2_000_000_000,
-        metrics: vec![
-            metric("bytes.log", Reading::Count(4096)),
-            metric("bytes.txg", Reading::Count(0)),
-            metric(
-                "fuse.lookup.latency_ns",
-                Reading::Distribution(times.clone()),
-            ),
-            metric("lock.vdev.queue.acquisitions", Reading::Count(7)),
-            metric(
-                "lock.vdev.queue.wait_ns",
-                Reading::Distribution(times.clone()),
-            ),
-            metric(
-                "queue.prefetch.depth",
-                Reading::Level { now: 1, highest: 5 },
-            ),
-            metric("vdev.00ff.sync_read.bytes", Reading::Count(9)),
-            metric("vdev.00ff.slow", Reading::Count(1)),
-        ],
-    }
+    let readings = [
+        ("bytes.log", Reading::Count(4096)),
+        ("bytes.txg", Reading::Count(0)),
+        ("fuse.lookup.latency_ns", times()),
+        ("lock.vdev.queue.acquisitions", Reading::Count(7)),
+        ("lock.vdev.queue.wait_ns", times()),
+        (
+            "queue.prefetch.depth",
+            Reading::Level { now: 1, highest: 5 },
+        ),
+    ];
+    MetricsReport::new("ta\"nk", 2_000_000_000, readings)
 }
 
 #[test]
@@ -71,24 +58,17 @@ fn json_has_every_metric() {
 
 #[test]
 fn ratios_follow_from_readings() {
-    let metric = |name: &str, reading| Metric {
-        name: name.to_owned(),
-        reading,
-    };
     let fsync = Distribution {
         buckets: vec![(20, 800)],
         sum: 8_000_000_000,
         max: 1 << 19,
     };
-    let report = MetricsReport {
-        pool: "tank".to_owned(),
-        uptime_ns: 2_000_000_000,
-        metrics: vec![
-            metric("log.commits", Reading::Count(800)),
-            metric("log.flushes", Reading::Count(400)),
-            metric("log.fsync_ns", Reading::Distribution(fsync)),
-        ],
-    };
+    let readings = [
+        ("log.commits", Reading::Count(800)),
+        ("log.flushes", Reading::Count(400)),
+        ("log.fsync_ns", Reading::Distribution(fsync)),
+    ];
+    let report = MetricsReport::new("tank", 2_000_000_000, readings);
     // Four at once, two with each flush: the best that two cohorts in turn can do.
     assert_eq!(
         ratios(&report),
