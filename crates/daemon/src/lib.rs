@@ -28,22 +28,8 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-use admin::{Failure, OpenRequest};
-use control::{FileSource, Service};
-
 pub use endpoint::Endpoint;
 pub use mounts::DaemonMounts;
 pub use prometheus::prometheus;
 pub use server::Server;
 pub use start::{CHILD_ARGUMENT, child, serve, start};
-
-/// Creates or imports the pool and takes charge of it.
-fn open_service(request: &OpenRequest) -> Result<start::Begin, Failure> {
-    let opened = Service::open(request)?;
-    let mounts = DaemonMounts::new(FileSource::new(&opened));
-    let service = Service::new(opened, mounts);
-    Ok(start::Begin {
-        handler: service.clone(),
-        begin: Box::new(move |sink| service.begin(sink)),
-    })
-}

@@ -1,10 +1,12 @@
 //! From the command to the daemon: the request goes down, the outcome comes back.
 
 use super::endpoint::Endpoint;
+use super::mounts::DaemonMounts;
 use super::server::{Server, hello};
 use admin::client::{Connection, socket_path};
 use admin::{Failure, FailureKind, Handler, OpenRequest, Response, Sink, receive, send};
 use base::notice;
+use control::{FileSource, Service};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -117,7 +119,7 @@ pub fn child() -> Option<ExitCode> {
         notice::say(&format_args!("{TUNABLES}: not understood: {part}"));
         return Some(ExitCode::from(2));
     }
-    Some(child_with(&super::open_service))
+    Some(child_with(&open_service))
 }
 
 /// Limits of the engine in a daemon, for tests: see [`base::tunable::set_all`].
@@ -220,7 +222,7 @@ pub fn serve(
     let signals = SignalDescriptor::new().map_err(|error| service_failure("signals", error))?;
     // Before the pool is opened: a port that is taken should cost nothing.
     let endpoint = metrics.map(Endpoint::bind).transpose()?;
-    let opened = super::open_service(request)?;
+    let opened = open_service(request)?;
     let server = match Server::bind(Arc::clone(&opened.handler)) {
         Ok(server) => server,
         Err(failure) => {
@@ -236,6 +238,17 @@ pub fn serve(
     let _told = (opened.begin)(&mut tell);
     let _told = hello(&*opened.handler, &mut tell);
     server.run(signals, false)
+}
+
+/// Creates or imports the pool and takes charge of it.
+fn open_service(request: &OpenRequest) -> Result<Begin, Failure> {
+    let opened = Service::open(request)?;
+    let mounts = DaemonMounts::new(FileSource::new(&opened));
+    let service = Service::new(opened, mounts);
+    Ok(Begin {
+        handler: service.clone(),
+        begin: Box::new(move |sink| service.begin(sink)),
+    })
 }
 
 /// A bug stops the pool before its next uberblock: what the panicking thread left half done must
