@@ -27,6 +27,7 @@ pub mod bptree;
 pub mod brt;
 pub mod config;
 pub mod deadlist;
+pub mod dedup;
 pub mod dnode;
 pub mod dsl;
 pub mod embedded_checksum;

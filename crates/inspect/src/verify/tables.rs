@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{ByteOrder, ObjectId};
-use codec::Compression;
-use format::block_pointer::Dva;
 use format::config::directory;
+use format::dedup::{self, DedupKey};
 use format::record::get_at;
 
 use crate::error::Result;
@@ -61,11 +60,6 @@ pub(crate) struct ReferenceTables {
     pub(crate) clones: HashMap<Address, References>,
 }
 
-const KEY_BYTES: usize = 40;
-const FLAT_BYTES: usize = 72;
-const LEGACY_BYTES: usize = 256;
-const LEGACY_ENTRY_BYTES: usize = 64;
-type DedupKey = [u64; 5];
 type DedupEntries = HashMap<DedupKey, Vec<(Address, u64)>>;
 
 /// Reads every table of the pool.
@@ -180,57 +174,10 @@ fn load_dedup_zap(zap: &RawObject, entries: &mut DedupEntries) -> Result<()> {
         let Ok(key) = DedupKey::try_from(&words[..]) else {
             return;
         };
-        if let Some((bytes, order)) = unpack(entry.value.stored()) {
+        if let Some((bytes, order)) = dedup::unpack(entry.value.stored()) {
             entries.insert(key, addresses(&bytes, order));
         }
     })
-}
-
-/// A stored value: one byte of compression and byte order, then the payload.
-fn unpack(stored: &[u8]) -> Option<(Vec<u8>, ByteOrder)> {
-    let (&head, payload) = stored.split_first()?;
-    let order = if head & 0x80 != 0 {
-        ByteOrder::Little
-    } else {
-        ByteOrder::Big
-    };
-    let compression = Compression::from_id(head & 0x7F).ok()?;
-    match compression {
-        Compression::Off => Some((payload.to_vec(), order)),
-        // A value that is nothing but zeros is not in a table.
-        Compression::Empty => None,
-        Compression::Lzjb
-        | Compression::Gzip(_)
-        | Compression::Zle
-        | Compression::Lz4
-        | Compression::Zstd(_) => {
-            // Which of the two kinds it is shows only by whether it unpacks to that size.
-            for size in [LEGACY_BYTES, FLAT_BYTES] {
-                let mut bytes = vec![0; size];
-                if codec::decompress(compression, payload, &mut bytes).is_ok() {
-                    return Some((bytes, order));
-                }
-            }
-            None
-        }
-    }
-}
-
-/// The addresses that an entry describes, with their counts.
-fn addresses(bytes: &[u8], order: ByteOrder) -> Vec<(Address, u64)> {
-    let one = |at: usize| {
-        let words: [u64; 2] = get_at(bytes, at, order);
-        let count: u64 = get_at(bytes, at + 48, order);
-        let dva = Dva::from_words(words)?;
-        (count > 0).then_some(((dva.vdev.0, dva.offset), count))
-    };
-    if bytes.len() >= LEGACY_BYTES {
-        (0..LEGACY_BYTES / LEGACY_ENTRY_BYTES)
-            .filter_map(|index| one(index * LEGACY_ENTRY_BYTES))
-            .collect()
-    } else {
-        one(0).into_iter().collect()
-    }
 }
 
 fn load_dedup_log(log: &RawObject, entries: &mut DedupEntries) -> Result<()> {
@@ -241,23 +188,19 @@ fn load_dedup_log(log: &RawObject, entries: &mut DedupEntries) -> Result<()> {
     let size = log.block_size();
     for number in 0..length.div_ceil(size) {
         let block = log.read_block(number)?;
-        let mut at = 0;
-        while at + 8 <= block.len() {
-            let head: u64 = get_at(&block, at, order);
-            let record = (head >> 8 & 0xFFFF) as usize;
-            if head & 0xFF != 1 || record < 8 + KEY_BYTES || at + record > block.len() {
-                break;
-            }
-            let key: DedupKey = get_at(&block, at + 8, order);
-            let value = addresses(&block[at + 8 + KEY_BYTES..at + record], order);
+        for (key, value) in dedup::log_entries(&block) {
             if !(flushing && key <= checkpoint) {
-                entries.insert(key, value);
+                entries.insert(key, addresses(value, order));
             }
-            at += record;
         }
     }
     Ok(())
 }
 
-#[cfg(test)]
-mod tests;
+/// The addresses that an entry describes, with their counts.
+fn addresses(bytes: &[u8], order: ByteOrder) -> Vec<(Address, u64)> {
+    let found = dedup::addresses(bytes, order).into_iter();
+    found
+        .map(|(dva, count)| ((dva.vdev.0, dva.offset), count))
+        .collect()
+}
