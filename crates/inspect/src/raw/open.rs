@@ -17,6 +17,8 @@ use crate::error::{InspectError, Result};
 
 /// Deeper trees of mirrors do not exist.
 const NESTING_MAX: u32 = 8;
+/// No pool has as many top-level vdevs.
+const TOPS_MAX: usize = 1 << 16;
 
 /// A device with labels.
 pub(crate) struct Found {
@@ -85,16 +87,14 @@ pub(crate) fn assemble(devices: &[&Found]) -> Result<(VdevTree, Vec<NvList>)> {
             *slot = (txg, tree);
         }
     }
-    let count = newest
-        .keys()
-        .next_back()
-        .map_or(0, |&last| last as usize + 1)
-        .min(1 << 16);
-    let mut tops = vec![None; count];
+    let mut tops = Vec::new();
     for (&id, &(_, tree)) in &newest {
-        if let Some(slot) = tops.get_mut(id as usize) {
-            *slot = Some(top(id, tree, devices)?);
-        }
+        // In ascending order; a label may say any number.
+        let Some(index) = usize::try_from(id).ok().filter(|index| *index < TOPS_MAX) else {
+            continue;
+        };
+        tops.resize(index, None);
+        tops.push(Some(top(id, tree, devices)?));
     }
     let configs = newest.values().map(|(_, tree)| (*tree).clone()).collect();
     Ok((VdevTree::new(tops), configs))
@@ -159,3 +159,6 @@ fn node(id: u64, tree: &NvList, devices: &[&Found], ashift: u32, depth: u32) -> 
         children,
     }))
 }
+
+#[cfg(test)]
+mod tests;
