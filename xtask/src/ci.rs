@@ -43,7 +43,7 @@ fn run_level(level: &str, tally: &mut Tally) -> TaskResult {
         "test" => test(tally),
         "models" => models(tally),
         "sim" => sim(tally),
-        "fuzz" => fuzz(FUZZ_SECONDS),
+        "fuzz" => crate::fuzz::run(None, FUZZ_SECONDS),
         "torture" => ignored(tally, "torture"),
         "interop" => interop(tally),
         "all" => {
@@ -51,7 +51,7 @@ fn run_level(level: &str, tally: &mut Tally) -> TaskResult {
             test(tally)?;
             models(tally)?;
             sim(tally)?;
-            fuzz(FUZZ_SECONDS)
+            crate::fuzz::run(None, FUZZ_SECONDS)
         }
         other => Err(TaskError::Level(other.to_owned())),
     }
@@ -150,23 +150,6 @@ fn ignored(tally: &mut Tally, level: &str) -> TaskResult {
     let options = ["--show-output", "--ignored", &filter];
     let counted = (tally, true);
     programs::run(level, |_| true, &options, &environment(PROFILE), counted)
-}
-
-fn fuzz(seconds: u32) -> TaskResult {
-    let mut fuzz = cargo();
-    fuzz.args([
-        "run",
-        "--profile",
-        PROFILE,
-        "--quiet",
-        "-p",
-        "millpond-fuzz",
-        "--",
-        "--seconds",
-    ]);
-    fuzz.arg(seconds.to_string());
-    fuzz.envs(variables());
-    step("fuzz", &mut fuzz)
 }
 
 pub(crate) fn release_binary() -> TaskResult {

@@ -4,6 +4,7 @@ mod api;
 mod ci;
 mod controls;
 mod environment;
+mod fuzz;
 mod layouts;
 mod programs;
 mod run;
@@ -20,7 +21,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     test     smoke, and every test of the workspace
                     models   protocols between threads, in many orders (also in all)
                     sim      crash points on the simulated disk
-                    fuzz     every fuzz target for a short while
+                    fuzz     every fuzz target for a short while, by coverage
                     torture  longer random runs
                     interop  golden pools and OpenZFS's zdb against the release binary (in test: against
                              one with assertions)
@@ -33,6 +34,13 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     postgres   PostgreSQL while the server is killed; a number: so many times
   controls [NAME…]
                   take cures out of a copy of the tree, one by one: the test that tests/controls names must fail
+  fuzz [TARGET] [--seconds N]
+                  a target, or each, under libFuzzer for so long (default: 60); inputs that reach something new are
+                  kept in target/fuzz/found
+  fuzz TARGET --input FILE
+                  one input, as a failure says
+  fuzz --minimize [TARGET]
+                  the smallest inputs that reach what all found do become those of the repository
   tidy            layering, file length, stray markers, links in the documents
   api [--accept]  what changed of the library's public face, breaking or additive; accept it
   layouts         write docs/format-layouts.md from the declarations of the format
@@ -48,6 +56,13 @@ fn main() -> ExitCode {
         ["ci", level] => return ci::run(level),
         ["suites", name, rest @ ..] => suites::run(name, rest),
         ["controls", names @ ..] => controls::run(names),
+        ["fuzz", "--minimize"] => fuzz::minimize(None),
+        ["fuzz", "--minimize", target] => fuzz::minimize(Some(target)),
+        ["fuzz", target, "--input", file] => fuzz::input(target, file),
+        ["fuzz", rest @ ..] => match fuzz::plan(rest) {
+            Some((target, seconds)) => fuzz::run(target, seconds),
+            None => return usage(),
+        },
         ["tidy"] => tidy::run(),
         ["api"] => api::run(false),
         ["api", "--accept"] => api::run(true),
@@ -55,10 +70,7 @@ fn main() -> ExitCode {
         ["properties"] => layouts::properties(),
         ["golden"] => environment::golden().map(|path| run::say(&path.display().to_string())),
         ["openzfs"] => environment::openzfs().map(|path| run::say(&path.display().to_string())),
-        _ => {
-            run::complain(USAGE);
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,4 +79,9 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn usage() -> ExitCode {
+    run::complain(USAGE);
+    ExitCode::from(2)
 }
