@@ -51,7 +51,8 @@ fn run_level(level: &str, tally: &mut Tally) -> TaskResult {
             test(tally)?;
             models(tally)?;
             sim(tally)?;
-            crate::fuzz::run(None, FUZZ_SECONDS)
+            crate::fuzz::run(None, FUZZ_SECONDS)?;
+            crate::semver::run()
         }
         other => Err(TaskError::Level(other.to_owned())),
     }

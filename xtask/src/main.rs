@@ -8,6 +8,7 @@ mod fuzz;
 mod layouts;
 mod programs;
 mod run;
+mod semver;
 mod suites;
 mod tally;
 mod tidy;
@@ -25,7 +26,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     torture  longer random runs
                     interop  golden pools and OpenZFS's zdb against the release binary (in test: against
                              one with assertions)
-                    all      test, models, sim and fuzz
+                    all      test, models, sim, fuzz, and the library's public types where that can be checked
   suites NAME     a suite that others wrote, on a mount of the release binary, as root
                     pjdfstest  POSIX, call by call; installed from crates.io
                     fsx        random changes of one file, each read back; installed from crates.io
@@ -43,6 +44,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   the smallest inputs that reach what all found do become those of the repository
   tidy            layering, file length, stray markers, links in the documents
   api [--accept]  what changed of the library's public face, breaking or additive; accept it
+  semver          the library's public types against the last release, by cargo-semver-checks where it is installed
   layouts         write docs/format-layouts.md from the declarations of the format
   properties      write docs/properties.md from the rows of properties
   golden          unpack the golden pools into target/golden
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["api"] => api::run(false),
         ["api", "--accept"] => api::run(true),
+        ["semver"] => semver::run(),
         ["layouts"] => layouts::run(),
         ["properties"] => layouts::properties(),
         ["golden"] => environment::golden().map(|path| run::say(&path.display().to_string())),
