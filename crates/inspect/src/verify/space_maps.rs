@@ -1,6 +1,6 @@
 //! What the space maps say is allocated.
 
-use base::{ByteOrder, ObjectId};
+use base::{ByteOrder, ObjectId, VdevId};
 use format::config::{directory, keys, vdev_zap};
 use format::nvlist::NvList;
 use format::record::get_at;
@@ -12,6 +12,9 @@ use crate::raw::{RawObject, RawPool, ZapKey};
 
 /// Log space maps count in sectors of 512 bytes, whatever the vdevs' are.
 const LOG_SHIFT: u32 = 9;
+
+/// Of a vdev whose devices are not there: 64 TiB.
+const MISSING_ROOM_MAX: u64 = 1 << 46;
 
 /// What is known of a top-level vdev for accounting.
 pub(crate) struct TopSpace {
@@ -37,12 +40,28 @@ pub(crate) struct MapFault {
     pub(crate) problem: &'static str,
 }
 
+fn device_sizes(pool: &RawPool, id: u64) -> Vec<u64> {
+    let Ok(top) = pool.pipeline.vdevs().top(VdevId(id)) else {
+        return Vec::new();
+    };
+    let devices = top.leaves().iter().filter_map(|leaf| leaf.device());
+    devices.map(|device| device.size()).collect()
+}
+
+/// How many bytes of a vdev can be in use: it is no larger than the largest of its devices, whatever a configuration
+/// says.
+fn room(asize: u64, devices: &[u64]) -> u64 {
+    let largest = devices.iter().max().copied();
+    asize.min(largest.unwrap_or(MISSING_ROOM_MAX))
+}
+
 impl TopSpace {
     pub(crate) fn new(pool: &RawPool, config: &NvList) -> Result<Self> {
         let number = |key| config.u64(key).unwrap_or(0);
         let object = |key| config.u64(key).filter(|&id| id != 0).map(ObjectId);
         let ashift = number(keys::ASHIFT).clamp(9, 16) as u32;
         let asize = number(keys::ASIZE);
+        let room = room(asize, &device_sizes(pool, number(keys::ID)));
         let top_zap = object(keys::VDEV_ZAP_TOP);
         let mut class = if number(keys::IS_LOG) != 0 {
             "log"
@@ -69,8 +88,8 @@ impl TopSpace {
             class,
             top_zap,
             metaslab_array: object(keys::METASLAB_ARRAY),
-            allocated: SectorSet::new(asize, ashift),
-            referenced: SectorSet::new(asize, ashift),
+            allocated: SectorSet::new(room, ashift),
+            referenced: SectorSet::new(room, ashift),
         })
     }
 
@@ -254,3 +273,6 @@ impl From<&MapFault> for String {
 pub(crate) fn describe(error: &InspectError) -> String {
     format!("space maps cannot be read: {error}")
 }
+
+#[cfg(test)]
+mod tests;
