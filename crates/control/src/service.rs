@@ -18,6 +18,7 @@ mod instruments;
 mod mounting;
 mod mountpoint;
 pub(crate) mod open;
+mod open_heads;
 mod owner_space;
 mod owners;
 mod plan;
@@ -75,6 +76,7 @@ const PAGE: usize = 256;
 pub struct Service {
     pool: Arc<Pool>,
     dsl: Arc<Dsl>,
+    heads: Arc<open_heads::OpenHeads>,
     mounts: Arc<dyn Mounts>,
     altroot: Option<PathBuf>,
     readonly: bool,
@@ -104,6 +106,7 @@ impl Service {
     pub fn new(opened: Opened, mounts: Arc<dyn Mounts>) -> Arc<Self> {
         let Opened {
             pool,
+            heads,
             altroot,
             begin,
         } = opened;
@@ -111,6 +114,7 @@ impl Service {
             dsl: Arc::clone(pool.dsl()),
             readonly: pool.is_read_only(),
             pool,
+            heads,
             mounts,
             altroot,
             load_guid: sys::SystemRng.nonzero_u64(),

@@ -89,6 +89,11 @@ impl FileSystem {
         self.core.writing().is_err()
     }
 
+    /// Whether it was unmounted: nothing changes through it any more.
+    pub fn has_ended(&self) -> bool {
+        self.core.ended.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
     /// How names compare.
     pub fn case_sensitivity(&self) -> CaseSensitivity {
         self.core.master.names.case

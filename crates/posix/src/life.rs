@@ -411,9 +411,12 @@ impl Core {
     /// synced.
     pub(crate) fn end(&self) -> Result<()> {
         let Ok(writing) = self.writing() else {
+            // What forbids changes now may be lifted.
+            self.ended.store(true, Ordering::SeqCst);
             return Ok(());
         };
         if self.store.objects.is_stopped() {
+            self.ended.store(true, Ordering::SeqCst);
             return Ok(());
         }
         self.store_access_times();

@@ -8,7 +8,6 @@ use admin::{DiffChange, DiffRecord, Failure, FailureKind, Response, Sink, Types,
 use dsl::Dataset;
 use posix::{Changed, Comparison, FileChange, FileSystem, FileType, MountOptions};
 
-use super::source::PoolSource;
 use super::{PAGE, Service};
 
 impl Service {
@@ -68,9 +67,7 @@ impl Service {
         if let Some(files) = mounted.filter(|_| !dataset.is_snapshot()) {
             return Ok(files);
         }
-        let source = PoolSource {
-            pool: Arc::clone(&self.pool),
-        };
+        let source = self.source();
         let options = MountOptions {
             read_only: true,
             ..MountOptions::default()

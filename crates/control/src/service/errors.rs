@@ -9,7 +9,6 @@ use pool::DataError;
 use posix::{FileSystem, MountOptions};
 
 use super::Service;
-use super::source::PoolSource;
 
 /// What `zpool status` says of data errors.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -57,9 +56,7 @@ impl Service {
         let name = dataset
             .name()
             .unwrap_or_else(|_| format!("<{:#x}>", dataset.id().0));
-        let source = PoolSource {
-            pool: Arc::clone(&self.pool),
-        };
+        let source = self.source();
         let options = MountOptions {
             read_only: true,
             ..MountOptions::default()

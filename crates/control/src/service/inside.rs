@@ -19,6 +19,14 @@ use super::source::PoolSource;
 const VERB: &str = "set property for";
 
 impl Service {
+    /// The files of the pool's datasets.
+    pub(super) fn source(&self) -> PoolSource {
+        PoolSource {
+            pool: Arc::clone(&self.pool),
+            heads: Arc::clone(&self.heads),
+        }
+    }
+
     /// Changes what is kept inside the dataset, and answers what is to be set outside instead.
     pub(super) fn set_inside(
         &self,
@@ -124,24 +132,11 @@ impl Service {
             let text = "the file system must be upgraded to version 4 or later";
             return Err(refuse(FailureKind::Unsupported, text.to_owned()));
         }
-        // A mounted file system knows its limits: it must be the one that changes them.
-        let mounted = self.mounts().file_system(name);
-        let files = match &mounted {
-            Some(files) => Arc::clone(files),
-            None => {
-                let source = PoolSource {
-                    pool: Arc::clone(&self.pool),
-                };
-                source.open(dataset, &posix::MountOptions::default())?
-            }
-        };
-        let set = files.set_quota(property.kind, property.unit, id, limit);
-        let ended = match mounted {
-            Some(_) => Ok(()),
-            None => files.unmount(),
-        };
-        set.and(ended)
-            .map_err(|error| refuse(FailureKind::Medium, error.to_string()))?;
+        // A file system that is open knows its limits: it must be the one that changes them.
+        let set = self.source().with(dataset, |files| {
+            files.set_quota(property.kind, property.unit, id, limit)
+        })?;
+        set.map_err(|error| refuse(FailureKind::Medium, error.to_string()))?;
         self.pool
             .sync()
             .map_err(|error| refuse(FailureKind::Medium, error.to_string()))

@@ -21,6 +21,7 @@ use format::features::Feature;
 
 use super::assignments::{InsideValues, split_inside, stored};
 use super::contents::clock;
+use super::open_heads::OpenHeads;
 use super::refusal::kind_of;
 use super::rules::{self, Target};
 use crate::compatibility::Compatibility;
@@ -28,6 +29,7 @@ use crate::compatibility::Compatibility;
 /// A pool that was just created or imported, before anything is mounted.
 pub struct Opened {
     pub(super) pool: Arc<Pool>,
+    pub(super) heads: Arc<OpenHeads>,
     pub(super) altroot: Option<PathBuf>,
     pub(super) begin: Begin,
 }
@@ -83,6 +85,7 @@ fn create(request: &CreateRequest) -> Result<Opened, Failure> {
     let pool = outcome.inspect_err(|_| remove_files(&made))?;
     Ok(Opened {
         pool,
+        heads: OpenHeads::new(),
         altroot: request.altroot.clone(),
         begin: Begin {
             command: request.command.clone(),
@@ -317,6 +320,7 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
     }
     Ok(Opened {
         pool,
+        heads: OpenHeads::new(),
         altroot: request.altroot.clone(),
         begin: Begin {
             unmounted: request.unmounted,

@@ -15,6 +15,7 @@ use pool::Pool;
 use posix::{DatasetProperties, FileSystem, IntentLog, MountOptions, Source};
 
 use super::contents::{clock, file_properties};
+use super::open_heads::OpenHeads;
 use super::refusal::{reason, unreadable};
 
 /// A snapshot, as a mount lists it.
@@ -38,11 +39,12 @@ impl FileSource {
     pub fn new(opened: &super::Opened) -> Self {
         Self(PoolSource {
             pool: Arc::clone(&opened.pool),
+            heads: Arc::clone(&opened.heads),
         })
     }
 
-    /// Opens a file system or a snapshot of one, once what its intent log owes is applied. A head is opened once at
-    /// a time: the caller sees to that.
+    /// Opens a file system or a snapshot of one, once what its intent log owes is applied. A head is open to be written
+    /// once at a time, until it is unmounted or let go: it is busy for others.
     ///
     /// # Errors
     /// There is none of that name, or it cannot be read.
@@ -145,6 +147,7 @@ impl std::fmt::Debug for FileSource {
 /// The datasets of one pool, for its mounts.
 pub(super) struct PoolSource {
     pub(super) pool: Arc<Pool>,
+    pub(super) heads: Arc<OpenHeads>,
 }
 
 impl PoolSource {
@@ -227,7 +230,30 @@ impl PoolSource {
         Ok(false)
     }
 
-    pub(super) fn open(
+    fn open(
+        &self,
+        dataset: &Arc<Dataset>,
+        options: &MountOptions,
+    ) -> Result<Arc<FileSystem>, Failure> {
+        if dataset.is_snapshot() || self.pool.is_read_only() {
+            return self.open_alone(dataset, options);
+        }
+        self.heads
+            .open(dataset.id(), || self.open_alone(dataset, options))
+    }
+
+    /// Has `change` done to a head: to the file system that somebody has open, or else to one that is open as long as
+    /// that takes.
+    pub(super) fn with<T>(
+        &self,
+        dataset: &Arc<Dataset>,
+        change: impl Fn(&FileSystem) -> posix::Result<T>,
+    ) -> Result<posix::Result<T>, Failure> {
+        let open = || self.open_alone(dataset, &MountOptions::default());
+        self.heads.with(dataset.id(), open, change)
+    }
+
+    fn open_alone(
         &self,
         dataset: &Arc<Dataset>,
         options: &MountOptions,
