@@ -378,11 +378,13 @@ fn parse_number(format: Number, text: &str) -> Result<Parsed, PropertyError> {
 /// The word for the stored number of a vdev's state.
 const fn state_word(number: u64) -> &'static str {
     match number {
+        0 => "UNKNOWN",
         7 => "ONLINE",
         6 => "DEGRADED",
         5 => "FAULTED",
         3 => "REMOVED",
-        2 => "OFFLINE",
+        // Closed, and taken offline.
+        1 | 2 => "OFFLINE",
         _ => "UNAVAIL",
     }
 }

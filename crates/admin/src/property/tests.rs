@@ -36,6 +36,18 @@ fn defaults_are_values_of_their_kind() {
 }
 
 #[test]
+fn states_of_vdevs_have_the_words_of_status() {
+    let words = [
+        "UNKNOWN", "OFFLINE", "OFFLINE", "REMOVED", "UNAVAIL", "FAULTED", "DEGRADED", "ONLINE",
+    ];
+    let state = dsl::property::vdev::find("state").unwrap();
+    for (number, word) in words.into_iter().enumerate() {
+        let shown = state.format(&Value::Number(number as u64), false);
+        assert_eq!(shown, word, "{number}");
+    }
+}
+
+#[test]
 fn stored_numbers() {
     assert_eq!(
         parse("compression", "zstd-3"),

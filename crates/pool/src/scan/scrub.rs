@@ -215,24 +215,23 @@ impl Pool {
     /// None is running, or the pool is read-only or stopped.
     pub fn stop_scrub(&self) -> Result<()> {
         let writer = self.writer()?;
-        let scan = writer
-            .scrub
-            .current()
-            .ok_or(PoolError::Scan("there is no active scrub"))?;
         {
             let mut control = writer.scrub.control.lock();
+            // The scan's own thread may end it at this moment: one of both does.
+            let scan = control.scan.take();
+            let scan = scan.ok_or(PoolError::Scan("there is no active scrub"))?;
             control.request = PrefetchRequest::Stop;
-            control.scan = None;
+            self.services.errors.set_scanning(false);
+            // Before anything that is started from now on.
+            writer.scrub.change_next(ScanChange::End(ScanPhys {
+                state: STATE_CANCELED,
+                ended: self.clock().now_s(),
+                flags: 0,
+                ..scan
+            }));
         }
         writer.scrub.changed.notify_all();
-        let ended = ScanPhys {
-            state: STATE_CANCELED,
-            ended: self.clock().now_s(),
-            flags: 0,
-            ..scan
-        };
-        self.services.errors.set_scanning(false);
-        self.store_scan(ScanChange::End(ended))
+        Ok(writer.engine.wait_synced(None)?)
     }
 
     /// Pauses the scrub.

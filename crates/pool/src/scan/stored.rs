@@ -50,6 +50,8 @@ impl PoolServices {
                     .internal(tx, "scan setup", &text, None, now_s)?;
             }
             ScanChange::Update => self.store_scan(tx)?,
+            // It ends once: the errors that it found are all there is from then on.
+            ScanChange::End(_) if !stored.is_running() => {}
             ScanChange::End(scan) => {
                 self.rotate_errors(tx)?;
                 self.free_scan_queue(tx, &stored)?;

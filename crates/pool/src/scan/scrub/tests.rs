@@ -510,3 +510,59 @@ fn of_several_who_start_a_scrub_one_does() {
     pool.export().unwrap();
     limits.iter().for_each(|(limit, _)| limit.reset());
 }
+
+/// A scan that is stopped, or comes to its end, while others stop it ends once.
+#[test]
+fn of_several_who_stop_a_scrub_one_does() {
+    const CALLERS: usize = 4;
+    let _turn = LIMITED.lock().unwrap_or_else(PoisonError::into_inner);
+    let limits = [(&SCAN_MEMORY_BYTES, 1 << 10), (&SCRUB_SLICE_BLOCKS, 1)];
+    limits.iter().for_each(|(limit, value)| limit.set(*value));
+    let folder = tempfile::tempdir().unwrap();
+    let (vdev, _) = mirror(folder.path());
+    let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
+    Churn::new(&pool, 19).run(&pool, 6);
+    for _ in 0..5 {
+        pool.start_scrub().unwrap();
+        let barrier = Barrier::new(CALLERS);
+        let stop = || {
+            barrier.wait();
+            pool.stop_scrub().is_ok()
+        };
+        let stopped: usize = std::thread::scope(|scope| {
+            let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(stop)).collect();
+            let results = callers.into_iter().map(|caller| caller.join().unwrap());
+            results.map(usize::from).sum()
+        });
+        assert_eq!(stopped, 1);
+    }
+    pool.export().unwrap();
+    limits.iter().for_each(|(limit, _)| limit.reset());
+}
+
+/// What a scan found is forgotten at the end of the next one, not when somebody says once more that it ended.
+#[test]
+fn what_a_scrub_found_outlives_a_second_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.img");
+    device::FileDevice::create(&path, 96 << 20).unwrap();
+    let vdev = NewVdev::Single(NewDevice::Path(path.clone()));
+    let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
+    Churn::new(&pool, 23).run(&pool, 4);
+    pool.export().unwrap();
+    drop(pool);
+    let options = ImportOptions::new(vec![folder.path().to_owned()], Selection::Only);
+    let pool = Pool::import(&options).unwrap();
+    damage(&path, 0xCC);
+    pool.start_scrub().unwrap();
+    pool.wait_scrub().unwrap();
+    pool.sync().unwrap();
+    let found = pool.services.data_errors().unwrap();
+    assert!(!found.is_empty());
+    let scan = pool.scan().unwrap().unwrap();
+    let writer = pool.writer.as_ref().unwrap();
+    writer.scrub.change_next(ScanChange::End(scan));
+    pool.sync().unwrap();
+    pool.sync().unwrap();
+    assert_eq!(pool.services.data_errors().unwrap(), found);
+}
