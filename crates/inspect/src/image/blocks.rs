@@ -54,7 +54,7 @@ impl FoundBlock<'_> {
     /// # Errors
     /// No copy is good, or only a key opens it.
     pub fn read(&self) -> Result<Vec<u8>, InspectError> {
-        Ok(self.item.read(self.pipeline)?.to_vec())
+        Ok(self.item.read_open(self.pipeline)?.to_vec())
     }
 }
 

@@ -68,11 +68,20 @@ impl Item {
         self.bookmark.level != 0 || self.holds != Holds::Data
     }
 
-    /// Its content, as far as it can be had without keys.
-    pub(crate) fn read(&self, pipeline: &Pipeline) -> Result<Buffer> {
-        let request = ReadRequest::new(self.bookmark)
+    fn request(&self) -> ReadRequest {
+        ReadRequest::new(self.bookmark)
             .in_class(IoClass::Scan)
-            .uncached();
+            .uncached()
+    }
+
+    /// Its content; what only a key opens is an error.
+    pub(crate) fn read_open(&self, pipeline: &Pipeline) -> Result<Buffer> {
+        Ok(pipeline.read(&self.block, &self.request())?)
+    }
+
+    /// What can be had of its content without keys, for what it leads to: of blocks of dnodes all but the bonuses.
+    pub(crate) fn read(&self, pipeline: &Pipeline) -> Result<Buffer> {
+        let request = self.request();
         match pipeline.read(&self.block, &request) {
             Err(ReadError::Encrypted { .. }) => read_sealed(pipeline, &self.block, &request),
             other => Ok(other?),

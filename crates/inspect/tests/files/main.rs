@@ -6,7 +6,7 @@ mod random;
 use std::path::{Path, PathBuf};
 
 use golden::GoldenPool;
-use millpond_inspect::{CopyOptions, ListOptions, TreeOptions, cat, cp, ls, tree};
+use millpond_inspect::{CopyOptions, Image, ListOptions, TreeOptions, cat, cp, ls, tree};
 
 /// Words of a command line: images, and a place in their pool.
 fn words(images: &[PathBuf], place: &str) -> Vec<String> {
@@ -209,6 +209,31 @@ fn kinds_of_vdevs_and_encryption_are_refused_by_name() {
         assert!(lines[0].contains(wanted), "{name}: {lines:?}");
         assert!(out.is_empty());
     }
+}
+
+/// Blocks of an encrypted dataset that were stored as they are, and those that were compressed, are errors that say so.
+#[test]
+fn what_only_a_key_opens_is_nobodys_contents() {
+    let Some(pool) = golden::pool("enc") else {
+        return;
+    };
+    let image = Image::open(&pool.images(), None, None).unwrap();
+    let mut refused = 0;
+    for block in image.blocks(None).unwrap() {
+        let block = block.unwrap();
+        let pointer = block.pointer();
+        let is_sealed =
+            pointer.is_encrypted() && pointer.level() == 0 && pointer.object_type().is_encrypted();
+        match block.read() {
+            Ok(_) => assert!(!is_sealed, "{:?}", block.place()),
+            Err(error) => {
+                assert!(is_sealed, "{:?}: {error}", block.place());
+                assert!(error.to_string().contains("encrypted"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
 }
 
 #[test]
