@@ -340,6 +340,28 @@ impl Dsl {
         }
         Ok(heads)
     }
+
+    /// The same, but for what is damaged: nobody can open it either.
+    ///
+    /// # Errors
+    /// A device does not answer.
+    pub fn readable_heads_under(&self, directory: &Arc<Directory>) -> Result<Vec<Arc<Dataset>>> {
+        let mut heads = Vec::new();
+        let mut pending = vec![Arc::clone(directory)];
+        while let Some(directory) = pending.pop() {
+            heads.extend(unless_damaged(directory.head())?.flatten());
+            let children = unless_damaged(directory.children())?.unwrap_or_default();
+            pending.extend(children.into_iter().rev());
+        }
+        Ok(heads)
+    }
+}
+
+fn unless_damaged<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(error) if error.is_damage() => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 pub(crate) fn parse(full_name: &str) -> Result<Target<'_>> {

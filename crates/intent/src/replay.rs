@@ -29,7 +29,13 @@ pub trait Replay {
     fn apply(&mut self, record: &Record<'_>, block: Option<&[u8]>) -> Result<(), Unapplied>;
 
     /// The record will not be applied, and those after it will be: what builds on it must be found out there.
+    /// The next replay of this log must be able to tell, should this one not come to its end.
     fn pass_over(&mut self, record: &Record<'_>);
+
+    /// Whether an earlier replay of this log passed over the record of that number.
+    fn was_passed_over(&self, _sequence: u64) -> bool {
+        false
+    }
 }
 
 /// Why a record could not be applied.
@@ -141,7 +147,13 @@ impl Log {
         walk(&self.pipeline, set, header, &mut |record| {
             let sequence = record.header.sequence;
             if sequence <= header.replay_sequence || record.header.txg < header.claim_txg {
-                outcome.skipped += 1;
+                if replay.was_passed_over(sequence) {
+                    replay.pass_over(record);
+                    let reason = "it was passed over before a crash".to_owned();
+                    outcome.lost.push((sequence, reason));
+                } else {
+                    outcome.skipped += 1;
+                }
                 return true;
             }
             self.progress.current.store(sequence, Ordering::Release);

@@ -69,7 +69,8 @@ impl ReadError {
             .attempts
             .iter()
             .any(|attempt| match &attempt.failure {
-                AttemptFailure::Device(_) => true,
+                // That of a gang header: its checksum is not the pointer's.
+                AttemptFailure::Device(error) => !error.is_checksum() || has_silent_leaf(error),
                 AttemptFailure::Checksum(mismatch) => has_silent_leaf(&mismatch.source),
                 AttemptFailure::GangMember(member) => member.is_of_devices(),
                 AttemptFailure::Pointer(_)

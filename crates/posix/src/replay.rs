@@ -9,6 +9,7 @@
 mod attributes;
 mod data;
 mod doubts;
+mod lost;
 mod names;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::store::Claim;
 use crate::znode::Znode;
 use crate::{Credentials, MountOptions, PosixError, Result, Source, Timestamp};
 use doubts::Doubts;
+use lost::LostRecords;
 
 /// What a replay did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,13 +66,19 @@ pub fn replay(mut source: Source, log: &Arc<Log>) -> Result<Replayed> {
         Err(error) if error.is_damage() => {}
         done => drop(done?),
     }
+    let lost = LostRecords::load(&core);
     let mut applier = Applier {
         core,
         progress,
+        lost,
         who: Credentials::root(),
         doubts: Doubts::default(),
     };
     let done = log.replay(&mut applier)?;
+    if done.failed.is_none() {
+        // The log is given up: should this fail, nobody asks for it again.
+        let _ = applier.lost.forget(&applier.core);
+    }
     Ok(Replayed {
         records: done.records,
         skipped: done.skipped,
@@ -122,6 +130,8 @@ pub(crate) struct Applier {
     who: Credentials,
     /// What records that were passed over leave in doubt.
     doubts: Doubts,
+    /// Which ones these are, for a replay that goes on with this one.
+    lost: LostRecords,
 }
 
 impl intent::Replay for Applier {
@@ -145,6 +155,15 @@ impl intent::Replay for Applier {
         if let Ok(change) = Change::parse(record) {
             self.doubts.pass_over(&change, &self.core);
         }
+        let sequence = record.header.sequence;
+        if !self.lost.had(sequence) {
+            // Where that cannot be kept, a crash makes it forgotten.
+            let _ = self.lost.note(&self.core, sequence);
+        }
+    }
+
+    fn was_passed_over(&self, sequence: u64) -> bool {
+        self.lost.had(sequence)
     }
 }
 

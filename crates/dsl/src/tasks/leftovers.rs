@@ -24,7 +24,8 @@ use crate::task::{Task, TaskContext};
 pub struct CleanedUp {
     /// The datasets that were destroyed.
     pub destroyed: Vec<String>,
-    /// The datasets that are inconsistent and could not be destroyed, with the reason.
+    /// The datasets that are inconsistent and could not be destroyed, and those of which that cannot be told, with the
+    /// reason.
     pub kept: Vec<(String, String)>,
     /// How many temporary holds were released.
     pub released: usize,
@@ -34,12 +35,15 @@ impl Dsl {
     /// Removes what a session that broke off left behind: datasets that are marked inconsistent,
     /// unless a receive may go on with them, and temporary holds. For a pool that was just opened.
     ///
+    /// What is damaged is left as it is.
+    ///
     /// # Errors
-    /// The tree of datasets cannot be read, or the engine ended.
+    /// A device does not answer, or the engine ended.
     pub fn clean_up(self: &Arc<Self>) -> Result<CleanedUp> {
         let mut done = CleanedUp::default();
         let mut doomed = Vec::new();
-        collect(&self.root_directory()?, &mut doomed)?;
+        let mut kept = Kept(&mut done.kept);
+        collect(&self.root_directory()?, &mut doomed, &mut kept)?;
         // Children come after their parents: the deepest go first.
         for path in doomed.into_iter().rev() {
             match self.run(DestroyHead { path: path.clone() }) {
@@ -48,8 +52,12 @@ impl Dsl {
                 Err(error) => done.kept.push((path, error.to_string())),
             }
         }
-        if self.has_temporary_holds()? {
-            done.released = self.run(ReleaseTemporary)?;
+        let mut kept = Kept(&mut done.kept);
+        let has_holds = kept.unless_damaged("temporary holds", self.has_temporary_holds())?;
+        if has_holds == Some(true) {
+            let released = self.run(ReleaseTemporary);
+            let released = kept.unless_damaged("temporary holds", released)?;
+            done.released = released.unwrap_or(0);
         }
         Ok(done)
     }
@@ -62,23 +70,49 @@ impl Dsl {
     }
 }
 
+/// Notes what cannot be told for damage.
+struct Kept<'a>(&'a mut Vec<(String, String)>);
+
+impl Kept<'_> {
+    fn unless_damaged<T>(&mut self, what: &str, found: Result<T>) -> Result<Option<T>> {
+        match found {
+            Err(error) if error.is_damage() => {
+                self.0.push((what.to_owned(), error.to_string()));
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+}
+
 /// The paths of inconsistent heads at and below a directory, parents before children.
-fn collect(directory: &Arc<Directory>, doomed: &mut Vec<String>) -> Result<()> {
+fn collect(
+    directory: &Arc<Directory>,
+    doomed: &mut Vec<String>,
+    kept: &mut Kept<'_>,
+) -> Result<()> {
     let mut pending = vec![Arc::clone(directory)];
     while let Some(directory) = pending.pop() {
         // The root and the trees of the pool's own are never received.
         if directory.component().starts_with('$') {
             continue;
         }
-        if let Some(head) = directory.head()?
-            && directory.parent().is_some()
-            && is_left_over(&head)?
-        {
-            doomed.push(directory.name());
+        let name = directory.name();
+        let left_over = kept.unless_damaged(&name, is_to_go(&directory))?;
+        if left_over == Some(true) {
+            doomed.push(name.clone());
         }
-        pending.extend(directory.all_children()?);
+        let children = kept.unless_damaged(&name, directory.all_children())?;
+        pending.extend(children.unwrap_or_default());
     }
     Ok(())
+}
+
+fn is_to_go(directory: &Directory) -> Result<bool> {
+    match directory.head()? {
+        Some(head) if directory.parent().is_some() => is_left_over(&head),
+        Some(_) | None => Ok(false),
+    }
 }
 
 fn is_left_over(head: &Dataset) -> Result<bool> {

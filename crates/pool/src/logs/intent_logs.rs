@@ -240,7 +240,7 @@ impl Claiming<'_> {
     /// opened.
     pub(crate) fn run(&self) -> Result<()> {
         let root = self.dsl.root_directory()?;
-        let heads = self.dsl.heads_under(&root)?;
+        let heads = self.dsl.readable_heads_under(&root)?;
         let sharing: Vec<OnceLock<Claim>> = heads.iter().map(|_| OnceLock::new()).collect();
         let workers = SyncWorkers::new(tunables::CLAIMS_COUNT.count());
         workers.run(heads.len(), heads.len() > 1, |index| -> Result<()> {

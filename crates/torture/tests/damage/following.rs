@@ -182,3 +182,58 @@ fn what_builds_on_a_lost_record_is_lost_with_it() {
         step(1),
     );
 }
+
+/// How often a replay is cut off, at most.
+const CUTS: usize = 12;
+
+/// What the names of the directory and the new files lead to.
+fn outcome(test_pool: &TestPool) -> Vec<Option<String>> {
+    let system = test_pool.system(&path("work"));
+    let inside = |name: String| format!("{DIRECTORY}/{name}");
+    let places = |number| [inside(name(number)), inside(moved(number)), again(number)];
+    let all = (0..COUNT).flat_map(places);
+    all.map(|place| text(read(&system, &place)).ok()).collect()
+}
+
+/// A replay that a crash cuts off goes on as if it had not been, and says all that is lost.
+#[test]
+fn a_replay_that_goes_on_knows_what_was_lost() {
+    let (stage, _) = with_log();
+    let directory = {
+        let test_pool = stage.import(true).unwrap();
+        let system = test_pool.system(&path("work"));
+        look_up(&system, DIRECTORY).unwrap().0
+    };
+    let of_directory = |block: &&crate::walk::Block| {
+        !block.is_of_a_file() && block.describes(&path("work"), directory)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut some = stage.blocks.iter().filter(of_directory);
+    let (lost, whole, cuts) = some
+        .find_map(|block| {
+            stage.damage(block);
+            let (test_pool, cuts) = stage.import_and_keep(folder.path());
+            test_pool.try_system(&path("work")).ok()?;
+            let lost = test_pool.lost_records();
+            let is_some = lost > 10 && test_pool.replayed_records() > 10;
+            is_some.then(|| (lost, outcome(&test_pool), cuts))
+        })
+        .expect("a block that some of the records need");
+    let mut went_on = 0;
+    let cuts = cuts.lock().unwrap();
+    let step = cuts.len().div_ceil(CUTS).max(1);
+    for cut in cuts.iter().step_by(step) {
+        stage.set(cut);
+        let test_pool = stage.import(false).unwrap();
+        let found = outcome(&test_pool);
+        let (replayed, lost_now) = (test_pool.replayed_records(), test_pool.lost_records());
+        println!("{replayed} records were left, {lost_now} of {lost} lost");
+        assert!(found == whole, "after {}", cut.display());
+        if replayed + lost_now as u64 > 0 {
+            went_on += 1;
+            assert_eq!(lost_now, lost, "after {}", cut.display());
+        }
+        test_pool.export().unwrap();
+    }
+    assert!(went_on > 2, "{went_on} of {} cuts", cuts.len());
+}

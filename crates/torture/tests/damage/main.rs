@@ -9,6 +9,7 @@ mod walk;
 
 use dsl::DslError;
 use dsl::tasks::{DestroyHead, DestroySnapshots, Rollback};
+use format::ObjectType;
 use millpond_torture::random::seed;
 use millpond_torture::test_pool::TestPool;
 use posix::{Credentials, Errno, FileSystem, PosixError};
@@ -312,6 +313,16 @@ fn a_damaged_block_of_a_file_system_costs_what_it_describes() {
     );
 }
 
+/// The same of blocks in pieces, of which the list of the pieces is gone.
+#[test]
+fn a_damaged_block_in_pieces_costs_what_it_describes() {
+    let mut stage = Stage::with_blocks_up_to(Some(512));
+    stage.walk();
+    let in_pieces = |block: &Block| block.pointer.is_gang();
+    assert!(stage.blocks.iter().any(in_pieces));
+    try_blocks(&stage, in_pieces, |trial| trial.run(), step(12));
+}
+
 #[test]
 fn a_log_is_replayed_around_what_is_damaged() {
     let stage = Stage::with_log();
@@ -422,4 +433,37 @@ fn others_go_on(test_pool: &TestPool) {
     for _ in 0..4 {
         pool.sync().unwrap();
     }
+}
+
+/// What an import looks for in the tree of datasets costs it nothing where the tree is damaged.
+#[test]
+fn a_damaged_list_of_datasets_costs_what_it_lists() {
+    let mut stage = Stage::new();
+    let test_pool = stage.import(false).unwrap();
+    for number in 0..20 {
+        // So many that their list has a block of its own.
+        let name = format!("calm/{number}-{}", "x".repeat(30));
+        make_dataset(test_pool.pool.dsl(), path(&name)).unwrap();
+    }
+    test_pool.export().unwrap();
+    stage.keep();
+    stage.walk();
+    let is_list = |block: &&Block| {
+        let mut places = block.places.iter();
+        places.any(|place| place.kind == ObjectType::DSL_DIRECTORY_CHILD_MAP)
+    };
+    let lists: Vec<&Block> = stage.blocks.iter().filter(is_list).collect();
+    let mut failed = Vec::new();
+    for block in &lists {
+        stage.damage(block);
+        match stage.import(false) {
+            Ok(test_pool) => {
+                test_pool.pool.sync().unwrap();
+                assert_eq!(test_pool.pool.suspended(), None, "{block}");
+            }
+            Err(error) => failed.push(format!("{block}: {error}")),
+        }
+    }
+    // That of the root has all datasets of the pool, its own among them.
+    assert!(failed.len() < lists.len(), "{}", failed.join("; "));
 }

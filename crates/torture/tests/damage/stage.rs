@@ -14,11 +14,12 @@ use posix::{
     AllocateMode, Credentials, FileSystem, FileType, OpenFile, OpenOptions, SetAttributes,
     WriteOptions,
 };
+use sim::WatchedDevice;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const DISK_BYTES: u64 = 256 << 20;
 /// Where the allocatable space of a device begins.
@@ -170,6 +171,11 @@ impl Stage {
     /// A pool with four file systems: `work` with files and a snapshot, some of the files younger than it; `doomed`
     /// and `back` with a snapshot and changes after it; `calm`, that nobody touches.
     pub(crate) fn new() -> Self {
+        Self::with_blocks_up_to(None)
+    }
+
+    /// The same, with blocks that are larger than this in pieces.
+    pub(crate) fn with_blocks_up_to(whole_block_max: Option<u64>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let disk = image(folder.path(), "disk");
         std::fs::File::create(&disk)
@@ -177,6 +183,9 @@ impl Stage {
             .set_len(DISK_BYTES)
             .unwrap();
         let test_pool = TestPool::create(vec![NewDevice::Path(disk.clone())]).unwrap();
+        if let Some(bytes) = whole_block_max {
+            test_pool.pool.set_whole_block_max(bytes);
+        }
         let kept = tempfile::tempdir().unwrap();
         let mut stage = Self {
             original: kept.path().join("original"),
@@ -316,7 +325,8 @@ impl Stage {
         self.flip(block);
     }
 
-    /// Turns over every byte of all copies of a block; done twice, the block is as it was.
+    /// Turns over every byte of all copies of a block, of one in pieces those of the header that names them; done
+    /// twice, the block is as it was.
     pub(crate) fn flip(&self, block: &Block) {
         let disk = std::fs::File::options()
             .read(true)
@@ -324,7 +334,12 @@ impl Stage {
             .open(self.disk())
             .unwrap();
         for dva in block.pointer.dvas() {
-            let mut bytes = vec![0; usize::try_from(block.pointer.psize()).unwrap()];
+            let length = if dva.gang {
+                format::gang::SIZE as u64
+            } else {
+                block.pointer.psize()
+            };
+            let mut bytes = vec![0; usize::try_from(length).unwrap()];
             disk.read_exact_at(&mut bytes, SPACE_START + dva.offset)
                 .unwrap();
             bytes.iter_mut().for_each(|byte| *byte = !*byte);
@@ -342,6 +357,34 @@ impl Stage {
 
     pub(crate) fn import(&self, read_only: bool) -> Result<TestPool, pool::PoolError> {
         TestPool::import(self.folder.borrow().path(), read_only)
+    }
+
+    /// The pool, and images of it as of each beginning of a txg's uberblocks from now on.
+    pub(crate) fn import_and_keep(&self, into: &Path) -> (TestPool, Arc<Mutex<Vec<PathBuf>>>) {
+        const LABELS: u64 = 512 << 10;
+        let folder = self.folder.borrow().path().to_owned();
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let (disk, into, list) = (self.disk(), into.to_owned(), Arc::clone(&kept));
+        let mut options = ImportOptions::new(vec![folder], Selection::Only);
+        options.between = Some(Arc::new(move |inner| {
+            let (disk, list, into) = (disk.clone(), Arc::clone(&list), into.clone());
+            let watch = move |offset, _| {
+                let mut list = list.lock().unwrap();
+                if offset < LABELS {
+                    let to = into.join(format!("cut{}", list.len()));
+                    copy(&disk, &to);
+                    list.push(to);
+                }
+            };
+            Arc::new(WatchedDevice::writes(inner, watch))
+        }));
+        (TestPool::open(Pool::import(&options).unwrap(), false), kept)
+    }
+
+    /// Makes an image the pool.
+    pub(crate) fn set(&self, image: &Path) {
+        self.folder.replace(tempfile::tempdir().unwrap());
+        copy(image, &self.disk());
     }
 
     /// Whether an operation on these objects of a dataset may fail when `block` is gone: it describes one of them, or
