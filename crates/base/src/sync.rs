@@ -5,15 +5,24 @@
 //! [`crate::lock`]. Counters that decide nothing are always the standard library's.
 
 #[cfg(shuttle)]
-pub use shuttle::{sync::atomic, thread, thread_local};
+pub use shuttle::{sync::atomic, thread_local};
 #[cfg(not(shuttle))]
 pub use std::{sync::atomic, thread_local};
 
-/// Threads of the standard library, but those of schedules end and sleep in turn.
-#[cfg(not(shuttle))]
+/// Threads of the one or the other; those of schedules end and sleep in turn.
 pub mod thread {
     pub use crate::thread::{JoinHandle, Scope, ScopedJoinHandle, scope, sleep};
+    #[cfg(shuttle)]
+    pub use shuttle::thread::*;
+    #[cfg(not(shuttle))]
     pub use std::thread::*;
+
+    /// A thread of a model.
+    #[cfg(shuttle)]
+    pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let start = crate::thread::named("model", crate::thread::Role::PART);
+        start.spawn(body).expect("a model has threads")
+    }
 }
 
 #[cfg(shuttle)]

@@ -6,7 +6,13 @@ use device::{BlockDevice, DeviceError, DeviceKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long operations take at most, µs: half of it before anything is done, half of it before the caller is told.
+/// One pause in so many is …
+const HESITATES: u64 = 64;
+/// … up to so many times as long: a whole txg may sync meanwhile.
+const HESITATION: u64 = 64;
+
+/// How long operations take at most, µs: half of it before anything is done, half of it before the caller is told. Now
+/// and then one hesitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slowness {
     /// A read.
@@ -43,9 +49,15 @@ impl SlowDisk {
 
     fn take<T>(&self, longest_us: u64, operation: impl FnOnce() -> T) -> T {
         let pause = || {
-            if longest_us > 0 {
-                thread::sleep(Duration::from_micros(self.rng.below(longest_us / 2 + 1)));
+            if longest_us == 0 {
+                return;
             }
+            let times = match self.rng.below(HESITATES) {
+                0 => HESITATION,
+                _ => 1,
+            };
+            let pause_us = self.rng.below(longest_us * times / 2 + 1);
+            thread::sleep(Duration::from_micros(pause_us));
         };
         pause();
         let outcome = operation();

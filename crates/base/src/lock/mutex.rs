@@ -104,7 +104,7 @@ impl Condvar {
     /// Waits until notified; the lock is released meanwhile. Wakes without cause do happen.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         guard.held.released();
-        if self.wait_in_turn(guard, None).is_none() {
+        if self.wait_in_turn(guard, || None).is_none() {
             self.inner.wait(&mut guard.inner);
         }
         guard.held.resumed();
@@ -125,7 +125,7 @@ impl Condvar {
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         guard.held.released();
         let timed_out = self
-            .wait_in_turn(guard, Some(timeout))
+            .wait_in_turn(guard, || Some(timeout))
             .unwrap_or_else(|| self.inner.wait_for(&mut guard.inner, timeout).timed_out());
         guard.held.resumed();
         timed_out
@@ -134,8 +134,8 @@ impl Condvar {
     /// Waits until notified or `deadline` has passed; answers whether it timed out.
     pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> bool {
         guard.held.released();
-        let left = || deadline.saturating_duration_since(real_now());
-        let timed_out = self.wait_in_turn(guard, Some(left())).unwrap_or_else(|| {
+        let left = || Some(deadline.saturating_duration_since(real_now()));
+        let timed_out = self.wait_in_turn(guard, left).unwrap_or_else(|| {
             let result = self.inner.wait_until(&mut guard.inner, deadline);
             result.timed_out()
         });
@@ -148,11 +148,12 @@ impl Condvar {
     fn wait_in_turn<T>(
         &self,
         guard: &mut MutexGuard<'_, T>,
-        timeout: Option<Duration>,
+        timeout: impl FnOnce() -> Option<Duration>,
     ) -> Option<bool> {
         let place = guard.held.place();
         let lock = backend::MutexGuard::mutex(&guard.inner);
         place.scheduled()?;
+        let timeout = timeout();
         backend::MutexGuard::unlocked(&mut guard.inner, || {
             let timed_out = place.wait_at(std::ptr::from_ref(self) as usize, timeout);
             // It is free when this returns, and nobody else goes on before it is taken.
@@ -162,10 +163,10 @@ impl Condvar {
     }
 
     #[cfg(not(all(debug_assertions, not(shuttle))))]
-    const fn wait_in_turn<T>(
+    fn wait_in_turn<T>(
         &self,
         _: &mut MutexGuard<'_, T>,
-        _: Option<Duration>,
+        _: impl FnOnce() -> Option<Duration>,
     ) -> Option<bool> {
         None
     }

@@ -107,6 +107,21 @@ impl History {
     }
 }
 
+impl History {
+    /// One of its events, at random. Half of them are just behind a flush, where one part of the engine has gone on
+    /// and another has not.
+    pub(crate) fn event(&self, random: &mut Random) -> usize {
+        let (begin, end) = self.events;
+        let event = begin + random.below(end - begin + 1);
+        if random.one_in(2) {
+            return event;
+        }
+        let is_flush = |index: &usize| matches!(self.disk.event(*index), Some(Event::Flush));
+        let flush = (event..end).find(is_flush).unwrap_or(event);
+        (flush + random.below(4)).min(end)
+    }
+}
+
 /// A hash of all events of a disk.
 fn hash(disk: &SimulatedDisk) -> u64 {
     // Its keys are fixed.

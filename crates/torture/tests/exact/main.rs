@@ -61,14 +61,13 @@ fn explore(first: u64, each: usize, points: usize) {
         let (history, summary) = History::of(seed, Shape::of(seed));
         println!("seed {seed}: {:?}, {summary:?}", Shape::of(seed));
         let history = Arc::new(history);
-        let (begin, end) = history.events;
         let mut random = Random::new(seed);
         // All of them, in turn, or as many as are wanted.
+        let (begin, end) = history.events;
         let events: Vec<_> = if end - begin < each {
             (begin..=end).collect()
         } else {
-            let mut draw = || begin + random.below(end - begin + 1);
-            (0..each).map(|_| draw()).collect()
+            (0..each).map(|_| history.event(&mut random)).collect()
         };
         for event in events.into_iter().take(points - done) {
             Point { seed, event }.check(&history, folder.path());
