@@ -68,12 +68,12 @@ impl Bpobj {
     /// # Errors
     /// The object is no list.
     pub fn open(mos: &Mos, id: ObjectId) -> Result<Self> {
-        let object = mos.object(id)?;
-        read_record::<BpobjPhys>(&object)?;
-        Ok(Self {
+        let list = Self {
             mos: mos.clone(),
-            object,
-        })
+            object: mos.object(id)?,
+        };
+        list.header()?;
+        Ok(list)
     }
 
     /// A new list with blocks of `block_size` bytes.
@@ -121,9 +121,20 @@ impl Bpobj {
     /// The bonus.
     ///
     /// # Errors
-    /// The object was freed and is something else now.
+    /// The object was freed and is something else now, or the list says that it is longer than any.
     pub fn header(&self) -> Result<BpobjPhys> {
-        read_record(&self.object)
+        /// So many pointers take more than any pool has; offsets of them can be reckoned with.
+        const LONGEST: u64 = 1 << 48;
+        let header: BpobjPhys = read_record(&self.object)?;
+        let counts = [
+            header.pointer_count,
+            header.freed_count,
+            header.subobject_count,
+        ];
+        if counts.iter().any(|count| *count > LONGEST) {
+            return Err(DslError::damaged(self.id(), "a list longer than any"));
+        }
+        Ok(header)
     }
 
     /// Sizes of all that is listed.

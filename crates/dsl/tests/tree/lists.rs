@@ -1,6 +1,9 @@
 //! Lists of dead blocks that come to lie in each other.
 
-use format::ObjectType;
+use dmu::Tx;
+use format::bpobj::BpobjPhys;
+use format::{BlockPointer, ObjectType};
+use millpond_dsl::Bpobj;
 
 use crate::harness::{Harness, create, destroy, snapshot};
 
@@ -79,4 +82,24 @@ fn of_a_deadlist_that_goes_away_the_cache_keeps_nothing() {
     harness.finish();
     drop(head);
     harness.check();
+}
+
+/// What a forged header says of lengths is not reckoned with.
+#[test]
+fn a_list_that_says_that_it_is_longer_than_any_is_damaged() {
+    let harness = Harness::new(13, &[]);
+    let mos = harness.dsl.mos();
+    harness.with_pass(1, |pass| {
+        let tx = Tx::syncing(pass.txg);
+        let list = Bpobj::create(mos, &tx, BpobjPhys::BLOCK_SIZE).unwrap();
+        let object = harness.mos.object(list.id()).unwrap();
+        let forge = |bonus: &mut [u8]| bonus[..8].fill(0xFF);
+        object.modify_bonus(&tx, forge).unwrap();
+        let taken = list.take(&tx, 10, &mut |_| ());
+        assert!(taken.is_err_and(|error| error.is_damage()));
+        let appended = list.append(&tx, &[BlockPointer::HOLE], false);
+        assert!(appended.is_err_and(|error| error.is_damage()));
+        let opened = Bpobj::open(mos, list.id());
+        assert!(opened.is_err_and(|error| error.is_damage()));
+    });
 }
