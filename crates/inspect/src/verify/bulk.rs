@@ -154,7 +154,7 @@ impl<'a> Bulk<'a> {
                     self.copies.push(Copy {
                         leaf,
                         offset: match column.content {
-                            layout::Content::Whole => column.offset,
+                            layout::Content::Whole => within(column.offset, side.device.size()),
                         },
                         length,
                         expected,
@@ -266,3 +266,12 @@ impl<'a> Bulk<'a> {
         });
     }
 }
+
+/// Where to look for a copy. One behind the end of a device, which a pointer may say, is looked for at its end, where
+/// nothing can be read.
+fn within(offset: u64, device_size: u64) -> u64 {
+    offset.min(device_size)
+}
+
+#[cfg(test)]
+mod tests;
