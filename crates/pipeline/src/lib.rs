@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod allocator;
+mod blame;
 mod error;
 mod free;
 mod kept;

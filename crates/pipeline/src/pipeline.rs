@@ -16,7 +16,7 @@ use vdev::VdevTree;
 
 use crate::kept::Kept;
 use crate::prefetch::PrefetchedBlocks;
-use crate::{Allocator, Key, KeySource, ReadError, ReadRequest};
+use crate::{Allocator, Key, KeySource, ReadError};
 
 static SALT_CLASS: LockClass = LockClass::new("pipeline.salt", rank::PIPELINE + 40);
 
@@ -269,23 +269,9 @@ impl Pipeline {
         self.keys.get().map_or(Key::None, |keys| keys.key(set))
     }
 
-    /// Leave to write over bad copies of a block that was read.
-    pub(crate) fn permit(
-        &self,
-        block: &BlockPointer,
-        request: &ReadRequest,
-    ) -> Option<RepairPermit> {
-        if !self.heals() || request.seen == Txg(0) {
-            return None;
-        }
-        let permit = self
-            .repairs
-            .get()?
-            .permit(request.seen, block.physical_birth());
-        if permit.is_none() {
-            self.counters.repairs_refused.increment();
-        }
-        permit
+    /// Who knows which places of the devices are still whose; nobody where nothing is written.
+    pub(crate) fn repairs(&self) -> Option<&Arc<dyn Repairs>> {
+        self.repairs.get()
     }
 
     /// Says whether the feature `hole_birth` is active.

@@ -14,7 +14,7 @@ use format::gang::GangHeader;
 use format::object_type::ObjectType;
 use format::swap;
 use sys::{Buffer, BufferMut};
-use vdev::{BlockRange, IoClass, ReadOutcome, Top, Verdict, WriteGroup};
+use vdev::{BlockRange, IoClass, Verdict, WriteGroup};
 
 pub(crate) use gang::GangBudget;
 
@@ -30,7 +30,7 @@ impl Pipeline {
     pub fn read(&self, block: &BlockPointer, request: &ReadRequest) -> Result<Buffer, ReadError> {
         let result = self.read_unlogged(block, request);
         if let Err(error) = &result {
-            self.note(error, request);
+            self.note(error, block, request);
         }
         result
     }
@@ -54,7 +54,7 @@ impl Pipeline {
             })
         });
         if let Err(error) = &result {
-            self.note(error, request);
+            self.note(error, block, request);
         }
         result
     }
@@ -97,11 +97,15 @@ impl Pipeline {
         Err(ReadError::Unreadable(Box::new(unreadable)))
     }
 
-    fn note(&self, error: &ReadError, request: &ReadRequest) {
+    fn note(&self, error: &ReadError, block: &BlockPointer, request: &ReadRequest) {
         if request.speculative {
             return;
         }
         if matches!(error, ReadError::Unreadable(_)) {
+            // What was freed or rewritten meanwhile is read again by who finds that it was.
+            if !error.is_of_devices() && !self.is_settled(block, request) {
+                return;
+            }
             self.counters.unreadable.increment();
         }
         if let Some(log) = &self.error_log {
@@ -176,6 +180,7 @@ impl Pipeline {
             match decoded {
                 Ok((stored, data)) => {
                     self.counters.blocks_read.increment();
+                    self.blame_copies(block, &attempts, request);
                     self.heal_copies(block, &stored, &attempts, request);
                     return Ok(data);
                 }
@@ -199,6 +204,12 @@ impl Pipeline {
     ) -> Result<Buffer, AttemptFailure> {
         let class = request.class;
         let kind = block.checksum().map_err(AttemptFailure::Pointer)?;
+        // A chain of log blocks ends where the next was not written.
+        let request = &if kind.is_embedded() {
+            request.unpromised()
+        } else {
+            *request
+        };
         let expected = block.checksum_value();
         let mut actual = None;
         let mut accept = |data: &[u8]| {
@@ -212,28 +223,25 @@ impl Pipeline {
             len: block.psize() as usize,
             birth: block.physical_birth(),
         };
-        // A chain of log blocks ends where the next was not written.
-        let outcome = if kind.is_embedded() || !request.promised {
-            top.try_read(range, class, &mut accept)
-        } else {
-            top.read(range, class, &mut accept)
-        };
-        match outcome {
+        match top.read(range, class, &mut accept) {
             Ok(outcome) => {
                 self.repair(&top, &outcome, range, (block, request));
                 Ok(outcome.data)
             }
-            Err(error) => Err(match actual {
-                Some(actual) if error.is_checksum() => {
-                    AttemptFailure::Checksum(Box::new(Mismatch {
-                        kind,
-                        expected,
-                        actual,
-                        source: error,
-                    }))
-                }
-                _ => AttemptFailure::Device(error),
-            }),
+            Err(error) => {
+                self.none_had(&top, &error, (block, request));
+                Err(match actual {
+                    Some(actual) if error.is_checksum() => {
+                        AttemptFailure::Checksum(Box::new(Mismatch {
+                            kind,
+                            expected,
+                            actual,
+                            source: error,
+                        }))
+                    }
+                    _ => AttemptFailure::Device(error),
+                })
+            }
         }
     }
 
@@ -250,24 +258,6 @@ impl Pipeline {
             return (Verdict::Unproven, sum);
         }
         (Verdict::proof(matches(block, kind, sum)), sum)
-    }
-
-    /// Gives the right bytes to leaves of a vdev that had others, if that is allowed.
-    pub(crate) fn repair(
-        &self,
-        top: &Top,
-        outcome: &ReadOutcome,
-        range: BlockRange,
-        (block, request): (&BlockPointer, &ReadRequest),
-    ) {
-        if outcome.lacking.is_empty() {
-            return;
-        }
-        let permit = self.permit(block, request);
-        if permit.is_some() {
-            top.repair_read(outcome, range);
-        }
-        drop(permit);
     }
 
     /// Writes a good copy over the bad ones that were met before it, if that is allowed. Their failure to take it is

@@ -20,8 +20,9 @@ pub struct ReadRequest {
     pub cached: bool,
     /// Whether a failure is expected (log blocks, prefetch) and so not logged.
     pub speculative: bool,
-    /// Whether the devices said that they have it. Of bytes that were never promised, other ones are no error of
-    /// theirs.
+    /// Whether the devices have it for sure, unless it was freed or rewritten since `seen`. Where that is not sure (a
+    /// write that was cut off, a request that has waited), a device with other bytes is to blame only if another has
+    /// the right ones.
     pub promised: bool,
     /// When the pointer was seen to be in use, as [`crate::Repairs`] counts; 0: not known. Only then bad copies can be
     /// repaired.
@@ -63,8 +64,8 @@ impl ReadRequest {
         self
     }
 
-    /// The same, of a block whose write may have been cut off before anybody relied on it: failure is expected, and
-    /// no device is to blame.
+    /// The same, of a block that may not be there: its write may have been cut off before anybody relied on it, or it
+    /// may have been freed while the request waited. Failure is expected, and no device is to blame for it.
     #[must_use]
     pub const fn unpromised(mut self) -> Self {
         self.promised = false;

@@ -60,7 +60,7 @@ impl Pipeline {
             let mut request = ReadRequest::new(request.bookmark)
                 .in_class(IoClass::AsyncRead)
                 .seen(request.seen)
-                .speculative();
+                .unpromised();
             request.cached = false;
             self.read(block, &request).ok()
         });
@@ -184,9 +184,11 @@ impl Pipeline {
         if !top.layout().is_copies() {
             return None;
         }
-        // What is bad among them is found, and counted, when they are read one by one.
-        let outcome = top.try_read(range, IoClass::AsyncRead, &mut accept).ok()?;
-        let request = ReadRequest::new(Bookmark::default()).seen(seen);
+        // What is bad among them in all places is found when they are read one by one.
+        let outcome = top.read(range, IoClass::AsyncRead, &mut accept).ok()?;
+        let request = ReadRequest::new(Bookmark::default())
+            .seen(seen)
+            .unpromised();
         self.repair(&top, &outcome, range, (first, &request));
         self.counters.blocks_read.add(blocks.len() as u64);
         Some(outcome.data)

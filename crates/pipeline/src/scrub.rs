@@ -165,9 +165,10 @@ impl Pipeline {
         let header = (gang::SIZE, look.promised);
         let is_entered = budget.enter();
         let good = is_entered && self.scrub_copies(block, header, sum, &mut right);
+        // Whoever has a wrong header was counted above.
         let request = ReadRequest::new(look.bookmark)
             .in_class(IoClass::Scan)
-            .speculative();
+            .unpromised();
         let header = good.then(|| self.gang_header(block, &request).ok());
         let Some(header) = header.flatten() else {
             // The members, of the same txg, were not seen.

@@ -8,12 +8,12 @@ use millpond_torture::test_pool::{POOL, TestPool, mount};
 use pool::{CreateOptions, NewDevice, NewVdev, Pool};
 use posix::WriteOptions;
 use posix::{Credentials, DatasetProperties, FileSystem, FileType, NewNode, OpenFile, OpenOptions};
-use sim::{DeviceModel, MemoryDisk};
-use std::sync::Arc;
+use sim::{DeviceModel, MemoryDisk, WatchedDevice};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// The counters are the process's.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Files pass through a quarter of it.
 const CACHE_BYTES: usize = 128 << 20;
@@ -25,7 +25,10 @@ fn pond(model: Option<DeviceModel>) -> TestPool {
         || MemoryDisk::new(BYTES),
         |model| MemoryDisk::paced(BYTES, model),
     );
-    let device: Arc<dyn BlockDevice> = Arc::new(disk);
+    pond_on(Arc::new(disk))
+}
+
+fn pond_on(device: Arc<dyn BlockDevice>) -> TestPool {
     let device = NewDevice::Open("/simulated/disk".into(), device);
     let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
     options.root.populate = Some(populate());
@@ -70,10 +73,12 @@ fn read_ahead(system: &Arc<FileSystem>, on: bool) {
 
 /// Blocks requested so far.
 fn issued() -> u64 {
+    counted("prefetch.issued")
+}
+
+fn counted(name: &str) -> u64 {
     let samples = registry().snapshot();
-    let sample = samples
-        .iter()
-        .find(|sample| sample.name == "prefetch.issued");
+    let sample = samples.iter().find(|sample| sample.name == name);
     match sample.map(|sample| &sample.value) {
         Some(Value::Counter(count)) => *count,
         _ => 0,
@@ -110,6 +115,66 @@ fn a_cold_sequential_read_is_three_times_as_fast() {
     assert!(off >= 0.7, "the reads were cold");
     assert!(off / on >= 3.0, "{:.2}", off / on);
     drop((files, filler));
+    system.unmount().unwrap();
+    pond.export().unwrap();
+}
+
+/// Blocks are requested, then freed and their places given to others, then read.
+#[test]
+fn what_is_read_ahead_too_late_blames_no_device() {
+    const BYTES: u64 = 2 << 20;
+    const FILLER: u64 = 16 << 20;
+    let _alone = ALONE.lock();
+    let gate = Arc::new((Mutex::new(true), Condvar::new()));
+    let watched = Arc::clone(&gate);
+    let watch = move |_, _| {
+        let name = std::thread::current().name().map(str::to_owned);
+        if name.is_some_and(|name| name.starts_with("prefetch")) {
+            let (is_open, opened) = &*watched;
+            let is_open = is_open.lock().unwrap();
+            drop(opened.wait_while(is_open, |is_open| !*is_open).unwrap());
+        }
+    };
+    let disk = MemoryDisk::new(64 << 20);
+    let pond = pond_on(Arc::new(WatchedDevice::reads(Arc::new(disk), watch)));
+    let system = mount(&pond.pool, POOL, false);
+    let old = file(&system, b"old", BYTES);
+    sync(&pond);
+    let head = pond.pool.dsl().dataset(POOL).unwrap();
+    let object = head.object_set().unwrap().object(old.object()).unwrap();
+    (0..BYTES / RECORD).for_each(|block| object.forget_block(block));
+    *gate.0.lock().unwrap() = false;
+    let before = (issued(), counted("prefetch.failed"));
+    object.prefetch(0, BYTES);
+    assert_eq!(issued() - before.0, BYTES / RECORD);
+    let filler = file(&system, b"filler", FILLER);
+    for round in 0..8_u8 {
+        let data = vec![round; 1 << 20];
+        let random = SeededRng::new(u64::from(round));
+        let mut piece = data.clone();
+        for offset in (0..FILLER).step_by(piece.len()) {
+            random.fill(&mut piece);
+            filler
+                .write(offset, &piece, WriteOptions::default())
+                .unwrap();
+        }
+        for offset in (0..BYTES).step_by(data.len()) {
+            old.write(offset, &data, WriteOptions::default()).unwrap();
+        }
+        sync(&pond);
+    }
+    *gate.0.lock().unwrap() = true;
+    gate.1.notify_all();
+    let until = Instant::now() + Duration::from_secs(20);
+    let failed = || counted("prefetch.failed") - before.1;
+    while failed() < BYTES / RECORD && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    assert_eq!(failed(), BYTES / RECORD, "their places are others' by now");
+    let root = pond.pool.status().unwrap().root;
+    assert_eq!(root.errors.checksum, 0);
+    assert!(pond.pool.status().unwrap().errors.is_empty());
+    drop((old, filler, object, head));
     system.unmount().unwrap();
     pond.export().unwrap();
 }

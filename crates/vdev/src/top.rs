@@ -157,7 +157,8 @@ impl Top {
     }
 
     /// Reads `range`, asking leaf after leaf until `accept` says that the bytes are right. Leaves that
-    /// had others are named; to write there is for who knows that the place is still this block's. A
+    /// had others are named, and no more than that: whether it is their fault ([`Top::blame`]), and whether they may be
+    /// written ([`Top::repair_read`]), only who knows that the place is still this block's can say. A
     /// leaf that missed the bytes is believed only if they are proven: without a checksum what it has is
     /// older, or never was anything. The device is read on the caller's thread; what is queued but not
     /// yet written is served from the queue.
@@ -168,29 +169,6 @@ impl Top {
         &self,
         range: BlockRange,
         class: IoClass,
-        accept: &mut dyn FnMut(&[u8]) -> Verdict,
-    ) -> Result<ReadOutcome, VdevError> {
-        self.read_judged((range, class), Wrong::IsAnError, accept)
-    }
-
-    /// As [`Top::read`] where other bytes than the wanted ones are no error of the device: it was
-    /// never said that these were written.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_read(
-        &self,
-        range: BlockRange,
-        class: IoClass,
-        accept: &mut dyn FnMut(&[u8]) -> Verdict,
-    ) -> Result<ReadOutcome, VdevError> {
-        self.read_judged((range, class), Wrong::IsExpected, accept)
-    }
-
-    fn read_judged(
-        &self,
-        (range, class): (BlockRange, IoClass),
-        wrong: Wrong,
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ReadOutcome, VdevError> {
         self.contains(range.offset, range.len)?;
@@ -218,7 +196,7 @@ impl Top {
             Kind::Single | Kind::Mirror => self.order(range),
         };
         for (leaf, stale) in order {
-            match read_leaf(leaf, (range, class), (stale, wrong), accept) {
+            match read_leaf(leaf, (range, class), stale, accept) {
                 Ok(data) => {
                     return Ok(ReadOutcome {
                         data,
@@ -398,15 +376,6 @@ impl Top {
     }
 }
 
-/// What it means that a leaf has other bytes than the wanted ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrong {
-    /// It has lost what was written: counted.
-    IsAnError,
-    /// They may never have been written.
-    IsExpected,
-}
-
 /// `data` with zeros up to `size` bytes.
 fn with_zeros(data: Buffer, size: usize) -> Buffer {
     if size <= data.len() {
@@ -421,7 +390,7 @@ fn with_zeros(data: Buffer, size: usize) -> Buffer {
 fn read_leaf(
     leaf: &Arc<Leaf>,
     (range, class): (BlockRange, IoClass),
-    (stale, wrong): (bool, Wrong),
+    stale: bool,
     accept: &mut dyn FnMut(&[u8]) -> Verdict,
 ) -> Result<Buffer, LeafFailure> {
     // Whole sectors: a device with large ones gives nothing else.
@@ -435,16 +404,10 @@ fn read_leaf(
         data.slice(0..range.len)
     };
     match (accept(&data), stale) {
-        (Verdict::Proven, _) | (Verdict::Unproven, false) => return Ok(data),
-        (Verdict::Unproven | Verdict::Wrong, true) => {
-            return Err(leaf.handle().failure(Failure::Missing));
-        }
-        (Verdict::Wrong, false) => {}
+        (Verdict::Proven, _) | (Verdict::Unproven, false) => Ok(data),
+        (Verdict::Unproven | Verdict::Wrong, true) => Err(leaf.handle().failure(Failure::Missing)),
+        (Verdict::Wrong, false) => Err(leaf.handle().failure(Failure::Checksum)),
     }
-    if wrong == Wrong::IsAnError {
-        leaf.handle().meters.checksum_errors.increment();
-    }
-    Err(leaf.handle().failure(Failure::Checksum))
 }
 
 #[cfg(test)]

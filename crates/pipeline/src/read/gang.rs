@@ -100,7 +100,8 @@ impl Pipeline {
             birth: leader.physical_birth(),
         };
         let mut accept = |data: &[u8]| Verdict::proof(GangHeader::decode(data, leader).is_ok());
-        let outcome = top.read(range, request.class, &mut accept)?;
+        let outcome = top.read(range, request.class, &mut accept);
+        let outcome = outcome.inspect_err(|error| self.none_had(&top, error, (leader, request)))?;
         self.repair(&top, &outcome, range, (leader, request));
         GangHeader::decode(&outcome.data, leader).map_err(AttemptFailure::GangHeader)
     }

@@ -123,6 +123,8 @@ fn verify_tree(loaded: &Loaded, set: ObjectSetId, root: &BlockPointer, after: Tx
             found_max: BLOCKS_MAX,
             unreadable: 0,
             unseen_through: Txg(0),
+            met_rewriting: false,
+            settled: Txg(u64::MAX),
             ahead: None,
             wants_more: false,
         };

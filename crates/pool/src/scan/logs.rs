@@ -34,8 +34,11 @@ pub(super) fn step(pool: &Pool, scrub: &Scrub, epoch: u64, leg: Leg) -> bool {
     let Some(scan) = scrub.current() else {
         return false;
     };
-    let looked = look(pool, leg, at.next, Txg(scan.txg_max));
-    let (result, next) = looked.unwrap_or_default();
+    let (result, next) = match look(pool, leg, at.next, Txg(scan.txg_max)) {
+        Some(Ok(looked)) => looked,
+        None => Looked::default(),
+        Some(Err(Rewritten)) => return true,
+    };
     (at.next, at.done) = (next, next.is_none());
     let mut control = scrub.control.lock();
     control.log = at;
@@ -45,18 +48,24 @@ pub(super) fn step(pool: &Pool, scrub: &Scrub, epoch: u64, leg: Leg) -> bool {
     true
 }
 
-/// Looks at the next blocks of a log, and says where to go on; nowhere when it ends there.
+/// The root that leads to a log is being rewritten: to be looked at again.
+struct Rewritten;
+
+/// What came of looking at a part of a log, and where to go on; nowhere when it ends there.
+type Looked = (Scrubbed, Option<Resume>);
+
+/// Looks at the next blocks of a log. Nothing when there is no log, or none that can be found.
 fn look(
     pool: &Pool,
     leg: Leg,
     from: Option<Resume>,
     until: Txg,
-) -> Option<(Scrubbed, Option<Resume>)> {
+) -> Option<Result<Looked, Rewritten>> {
     let Target::Dataset(id) = leg.target else {
         return None;
     };
     let writer = pool.writer.as_ref()?;
-    let _hold = writer.syncer.gate.hold(|| writer.syncer.last.get().txg);
+    let hold = writer.syncer.gate.hold(|| writer.syncer.last.get().txg);
     if pool.dsl.dataset_by_id(id).ok()?.is_snapshot() {
         return None;
     }
@@ -64,15 +73,24 @@ fn look(
     if root.is_hole() {
         return None;
     }
-    let request = ReadRequest::new(Bookmark::root(set))
+    let mut request = ReadRequest::new(Bookmark::root(set))
         .in_class(IoClass::Scan)
         .speculative();
-    // A root that cannot be read is the walk's to tell.
-    let root = pool.pipeline.read(&root, &request).ok()?;
+    let is_settled = root.physical_birth() <= hold.txg();
+    if !is_settled {
+        // A sync may be rewriting it.
+        request = request.unpromised();
+    }
+    let root = match pool.pipeline.read(&root, &request) {
+        Ok(root) => root,
+        // A root that cannot be read is the walk's to tell.
+        Err(_) if is_settled => return None,
+        Err(_) => return Some(Err(Rewritten)),
+    };
     let header = ObjectSetPhys::decode(&root).ok()?.log_header;
     let part = intent::part(&pool.pipeline, (set, &header), from, (until, CHAIN_BLOCKS));
     let result = scrub_part(pool, &header, &part);
-    Some((result, part.next))
+    Some(Ok((result, part.next)))
 }
 
 fn scrub_part(pool: &Pool, header: &LogHeader, part: &LogPart) -> Scrubbed {

@@ -126,6 +126,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) set: ObjectSetId,
     pub(crate) births: Births,
+    /// Up to here all is on disk, and stays as it is while the walk lasts. Younger blocks a sync may be rewriting.
+    pub(crate) settled: Txg,
     /// Where to begin, and after the walk where to go on.
     pub(crate) place: Place,
     pub(crate) found: Vec<Found>,
@@ -134,6 +136,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) unreadable: u64,
     /// The youngest of these: what is below is not younger.
     pub(crate) unseen_through: Txg,
+    /// A younger block could not be read: the walk is to be done again.
+    pub(crate) met_rewriting: bool,
     /// Blocks that were read ahead. Where the next one is not among them, the walk stops, for more to be read ahead.
     pub(crate) ahead: Option<&'a Ahead>,
     /// Whether it has stopped for that.
@@ -345,13 +349,18 @@ impl Walk<'_> {
         if ahead.is_some() {
             return ahead;
         }
-        let request = ReadRequest::new(bookmark)
+        let mut request = ReadRequest::new(bookmark)
             .in_class(IoClass::Scan)
             .speculative();
+        let is_settled = block.physical_birth() <= self.settled;
+        if !is_settled {
+            request = request.unpromised();
+        }
         let data = self.pipeline.read(block, &request);
-        if data.is_err() {
+        if data.is_err() && is_settled {
             self.not_seen(block);
         }
+        self.met_rewriting |= data.is_err() && !is_settled;
         data.ok()
     }
 

@@ -236,10 +236,15 @@ fn slice(
         found_max: SCRUB_SLICE_BLOCKS.count().min(scrub.pending.room()),
         unreadable: 0,
         unseen_through: Txg(0),
+        met_rewriting: false,
+        settled: hold.txg(),
         ahead: Some(ahead),
         wants_more: false,
     };
     let done = walk.run(&root);
+    if walk.met_rewriting {
+        return Some(Some(leg.place));
+    }
     if walk.unreadable > 0 {
         pool.leave_behind_through(walk.unseen_through);
     }

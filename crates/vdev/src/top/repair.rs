@@ -1,6 +1,6 @@
 //! Giving right bytes to leaves that lack them: scrub, resilver, healing.
 
-use super::{Top, Wrong, read_leaf};
+use super::{Top, read_leaf};
 use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
 use base::Txg;
 use layout::{Content, Kind};
@@ -53,11 +53,6 @@ impl Top {
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ScrubOutcome, VdevError> {
         self.contains(range.offset, range.len)?;
-        let wrong = if promised {
-            Wrong::IsAnError
-        } else {
-            Wrong::IsExpected
-        };
         let order = match self.layout.kind() {
             Kind::Single | Kind::Mirror => self.order(range),
         };
@@ -69,8 +64,7 @@ impl Top {
                 let result = if stale && outcome.data.is_some() {
                     Err(leaf.handle().failure(Failure::Missing))
                 } else {
-                    let judged = (stale, wrong);
-                    read_leaf(leaf, (range, IoClass::Scan), judged, accept)
+                    read_leaf(leaf, (range, IoClass::Scan), stale, accept)
                 };
                 match result {
                     Ok(data) => outcome.data = outcome.data.or(Some(data)),
@@ -80,6 +74,9 @@ impl Top {
                     }
                 }
             }
+        }
+        if promised {
+            self.blame(&outcome.failures);
         }
         let Some(data) = &outcome.data else {
             self.leave_behind(range.birth);
@@ -212,6 +209,19 @@ impl Top {
             }
         }
         repaired
+    }
+
+    /// Counts wrong bytes against the leaves that gave them. The caller knows that they had lost what was written
+    /// there: the place had not been given to another block by then, nor was it being rewritten.
+    pub fn blame(&self, failures: &[LeafFailure]) {
+        let wrong = failures
+            .iter()
+            .filter(|failure| failure.failure == Failure::Checksum);
+        for failure in wrong {
+            let leaf = self.leaves.iter().find(|leaf| leaf.guid() == failure.leaf);
+            leaf.iter()
+                .for_each(|leaf| leaf.handle().meters.checksum_errors.increment());
+        }
     }
 
     /// Gives the bytes of a read to the leaves that had others. The caller knows that the place has not been given to

@@ -95,16 +95,26 @@ fn every_side_gets_every_write() {
 }
 
 #[test]
-fn bytes_that_were_never_promised_are_no_error_of_the_device() {
-    let (_devices, top) = pair();
+fn wrong_bytes_are_an_error_of_a_device_when_somebody_says_so() {
+    let (devices, top) = pair();
     put(&top, 0, 7, 8192).wait().unwrap();
-    top.try_read(range(0, 8192), IoClass::SyncRead, &mut is(8))
-        .unwrap_err();
     let counted = |at: usize| top.leaves()[at].errors().checksum;
+    let read = || top.read(range(0, 8192), IoClass::SyncRead, &mut is(8));
+    let error = read().unwrap_err();
     assert_eq!((counted(0), counted(1)), (0, 0));
-    top.read(range(0, 8192), IoClass::SyncRead, &mut is(8))
-        .unwrap_err();
+    let VdevError::ReadFailed { failures, .. } = error else {
+        panic!("{error}");
+    };
+    top.blame(&failures);
     assert_eq!((counted(0), counted(1)), (1, 1));
+    // What a device says itself is counted as what it is.
+    devices[1].fail_reads.store(true, Ordering::Relaxed);
+    let Err(VdevError::ReadFailed { failures, .. }) = read() else {
+        panic!("read");
+    };
+    top.blame(&failures);
+    assert_eq!((counted(0), counted(1)), (2, 1));
+    assert_eq!(top.leaves()[1].errors().read, 1);
 }
 
 #[test]
@@ -119,6 +129,7 @@ fn a_bad_copy_is_healed_from_the_good_one() {
     assert_eq!((outcome.failures.len(), outcome.lacking.len()), (1, 1));
     assert_eq!(top.repair_read(&outcome, range(0, 8192)).healed, 1);
     assert_eq!(outcome.failures[0].failure, Failure::Checksum);
+    top.blame(&outcome.failures);
     assert_eq!(top.leaves()[0].errors().checksum, 1);
     assert_eq!(
         devices[0].bytes.lock().unwrap()[DATA_START as usize + 100],
@@ -399,7 +410,10 @@ fn what_no_leaf_took_is_read_until_it_is_written_again() {
     let tree = crate::VdevTree::new(vec![Some(Arc::clone(&single))]);
     let read = |offset: u64, len: usize, accept: &mut dyn FnMut(&[u8]) -> Verdict| {
         let found = single.read(range(offset, len), IoClass::SyncRead, accept);
-        found.map(|outcome| outcome.data)
+        found.map(|outcome| {
+            single.blame(&outcome.failures);
+            outcome.data
+        })
     };
     let bad_byte = DATA_START as usize + 5000;
     device.bad_byte.store(bad_byte, Ordering::Relaxed);

@@ -59,6 +59,8 @@ fn walk(pool: &Pool, target: Target, ahead: &mut Option<Ahead>) -> (Vec<Found>, 
             found_max: 20,
             unreadable: 0,
             unseen_through: Txg(0),
+            met_rewriting: false,
+            settled: Txg(u64::MAX),
             ahead: ahead.as_ref(),
             wants_more: false,
         };
@@ -175,4 +177,40 @@ fn what_is_not_the_block_any_more_is_not_believed() {
     ahead.hold(&wanted, Some(Buffer::from_slice(&other)));
     assert!(ahead.get(&pool.pipeline, &root).is_none());
     pool.export().unwrap();
+}
+
+/// The newest root of a file system may be one that a later pass of the sync writes over.
+#[test]
+fn what_a_sync_may_be_rewriting_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, paths) = new_pool(folder.path());
+    let target = targets(&pool)[1];
+    let (set, root) = root_of(&pool, target).unwrap();
+    for dva in root.dvas() {
+        paths.iter().for_each(|path| write_over(path, dva.offset));
+    }
+    let top = Arc::clone(&pool.vdevs.tops()[0]);
+    let blamed = || -> u64 { top.leaves().iter().map(|leaf| leaf.errors().checksum).sum() };
+    let birth = root.physical_birth();
+    for (settled, is_damage) in [(Txg(birth.0 - 1), false), (birth, true)] {
+        pool.pipeline.cache().clear();
+        let mut walk = Walk {
+            pipeline: &pool.pipeline,
+            set,
+            births: births(),
+            place: Place::default(),
+            found: Vec::new(),
+            found_max: 20,
+            unreadable: 0,
+            unseen_through: Txg(0),
+            met_rewriting: false,
+            settled,
+            ahead: None,
+            wants_more: false,
+        };
+        walk.run(&root);
+        assert_eq!(walk.met_rewriting, !is_damage);
+        assert_eq!(walk.unreadable, u64::from(is_damage));
+        assert_eq!(blamed() > 0, is_damage);
+    }
 }
