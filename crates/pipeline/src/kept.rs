@@ -15,12 +15,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{Counter, Source, Value};
 use base::{Txg, VdevId};
-use format::block_pointer::BlockPointer;
 use sys::{Buffer, BufferMut};
-use vdev::Verdict;
 
-use crate::read::decode;
-use crate::{Pipeline, tunables};
+use crate::tunables;
 
 static KEPT: LockClass = LockClass::new("pipeline.kept", rank::PIPELINE + 46);
 
@@ -58,7 +55,8 @@ pub(crate) struct Kept {
     /// Bytes that may be read around blocks before something is found in what was.
     credit_bytes: AtomicU64,
     hit: Counter,
-    wrong: Counter,
+    /// What was there, and not the block.
+    pub(crate) wrong: Counter,
     stored: Counter,
 }
 
@@ -156,7 +154,7 @@ impl Kept {
     }
 
     /// Something was found.
-    fn earn(&self) {
+    pub(crate) fn earn(&self) {
         self.hit.increment();
         let more = |credit: u64| Some((credit + CREDIT_BYTES_A_HIT).min(CREDIT_BYTES_MAX));
         let order = Ordering::Relaxed;
@@ -164,7 +162,7 @@ impl Kept {
     }
 
     /// The bytes at a place, if they were read when all up to `birth` was on disk.
-    fn get(&self, (vdev, start): Place, bytes: u64, birth: Txg) -> Option<Buffer> {
+    pub(crate) fn get(&self, (vdev, start): Place, bytes: u64, birth: Txg) -> Option<Buffer> {
         if self.count.load(Ordering::Relaxed) == 0 || bytes > tunables::RUN_BYTES.get() {
             return None;
         }
@@ -207,27 +205,6 @@ impl Source for Kept {
                 high_water: level,
             },
         );
-    }
-}
-
-impl Pipeline {
-    /// The content of a block that lay in a gap that was read over.
-    pub(crate) fn read_kept(&self, block: &BlockPointer) -> Option<Buffer> {
-        if block.is_gang() || block.is_encrypted() || block.checksum().ok()?.is_embedded() {
-            return None;
-        }
-        let dva = block.dva(0)?;
-        let (place, birth) = ((dva.vdev, dva.offset), block.physical_birth());
-        let stored = self.kept.get(place, block.psize(), birth)?;
-        let is_right = self.verdict(block, &stored) == Verdict::Proven;
-        let found = Some(stored).filter(|_| is_right);
-        let found = found.and_then(|stored| decode(block, stored).ok());
-        let found = found.filter(|data| data.len() as u64 == block.lsize());
-        match &found {
-            Some(_) => self.kept.earn(),
-            None => self.kept.wrong.increment(),
-        }
-        found
     }
 }
 

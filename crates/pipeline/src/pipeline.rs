@@ -15,7 +15,8 @@ use sys::Buffer;
 use vdev::VdevTree;
 
 use crate::kept::Kept;
-use crate::prefetch::PrefetchedBlocks;
+use crate::prefetched::PrefetchedBlocks;
+use crate::recent_gangs::RecentGangs;
 use crate::{Allocator, Key, KeySource, ReadError};
 
 static SALT_CLASS: LockClass = LockClass::new("pipeline.salt", rank::PIPELINE + 40);
@@ -175,7 +176,7 @@ pub struct Pipeline {
     pub(crate) cache: Arc<Cache<Buffer>>,
     pub(crate) error_log: Option<Arc<dyn ErrorLog>>,
     /// Gangs that the present sync wrote, so that a later pass finds their pieces.
-    pub(crate) gangs: crate::write::RecentGangs,
+    pub(crate) gangs: RecentGangs,
     pub(crate) counters: Arc<Counters>,
     pub(crate) prefetched: PrefetchedBlocks,
     pub(crate) kept: Arc<Kept>,
@@ -211,7 +212,7 @@ impl Pipeline {
             allocator: config.allocator,
             cache,
             error_log: config.error_log,
-            gangs: crate::write::RecentGangs::default(),
+            gangs: RecentGangs::default(),
             counters,
             prefetched: PrefetchedBlocks::default(),
             kept,

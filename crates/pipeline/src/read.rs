@@ -1,6 +1,7 @@
 //! Reading: holes, embedded blocks, every copy of the others, verified, decompressed, in host order.
 
 mod gang;
+mod kept;
 #[cfg(test)]
 mod tests;
 

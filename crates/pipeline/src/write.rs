@@ -5,8 +5,6 @@ mod gang;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use gang::RecentGangs;
-
 use std::sync::Arc;
 
 use base::ByteOrder;

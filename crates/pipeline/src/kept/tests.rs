@@ -1,4 +1,5 @@
 use base::Bookmark;
+use format::block_pointer::BlockPointer;
 use proptest::prelude::*;
 
 use super::*;

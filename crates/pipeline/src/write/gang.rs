@@ -1,10 +1,8 @@
 //! Gang blocks: when no free range is long enough, a block goes into pieces behind a header.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use base::lock::{LockClass, Mutex, rank};
-use base::{ByteOrder, ObjectSetId, Txg, VdevId};
+use base::{ByteOrder, ObjectSetId};
 use codec::Compression;
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
@@ -13,43 +11,6 @@ use sys::Buffer;
 use vdev::WriteGroup;
 
 use crate::{AllocationError, Pipeline, WriteError, WriteRequest};
-
-static RECENT: LockClass = LockClass::new("pipeline.recent_gangs", rank::LAST - 20);
-
-/// The headers of the gangs that one sync wrote, by the address of their first copy.
-///
-/// A block of the pool's own object set that is written in every pass must stay where it is, or each pass would
-/// allocate, so change the space maps and bring about another; its pieces may not be on the device yet.
-pub(crate) struct RecentGangs(Mutex<(Txg, HashMap<Address, GangHeader>)>);
-
-type Address = (VdevId, u64);
-
-impl Default for RecentGangs {
-    fn default() -> Self {
-        Self(Mutex::new(&RECENT, (Txg(0), HashMap::new())))
-    }
-}
-
-impl RecentGangs {
-    fn put(&self, block: &BlockPointer, header: GangHeader, txg: Txg) {
-        let Some(first) = block.dva(0) else { return };
-        let mut inner = self.0.lock();
-        if inner.0 != txg {
-            *inner = (txg, HashMap::new());
-        }
-        inner.1.insert((first.vdev, first.offset), header);
-    }
-
-    /// The header of a gang that the sync of `txg` wrote.
-    pub(super) fn get(&self, block: &BlockPointer, txg: Txg) -> Option<GangHeader> {
-        let first = block.dva(0)?;
-        let inner = self.0.lock();
-        if inner.0 != txg {
-            return None;
-        }
-        inner.1.get(&(first.vdev, first.offset)).copied()
-    }
-}
 
 impl Pipeline {
     /// Writes other bytes of the same length to the pieces of a gang, and its headers anew.
