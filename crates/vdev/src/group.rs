@@ -3,7 +3,7 @@
 use crate::leaf::DeviceHandle;
 use crate::queue::{Help, Queue};
 use crate::top::KeptWrites;
-use crate::{Failure, IoClass, LeafFailure, VdevError, VdevTree};
+use crate::{Failure, IoClass, LeafFailure, VdevError};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::{Txg, VdevId};
 use std::collections::BTreeMap;
@@ -150,17 +150,10 @@ impl WriteGroup {
         failed.into_values().map(|(_, failed)| failed).collect()
     }
 
-    /// Queues every write that failed again, to the same places: the vdevs are thought to be back.
-    /// For a group whose writes all ended; see [`WriteGroup::wait`] for how it went.
-    pub fn write_again(self: &Arc<Self>, vdevs: &VdevTree) {
-        for failed in self.take_failed() {
-            if let Ok(top) = vdevs.top(failed.vdev) {
-                top.write(failed.offset, failed.data, failed.class, self);
-            } else {
-                let number = self.next_write.fetch_add(1, Ordering::Relaxed);
-                self.note_failed(number, failed, None);
-            }
-        }
+    /// Keeps a write that failed before: its vdev is still not there.
+    pub(crate) fn fails_again(self: &Arc<Self>, failed: FailedWrite) {
+        let number = self.next_write.fetch_add(1, Ordering::Relaxed);
+        self.note_failed(number, failed, None);
     }
 
     /// Unlike an address, never used twice.

@@ -1,9 +1,6 @@
 //! What is read and written: classes, places, outcomes.
 
-use crate::{Leaf, LeafFailure};
 use base::Txg;
-use std::sync::Arc;
-use sys::Buffer;
 
 /// What an operation is for: it decides its priority and where it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,17 +53,6 @@ pub struct BlockRange {
     pub len: usize,
     /// When the bytes were written (physical birth): leaves that missed that txg are asked last.
     pub birth: Txg,
-}
-
-/// A read that gave the right bytes.
-#[derive(Clone, Debug)]
-pub struct ReadOutcome {
-    /// The bytes.
-    pub data: Buffer,
-    /// The leaves that did not have them, in the order in which they were asked.
-    pub failures: Vec<LeafFailure>,
-    /// Leaves that had others: for [`crate::Top::repair_read`], as long as the place is this block's.
-    pub lacking: Vec<Arc<Leaf>>,
 }
 
 /// What a reader says of bytes.

@@ -16,34 +16,9 @@ use std::sync::Arc;
 use sys::{Buffer, BufferMut};
 
 pub(crate) use device_handle::DeviceHandle;
+pub use device_handle::LeafConfig;
 pub(crate) use io_gate::Gate;
-pub use meters::{ClassStatistics, LeafStatistics};
-
-/// What is known of a leaf before it is opened.
-#[derive(Clone, Debug)]
-pub struct LeafConfig {
-    /// Its guid.
-    pub guid: Guid,
-    /// Where its device was last seen.
-    pub path: String,
-    /// The top-level vdev's sector size as a power of two.
-    pub ashift: u32,
-}
-
-/// Errors of a leaf since import or `zpool clear`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ErrorCounts {
-    /// Reads that failed.
-    pub read: u64,
-    /// Writes that failed.
-    pub write: u64,
-    /// Reads that gave wrong bytes.
-    pub checksum: u64,
-    /// Operations that took longer than 30 s.
-    pub slow: u64,
-    /// Discards that failed.
-    pub trim: u64,
-}
+pub use meters::{ClassStatistics, ErrorCounts, LeafStatistics};
 
 /// One device of a pool. Dropping it writes what is queued and ends its threads.
 pub struct Leaf {

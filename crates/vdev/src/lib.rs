@@ -28,7 +28,7 @@ pub use dtl::TxgRanges;
 pub use error::{Failure, LeafFailure, VdevError};
 pub use format::label::DATA_START;
 pub use group::{FailedWrite, WriteGroup};
-pub use io::{BlockRange, IoClass, ReadOutcome, Verdict};
+pub use io::{BlockRange, IoClass, Verdict};
 pub use labels::{
     DeviceLabels, LabelConfig, LabelPair, LabelProblem, UberblockCandidate, clear_labels,
     read_labels,
@@ -37,6 +37,6 @@ pub use leaf::{ClassStatistics, ErrorCounts, Leaf, LeafConfig, LeafStatistics, e
 pub use node::{Interior, InteriorKind, Node};
 pub use schedule::{ClassLimits, Next, Policy, RATIO_TARGET, Scheduler, limits};
 pub use state::{Condition, VdevAux, VdevState};
-pub use top::{Lacking, Repaired, ScrubOutcome, Top, TopConfig};
+pub use top::{Lacking, ReadOutcome, Repaired, ScrubOutcome, Top, TopConfig};
 pub use tree::{Layouts, VdevTree, flush_tops};
 pub use tunables::TUNABLES;

@@ -5,8 +5,8 @@ mod repair;
 
 use crate::group::{Reports, WriteCompletion};
 use crate::{
-    BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, ReadOutcome, VdevAux,
-    VdevError, VdevState, Verdict, WriteGroup,
+    BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, VdevAux, VdevError,
+    VdevState, Verdict, WriteGroup,
 };
 use base::thread::{self, Role};
 use base::{Guid, VdevId};
@@ -32,6 +32,17 @@ pub struct TopConfig {
     pub asize: u64,
     /// Whether it holds only intent logs: the pool goes on without it when it fails.
     pub is_log: bool,
+}
+
+/// A read that gave the right bytes.
+#[derive(Clone, Debug)]
+pub struct ReadOutcome {
+    /// The bytes.
+    pub data: Buffer,
+    /// The leaves that did not have them, in the order in which they were asked.
+    pub failures: Vec<LeafFailure>,
+    /// Leaves that had others: for [`Top::repair_read`], as long as the place is this block's.
+    pub lacking: Vec<Arc<Leaf>>,
 }
 
 /// A top-level vdev.

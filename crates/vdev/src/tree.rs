@@ -1,6 +1,6 @@
 //! The top-level vdevs of a pool by their ids.
 
-use crate::{Top, VdevError, tunables};
+use crate::{Top, VdevError, WriteGroup, tunables};
 use base::VdevId;
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
 use base::thread::{self, Role};
@@ -130,6 +130,20 @@ pub fn flush_tops(tops: &[Arc<Top>]) -> Result<(), VdevError> {
         work();
     });
     failed.into_inner().map_or(Ok(()), |(_, error)| Err(error))
+}
+
+impl WriteGroup {
+    /// Queues every write that failed again, to the same places: the vdevs are thought to be back.
+    /// For a group whose writes all ended; see [`WriteGroup::wait`] for how it went.
+    pub fn write_again(self: &Arc<Self>, vdevs: &VdevTree) {
+        for failed in self.take_failed() {
+            if let Ok(top) = vdevs.top(failed.vdev) {
+                top.write(failed.offset, failed.data, failed.class, self);
+            } else {
+                self.fails_again(failed);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

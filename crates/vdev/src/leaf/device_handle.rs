@@ -5,11 +5,11 @@ use super::meters::Meters;
 use super::missed::Missed;
 use super::unflushed::{Unflushed, UnflushedWrites};
 use crate::tunables;
-use crate::{Condition, Failure, IoClass, LeafConfig, LeafFailure, TxgRanges, VdevAux, VdevState};
-use base::Txg;
+use crate::{Condition, Failure, IoClass, LeafFailure, TxgRanges, VdevAux, VdevState};
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::metrics::flow;
+use base::{Guid, Txg};
 use device::{BlockDevice, DeviceError};
 use format::label;
 use std::sync::Arc;
@@ -23,6 +23,17 @@ static MISSING_CLASS: LockClass = LockClass::new("vdev.missing", rank::VDEV + 43
 
 /// An operation that takes longer is counted as slow.
 const SLOW_NS: u64 = 30_000_000_000;
+
+/// What is known of a leaf before it is opened.
+#[derive(Clone, Debug)]
+pub struct LeafConfig {
+    /// Its guid.
+    pub guid: Guid,
+    /// Where its device was last seen.
+    pub path: String,
+    /// The top-level vdev's sector size as a power of two.
+    pub ashift: u32,
+}
 
 /// See the module.
 pub(crate) struct DeviceHandle {

@@ -1,11 +1,26 @@
 //! What is counted of a leaf.
 
 use super::io_gate::Gate;
-use crate::{ErrorCounts, IoClass};
+use crate::IoClass;
 use base::Guid;
 use base::clock::monotonic_ns;
 use base::metrics::{Counter, Gauge, Histogram, HistogramSnapshot, Source, Value, registry};
 use std::sync::Arc;
+
+/// Errors of a leaf since import or `zpool clear`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    /// Reads that failed.
+    pub read: u64,
+    /// Writes that failed.
+    pub write: u64,
+    /// Reads that gave wrong bytes.
+    pub checksum: u64,
+    /// Operations that took longer than 30 s.
+    pub slow: u64,
+    /// Discards that failed.
+    pub trim: u64,
+}
 
 /// One class of operations on a leaf.
 #[derive(Default)]
