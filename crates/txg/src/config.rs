@@ -7,6 +7,13 @@ use base::invariant::Findings;
 
 use crate::tunables::{AGE_NS, DELAY_MAX_NS, DELAY_MIN_PERCENT, DIRTY_BYTES_CAP, SYNC_PERCENT};
 
+#[cfg(all(test, not(shuttle)))]
+thread_local! {
+    /// The old fault, for the negative control: this thread's reservations are not delayed, and meet the limit
+    /// as a wall.
+    pub(crate) static NO_DELAY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 /// Tunables of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
@@ -74,7 +81,7 @@ impl EngineConfig {
     /// then smoothly more, without a step, up to the cap.
     pub(crate) fn delay_ns(&self, dirty: u64, limit: u64) -> u64 {
         #[cfg(all(test, not(shuttle)))]
-        if crate::engine::NO_DELAY.get() {
+        if NO_DELAY.get() {
             return 0;
         }
         let min = (limit / 100).saturating_mul(self.delay_min_percent);

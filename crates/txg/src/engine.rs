@@ -1,5 +1,7 @@
 //! The thin driver of the state machine: two threads, one lock, four condition variables.
 
+mod hold;
+mod reserve;
 mod room;
 mod suspend;
 
@@ -10,24 +12,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Txg;
-use base::clock::{monotonic_ns, real_now, since};
+use base::clock::{real_now, since};
 use base::invariant::Findings;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::metrics::registry;
 
 use crate::config::EngineConfig;
-use crate::credit::{Credit, Dirty, DirtyCounts};
+use crate::context::SyncContext;
+use crate::dirty::{Dirty, DirtyCounts};
 use crate::error::{SyncFailure, TxgError};
 use crate::frees::Frees;
-use crate::holds::{Holds, TxgHold, share_thread_index};
-use crate::manner::{self, Awaited};
+use crate::holds::{Holds, share_thread_index};
 use crate::meters::{Meters, nanoseconds};
 use crate::state::{CloseReason, State};
 use crate::throttle::Throttle;
 use room::Room;
-use suspend::Patience;
 
-pub use suspend::SyncContext;
+pub use hold::TxgHold;
 
 static STATE: LockClass = LockClass::new("txg.state", rank::TXG + 20);
 static RESERVE: LockClass = LockClass::new("txg.reserve", rank::TXG + 10);
@@ -175,47 +176,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Holds the open txg; while one is closing, waits for the next. A thread that holds a txg must
-    /// not ask for another hold: the next txg opens only when all holds of the last are gone.
-    ///
-    /// # Errors
-    /// The engine ended.
-    pub fn hold(self: &Arc<Self>) -> Result<TxgHold, TxgError> {
-        self.check_over()?;
-        loop {
-            if let Some(hold) = TxgHold::try_new(self) {
-                manner::changes_begin();
-                return Ok(hold);
-            }
-            self.must_wait()?;
-            let mut state = self.state.lock();
-            while self.holds.is_closed() {
-                if let Some(why) = &state.ended {
-                    return Err(why.clone());
-                }
-                self.waiters.wait(&mut state);
-            }
-        }
-    }
-
-    /// Holds a txg that frees `blocks` blocks more: the open one, or when that has `limit` blocks to free already, the
-    /// next one that has room. Beyond the limit a txg takes one caller, so that each comes to its turn.
-    ///
-    /// # Errors
-    /// The engine ended, or is suspended, before there was room.
-    pub fn hold_to_free(self: &Arc<Self>, blocks: u64, limit: u64) -> Result<TxgHold, TxgError> {
-        loop {
-            let hold = self.hold()?;
-            let txg = hold.txg();
-            if blocks == 0 || self.frees.try_book(txg, blocks, limit) {
-                return Ok(hold);
-            }
-            drop(hold);
-            self.meters.frees_waited.increment();
-            self.wait_open(Some(txg.next()))?;
-        }
-    }
-
     /// How many blocks a txg in flight is to free, as far as it was said beforehand.
     #[must_use]
     pub fn blocks_to_free(&self, txg: Txg) -> u64 {
@@ -310,91 +270,6 @@ impl Engine {
         }
     }
 
-    /// Reserves `bytes` of dirty credit: delayed smoothly as the limit comes nearer, parked at it.
-    /// Must not be called while a txg is held.
-    ///
-    /// # Errors
-    /// The engine ended; or it is suspended, and there is no room any more or nobody is to wait.
-    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Credit, TxgError> {
-        self.check_over()?;
-        if self.suspended.load(Ordering::Relaxed) && self.fail_at_once.load(Ordering::Relaxed) {
-            self.state.lock().check_progress()?;
-        }
-        if let Some(credit) = self.reserved_before(bytes)? {
-            return Ok(credit);
-        }
-        let hurries = manner::hurries();
-        let room = if hurries && self.room.has_queue() {
-            None
-        } else {
-            self.dirty.try_add(bytes)
-        };
-        let after = match room {
-            Some(after) => after,
-            None if hurries => return Err(manner::postpone(self, Awaited::Room(bytes))),
-            None => self.park(bytes)?,
-        };
-        let credit = Credit::new(self, bytes);
-        // Nothing is written out meanwhile: waiting smoothly helps nobody.
-        if self.suspended.load(Ordering::Relaxed) {
-            return Ok(credit);
-        }
-        if let Some(due_ns) = self.delayed_until_ns(after, bytes) {
-            self.kick_for_bytes(self.holds.open());
-            if hurries {
-                return Err(manner::postpone(self, Awaited::Delay { credit, due_ns }));
-            }
-            thread::sleep(Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())));
-        }
-        Ok(credit)
-    }
-
-    /// Until when a reservation of `bytes` waits with which `after` bytes are dirty; none: it does not.
-    fn delayed_until_ns(&self, after: u64, bytes: u64) -> Option<u64> {
-        let limit = self.dirty.limit();
-        let delay_ns = self.config.delay_ns(after, limit);
-        if delay_ns == 0 {
-            return None;
-        }
-        let now_ns = monotonic_ns();
-        let due_ns = self.throttle.due_ns(now_ns, delay_ns, bytes, limit);
-        self.meters.delay_ns.record(due_ns.saturating_sub(now_ns));
-        Some(due_ns)
-    }
-
-    /// Reserves `bytes` at once or not at all.
-    #[must_use]
-    pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Credit> {
-        let (total, limit) = (self.dirty.total(), self.dirty.limit());
-        if self.config.delay_ns(total, limit) != 0 {
-            return None;
-        }
-        self.dirty.try_add(bytes).map(|_| Credit::new(self, bytes))
-    }
-
-    fn park(&self, bytes: u64) -> Result<u64, TxgError> {
-        self.parked.fetch_add(1, Ordering::SeqCst);
-        self.meters.parked.increment();
-        let result = self.park_until_room(bytes);
-        self.parked.fetch_sub(1, Ordering::SeqCst);
-        result
-    }
-
-    fn park_until_room(&self, bytes: u64) -> Result<u64, TxgError> {
-        // A wake-up between the check and the wait may be missed; the pause bounds what that costs.
-        const PAUSE: Duration = Duration::from_millis(5);
-        let mut patience = Patience::default();
-        loop {
-            self.kick_for_bytes(self.holds.open());
-            if let Some(after) = self.dirty.try_add(bytes) {
-                return Ok(after);
-            }
-            patience.check(&self.state.lock())?;
-            let mut guard = self.reserve_lock.lock();
-            self.reserve_wake.wait_for(&mut guard, PAUSE);
-        }
-    }
-
     /// The dirty counters now.
     #[must_use]
     pub fn dirty_counts(&self) -> DirtyCounts {
@@ -435,10 +310,6 @@ impl Engine {
         if self.kicked.fetch_max(txg.0, Ordering::Relaxed) < txg.0 {
             self.ask(txg, CloseReason::Bytes);
         }
-    }
-
-    pub(crate) const fn holds(&self) -> &Holds {
-        &self.holds
     }
 
     pub(crate) fn dirty(&self) -> &Dirty {
@@ -582,5 +453,3 @@ fn sync_once(target: &dyn SyncTarget, txg: Txg) -> Result<(), SyncFailure> {
 mod models;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
-#[cfg(all(test, not(shuttle)))]
-pub(crate) use tests::NO_DELAY;

@@ -8,14 +8,11 @@
 //! in a txg comes after everything that was changed in the one before, without any lock.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use base::Txg;
 use base::invariant;
 use base::invariant::Findings;
 use base::sync::atomic::{AtomicU64, Ordering};
-
-use crate::engine::Engine;
 
 /// How many shards the counters have; a power of two.
 const SHARDS: usize = if cfg!(shuttle) { 2 } else { 32 };
@@ -27,7 +24,7 @@ struct Shard {
 }
 
 /// What came of asking for a hold.
-enum Entered {
+pub(crate) enum Entered {
     /// It is held: the shard and the txg.
     Held(usize, Txg),
     /// The txg is closing.
@@ -145,7 +142,7 @@ impl Holds {
     }
 
     /// Holds the open txg.
-    fn enter(&self) -> Entered {
+    pub(crate) fn enter(&self) -> Entered {
         let shard = thread_index() % SHARDS;
         let word = self.open.load(Ordering::SeqCst);
         if word & 1 == 1 {
@@ -193,53 +190,6 @@ impl Holds {
         self.shards
             .iter()
             .all(|shard| shard.counts[slot].load(Ordering::SeqCst) == 0)
-    }
-}
-
-/// A hold of a txg: it cannot be synced before this is dropped.
-#[must_use]
-pub struct TxgHold {
-    engine: Arc<Engine>,
-    shard: usize,
-    txg: Txg,
-}
-
-impl TxgHold {
-    /// Nothing while the open txg is closing.
-    pub(crate) fn try_new(engine: &Arc<Engine>) -> Option<Self> {
-        match engine.holds().enter() {
-            Entered::Held(shard, txg) => Some(Self {
-                engine: Arc::clone(engine),
-                shard,
-                txg,
-            }),
-            Entered::Closed => None,
-            Entered::Withdrawn => {
-                engine.wake_quiescer();
-                None
-            }
-        }
-    }
-
-    /// The txg that is held.
-    #[must_use]
-    pub const fn txg(&self) -> Txg {
-        self.txg
-    }
-
-    /// The engine whose txg is held.
-    #[must_use]
-    pub const fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-}
-
-impl Drop for TxgHold {
-    fn drop(&mut self) {
-        let findings = self.engine.findings();
-        if self.engine.holds().leave(self.shard, self.txg, findings) {
-            self.engine.wake_quiescer();
-        }
     }
 }
 

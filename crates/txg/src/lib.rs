@@ -9,21 +9,26 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod config;
+mod context;
 mod credit;
+mod dirty;
 mod engine;
 mod error;
 mod frees;
 mod holds;
 mod manner;
 mod meters;
+mod patience;
 mod state;
 mod throttle;
 mod tunables;
 
 pub use config::EngineConfig;
-pub use credit::{Credit, DirtyCounts};
-pub use engine::{Engine, SyncContext, SyncTarget, catches_panics};
+pub use context::SyncContext;
+pub use credit::Credit;
+pub use dirty::DirtyCounts;
+pub use engine::{Engine, SyncTarget, TxgHold, catches_panics};
 pub use error::{SyncFailure, TxgError};
-pub use holds::{TxgHold, thread_index};
+pub use holds::thread_index;
 pub use manner::{Admitted, Postponed, without_waiting};
 pub use tunables::TUNABLES;

@@ -146,7 +146,7 @@ fn a_stop_leaves_nobody_waiting() {
         }
         assert!(
             matches!(model.engine.hold().map(drop), Err(TxgError::Stopped))
-                || !model.engine.holds().is_closed()
+                || !model.engine.holds.is_closed()
         );
     });
 }

@@ -9,10 +9,10 @@ use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::sync::atomic::{AtomicU64, Ordering};
 
 use super::Engine;
-use super::suspend::Patience;
 use crate::credit::Credit;
 use crate::error::TxgError;
 use crate::manner::{self, Admitted, Awaited};
+use crate::patience::Patience;
 
 static ROOM: LockClass = LockClass::new("txg.room", rank::TXG + 5);
 

@@ -5,73 +5,11 @@
 //! case the device comes back, and then fail. Nothing that was accepted is forgotten: the sync goes
 //! on where it stopped.
 
-use base::clock::real_now;
-use base::sync::atomic::Ordering;
-use std::cell::Cell;
-use std::time::{Duration, Instant};
-
 use base::Txg;
+use base::sync::atomic::Ordering;
 
 use super::Engine;
 use crate::error::TxgError;
-use crate::state::State;
-
-/// How long a reservation that has no room waits for a suspended engine to be resumed. Front ends
-/// cannot take a request back, so each wait has an end.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-base::sync::thread_local! {
-    static SYNCING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Marks the calling thread as one that syncs, for as long as it lives. Such a thread cannot give
-/// up a read: it waits for the device ([`Engine::suspend`]).
-#[must_use]
-pub struct SyncContext {
-    before: bool,
-}
-
-impl SyncContext {
-    /// Marks the calling thread if `syncing` says so.
-    pub fn enter(syncing: bool) -> Self {
-        Self {
-            before: SYNCING.with(|is| is.replace(syncing)),
-        }
-    }
-
-    /// Whether the calling thread syncs.
-    #[must_use]
-    pub fn is_current() -> bool {
-        SYNCING.with(Cell::get)
-    }
-}
-
-impl Drop for SyncContext {
-    fn drop(&mut self) {
-        SYNCING.with(|is| is.set(self.before));
-    }
-}
-
-/// How long a reservation has waited for a suspended engine.
-#[derive(Default)]
-pub(super) struct Patience {
-    since: Option<Instant>,
-}
-
-impl Patience {
-    /// Whether to wait on.
-    pub(super) fn check(&mut self, state: &State) -> Result<(), TxgError> {
-        let Err(why) = state.check_progress() else {
-            self.since = None;
-            return Ok(());
-        };
-        let since = *self.since.get_or_insert_with(real_now);
-        if state.ended.is_some() || base::clock::since(since) >= PATIENCE {
-            return Err(why);
-        }
-        Ok(())
-    }
-}
 
 impl Engine {
     /// Suspends the engine because of `reason` and waits until it is resumed. For threads that

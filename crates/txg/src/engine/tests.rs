@@ -6,7 +6,7 @@ use base::Txg;
 use parking_lot::Mutex;
 
 use super::{Engine, SyncTarget};
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, NO_DELAY};
 use crate::error::{SyncFailure, TxgError};
 
 /// Notes which txgs were synced, and checks that none of their holders is left.
@@ -224,12 +224,6 @@ fn delays_grow_without_a_step() {
     assert_eq!(config.delay_ns(600_000, 1_000_000), 0);
     assert!(config.delay_ns(610_000, 1_000_000) < 20_000);
     assert!(last > 10_000_000);
-}
-
-thread_local! {
-    /// The old fault, for the negative control: this thread's reservations are not delayed, and meet the limit
-    /// as a wall.
-    pub(crate) static NO_DELAY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// How often writers park that want more than the devices take, for a while.

@@ -114,6 +114,6 @@ fn frees_are_booked_on_a_txg_that_has_synced() {
 fn a_hold_is_given_back_twice() {
     assert_names("txg.holds", |engine, _| {
         let txg = engine.open_txg();
-        engine.holds().leave(0, txg, engine.findings());
+        engine.holds.leave(0, txg, engine.findings());
     });
 }
