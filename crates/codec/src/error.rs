@@ -25,4 +25,7 @@ pub enum CodecError {
         /// What the stream gave.
         actual: usize,
     },
+    /// Columns and rows of parity that do not belong together, or more columns are lost than parity tells of.
+    #[error("columns cannot be computed from these rows of parity")]
+    ParityShape,
 }
