@@ -313,6 +313,8 @@ pub enum VdevShape {
     Leaf(PathBuf),
     /// Copies.
     Mirror(Vec<PathBuf>),
+    /// Stripes with so many rows of parity.
+    RaidZ(u64, Vec<PathBuf>),
 }
 
 impl VdevSpec {
@@ -321,7 +323,7 @@ impl VdevSpec {
     pub fn leaves(&self) -> &[PathBuf] {
         match &self.shape {
             VdevShape::Leaf(path) => std::slice::from_ref(path),
-            VdevShape::Mirror(paths) => paths,
+            VdevShape::Mirror(paths) | VdevShape::RaidZ(_, paths) => paths,
         }
     }
 }

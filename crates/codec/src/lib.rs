@@ -1,9 +1,9 @@
-//! Checksums, compression and other pure transforms of bytes.
+//! Checksums, compression, parity and other pure transforms of bytes.
 //!
 //! Purpose: every algorithm that a block pointer can name, as plain functions over byte slices.
 //! Invariants: no I/O, no panics on any input, allocation only inside the compression libraries'
 //! own reused contexts; each vector kernel equals its scalar twin (property tested).
-//! Callers: `format` (embedded checksums), `pipeline` (blocks), `vdev` (labels).
+//! Callers: `format` (embedded checksums), `pipeline` (blocks), `vdev` (labels, parity).
 //! It must not know what a pool, a block pointer or a device is.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

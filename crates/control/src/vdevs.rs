@@ -92,7 +92,7 @@ fn report(
         activity: config.flag(keys::REMOVING).then(|| "removing".to_owned()),
         size: config.asize(),
         children,
-        ..VdevReport::healthy(&kind_name(config), config.guid().0)
+        ..VdevReport::healthy(&config.shown_kind(), config.guid().0)
     };
     if config.is_leaf() {
         let facts = leaf(config);
@@ -114,35 +114,9 @@ fn report(
         found.state = VdevState::Unavailable;
         found.cause = Some(VdevCause::MissingDevice);
     } else {
-        (found.state, found.cause) = interior(&found.children, redundancy(config));
+        (found.state, found.cause) = interior(&found.children, config.tolerance());
     }
     found
-}
-
-/// `raidz2`, `draid1:2d:4c:1s`, or the plain type.
-pub(crate) fn kind_name(config: &VdevConfig) -> String {
-    let parity = config.list.u64(keys::PARITY_COUNT).unwrap_or(1);
-    match config.kind() {
-        vdev_types::RAIDZ => format!("raidz{parity}"),
-        vdev_types::DRAID => format!(
-            "draid{parity}:{}d:{}c:{}s",
-            config.list.u64("draid_ndata").unwrap_or(0),
-            config.children.len(),
-            config.list.u64("draid_nspares").unwrap_or(0)
-        ),
-        other => other.to_owned(),
-    }
-}
-
-/// How many children may fail.
-fn redundancy(config: &VdevConfig) -> usize {
-    match config.kind() {
-        vdev_types::RAIDZ | vdev_types::DRAID => {
-            let parity = config.list.u64(keys::PARITY_COUNT).unwrap_or(1);
-            usize::try_from(parity).unwrap_or(0)
-        }
-        _ => config.children.len().saturating_sub(1),
-    }
 }
 
 /// The state of what is made of children.

@@ -92,7 +92,7 @@ impl HeadAdmission {
         let available = self.head.available(SpaceClass::Normal)?;
         self.available.store(available, Ordering::Relaxed);
         let account = &self.account;
-        account.stored(copies, dsl.services().sector_bytes());
+        account.stored(copies, dsl.services().charge_overhead());
         if account.pool().room() == 0 {
             // No txg has synced yet, or the pool was full then.
             let available = dsl.available_bytes(SpaceClass::Normal)?;

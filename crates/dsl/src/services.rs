@@ -49,9 +49,9 @@ pub trait Services: Send + Sync {
     fn change_references(&self, tx: &Tx, feature: &Feature, change: i64) -> dmu::Result<()>;
     /// Bytes that datasets may use in all.
     fn usable_bytes(&self, class: SpaceClass) -> u64;
-    /// Bytes of the largest sector of the devices that take data: every block takes whole ones.
-    fn sector_bytes(&self) -> u64 {
-        512
+    /// How much more than its stored bytes a block is charged with, at most: whole sectors, parity, what is left over.
+    fn charge_overhead(&self) -> u64 {
+        0
     }
     /// Freed bytes that may not be used again yet, for a caller who waits for them: the next txgs give them back, also
     /// if nothing changes in them.

@@ -35,6 +35,8 @@ pub mod keys {
     pub const DEVICE_ID: &str = "devid";
     pub const PHYSICAL_PATH: &str = "phys_path";
     pub const PARITY_COUNT: &str = "nparity";
+    pub const RAIDZ_EXPAND_TXGS: &str = "raidz_expand_txgs";
+    pub const RAIDZ_EXPANDING: &str = "raidz_expanding";
     pub const WHOLE_DISK: &str = "whole_disk";
     pub const NOT_PRESENT: &str = "not_present";
     pub const METASLAB_ARRAY: &str = "metaslab_array";

@@ -11,6 +11,7 @@ use format::config::{directory, keys, vdev_types};
 use format::dsl::{DirectoryPhys, hidden};
 use pipeline::{Pipeline, PrefetchRequest, Prefetcher, ReadRequest};
 use sys::Buffer;
+use vdev::InteriorKind;
 
 use crate::error::{InspectError, Result};
 use crate::problems::Problems;
@@ -287,13 +288,11 @@ fn refuse_unknown(pool: &RawPool) -> Result<()> {
         let known = [
             vdev_types::DISK,
             vdev_types::FILE,
-            vdev_types::MIRROR,
-            vdev_types::REPLACING,
-            vdev_types::SPARE,
             vdev_types::HOLE,
             vdev_types::MISSING,
         ];
-        if !known.contains(&kind) {
+        let interior = InteriorKind::of(top, top.lists(keys::CHILDREN).len());
+        if !known.contains(&kind) && interior.is_none() {
             return Err(InspectError::UnsupportedVdev {
                 id: top.u64(keys::ID).unwrap_or(index as u64),
                 kind: kind.to_owned(),

@@ -170,7 +170,15 @@ pub(crate) fn roots(pool: &RawPool, damage: &mut dyn FnMut(String)) -> Vec<Item>
 
 /// Bytes that are allocated, on all devices together.
 fn bytes_of_copies(tops: &[TopSpace], sides: &[Side]) -> u64 {
-    let copies = |id: u64| sides.iter().filter(|side| side.vdev == id).count() as u64;
+    let copies = |id: u64| {
+        let mut of_vdev = sides.iter().filter(|side| side.vdev == id).peekable();
+        // Elsewhere a block is read once, however many devices it lies on.
+        match of_vdev.peek() {
+            Some(side) if side.layout.is_copies() => of_vdev.count() as u64,
+            Some(_) => 1,
+            None => 0,
+        }
+    };
     let tops = tops.iter();
     tops.map(|top| top.allocated.bytes().saturating_mul(copies(top.id)))
         .fold(0, u64::saturating_add)

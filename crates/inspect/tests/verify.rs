@@ -10,8 +10,8 @@ use golden::Zdb;
 use millpond_inspect::run;
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
 
-/// Pools whose devices are read: plain disks and mirrors.
-const POOLS: [&str; 16] = [
+/// Pools whose devices are read: plain disks, mirrors and RAID-Z.
+const POOLS: [&str; 19] = [
     "default",
     "mirror",
     "codecs",
@@ -28,6 +28,9 @@ const POOLS: [&str; 16] = [
     "many",
     "streams",
     "ztest-be",
+    "raidz1",
+    "raidz2",
+    "raidz3",
 ];
 /// Lines of zdb's report that must be the same here, numbers included.
 const SAME: [&str; 9] = [
@@ -75,7 +78,7 @@ fn pools_made_by_openzfs_are_whole_and_count_as_zdb_counts() {
         let theirs = match &zdb {
             _ if !recorded.is_empty() => recorded,
             // zdb takes seconds for each: these have all there is to count.
-            Some(zdb) if ["default", "codecs", "gang", "v28"].contains(&name) => {
+            Some(zdb) if ["default", "codecs", "gang", "v28", "raidz2"].contains(&name) => {
                 let output = zdb.run(&pool.folder, &["-bcc"], &[&pool.pool_name()]);
                 String::from_utf8_lossy(&output.stdout).into_owned()
             }
@@ -126,6 +129,26 @@ fn one_damaged_side_of_a_mirror_is_found_and_costs_nothing() {
     assert!(report.contains("another copy is good"), "{report}");
     assert!(!report.contains("no copy is good"), "{report}");
     assert!(report.contains("No leaks"), "{report}");
+}
+
+#[test]
+fn damaged_devices_of_a_raidz_are_found_and_cost_nothing() {
+    for (name, count) in [("raidz1", 1), ("raidz2", 2), ("raidz3", 3)] {
+        let Some(pool) = golden::pool(name) else {
+            continue;
+        };
+        let (folder, images) = pool.copy();
+        let damaged = images
+            .iter()
+            .take(count)
+            .map(|image| damage(image, 64 << 10));
+        assert!(damaged.sum::<u32>() > 0);
+        let (status, report) = inspect(&["--verify"], folder.path());
+        assert_eq!(status, 3, "{report}");
+        assert!(report.contains("another copy is good"), "{report}");
+        assert!(!report.contains("no copy is good"), "{report}");
+        assert!(report.contains("No leaks"), "{report}");
+    }
 }
 
 #[test]

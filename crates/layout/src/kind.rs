@@ -1,35 +1,28 @@
 //! The kinds of top-level vdevs, as far as the places of bytes depend on them.
 
-use format::config::vdev_types;
+use crate::RaidZ;
 
-/// How the children of a vdev share what it holds. What a kind needs to know of its geometry when it is created (a
-/// RAID-Z its parity and its first width) belongs into the variant; how many children there are now does not, as it
-/// changes with attaching and detaching: whoever asks says it.
+/// How the children of a vdev share what it holds. What places of bytes depend on (the parity and the width of a
+/// RAID-Z) belongs into the variant. How many sides a mirror has does not, as it changes with attaching and detaching:
+/// whoever asks says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// One disk or file.
     Single,
     /// Each child holds all of it. Replacing and spare vdevs are mirrors too.
     Mirror,
+    /// Each block is a stripe over some or all children, with parity.
+    RaidZ(RaidZ),
 }
 
 impl Kind {
-    /// The kind of a vdev whose configuration has this type; none where it is not known, or no place for blocks.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            vdev_types::DISK | vdev_types::FILE => Some(Self::Single),
-            vdev_types::MIRROR | vdev_types::REPLACING | vdev_types::SPARE => Some(Self::Mirror),
-            _ => None,
-        }
-    }
-
     /// How many of `children` may lack a block that can be read all the same.
     #[must_use]
     pub const fn tolerance(self, children: usize) -> usize {
         match self {
             Self::Single => 0,
             Self::Mirror => children.saturating_sub(1),
+            Self::RaidZ(raidz) => raidz.parity(),
         }
     }
 }

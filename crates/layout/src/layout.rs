@@ -58,7 +58,7 @@ impl Layout {
     #[must_use]
     pub const fn granule(self) -> u64 {
         match self.kind {
-            Kind::Single | Kind::Mirror => self.sector(),
+            Kind::Single | Kind::Mirror | Kind::RaidZ(_) => self.sector(),
         }
     }
 
@@ -67,6 +67,9 @@ impl Layout {
     pub const fn asize(self, psize: u64) -> u64 {
         match self.kind {
             Kind::Single | Kind::Mirror => self.whole_sectors(psize),
+            Kind::RaidZ(raidz) => raidz
+                .sectors_allocated(self.whole_sectors(psize) / self.sector())
+                .saturating_mul(self.sector()),
         }
     }
 
@@ -83,6 +86,21 @@ impl Layout {
         match self.asize(REFERENCE_BLOCK) >> CHARGE_SHIFT {
             0 => 0,
             sectors => REFERENCE_BLOCK / sectors,
+        }
+    }
+
+    /// How much more than its stored bytes a dataset is charged with, at most, for a block of any number of 512 bytes.
+    #[must_use]
+    pub const fn charge_overhead(self) -> u64 {
+        let in_sector = self.sector().saturating_sub(1 << CHARGE_SHIFT);
+        match self.kind {
+            Kind::Single | Kind::Mirror => in_sector,
+            // A row that is not full has all parity, and what is left over is less than a row of parity and a sector.
+            // Full rows cost nothing, as the block by which deflate ratios are measured has less of them.
+            Kind::RaidZ(raidz) => {
+                let sectors = 2 * raidz.parity() as u64;
+                in_sector.saturating_add(self.deflated(sectors.saturating_mul(self.sector())))
+            }
         }
     }
 
@@ -104,14 +122,21 @@ impl Layout {
     pub const fn is_copies(self) -> bool {
         match self.kind {
             Kind::Single | Kind::Mirror => true,
+            Kind::RaidZ(_) => false,
         }
     }
 
     /// The bytes of a child that hold nothing but what lies in `range` of the vdev.
     #[must_use]
-    pub const fn on_child(self, range: Range<u64>) -> Range<u64> {
+    pub const fn on_child(self, range: Range<u64>, child: usize) -> Range<u64> {
         match self.kind {
             Kind::Single | Kind::Mirror => range,
+            Kind::RaidZ(raidz) => {
+                let sector = self.sector();
+                let (from, to) = (range.start.div_ceil(sector), range.end / sector);
+                let (from, to) = raidz.sectors_of_child(from, to, child as u64);
+                from * sector..to * sector
+            }
         }
     }
 
@@ -121,23 +146,25 @@ impl Layout {
     pub const fn written_size(self, used: u64, psize: u64) -> u64 {
         match self.kind {
             Kind::Single | Kind::Mirror if used < psize => used,
-            Kind::Single | Kind::Mirror => psize,
+            Kind::Single | Kind::Mirror | Kind::RaidZ(_) => psize,
         }
     }
 
     /// The allocatable bytes of a vdev whose smallest child has `smallest`: where children add up, their number counts.
     #[must_use]
-    pub const fn size(self, smallest: u64, _children: usize) -> u64 {
+    pub const fn size(self, smallest: u64) -> u64 {
         match self.kind {
             Kind::Single | Kind::Mirror => smallest,
+            Kind::RaidZ(raidz) => smallest.saturating_mul(raidz.width() as u64),
         }
     }
 
     /// The allocatable bytes that each child must have for a vdev of `size`: the reverse.
     #[must_use]
-    pub const fn child_size(self, size: u64, _children: usize) -> u64 {
+    pub const fn child_size(self, size: u64) -> u64 {
         match self.kind {
             Kind::Single | Kind::Mirror => size,
+            Kind::RaidZ(raidz) => size.div_ceil(raidz.width() as u64),
         }
     }
 }

@@ -11,7 +11,9 @@
 mod columns;
 mod kind;
 mod layout;
+mod raidz;
 
 pub use columns::{Column, Columns, Content};
 pub use kind::Kind;
 pub use layout::Layout;
+pub use raidz::RaidZ;

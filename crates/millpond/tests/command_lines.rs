@@ -148,10 +148,10 @@ fn names_and_values_are_checked_before_anyone_is_asked() {
          name",
     );
     refused(
-        &sandbox.run("zpool create tank raidz a b c"),
+        &sandbox.run("zpool create tank draid a b c"),
         1,
-        "invalid vdev specification: 'raidz' vdevs cannot be made by this version; use files, \
-         disks or 'mirror'",
+        "invalid vdev specification: 'draid' vdevs cannot be made by this version; use files, \
+         disks, 'mirror' or 'raidz'",
     );
 }
 

@@ -12,7 +12,7 @@ use format::label::PoolState;
 use format::nvlist::Value;
 use format::{FormatError, NvList};
 use layout::{Kind, Layout};
-use vdev::{VdevAux, VdevState};
+use vdev::{InteriorKind, VdevAux, VdevState};
 
 use crate::error::{PoolError, Result};
 
@@ -140,6 +140,39 @@ impl VdevConfig {
         u32::try_from(ashift).unwrap_or(u32::MAX)
     }
 
+    /// How many rows of parity a vdev has; 0 for those without.
+    #[must_use]
+    pub fn parity(&self) -> u64 {
+        self.list.u64(keys::PARITY_COUNT).unwrap_or(0)
+    }
+
+    /// The type as it is shown: `raidz2`, `draid1:2d:4c:1s`, or the plain type.
+    #[must_use]
+    pub fn shown_kind(&self) -> String {
+        let parity = self.parity().max(1);
+        match self.kind() {
+            vdev_types::RAIDZ => format!("raidz{parity}"),
+            vdev_types::DRAID => format!(
+                "draid{parity}:{}d:{}c:{}s",
+                self.list.u64("draid_ndata").unwrap_or(0),
+                self.children.len(),
+                self.list.u64("draid_nspares").unwrap_or(0)
+            ),
+            other => other.to_owned(),
+        }
+    }
+
+    /// How many of its children may fail.
+    #[must_use]
+    pub fn tolerance(&self) -> usize {
+        match self.kind() {
+            vdev_types::RAIDZ | vdev_types::DRAID => {
+                usize::try_from(self.parity().max(1)).unwrap_or(usize::MAX)
+            }
+            _ => self.children.len().saturating_sub(1),
+        }
+    }
+
     /// A top-level vdev's allocatable bytes.
     #[must_use]
     pub fn asize(&self) -> u64 {
@@ -149,7 +182,10 @@ impl VdevConfig {
     /// How a top-level vdev spreads blocks over its children; none where its type is not known, or has no blocks.
     #[must_use]
     pub fn layout(&self) -> Option<Layout> {
-        let kind = Kind::named(self.kind())?;
+        let kind = match self.kind() {
+            vdev_types::DISK | vdev_types::FILE => Kind::Single,
+            _ => InteriorKind::of(&self.list, self.children.len())?.kind(),
+        };
         Some(Layout::new(kind, self.ashift()))
     }
 
@@ -167,9 +203,7 @@ impl VdevConfig {
     pub fn leaf_size_min(&self) -> u64 {
         let bytes = self.metaslab_bytes();
         let layout = self.layout();
-        layout.map_or(bytes, |layout| {
-            layout.child_size(bytes, self.children.len())
-        })
+        layout.map_or(bytes, |layout| layout.child_size(bytes))
     }
 
     /// A top-level vdev's metaslab size as a power of two.

@@ -40,6 +40,8 @@ pub static SCAN_RUN_BYTES: Tunable = Tunable::new("pool.scan_run_bytes", 1 << 20
 pub static SCAN_GAP_BYTES: Tunable = Tunable::new("pool.scan_gap_bytes", 512 << 10, 0, 16 << 20);
 /// How many operations of a scan are under way on each device.
 pub static SCAN_READERS: Tunable = Tunable::new("pool.scan_readers", 3, 1, 64);
+/// The most blocks of a vdev that a scan looks at at once where a block lies on several devices.
+pub static SCAN_STRIPE_READERS: Tunable = Tunable::new("pool.scan_stripe_readers", 16, 1, 256);
 /// How long a scan looks at blocks before it lets the txgs that wait go on, in milliseconds.
 pub static SCAN_SLICE_MS: Tunable = Tunable::new("pool.scan_slice_ms", 250, 1, 5_000);
 
@@ -88,6 +90,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &SCAN_RUN_BYTES,
     &SCAN_GAP_BYTES,
     &SCAN_READERS,
+    &SCAN_STRIPE_READERS,
     &SCAN_SLICE_MS,
     &ERRORS_PENDING_MAX,
     &SCAN_RUNS_AHEAD,

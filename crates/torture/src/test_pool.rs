@@ -43,7 +43,17 @@ impl TestPool {
         Self::create_with_logs(devices, Vec::new())
     }
 
-    /// The same, with devices for its intent logs: several are sides of one mirror.
+    /// Makes a pool on one vdev.
+    ///
+    /// # Errors
+    /// The pool cannot be made.
+    pub fn create_of(vdev: NewVdev) -> Result<Self, PoolError> {
+        let mut options = CreateOptions::new(POOL, vec![vdev]);
+        options.root.populate = Some(crate::pool_model::real::populate());
+        Self::create_as(options)
+    }
+
+    /// [`TestPool::create`] with devices for its intent logs: several are sides of one mirror.
     ///
     /// # Errors
     /// The pool cannot be made.

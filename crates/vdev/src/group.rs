@@ -1,11 +1,12 @@
 //! Writes that are waited for together: those of a txg's sync pass, or of an intent log block.
 
 use crate::leaf::DeviceHandle;
+use crate::members::Members;
 use crate::queue::{Help, Queue};
 use crate::top::KeptWrites;
 use crate::{Failure, IoClass, LeafFailure, VdevError};
 use base::lock::{Condvar, LockClass, Mutex, rank};
-use base::{Txg, VdevId};
+use base::{Guid, Txg, VdevId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -215,12 +216,13 @@ impl WriteGroup {
 }
 
 /// Who reports on a write.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Reports {
-    /// How many children, at least one.
+    /// How many leaves' columns are written.
     pub(crate) count: usize,
-    /// Of how many the write may fail without being lost.
+    /// Of how many children the write may fail without being lost.
     pub(crate) tolerance: usize,
+    /// Which leaves stand for one another.
+    pub(crate) members: Arc<Members>,
 }
 
 /// One write on all children of its vdev: done when the last of them is.
@@ -234,7 +236,7 @@ pub(crate) struct WriteCompletion {
     data: Buffer,
     class: IoClass,
     remaining: AtomicUsize,
-    tolerance: usize,
+    reports: Reports,
     failures: Mutex<Vec<(Arc<DeviceHandle>, Failure)>>,
 }
 
@@ -260,7 +262,7 @@ impl WriteCompletion {
             data,
             class,
             remaining: AtomicUsize::new(reports.count),
-            tolerance: reports.tolerance,
+            reports,
             failures: Mutex::new(&COMPLETION_CLASS, Vec::new()),
         })
     }
@@ -273,7 +275,12 @@ impl WriteCompletion {
         self.class
     }
 
-    /// The report of the child behind `handle`. A child that failed where enough others did well has missed the txg;
+    /// Whether nobody will report.
+    pub(crate) const fn is_unheard(&self) -> bool {
+        self.reports.count == 0
+    }
+
+    /// The report of the leaf behind `handle`. A leaf that failed where enough others did well has missed the txg;
     /// where too many failed nothing is there to be missed: the write is done again.
     pub(crate) fn report(&self, handle: &Arc<DeviceHandle>, result: Result<(), Failure>) {
         if let Err(failure) = result {
@@ -287,7 +294,7 @@ impl WriteCompletion {
             return;
         }
         let failures = std::mem::take(&mut *self.failures.lock());
-        if failures.len() <= self.tolerance {
+        if !self.is_lost(&failures) {
             for (handle, _) in failures {
                 handle.note_missing(self.group.txg);
             }
@@ -304,6 +311,19 @@ impl WriteCompletion {
                     .collect(),
             );
         }
+    }
+
+    /// Whether so many children failed that the block cannot be read.
+    fn is_lost(&self, failures: &[(Arc<DeviceHandle>, Failure)]) -> bool {
+        if failures.len() <= self.reports.tolerance {
+            return false;
+        }
+        let failed = |leaf: Guid| {
+            failures
+                .iter()
+                .any(|(handle, _)| handle.config.guid == leaf)
+        };
+        self.reports.members.lost(failed) > self.reports.tolerance
     }
 
     /// Ends the write without success.

@@ -14,6 +14,7 @@ mod group;
 mod io;
 mod labels;
 mod leaf;
+mod members;
 mod node;
 mod queue;
 mod schedule;

@@ -1,8 +1,11 @@
-//! The vdevs below the root as a tree.
+//! The vdevs below the root as a tree, and the children that a layout counts.
 
-use crate::{Condition, Leaf, VdevAux, VdevState};
+use crate::members::Members;
+use crate::{Condition, Leaf};
 use base::Guid;
-use layout::Kind;
+use format::NvList;
+use format::config::{keys, vdev_types};
+use layout::{Kind, RaidZ};
 use std::sync::Arc;
 
 /// A vdev below the root.
@@ -10,40 +13,63 @@ use std::sync::Arc;
 pub enum Node {
     /// A device.
     Leaf(Arc<Leaf>),
-    /// Several vdevs with the same bytes.
+    /// Several vdevs that share what it holds.
     Interior(Interior),
 }
 
-/// Several vdevs that hold the same bytes.
+/// Several vdevs that share what one holds.
 #[derive(Clone)]
 pub struct Interior {
     /// Its guid.
     pub guid: Guid,
-    /// Why there are several.
+    /// How, and why.
     pub kind: InteriorKind,
     /// The vdevs.
     pub children: Vec<Node>,
 }
 
-/// Why several vdevs hold the same bytes.
+/// How and why several vdevs share what one holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InteriorKind {
-    /// For redundancy.
+    /// The same bytes, for redundancy.
     Mirror,
-    /// While one replaces the other.
+    /// The same bytes, while one replaces the other.
     Replacing,
-    /// While a spare stands in.
+    /// The same bytes, while a spare stands in.
     Spare,
+    /// Stripes with parity.
+    RaidZ(RaidZ),
 }
 
 impl InteriorKind {
+    /// The kind of a vdev over so many children by its configuration; none if it is not known. A RAID-Z that got more
+    /// children since it was made is not: its older blocks are as wide as it was then.
+    #[must_use]
+    pub fn of(config: &NvList, children: usize) -> Option<Self> {
+        match config.str(keys::TYPE)? {
+            vdev_types::MIRROR => Some(Self::Mirror),
+            vdev_types::REPLACING => Some(Self::Replacing),
+            vdev_types::SPARE => Some(Self::Spare),
+            vdev_types::RAIDZ => {
+                let was_narrower = [keys::RAIDZ_EXPAND_TXGS, keys::RAIDZ_EXPANDING];
+                if was_narrower.iter().any(|key| config.get(key).is_some()) {
+                    return None;
+                }
+                let parity = config.u64(keys::PARITY_COUNT)?;
+                RaidZ::new(parity, children).map(Self::RaidZ)
+            }
+            _ => None,
+        }
+    }
+
     /// The type's name in configurations.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Mirror => "mirror",
-            Self::Replacing => "replacing",
-            Self::Spare => "spare",
+            Self::Mirror => vdev_types::MIRROR,
+            Self::Replacing => vdev_types::REPLACING,
+            Self::Spare => vdev_types::SPARE,
+            Self::RaidZ(_) => vdev_types::RAIDZ,
         }
     }
 }
@@ -54,6 +80,7 @@ impl InteriorKind {
     pub const fn kind(self) -> Kind {
         match self {
             Self::Mirror | Self::Replacing | Self::Spare => Kind::Mirror,
+            Self::RaidZ(raidz) => Kind::RaidZ(raidz),
         }
     }
 }
@@ -85,7 +112,8 @@ impl Node {
             Self::Interior(interior) => {
                 let children = interior.children.iter().map(Self::condition);
                 let children: Vec<_> = children.collect();
-                interior_condition(&children, interior.kind.kind().tolerance(children.len()))
+                let tolerance = interior.kind.kind().tolerance(children.len());
+                Condition::of_interior(&children, tolerance)
             }
         }
     }
@@ -99,24 +127,70 @@ impl Node {
     }
 }
 
-/// How a vdev with such children is, of which `tolerance` may be missing.
-fn interior_condition(children: &[Condition], tolerance: usize) -> Condition {
-    let usable = children.iter().filter(|c| c.state.is_usable()).count();
-    let healthy = children
-        .iter()
-        .filter(|c| c.state == VdevState::Healthy)
-        .count();
-    if usable == 0 || children.len() - usable > tolerance {
-        let offline = |c: &Condition| matches!(c.state, VdevState::Offline);
-        if !children.is_empty() && children.iter().all(offline) {
-            return Condition::new(VdevState::Offline, VdevAux::ChildrenOffline);
+/// The leaves of a top-level vdev by the child that they belong to. A child is a leaf, or several that hold the same
+/// bytes while one takes another's place.
+pub(crate) struct Children {
+    leaves: Vec<Arc<Leaf>>,
+    members: Arc<Members>,
+}
+
+impl Children {
+    /// Those of a top-level vdev. The sides of mirrors within a mirror are sides as the others.
+    pub(crate) fn new(node: &Node) -> Self {
+        let (mut leaves, mut ranges) = (Vec::new(), Vec::new());
+        match node {
+            Node::Interior(Interior { kind, children, .. }) if !is_copies(kind.kind()) => {
+                for child in children {
+                    let start = leaves.len();
+                    child.gather(&mut leaves);
+                    ranges.push(start..leaves.len());
+                }
+            }
+            Node::Leaf(_) | Node::Interior(_) => {
+                node.gather(&mut leaves);
+                ranges.extend((0..leaves.len()).map(|leaf| leaf..leaf + 1));
+            }
         }
-        return Condition::new(VdevState::CantOpen, VdevAux::NoReplicas);
+        let guids = leaves.iter().map(|leaf| leaf.guid()).collect();
+        let members = Arc::new(Members::new(guids, ranges));
+        Self { leaves, members }
     }
-    if healthy == children.len() {
-        return Condition::HEALTHY;
+
+    /// How many children there are.
+    pub(crate) fn count(&self) -> usize {
+        self.members.count()
     }
-    Condition::new(VdevState::Degraded, VdevAux::None)
+
+    /// All leaves, from left to right.
+    pub(crate) fn leaves(&self) -> &[Arc<Leaf>] {
+        &self.leaves
+    }
+
+    /// The leaves of a child; none if there is no such child.
+    pub(crate) fn of(&self, child: usize) -> &[Arc<Leaf>] {
+        let range = self.members.of(child);
+        range
+            .and_then(|range| self.leaves.get(range))
+            .unwrap_or_default()
+    }
+
+    /// Which child a leaf belongs to.
+    pub(crate) fn child_of(&self, leaf: Guid) -> Option<usize> {
+        let at = self.leaves.iter().position(|known| known.guid() == leaf)?;
+        self.members.child_of(at)
+    }
+
+    /// Which leaves stand for one another.
+    pub(crate) const fn members(&self) -> &Arc<Members> {
+        &self.members
+    }
+}
+
+const fn is_copies(kind: Kind) -> bool {
+    match kind {
+        Kind::Single | Kind::Mirror => true,
+        Kind::RaidZ(_) => false,
+    }
 }
 
 #[cfg(test)]

@@ -170,6 +170,24 @@ impl Condition {
     pub const fn new(state: VdevState, aux: VdevAux) -> Self {
         Self { state, aux }
     }
+
+    /// How a vdev with such children is, of which `tolerance` may be missing.
+    #[must_use]
+    pub fn of_interior(children: &[Self], tolerance: usize) -> Self {
+        let count = |is: fn(VdevState) -> bool| children.iter().filter(|c| is(c.state)).count();
+        let usable = count(VdevState::is_usable);
+        if usable == 0 || children.len() - usable > tolerance {
+            let offline = count(|state| matches!(state, VdevState::Offline));
+            if !children.is_empty() && offline == children.len() {
+                return Self::new(VdevState::Offline, VdevAux::ChildrenOffline);
+            }
+            return Self::new(VdevState::CantOpen, VdevAux::NoReplicas);
+        }
+        if count(|state| matches!(state, VdevState::Healthy)) == children.len() {
+            return Self::HEALTHY;
+        }
+        Self::new(VdevState::Degraded, VdevAux::None)
+    }
 }
 
 impl fmt::Display for Condition {

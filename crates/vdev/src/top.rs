@@ -1,9 +1,12 @@
-//! A top-level vdev: a layout, and the leaves that it spreads blocks over.
+//! A top-level vdev: a layout, and the children that it spreads blocks over.
 
 mod kept;
+mod parts;
 mod repair;
+mod stripe;
 
 use crate::group::{Reports, WriteCompletion};
+use crate::node::Children;
 use crate::{
     BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, VdevAux, VdevError,
     VdevState, Verdict, WriteGroup,
@@ -11,12 +14,13 @@ use crate::{
 use base::thread::{self, Role};
 use base::{Guid, VdevId};
 use device::DeviceError;
-use layout::{Content, Kind, Layout};
+use layout::{Kind, Layout};
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
 
 use kept::Found;
 pub(crate) use kept::KeptWrites;
+use parts::parts;
 pub use repair::{Lacking, Repaired, ScrubOutcome};
 
 /// What is known of a top-level vdev from its configuration.
@@ -50,8 +54,8 @@ pub struct Top {
     config: TopConfig,
     layout: Layout,
     node: Node,
-    /// The children, as the layout counts them: the sides of mirrors within a mirror are sides as the others.
-    leaves: Vec<Arc<Leaf>>,
+    /// The children, as the layout counts them.
+    children: Children,
     /// What no leaf took.
     kept: Arc<KeptWrites>,
 }
@@ -60,13 +64,11 @@ impl Top {
     /// A top-level vdev over `node`.
     #[must_use]
     pub fn new(config: TopConfig, node: Node) -> Arc<Self> {
-        let mut leaves = Vec::new();
-        node.gather(&mut leaves);
         Arc::new(Self {
             layout: Layout::new(node.kind(), config.ashift),
             config,
+            children: Children::new(&node),
             node,
-            leaves,
             kept: KeptWrites::new(),
         })
     }
@@ -101,10 +103,20 @@ impl Top {
         self.layout
     }
 
-    /// How many of its leaves may lack a block that can be read all the same.
+    /// How many of its children may lack a block that can be read all the same.
     #[must_use]
-    pub const fn tolerance(&self) -> usize {
-        self.layout.tolerance(self.leaves.len())
+    pub fn tolerance(&self) -> usize {
+        self.layout.tolerance(self.children.count())
+    }
+
+    /// Whether so many children are lost, when all of these leaves fail, that some block cannot be read.
+    #[must_use]
+    pub fn is_lost_without(&self, fails: impl Fn(&Leaf) -> bool) -> bool {
+        let fails = |guid: Guid| {
+            let mut leaves = self.leaves().iter();
+            leaves.any(|leaf| leaf.guid() == guid && fails(leaf))
+        };
+        self.children.members().lost(fails) > self.tolerance()
     }
 
     /// Its vdevs as a tree.
@@ -116,7 +128,7 @@ impl Top {
     /// Its leaves, from left to right.
     #[must_use]
     pub fn leaves(&self) -> &[Arc<Leaf>] {
-        &self.leaves
+        self.children.leaves()
     }
 
     /// How it is, as follows from its leaves.
@@ -133,7 +145,8 @@ impl Top {
 
     fn contains(&self, offset: u64, len: usize) -> Result<(), VdevError> {
         let (len, asize) = (len as u64, self.asize());
-        if offset.checked_add(len).is_some_and(|end| end <= asize) {
+        let end = offset.checked_add(self.layout.asize(len));
+        if end.is_some_and(|end| end <= asize) {
             return Ok(());
         }
         Err(VdevError::OutOfRange {
@@ -153,13 +166,14 @@ impl Top {
     /// The readable leaves in the order in which they are asked: those that were there when the
     /// bytes were written, then the least busy, then by place so that each has its own stretches.
     fn order(&self, range: BlockRange) -> Vec<(&Arc<Leaf>, bool)> {
-        if let [only] = &self.leaves[..] {
+        let leaves = self.leaves();
+        if let [only] = leaves {
             return vec![(only, false)];
         }
-        let count = self.leaves.len();
+        let count = leaves.len();
         let first = (range.offset >> 21) as usize % count.max(1);
         let mut order: Vec<_> = (0..count)
-            .map(|i| &self.leaves[(first + i) % count])
+            .map(|i| &leaves[(first + i) % count])
             .filter(|leaf| leaf.is_readable())
             .map(|leaf| (leaf, leaf.misses(range.birth)))
             .collect();
@@ -203,10 +217,15 @@ impl Top {
             Found::Part => return Err(read_failed(failures)),
             Found::All(_) | Found::Nothing => {}
         }
-        let order = match self.layout.kind() {
-            Kind::Single | Kind::Mirror => self.order(range),
-        };
-        for (leaf, stale) in order {
+        match self.layout.kind() {
+            Kind::Single | Kind::Mirror => {}
+            Kind::RaidZ(_) => {
+                return self
+                    .read_stripe((range, class), accept)
+                    .map_err(read_failed);
+            }
+        }
+        for (leaf, stale) in self.order(range) {
             match read_leaf(leaf, (range, class), stale, accept) {
                 Ok(data) => {
                     return Ok(ReadOutcome {
@@ -223,7 +242,7 @@ impl Top {
                 }
             }
         }
-        for leaf in self.leaves.iter().filter(|leaf| !leaf.is_readable()) {
+        for leaf in self.leaves().iter().filter(|leaf| !leaf.is_readable()) {
             if !failures.iter().any(|failure| failure.leaf == leaf.guid()) {
                 let condition = leaf.condition();
                 let failure = Failure::Unavailable(condition.state, condition.aux);
@@ -241,43 +260,46 @@ impl Top {
         if data.is_empty() {
             return;
         }
-        let place = (self.id(), offset);
-        let columns = self
-            .layout
-            .columns(offset, data.len() as u64, self.leaves.len());
-        let reports = Reports {
-            count: columns.len(),
-            tolerance: self.tolerance(),
-        };
-        let completion =
-            WriteCompletion::new((group, &self.kept), place, data.clone(), class, reports);
-        if reports.count == 0 {
+        let parts = parts((self.layout, self.children.count()), offset, &data);
+        let reports = parts
+            .iter()
+            .flat_map(|(column, _)| self.children.of(column.child));
+        let completion = WriteCompletion::new(
+            (group, &self.kept),
+            (self.id(), offset),
+            data.clone(),
+            class,
+            Reports {
+                count: reports.count(),
+                tolerance: self.tolerance(),
+                members: Arc::clone(self.children.members()),
+            },
+        );
+        if completion.is_unheard() {
             completion.give_up(Vec::new());
             return;
         }
-        for column in columns {
-            let leaf = &self.leaves[column.child];
-            if inside && leaf.is_writable() {
-                let place = Leaf::device_offset(column.offset);
-                let data = match column.content {
-                    Content::Whole => data.clone(),
+        for (column, bytes) in parts {
+            for leaf in self.children.of(column.child) {
+                if inside && leaf.is_writable() {
+                    let place = Leaf::device_offset(column.offset);
+                    leaf.write(place, bytes.clone(), Arc::clone(&completion));
+                    continue;
+                }
+                let condition = leaf.condition();
+                let failure = if inside {
+                    Failure::Unavailable(condition.state, condition.aux)
+                } else {
+                    Failure::Device(DeviceError::OutOfRange {
+                        device: leaf.path(),
+                        operation: device::Operation::Write,
+                        offset,
+                        len: data.len() as u64,
+                        size: self.asize(),
+                    })
                 };
-                leaf.write(place, data, Arc::clone(&completion));
-                continue;
+                completion.report(leaf.handle(), Err(failure));
             }
-            let condition = leaf.condition();
-            let failure = if inside {
-                Failure::Unavailable(condition.state, condition.aux)
-            } else {
-                Failure::Device(DeviceError::OutOfRange {
-                    device: leaf.path(),
-                    operation: device::Operation::Write,
-                    offset,
-                    len: data.len() as u64,
-                    size: self.asize(),
-                })
-            };
-            completion.report(leaf.handle(), Err(failure));
         }
     }
 
@@ -300,7 +322,8 @@ impl Top {
     /// # Errors
     /// As [`Leaf::discard`].
     pub fn discard(&self, leaf: &Leaf, range: std::ops::Range<u64>) -> Result<(), VdevError> {
-        let place = self.layout.on_child(range);
+        let child = self.children.child_of(leaf.guid()).unwrap_or(0);
+        let place = self.layout.on_child(range, child);
         leaf.discard(place.start, place.end.saturating_sub(place.start))
     }
 
@@ -312,11 +335,11 @@ impl Top {
     /// and is out of use.
     pub fn flush(&self) -> Result<(), VdevError> {
         let leaves: Vec<_> = self
-            .leaves
+            .leaves()
             .iter()
             .filter(|leaf| leaf.is_writable())
             .collect();
-        if leaves.is_empty() && self.leaves.iter().any(|leaf| leaf.is_readable()) {
+        if leaves.is_empty() && self.leaves().iter().any(|leaf| leaf.is_readable()) {
             return Ok(()); // opened for reading: nothing was written
         }
         let results: Vec<_> = match &leaves[..] {
@@ -341,8 +364,11 @@ impl Top {
                     .collect()
             }),
         };
-        let good = results.iter().filter(|result| result.is_ok()).count();
-        let enough = good > 0 && self.leaves.len() - good <= self.tolerance();
+        let is_good = |leaf: &Leaf| {
+            let mut outcomes = leaves.iter().zip(&results);
+            outcomes.any(|(other, result)| other.guid() == leaf.guid() && result.is_ok())
+        };
+        let enough = !self.is_lost_without(|leaf| !is_good(leaf));
         let mut failures = Vec::new();
         for (leaf, result) in leaves.iter().zip(results) {
             let Err(error) = result else { continue };
@@ -354,7 +380,7 @@ impl Top {
         }
         if enough {
             // Also those that went out of use since they were written to: nobody flushed them.
-            for leaf in self.leaves.iter().filter(|leaf| !leaf.is_writable()) {
+            for leaf in self.leaves().iter().filter(|leaf| !leaf.is_writable()) {
                 leaf.handle().lose_unflushed();
             }
             return Ok(());
@@ -367,7 +393,7 @@ impl Top {
 
     /// Puts every leaf out of use until it is cleared: a log vdev that failed, which the pool can do without.
     pub fn give_up(&self) {
-        for leaf in self.leaves.iter().filter(|leaf| leaf.is_readable()) {
+        for leaf in self.leaves().iter().filter(|leaf| leaf.is_readable()) {
             leaf.set_condition(Condition::new(VdevState::Faulted, VdevAux::IoFailure));
         }
     }

@@ -35,9 +35,9 @@ fn invert(mut matrix: Matrix) -> Option<Matrix> {
         for line in (0..size).filter(|line| *line != pivot) {
             let factor = matrix[line][pivot];
             for side in [&mut matrix, &mut inverse] {
-                for column in 0..size {
-                    let part = multiply(side[pivot][column], factor);
-                    side[line][column] ^= part;
+                let subtracted = side[pivot].clone();
+                for (element, part) in side[line].iter_mut().zip(subtracted) {
+                    *element ^= multiply(part, factor);
                 }
             }
         }

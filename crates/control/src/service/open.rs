@@ -148,6 +148,9 @@ pub(super) fn new_vdevs(vdevs: &[VdevSpec]) -> Vec<(VdevRole, NewVdev)> {
         let vdev = match &spec.shape {
             VdevShape::Leaf(path) => NewVdev::Single(device(path)),
             VdevShape::Mirror(paths) => NewVdev::Mirror(paths.iter().map(device).collect()),
+            VdevShape::RaidZ(parity, paths) => {
+                NewVdev::RaidZ(*parity, paths.iter().map(device).collect())
+            }
         };
         (role, vdev)
     };

@@ -13,7 +13,6 @@ use super::Service;
 use super::pool_facts::PoolFacts;
 use super::refusal::unreadable;
 use super::stored;
-use crate::vdevs::kind_name;
 
 impl Service {
     /// The pool's properties.
@@ -207,7 +206,7 @@ impl Service {
                     let mut name = None;
                     config.root.walk(&mut |node| {
                         if node.guid() == guid {
-                            name = Some(kind_name(node));
+                            name = Some(node.shown_kind());
                         }
                     });
                     name

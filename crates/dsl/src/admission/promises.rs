@@ -92,7 +92,7 @@ pub(super) struct HeadAccount {
     pool: Arc<PoolAccount>,
     promises: Promises,
     copies: AtomicU64,
-    sector_bytes: AtomicU64,
+    charge_overhead: AtomicU64,
 }
 
 impl HeadAccount {
@@ -102,7 +102,7 @@ impl HeadAccount {
             pool: Arc::clone(pool),
             promises: Promises::default(),
             copies: AtomicU64::new(1),
-            sector_bytes: AtomicU64::new(0),
+            charge_overhead: AtomicU64::new(0),
         });
         pool.heads.lock().push(Arc::downgrade(&account));
         account
@@ -113,10 +113,11 @@ impl HeadAccount {
         &self.pool
     }
 
-    /// Its blocks have so many copies, in sectors of so many bytes.
-    pub(super) fn stored(&self, copies: u64, sector_bytes: u64) {
+    /// Its blocks have so many copies, each of which is charged with so much more than its stored bytes, at most.
+    pub(super) fn stored(&self, copies: u64, charge_overhead: u64) {
         self.copies.store(copies, Ordering::Relaxed);
-        self.sector_bytes.store(sector_bytes, Ordering::Relaxed);
+        let overhead = &self.charge_overhead;
+        overhead.store(charge_overhead, Ordering::Relaxed);
     }
 
     /// Bytes that are promised: of the pool, and of this head.
@@ -126,13 +127,9 @@ impl HeadAccount {
 
     /// Bytes that blocks take on the devices at most.
     pub(super) fn on_devices(&self, blocks: &Footprint) -> u64 {
-        const SECTOR_MIN: u64 = 512;
         let copies = self.copies.load(Ordering::Relaxed).clamp(1, 3);
-        let sector = self.sector_bytes.load(Ordering::Relaxed).max(SECTOR_MIN);
-        let whole = |bytes: u64, count: u64| {
-            // What a block of `SECTOR_MIN` bytes times any number lacks to whole sectors, at most.
-            bytes.saturating_add(count.saturating_mul(sector - SECTOR_MIN))
-        };
+        let overhead = self.charge_overhead.load(Ordering::Relaxed);
+        let whole = |bytes: u64, count: u64| bytes.saturating_add(count.saturating_mul(overhead));
         let data = whole(blocks.data_bytes, blocks.data_blocks);
         // Blocks that must be cut have headers beside.
         let gangs = blocks.data_bytes / 8;

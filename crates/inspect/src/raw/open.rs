@@ -132,14 +132,12 @@ fn node(id: u64, tree: &NvList, devices: &[&Found], ashift: u32, depth: u32) -> 
                 device,
             )));
         }
-        vdev_types::MIRROR => InteriorKind::Mirror,
-        vdev_types::REPLACING => InteriorKind::Replacing,
-        vdev_types::SPARE => InteriorKind::Spare,
         other => {
-            return Err(InspectError::UnsupportedVdev {
+            let interior = InteriorKind::of(tree, tree.lists(keys::CHILDREN).len());
+            interior.ok_or_else(|| InspectError::UnsupportedVdev {
                 id,
                 kind: other.to_owned(),
-            });
+            })?
         }
     };
     if depth >= NESTING_MAX {

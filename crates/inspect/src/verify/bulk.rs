@@ -9,7 +9,7 @@ use format::gang::{self, GangHeader};
 use layout::{Column, Layout};
 use pipeline::{Pipeline, ReadRequest};
 use sys::BufferMut;
-use vdev::{DATA_START, IoClass, Leaf};
+use vdev::{BlockRange, DATA_START, Failure, IoClass, Leaf, Verdict};
 
 /// A read covers at most this much: it stays in the CPU's cache while it is summed.
 const RUN_BYTES_MAX: u64 = 1 << 20;
@@ -38,6 +38,13 @@ struct Expected {
 struct Copy {
     leaf: usize,
     offset: u64,
+    length: u64,
+    expected: usize,
+}
+
+/// A copy that lies on several devices, with parity.
+struct Stripe {
+    dva: Dva,
     length: u64,
     expected: usize,
 }
@@ -85,6 +92,7 @@ pub(crate) struct Bulk<'a> {
     sides: &'a [Side],
     expected: Vec<Expected>,
     copies: Vec<Copy>,
+    stripes: Vec<Stripe>,
     bytes: u64,
     buffer: BufferMut,
     pub(crate) bad: Vec<BadCopy>,
@@ -100,6 +108,7 @@ impl<'a> Bulk<'a> {
             sides,
             expected: Vec::new(),
             copies: Vec::new(),
+            stripes: Vec::new(),
             bytes: 0,
             buffer: BufferMut::scratch((RUN_BYTES_MAX + (16 << 20) + 2 * ALIGNMENT) as usize),
             bad: Vec::new(),
@@ -141,6 +150,16 @@ impl<'a> Bulk<'a> {
         let birth = block.physical_birth();
         for dva in dvas {
             let of_vdev = |side: &&Side| side.vdev == dva.vdev.0;
+            let in_stripes = |side: &Side| !side.layout.is_copies();
+            if self.sides.iter().find(of_vdev).is_some_and(in_stripes) {
+                self.stripes.push(Stripe {
+                    dva,
+                    length,
+                    expected,
+                });
+                self.bytes += length;
+                continue;
+            }
             let missed = |side: &Side| side.leaf.misses(birth);
             let mut sides = self.sides.iter().filter(of_vdev);
             // Where every side missed the txg each has a part of it.
@@ -153,9 +172,7 @@ impl<'a> Bulk<'a> {
                 {
                     self.copies.push(Copy {
                         leaf,
-                        offset: match column.content {
-                            layout::Content::Whole => within(column.offset, side.device.size()),
-                        },
+                        offset: within(column.offset, side.device.size()),
                         length,
                         expected,
                     });
@@ -193,6 +210,13 @@ impl<'a> Bulk<'a> {
         }
         copies.clear();
         self.copies = copies;
+        let mut stripes = std::mem::take(&mut self.stripes);
+        stripes.sort_unstable_by_key(|stripe| (stripe.dva.vdev, stripe.dva.offset));
+        for stripe in &stripes {
+            self.check_stripe(stripe);
+        }
+        stripes.clear();
+        self.stripes = stripes;
         self.expected.clear();
         self.bytes = 0;
     }
@@ -219,6 +243,57 @@ impl<'a> Bulk<'a> {
                     self.check_run(std::slice::from_ref(copy), copy.offset + copy.length);
                 }
             }
+        }
+    }
+
+    /// Reads every column of a block, and notes the devices that have something else.
+    fn check_stripe(&mut self, stripe: &Stripe) {
+        let expected = &self.expected[stripe.expected];
+        let (block, bookmark) = (expected.block, expected.bookmark);
+        let range = BlockRange {
+            offset: stripe.dva.offset,
+            len: usize::try_from(stripe.length).unwrap_or(usize::MAX),
+            birth: block.physical_birth(),
+        };
+        let top = self.pipeline.vdevs().top(stripe.dva.vdev);
+        let outcome = top.and_then(|top| {
+            top.verify_stripe(range, &mut |bytes| match expected.content {
+                Content::Block => self.pipeline.verdict(&block, bytes),
+                Content::GangHeader => Verdict::proof(GangHeader::decode(bytes, &block).is_ok()),
+            })
+        });
+        self.bytes_checked += stripe.length;
+        let bad = |device: &str, error, repairable| BadCopy {
+            bookmark,
+            block,
+            vdev: stripe.dva.vdev.0,
+            device: device.to_owned(),
+            offset: stripe.dva.offset,
+            error,
+            repairable,
+        };
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.bad.push(bad("?", Some(error.to_string()), false));
+                return;
+            }
+        };
+        for failure in &outcome.failures {
+            let error = match &failure.failure {
+                Failure::Missing => {
+                    self.bytes_missed += stripe.length;
+                    continue;
+                }
+                Failure::Unavailable(..) if outcome.data.is_some() => continue,
+                Failure::Checksum => None,
+                Failure::Device(_) | Failure::Unavailable(..) => Some(failure.to_string()),
+            };
+            let repairable = outcome.data.is_some();
+            self.bad.push(bad(&failure.path, error, repairable));
+        }
+        if outcome.data.is_none() && outcome.failures.is_empty() {
+            self.bad.push(bad("?", None, false));
         }
     }
 

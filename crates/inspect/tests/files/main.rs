@@ -85,6 +85,18 @@ fn mirror_with_both_sides_and_with_either() {
 }
 
 #[test]
+fn raidz_with_all_devices_and_without_as_many_as_may_fail() {
+    for (name, parity) in [("raidz1", 1), ("raidz2", 2), ("raidz3", 3)] {
+        if let Some(pool) = golden::pool(name) {
+            let images = pool.images();
+            compare(&pool, &images);
+            compare(&pool, &images[parity..]);
+            compare(&pool, &images[..images.len() - parity]);
+        }
+    }
+}
+
+#[test]
 fn old_file_systems() {
     compare_all("old");
 }
@@ -184,7 +196,7 @@ fn many_datasets_are_drawn_and_some_copied() {
 #[test]
 fn kinds_of_vdevs_and_encryption_are_refused_by_name() {
     for (name, place, wanted) in [
-        ("raidz1", "", "type 'raidz'"),
+        ("expanded", "", "type 'raidz'"),
         ("draid", "", "type 'draid'"),
         ("removed", "", "type 'indirect'"),
         ("enc", "genc/hex", "encrypted"),

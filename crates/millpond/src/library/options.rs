@@ -10,6 +10,8 @@ pub enum Vdev {
     Single(PathBuf),
     /// Copies on several files or disks.
     Mirror(Vec<PathBuf>),
+    /// Blocks shared by several files or disks, as many of which may be lost as there are rows of parity: 1 to 3.
+    RaidZ(u64, Vec<PathBuf>),
 }
 
 /// How a pool is made.

@@ -248,6 +248,10 @@ fn spec(vdev: &Vdev) -> VdevSpec {
     let shape = match vdev {
         Vdev::Single(path) => VdevShape::Leaf(absolute(path)),
         Vdev::Mirror(paths) => VdevShape::Mirror(paths.iter().map(|path| absolute(path)).collect()),
+        Vdev::RaidZ(parity, paths) => {
+            let paths = paths.iter().map(|path| absolute(path)).collect();
+            VdevShape::RaidZ(*parity, paths)
+        }
     };
     VdevSpec {
         class: VdevClass::Normal,

@@ -89,9 +89,29 @@ fn vdev_grammar() {
         Err("invalid vdev specification: mirror requires at least 2 devices".into())
     );
     assert!(
-        vdevs("raidz2 /d/a /d/b /d/c")
+        vdevs("draid2 /d/a /d/b /d/c")
             .unwrap_err()
-            .contains("'raidz2' vdevs cannot be made")
+            .contains("'draid2' vdevs cannot be made")
+    );
+    let raidz = |parity, paths: &[&str]| VdevSpec {
+        class: VdevClass::Normal,
+        shape: VdevShape::RaidZ(parity, paths.iter().map(Into::into).collect()),
+    };
+    assert_eq!(
+        vdevs("raidz /d/a /d/b raidz3 /d/c /d/d /d/e /d/f"),
+        Ok(vec![
+            raidz(1, &["/d/a", "/d/b"]),
+            raidz(3, &["/d/c", "/d/d", "/d/e", "/d/f"]),
+        ])
+    );
+    assert_eq!(
+        vdevs("raidz2 /d/a /d/b"),
+        Err("invalid vdev specification: raidz2 requires at least 3 devices".into())
+    );
+    let many: String = (0..256).map(|i| format!(" /d/{i}")).collect();
+    assert_eq!(
+        vdevs(&format!("raidz{many}")),
+        Err("invalid vdev specification: raidz1 supports no more than 255 devices".into())
     );
     assert!(
         vdevs("/d/a /d/a")

@@ -7,8 +7,8 @@ use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec};
 use crate::grammar::Invocation;
 use crate::output::{Stop, usage};
 
-/// The vdev grammar: single files and disks and `mirror A B …`, for data; after `log`, `special` or
-/// `dedup` for that.
+/// The vdev grammar: single files and disks, `mirror A B …` and `raidz2 A B C …`, for data; after `log`,
+/// `special` or `dedup` for that.
 pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
     let invalid = |reason: &str| {
         Failure::new(
@@ -18,22 +18,20 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
     };
     let mut found = Vec::new();
     let mut class = VdevClass::Normal;
-    let mut mirror: Option<Vec<PathBuf>> = None;
-    let close = |class, mirror: Option<Vec<PathBuf>>, found: &mut Vec<VdevSpec>| match mirror {
-        Some(paths) if paths.len() < 2 => Err(invalid("mirror requires at least 2 devices")),
-        Some(paths) => {
-            let shape = VdevShape::Mirror(paths);
+    let mut group: Option<Group> = None;
+    let close = |class, group: Option<Group>, found: &mut Vec<VdevSpec>| {
+        if let Some(group) = group {
+            let shape = group.shape().map_err(|reason| invalid(&reason))?;
             found.push(VdevSpec { class, shape });
-            Ok(())
         }
-        None => Ok(()),
+        Ok(())
     };
     for word in words {
-        if word == "mirror" {
-            close(class, mirror.take(), &mut found)?;
-            mirror = Some(Vec::new());
+        if let Some(next) = Group::named(word) {
+            close(class, group.take(), &mut found)?;
+            group = Some(next);
         } else if let Some(next) = class_word(word) {
-            close(class, mirror.take(), &mut found)?;
+            close(class, group.take(), &mut found)?;
             if next == VdevClass::Log && found.iter().any(|vdev| vdev.class == next) {
                 return Err(invalid("'log' can be specified only once"));
             }
@@ -42,8 +40,8 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
             return Err(invalid(&reason));
         } else {
             let path = device_path(word);
-            match &mut mirror {
-                Some(paths) => paths.push(path),
+            match &mut group {
+                Some(group) => group.paths.push(path),
                 None => {
                     let shape = VdevShape::Leaf(path);
                     found.push(VdevSpec { class, shape });
@@ -51,7 +49,7 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
             }
         }
     }
-    close(class, mirror.take(), &mut found)?;
+    close(class, group.take(), &mut found)?;
     let mut all: Vec<&PathBuf> = found.iter().flat_map(VdevSpec::leaves).collect();
     all.sort();
     if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -61,6 +59,51 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
         )));
     }
     Ok(found)
+}
+
+/// Devices that make up a vdev together.
+struct Group {
+    /// Rows of parity; none for copies.
+    parity: Option<u64>,
+    paths: Vec<PathBuf>,
+}
+
+impl Group {
+    /// What begins with this word.
+    fn named(word: &str) -> Option<Self> {
+        let parity = match word {
+            "mirror" => None,
+            "raidz" | "raidz1" => Some(1),
+            "raidz2" => Some(2),
+            "raidz3" => Some(3),
+            _ => return None,
+        };
+        Some(Self {
+            parity,
+            paths: Vec::new(),
+        })
+    }
+
+    /// The vdev, if it has as many devices as it needs.
+    fn shape(self) -> Result<VdevShape, String> {
+        const RAIDZ_DEVICES_MAX: usize = 255;
+        let Some(parity) = self.parity else {
+            return match self.paths.len() {
+                0 | 1 => Err("mirror requires at least 2 devices".to_owned()),
+                _ => Ok(VdevShape::Mirror(self.paths)),
+            };
+        };
+        if self.paths.len() as u64 <= parity {
+            let least = parity + 1;
+            return Err(format!("raidz{parity} requires at least {least} devices"));
+        }
+        if self.paths.len() > RAIDZ_DEVICES_MAX {
+            return Err(format!(
+                "raidz{parity} supports no more than {RAIDZ_DEVICES_MAX} devices"
+            ));
+        }
+        Ok(VdevShape::RaidZ(parity, self.paths))
+    }
 }
 
 /// What the vdevs after a word are for.
@@ -83,9 +126,11 @@ fn not_yet(word: &str) -> Option<String> {
     if word.contains('/') || Path::new(word).exists() {
         return None;
     }
-    let known = numbered("raidz") || numbered("draid") || matches!(word, "cache" | "spare");
+    let known = numbered("draid") || matches!(word, "cache" | "spare");
     known.then(|| {
-        format!("'{word}' vdevs cannot be made by this version; use files, disks or 'mirror'")
+        format!(
+            "'{word}' vdevs cannot be made by this version; use files, disks, 'mirror' or 'raidz'"
+        )
     })
 }
 
@@ -136,6 +181,14 @@ pub(super) fn file_size(call: &Invocation) -> Result<Option<u64>, Stop> {
     call.value("size").map(parse).transpose()
 }
 
+/// A vdev over others as a part of a tree.
+fn group_of(name: &str, paths: &[PathBuf]) -> String {
+    let lines = paths
+        .iter()
+        .map(|path| format!("\t    {}\n", path.display()));
+    format!("\t  {name}\n") + &lines.collect::<String>()
+}
+
 /// Vdevs as a tree, those of other classes under a heading.
 pub(super) fn tree(vdevs: &[VdevSpec]) -> String {
     const HEADS: [(VdevClass, &str); 4] = [
@@ -153,11 +206,9 @@ pub(super) fn tree(vdevs: &[VdevSpec]) -> String {
         for vdev in group {
             match &vdev.shape {
                 VdevShape::Leaf(path) => out += &format!("\t  {}\n", path.display()),
-                VdevShape::Mirror(paths) => {
-                    out += "\t  mirror\n";
-                    for path in paths {
-                        out += &format!("\t    {}\n", path.display());
-                    }
+                VdevShape::Mirror(paths) => out += &group_of("mirror", paths),
+                VdevShape::RaidZ(parity, paths) => {
+                    out += &group_of(&format!("raidz{parity}"), paths);
                 }
             }
         }

@@ -21,7 +21,7 @@ pub struct SpaceFigures {
     pub size: u64,
     /// Bytes in use.
     pub allocated: u64,
-    /// Bytes that datasets could use if nothing were kept back.
+    /// Bytes that datasets could be charged with if nothing were kept back.
     pub data_space: u64,
     /// Bytes kept back.
     pub slop: u64,
@@ -113,20 +113,24 @@ impl Limits {
                 .filter(move |vdev| vdev.geometry().class == class)
         };
         let capacity = |vdev: &Arc<VdevSpace>| vdev.capacity_bytes();
-        let raw: u64 = of(ClassKind::Normal).map(capacity).sum();
+        let deflated = |vdev: &VdevSpace, bytes: u64| vdev.geometry().layout.deflated(bytes);
+        let normal = of(ClassKind::Normal);
+        let data: u64 = normal.map(|vdev| deflated(vdev, capacity(vdev))).sum();
         let extra = if self.read_only.load(Ordering::Relaxed) {
             0
         } else {
             let extra = of(ClassKind::Special).chain(of(ClassKind::Dedup));
-            extra.map(|vdev| vdev.allocated_bytes()).sum()
+            let used = |vdev: &Arc<VdevSpace>| deflated(vdev, vdev.allocated_bytes());
+            extra.map(used).sum()
         };
-        let log: u64 = of(ClassKind::Normal).map(|vdev| vdev.log_bytes()).sum();
+        let normal = of(ClassKind::Normal);
+        let log: u64 = normal.map(|vdev| deflated(vdev, vdev.log_bytes())).sum();
         let shown = |class: ClassKind| class != ClassKind::Log;
         let counted = vdevs.iter().filter(|vdev| shown(vdev.geometry().class));
         SpaceFigures {
             size: counted.clone().map(capacity).sum(),
             allocated: counted.map(|vdev| vdev.allocated_bytes()).sum(),
-            data_space: raw
+            data_space: data
                 .saturating_add(extra)
                 .saturating_add(self.saved.load(Ordering::Relaxed))
                 .saturating_add(self.shared.load(Ordering::Relaxed)),
@@ -135,19 +139,19 @@ impl Limits {
                 percent => percent,
             },
             checkpoint: self.checkpoint.load(Ordering::Relaxed),
-            slop: slop(raw, log),
+            slop: slop(data, log),
             deferred: space.deferred_bytes(ClassKind::Normal) + self.listed.load(Ordering::Relaxed),
         }
     }
 
-    /// Bytes of the largest sector of the devices that take data.
-    pub(crate) fn sector_bytes(&self) -> u64 {
+    /// How much more than its stored bytes a block is charged with, at most, on any device.
+    pub(crate) fn charge_overhead(&self) -> u64 {
         let vdevs = self.space.as_ref().map(|space| space.vdevs());
-        let sectors = vdevs
+        let overheads = vdevs
             .iter()
             .flatten()
-            .map(|vdev| vdev.geometry().layout.sector());
-        sectors.max().unwrap_or(512)
+            .map(|vdev| vdev.geometry().layout.charge_overhead());
+        overheads.max().unwrap_or(0)
     }
 
     /// Bytes of normal vdevs that log blocks may take until the next txg. They may take what datasets may not, but
@@ -160,14 +164,16 @@ impl Limits {
         let normal = vdevs
             .iter()
             .filter(|vdev| vdev.geometry().class == ClassKind::Normal);
-        let (mut raw, mut log, mut used) = (0, 0, 0);
+        // As datasets are charged, which is never more than what is taken up.
+        let (mut data, mut log, mut used) = (0, 0, 0);
         for vdev in normal {
-            raw += vdev.capacity_bytes();
-            log += vdev.log_bytes();
-            used += vdev.allocated_bytes() + vdev.deferred_bytes();
+            let deflated = |bytes| vdev.geometry().layout.deflated(bytes);
+            data += deflated(vdev.capacity_bytes());
+            log += deflated(vdev.log_bytes());
+            used += deflated(vdev.allocated_bytes() + vdev.deferred_bytes());
         }
-        let kept = slop(raw, log) / 4;
-        raw.saturating_sub(used)
+        let kept = slop(data, log) / 4;
+        data.saturating_sub(used)
             .saturating_sub(log + kept)
             .saturating_sub(promised)
     }
@@ -190,10 +196,10 @@ impl Limits {
 }
 
 /// What is kept back of so much normal space.
-fn slop(raw: u64, log: u64) -> u64 {
-    let slop = (raw >> SLOP_SHIFT).min(SLOP_MAX);
+fn slop(data: u64, log: u64) -> u64 {
+    let slop = (data >> SLOP_SHIFT).min(SLOP_MAX);
     let slop = slop - log.min(slop / 2);
-    slop.max((raw / 2).min(SLOP_MIN))
+    slop.max((data / 2).min(SLOP_MIN))
 }
 
 #[cfg(test)]

@@ -76,11 +76,8 @@ impl Inspection<'_> {
 
     /// A vdev of which too few devices have everything: of a mirror, none. Log vdevs may fail.
     fn outage(&self) -> Option<ImportBlocker> {
-        let lacks = |leaf: &&Arc<vdev::Leaf>| !leaf.is_writable() || !leaf.missing().is_empty();
-        let too_few = |top: &&Arc<vdev::Top>| {
-            let lacking = top.leaves().iter().filter(lacks).count();
-            lacking > top.tolerance()
-        };
+        let lacks = |leaf: &vdev::Leaf| !leaf.is_writable() || !leaf.missing().is_empty();
+        let too_few = |top: &&Arc<vdev::Top>| top.is_lost_without(lacks);
         let tops = self.vdevs.tops();
         let mut needed = tops.iter().filter(|top| !top.config().is_log);
         let top = needed.find(too_few)?;

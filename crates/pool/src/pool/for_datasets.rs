@@ -56,8 +56,8 @@ impl Services for PoolServices {
         self.limits.usable_bytes(class)
     }
 
-    fn sector_bytes(&self) -> u64 {
-        self.limits.sector_bytes()
+    fn charge_overhead(&self) -> u64 {
+        self.limits.charge_overhead()
     }
 
     fn awaited_bytes(&self) -> u64 {

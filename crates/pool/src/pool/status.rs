@@ -56,7 +56,7 @@ impl VdevRole {
 /// How a vdev is.
 #[derive(Clone, Debug)]
 pub struct VdevStatus {
-    /// The type in configurations: `file`, `disk`, `mirror`, …
+    /// The type as it is shown: `file`, `disk`, `mirror`, `raidz2`, …
     pub kind: String,
     /// Its place among its siblings.
     pub id: u64,
@@ -156,10 +156,10 @@ fn node(config: &VdevConfig, leaves: &[Arc<Leaf>]) -> VdevStatus {
             Condition::new(VdevState::CantOpen, VdevAux::OpenFailed),
             ErrorCounts::default(),
         ),
-        _ => (interior_condition(&children), sum(&children)),
+        _ => (interior_condition(config, &children), sum(&children)),
     };
     VdevStatus {
-        kind: config.kind().to_owned(),
+        kind: config.shown_kind(),
         id: config.id().0,
         guid: config.guid(),
         path: match leaf {
@@ -195,17 +195,9 @@ fn sum(children: &[VdevStatus]) -> ErrorCounts {
     sum
 }
 
-fn interior_condition(children: &[VdevStatus]) -> Condition {
-    let usable = |child: &&VdevStatus| child.condition.state.is_usable();
-    if !children.iter().any(|child| usable(&child)) {
-        return Condition::new(VdevState::CantOpen, VdevAux::NoReplicas);
-    }
-    let healthy = |child: &VdevStatus| child.condition.state == VdevState::Healthy;
-    if children.iter().all(healthy) {
-        Condition::HEALTHY
-    } else {
-        Condition::new(VdevState::Degraded, VdevAux::None)
-    }
+fn interior_condition(config: &VdevConfig, children: &[VdevStatus]) -> Condition {
+    let conditions: Vec<_> = children.iter().map(|child| child.condition).collect();
+    Condition::of_interior(&conditions, config.tolerance())
 }
 
 fn root_condition(tops: &[VdevStatus]) -> Condition {

@@ -1,6 +1,8 @@
 //! Looking at what a scan has found: each device is read from its beginning to its end, every side of a mirror at once,
 //! several operations ahead of the one whose bytes are verified.
 //!
+//! Where a block lies on several devices, blocks are looked at one by one, several at once.
+//!
 //! The sides of a mirror take the same runs of blocks, each at its own pace, the fastest a few runs ahead. The last
 //! side that is done with a run gives the blocks to the sides that lack them.
 
@@ -18,7 +20,7 @@ use vdev::{BlockRange, Lacking, Leaf, Top, Verdict};
 
 use super::pending::{PendingBlocks, PendingCopy};
 use crate::pool::Pool;
-use crate::tunables::{SCAN_READERS, SCAN_RUNS_AHEAD, SCAN_SLICE_MS};
+use crate::tunables::{SCAN_READERS, SCAN_RUNS_AHEAD, SCAN_SLICE_MS, SCAN_STRIPE_READERS};
 
 static SWEEP: LockClass = LockClass::new("pool.scan_sweep", rank::POOL + 25);
 static RUN: LockClass = LockClass::new("pool.scan_run", rank::LAST - 51);
@@ -46,6 +48,11 @@ pub(super) fn slice(pool: &Pool, pending: &PendingBlocks) -> Scrubbed {
                         .spawn_scoped(scope, move || sweep.serve(side, sum));
                     *served |= thread.is_ok();
                 }
+            }
+            for _ in 0..sweep.stripe_readers() {
+                // Without any the blocks are looked at below.
+                let _ = thread::named("pool-scan-read", Role::PART)
+                    .spawn_scoped(scope, move || sweep.one_by_one(sum));
             }
             sweep.start(served);
         }
@@ -110,7 +117,8 @@ struct SweepState {
 impl<'a> Sweep<'a> {
     fn new(pool: &'a Pool, pending: &'a PendingBlocks, vdev: VdevId, deadline: Instant) -> Self {
         let top = pool.vdevs.top(vdev).ok();
-        let leaves = top.iter().flat_map(|top| top.leaves());
+        let copies = top.iter().filter(|top| top.layout().is_copies());
+        let leaves = copies.flat_map(|top| top.leaves());
         let sides: Vec<_> = leaves.filter(|leaf| leaf.is_readable()).cloned().collect();
         let state = SweepState {
             next: vec![0; sides.len()],
@@ -138,9 +146,20 @@ impl<'a> Sweep<'a> {
 
     /// The work of a vdev without any reader.
     fn alone(&self, sum: &Mutex<Scrubbed>) {
-        if self.state.lock().served.contains(&true) {
-            return;
+        if !self.state.lock().served.contains(&true) {
+            self.one_by_one(sum);
         }
+    }
+
+    /// How many threads look at blocks one by one: where a block lies on several devices, as many as keep all busy.
+    fn stripe_readers(&self) -> usize {
+        let stripes = self.top.iter().filter(|top| !top.layout().is_copies());
+        let leaves: usize = stripes.map(|top| top.leaves().len()).sum();
+        (leaves * SCAN_READERS.count()).min(SCAN_STRIPE_READERS.count())
+    }
+
+    /// Looks at blocks in the order of their places, each by itself.
+    fn one_by_one(&self, sum: &Mutex<Scrubbed>) {
         loop {
             let (_, copies) = self.pending.take_run(self.vdev);
             if copies.is_empty() {

@@ -189,15 +189,10 @@ fn build(config: &VdevConfig, site: &mut Site<'_>, depth: u32) -> Option<Node> {
     if depth > DEPTH_MAX {
         return None;
     }
-    let kind = match config.kind() {
-        vdev_types::DISK | vdev_types::FILE => {
-            return Some(Node::Leaf(open_leaf(config, site)));
-        }
-        vdev_types::MIRROR => InteriorKind::Mirror,
-        vdev_types::REPLACING => InteriorKind::Replacing,
-        vdev_types::SPARE => InteriorKind::Spare,
-        _ => return None,
-    };
+    if matches!(config.kind(), vdev_types::DISK | vdev_types::FILE) {
+        return Some(Node::Leaf(open_leaf(config, site)));
+    }
+    let kind = InteriorKind::of(&config.list, config.children.len())?;
     let children = config.children.iter();
     let children: Option<Vec<Node>> = children
         .map(|child| build(child, site, depth + 1))

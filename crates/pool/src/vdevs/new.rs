@@ -9,7 +9,7 @@ use device::{Access, BlockDevice, DeviceKind, FileDevice};
 use format::NvList;
 use format::config::{keys, vdev_types};
 use format::label::{self, PoolState};
-use layout::{Kind, Layout};
+use layout::{Kind, Layout, RaidZ};
 use space::VdevGeometry;
 
 use crate::config::VdevConfig;
@@ -34,6 +34,8 @@ pub enum NewVdev {
     Single(NewDevice),
     /// Devices that hold the same bytes.
     Mirror(Vec<NewDevice>),
+    /// Devices that share blocks, with so many rows of parity: 1 to 3.
+    RaidZ(u64, Vec<NewDevice>),
 }
 
 /// How new vdevs are made.
@@ -108,13 +110,9 @@ pub(crate) fn prepare_top(
 ) -> Result<VdevConfig> {
     let (kind, members) = match vdev {
         NewVdev::Single(device) => (Kind::Single, std::slice::from_ref(device)),
-        NewVdev::Mirror(members) => (Kind::Mirror, members.as_slice()),
+        NewVdev::Mirror(members) => (mirror_of(members.len())?, members.as_slice()),
+        NewVdev::RaidZ(parity, members) => (raidz_of(*parity, members.len())?, members.as_slice()),
     };
-    if kind == Kind::Mirror && members.len() < 2 {
-        return Err(PoolError::Invalid {
-            reason: "invalid vdev specification: mirror requires at least 2 devices".to_owned(),
-        });
-    }
     let mut leaves = Vec::new();
     let (mut smallest, mut ashift) = (u64::MAX, options.ashift.unwrap_or(0));
     for (index, member) in members.iter().enumerate() {
@@ -131,22 +129,18 @@ pub(crate) fn prepare_top(
         });
     }
     let layout = Layout::new(kind, ashift);
-    let asize = layout.size(smallest, members.len());
+    let asize = layout.size(smallest);
     let mut top = match kind {
         Kind::Single => {
             let mut leaf = leaves.remove(0);
             leaf.list.set(keys::ID, id as u64);
             leaf
         }
-        Kind::Mirror => {
-            let mut list = NvList::new();
-            list.set(keys::TYPE, vdev_types::MIRROR)
-                .set(keys::ID, id as u64)
-                .set(keys::GUID, options.rng.nonzero_u64());
-            VdevConfig {
-                list,
-                children: leaves,
-            }
+        Kind::Mirror => interior_config(vdev_types::MIRROR, id, leaves, options.rng),
+        Kind::RaidZ(raidz) => {
+            let mut top = interior_config(vdev_types::RAIDZ, id, leaves, options.rng);
+            top.list.set(keys::PARITY_COUNT, raidz.parity() as u64);
+            top
         }
     };
     top.list.remove(keys::CREATE_TXG);
@@ -162,6 +156,43 @@ pub(crate) fn prepare_top(
         .set(keys::IS_LOG, u64::from(role == VdevRole::Log))
         .set(keys::CREATE_TXG, options.txg.0);
     Ok(top)
+}
+
+fn invalid(reason: String) -> PoolError {
+    PoolError::Invalid {
+        reason: format!("invalid vdev specification: {reason}"),
+    }
+}
+
+fn mirror_of(members: usize) -> Result<Kind> {
+    if members < 2 {
+        return Err(invalid("mirror requires at least 2 devices".to_owned()));
+    }
+    Ok(Kind::Mirror)
+}
+
+fn raidz_of(parity: u64, members: usize) -> Result<Kind> {
+    let raidz = RaidZ::new(parity, members).map(Kind::RaidZ);
+    raidz.ok_or_else(|| {
+        let least = parity.saturating_add(1);
+        invalid(if (members as u64) < least {
+            format!("raidz{parity} requires at least {least} devices")
+        } else {
+            format!("raidz{parity} supports no more than 255 devices")
+        })
+    })
+}
+
+/// A vdev over others.
+fn interior_config(kind: &str, id: usize, leaves: Vec<VdevConfig>, rng: &dyn Rng) -> VdevConfig {
+    let mut list = NvList::new();
+    list.set(keys::TYPE, kind)
+        .set(keys::ID, id as u64)
+        .set(keys::GUID, rng.nonzero_u64());
+    VdevConfig {
+        list,
+        children: leaves,
+    }
 }
 
 /// The sector size that a device asks for; one that was asked for wins if the device can do it.

@@ -18,9 +18,14 @@ const READABLE: &[&str] = &[
     "checkpoint",
     "many",
     "streams",
+    "raidz1",
+    "raidz2",
+    "raidz3",
 ];
 /// Pools that must import for writing.
-const WRITABLE: &[&str] = &["default", "nofeat", "grub2", "gang", "streams"];
+const WRITABLE: &[&str] = &[
+    "default", "nofeat", "grub2", "gang", "streams", "raidz1", "raidz3",
+];
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()

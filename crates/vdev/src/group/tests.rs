@@ -1,7 +1,7 @@
 use super::*;
+use crate::node::Children;
 use crate::testing::MemoryDevice;
-use crate::{Leaf, LeafConfig, VdevAux, VdevState};
-use base::Guid;
+use crate::{Interior, InteriorKind, Leaf, LeafConfig, Node, VdevAux, VdevState};
 use device::BlockDevice;
 
 fn leaf(guid: u64) -> Arc<Leaf> {
@@ -22,6 +22,14 @@ fn reported(failing: usize) -> (Arc<WriteGroup>, Vec<Arc<Leaf>>) {
     let reports = Reports {
         count: leaves.len(),
         tolerance: 1,
+        members: Arc::clone(
+            Children::new(&Node::Interior(Interior {
+                guid: Guid(9),
+                kind: InteriorKind::Mirror,
+                children: leaves.iter().cloned().map(Node::Leaf).collect(),
+            }))
+            .members(),
+        ),
     };
     let data = Buffer::zeroed(512);
     let class = IoClass::AsyncWrite;

@@ -1,7 +1,9 @@
 use super::*;
 use crate::group::Reports;
+use crate::node::Children;
 use crate::testing::MemoryDevice;
-use crate::{Leaf, LeafConfig, WriteGroup};
+use crate::top::KeptWrites;
+use crate::{Leaf, LeafConfig, Node, WriteGroup};
 use base::{Guid, VdevId};
 use device::BlockDevice;
 use proptest::prelude::*;
@@ -21,16 +23,17 @@ fn leaf(device: &Arc<MemoryDevice>, queue: QueueConfig) -> Arc<Leaf> {
     )
 }
 
-fn push(leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
+fn push(leaf: &Arc<Leaf>, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
     push_as(IoClass::AsyncWrite, leaf, group, offset, bytes);
 }
 
-fn push_as(class: IoClass, leaf: &Leaf, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
+fn push_as(class: IoClass, leaf: &Arc<Leaf>, group: &Arc<WriteGroup>, offset: u64, bytes: &[u8]) {
     let data = Buffer::from_slice(bytes);
-    let kept = &crate::top::KeptWrites::new();
+    let kept = &KeptWrites::new();
     let reports = Reports {
         count: 1,
         tolerance: 0,
+        members: Arc::clone(Children::new(&Node::Leaf(Arc::clone(leaf))).members()),
     };
     let place = (VdevId(0), offset);
     let completion = WriteCompletion::new((group, kept), place, data.clone(), class, reports);

@@ -1,9 +1,10 @@
 //! Giving right bytes to leaves that lack them: scrub, resilver, healing.
 
+use super::parts::parts;
 use super::{Top, read_leaf};
 use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
 use base::Txg;
-use layout::{Content, Kind};
+use layout::Kind;
 use std::sync::Arc;
 use sys::Buffer;
 
@@ -53,9 +54,11 @@ impl Top {
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ScrubOutcome, VdevError> {
         self.contains(range.offset, range.len)?;
-        let order = match self.layout.kind() {
-            Kind::Single | Kind::Mirror => self.order(range),
-        };
+        match self.layout.kind() {
+            Kind::Single | Kind::Mirror => {}
+            Kind::RaidZ(_) => return Ok(self.scrub_stripe((range, promised), accept)),
+        }
+        let order = self.order(range);
         let mut outcome = ScrubOutcome::default();
         let mut lacking = Vec::new();
         for stale in [false, true] {
@@ -181,31 +184,28 @@ impl Top {
     ) -> Repaired {
         let data = self.padded(data.clone());
         let mut repaired = Repaired::default();
-        let leaves = self.leaves.len();
-        for column in self.layout.columns(range.offset, data.len() as u64, leaves) {
-            let leaf = &self.leaves[column.child];
-            if !lacking.iter().any(|lacking| Arc::ptr_eq(lacking, leaf)) {
-                continue;
-            }
-            let place = Leaf::device_offset(column.offset);
-            let data = match column.content {
-                Content::Whole => data.clone(),
-            };
-            // A newer write to the place is under way, and speaks for itself: the block is gone and
-            // its place reused, or this is a log block that is being written.
-            if leaf.is_writable() && leaf.has_newer(place, data.len()) {
-                continue;
-            }
-            let done = leaf.is_writable()
-                && leaf
-                    .write_now(place, data, IoClass::AsyncWrite, range.birth)
-                    .is_ok();
-            if done {
-                leaf.handle().meters.healed.increment();
-                repaired.healed += 1;
-            } else {
-                left_behind([leaf], range.birth);
-                repaired.unrepaired += 1;
+        for (column, bytes) in parts((self.layout, self.children.count()), range.offset, &data) {
+            for leaf in self.children.of(column.child) {
+                if !lacking.iter().any(|lacking| Arc::ptr_eq(lacking, leaf)) {
+                    continue;
+                }
+                let place = Leaf::device_offset(column.offset);
+                // A newer write to the place is under way, and speaks for itself: the block is gone and
+                // its place reused, or this is a log block that is being written.
+                if leaf.is_writable() && leaf.has_newer(place, bytes.len()) {
+                    continue;
+                }
+                let done = leaf.is_writable()
+                    && leaf
+                        .write_now(place, bytes.clone(), IoClass::AsyncWrite, range.birth)
+                        .is_ok();
+                if done {
+                    leaf.handle().meters.healed.increment();
+                    repaired.healed += 1;
+                } else {
+                    left_behind([leaf], range.birth);
+                    repaired.unrepaired += 1;
+                }
             }
         }
         repaired
@@ -218,7 +218,10 @@ impl Top {
             .iter()
             .filter(|failure| failure.failure == Failure::Checksum);
         for failure in wrong {
-            let leaf = self.leaves.iter().find(|leaf| leaf.guid() == failure.leaf);
+            let leaf = self
+                .leaves()
+                .iter()
+                .find(|leaf| leaf.guid() == failure.leaf);
             leaf.iter()
                 .for_each(|leaf| leaf.handle().meters.checksum_errors.increment());
         }
@@ -240,7 +243,7 @@ impl Top {
 }
 
 /// Notes that those of the leaves that missed `birth` were not given what they missed.
-fn left_behind<'a>(leaves: impl IntoIterator<Item = &'a Arc<Leaf>>, birth: Txg) {
+pub(super) fn left_behind<'a>(leaves: impl IntoIterator<Item = &'a Arc<Leaf>>, birth: Txg) {
     let behind = leaves.into_iter().filter(|leaf| leaf.misses(birth));
     behind.for_each(|leaf| leaf.note_left(birth));
 }

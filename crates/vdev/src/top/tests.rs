@@ -7,6 +7,7 @@ use format::label::DATA_START;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+mod stripe;
 mod unflushed;
 
 const SIZE: usize = 65 << 20;

@@ -108,19 +108,21 @@ impl Service {
         let Some(first) = data.next() else {
             return Ok(());
         };
-        let sides = |kind: &str, count: usize| if kind == "mirror" { count } else { 1 };
-        let there = sides(&first.kind, first.children.len());
+        let (kind, there) = (&first.kind, first.children.len());
         for spec in vdevs.iter().filter(|spec| spec.class == VdevClass::Normal) {
             let (word, new) = match &spec.shape {
-                VdevShape::Leaf(path) if path.starts_with("/dev") => ("disk", 1),
-                VdevShape::Leaf(_) => ("file", 1),
-                VdevShape::Mirror(paths) => ("mirror", paths.len()),
+                VdevShape::Leaf(path) if path.starts_with("/dev") => ("disk".to_owned(), 0),
+                VdevShape::Leaf(_) => ("file".to_owned(), 0),
+                VdevShape::Mirror(paths) => ("mirror".to_owned(), paths.len()),
+                VdevShape::RaidZ(parity, paths) => (format!("raidz{parity}"), paths.len()),
             };
-            let kind = &first.kind;
             let text = match (there, new) {
-                (there, new) if there == new => continue,
-                (1, _) | (_, 1) => format!("pool uses {kind} and new vdev uses {word}"),
-                _ => format!("pool uses {there}-way {kind} and new vdev uses {new}-way {word}"),
+                (0, 0) => continue,
+                (there, new) if *kind == word && there == new => continue,
+                _ if *kind == word => {
+                    format!("pool uses {there}-way {kind} and new vdev uses {new}-way {word}")
+                }
+                _ => format!("pool uses {kind} and new vdev uses {word}"),
             };
             return Err(
                 Failure::new(FailureKind::Invalid, "invalid vdev specification")

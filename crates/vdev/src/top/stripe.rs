@@ -1,0 +1,402 @@
+//! Reading blocks that lie on several children, with parity.
+//!
+//! The data's columns are read first. Columns that cannot be had are computed from parity. If what comes out is wrong,
+//! some column is wrong without its device saying so: every set of as many columns as parity can stand for is left out
+//! in turn, until the checksum says that the block is right; then it is known which columns were not.
+
+use super::parts::parts;
+use super::repair::left_behind;
+use super::{ScrubOutcome, Top};
+use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
+use itertools::Itertools;
+use layout::{Column, Content};
+use std::sync::Arc;
+use sys::{Buffer, BufferMut};
+
+/// Reading of one block.
+struct StripeRead<'a> {
+    top: &'a Top,
+    range: BlockRange,
+    class: IoClass,
+    /// The columns, those of parity first.
+    columns: Vec<Column>,
+    pieces: Vec<Piece>,
+    failures: Vec<LeafFailure>,
+    /// Leaves that could have had their column, and did not.
+    lacking: Vec<Arc<Leaf>>,
+    /// Whether what was read was compared with the right bytes.
+    is_compared: bool,
+}
+
+/// What is known of a column.
+enum Piece {
+    Unread,
+    Read {
+        data: Buffer,
+        leaf: Arc<Leaf>,
+        /// The leaf missed the txg: what it has may be older.
+        is_stale: bool,
+    },
+    /// No leaf that should have it gave it.
+    Lost,
+}
+
+impl Piece {
+    const fn bytes(&self) -> Option<&Buffer> {
+        match self {
+            Self::Read { data, .. } => Some(data),
+            Self::Unread | Self::Lost => None,
+        }
+    }
+}
+
+impl Top {
+    /// Reads a block from its columns. None if they do not give the right bytes; then the failures say why.
+    pub(super) fn read_stripe(
+        &self,
+        (range, class): (BlockRange, IoClass),
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
+    ) -> Result<ReadOutcome, Vec<LeafFailure>> {
+        let mut read = StripeRead::new(self, range, class);
+        let found = read.find(accept);
+        match found {
+            Some(data) => Ok(ReadOutcome {
+                data,
+                failures: read.failures,
+                lacking: read.lacking,
+            }),
+            None => Err(read.failures),
+        }
+    }
+
+    /// Reads every column of a block from every leaf that has it, and gives right bytes to those that had others or had
+    /// missed them; see [`Top::scrub`].
+    pub(super) fn scrub_stripe(
+        &self,
+        (range, promised): (BlockRange, bool),
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
+    ) -> ScrubOutcome {
+        let (mut outcome, read) = self.examine_stripe(range, accept);
+        let data = outcome.data.take();
+        if let Some(data) = &data {
+            outcome.repaired = self.repair(&read.lacking, range, data);
+        }
+        // Those that were away, or all if nobody has the block.
+        let columns = read.columns.iter();
+        let leaves = columns.flat_map(|column| self.children.of(column.child));
+        let is_left = |leaf: &&Arc<Leaf>| data.is_none() || !leaf.is_readable();
+        left_behind(leaves.filter(is_left), range.birth);
+        if promised {
+            self.blame(&read.failures);
+        }
+        outcome.failures = read.failures;
+        outcome.data = data;
+        outcome
+    }
+}
+
+impl Top {
+    /// Reads every column of a block from every leaf that has it.
+    fn examine_stripe(
+        &self,
+        range: BlockRange,
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
+    ) -> (ScrubOutcome, StripeRead<'_>) {
+        let mut read = StripeRead::new(self, range, IoClass::Scan);
+        read.read(|_| true, false);
+        let data = read.find(accept);
+        if let Some(data) = &data {
+            read.find_wrong(data);
+            read.compare_others(data);
+        }
+        let outcome = ScrubOutcome {
+            data,
+            ..ScrubOutcome::default()
+        };
+        (outcome, read)
+    }
+
+    /// What a scrub would find of a block, and would not repair: for blocks that lie on several children.
+    ///
+    /// # Errors
+    /// Only if the place is not inside the vdev.
+    pub fn verify_stripe(
+        &self,
+        range: BlockRange,
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
+    ) -> Result<ScrubOutcome, VdevError> {
+        self.contains(range.offset, range.len)?;
+        let (mut outcome, read) = self.examine_stripe(range, accept);
+        outcome.failures = read.failures;
+        Ok(outcome)
+    }
+}
+
+impl<'a> StripeRead<'a> {
+    fn new(top: &'a Top, range: BlockRange, class: IoClass) -> Self {
+        let children = top.children.count();
+        let columns = top
+            .layout
+            .columns(range.offset, range.len as u64, children)
+            .collect::<Vec<_>>();
+        let pieces = columns.iter().map(|_| Piece::Unread).collect();
+        Self {
+            top,
+            range,
+            class,
+            columns,
+            pieces,
+            failures: Vec::new(),
+            lacking: Vec::new(),
+            is_compared: false,
+        }
+    }
+
+    fn is_parity(&self, column: usize) -> bool {
+        match self.columns[column].content {
+            Content::Parity(_) => true,
+            Content::Data(_) | Content::Whole => false,
+        }
+    }
+
+    /// Columns of which nothing can be had, so far.
+    fn lost(&self) -> Vec<usize> {
+        let without = |column: &usize| match self.pieces[*column] {
+            Piece::Lost => true,
+            Piece::Unread => !self.is_parity(*column),
+            Piece::Read { .. } => false,
+        };
+        (0..self.pieces.len()).filter(without).collect()
+    }
+
+    /// How many rows of parity are there.
+    fn parity_count(&self) -> usize {
+        (0..self.pieces.len())
+            .filter(|column| self.is_parity(*column) && self.pieces[*column].bytes().is_some())
+            .count()
+    }
+
+    /// Whether parity stands for all data that could not be had.
+    fn is_enough(&self) -> bool {
+        let data = self.lost().into_iter().filter(|c| !self.is_parity(*c));
+        data.count() <= self.parity_count()
+    }
+
+    /// Reads the columns that are wanted and not there yet, from leaves that should have them, or from those that may
+    /// have something older.
+    fn read(&mut self, wanted: impl Fn(usize) -> bool, stale: bool) {
+        for column in 0..self.columns.len() {
+            let open = match self.pieces[column] {
+                Piece::Unread => true,
+                Piece::Lost => stale,
+                Piece::Read { .. } => false,
+            };
+            if open && wanted(column) {
+                self.pieces[column] = self.read_column(self.columns[column], stale);
+            }
+        }
+    }
+
+    fn read_column(&mut self, column: Column, stale: bool) -> Piece {
+        let leaves = self.top.children.of(column.child).iter();
+        let mut leaves: Vec<_> = leaves
+            .filter(|leaf| leaf.is_readable() && leaf.misses(self.range.birth) == stale)
+            .collect();
+        leaves.sort_by_key(|leaf| leaf.handle().active());
+        for leaf in leaves {
+            if let Some(data) = self.read_leaf(leaf, column) {
+                return Piece::Read {
+                    data,
+                    leaf: Arc::clone(leaf),
+                    is_stale: stale,
+                };
+            }
+        }
+        Piece::Lost
+    }
+
+    /// Reads a column from a leaf. One that should have it and cannot read it is named: writing may cure that.
+    fn read_leaf(&mut self, leaf: &Arc<Leaf>, column: Column) -> Option<Buffer> {
+        let place = Leaf::device_offset(column.offset);
+        let failure = match leaf.read(place, column.len as usize, self.class) {
+            Ok(data) => return Some(data),
+            Err(failure) => failure,
+        };
+        if matches!(failure, Failure::Device(_)) && !leaf.misses(self.range.birth) {
+            self.lacking.push(Arc::clone(leaf));
+        }
+        self.failures.push(leaf.handle().failure(failure));
+        None
+    }
+
+    /// The right bytes, if the leaves have them.
+    fn find(&mut self, accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
+        let is_parity: Vec<_> = (0..self.columns.len()).map(|c| self.is_parity(c)).collect();
+        self.read(|column| !is_parity[column], false);
+        let parity = (0..is_parity.len()).filter(|column| is_parity[*column]);
+        for column in parity {
+            if !self.is_enough() {
+                self.read(|other| other == column, false);
+            }
+        }
+        if !self.is_enough() {
+            self.read(|_| true, true);
+        }
+        if let Some(data) = self.judge(&[], accept) {
+            return Some(data);
+        }
+        // Somebody lies.
+        self.read(|_| true, false);
+        let found = self.leave_out(accept);
+        match &found {
+            Some(data) => self.find_wrong(data),
+            None => self.nothing_found(),
+        }
+        found
+    }
+
+    /// Tries without each set of columns that parity can stand for, small sets first.
+    fn leave_out(&mut self, accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
+        let there = |column: &usize| self.pieces[*column].bytes().is_some();
+        let read: Vec<_> = (0..self.pieces.len()).filter(there).collect();
+        let spare = self.parity_count();
+        for count in 1..=spare {
+            for without in read.iter().copied().combinations(count) {
+                if let Some(data) = self.judge(&without, accept) {
+                    return Some(data);
+                }
+            }
+        }
+        None
+    }
+
+    /// The block without these columns, if it is the wanted one.
+    fn judge(&self, without: &[usize], accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
+        let data = self.assemble(without)?;
+        let data = data.slice(0..self.range.len);
+        let is_doubtful = self.pieces.iter().enumerate().any(|(column, piece)| {
+            matches!(piece, Piece::Read { is_stale: true, .. }) && !without.contains(&column)
+        });
+        match accept(&data) {
+            Verdict::Proven => Some(data),
+            Verdict::Unproven if !is_doubtful => Some(data),
+            Verdict::Unproven | Verdict::Wrong => None,
+        }
+    }
+
+    /// The block from the columns that are there but for these; none if they are too few.
+    fn assemble(&self, without: &[usize]) -> Option<Buffer> {
+        let bytes_of = |column: usize| {
+            let piece = self.pieces[column].bytes();
+            piece.filter(|_| !without.contains(&column)).map(|b| &b[..])
+        };
+        let whole = self.top.layout.whole_sectors(self.range.len as u64);
+        let mut data = BufferMut::scratch(usize::try_from(whole).ok()?);
+        let (mut known, mut parity, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rest = &mut data[..];
+        for (index, column) in self.columns.iter().enumerate() {
+            let bytes = bytes_of(index);
+            match column.content {
+                Content::Parity(_) => parity.push(bytes),
+                Content::Data(_) | Content::Whole => {
+                    let (room, after) = rest.split_at_mut_checked(column.len as usize)?;
+                    rest = after;
+                    match bytes {
+                        Some(bytes) if bytes.len() == room.len() => room.copy_from_slice(bytes),
+                        Some(_) | None => lost.push((known.len(), room)),
+                    }
+                    known.push(bytes);
+                }
+            }
+        }
+        if !lost.is_empty() {
+            codec::reconstruct(&known, &parity, &mut lost).ok()?;
+        }
+        Some(data.freeze())
+    }
+
+    /// The columns as they should be.
+    fn expected(&self, data: &Buffer) -> Vec<(Column, Buffer)> {
+        let data = self.top.padded(data.clone());
+        let layout = (self.top.layout, self.top.children.count());
+        parts(layout, self.range.offset, &data)
+    }
+
+    /// Names the leaves whose columns were not the right ones.
+    fn find_wrong(&mut self, data: &Buffer) {
+        if std::mem::replace(&mut self.is_compared, true) {
+            return;
+        }
+        for (piece, (_, right)) in self.pieces.iter().zip(self.expected(data)) {
+            let Piece::Read {
+                data,
+                leaf,
+                is_stale: false,
+            } = piece
+            else {
+                continue;
+            };
+            if **data != *right {
+                self.failures.push(leaf.handle().failure(Failure::Checksum));
+                self.lacking.push(Arc::clone(leaf));
+            }
+        }
+    }
+
+    /// Reads the columns from the leaves that were not asked for them, and names those that have others; those that
+    /// missed them are not asked.
+    fn compare_others(&mut self, data: &Buffer) {
+        for (index, (column, right)) in self.expected(data).into_iter().enumerate() {
+            for leaf in self.top.children.of(column.child) {
+                let was_asked = match &self.pieces[index] {
+                    Piece::Read { leaf: asked, .. } => Arc::ptr_eq(asked, leaf),
+                    Piece::Unread | Piece::Lost => false,
+                };
+                let is_known = self
+                    .lacking
+                    .iter()
+                    .any(|lacking| Arc::ptr_eq(lacking, leaf));
+                if is_known || !leaf.is_readable() {
+                    continue;
+                }
+                let failure = if leaf.misses(self.range.birth) {
+                    Failure::Missing
+                } else if was_asked {
+                    continue;
+                } else {
+                    match self.read_leaf(leaf, column) {
+                        Some(data) if *data == *right => continue,
+                        Some(_) => Failure::Checksum,
+                        None => continue,
+                    }
+                };
+                self.failures.push(leaf.handle().failure(failure));
+                self.lacking.push(Arc::clone(leaf));
+            }
+        }
+    }
+
+    /// What is said of leaves when nothing right could be had: those that were not asked, why; of the others nobody
+    /// knows which are wrong.
+    fn nothing_found(&mut self) {
+        let is_enough = self.is_enough();
+        for (index, column) in self.columns.iter().enumerate() {
+            for leaf in self.top.children.of(column.child) {
+                if self.failures.iter().any(|known| known.leaf == leaf.guid()) {
+                    continue;
+                }
+                let condition = leaf.condition();
+                let failure = if !leaf.is_readable() {
+                    Failure::Unavailable(condition.state, condition.aux)
+                } else if leaf.misses(self.range.birth) {
+                    Failure::Missing
+                } else if is_enough && self.pieces[index].bytes().is_some() {
+                    Failure::Checksum
+                } else {
+                    continue;
+                };
+                self.failures.push(leaf.handle().failure(failure));
+            }
+        }
+    }
+}
