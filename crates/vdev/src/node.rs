@@ -62,6 +62,15 @@ impl InteriorKind {
         }
     }
 
+    /// Whether it may lie inside another vdev: only those whose children hold the same bytes.
+    #[must_use]
+    pub const fn may_be_inside(self) -> bool {
+        match self {
+            Self::Mirror | Self::Replacing | Self::Spare => true,
+            Self::RaidZ(_) => false,
+        }
+    }
+
     /// The type's name in configurations.
     #[must_use]
     pub const fn name(self) -> &'static str {

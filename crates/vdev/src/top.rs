@@ -368,7 +368,8 @@ impl Top {
             let mut outcomes = leaves.iter().zip(&results);
             outcomes.any(|(other, result)| other.guid() == leaf.guid() && result.is_ok())
         };
-        let enough = !self.is_lost_without(|leaf| !is_good(leaf));
+        let any_good = results.iter().any(Result::is_ok);
+        let enough = any_good && !self.is_lost_without(|leaf| !is_good(leaf));
         let mut failures = Vec::new();
         for (leaf, result) in leaves.iter().zip(results) {
             let Err(error) = result else { continue };

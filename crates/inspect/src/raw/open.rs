@@ -134,6 +134,7 @@ fn node(id: u64, tree: &NvList, devices: &[&Found], ashift: u32, depth: u32) -> 
         }
         other => {
             let interior = InteriorKind::of(tree, tree.lists(keys::CHILDREN).len());
+            let interior = interior.filter(|kind| depth == 0 || kind.may_be_inside());
             interior.ok_or_else(|| InspectError::UnsupportedVdev {
                 id,
                 kind: other.to_owned(),

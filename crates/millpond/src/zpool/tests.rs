@@ -49,12 +49,13 @@ fn lines_that_people_type() {
     assert_eq!(parse("destroy"), Err("missing pool argument".into()));
 }
 
+fn vdevs(line: &str) -> Result<Vec<VdevSpec>, String> {
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    vdev_specs::vdevs(&words).map_err(|failure| failure.message)
+}
+
 #[test]
 fn vdev_grammar() {
-    let vdevs = |line: &str| {
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        vdev_specs::vdevs(&words).map_err(|failure| failure.message)
-    };
     let leaf = |class, path: &str| {
         let shape = VdevShape::Leaf(path.into());
         VdevSpec { class, shape }
@@ -93,6 +94,15 @@ fn vdev_grammar() {
             .unwrap_err()
             .contains("'draid2' vdevs cannot be made")
     );
+    assert!(
+        vdevs("/d/a /d/a")
+            .unwrap_err()
+            .contains("refer to the same device")
+    );
+}
+
+#[test]
+fn groups_of_devices_with_parity() {
     let raidz = |parity, paths: &[&str]| VdevSpec {
         class: VdevClass::Normal,
         shape: VdevShape::RaidZ(parity, paths.iter().map(Into::into).collect()),
@@ -108,15 +118,14 @@ fn vdev_grammar() {
         vdevs("raidz2 /d/a /d/b"),
         Err("invalid vdev specification: raidz2 requires at least 3 devices".into())
     );
+    assert_eq!(
+        vdevs("/d/a log raidz /d/b /d/c"),
+        Err("invalid vdev specification: unsupported 'log' device: raidz".into())
+    );
     let many: String = (0..256).map(|i| format!(" /d/{i}")).collect();
     assert_eq!(
         vdevs(&format!("raidz{many}")),
         Err("invalid vdev specification: raidz1 supports no more than 255 devices".into())
-    );
-    assert!(
-        vdevs("/d/a /d/a")
-            .unwrap_err()
-            .contains("refer to the same device")
     );
 }
 

@@ -21,6 +21,9 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
     let mut group: Option<Group> = None;
     let close = |class, group: Option<Group>, found: &mut Vec<VdevSpec>| {
         if let Some(group) = group {
+            if class == VdevClass::Log && group.parity.is_some() {
+                return Err(invalid("unsupported 'log' device: raidz"));
+            }
             let shape = group.shape().map_err(|reason| invalid(&reason))?;
             found.push(VdevSpec { class, shape });
         }

@@ -193,6 +193,9 @@ fn build(config: &VdevConfig, site: &mut Site<'_>, depth: u32) -> Option<Node> {
         return Some(Node::Leaf(open_leaf(config, site)));
     }
     let kind = InteriorKind::of(&config.list, config.children.len())?;
+    if depth > 0 && !kind.may_be_inside() {
+        return None;
+    }
     let children = config.children.iter();
     let children: Option<Vec<Node>> = children
         .map(|child| build(child, site, depth + 1))
@@ -253,3 +256,6 @@ pub(crate) fn paths_of(root: &VdevConfig, found: &[FoundDevice]) -> Vec<PathBuf>
     let devices = found.iter().filter(wanted);
     devices.map(|device| device.path.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests;
