@@ -40,18 +40,20 @@ pub(crate) struct MapFault {
     pub(crate) problem: &'static str,
 }
 
-fn device_sizes(pool: &RawPool, id: u64) -> Vec<u64> {
+/// How large a vdev could be by each of its devices.
+fn sizes(pool: &RawPool, id: u64) -> Vec<u64> {
     let Ok(top) = pool.pipeline.vdevs().top(VdevId(id)) else {
         return Vec::new();
     };
     let devices = top.leaves().iter().filter_map(|leaf| leaf.device());
-    devices.map(|device| device.size()).collect()
+    let by_device = |size| top.layout().size(size);
+    devices.map(|device| by_device(device.size())).collect()
 }
 
-/// How many bytes of a vdev can be in use: it is no larger than the largest of its devices, whatever a configuration
+/// How many bytes of a vdev can be in use: it is no larger than its largest device makes it, whatever a configuration
 /// says.
-fn room(asize: u64, devices: &[u64]) -> u64 {
-    let largest = devices.iter().max().copied();
+fn room(asize: u64, sizes: &[u64]) -> u64 {
+    let largest = sizes.iter().max().copied();
     asize.min(largest.unwrap_or(MISSING_ROOM_MAX))
 }
 
@@ -61,7 +63,7 @@ impl TopSpace {
         let object = |key| config.u64(key).filter(|&id| id != 0).map(ObjectId);
         let ashift = number(keys::ASHIFT).clamp(9, 16) as u32;
         let asize = number(keys::ASIZE);
-        let room = room(asize, &device_sizes(pool, number(keys::ID)));
+        let room = room(asize, &sizes(pool, number(keys::ID)));
         let top_zap = object(keys::VDEV_ZAP_TOP);
         let mut class = if number(keys::IS_LOG) != 0 {
             "log"
