@@ -200,3 +200,22 @@ pub struct Statistics {
     /// The file system's identity.
     pub identity: u64,
 }
+
+/// What a new node shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewNode {
+    /// Its kind; regular files, pipes, sockets and devices through `mknod` and `create`.
+    pub file_type: FileType,
+    /// Permissions asked for (12 bits).
+    pub permissions: u32,
+    /// The caller's mask; a default ACL of the directory replaces it.
+    pub umask: u32,
+    /// Major and minor number of a device.
+    pub device: (u32, u32),
+}
+
+/// An id as users see it: those of another domain are nobody.
+pub(crate) fn shown_id(stored: u64) -> u32 {
+    const NOBODY: u32 = 65_534;
+    u32::try_from(stored).unwrap_or(NOBODY)
+}

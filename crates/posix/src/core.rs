@@ -9,6 +9,7 @@ use base::lock::{LockClass, Mutex, RwLock, rank};
 use dmu::{DmuError, Object, Reservation, Tx, Zap};
 use txg::Engine;
 
+use crate::attributes::shown_id;
 use crate::listings::Listings;
 use crate::log::OperationLog;
 use crate::long_free::LongFrees;
@@ -332,10 +333,4 @@ impl Core {
     pub(crate) fn object(&self, id: ObjectId) -> Result<Arc<Object>> {
         Ok(self.store.objects.object(id)?)
     }
-}
-
-/// An id as users see it: those of another domain are nobody.
-pub(crate) fn shown_id(stored: u64) -> u32 {
-    const NOBODY: u32 = 65_534;
-    u32::try_from(stored).unwrap_or(NOBODY)
 }

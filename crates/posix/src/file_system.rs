@@ -2,50 +2,15 @@
 
 use std::sync::Arc;
 
-use base::clock::Clock;
 use base::{ObjectId, ObjectSetId};
 use dmu::ObjectSet;
-use txg::Engine;
 
 use crate::core::Core;
-use crate::log::OperationLog;
-use crate::space::Space;
 use crate::{
     Access, Attributes, CaseSensitivity, Credentials, DatasetProperties, DirectoryEntry, FileType,
-    MountOptions, OpenFile, OpenOptions, PosixError, QuotaKind, QuotaLine, QuotaUnit, Removed,
-    RenameMode, Result, SetAttributes, Statistics, Visit, XattrMode,
+    MountOptions, NewNode, OpenFile, OpenOptions, PosixError, QuotaKind, QuotaLine, QuotaUnit,
+    Removed, RenameMode, Result, SetAttributes, Source, Statistics, Visit, XattrMode,
 };
-
-/// What a new node shall be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewNode {
-    /// Its kind; regular files, pipes, sockets and devices through `mknod` and `create`.
-    pub file_type: FileType,
-    /// Permissions asked for (12 bits).
-    pub permissions: u32,
-    /// The caller's mask; a default ACL of the directory replaces it.
-    pub umask: u32,
-    /// Major and minor number of a device.
-    pub device: (u32, u32),
-}
-
-/// Where a file system comes from.
-pub struct Source {
-    /// Its objects.
-    pub objects: Arc<ObjectSet>,
-    /// The engine that changes go through; none for a read-only mount.
-    pub engine: Option<Arc<Engine>>,
-    /// The log of single operations; none for a read-only mount.
-    pub log: Option<Arc<dyn OperationLog>>,
-    /// The dataset's space; without it `statfs` shows zeros and nothing can be written.
-    pub space: Option<Arc<dyn Space>>,
-    /// What time it is.
-    pub clock: Arc<dyn Clock>,
-    /// The file system's identity (`f_fsid`).
-    pub identity: u64,
-    /// Effective properties.
-    pub properties: DatasetProperties,
-}
 
 /// One mounted object set. Shared by all threads; every operation takes `&self`.
 #[derive(Debug)]

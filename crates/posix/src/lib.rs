@@ -16,6 +16,7 @@ mod directory;
 mod error;
 mod file;
 mod file_system;
+mod inherited;
 mod life;
 mod listings;
 mod log;
@@ -34,12 +35,14 @@ mod quota;
 mod read_ahead;
 mod readdir;
 mod reading;
+mod recording;
 mod registry;
 mod removal;
 mod removed;
 mod rename;
 mod replay;
 mod setattr;
+mod source;
 mod space;
 mod statfs;
 mod store;
@@ -49,13 +52,15 @@ mod writing;
 mod xattr;
 mod znode;
 
-pub use attributes::{Attributes, FileType, SetAttributes, SetTime, Statistics, Timestamp, flags};
+pub use attributes::{
+    Attributes, FileType, NewNode, SetAttributes, SetTime, Statistics, Timestamp, flags,
+};
 pub use comparison::{Changed, Comparison, FileChange};
 pub use credentials::{Access, Credentials};
 pub use directory::{DirectoryEntry, RenameMode, Visit, XattrMode};
 pub use error::{Corruption, Errno, PosixError, Result};
 pub use file::{AllocateMode, OpenFile, OpenOptions, WriteOptions};
-pub use file_system::{FileSystem, NewNode, Source};
+pub use file_system::FileSystem;
 pub use intent::Completion;
 pub use log::{IntentLog, LoggedWrite, NoLog, OperationLog, Scope};
 pub use new_file_system::{NewFileSystem, create_file_system, raise_version};
@@ -69,6 +74,7 @@ pub use owners::{
 pub use quota::{QuotaKind, QuotaLine, QuotaUnit};
 pub use removed::Removed;
 pub use replay::{Replayed, replay};
+pub use source::Source;
 pub use space::{Space, SpaceNumbers};
 pub use tunables::TUNABLES;
 pub use txg::{Admitted, Postponed, without_waiting};

@@ -13,10 +13,11 @@ use format::intent_log::Change;
 use format::sa::Attribute;
 
 use crate::core::{Core, Plan};
+use crate::inherited::Inherited;
 use crate::log::{self, Scope};
 use crate::names::{is_dot, pack_entry};
 use crate::permission::{SET_GID, SET_UID};
-use crate::posix_acl::{ACCESS_NAME, DEFAULT_NAME, PosixAcl};
+use crate::posix_acl::{ACCESS_NAME, DEFAULT_NAME};
 use crate::store::NewFile;
 use crate::znode::{State, Znode, internal_flags, join_device};
 use crate::{
@@ -536,17 +537,4 @@ impl Core {
         let _ = self.store.objects.free(tx, znode.id());
         self.table.remove(znode.id());
     }
-}
-
-/// What a new node takes from its creator and its directory.
-#[derive(Clone, Debug)]
-pub(crate) struct Inherited {
-    pub(crate) permissions: u32,
-    pub(crate) uid: u64,
-    pub(crate) gid: u64,
-    pub(crate) project: u64,
-    flags: u64,
-    links: u64,
-    access: Option<PosixAcl>,
-    default: Option<PosixAcl>,
 }

@@ -11,8 +11,8 @@ use dmu::{CreateZap, DmuError, ObjectSet, Owner, Zap};
 use format::ObjectType;
 
 use crate::core::{Core, Plan};
+use crate::inherited::Inherited;
 use crate::master::{MASTER_NODE, QUOTA_KEYS};
-use crate::nodes::Inherited;
 use crate::znode::{Znode, internal_flags};
 use crate::{PosixError, Result, SetAttributes, Statistics, flags};
 

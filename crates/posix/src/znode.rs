@@ -16,7 +16,7 @@ use base::{ObjectId, Txg};
 use dmu::Object;
 use format::sa::Attribute;
 
-use crate::core::shown_id;
+use crate::attributes::shown_id;
 use crate::packing::Places;
 use crate::posix_acl::PosixAcl;
 use crate::{Attributes, Corruption, FileType, PosixError, Result, Timestamp};

@@ -8,10 +8,8 @@ use crate::run::{TaskError, TaskResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// No crate has a circle of more files, but for …
+/// No crate has a circle of more files.
 const FILES_MAX: usize = 4;
-/// … these, whose numbers may only go down.
-const LARGER: &[(&str, usize)] = &[("posix", 13)];
 
 /// Of files by their names in a crate, from `src` on.
 type Texts = BTreeMap<String, String>;
@@ -36,9 +34,7 @@ pub(super) fn check(root: &Path, files: &[PathBuf]) -> TaskResult<Vec<String>> {
         let roots = ["lib.rs", "main.rs"].map(|root| circles(texts, root));
         let largest = roots.into_iter().flatten().max_by_key(Vec::len);
         let largest = largest.unwrap_or_default();
-        let allowed = LARGER.iter().find(|(known, _)| known == name);
-        let (limit, named) = allowed.map_or((FILES_MAX, false), |(_, limit)| (*limit, true));
-        faults.extend(judge(name, &largest, limit, named));
+        faults.extend(judge(name, &largest, FILES_MAX));
     }
     Ok(faults)
 }
@@ -51,17 +47,13 @@ fn place(name: &str) -> Option<(&str, &str)> {
     counts.then_some((owner, inner))
 }
 
-fn judge(name: &str, largest: &[String], limit: usize, named: bool) -> Option<String> {
-    let count = largest.len();
-    if count > limit {
-        let files = largest.join(", ");
-        return Some(format!(
+fn judge(name: &str, largest: &[String], limit: usize) -> Option<String> {
+    let (count, files) = (largest.len(), largest.join(", "));
+    (count > limit).then(|| {
+        format!(
             "crates/{name}: {count} files name each other in a circle, at most {limit} may: {files}"
-        ));
-    }
-    let (at, stale) = ("xtask/src/tidy/circles.rs", named && count < limit);
-    stale
-        .then(|| format!("crates/{name}: the largest circle has {count} files now: say so in {at}"))
+        )
+    })
 }
 
 /// The circles among the files of a library or program that begins with `root`: of each the files. None if there is no
