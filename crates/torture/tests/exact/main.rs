@@ -98,7 +98,15 @@ mod sim_runs {
     /// Modules of long tests are named after their level.
     mod sim {
         #[test]
-        #[ignore = "sim: 10,000 crash points"]
+        #[ignore = "sim: 500 crash points"]
+        fn five_hundred_crash_points() {
+            super::super::explore(super::super::seed(1000), 100, 500);
+        }
+    }
+
+    mod torture {
+        #[test]
+        #[ignore = "torture: 10,000 crash points"]
         fn ten_thousand_crash_points() {
             super::super::explore(super::super::seed(1000), 100, 10_000);
         }
