@@ -50,8 +50,9 @@ fn make_tree(session: &Session, name: &str) -> PathBuf {
     symlink("nowhere", tree.join("dangling")).expect("a link");
     fs::write(tree.join("large"), random(3 << 20, 1)).expect("written");
     fs::write(tree.join("zeros"), [vec![0; 1 << 20], vec![1]].concat()).expect("written");
-    // Read after it was changed: reading it again today leaves the access time alone.
-    let read = std::time::SystemTime::now();
+    // Read after it was changed, which setting these times is as well: reading it again today leaves the access time
+    // alone.
+    let read = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     let changed = read - std::time::Duration::from_secs(3600);
     let empty = fs::File::create(tree.join("empty")).expect("made");
     empty
