@@ -14,6 +14,8 @@ use sys::{FuseMountOptions, MountError, UnmountMode};
 const SUBTYPE: &str = "zfs";
 /// How long the end of a session may take: the last data are written out.
 const END_WAIT: Duration = Duration::from_secs(60);
+/// How long the end of a session is waited for whose mount is not there any more.
+const GONE_WAIT: Duration = Duration::from_secs(2);
 
 /// How a tree is mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,7 +137,8 @@ impl Mount {
         sys::change_mount_flags(&self.path, &options.for_kernel())
     }
 
-    /// Unmounts; a mount that somebody else has unmounted is left alone.
+    /// Unmounts; a mount that somebody else has unmounted is left alone, also if that is under way: the kernel takes a
+    /// mount away when what it lies on becomes something else, as a rollback does it.
     ///
     /// [`UnmountMode::IfIdle`] returns when all requests are done. After the others, open files
     /// may keep the session serving; [`Session::wait_ended`] tells.
@@ -146,11 +149,15 @@ impl Mount {
         if self.session.has_ended() {
             return Ok(());
         }
+        let attempt = || match sys::unmount_fuse(&self.path, mode) {
+            Err(error) if error.is_not_mounted() && self.session.wait_ended(GONE_WAIT) => Ok(()),
+            outcome => outcome,
+        };
         if mode != UnmountMode::IfIdle {
-            return sys::unmount_fuse(&self.path, mode);
+            return attempt();
         }
         let device = sys::mount_device(&self.path);
-        while_busy(MountError::is_busy, || sys::unmount_fuse(&self.path, mode))?;
+        while_busy(MountError::is_busy, attempt)?;
         self.wait_idle(device);
         Ok(())
     }

@@ -372,6 +372,17 @@ impl Drop for Mounted {
 }
 
 #[test]
+fn a_mount_that_goes_at_this_moment_counts_as_unmounted() {
+    for _ in 0..20 {
+        let Some(at) = Mounted::new() else { return };
+        let Ok(()) = sys::unmount_fuse(at.mount.path(), UnmountMode::Detach) else {
+            return;
+        };
+        at.mount.unmount(UnmountMode::IfIdle).unwrap();
+    }
+}
+
+#[test]
 fn what_is_written_is_there_after_a_remount() {
     let Some(at) = Mounted::new() else { return };
     fs::write(at.path("small"), b"hello").unwrap();

@@ -60,6 +60,19 @@ impl MountError {
             Self::Device(_) | Self::NoHelper(_) => false,
         }
     }
+
+    /// Whether nothing is mounted there.
+    #[must_use]
+    pub fn is_not_mounted(&self) -> bool {
+        match self {
+            Self::MountPoint { error, .. } => *error == Errno::INVAL,
+            // It says no more than what is printed.
+            Self::Helper { message, .. } => {
+                message.contains("not found in") || message.contains("not mounted")
+            }
+            Self::Device(_) | Self::NoHelper(_) => false,
+        }
+    }
 }
 
 /// How a FUSE file system is mounted.
