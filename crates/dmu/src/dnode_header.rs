@@ -124,11 +124,19 @@ impl Footprint {
             spill: phys.spill,
         }
     }
+
+    /// What a dnode says of it: bytes, or sectors of 512, as its flags tell.
+    const fn stored_use(&self) -> u64 {
+        if self.flags.has(DnodeFlags::USED_BYTES) {
+            self.used_bytes
+        } else {
+            self.used_bytes >> 9
+        }
+    }
 }
 
 /// A dnode in the form that the root block is made from.
 pub(crate) fn to_phys(header: &DnodeHeader, tree: &Tree, footprint: &Footprint) -> DnodePhys {
-    let bytes = footprint.flags.has(DnodeFlags::USED_BYTES);
     DnodePhys {
         object_type: header.object_type,
         indirect_shift: header.indirect_shift,
@@ -142,11 +150,7 @@ pub(crate) fn to_phys(header: &DnodeHeader, tree: &Tree, footprint: &Footprint) 
         bonus_len: header.bonus_len,
         extra_slots: header.extra_slots,
         max_block_id: header.max_block,
-        used: if bytes {
-            footprint.used_bytes
-        } else {
-            footprint.used_bytes >> 9
-        },
+        used: footprint.stored_use(),
         pointers: tree.pointers,
         spill: footprint.spill,
         bonus: header.bonus.bytes().to_vec(),
@@ -165,7 +169,6 @@ pub(crate) fn encode(header: &DnodeHeader, tree: &Tree, footprint: &Footprint, s
     }
     let mut flags = footprint.flags;
     flags.set(DnodeFlags::SPILL, footprint.spill.is_some());
-    let bytes = flags.has(DnodeFlags::USED_BYTES);
     let core = DnodeCore {
         object_type: header.object_type.0,
         indirect_shift: header.indirect_shift,
@@ -179,11 +182,7 @@ pub(crate) fn encode(header: &DnodeHeader, tree: &Tree, footprint: &Footprint, s
         bonus_len: header.bonus_len,
         extra_slots: header.extra_slots,
         max_block_id: header.max_block,
-        used: if bytes {
-            footprint.used_bytes
-        } else {
-            footprint.used_bytes >> 9
-        },
+        used: footprint.stored_use(),
     };
     core.encode(slots, ByteOrder::NATIVE);
     let count = usize::from(header.pointer_count).min(tree.pointers.len());

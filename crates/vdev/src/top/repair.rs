@@ -182,8 +182,11 @@ impl Top {
         range: BlockRange,
         data: &Buffer,
     ) -> Repaired {
-        let data = self.padded(data.clone());
         let mut repaired = Repaired::default();
+        if lacking.is_empty() {
+            return repaired;
+        }
+        let data = self.padded(data.clone());
         for (column, bytes) in parts((self.layout, self.children.count()), range.offset, &data) {
             for leaf in self.children.of(column.child) {
                 if !lacking.iter().any(|lacking| Arc::ptr_eq(lacking, leaf)) {

@@ -6,7 +6,7 @@
 
 use super::parts::parts;
 use super::repair::left_behind;
-use super::{ScrubOutcome, Top};
+use super::{Repaired, ScrubOutcome, Top};
 use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
 use itertools::Itertools;
 use layout::{Column, Content};
@@ -24,8 +24,6 @@ struct StripeRead<'a> {
     failures: Vec<LeafFailure>,
     /// Leaves that could have had their column, and did not.
     lacking: Vec<Arc<Leaf>>,
-    /// Whether what was read was compared with the right bytes.
-    is_compared: bool,
 }
 
 /// What is known of a column.
@@ -58,8 +56,15 @@ impl Top {
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ReadOutcome, Vec<LeafFailure>> {
         let mut read = StripeRead::new(self, range, class);
-        let found = read.find(accept);
-        match found {
+        let data = read.as_it_is(accept).or_else(|| {
+            let found = read.leave_out(accept);
+            match &found {
+                Some(data) => read.find_wrong(&read.expected(data)),
+                None => read.nothing_found(),
+            }
+            found
+        });
+        match data {
             Some(data) => Ok(ReadOutcome {
                 data,
                 failures: read.failures,
@@ -76,11 +81,10 @@ impl Top {
         (range, promised): (BlockRange, bool),
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> ScrubOutcome {
-        let (mut outcome, read) = self.examine_stripe(range, accept);
-        let data = outcome.data.take();
-        if let Some(data) = &data {
-            outcome.repaired = self.repair(&read.lacking, range, data);
-        }
+        let (data, read) = self.examine_stripe(range, accept);
+        let repaired = data
+            .as_ref()
+            .map(|data| self.repair(&read.lacking, range, data));
         // Those that were away, or all if nobody has the block.
         let columns = read.columns.iter();
         let leaves = columns.flat_map(|column| self.children.of(column.child));
@@ -89,31 +93,11 @@ impl Top {
         if promised {
             self.blame(&read.failures);
         }
-        outcome.failures = read.failures;
-        outcome.data = data;
-        outcome
-    }
-}
-
-impl Top {
-    /// Reads every column of a block from every leaf that has it.
-    fn examine_stripe(
-        &self,
-        range: BlockRange,
-        accept: &mut dyn FnMut(&[u8]) -> Verdict,
-    ) -> (ScrubOutcome, StripeRead<'_>) {
-        let mut read = StripeRead::new(self, range, IoClass::Scan);
-        read.read(|_| true, false);
-        let data = read.find(accept);
-        if let Some(data) = &data {
-            read.find_wrong(data);
-            read.compare_others(data);
-        }
-        let outcome = ScrubOutcome {
+        ScrubOutcome {
             data,
-            ..ScrubOutcome::default()
-        };
-        (outcome, read)
+            failures: read.failures,
+            repaired: repaired.unwrap_or_default(),
+        }
     }
 
     /// What a scrub would find of a block, and would not repair: for blocks that lie on several children.
@@ -126,9 +110,31 @@ impl Top {
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ScrubOutcome, VdevError> {
         self.contains(range.offset, range.len)?;
-        let (mut outcome, read) = self.examine_stripe(range, accept);
-        outcome.failures = read.failures;
-        Ok(outcome)
+        let (data, read) = self.examine_stripe(range, accept);
+        Ok(ScrubOutcome {
+            data,
+            failures: read.failures,
+            repaired: Repaired::default(),
+        })
+    }
+
+    /// Reads every column of a block from every leaf that has it, and names those that have something else.
+    fn examine_stripe(
+        &self,
+        range: BlockRange,
+        accept: &mut dyn FnMut(&[u8]) -> Verdict,
+    ) -> (Option<Buffer>, StripeRead<'_>) {
+        let mut read = StripeRead::new(self, range, IoClass::Scan);
+        read.read(|_| true, false);
+        let data = read.as_it_is(accept).or_else(|| read.leave_out(accept));
+        if let Some(data) = &data {
+            let expected = read.expected(data);
+            read.find_wrong(&expected);
+            read.compare_others(&expected);
+        } else {
+            read.nothing_found();
+        }
+        (data, read)
     }
 }
 
@@ -148,7 +154,6 @@ impl<'a> StripeRead<'a> {
             pieces,
             failures: Vec::new(),
             lacking: Vec::new(),
-            is_compared: false,
         }
     }
 
@@ -229,8 +234,8 @@ impl<'a> StripeRead<'a> {
         None
     }
 
-    /// The right bytes, if the leaves have them.
-    fn find(&mut self, accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
+    /// The block as the leaves say that it is, if it is the wanted one.
+    fn as_it_is(&mut self, accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
         let is_parity: Vec<_> = (0..self.columns.len()).map(|c| self.is_parity(c)).collect();
         self.read(|column| !is_parity[column], false);
         let parity = (0..is_parity.len()).filter(|column| is_parity[*column]);
@@ -242,21 +247,12 @@ impl<'a> StripeRead<'a> {
         if !self.is_enough() {
             self.read(|_| true, true);
         }
-        if let Some(data) = self.judge(&[], accept) {
-            return Some(data);
-        }
-        // Somebody lies.
-        self.read(|_| true, false);
-        let found = self.leave_out(accept);
-        match &found {
-            Some(data) => self.find_wrong(data),
-            None => self.nothing_found(),
-        }
-        found
+        self.judge(&[], accept)
     }
 
-    /// Tries without each set of columns that parity can stand for, small sets first.
+    /// Somebody lies: tries without each set of columns that parity can stand for, small sets first.
     fn leave_out(&mut self, accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
+        self.read(|_| true, false);
         let there = |column: &usize| self.pieces[*column].bytes().is_some();
         let read: Vec<_> = (0..self.pieces.len()).filter(there).collect();
         let spare = self.parity_count();
@@ -323,11 +319,8 @@ impl<'a> StripeRead<'a> {
     }
 
     /// Names the leaves whose columns were not the right ones.
-    fn find_wrong(&mut self, data: &Buffer) {
-        if std::mem::replace(&mut self.is_compared, true) {
-            return;
-        }
-        for (piece, (_, right)) in self.pieces.iter().zip(self.expected(data)) {
+    fn find_wrong(&mut self, expected: &[(Column, Buffer)]) {
+        for (piece, (_, right)) in self.pieces.iter().zip(expected) {
             let Piece::Read {
                 data,
                 leaf,
@@ -336,7 +329,7 @@ impl<'a> StripeRead<'a> {
             else {
                 continue;
             };
-            if **data != *right {
+            if **data != **right {
                 self.failures.push(leaf.handle().failure(Failure::Checksum));
                 self.lacking.push(Arc::clone(leaf));
             }
@@ -345,8 +338,8 @@ impl<'a> StripeRead<'a> {
 
     /// Reads the columns from the leaves that were not asked for them, and names those that have others; those that
     /// missed them are not asked.
-    fn compare_others(&mut self, data: &Buffer) {
-        for (index, (column, right)) in self.expected(data).into_iter().enumerate() {
+    fn compare_others(&mut self, expected: &[(Column, Buffer)]) {
+        for (index, (column, right)) in expected.iter().enumerate() {
             for leaf in self.top.children.of(column.child) {
                 let was_asked = match &self.pieces[index] {
                     Piece::Read { leaf: asked, .. } => Arc::ptr_eq(asked, leaf),
@@ -364,8 +357,8 @@ impl<'a> StripeRead<'a> {
                 } else if was_asked {
                     continue;
                 } else {
-                    match self.read_leaf(leaf, column) {
-                        Some(data) if *data == *right => continue,
+                    match self.read_leaf(leaf, *column) {
+                        Some(data) if *data == **right => continue,
                         Some(_) => Failure::Checksum,
                         None => continue,
                     }
