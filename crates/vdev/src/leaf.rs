@@ -184,6 +184,17 @@ impl Leaf {
         self.handle.missing()
     }
 
+    /// What the leaf missed is not known before it is read from the pool, with the help of this leaf: wrong bytes of
+    /// blocks that it may have missed do not count until [`Leaf::missing_is_known`].
+    pub fn await_missing(&self) {
+        self.handle.missed.lock().await_known();
+    }
+
+    /// All that the leaf missed is set: what it gave wrong until now counts, unless it had missed it.
+    pub fn missing_is_known(&self) {
+        self.handle.missing_is_known();
+    }
+
     /// Sets the txgs that the leaf missed (from its DTL, or after a resilver).
     pub fn set_missing(&self, missing: TxgRanges) {
         self.handle.set_missing(missing);

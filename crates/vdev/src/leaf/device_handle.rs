@@ -132,6 +132,19 @@ impl DeviceHandle {
         self.missed_changed(&missed);
     }
 
+    /// The leaf gave wrong bytes of a block of `birth`. Until it is known what it missed, they do not count.
+    pub(crate) fn note_wrong(&self, birth: Txg) {
+        if self.missed.lock().note_wrong(birth) {
+            self.meters.checksum_errors.increment();
+        }
+    }
+
+    /// From here on it is known what the leaf missed.
+    pub(crate) fn missing_is_known(&self) {
+        let wrong = self.missed.lock().known();
+        self.meters.checksum_errors.add(wrong);
+    }
+
     pub(crate) fn note_missing(&self, txg: Txg) {
         let mut missed = self.missed.lock();
         if missed.note(txg) {

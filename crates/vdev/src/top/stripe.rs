@@ -94,7 +94,7 @@ impl Top {
         let is_left = |leaf: &&Arc<Leaf>| data.is_none() || !leaf.is_readable();
         left_behind(leaves.filter(is_left), range.birth);
         if promised {
-            self.blame(&read.failures);
+            self.blame(&read.failures, range.birth);
         }
         ScrubOutcome {
             data,
