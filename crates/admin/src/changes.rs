@@ -64,6 +64,14 @@ pub enum Change {
     AddVdevs(AddVdevs),
     /// Remove top-level vdevs.
     RemoveVdevs(RemoveVdevs),
+    /// Put a device beside another one, or in its place.
+    AttachDevice(AttachDevice),
+    /// Take a device away from a mirror or a replacement.
+    DetachDevice(DetachDevice),
+    /// Take devices out of use.
+    OfflineDevices(OfflineDevices),
+    /// Take devices into use again.
+    OnlineDevices(OnlineDevices),
     /// Unmount all, write everything out and let the pool go.
     Export(Export),
     /// Destroy the pool.
@@ -374,6 +382,46 @@ pub struct AddVdevs {
 /// Remove top-level vdevs, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveVdevs {
+    /// Their names, paths or guids.
+    pub devices: Vec<String>,
+}
+
+/// Put a device beside another one, or in its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachDevice {
+    /// The one that is there: a name, path or guid.
+    pub device: String,
+    /// The new one; none: what is now where the other one was.
+    pub new: Option<PathBuf>,
+    /// It takes the other's place; else both stay.
+    pub replace: bool,
+    /// Sector size as a power of two that is asked for.
+    pub ashift: Option<u32>,
+    /// Use a device that looks used.
+    pub force: bool,
+}
+
+/// Take a device away from a mirror or a replacement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetachDevice {
+    /// Its name, path or guid.
+    pub device: String,
+}
+
+/// Take devices out of use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfflineDevices {
+    /// Their names, paths or guids.
+    pub devices: Vec<String>,
+    /// As devices that failed.
+    pub faulted: bool,
+    /// Until the next import.
+    pub temporary: bool,
+}
+
+/// Take devices into use again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnlineDevices {
     /// Their names, paths or guids.
     pub devices: Vec<String>,
 }

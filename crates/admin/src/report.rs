@@ -463,13 +463,13 @@ impl PoolStatus {
             && !matches!(self.note, Some(PoolNote::HostMismatch))
     }
 
-    /// Whether any leaf is such.
+    /// Whether any leaf is such whose place no other one is to take.
     pub fn any_leaf(&self, matches: impl Fn(&VdevReport) -> bool) -> bool {
-        let mut found = false;
-        for vdev in &self.vdevs {
-            vdev.walk(&mut |vdev| found |= vdev.children.is_empty() && matches(vdev));
+        fn any(vdev: &VdevReport, matches: &dyn Fn(&VdevReport) -> bool) -> bool {
+            let below = vdev.kind != "replacing" && vdev.children.iter().any(|c| any(c, matches));
+            below || (vdev.children.is_empty() && matches(vdev))
         }
-        found
+        self.vdevs.iter().any(|vdev| any(vdev, &matches))
     }
 
     /// Whether any leaf had errors.

@@ -58,6 +58,7 @@ pub mod keys {
     pub const OFFLINE: &str = "offline";
     pub const FAULTED: &str = "faulted";
     pub const DEGRADED: &str = "degraded";
+    pub const AUX_STATE: &str = "aux_state";
     pub const REMOVED: &str = "removed";
     pub const RESILVER_TXG: &str = "resilver_txg";
     pub const REBUILD_TXG: &str = "rebuild_txg";

@@ -1,9 +1,11 @@
 //! The `zpool` command: pools, their devices and their health.
 
 mod add;
+mod attach;
 mod clear;
 pub(crate) mod create;
 mod destroy;
+mod detach;
 mod events;
 mod export;
 mod flags;
@@ -13,6 +15,7 @@ pub(crate) mod import;
 mod iostat;
 mod labelclear;
 mod list;
+mod offline;
 mod remove;
 mod reports;
 mod scrub;
@@ -51,6 +54,11 @@ static COMMANDS: &[Command] = &[
     create::COMMAND,
     add::COMMAND,
     remove::COMMAND,
+    attach::ATTACH,
+    detach::COMMAND,
+    attach::REPLACE,
+    offline::OFFLINE,
+    offline::ONLINE,
     destroy::COMMAND,
     export::COMMAND,
     import::COMMAND,

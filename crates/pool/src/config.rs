@@ -4,6 +4,7 @@
 //! as they were.
 
 pub(crate) mod host;
+pub(crate) mod regroup;
 pub(crate) mod state;
 
 use base::{Guid, ObjectId, Txg, VdevId};
@@ -18,6 +19,9 @@ use crate::error::{PoolError, Result};
 
 /// No tree is deeper: root, top, spare, replacing, leaf.
 const DEPTH_MAX: u32 = 8;
+
+/// Why a leaf is faulted, where the operator said so.
+const EXTERNAL: &str = "external";
 
 /// A vdev in a configuration, with what is below it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -233,13 +237,30 @@ impl VdevConfig {
     /// The state that the configuration itself gives a leaf, if it is not simply in use.
     #[must_use]
     pub fn stored_state(&self) -> Option<(VdevState, VdevAux)> {
-        if self.flag(keys::FAULTED) && self.list.str("aux_state") == Some("external") {
+        if self.flag(keys::FAULTED) && self.list.str(keys::AUX_STATE) == Some(EXTERNAL) {
             return Some((VdevState::Faulted, VdevAux::External));
         }
         if self.flag(keys::OFFLINE) {
             return Some((VdevState::Offline, VdevAux::None));
         }
         None
+    }
+
+    /// Notes that a leaf is out of use by the operator's word.
+    pub(crate) fn note_out_of_use(&mut self, faulted: bool) {
+        if faulted {
+            self.list.set(keys::FAULTED, 1_u64);
+            self.list.set(keys::AUX_STATE, EXTERNAL);
+        } else {
+            self.list.set(keys::OFFLINE, 1_u64);
+        }
+    }
+
+    /// Forgets that a leaf was faulted.
+    pub(crate) fn forget_fault(&mut self) {
+        for key in [keys::FAULTED, keys::DEGRADED, keys::AUX_STATE] {
+            self.list.remove(key);
+        }
     }
 
     /// The sum of all guids from here down.

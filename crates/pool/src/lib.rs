@@ -59,4 +59,6 @@ pub use tunables::TUNABLES;
 pub use txg::catches_panics;
 pub use vdev::clear_labels;
 pub use vdevs::devices::Between;
+pub use vdevs::disks::{AttachOptions, is_in_use};
 pub use vdevs::new::{NewDevice, NewVdev};
+pub use vdevs::regroup::OutOfUse;

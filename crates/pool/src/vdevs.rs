@@ -2,7 +2,9 @@
 
 pub(crate) mod changes;
 pub(crate) mod devices;
+pub(crate) mod disks;
 pub(crate) mod dtl;
 pub(crate) mod new;
 pub(crate) mod objects;
+pub(crate) mod regroup;
 mod requests;

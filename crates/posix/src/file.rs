@@ -38,8 +38,7 @@ pub struct WriteOptions {
     pub kill_set_id: bool,
     /// Append regardless of the offset given.
     pub append: bool,
-    /// Pages that the kernel kept: what was allowed when they were stored is not refused now, and their place is
-    /// theirs, also where all writes of this open are appended.
+    /// Pages that the kernel kept: what was allowed when they were stored is not refused now.
     pub was_stored: bool,
     /// Drop `security.capability`: the kernel has not looked for it (direct writes).
     pub drop_capability: bool,
@@ -175,7 +174,7 @@ impl OpenFile {
             return Err(PosixError::BadHandle);
         }
         let options = WriteOptions {
-            append: options.append || self.options.append && !options.was_stored,
+            append: options.append || self.options.append,
             ..self.durably(options)
         };
         if options.drop_capability {

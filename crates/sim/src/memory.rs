@@ -1,13 +1,12 @@
 //! A device in memory without a past, for tests that run long: nothing is recorded, so that an
 //! operation costs the same however many there were. Reads may take the time that a modelled
-//! device would take, and flushes a time of their own, by sleeping: under a schedule in its time.
+//! device would take, and flushes a time of their own, by sleeping.
 
 #[cfg(test)]
 mod tests;
 
 use crate::{DeviceModel, SparseImage};
 use base::lock::{Condvar, LockClass, Mutex, RwLock, rank};
-use base::thread;
 use device::{BlockDevice, DeviceError, DeviceKind, Operation};
 use std::time::Duration;
 use sys::Errno;
@@ -78,7 +77,7 @@ impl MemoryDisk {
         let cost_ns = model.cost_ns(pace.head, offset, len);
         pace.head = offset + len;
         drop(pace);
-        thread::sleep(Duration::from_nanos(cost_ns));
+        std::thread::sleep(Duration::from_nanos(cost_ns));
         self.pace.lock().active -= 1;
         self.freed.notify_one();
     }
@@ -117,7 +116,7 @@ impl BlockDevice for MemoryDisk {
 
     fn flush(&self) -> Result<(), DeviceError> {
         if !self.flush_time.is_zero() {
-            thread::sleep(self.flush_time);
+            std::thread::sleep(self.flush_time);
         }
         Ok(())
     }

@@ -50,6 +50,33 @@ impl TxgRanges {
         Some((Txg(self.ranges.first()?.0), Txg(self.ranges.last()?.1 - 1)))
     }
 
+    /// Every txg.
+    #[must_use]
+    pub fn all() -> Self {
+        let mut all = Self::new();
+        all.add(Txg(0), u64::MAX);
+        all
+    }
+
+    /// The txgs that at least so many of the sets have.
+    #[must_use]
+    pub fn in_at_least(sets: &[Self], count: usize) -> Self {
+        let ranges = sets.iter().flat_map(|set| &set.ranges);
+        let mut bounds: Vec<(u64, bool)> = ranges
+            .flat_map(|(start, end)| [(*start, true), (*end, false)])
+            .collect();
+        bounds.sort_unstable_by_key(|(at, _)| *at);
+        let (mut found, mut covered, mut since) = (Self::new(), 0_usize, 0);
+        for (at, begins) in bounds {
+            if count > 0 && covered >= count {
+                found.add(Txg(since), at - since);
+            }
+            covered = if begins { covered + 1 } else { covered - 1 };
+            since = at;
+        }
+        found
+    }
+
     /// The ranges: first txg and number of txgs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (Txg, u64)> + '_ {
         self.ranges.iter().map(|r| (Txg(r.0), r.1 - r.0))

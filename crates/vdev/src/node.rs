@@ -1,7 +1,7 @@
 //! The vdevs below the root as a tree, and the children that a layout counts.
 
 use crate::members::Members;
-use crate::{Condition, Leaf};
+use crate::{Condition, Leaf, TxgRanges};
 use base::Guid;
 use format::NvList;
 use format::config::{keys, vdev_types};
@@ -123,6 +123,29 @@ impl Node {
                 let children: Vec<_> = children.collect();
                 let tolerance = interior.kind.kind().tolerance(children.len());
                 Condition::of_interior(&children, tolerance)
+            }
+        }
+    }
+
+    /// The vdev of this guid, from here down.
+    pub(crate) fn find(&self, guid: Guid) -> Option<&Self> {
+        match self {
+            _ if self.guid() == guid => Some(self),
+            Self::Leaf(_) => None,
+            Self::Interior(interior) => interior.children.iter().find_map(|child| child.find(guid)),
+        }
+    }
+
+    /// See [`crate::Top::outage`].
+    pub(crate) fn outage(&self, fails: &dyn Fn(&Leaf) -> bool) -> TxgRanges {
+        match self {
+            Self::Leaf(leaf) if fails(leaf) || !leaf.is_readable() => TxgRanges::all(),
+            Self::Leaf(leaf) => leaf.missing(),
+            Self::Interior(interior) => {
+                let children = interior.children.iter().map(|child| child.outage(fails));
+                let children: Vec<_> = children.collect();
+                let tolerance = interior.kind.kind().tolerance(children.len());
+                TxgRanges::in_at_least(&children, tolerance + 1)
             }
         }
     }

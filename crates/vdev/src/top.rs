@@ -7,10 +7,9 @@ mod stripe;
 
 use crate::group::{Reports, WriteCompletion};
 use crate::node::Children;
-use crate::reads::ReadThreads;
 use crate::{
-    BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, VdevAux, VdevError,
-    VdevState, Verdict, WriteGroup,
+    BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, TxgRanges, VdevAux,
+    VdevError, VdevState, Verdict, WriteGroup,
 };
 use base::thread::{self, Role};
 use base::{Guid, VdevId};
@@ -59,7 +58,6 @@ pub struct Top {
     children: Children,
     /// What no leaf took.
     kept: Arc<KeptWrites>,
-    read_threads: ReadThreads,
 }
 
 impl Top {
@@ -72,8 +70,32 @@ impl Top {
             children: Children::new(&node),
             node,
             kept: KeptWrites::new(),
-            read_threads: ReadThreads::new(),
         })
+    }
+
+    /// The same vdev over other children: leaves came or went. What no leaf took stays with it.
+    #[must_use]
+    pub fn regrouped(&self, config: TopConfig, node: Node) -> Arc<Self> {
+        Arc::new(Self {
+            layout: Layout::new(node.kind(), config.ashift),
+            config,
+            children: Children::new(&node),
+            node,
+            kept: Arc::clone(&self.kept),
+        })
+    }
+
+    /// The txgs of which some block cannot be had, should the leaves fail of which `fails` says so, or be unreadable:
+    /// what all children of a mirror lack, and of a RAID-Z more than parity can stand for.
+    #[must_use]
+    pub fn outage(&self, fails: &dyn Fn(&Leaf) -> bool) -> TxgRanges {
+        self.node.outage(fails)
+    }
+
+    /// [`Top::outage`] of one of its vdevs; of all, if there is none of that guid.
+    #[must_use]
+    pub fn outage_of(&self, vdev: Guid, fails: &dyn Fn(&Leaf) -> bool) -> TxgRanges {
+        self.node.find(vdev).unwrap_or(&self.node).outage(fails)
     }
 
     /// Its configuration.

@@ -11,6 +11,7 @@ mod create;
 mod delegate;
 mod destroy;
 mod devices;
+mod disks;
 mod end;
 mod hold;
 mod mount;
@@ -66,6 +67,10 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::Clear(change) => change,
         Change::AddVdevs(change) => change,
         Change::RemoveVdevs(change) => change,
+        Change::AttachDevice(change) => change,
+        Change::DetachDevice(change) => change,
+        Change::OfflineDevices(change) => change,
+        Change::OnlineDevices(change) => change,
         Change::Export(change) => change,
         Change::DestroyPool(change) => change,
     }

@@ -1,11 +1,9 @@
 //! `zpool add`.
 
+use admin::Change;
 use admin::changes::AddVdevs;
-use admin::rows::pool::ASHIFT;
-use admin::{Change, Value};
 
-use super::vdev_specs::{check_files, file_size, tree, vdevs};
-use crate::arguments::assign_pool;
+use super::vdev_specs::{asked_ashift, check_files, file_size, tree, vdevs};
 use crate::daemons::{change, pool};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, print, usage};
@@ -41,21 +39,7 @@ fn add(call: &Invocation) -> Outcome {
     let specs = vdevs(words)?;
     let size = file_size(call)?;
     check_files(&specs, size)?;
-    let mut ashift = None;
-    for text in call.values("o") {
-        let mut assigned = Vec::new();
-        assign_pool(&mut assigned, text).map_err(|error| usage(error.to_string()))?;
-        for (property, value) in assigned {
-            match value {
-                Value::Number(number) if ASHIFT.is(&property) => {
-                    ashift = u32::try_from(number).ok().filter(|number| *number != 0);
-                }
-                Value::Number(_) | Value::Text(_) | Value::Absent => {
-                    return Err(usage("only the property 'ashift' can be given"));
-                }
-            }
-        }
-    }
+    let ashift = asked_ashift(call)?;
     let mut connection = pool(name)?;
     if call.has("n") {
         let head = format!("would update '{name}' to add the following vdevs:\n\n\t{name}\n");

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec};
+use admin::rows::pool::ASHIFT;
+use admin::{Failure, FailureKind, Value, VdevClass, VdevShape, VdevSpec};
 
+use crate::arguments::assign_pool;
 use crate::grammar::Invocation;
 use crate::output::{Stop, usage};
 
@@ -138,7 +140,7 @@ fn not_yet(word: &str) -> Option<String> {
 }
 
 /// A bare word is a disk in /dev, unless a file of that name is here.
-fn device_path(word: &str) -> PathBuf {
+pub(super) fn device_path(word: &str) -> PathBuf {
     let path = Path::new(word);
     if path.is_absolute() {
         return path.to_owned();
@@ -174,6 +176,37 @@ pub(super) fn check_files(vdevs: &[VdevSpec], file_size: Option<u64>) -> Result<
         }
     }
     Ok(())
+}
+
+/// Refuses what is no device, or not there.
+pub(super) fn check_device(path: &Path) -> Result<(), Failure> {
+    let shape = VdevShape::Leaf(path.to_owned());
+    let class = VdevClass::Normal;
+    check_files(&[VdevSpec { class, shape }], None).map_err(|mut failure| {
+        // Nothing is made here.
+        failure.advice.clear();
+        failure
+    })
+}
+
+/// The sector size of `-o ashift=`, as a power of two; none if that is automatic.
+pub(super) fn asked_ashift(call: &Invocation) -> Result<Option<u32>, Stop> {
+    let mut ashift = None;
+    for text in call.values("o") {
+        let mut assigned = Vec::new();
+        assign_pool(&mut assigned, text).map_err(|error| usage(error.to_string()))?;
+        for (property, value) in assigned {
+            match value {
+                Value::Number(number) if ASHIFT.is(&property) => {
+                    ashift = u32::try_from(number).ok().filter(|number| *number != 0);
+                }
+                Value::Number(_) | Value::Text(_) | Value::Absent => {
+                    return Err(usage("only the property 'ashift' can be given"));
+                }
+            }
+        }
+    }
+    Ok(ashift)
 }
 
 /// The size of files that are to be made.

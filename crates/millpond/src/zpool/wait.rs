@@ -32,14 +32,14 @@ pub(super) const COMMAND: Command = Command {
         option(
             "t",
             "activity[,...]",
-            "only these: free, resilver, scrub, trim; others of OpenZFS never run here",
+            "only these: free, replace, resilver, scrub, trim; others of OpenZFS never run here",
         ),
     ],
     operands: Operands::between(1, 2, "missing 'pool' argument"),
     run: wait,
 };
 
-/// What a pool may be busy with. Only freeing, resilvers, scrubs and trims exist here.
+/// What a pool may be busy with. Only freeing, replacements, resilvers, scrubs and trims exist here.
 pub(super) const ACTIVITIES: [&str; 9] = [
     "discard",
     "free",
@@ -59,6 +59,7 @@ const WIDTH_MIN: usize = 6;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Work {
     pub(super) free: Option<u64>,
+    pub(super) replace: Option<u64>,
     pub(super) resilver: Option<u64>,
     pub(super) scrub: Option<u64>,
     pub(super) trim: Option<u64>,
@@ -69,6 +70,7 @@ impl Work {
     fn left(self, activity: &str) -> Option<u64> {
         match activity {
             "free" => self.free,
+            "replace" => self.replace,
             "resilver" => self.resilver,
             "scrub" => self.scrub,
             "trim" => self.trim,
@@ -162,7 +164,14 @@ pub(super) fn under_way(status: &PoolStatus) -> Work {
     {
         let left = Some(scan.to_examine.saturating_sub(scan.scanned));
         match scan.kind {
-            ScanKind::Resilver => work.resilver = left,
+            ScanKind::Resilver => {
+                work.resilver = left;
+                let mut is_replacing = false;
+                for top in &status.vdevs {
+                    top.walk(&mut |vdev| is_replacing |= vdev.kind == "replacing");
+                }
+                work.replace = left.filter(|_| is_replacing);
+            }
             ScanKind::Scrub => work.scrub = left,
         }
     }

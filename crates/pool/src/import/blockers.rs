@@ -51,19 +51,16 @@ impl Inspection<'_> {
                 return Some(ImportBlocker::VdevKind { kind });
             }
         }
-        self.replacement().or_else(|| self.outage())
+        self.stand_in().or_else(|| self.outage())
     }
 
-    /// A device that is being replaced or rebuilt: only OpenZFS ends that.
-    fn replacement(&self) -> Option<ImportBlocker> {
+    /// A spare that stands in, or a device that is being rebuilt: only OpenZFS ends that.
+    fn stand_in(&self) -> Option<ImportBlocker> {
         let mut found = None;
         self.config.root.walk(&mut |node| {
-            let kind = match node.kind() {
-                vdev_types::REPLACING => "replacing",
-                vdev_types::SPARE => "spare",
-                _ => return,
-            };
-            found.get_or_insert(ImportBlocker::VdevKind { kind });
+            if node.kind() == vdev_types::SPARE {
+                found.get_or_insert(ImportBlocker::VdevKind { kind: "spare" });
+            }
         });
         let leaves = self.config.root.leaves();
         let rebuilt = leaves.iter().find(|leaf| leaf.flag(keys::REBUILD_TXG));
@@ -74,10 +71,10 @@ impl Inspection<'_> {
         })
     }
 
-    /// A vdev of which too few devices have everything: of a mirror, none. Log vdevs may fail.
+    /// A vdev of which too few devices have what some txg wrote: of a mirror, none. Log vdevs may fail.
     fn outage(&self) -> Option<ImportBlocker> {
-        let lacks = |leaf: &vdev::Leaf| !leaf.is_writable() || !leaf.missing().is_empty();
-        let too_few = |top: &&Arc<vdev::Top>| top.is_lost_without(lacks);
+        let fails = |leaf: &vdev::Leaf| !leaf.is_writable();
+        let too_few = |top: &&Arc<vdev::Top>| !top.outage(&fails).is_empty();
         let tops = self.vdevs.tops();
         let mut needed = tops.iter().filter(|top| !top.config().is_log);
         let top = needed.find(too_few)?;

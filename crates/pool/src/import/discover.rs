@@ -203,7 +203,10 @@ fn assemble_pool(guid: Guid, devices: Vec<FoundDevice>) -> Option<FoundPool> {
             *known = config;
         }
     }
-    let root = assemble_root(guid, &latest, tops.into_values());
+    // A place may have been another vdev's before: the newest label counts.
+    let mut tops: Vec<&NvList> = tops.into_values().collect();
+    tops.sort_by_key(|config| txg(config));
+    let root = assemble_root(guid, &latest, tops.into_iter());
     let mut list = latest;
     for key in [
         keys::VDEV_TREE,

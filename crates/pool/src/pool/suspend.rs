@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::Txg;
+use base::{Guid, Txg};
 use dsl::property::FailMode;
 use dsl::property::pool::FAILMODE;
+use format::config::keys;
 use vdev::Leaf;
 
 use crate::error::{PoolError, Result};
@@ -67,7 +68,7 @@ impl Pool {
             for leaf in top.leaves().iter().filter(|leaf| named(leaf)) {
                 picked += 1;
                 match leaf.clear() {
-                    Ok(()) => self.services.events.vdev("vdev_clear", leaf.guid()),
+                    Ok(()) => self.note_cleared(leaf.guid()),
                     Err(_) if top.config().is_log => top.give_up(),
                     Err(error) => {
                         failed.get_or_insert(error);
@@ -94,6 +95,22 @@ impl Pool {
             self.run_trims()?;
         }
         Ok(picked)
+    }
+
+    fn note_cleared(&self, leaf: Guid) {
+        self.services.events.vdev("vdev_clear", leaf);
+        let config = &self.services.config;
+        let is_noted = config.with(|config| {
+            let node = config.root.find(leaf);
+            node.is_some_and(|node| node.flag(keys::FAULTED))
+        });
+        if is_noted {
+            config.change(|config| {
+                if let Some(node) = config.root.find_mut(leaf) {
+                    node.forget_fault();
+                }
+            });
+        }
     }
 
     /// Lets go of a suspended pool without writing anything: its devices stay as after a crash.

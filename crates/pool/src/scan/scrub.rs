@@ -106,6 +106,7 @@ impl Pool {
         let leaves = dtl::leaves(&self.vdevs).into_iter();
         let mut writable = leaves.filter(|leaf| leaf.is_writable());
         if writable.all(|leaf| leaf.missing().is_empty()) {
+            self.end_replacements()?;
             return Ok(false);
         }
         let _starting = writer.scrub.starting();
@@ -132,7 +133,12 @@ impl Pool {
     /// stored first.
     fn begin_resilver(&self) -> Option<(Txg, Txg)> {
         let leaves = dtl::leaves(&self.vdevs).into_iter();
-        let bounds = leaves.filter(|leaf| leaf.is_writable()).filter_map(|leaf| {
+        let bounds = leaves.filter_map(|leaf| {
+            if !leaf.is_writable() {
+                // The range may not hold what it missed.
+                leaf.leave_resilver();
+                return None;
+            }
             leaf.begin_resilver();
             leaf.missing().bounds()
         });

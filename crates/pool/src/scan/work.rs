@@ -205,10 +205,13 @@ fn finish(pool: &Arc<Pool>, scrub: &Scrub) -> bool {
     };
     if scan.function == FUNCTION_RESILVER {
         pool.note_resilvered();
+        // In the txg that says that it has ended.
+        writer.vdev_changes.end_replacements_next();
     }
     scrub.change_next(ScanChange::End(ended));
     // An engine that ended has not stored the end: the next import goes on with the last part.
     let _ = writer.engine.wait_synced(None);
+    pool.let_go(writer);
     true
 }
 

@@ -142,6 +142,13 @@ impl Trim {
         control.unstored.retain(|leaf, _| leaves.contains_key(leaf));
     }
 
+    /// A leaf is gone.
+    pub(crate) fn forget(&self, leaf: Guid) {
+        let mut control = self.control.lock();
+        control.leaves.remove(&leaf);
+        control.unstored.remove(&leaf);
+    }
+
     /// How the trim of a leaf stands, if there ever was one.
     pub(super) fn of(&self, leaf: Guid) -> Option<LeafTrim> {
         let control = self.control.lock();

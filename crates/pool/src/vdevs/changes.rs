@@ -1,4 +1,5 @@
-//! Vdevs that a pool gets (`zpool add`), and log vdevs that it gives back (`zpool remove`).
+//! Vdevs that a pool gets (`zpool add`), and log vdevs that it gives back (`zpool remove`); how the changes of single
+//! devices wait for their txg ([`super::regroup`] makes them).
 //!
 //! A new vdev gets labels whose txg 0 says that they do not count yet; the txg that puts it into the configuration
 //! writes the real ones. Blocks go there only once that txg is on disk: an intent log that is read after a crash
@@ -6,6 +7,7 @@
 //!
 //! A log vdev is emptied by ending the chains of all logs. Its place stays as a hole, whose number is not used again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::lock::{LockClass, Mutex, MutexGuard, rank};
@@ -15,7 +17,7 @@ use format::config::{directory, keys, vdev_types, vdev_zap};
 use format::features;
 use format::nvlist::{NvList, Value};
 use space::{PoolSpace, VdevSpace};
-use vdev::Top;
+use vdev::{Leaf, Top};
 
 use crate::allocation::maps::VdevMaps;
 use crate::allocation::opening::geometry;
@@ -24,6 +26,7 @@ use crate::error::{PoolError, Result};
 use crate::pool::status::VdevRole;
 use crate::sync::tasks::{FirstPass, SyncTask};
 use crate::vdevs::objects::VdevObjects;
+use crate::vdevs::regroup::DeviceChange;
 
 static ONE: LockClass = LockClass::new("pool.vdev_change", rank::POOL + 2);
 static CHANGES: LockClass = LockClass::new("pool.vdev_changes", rank::LAST - 28);
@@ -36,6 +39,10 @@ pub(super) enum Change {
         top: Arc<Top>,
     },
     Remove(VdevId),
+    /// A change of devices that may be refused in its txg. The number is that under which the outcome is found.
+    Devices(u64, DeviceChange),
+    /// Devices whose place others were to take go where these have everything.
+    EndReplacements,
 }
 
 #[derive(Default)]
@@ -44,6 +51,14 @@ struct State {
     next: Vec<Change>,
     /// Space of vdevs that are in the txg that syncs.
     space: Vec<VdevSpace>,
+    /// How many changes of devices there were.
+    count: u64,
+    /// What became of changes of devices.
+    outcomes: BTreeMap<u64, Result<()>>,
+    /// Leaves that go with the txg that syncs.
+    leaving: Vec<Arc<Leaf>>,
+    /// Leaves that are gone for good: their devices are to forget the pool.
+    gone: Vec<Arc<Leaf>>,
 }
 
 /// Changes that wait for a txg, and what waits for its end.
@@ -66,6 +81,31 @@ impl VdevChanges {
         self.one.lock()
     }
 
+    /// Makes a change of devices with the next txg; answers the number of its outcome.
+    pub(super) fn change_devices(&self, change: DeviceChange) -> u64 {
+        let mut state = self.state.lock();
+        state.count += 1;
+        let number = state.count;
+        state.next.push(Change::Devices(number, change));
+        number
+    }
+
+    /// Has replacements end with the next txg that have nothing to wait for.
+    pub(crate) fn end_replacements_next(&self) {
+        self.change_next([Change::EndReplacements]);
+    }
+
+    /// What became of a change of devices whose txg is over.
+    pub(super) fn outcome(&self, number: u64) -> Result<()> {
+        let outcome = self.state.lock().outcomes.remove(&number);
+        outcome.unwrap_or(Err(PoolError::Busy))
+    }
+
+    /// The leaves that are gone since this was last asked.
+    pub(super) fn take_gone(&self) -> Vec<Arc<Leaf>> {
+        std::mem::take(&mut self.state.lock().gone)
+    }
+
     /// Makes changes with the next txg.
     pub(super) fn change_next(&self, changes: impl IntoIterator<Item = Change>) {
         self.state.lock().next.extend(changes);
@@ -83,6 +123,16 @@ impl SyncTask for VdevChanges {
                     self.state.lock().space.push(space);
                 }
                 Change::Remove(id) => pass.remove_vdev(id)?,
+                Change::Devices(number, change) => {
+                    let (outcome, leaving) = pass.change_devices(change)?;
+                    let mut state = self.state.lock();
+                    state.outcomes.insert(number, outcome);
+                    state.leaving.extend(leaving);
+                }
+                Change::EndReplacements => {
+                    let leaving = pass.end_replacements()?;
+                    self.state.lock().leaving.extend(leaving);
+                }
             }
         }
         Ok(())
@@ -90,19 +140,30 @@ impl SyncTask for VdevChanges {
 
     /// New vdevs may be used.
     fn finish(&self, space: &PoolSpace) {
-        let ready = std::mem::take(&mut self.state.lock().space);
+        let ready = {
+            let mut state = self.state.lock();
+            let leaving = std::mem::take(&mut state.leaving);
+            state.gone.extend(leaving);
+            std::mem::take(&mut state.space)
+        };
         ready.into_iter().for_each(|vdev| space.set_vdev(vdev));
     }
 }
 
 impl FirstPass<'_> {
     fn vdev_zaps(&self) -> Result<Zap> {
+        let map = self.vdev_zaps_if_any()?;
+        map.ok_or_else(|| PoolError::Damaged("it has no table of vdev ZAPs".into()))
+    }
+
+    /// The table of the vdevs' ZAPs, which old pools lack.
+    pub(super) fn vdev_zaps_if_any(&self) -> Result<Option<Zap>> {
         let services = self.services;
-        let map = services
-            .directory
-            .lookup(directory::VDEV_ZAP_MAP.as_bytes())?;
-        let map = map.ok_or_else(|| PoolError::Damaged("it has no table of vdev ZAPs".into()))?;
-        Ok(Zap::open(&self.services.mos.object(ObjectId(map))?)?)
+        let key = directory::VDEV_ZAP_MAP.as_bytes();
+        let Some(map) = services.directory.lookup(key)? else {
+            return Ok(None);
+        };
+        Ok(Some(Zap::open(&services.mos.object(ObjectId(map))?)?))
     }
 
     fn add_vdev(&self, mut config: VdevConfig, role: VdevRole, top: Arc<Top>) -> Result<VdevSpace> {
@@ -178,8 +239,9 @@ impl FirstPass<'_> {
         Ok(history.internal(self.tx, "vdev remove completed", &text, None, now_s)?)
     }
 
-    fn free_objects(&self, top: &VdevConfig) -> Result<()> {
-        let zaps = self.vdev_zaps()?;
+    /// Frees what the pool keeps of a vdev.
+    pub(super) fn free_objects(&self, top: &VdevConfig) -> Result<()> {
+        let zaps = self.vdev_zaps_if_any()?;
         let mut nodes = vec![top];
         nodes.extend(&top.children);
         for node in nodes {
@@ -190,7 +252,9 @@ impl FirstPass<'_> {
                     self.services.mos.free(self.tx, ObjectId(array))?;
                 }
                 self.services.mos.free(self.tx, id)?;
-                zaps.remove_int(self.tx, id.0)?;
+                if let Some(zaps) = &zaps {
+                    zaps.remove_int(self.tx, id.0)?;
+                }
             }
             if let Some(missed) = node.object(keys::DTL) {
                 self.maps.destroy_map(self.tx, missed)?;

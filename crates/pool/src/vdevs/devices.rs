@@ -207,6 +207,24 @@ fn build(config: &VdevConfig, site: &mut Site<'_>, depth: u32) -> Option<Node> {
     }))
 }
 
+/// The node of a configuration over leaves that are open; none if one is not among them.
+pub(crate) fn node_over(
+    config: &VdevConfig,
+    leaf_of: &dyn Fn(Guid) -> Option<Arc<Leaf>>,
+) -> Option<Node> {
+    if config.is_leaf() {
+        return leaf_of(config.guid()).map(Node::Leaf);
+    }
+    let kind = InteriorKind::of(&config.list, config.children.len())?;
+    let children = config.children.iter();
+    let children: Option<Vec<Node>> = children.map(|child| node_over(child, leaf_of)).collect();
+    Some(Node::Interior(Interior {
+        guid: config.guid(),
+        kind,
+        children: children?,
+    }))
+}
+
 fn open_leaf(config: &VdevConfig, site: &mut Site<'_>) -> Arc<Leaf> {
     let (devices, ashift) = (site.devices, site.ashift);
     let opened = devices.get(config.guid());

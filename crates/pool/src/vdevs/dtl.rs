@@ -61,6 +61,9 @@ pub(crate) fn load(mos: &Arc<ObjectSet>, config: &PoolConfig, vdevs: &VdevTree) 
 
 /// Notes what leaves missed without anybody having stored it: the sides of a mirror get each
 /// uberblock together, so one whose newest is older than another's has missed what lies between.
+///
+/// One that lacks the last uberblock alone has missed nothing by that: whoever missed something of a txg is in the
+/// lists that the txg stored, and all others were flushed before its uberblock was written anywhere.
 pub(crate) fn note_outdated(vdevs: &VdevTree, found: &[FoundDevice], newest: Txg) {
     for top in vdevs.tops() {
         let newest_on = |leaf: &Arc<Leaf>| {
@@ -69,9 +72,22 @@ pub(crate) fn note_outdated(vdevs: &VdevTree, found: &[FoundDevice], newest: Txg
             Some(best.map_or(Txg(0), |best| best.uberblock.txg))
         };
         let last = top.leaves().iter().filter_map(newest_on).max();
+        let before_last = |last: Txg| {
+            let has_last = |device: &&FoundDevice| {
+                let leaves = || top.leaves().iter().map(|leaf| leaf.guid());
+                let best = device.labels.best_uberblock(Some(newest));
+                best.is_some_and(|best| best.uberblock.txg == last)
+                    && leaves().any(|guid| guid == device.guid)
+            };
+            let limit = Txg(last.0.saturating_sub(1));
+            let having = found.iter().filter(has_last);
+            let before = having.filter_map(|device| device.labels.best_uberblock(Some(limit)));
+            before.map(|best| best.uberblock.txg).max()
+        };
         for leaf in top.leaves() {
             if let (Some(own), Some(last)) = (newest_on(leaf), last)
                 && own < last
+                && before_last(last).is_some_and(|before| own < before)
             {
                 let mut missing = leaf.missing();
                 missing.add(own.next(), last.0 - own.0);

@@ -50,7 +50,7 @@ pub(crate) struct Preparation<'a> {
     pub(crate) rng: &'a dyn Rng,
 }
 
-fn open_device(new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<dyn BlockDevice>)> {
+pub(super) fn open_device(new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<dyn BlockDevice>)> {
     let (path, device) = match new {
         NewDevice::Open(path, device) => (path.clone(), Arc::clone(device)),
         NewDevice::Path(path) => {
@@ -211,7 +211,13 @@ fn min_ashift(device: &dyn BlockDevice, wanted: Option<u32>) -> u32 {
     }
 }
 
-fn leaf_config(index: usize, guid: Guid, path: &Path, kind: DeviceKind, txg: Txg) -> VdevConfig {
+pub(super) fn leaf_config(
+    index: usize,
+    guid: Guid,
+    path: &Path,
+    kind: DeviceKind,
+    txg: Txg,
+) -> VdevConfig {
     let disk = kind == DeviceKind::Disk;
     let mut list = NvList::new();
     let name = if disk {

@@ -6,6 +6,7 @@ mod copies;
 mod delegation;
 mod details;
 mod differences;
+mod disks;
 mod events;
 mod golden_pools;
 mod killed;

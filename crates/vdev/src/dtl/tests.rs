@@ -23,4 +23,23 @@ proptest! {
             prop_assert!(gaps.windows(2).all(|w| w[0].0.0 + w[0].1 < w[1].0.0), "adjacent");
         }
     }
+
+    #[test]
+    fn what_several_sets_have_is_counted(
+        sets in proptest::collection::vec(
+            proptest::collection::vec((0u64..60, 0u64..12), 0..6),
+            0..5,
+        ),
+        count in 0usize..6,
+    ) {
+        let sets: Vec<TxgRanges> = sets
+            .into_iter()
+            .map(|set| set.into_iter().map(|(first, count)| (Txg(first), count)).collect())
+            .collect();
+        let found = TxgRanges::in_at_least(&sets, count);
+        for txg in (0..80).map(Txg) {
+            let having = sets.iter().filter(|set| set.contains(txg)).count();
+            prop_assert_eq!(found.contains(txg), count > 0 && having >= count);
+        }
+    }
 }

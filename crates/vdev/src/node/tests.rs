@@ -60,3 +60,65 @@ fn mirrors_are_as_their_children_are() {
     let short = Condition::of_interior(&[ok, gone], 0);
     assert_eq!(short, c(VdevState::CantOpen, VdevAux::NoReplicas));
 }
+
+fn leaf(guid: u64, missing: &[(u64, u64)]) -> Node {
+    let config = crate::LeafConfig {
+        guid: Guid(guid),
+        path: String::new(),
+        ashift: 9,
+    };
+    let leaf = Leaf::new(config, Some(crate::testing::MemoryDevice::new(80 << 20)));
+    let missing = missing
+        .iter()
+        .map(|(first, count)| (base::Txg(*first), *count));
+    leaf.set_missing(missing.collect());
+    Node::Leaf(leaf)
+}
+
+fn over(kind: InteriorKind, children: Vec<Node>) -> Node {
+    Node::Interior(Interior {
+        guid: Guid(99),
+        kind,
+        children,
+    })
+}
+
+fn outage(node: &Node, fails: &[u64]) -> Vec<(u64, u64)> {
+    let outage = node.outage(&|leaf| fails.contains(&leaf.guid().0));
+    outage
+        .iter()
+        .map(|(first, count)| (first.0, count))
+        .collect()
+}
+
+const ALL: [(u64, u64); 1] = [(0, u64::MAX)];
+
+#[test]
+fn a_mirror_lacks_what_all_its_sides_lack() {
+    let sides = vec![leaf(1, &[(10, 5)]), leaf(2, &[(12, 9)]), leaf(3, &[])];
+    let mirror = over(InteriorKind::Mirror, sides);
+    assert_eq!(outage(&mirror, &[]), []);
+    assert_eq!(outage(&mirror, &[1, 2]), []);
+    assert_eq!(outage(&mirror, &[3]), [(12, 3)]);
+    assert_eq!(outage(&mirror, &[2, 3]), [(10, 5)]);
+    assert_eq!(outage(&mirror, &[1, 2, 3]), ALL);
+}
+
+#[test]
+fn a_raidz_lacks_what_more_children_lack_than_it_has_parity() {
+    let replacing = over(
+        InteriorKind::Replacing,
+        vec![leaf(3, &[]), leaf(4, &[(4, 96)])],
+    );
+    let raidz = InteriorKind::RaidZ(RaidZ::new(1, 3).unwrap());
+    let children = vec![leaf(1, &[(10, 5)]), leaf(2, &[]), replacing];
+    let raidz = over(raidz, children);
+    assert_eq!(outage(&raidz, &[]), []);
+    assert_eq!(outage(&raidz, &[4]), []);
+    assert_eq!(outage(&raidz, &[3]), [(10, 5)]);
+    assert_eq!(outage(&raidz, &[2]), [(10, 5)]);
+    assert_eq!(outage(&raidz, &[2, 3]), [(4, 96)]);
+    assert_eq!(outage(&raidz, &[1, 2]), ALL);
+    assert_eq!(raidz.find(Guid(4)).unwrap().guid(), Guid(4));
+    assert!(raidz.find(Guid(5)).is_none());
+}

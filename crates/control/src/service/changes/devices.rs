@@ -135,7 +135,7 @@ impl Service {
 }
 
 /// Whether a user means this vdev: by its path or the end of it, by its name in lists, by guid.
-fn is_called(vdev: &VdevStatus, name: &str) -> bool {
+pub(super) fn is_called(vdev: &VdevStatus, name: &str) -> bool {
     let path = vdev.path.as_deref();
     path.is_some_and(|path| path == name || path.rsplit('/').next() == Some(name))
         || format!("{}-{}", vdev.kind, vdev.id) == name

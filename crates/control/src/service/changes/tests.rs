@@ -1,7 +1,8 @@
 use admin::changes::{
-    AddVdevs, Bookmark, Clear, CloneSnapshot, Create, Delegate, Destroy, DestroyPool,
-    DestroyTarget, Export, Hold, Inherit, Mount, Promote, Release, RemoveVdevs, Rename, Rollback,
-    ScrubAction, Set, SetPool, SetVdev, Snapshot, Trim, TrimAction, Unmount, VolumeSpec, WaitTrim,
+    AddVdevs, AttachDevice, Bookmark, Clear, CloneSnapshot, Create, Delegate, Destroy, DestroyPool,
+    DestroyTarget, DetachDevice, Export, Hold, Inherit, Mount, OfflineDevices, OnlineDevices,
+    Promote, Release, RemoveVdevs, Rename, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot,
+    Trim, TrimAction, Unmount, VolumeSpec, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -338,6 +339,63 @@ fn of_devices() -> Vec<Case> {
     ]
 }
 
+fn of_single_devices() -> Vec<Case> {
+    let refused = |change, json, verb| {
+        let suspended = WhileSuspended::refused(verb);
+        (change, json, suspended, Turn::Alone, Recorded::After)
+    };
+    let attach = AttachDevice {
+        device: text("a"),
+        new: Some("/b".into()),
+        replace: false,
+        ashift: None,
+        force: true,
+    };
+    let replace = AttachDevice {
+        new: None,
+        replace: true,
+        ..attach.clone()
+    };
+    let devices = vec![text("a")];
+    vec![
+        refused(
+            Change::AttachDevice(attach),
+            concat!(
+                r#"{"AttachDevice":{"device":"a","new":"/b","replace":false,"ashift":null,"#,
+                r#""force":true}}"#,
+            ),
+            "attach to",
+        ),
+        refused(
+            Change::AttachDevice(replace),
+            concat!(
+                r#"{"AttachDevice":{"device":"a","new":null,"replace":true,"ashift":null,"#,
+                r#""force":true}}"#,
+            ),
+            "replace devices of",
+        ),
+        refused(
+            Change::DetachDevice(DetachDevice { device: text("a") }),
+            r#"{"DetachDevice":{"device":"a"}}"#,
+            "detach from",
+        ),
+        refused(
+            Change::OfflineDevices(OfflineDevices {
+                devices: devices.clone(),
+                faulted: false,
+                temporary: true,
+            }),
+            r#"{"OfflineDevices":{"devices":["a"],"faulted":false,"temporary":true}}"#,
+            "offline devices of",
+        ),
+        refused(
+            Change::OnlineDevices(OnlineDevices { devices }),
+            r#"{"OnlineDevices":{"devices":["a"]}}"#,
+            "online devices of",
+        ),
+    ]
+}
+
 fn all() -> Vec<Case> {
     let mut all = of_datasets();
     all.extend(of_properties());
@@ -345,6 +403,7 @@ fn all() -> Vec<Case> {
     all.extend(of_mounts());
     all.extend(of_the_pool());
     all.extend(of_devices());
+    all.extend(of_single_devices());
     all
 }
 

@@ -1,0 +1,75 @@
+//! `zpool attach` and `zpool replace`.
+
+use std::path::PathBuf;
+
+use admin::Change;
+use admin::changes::AttachDevice;
+
+use super::vdev_specs::{asked_ashift, check_device, device_path};
+use crate::daemons::{change, pool};
+use crate::grammar::{Command, Flag, Invocation, Operands, option, switch};
+use crate::output::{Outcome, usage};
+
+const FLAGS: &[Flag] = &[
+    switch("f", "use a device that looks used"),
+    switch("w", "wait until it has everything"),
+    option("o", "ashift=number", "the sector size as a power of two"),
+];
+
+/// `zpool attach`.
+pub(super) const ATTACH: Command = Command {
+    name: "attach",
+    aliases: &[],
+    summary: "Make a device a side of the mirror that another one is, or becomes.",
+    forms: &["pool device new-device"],
+    flags: FLAGS,
+    operands: Operands::ANY,
+    run: attach,
+};
+
+/// `zpool replace`.
+pub(super) const REPLACE: Command = Command {
+    name: "replace",
+    aliases: &[],
+    summary: "Put a device in the place of another one.",
+    forms: &["pool device [new-device]"],
+    flags: FLAGS,
+    operands: Operands::ANY,
+    run: replace,
+};
+
+fn attach(call: &Invocation) -> Outcome {
+    run(call, false)
+}
+
+fn replace(call: &Invocation) -> Outcome {
+    run(call, true)
+}
+
+fn run(call: &Invocation, replace: bool) -> Outcome {
+    let (name, device, new) = match call.operands() {
+        [] => return Err(usage("missing pool name argument")),
+        [_] => return Err(usage("missing <device> specification")),
+        [_, _] if !replace => return Err(usage("missing <new_device> specification")),
+        [name, device] => (name, device, None),
+        [name, device, new] => (name, device, Some(new)),
+        _ => return Err(usage("too many arguments")),
+    };
+    let new: Option<PathBuf> = new.map(|word| device_path(word));
+    if let Some(new) = &new {
+        check_device(new)?;
+    }
+    let request = AttachDevice {
+        device: device.clone(),
+        new,
+        replace,
+        ashift: asked_ashift(call)?,
+        force: call.has("f"),
+    };
+    let mut connection = pool(name)?;
+    change(&mut connection, Change::AttachDevice(request), &call.line)?;
+    if call.has("w") {
+        change(&mut connection, Change::WaitScrub, "")?;
+    }
+    Ok(())
+}

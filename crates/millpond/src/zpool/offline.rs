@@ -1,0 +1,57 @@
+//! `zpool offline` and `zpool online`.
+
+use admin::Change;
+use admin::changes::{OfflineDevices, OnlineDevices};
+
+use crate::daemons::{change, pool};
+use crate::grammar::{Command, Invocation, Operands, switch};
+use crate::output::{Outcome, Stop, usage};
+
+/// `zpool offline`.
+pub(super) const OFFLINE: Command = Command {
+    name: "offline",
+    aliases: &[],
+    summary: "Take devices out of use that others can stand for.",
+    forms: &["pool device ..."],
+    flags: &[
+        switch("f", "as devices that failed"),
+        switch("t", "until the next import"),
+    ],
+    operands: Operands::ANY,
+    run: offline,
+};
+
+/// `zpool online`.
+pub(super) const ONLINE: Command = Command {
+    name: "online",
+    aliases: &[],
+    summary: "Take devices into use again; they get what they missed.",
+    forms: &["pool device ..."],
+    flags: &[],
+    operands: Operands::ANY,
+    run: online,
+};
+
+fn devices(call: &Invocation) -> Result<(&str, Vec<String>), Stop> {
+    match call.operands() {
+        [] => Err(usage("missing pool name")),
+        [_] => Err(usage("missing device name")),
+        [name, devices @ ..] => Ok((name, devices.to_vec())),
+    }
+}
+
+fn offline(call: &Invocation) -> Outcome {
+    let (name, devices) = devices(call)?;
+    let request = Change::OfflineDevices(OfflineDevices {
+        devices,
+        faulted: call.has("f"),
+        temporary: call.has("t"),
+    });
+    change(&mut pool(name)?, request, &call.line)
+}
+
+fn online(call: &Invocation) -> Outcome {
+    let (name, devices) = devices(call)?;
+    let request = Change::OnlineDevices(OnlineDevices { devices });
+    change(&mut pool(name)?, request, &call.line)
+}

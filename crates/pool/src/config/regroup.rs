@@ -1,0 +1,187 @@
+//! Leaves that come to a tree of configurations and leave it: pure changes of the lists.
+//!
+//! What a top-level vdev says besides what every vdev says goes along with the place: to the vdev that is put over a
+//! single device, and back to the device that stays alone.
+
+use base::{Guid, Txg};
+use format::NvList;
+use format::config::{keys, vdev_types};
+
+use super::VdevConfig;
+
+/// What only a top-level vdev says of itself.
+const OF_TOP: [&str; 10] = [
+    keys::METASLAB_ARRAY,
+    keys::METASLAB_SHIFT,
+    keys::ASHIFT,
+    keys::ASIZE,
+    keys::MIN_ALLOC,
+    keys::IS_LOG,
+    keys::NON_ALLOCATING,
+    keys::REMOVING,
+    keys::ALLOCATION_BIAS,
+    keys::VDEV_ZAP_TOP,
+];
+
+/// What the path of a device ends with whose place another one takes under the same path.
+pub(crate) const OLD: &str = "/old";
+
+/// Which vdev a new leaf makes, with the leaf beside which it comes, where that is not in one of the kind already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// They are to hold the same for good.
+    Mirror,
+    /// The new one takes the other's place.
+    Replacing,
+}
+
+impl VdevConfig {
+    /// The node that has this one as a child.
+    pub(crate) fn parent_of(&self, guid: Guid) -> Option<&Self> {
+        if self.children.iter().any(|child| child.guid() == guid) {
+            return Some(self);
+        }
+        let mut children = self.children.iter();
+        children.find_map(|child| child.parent_of(guid))
+    }
+
+    /// The node with this guid.
+    pub(crate) fn find(&self, guid: Guid) -> Option<&Self> {
+        if self.guid() == guid {
+            return Some(self);
+        }
+        self.children.iter().find_map(|child| child.find(guid))
+    }
+
+    /// Puts `leaf` beside the node `target` somewhere below. A vdev that is made for both has the guid `interior`.
+    /// False if there is no such node.
+    pub(crate) fn attach(
+        &mut self,
+        target: Guid,
+        leaf: Self,
+        (beside, interior): (Beside, Guid),
+    ) -> bool {
+        let Some(at) = self.children.iter().position(|c| c.guid() == target) else {
+            let mut children = self.children.iter_mut();
+            return children.any(|child| child.attach(target, leaf.clone(), (beside, interior)));
+        };
+        if beside == Beside::Mirror && self.kind() == vdev_types::MIRROR {
+            self.children.push(leaf);
+        } else {
+            let over = Self::over(&self.children[at], interior, beside);
+            let old = std::mem::replace(&mut self.children[at], over);
+            self.children[at].children = vec![old.without_place(), leaf];
+            self.children[at].number_children();
+        }
+        self.number_children();
+        true
+    }
+
+    /// Takes the node `guid` away from the vdev above it. A vdev of which one child stays gives it its place. Answers
+    /// what was taken.
+    pub(crate) fn detach(&mut self, guid: Guid) -> Option<Self> {
+        for index in 0..self.children.len() {
+            let parent = &mut self.children[index];
+            let Some(at) = parent.children.iter().position(|c| c.guid() == guid) else {
+                if let Some(gone) = parent.detach(guid) {
+                    return Some(gone);
+                }
+                continue;
+            };
+            let gone = parent.children.remove(at);
+            parent.number_children();
+            if let [_] = parent.children[..] {
+                let last = parent.children.remove(0);
+                let place = std::mem::replace(parent, last);
+                parent.take_place(&place, &gone);
+            }
+            return Some(gone);
+        }
+        None
+    }
+
+    /// A vdev in the place of `node`, without children.
+    fn over(node: &Self, guid: Guid, beside: Beside) -> Self {
+        let kind = match beside {
+            Beside::Mirror => vdev_types::MIRROR,
+            Beside::Replacing => vdev_types::REPLACING,
+        };
+        let mut list = NvList::new();
+        list.set(keys::TYPE, kind)
+            .set(keys::ID, node.id().0)
+            .set(keys::GUID, guid.0);
+        for key in OF_TOP.into_iter().chain([keys::CREATE_TXG]) {
+            if let Some(value) = node.list.get(key) {
+                list.set(key, value.clone());
+            }
+        }
+        Self {
+            list,
+            children: Vec::new(),
+        }
+    }
+
+    fn without_place(mut self) -> Self {
+        for key in OF_TOP {
+            self.list.remove(key);
+        }
+        self
+    }
+
+    /// Is from now on where `place` was, from which `gone` went.
+    fn take_place(&mut self, place: &Self, gone: &Self) {
+        self.list.set(keys::ID, place.id().0);
+        for key in OF_TOP {
+            if let Some(value) = place.list.get(key) {
+                self.list.set(key, value.clone());
+            }
+        }
+        let before = self.path().and_then(|path| path.strip_suffix(OLD));
+        if let Some(path) = before.filter(|path| gone.path() == Some(path)) {
+            let path = path.to_owned();
+            self.list.set(keys::PATH, path);
+        }
+    }
+
+    fn number_children(&mut self) {
+        for (index, child) in self.children.iter_mut().enumerate() {
+            child.list.set(keys::ID, index as u64);
+        }
+    }
+
+    /// Has every node below this top-level vdev name it, where it names one.
+    pub(crate) fn name_top(&mut self) {
+        fn name(node: &mut VdevConfig, top: Guid) {
+            if node.list.get(keys::TOP_GUID).is_some() {
+                node.list.set(keys::TOP_GUID, top.0);
+            }
+            node.children.iter_mut().for_each(|child| name(child, top));
+        }
+        let top = self.guid();
+        name(self, top);
+    }
+
+    /// The first device whose place another one was to take that has everything now, as `is_whole` says.
+    pub(crate) fn replaced(&self, is_whole: &dyn Fn(Guid) -> bool) -> Option<Guid> {
+        if self.kind() == vdev_types::REPLACING
+            && let [old, .., new] = &self.children[..]
+            && new.is_leaf()
+            && is_whole(new.guid())
+        {
+            return Some(old.guid());
+        }
+        let mut children = self.children.iter();
+        children.find_map(|child| child.replaced(is_whole))
+    }
+
+    /// Notes up to which txg a new leaf is to be resilvered.
+    pub(crate) fn note_resilver(&mut self, create: Option<u64>, last: Txg) {
+        if let Some(create) = create {
+            self.list.set(keys::CREATE_TXG, create);
+        }
+        self.list.set(keys::RESILVER_TXG, last.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! What users ask of single devices: `zpool attach`, `detach`, `replace`, `offline` and `online`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Guid, Txg};
+use device::{Access, BlockDevice, DeviceError, FileDevice};
+use format::config::keys;
+use format::{BlockPointer, Uberblock};
+use vdev::{Condition, Leaf, LeafConfig, Top, VdevAux, VdevState};
+
+use crate::config::VdevConfig;
+use crate::config::regroup::{Beside, OLD};
+use crate::error::{PoolError, Result};
+use crate::import::discover;
+use crate::pool::{Pool, Writer};
+use crate::vdevs::new::{NewDevice, leaf_config, open_device};
+use crate::vdevs::regroup::{Attachment, DeviceChange, OutOfUse, check_target, missed_since};
+
+/// How a device is to come beside another one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttachOptions {
+    /// Whether it is to take the other one's place.
+    pub replace: bool,
+    /// The sector size that is asked for, as a power of two.
+    pub ashift: Option<u32>,
+    /// Whether it may belong to another pool.
+    pub force: bool,
+}
+
+const TOO_SMALL: &str = "device is too small";
+
+fn refused(reason: &str) -> PoolError {
+    PoolError::Invalid {
+        reason: reason.to_owned(),
+    }
+}
+
+impl Pool {
+    /// Puts a device beside the one called `target`: both hold the same from then on, or the new one takes the other's
+    /// place as soon as it has everything. What it lacks it gets by a resilver, which has begun when this returns.
+    ///
+    /// # Errors
+    /// The device cannot be used, no device can come there, or the pool cannot be written.
+    pub fn attach_device(
+        self: &Arc<Self>,
+        target: Guid,
+        new: &NewDevice,
+        options: &AttachOptions,
+    ) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        {
+            let _one = writer.vdev_changes.alone();
+            let attachment = self.prepare_attachment(target, new, options)?;
+            let change = DeviceChange::Attach(Box::new(attachment));
+            self.change_devices(writer, change)?;
+        }
+        self.resilver_if_needed()?;
+        Ok(())
+    }
+
+    /// Takes a device away from a mirror, or from a replacement, which has everything without it.
+    ///
+    /// # Errors
+    /// It is no side of a mirror, the others lack something, or the pool cannot be written.
+    pub fn detach_device(self: &Arc<Self>, guid: Guid) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        self.change_devices(writer, DeviceChange::Detach(guid))
+    }
+
+    /// Takes a device out of use.
+    ///
+    /// # Errors
+    /// The pool needs it, or cannot be written.
+    pub fn take_out(&self, guid: Guid, how: OutOfUse) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        self.change_devices(writer, DeviceChange::TakeOut(guid, how))?;
+        self.services.events.observe(&self.vdevs);
+        Ok(())
+    }
+
+    /// Takes a device into use again, and has it get what it missed. Answers how it is then.
+    ///
+    /// # Errors
+    /// There is no such device, or the pool cannot be written.
+    pub fn bring_online(self: &Arc<Self>, guid: Guid) -> Result<Condition> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let leaf = {
+            let _one = writer.vdev_changes.alone();
+            let tops = self.vdevs.tops().into_iter();
+            let mut found = tops.flat_map(|top| {
+                let leaves = top.leaves().to_vec().into_iter();
+                leaves.map(move |leaf| (Arc::clone(&top), leaf))
+            });
+            let found = found.find(|(_, leaf)| leaf.guid() == guid);
+            let (top, leaf) = found.ok_or(PoolError::NoSuchVdev { guid })?;
+            match leaf.condition().state {
+                VdevState::Faulted | VdevState::Degraded | VdevState::Healthy => {}
+                VdevState::Unknown
+                | VdevState::Closed
+                | VdevState::Offline
+                | VdevState::Removed
+                | VdevState::CantOpen => leaf.set_condition(self.look_again(writer, &top, &leaf)),
+            }
+            self.services.config.change(|whole| {
+                if let Some(node) = whole.root.find_mut(guid) {
+                    node.list.remove(keys::OFFLINE);
+                }
+            });
+            writer.engine.wait_synced(None)?;
+            leaf
+        };
+        self.services.events.observe(&self.vdevs);
+        if leaf.is_writable() {
+            self.services.events.vdev("vdev_online", guid);
+            self.resilver_if_needed()?;
+        }
+        Ok(leaf.condition())
+    }
+
+    /// Devices go whose place others were to take that have everything now; waits for it.
+    pub(crate) fn end_replacements(&self) -> Result<()> {
+        let writer = self.writer()?;
+        let is_replacing = |config: &crate::config::PoolConfig| {
+            let root = &config.root;
+            root.replaced(&|_| true).is_some()
+        };
+        if !self.services.config.with(is_replacing) {
+            return Ok(());
+        }
+        writer.vdev_changes.end_replacements_next();
+        writer.engine.wait_synced(None)?;
+        self.let_go(writer);
+        Ok(())
+    }
+
+    fn change_devices(&self, writer: &Writer, change: DeviceChange) -> Result<()> {
+        let number = writer.vdev_changes.change_devices(change);
+        writer.engine.wait_synced(None)?;
+        let outcome = writer.vdev_changes.outcome(number);
+        self.let_go(writer);
+        outcome
+    }
+
+    /// Nobody is to take the devices of leaves that are gone for parts of the pool.
+    pub(crate) fn let_go(&self, writer: &Writer) {
+        for leaf in writer.vdev_changes.take_gone() {
+            writer.trim.forget(leaf.guid());
+            let device = leaf.device();
+            leaf.reopen(None);
+            // It may be gone.
+            if let Some(device) = device {
+                let _ = vdev::clear_labels(device.as_ref());
+            }
+        }
+    }
+
+    fn prepare_attachment(
+        &self,
+        target: Guid,
+        new: &NewDevice,
+        options: &AttachOptions,
+    ) -> Result<Attachment> {
+        let beside = if options.replace {
+            Beside::Replacing
+        } else {
+            Beside::Mirror
+        };
+        let mut whole = self.config();
+        check_target(&whole.root, target, beside)?;
+        let is_above = |top: &&VdevConfig| top.find(target).is_some();
+        let top = whole.root.children.iter().find(is_above).cloned();
+        let top = top.ok_or(PoolError::NoSuchVdev { guid: target })?;
+        let old = self.vdevs.top(top.id())?;
+        let old = old.leaves().iter().find(|leaf| leaf.guid() == target);
+        let old = old.ok_or(PoolError::NoSuchVdev { guid: target })?;
+        let (path, device) = open_device(new, options.force).map_err(|error| {
+            if let PoolError::TooSmall { .. } = error {
+                return refused(TOO_SMALL);
+            }
+            error
+        })?;
+        check_fits(&top, device.as_ref(), options.ashift)?;
+        let guid = Guid(self.services.rng.nonzero_u64());
+        let config = leaf_config(0, guid, &path, device.kind(), Txg(0));
+        let text = path.display().to_string();
+        let is_same = options.replace && *old.path() == *text;
+        let leaf = |guid, path: String, device| {
+            let ashift = top.ashift();
+            Leaf::new(LeafConfig { guid, path, ashift }, device)
+        };
+        let renamed = is_same.then(|| leaf(target, format!("{text}{OLD}"), None));
+        let leaf = leaf(guid, text, Some(device));
+        let interior = Guid(self.services.rng.nonzero_u64());
+        // Labels that do not count yet.
+        let root = &mut whole.root;
+        root.attach(target, config.clone(), (beside, interior));
+        whole.list.set(keys::TXG, 0_u64);
+        let hole = BlockPointer::HOLE;
+        let sum = whole.root.guid_sum();
+        let blank = Uberblock::new(self.version(), Txg(0), sum, 0, hole);
+        let above = whole
+            .root
+            .children
+            .iter()
+            .find(|top| top.find(guid).is_some());
+        let above = above.ok_or(PoolError::NoSuchVdev { guid: target })?;
+        leaf.initialise_labels(&whole.to_label(above, guid), &blank)?;
+        Ok(Attachment {
+            target,
+            beside,
+            interior,
+            config,
+            leaf,
+            renamed,
+        })
+    }
+
+    /// How a leaf that was out of use is now: with the device that it has, or the one that is found in its place.
+    fn look_again(&self, writer: &Writer, top: &Top, leaf: &Leaf) -> Condition {
+        let (id, ashift) = (top.id(), top.ashift());
+        let asize_min = self.services.config.with(|config| {
+            let mut tops = config.root.children.iter();
+            let top = tops.find(|node| node.id() == id);
+            top.map_or(0, VdevConfig::leaf_size_min)
+        });
+        if let Some(device) = leaf.device() {
+            let condition = vdev::examine(device.as_ref(), asize_min, ashift);
+            if condition == Condition::HEALTHY {
+                return condition;
+            }
+        }
+        // One that does not answer any more is closed, or its path could not be opened again.
+        leaf.reopen(None);
+        let path = PathBuf::from(&*leaf.path());
+        let cannot = |aux| Condition::new(VdevState::CantOpen, aux);
+        let Ok(device) = FileDevice::open(&path, Access::ReadWrite) else {
+            return cannot(VdevAux::OpenFailed);
+        };
+        let Some(found) = discover::labelled(&path, &device) else {
+            return cannot(VdevAux::BadLabel);
+        };
+        let pool = discover::newest(&found.labels).and_then(|label| label.u64(keys::POOL_GUID));
+        let newest = found.labels.best_uberblock(None);
+        let newest = newest.map_or(Txg(0), |best| best.uberblock.txg);
+        let last = writer.syncer.last.get().txg;
+        if found.guid != leaf.guid() || pool != Some(self.config().guid().0) || newest > last {
+            return cannot(VdevAux::CorruptData);
+        }
+        let condition = vdev::examine(&device, asize_min, ashift);
+        if condition == Condition::HEALTHY {
+            let mut missing = leaf.missing();
+            let open = writer.engine.open_txg();
+            for (first, count) in missed_since(newest, open).iter() {
+                missing.add(first, count);
+            }
+            leaf.set_missing(missing);
+            leaf.reopen(Some(Arc::new(device)));
+        }
+        condition
+    }
+}
+
+/// Refuses a device on which the vdev has no room, or that cannot write its sectors.
+fn check_fits(top: &VdevConfig, device: &dyn BlockDevice, ashift: Option<u32>) -> Result<()> {
+    if format::label::leaf_asize(device.size()) < top.leaf_size_min() {
+        return Err(refused(TOO_SMALL));
+    }
+    let ashift = ashift.unwrap_or(0).max(device.sector_size().max(1).ilog2());
+    if ashift > top.ashift() {
+        return Err(refused(
+            "The new device cannot have a higher alignment requirement than the top-level vdev.",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a device could not be opened because somebody has it open.
+#[must_use]
+pub fn is_in_use(error: &PoolError) -> bool {
+    matches!(
+        error,
+        PoolError::Device(DeviceError::Busy { .. }) | PoolError::Locked { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! Changes of single devices, in their txg: a device comes beside another one, goes, is taken out of use.
+//!
+//! A top-level vdev is not changed: another one over the leaves that stay takes its place in the tree. Who holds the
+//! old one still writes through it what was begun; that is of txgs that a new leaf has missed, and a leaf that went
+//! takes nothing more.
+
+use std::sync::Arc;
+
+use base::{Guid, Txg};
+use format::config::{keys, vdev_types};
+use vdev::{Condition, Leaf, Top, TopConfig, TxgRanges, VdevAux, VdevState};
+
+use crate::config::VdevConfig;
+use crate::config::regroup::Beside;
+use crate::error::{PoolError, Result};
+use crate::sync::tasks::FirstPass;
+use crate::vdevs::devices::node_over;
+use crate::vdevs::objects::VdevObjects;
+
+/// Txgs that may be open or under way beside the one that syncs, and that one.
+const TXGS_UNDER_WAY: u64 = 3;
+
+/// A change of devices that waits for its txg.
+pub(super) enum DeviceChange {
+    Attach(Box<Attachment>),
+    Detach(Guid),
+    TakeOut(Guid, OutOfUse),
+}
+
+/// A device that comes beside another one.
+pub(super) struct Attachment {
+    /// The one beside which it comes.
+    pub(super) target: Guid,
+    pub(super) beside: Beside,
+    /// The guid of the vdev over both, where one is made.
+    pub(super) interior: Guid,
+    pub(super) config: VdevConfig,
+    pub(super) leaf: Arc<Leaf>,
+    /// The target under another path, where the new device has its.
+    pub(super) renamed: Option<Arc<Leaf>>,
+}
+
+/// How a device is taken out of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfUse {
+    /// As one that failed, by the operator's word; else offline.
+    pub faulted: bool,
+    /// Until the pool is imported again; else for good.
+    pub temporary: bool,
+}
+
+fn refused(reason: &str) -> PoolError {
+    PoolError::Invalid {
+        reason: reason.to_owned(),
+    }
+}
+
+/// Why a device cannot do without another one.
+pub(super) const NO_REPLICAS: &str = "no valid replicas";
+/// Why a device cannot come beside one that is being replaced.
+pub(super) const REPLACED_ALREADY: &str =
+    "already in replacing/spare config; wait for completion or use 'zpool detach'";
+/// Why a device cannot come beside another one.
+pub(super) const NOT_A_SIDE: &str = "can only attach to mirrors and top-level disks";
+
+/// Whether a device may come beside the node `target`.
+pub(super) fn check_target(root: &VdevConfig, target: Guid, beside: Beside) -> Result<()> {
+    let parent = root.parent_of(target);
+    let parent = parent.ok_or(PoolError::NoSuchVdev { guid: target })?;
+    let is_leaf = root.find(target).is_some_and(VdevConfig::is_leaf);
+    match (parent.kind(), beside) {
+        _ if !is_leaf => Err(refused(match beside {
+            Beside::Mirror => NOT_A_SIDE,
+            Beside::Replacing => "no such device in pool",
+        })),
+        (vdev_types::REPLACING | vdev_types::SPARE, Beside::Replacing) => {
+            Err(refused(REPLACED_ALREADY))
+        }
+        (vdev_types::ROOT | vdev_types::MIRROR, _) | (_, Beside::Replacing) => Ok(()),
+        (_, Beside::Mirror) => Err(refused(NOT_A_SIDE)),
+    }
+}
+
+impl FirstPass<'_> {
+    /// Makes a change, or says why not; and which leaves go by it. An error is one of the sync itself.
+    pub(super) fn change_devices(
+        &self,
+        change: DeviceChange,
+    ) -> Result<(Result<()>, Vec<Arc<Leaf>>)> {
+        let root = self.services.config.with(|config| config.root.clone());
+        match change {
+            DeviceChange::Attach(new) => {
+                let checked = check_target(&root, new.target, new.beside);
+                if checked.is_ok() {
+                    self.attach(*new)?;
+                }
+                Ok((checked, Vec::new()))
+            }
+            DeviceChange::Detach(guid) => match self.check_detach(&root, guid) {
+                Ok(()) => Ok((Ok(()), self.detach(guid)?.into_iter().collect())),
+                Err(refusal) => Ok((Err(refusal), Vec::new())),
+            },
+            DeviceChange::TakeOut(guid, how) => Ok((self.take_out(guid, how), Vec::new())),
+        }
+    }
+
+    /// Every device goes whose place another one was to take that has everything; answers them.
+    pub(super) fn end_replacements(&self) -> Result<Vec<Arc<Leaf>>> {
+        let mut gone = Vec::new();
+        loop {
+            let root = self.services.config.with(|config| config.root.clone());
+            let is_whole = |guid: Guid| {
+                let found = self.top_of(guid);
+                found.is_some_and(|(_, leaf)| leaf.is_writable() && leaf.missing().is_empty())
+            };
+            let Some(old) = root.replaced(&is_whole) else {
+                return Ok(gone);
+            };
+            if self.check_detach(&root, old).is_err() {
+                return Ok(gone);
+            }
+            gone.extend(self.detach(old)?);
+        }
+    }
+
+    /// A leaf, and the top-level vdev that it belongs to.
+    fn top_of(&self, guid: Guid) -> Option<(Arc<Top>, Arc<Leaf>)> {
+        self.vdevs.tops().into_iter().find_map(|top| {
+            let mut leaves = top.leaves().iter();
+            let leaf = leaves.find(|leaf| leaf.guid() == guid).cloned()?;
+            Some((top, leaf))
+        })
+    }
+
+    fn attach(&self, new: Attachment) -> Result<()> {
+        let Attachment {
+            target,
+            beside,
+            interior,
+            mut config,
+            leaf,
+            renamed,
+        } = new;
+        let Some((top, old)) = self.top_of(target) else {
+            return Ok(());
+        };
+        self.make_leaf_zap(&mut config)?;
+        // It gets everything that is written from now on, but for what is under way; it has nothing else.
+        let txg = self.tx.txg();
+        let end = Txg(txg.0.saturating_add(TXGS_UNDER_WAY));
+        leaf.set_missing(
+            [(Txg::INITIAL, end.0 - Txg::INITIAL.0)]
+                .into_iter()
+                .collect(),
+        );
+        if let Some(renamed) = &renamed {
+            // What goes wrong under the old name meanwhile is not told.
+            let mut missing = old.missing();
+            missing.add(txg, TXGS_UNDER_WAY);
+            renamed.set_missing(missing);
+            renamed.set_condition(old.condition());
+        }
+        let room = top.layout().size(leaf.asize());
+        let (config, texts) = self.services.config.change(|whole| {
+            let root = &mut whole.root;
+            let known = root.find_mut(target);
+            let known = known.map(|node| {
+                let create = node.list.u64(keys::CREATE_TXG);
+                let path = node.path().unwrap_or_default().to_owned();
+                if let Some(renamed) = &renamed {
+                    node.list.set(keys::PATH, &*renamed.path());
+                }
+                (create, path)
+            });
+            let (create, old_path) = known.unwrap_or_default();
+            config.note_resilver(create, Txg(end.0 - 1));
+            let new_path = config.path().unwrap_or_default().to_owned();
+            root.attach(target, config, (beside, interior));
+            let index = usize::try_from(top.id().0).unwrap_or(usize::MAX);
+            let changed = root.children.get_mut(index);
+            let changed = changed.map(|changed| {
+                if changed.asize() > room {
+                    changed.list.set(keys::ASIZE, room);
+                }
+                changed.name_top();
+                changed.clone()
+            });
+            (changed, (old_path, new_path))
+        });
+        let extra: Vec<_> = std::iter::once(leaf).chain(renamed).collect();
+        self.regroup(&top, config.as_ref(), &extra)?;
+        let (old_path, new_path) = texts;
+        let services = self.services;
+        let text = match beside {
+            Beside::Mirror => format!("attach vdev={new_path} to vdev={old_path}"),
+            Beside::Replacing => format!("replace vdev={new_path} for vdev={old_path}"),
+        };
+        services.events.vdev("vdev_attach", target);
+        let now_s = services.clock.now_s();
+        let history = &services.history;
+        Ok(history.internal(self.tx, "vdev attach", &text, None, now_s)?)
+    }
+
+    fn make_leaf_zap(&self, leaf: &mut VdevConfig) -> Result<()> {
+        let Some(zaps) = self.vdev_zaps_if_any()? else {
+            return Ok(());
+        };
+        let objects = VdevObjects {
+            objects: &self.services.mos,
+            tx: self.tx,
+            logged: self.space.has_logs(),
+        };
+        objects.zap(&zaps, leaf, keys::VDEV_ZAP_LEAF)?;
+        Ok(())
+    }
+
+    /// Why a device cannot go, if so.
+    fn check_detach(&self, root: &VdevConfig, guid: Guid) -> Result<()> {
+        let parent = root.parent_of(guid);
+        let parent = parent.ok_or(PoolError::NoSuchVdev { guid })?;
+        let kind = parent.kind();
+        let is_leaf = root.find(guid).is_some_and(VdevConfig::is_leaf);
+        if !is_leaf || !matches!(kind, vdev_types::MIRROR | vdev_types::REPLACING) {
+            return Err(refused("only applicable to mirror and replacing vdevs"));
+        }
+        let (top, _) = self.top_of(guid).ok_or(PoolError::NoSuchVdev { guid })?;
+        let goes = |leaf: &Leaf| leaf.guid() == guid;
+        let lacking = |fails| top.outage_of(parent.guid(), fails);
+        // Nothing is to be lost by it, also where others could stand for it.
+        if !top.outage(&goes).is_empty() || lacking(&goes) != lacking(&|_| false) {
+            return Err(refused(NO_REPLICAS));
+        }
+        Ok(())
+    }
+
+    fn detach(&self, guid: Guid) -> Result<Option<Arc<Leaf>>> {
+        let Some((top, leaf)) = self.top_of(guid) else {
+            return Ok(None);
+        };
+        let (gone, config) = self.services.config.change(|whole| {
+            let gone = whole.root.detach(guid);
+            let index = usize::try_from(top.id().0).unwrap_or(usize::MAX);
+            let changed = whole.root.children.get_mut(index);
+            let changed = changed.map(|changed| {
+                changed.name_top();
+                changed.clone()
+            });
+            (gone, changed)
+        });
+        let Some(gone) = gone else {
+            return Ok(None);
+        };
+        self.regroup(&top, config.as_ref(), &[])?;
+        leaf.set_condition(Condition::new(VdevState::Offline, VdevAux::None));
+        self.free_objects(&gone)?;
+        let services = self.services;
+        services.events.vdev("vdev_remove", guid);
+        let text = format!("vdev={}", gone.path().unwrap_or_default());
+        let now_s = services.clock.now_s();
+        let history = &services.history;
+        history.internal(self.tx, "detach", &text, None, now_s)?;
+        Ok(Some(leaf))
+    }
+
+    fn take_out(&self, guid: Guid, how: OutOfUse) -> Result<()> {
+        let (top, leaf) = self.top_of(guid).ok_or(PoolError::NoSuchVdev { guid })?;
+        let is_needed = !top.outage(&|other| other.guid() == guid).is_empty();
+        if is_needed && how.faulted {
+            let condition = Condition::new(VdevState::Degraded, VdevAux::External);
+            leaf.set_condition(condition);
+            return Ok(());
+        }
+        if is_needed {
+            return Err(refused(NO_REPLICAS));
+        }
+        leaf.set_condition(if how.faulted {
+            Condition::new(VdevState::Faulted, VdevAux::External)
+        } else {
+            Condition::new(VdevState::Offline, VdevAux::None)
+        });
+        if !how.temporary {
+            self.services.config.change(|whole| {
+                if let Some(node) = whole.root.find_mut(guid) {
+                    node.note_out_of_use(how.faulted);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts a vdev as `config` says in the place of `top`, over its leaves and `extra`, which count first.
+    fn regroup(
+        &self,
+        top: &Arc<Top>,
+        config: Option<&VdevConfig>,
+        extra: &[Arc<Leaf>],
+    ) -> Result<()> {
+        let leaf_of = |guid: Guid| {
+            let mut leaves = extra.iter().chain(top.leaves());
+            leaves.find(|leaf| leaf.guid() == guid).cloned()
+        };
+        let node = config.and_then(|config| Some((config, node_over(config, &leaf_of)?)));
+        let Some((config, node)) = node else {
+            let text = format!("vdev {} has devices that are not open", top.id());
+            return Err(PoolError::Damaged(text));
+        };
+        let place = TopConfig {
+            guid: config.guid(),
+            asize: config.asize(),
+            ..*top.config()
+        };
+        self.vdevs.set(top.id(), Some(top.regrouped(place, node)));
+        Ok(())
+    }
+}
+
+/// What a device that comes back has missed for certain: all that came after its newest uberblock.
+pub(super) fn missed_since(newest: Txg, last: Txg) -> TxgRanges {
+    let count = last.0.saturating_sub(newest.0);
+    [(newest.next(), count)].into_iter().collect()
+}

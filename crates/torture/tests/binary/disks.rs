@@ -1,0 +1,220 @@
+//! Devices that come and go, as a user has them.
+
+use crate::session::{Session, path};
+use std::fs;
+use std::path::PathBuf;
+
+fn image(session: &Session, name: &str, mebibytes: u64) -> PathBuf {
+    let image = session.images().join(name);
+    let file = fs::File::create(&image).expect("an image");
+    file.set_len(mebibytes << 20).expect("its size");
+    image
+}
+
+/// The rows of the configuration that `zpool status` shows: names with their depth, and states.
+fn rows(session: &Session) -> Vec<String> {
+    let status = session.ok(&["zpool", "status", "tank"]);
+    let rows = status.lines().skip_while(|line| !line.contains("NAME"));
+    let rows = rows.skip(1).take_while(|line| !line.is_empty());
+    rows.map(|row| {
+        let row = row.trim_start_matches('\t');
+        let depth = (row.len() - row.trim_start().len()) / 2;
+        let mut words = row.split_whitespace();
+        let name = words.next().expect("a name");
+        let name = name.rsplit('/').next().expect("its end");
+        let name = name.strip_suffix(".img").unwrap_or(name);
+        let state = words.next().expect("a state");
+        format!("{}{name} {state}", "  ".repeat(depth))
+    })
+    .collect()
+}
+
+const LINE: &str = "what is kept\n";
+
+#[test]
+fn a_pool_moves_to_other_devices_while_it_is_used() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    let [a, b, c] = ["a.img", "b.img", "c.img"].map(|name| image(&session, name, 128));
+    let first = session.images().join("tank.img");
+    let file = |session: &Session| session.mount("tank").join("file");
+    fs::write(file(&session), LINE.repeat(100_000)).expect("written");
+
+    session.ok(&["zpool", "attach", "-w", "tank", path(&first), path(&a)]);
+    assert_eq!(
+        rows(&session),
+        [
+            "tank ONLINE",
+            "  mirror-0 ONLINE",
+            "    tank ONLINE",
+            "    a ONLINE"
+        ]
+    );
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(status.contains("scan: resilvered"), "{status}");
+
+    session.ok(&["zpool", "replace", "-w", "tank", "tank.img", path(&b)]);
+    assert_eq!(rows(&session)[2..], ["    b ONLINE", "    a ONLINE"]);
+    fs::remove_file(&first).expect("it is nobody's");
+    session.ok(&["zpool", "offline", "tank", "a.img"]);
+    let status = session.ok(&["zpool", "status", "tank"]);
+    let told = "status: One or more devices has been taken offline by the administrator.";
+    assert!(status.contains(told), "{status}");
+    assert!(status.contains("state: DEGRADED"), "{status}");
+    assert_eq!(
+        rows(&session)[1..],
+        ["  mirror-0 DEGRADED", "    b ONLINE", "    a OFFLINE"]
+    );
+    let refused = session.refused(&["zpool", "offline", "tank", path(&b)]);
+    assert_eq!(
+        refused.trim(),
+        format!("cannot offline {}: no valid replicas", path(&b))
+    );
+    let refused = session.refused(&["zpool", "detach", "tank", path(&b)]);
+    assert!(refused.contains("no valid replicas"), "{refused}");
+    fs::write(file(&session), LINE.repeat(120_000)).expect("written");
+
+    // What is offline is so for the next import as well.
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    assert_eq!(rows(&session)[3], "    a OFFLINE");
+    session.ok(&["zpool", "online", "tank", "a.img"]);
+    session.ok(&["zpool", "wait", "-t", "resilver,replace", "tank"]);
+    assert_eq!(rows(&session)[3], "    a ONLINE");
+    session.ok(&["zpool", "detach", "tank", "b.img"]);
+    assert_eq!(rows(&session)[1..], ["  a ONLINE"]);
+    fs::remove_file(&b).expect("it is nobody's");
+    session.ok(&["zpool", "replace", "-w", "tank", path(&a), path(&c)]);
+    assert_eq!(rows(&session)[1..], ["  c ONLINE"]);
+    fs::remove_file(&a).expect("it is nobody's");
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    let found = fs::read_to_string(file(&session)).expect("read");
+    assert_eq!(found, LINE.repeat(120_000));
+    let history = session.ok(&["zpool", "history", "-i", "tank"]);
+    for line in ["zpool attach", "vdev attach", "zpool offline", "detach"] {
+        assert!(history.contains(line), "{line}: {history}");
+    }
+    session.export_clean("tank");
+}
+
+#[test]
+fn a_device_that_failed_is_replaced_under_its_own_path() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let images = ["a.img", "b.img"].map(|name| image(&session, name, 96));
+    let first = session.images().join("tank.img");
+    for new in &images {
+        session.ok(&["zpool", "attach", "-w", "tank", path(&first), path(new)]);
+    }
+    session.export_clean("tank");
+    // Another disk is in its place.
+    let [a, _] = &images;
+    image(&session, "a.img", 96);
+    session.import("tank", &[]);
+    let row = rows(&session)
+        .into_iter()
+        .find(|row| row.contains("UNAVAIL"));
+    assert!(row.is_some());
+    let status = session.ok(&["zpool", "status", "tank"]);
+    assert!(status.contains(&format!("was {}", path(a))), "{status}");
+    let answer = session.ok(&["zpool", "online", "tank", path(a)]);
+    let warned = format!("device '{}' onlined, but remains in faulted state", path(a));
+    assert!(answer.contains(&warned), "{answer}");
+    session.ok(&["zpool", "offline", "-t", "tank", "b.img"]);
+    session.ok(&["zpool", "replace", "tank", path(a)]);
+    session.ok(&["zpool", "wait", "tank"]);
+    assert_eq!(
+        rows(&session)[1..],
+        [
+            "  mirror-0 DEGRADED",
+            "    tank ONLINE",
+            "    a ONLINE",
+            "    b OFFLINE"
+        ]
+    );
+    session.ok(&["zpool", "online", "tank", "b.img"]);
+    session.ok(&["zpool", "wait", "tank"]);
+    session.ok(&["zpool", "offline", "-f", "tank", "b.img"]);
+    assert_eq!(rows(&session)[4], "    b FAULTED");
+    session.ok(&["zpool", "clear", "tank"]);
+    session.ok(&["zpool", "wait", "tank"]);
+    assert_eq!(rows(&session)[4], "    b ONLINE");
+    session.export_clean("tank");
+}
+
+#[test]
+fn what_makes_no_sense_with_devices_is_refused() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    let first = session.images().join("tank.img");
+    let first = path(&first);
+    let small = image(&session, "small.img", 70);
+    let fine = image(&session, "fine.img", 128);
+    let (small, fine) = (path(&small), path(&fine));
+    let of = |words: &[&str]| session.refused(&[&["zpool"], words].concat());
+    for (words, said) in [
+        (
+            vec!["attach", "tank", first, small],
+            format!("cannot attach {small} to {first}: device is too small"),
+        ),
+        (
+            vec!["replace", "tank", first, small],
+            format!("cannot replace {first} with {small}: device is too small"),
+        ),
+        (
+            vec!["attach", "-o", "ashift=13", "tank", first, fine],
+            format!(
+                "cannot attach {fine} to {first}: The new device cannot have a higher alignment \
+                 requirement than the top-level vdev."
+            ),
+        ),
+        (
+            vec!["attach", "tank", "nosuch", fine],
+            format!("cannot attach {fine} to nosuch: no such device in pool"),
+        ),
+        (
+            vec!["attach", "tank", first, first],
+            format!("cannot attach {first} to {first}: {first} is busy"),
+        ),
+        (
+            vec!["attach", "tank", first, "/nowhere"],
+            "cannot open '/nowhere': no such file or device".to_owned(),
+        ),
+        (
+            vec!["detach", "tank", first],
+            format!("cannot detach {first}: only applicable to mirror and replacing vdevs"),
+        ),
+        (
+            vec!["offline", "tank", first],
+            format!("cannot offline {first}: no valid replicas"),
+        ),
+        (
+            vec!["online", "tank", "nosuch"],
+            "cannot online nosuch: no such device in pool".to_owned(),
+        ),
+    ] {
+        assert_eq!(of(&words).trim(), said, "{words:?}");
+    }
+    session.create("other", 128, &[]);
+    session.export_clean("other");
+    let other = session.images().join("other.img");
+    let other = path(&other);
+    let refused = session.refused(&["zpool", "attach", "tank", first, other]);
+    let said = [
+        "invalid vdev specification",
+        "use '-f' to override",
+        "exported pool 'other'",
+    ];
+    for said in said {
+        assert!(refused.contains(said), "{refused}");
+    }
+    session.ok(&["zpool", "attach", "-f", "-w", "tank", first, other]);
+    session.export_clean("tank");
+}
