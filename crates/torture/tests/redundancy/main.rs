@@ -1,6 +1,8 @@
 //! Mirrors and RAID-Z with devices that are missing, outdated, or lie: they are written, the devices are resilvered
 //! when they are back, and zdb finds nothing wrong.
 
+mod comings;
+
 use dsl::{PropertyChange, PropertyValue, SetProperties};
 use millpond_torture::aftermath;
 use millpond_torture::hesitant;
