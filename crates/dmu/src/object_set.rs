@@ -419,11 +419,15 @@ impl ObjectSet {
         self.numbers.synced(txg);
         self.table.forget_freed(txg);
         if self.is_stopped() {
-            // The lists refer to objects that refer to the lists.
-            for ahead in 0..Txg::SLOTS as u64 {
-                drop(self.shared.dirty.take(Txg(txg.0 + ahead)));
-            }
+            self.shared.dirty.clear();
         }
+    }
+}
+
+impl Drop for ObjectSet {
+    /// Nobody can write any more what is dirty. The lists refer to objects that refer to the lists, and to the devices.
+    fn drop(&mut self) {
+        self.shared.dirty.clear();
     }
 }
 

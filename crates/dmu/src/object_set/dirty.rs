@@ -97,6 +97,13 @@ impl DirtyLists {
         some
     }
 
+    /// Forgets all lists.
+    pub(crate) fn clear(&self) {
+        for slot in 0..Txg::SLOTS as u64 {
+            drop(self.take(Txg(slot)));
+        }
+    }
+
     /// Takes the list of `txg`.
     pub(crate) fn take(&self, txg: Txg) -> Vec<Arc<Object>> {
         let list = &self.lists[txg.slot()];

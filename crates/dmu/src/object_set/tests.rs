@@ -292,3 +292,16 @@ fn an_object_set_where_objects_come_and_go_stays_small() {
     assert!(highest < 4000, "number {highest} for 340 objects at once");
     assert_eq!(all(&harness).len(), 300);
 }
+
+/// What a pool that is dropped without an export had not written keeps nothing of it in memory, and no device open.
+#[test]
+fn what_was_dirty_goes_with_its_object_set() {
+    let store = std::sync::Arc::new(crate::testing::MemoryStore::default());
+    let watched = std::sync::Arc::downgrade(&store);
+    let harness = Harness::with_store(store, ObjectSetKind::Other);
+    let object = harness.set.allocate(&harness.tx(), &shape(1)).unwrap();
+    object.write(&harness.tx(), 0, &[1; 512]).unwrap();
+    drop(object);
+    drop(harness);
+    assert!(watched.upgrade().is_none());
+}
