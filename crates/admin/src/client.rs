@@ -4,21 +4,26 @@
 //! runtime directory. Sockets nobody listens on are passed over.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::geteuid;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::message::{Request, Response};
 use crate::wire::{WireError, receive, send};
 use crate::{Failure, FailureKind};
 
+mod running;
 #[cfg(test)]
 mod tests;
 
+pub use running::{Running, connect, running};
+
 /// How long a daemon may take to say who it is.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a daemon may take to give up its place, when its pool is written out and closed.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,13 +37,13 @@ pub fn runtime_directory() -> PathBuf {
     if let Some(directory) = std::env::var_os("MILLPOND_RUN") {
         return directory.into();
     }
-    let uid = geteuid();
-    if uid.is_root() {
+    let uid = sys::user_id();
+    if uid == 0 {
         return SYSTEM_DIRECTORY.into();
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => Path::new(&directory).join("millpond"),
-        None => format!("/tmp/millpond-{}", uid.as_raw()).into(),
+        None => format!("/tmp/millpond-{uid}").into(),
     }
 }
 
@@ -57,56 +62,129 @@ pub struct Connection {
     pid: u32,
 }
 
-impl Connection {
-    /// Connects to a socket and learns whose it is; nothing if nobody listens.
-    pub fn open(socket: &Path) -> Result<Option<Self>, Failure> {
-        let broken = |error: &dyn std::fmt::Display| {
-            Failure::new(
-                FailureKind::Service,
-                format!("cannot reach {}: {error}", socket.display()),
-            )
-        };
-        let stream = match UnixStream::connect(socket) {
-            Ok(stream) => stream,
-            Err(error) if is_nobody(&error) => return Ok(None),
-            Err(error) => return Err(broken(&error)),
-        };
+/// A daemon that was asked who it is.
+#[derive(Debug)]
+struct Knock {
+    socket: PathBuf,
+    stream: UnixStream,
+}
+
+impl Knock {
+    /// Asks at a socket, without waiting; nothing if nobody listens.
+    fn at(socket: &Path) -> Result<Option<Self>, Failure> {
+        let address = SocketAddrUnix::new(socket).map_err(|error| broken(socket, &error))?;
+        // One that has stopped taking connections must not hold us up.
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let stream = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(|error| broken(socket, &error))?;
+        match rustix::net::connect(&stream, &address) {
+            Ok(()) => {}
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+            Err(Errno::AGAIN) => return Err(unanswered(socket)),
+            Err(error) => return Err(broken(socket, &error)),
+        }
+        check_peer(socket, &stream)?;
+        let mut stream = UnixStream::from(stream);
+        let blocking = stream.set_nonblocking(false);
+        blocking.map_err(|error| broken(socket, &error))?;
+        match send(&mut stream, &Request::Hello) {
+            Ok(()) => Ok(Some(Self {
+                socket: socket.to_owned(),
+                stream,
+            })),
+            Err(error) if has_ended(&error) => Ok(None),
+            Err(error) => Err(broken(socket, &error)),
+        }
+    }
+
+    fn unanswered(&self) -> Failure {
+        unanswered(&self.socket)
+    }
+
+    /// The answer; nothing if the daemon was just ending.
+    fn answer(self) -> Result<Option<Connection>, Failure> {
+        let Self { socket, stream } = self;
+        let failed = |error: io::Error| broken(&socket, &error);
         stream
             .set_read_timeout(Some(HELLO_TIMEOUT))
-            .map_err(|error| broken(&error))?;
-        let mut found = Self {
+            .map_err(failed)?;
+        let mut found = Connection {
             stream,
             pool: String::new(),
             guid: 0,
             pid: 0,
         };
         let mut hello = None;
-        let asked = found.converse(&Request::Hello, &mut |part| {
+        let heard = found.hear(&mut |part| {
             hello = Some(part);
             Ok(())
         });
-        match asked {
+        match heard {
             Ok(()) => {}
             // It was ending when we connected: whoever still waits for an answer then gets none.
             Err(Broken::Wire(error)) if has_ended(&error) => return Ok(None),
-            Err(error) => return Err(broken(&error.failure())),
+            Err(Broken::Wire(error)) if is_late(&error) => return Err(unanswered(&socket)),
+            Err(error) => return Err(broken(&socket, &error.failure())),
         }
         let Some(Response::Hello {
             pool, guid, pid, ..
         }) = hello
         else {
-            return Err(broken(&"it does not say which pool it serves"));
+            return Err(broken(&socket, &"it does not say which pool it serves"));
         };
-        found
-            .stream
-            .set_read_timeout(None)
-            .map_err(|error| broken(&error))?;
-        Ok(Some(Self {
+        found.stream.set_read_timeout(None).map_err(failed)?;
+        Ok(Some(Connection {
             pool,
             guid,
             pid,
             ..found
         }))
+    }
+}
+
+/// Refuses a listener that is neither ours, nor the administrator's, nor of whoever owns the directory.
+fn check_peer(socket: &Path, stream: impl std::os::fd::AsFd) -> Result<(), Failure> {
+    let peer = sys::peer_credentials(stream).map_err(|error| broken(socket, &error))?;
+    let directory = socket.parent().and_then(|path| path.metadata().ok());
+    let owner = directory.map(|directory| directory.uid());
+    if peer.uid == 0 || peer.uid == sys::user_id() || Some(peer.uid) == owner {
+        return Ok(());
+    }
+    let text = format!("user {} listens there, whom nobody trusts", peer.uid);
+    Err(broken(socket, &text))
+}
+
+fn broken(socket: &Path, error: &dyn std::fmt::Display) -> Failure {
+    let text = format!("cannot reach {}: {error}", socket.display());
+    Failure::new(FailureKind::Service, text)
+}
+
+/// A daemon that is there and says nothing.
+fn unanswered(socket: &Path) -> Failure {
+    let noted = running::noted(socket);
+    let whose = match noted.pool {
+        Some(pool) => format!("the daemon of pool '{pool}'"),
+        None => format!("the daemon at {}", socket.display()),
+    };
+    let failed = |who: String| Failure::new(FailureKind::Service, who);
+    match noted.pid {
+        Some(pid) => failed(format!("{whose} (pid {pid}) does not answer")).advise(format!(
+            "If it was stopped, 'kill -CONT {pid}' lets it go on; 'kill -KILL {pid}' ends it as a crash would."
+        )),
+        None => failed(format!("{whose} does not answer")),
+    }
+}
+
+impl Connection {
+    /// Connects to a socket and learns whose it is; nothing if nobody listens.
+    ///
+    /// # Errors
+    /// Somebody listens there who does not answer as a daemon does.
+    pub fn open(socket: &Path) -> Result<Option<Self>, Failure> {
+        match Knock::at(socket)? {
+            Some(knock) => knock.answer(),
+            None => Ok(None),
+        }
     }
 
     /// The pool's name.
@@ -151,6 +229,14 @@ impl Connection {
         part: &mut dyn FnMut(Response) -> Result<(), Failure>,
     ) -> Result<(), Broken> {
         send(&mut self.stream, request)?;
+        self.hear(part)
+    }
+
+    /// Hears the parts of an answer until its end.
+    fn hear(
+        &mut self,
+        part: &mut dyn FnMut(Response) -> Result<(), Failure>,
+    ) -> Result<(), Broken> {
         loop {
             match receive::<Response>(&mut self.stream)? {
                 Some(Response::Done) => return Ok(()),
@@ -201,55 +287,12 @@ fn has_ended(error: &WireError) -> bool {
     )
 }
 
-fn is_nobody(error: &io::Error) -> bool {
+fn is_late(error: &WireError) -> bool {
+    let WireError::Stream(error) = error else {
+        return false;
+    };
     matches!(
         error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
     )
-}
-
-/// Connections to all daemons of this user and of the administrator, by pool name.
-pub fn running() -> Result<Vec<Connection>, Failure> {
-    let own = runtime_directory();
-    let mut found = running_in(&own, false)?;
-    let system = Path::new(SYSTEM_DIRECTORY);
-    if std::env::var_os("MILLPOND_RUN").is_none() && own != system {
-        found.extend(running_in(system, true)?);
-    }
-    found.sort_by(|a, b| a.pool.cmp(&b.pool));
-    Ok(found)
-}
-
-/// The daemons of a directory; of somebody else's only those that answer.
-fn running_in(directory: &Path, foreign: bool) -> Result<Vec<Connection>, Failure> {
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if foreign || error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            let text = format!("cannot read {}: {error}", directory.display());
-            return Err(Failure::new(FailureKind::Service, text));
-        }
-    };
-    let mut found = Vec::new();
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "sock")
-        {
-            match Connection::open(&path) {
-                Ok(connection) => found.extend(connection),
-                Err(_) if foreign => {}
-                Err(failure) => return Err(failure),
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// A connection to the daemon of the named pool.
-pub fn connect(pool: &str) -> Result<Option<Connection>, Failure> {
-    Ok(running()?
-        .into_iter()
-        .find(|connection| connection.pool == pool))
 }

@@ -59,6 +59,11 @@ pub trait Mounts: Send + Sync {
     fn mount(&self, request: &MountRequest) -> Result<(), Failure>;
     /// Unmounts a dataset; `force` detaches it from under its users.
     fn unmount(&self, dataset: &str, force: bool) -> Result<(), Failure>;
+    /// Refuses when somebody has a copy of one of these that an unmount would not take away: the first such one, and
+    /// why.
+    fn check_held(&self, _mounts: &[Mounted]) -> Result<(), (Mounted, Failure)> {
+        Ok(())
+    }
     /// All that is mounted, in the order of mounting.
     fn mounted(&self) -> Vec<Mounted>;
     /// How a dataset is mounted now: properties, and `-o` over them.

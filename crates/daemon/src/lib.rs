@@ -24,6 +24,7 @@ mod mounts;
 mod prometheus;
 mod runtime;
 mod server;
+mod signals;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -31,5 +32,4 @@ mod tests;
 pub use endpoint::Endpoint;
 pub use mounts::DaemonMounts;
 pub use prometheus::prometheus;
-pub use server::Server;
 pub use start::{CHILD_ARGUMENT, child, serve, start};

@@ -412,7 +412,10 @@ fn in_use(entry: &Entry) -> Failure {
         Place::Own { .. } => None,
         Place::Inside { .. } => Some(entry.path.as_path()),
     };
-    let mut users = sys::mount_users(&entry.path, below, USERS_NAMED + 1);
+    named(sys::mount_users(&entry.path, below, USERS_NAMED + 1))
+}
+
+fn named(mut users: Vec<sys::MountUser>) -> Failure {
     let more = users.len() > USERS_NAMED;
     users.truncate(USERS_NAMED);
     let lines = users.iter().map(ToString::to_string);
@@ -461,6 +464,11 @@ impl Mounts for DaemonMounts {
                 if !force && others_inside {
                     return Err(in_use(&entry));
                 }
+                // To unmount its path would take the other one away.
+                if let Some(other) = mount.covered_by() {
+                    let text = format!("'{other}' is mounted over it");
+                    return Err(busy("pool or dataset is busy").advise(text));
+                }
                 let mode = if force {
                     UnmountMode::Detach
                 } else {
@@ -483,6 +491,27 @@ impl Mounts for DaemonMounts {
             .lock()
             .retain(|other| !gone.iter().any(|one| Arc::ptr_eq(one, other)));
         Ok(())
+    }
+
+    fn check_held(&self, mounts: &[Mounted]) -> Result<(), (Mounted, Failure)> {
+        let entries = self.entries();
+        let own = |mounted: &Mounted| {
+            let entry = entries
+                .iter()
+                .find(|entry| *entry.dataset.lock() == mounted.dataset)?;
+            match &entry.place {
+                Place::Own { mount, .. } => Some((entry.path.clone(), mount.device()?)),
+                Place::Inside { .. } => None,
+            }
+        };
+        let found = mounts.iter().filter_map(|mount| Some((mount, own(mount)?)));
+        let (mounts, places): (Vec<&Mounted>, Vec<_>) = found.unzip();
+        let held = sys::mount_holders(&places, USERS_NAMED + 1);
+        let mut held = mounts.into_iter().zip(held);
+        match held.find(|(_, holders)| !holders.is_empty()) {
+            Some((mount, holders)) => Err((mount.clone(), named(holders))),
+            None => Ok(()),
+        }
     }
 
     fn options(&self, dataset: &str) -> Option<MountOptions> {

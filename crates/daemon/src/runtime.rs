@@ -78,13 +78,17 @@ pub(super) struct Place {
 
 impl Place {
     /// Takes the place; refused while another daemon has it.
-    pub(super) fn take(directory: &Path, guid: u64) -> Result<(Self, UnixListener), Failure> {
+    pub(super) fn take(
+        directory: &Path,
+        pool: &str,
+        guid: u64,
+    ) -> Result<(Self, UnixListener), Failure> {
         let lock_path = directory.join(format!("{guid:016x}.lock"));
         let mut lock = locked(&lock_path)?;
-        // The number is for people; the lock is what counts.
+        // These are for who waits for an answer in vain; the lock is what counts.
         let noted = lock
             .set_len(0)
-            .and_then(|()| writeln!(lock, "{}", std::process::id()));
+            .and_then(|()| writeln!(lock, "{}\n{pool}", std::process::id()));
         noted.map_err(|error| failed(&lock_path, error))?;
         let socket = directory.join(format!("{guid:016x}.sock"));
         match std::fs::remove_file(&socket) {

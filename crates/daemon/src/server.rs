@@ -1,6 +1,7 @@
 //! The socket server: one thread a connection, requests one after the other on each.
 
 use super::runtime::{Place, prepared_directory};
+use super::signals::{Event, Signals};
 use admin::{Caller, Failure, FailureKind, Handler, Request, Response, Sink, receive, send};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread;
@@ -11,9 +12,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
 use std::time::Duration;
-use sys::{SignalDescriptor, TerminationSignal};
 
 /// Connections at once; commands are short, and a monitor keeps one.
 const CONNECTIONS_MAX: usize = 64;
@@ -21,12 +21,6 @@ const CONNECTIONS_MAX: usize = 64;
 const FOREIGN_MAX: usize = 48;
 /// How long another user may take to read an answer.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(30);
-
-/// Why the server's main thread wakes.
-enum Event {
-    Signal(TerminationSignal),
-    Finished,
-}
 
 struct Shared {
     handler: Arc<dyn Handler>,
@@ -57,7 +51,7 @@ impl Shared {
 }
 
 /// A bound socket, ready to serve.
-pub struct Server {
+pub(super) struct Server {
     place: Place,
     listener: UnixListener,
     handler: Arc<dyn Handler>,
@@ -68,13 +62,14 @@ impl Server {
     ///
     /// # Errors
     /// Another daemon has it, or the runtime directory cannot be used.
-    pub fn bind(handler: Arc<dyn Handler>) -> Result<Self, Failure> {
+    pub(super) fn bind(handler: Arc<dyn Handler>) -> Result<Self, Failure> {
         Self::bind_in(&prepared_directory()?, handler)
     }
 
     /// As [`Server::bind`], with the directory of sockets.
     pub(super) fn bind_in(directory: &Path, handler: Arc<dyn Handler>) -> Result<Self, Failure> {
-        let (place, listener) = Place::take(directory, handler.identity().1)?;
+        let (pool, guid) = handler.identity();
+        let (place, listener) = Place::take(directory, &pool, guid)?;
         Ok(Self {
             place,
             listener,
@@ -82,69 +77,92 @@ impl Server {
         })
     }
 
-    /// Where to log.
-    pub(super) fn log(&self) -> &Path {
-        self.place.log()
-    }
-
-    /// Serves until the handler has finished or a signal comes. `survives_hang_up`: there is no
-    /// terminal that could hang up.
+    /// Answers from now on, on threads of its own.
     ///
     /// # Errors
-    /// When threads cannot be started, or a signal ended what could not be written out.
-    pub fn run(self, signals: SignalDescriptor, survives_hang_up: bool) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::new(FailureKind::Service, error.to_string());
-        let (events, wakes) = sync_channel(4);
-        let shared = Arc::new(Shared {
-            handler: Arc::clone(&self.handler),
-            events: events.clone(),
-            connections: AtomicUsize::new(0),
-            stopping: AtomicBool::new(false),
-            left: Mutex::new(&LEFT_CLASS, false),
-            leaving: Condvar::new(),
-        });
-        let for_signals = thread::named("signals", sys::thread::ORDINARY);
-        for_signals
-            .spawn(move || forward_signals(&signals, &events))
-            .map_err(failed)?;
-        let for_accept = Arc::clone(&shared);
-        let end = UnixStream::from(OwnedFd::from(self.listener.try_clone().map_err(failed)?));
+    /// When threads cannot be started.
+    pub(super) fn start(self, signals: &Signals) -> Result<Serving, Failure> {
         let Self {
             place,
             listener,
             handler,
         } = self;
+        let (events, wakes) = sync_channel(4);
+        signals.deliver_to(events.clone());
+        let shared = Arc::new(Shared {
+            handler: Arc::clone(&handler),
+            events,
+            connections: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            left: Mutex::new(&LEFT_CLASS, false),
+            leaving: Condvar::new(),
+        });
+        let for_accept = Arc::clone(&shared);
+        let end = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(failed)?));
         let accepting = thread::named("control", sys::thread::ORDINARY)
             .spawn(move || accept(&listener, &for_accept))
             .map_err(failed)?;
-        let mut outcome = Ok(());
-        while let Ok(event) = wakes.recv() {
-            match event {
-                Event::Signal(TerminationSignal::HangUp) if survives_hang_up => {}
-                Event::Signal(_) => {
-                    outcome = handler.shut_down();
-                    break;
-                }
-                Event::Finished => break,
-            }
-        }
-        shared.stopping.store(true, Ordering::SeqCst);
-        drop(place);
-        shared.set_left();
-        // Ends the accepting thread's wait, also when somebody has removed the socket's name.
-        end.shutdown(Shutdown::Both).map_err(failed)?;
-        let _ended = accepting.join();
-        outcome
+        Ok(Serving {
+            place,
+            handler,
+            shared,
+            wakes,
+            accepting,
+            end,
+        })
     }
 }
 
-fn forward_signals(signals: &SignalDescriptor, events: &SyncSender<Event>) {
-    while let Ok(signal) = signals.wait() {
-        match events.try_send(Event::Signal(signal)) {
-            // Enough of them are on their way.
-            Ok(()) | Err(TrySendError::Full(_)) => {}
-            Err(TrySendError::Disconnected(_)) => return,
-        }
+fn failed(error: io::Error) -> Failure {
+    Failure::new(FailureKind::Service, error.to_string())
+}
+
+/// A server that answers.
+pub(super) struct Serving {
+    place: Place,
+    handler: Arc<dyn Handler>,
+    shared: Arc<Shared>,
+    wakes: Receiver<Event>,
+    accepting: thread::JoinHandle<()>,
+    end: UnixStream,
+}
+
+impl Serving {
+    /// Returns when the handler has finished or a signal came.
+    ///
+    /// # Errors
+    /// When a signal ended what could not be written out.
+    pub(super) fn wait(self) -> Result<(), Failure> {
+        let outcome = match self.wakes.recv() {
+            Ok(Event::Signal) => self.handler.shut_down(),
+            // There is always a sender: our own.
+            Ok(Event::Finished) | Err(RecvError) => Ok(()),
+        };
+        self.leave()?;
+        outcome
+    }
+
+    /// Ends though nobody asked: what could not be done after the pool was opened is to be told.
+    pub(super) fn give_up(self, failure: Failure) -> Failure {
+        // The first failure is the one to be told.
+        let _ended = self.handler.shut_down();
+        let _left = self.leave();
+        failure
+    }
+
+    fn leave(self) -> Result<(), Failure> {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        drop(self.place);
+        self.shared.set_left();
+        // Ends the accepting thread's wait, also when somebody has removed the socket's name.
+        self.end.shutdown(Shutdown::Both).map_err(failed)?;
+        let _ended = self.accepting.join();
+        Ok(())
+    }
+
+    /// Where to log.
+    pub(super) fn log(&self) -> &Path {
+        self.place.log()
     }
 }
 

@@ -2,17 +2,18 @@
 
 use super::endpoint::Endpoint;
 use super::mounts::DaemonMounts;
-use super::server::{Server, hello};
+use super::server::{Server, Serving, hello};
+use super::signals::{Signals, Starter};
 use admin::client::{Connection, socket_path};
 use admin::{Failure, FailureKind, Handler, OpenRequest, Response, Sink, receive, send};
 use base::notice;
 use control::{FileSource, Service};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
-use sys::SignalDescriptor;
 
 /// The one argument of a process that shall become a daemon.
 pub const CHILD_ARGUMENT: &str = "daemon-child";
@@ -34,7 +35,14 @@ pub fn start(
     let program = std::env::current_exe()
         .map_err(|error| service_failure("this program cannot be found again", error))?;
     let mut command = Command::new(program);
-    command.arg0("millpond").arg(CHILD_ARGUMENT);
+    let name = match request {
+        OpenRequest::Create(request) => &request.name,
+        OpenRequest::Import(request) => &request.name,
+    };
+    // What `ps` shows.
+    command
+        .arg0(format!("millpond: {name}"))
+        .arg(CHILD_ARGUMENT);
     let unsaid = |(name, _): &(&str, &str)| std::env::var_os(name).is_none();
     command.envs(defaults.iter().copied().filter(unsaid));
     start_with(command, request, part)
@@ -163,26 +171,34 @@ pub(super) fn child_with(open: Open<'_>) -> ExitCode {
 
 fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
     abort_on_panic();
-    let signals = SignalDescriptor::new().map_err(|error| service_failure("signals", error))?;
+    // Without it there are fewer mounts.
+    let _raised = sys::raise_file_limit();
+    let signals = Signals::watch(true).map_err(|error| service_failure("signals", error))?;
+    let output = io::stdout().as_fd().try_clone_to_owned();
+    let output = output.map_err(|error| service_failure("the pipe", error))?;
+    let starter = output
+        .try_clone()
+        .and_then(|pipe| Starter::watch(pipe.into()));
+    let starter = starter.map_err(|error| service_failure("the pipe", error))?;
     // Fails only for the leader of a process group, which a fresh child is not.
     let _session = sys::new_session();
     let request = receive::<OpenRequest>(&mut io::stdin());
     let request = request.map_err(|error| service_failure("the request", error))?;
     let request = request.ok_or_else(|| service_failure("the request", "none came"))?;
     let opened = open(&request)?;
-    let server = match Server::bind(Arc::clone(&opened.handler)) {
-        Ok(server) => server,
-        Err(failure) => {
-            // The first failure is the one to be told.
-            let _ended = opened.handler.shut_down();
-            return Err(failure);
-        }
-    };
+    let serving = begin_to_serve(&opened.handler, &signals)?;
+    starter.let_go();
     // Whoever asked may be gone; the pool is served all the same.
     let _told = (opened.begin)(tell);
-    let _told = hello(&*opened.handler, tell);
-    leave_terminal(&server)?;
-    Ok(match server.run(signals, true) {
+    if let Err(failure) = leave_terminal(&serving) {
+        return Err(serving.give_up(failure));
+    }
+    let mut output = File::from(output);
+    let _told = hello(&*opened.handler, &mut |response| {
+        send(&mut output, &response).map_err(io::Error::other)
+    });
+    drop(output);
+    Ok(match serving.wait() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Goes to the log by now.
@@ -192,15 +208,25 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
     })
 }
 
+/// The socket answers from here on: also while the pool is being mounted.
+fn begin_to_serve(handler: &Arc<dyn Handler>, signals: &Signals) -> Result<Serving, Failure> {
+    let server = Server::bind(Arc::clone(handler));
+    let serving = server.and_then(|server| server.start(signals));
+    serving.inspect_err(|_| {
+        // The first failure is the one to be told.
+        let _ended = handler.shut_down();
+    })
+}
+
 /// Gives up the pipes to the command, so that nobody waits for their end, and the directory, so
 /// that it can be unmounted.
-fn leave_terminal(server: &Server) -> Result<(), Failure> {
+fn leave_terminal(serving: &Serving) -> Result<(), Failure> {
     let failed = |error: io::Error| service_failure("leaving the terminal", error);
     let null = File::open("/dev/null").map_err(failed)?;
     let log = File::options()
         .create(true)
         .append(true)
-        .open(server.log())
+        .open(serving.log())
         .map_err(failed)?;
     sys::replace_standard_streams(&null, &log)
         .map_err(|error| service_failure("leaving the terminal", error))?;
@@ -219,25 +245,22 @@ pub fn serve(
     part: &mut dyn FnMut(Response) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     abort_on_panic();
-    let signals = SignalDescriptor::new().map_err(|error| service_failure("signals", error))?;
+    // Without it there are fewer mounts.
+    let _raised = sys::raise_file_limit();
+    let signals = Signals::watch(false).map_err(|error| service_failure("signals", error))?;
     // Before the pool is opened: a port that is taken should cost nothing.
     let endpoint = metrics.map(Endpoint::bind).transpose()?;
     let opened = open_service(request)?;
-    let server = match Server::bind(Arc::clone(&opened.handler)) {
-        Ok(server) => server,
-        Err(failure) => {
-            // The first failure is the one to be told.
-            let _ended = opened.handler.shut_down();
-            return Err(failure);
-        }
-    };
-    if let Some(endpoint) = endpoint {
-        endpoint.start(&opened.handler)?;
+    let serving = begin_to_serve(&opened.handler, &signals)?;
+    if let Some(endpoint) = endpoint
+        && let Err(failure) = endpoint.start(&opened.handler)
+    {
+        return Err(serving.give_up(failure));
     }
     let mut tell = |response| part(response).map_err(io::Error::other);
     let _told = (opened.begin)(&mut tell);
     let _told = hello(&*opened.handler, &mut tell);
-    server.run(signals, false)
+    serving.wait()
 }
 
 /// Creates or imports the pool and takes charge of it.

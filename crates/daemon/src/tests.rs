@@ -1,6 +1,7 @@
 use super::endpoint::Endpoint;
 use super::runtime::{Place, prepare};
 use super::server::Server;
+use super::signals::Signals;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -60,12 +61,12 @@ impl Handler for Fake {
 #[test]
 fn one_daemon_a_pool() {
     let directory = tempfile::tempdir().unwrap();
-    let taken = Place::take(directory.path(), 1).unwrap();
-    let refused = Place::take(directory.path(), 1).unwrap_err();
+    let taken = Place::take(directory.path(), "tank", 1).unwrap();
+    let refused = Place::take(directory.path(), "tank", 1).unwrap_err();
     assert_eq!(refused.kind, FailureKind::Busy);
-    Place::take(directory.path(), 2).unwrap();
+    Place::take(directory.path(), "tank", 2).unwrap();
     drop(taken);
-    Place::take(directory.path(), 1).unwrap();
+    Place::take(directory.path(), "tank", 1).unwrap();
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn the_socket_of_a_killed_daemon_is_replaced() {
     let socket = directory.path().join("0000000000000007.sock");
     drop(UnixListener::bind(&socket).unwrap());
     assert!(socket.exists());
-    let (place, _listener) = Place::take(directory.path(), 7).unwrap();
+    let (place, _listener) = Place::take(directory.path(), "tank", 7).unwrap();
     assert!(UnixStream::connect(&socket).is_ok());
     drop(place);
     assert!(!socket.exists());
@@ -96,8 +97,8 @@ type Serving = std::thread::JoinHandle<Result<(), Failure>>;
 fn serve_fake(directory: &Path) -> (PathBuf, Serving) {
     let server = Server::bind_in(directory, Arc::new(Fake::default())).unwrap();
     let serving = std::thread::spawn(move || {
-        let signals = sys::SignalDescriptor::new().unwrap();
-        server.run(signals, true)
+        let signals = Signals::watch(true).unwrap();
+        server.start(&signals)?.wait()
     });
     (directory.join("000000000000abcd.sock"), serving)
 }
@@ -139,7 +140,7 @@ fn the_end_of_the_connection_tells_that_the_place_is_free() {
         connection.call(&export(), &mut |_| Ok(())).unwrap();
         connection.wait_for_end();
         assert!(!socket.exists());
-        Place::take(directory.path(), 0xABCD).unwrap();
+        Place::take(directory.path(), "tank", 0xABCD).unwrap();
         serving.join().unwrap().unwrap();
     }
 }
@@ -151,8 +152,9 @@ fn a_daemon_whose_socket_was_removed_ends_all_the_same() {
     let socket = directory.path().join("000000000000abcd.sock");
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let signals = sys::SignalDescriptor::new().unwrap();
-        ended.send(server.run(signals, true)).unwrap();
+        let signals = Signals::watch(true).unwrap();
+        let serving = server.start(&signals).unwrap();
+        ended.send(serving.wait()).unwrap();
     });
     let mut connection = Connection::open(&socket).unwrap().unwrap();
     std::fs::remove_file(&socket).unwrap();

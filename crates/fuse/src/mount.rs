@@ -75,6 +75,8 @@ pub enum MountState {
 /// A mounted tree.
 pub struct Mount {
     path: PathBuf,
+    /// The number of the mounted file system; none where the kernel did not say.
+    device: Option<(u32, u32)>,
     session: Session,
 }
 
@@ -96,6 +98,7 @@ impl Mount {
         let device = sys::mount_fuse(path, &kernel_options)?;
         match Session::start(device, tree, &options.session) {
             Ok(session) => Ok(Self {
+                device: sys::mount_device(path),
                 path: path.to_owned(),
                 session,
             }),
@@ -111,6 +114,18 @@ impl Mount {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The number of the mounted file system; none where the kernel did not say.
+    #[must_use]
+    pub fn device(&self) -> Option<(u32, u32)> {
+        self.device
+    }
+
+    /// What somebody has mounted over it, by which it cannot be reached any more.
+    #[must_use]
+    pub fn covered_by(&self) -> Option<String> {
+        sys::mounted_over(&self.path, self.device?)
     }
 
     /// The connection.

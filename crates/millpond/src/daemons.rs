@@ -75,28 +75,29 @@ pub(crate) fn pool_of(dataset: &str) -> Result<Connection, Failure> {
     })
 }
 
+/// The daemons that run; those that do not answer are complained about, and then it is false that these are all.
+pub(crate) fn running() -> Result<(Vec<Connection>, bool), Failure> {
+    let found = client::running()?;
+    for failure in &found.silent {
+        complain(failure);
+    }
+    Ok((found.connections, found.silent.is_empty()))
+}
+
 /// The daemons of the named pools, or all; the missing ones are complained about.
 pub(crate) fn pools(names: &[String]) -> Result<(Vec<Connection>, bool), Failure> {
-    let mut running = client::running()?;
     if names.is_empty() {
-        return Ok((running, true));
+        return running();
     }
     let mut found = Vec::new();
     let mut complete = true;
     for name in names {
-        if let Some(at) = running
-            .iter()
-            .position(|connection| connection.pool() == name)
-        {
-            found.push(running.remove(at));
-        } else {
-            complain(&Failure::cannot(
-                FailureKind::Missing,
-                "open",
-                name,
-                "no such pool",
-            ));
-            complete = false;
+        match pool(name) {
+            Ok(connection) => found.push(connection),
+            Err(failure) => {
+                complain(&failure);
+                complete = false;
+            }
         }
     }
     Ok((found, complete))

@@ -459,6 +459,12 @@ pub struct MountedEntry {
     pub parent: u64,
     /// The file system's device number, major and minor.
     pub device: (u32, u32),
+    /// Which directory of the file system is shown.
+    pub(crate) root: PathBuf,
+    /// The group of mounts that hear of what is mounted and unmounted in this one, and it of them.
+    pub(crate) shared: Option<u64>,
+    /// The group that it hears of.
+    pub(crate) master: Option<u64>,
     /// What is mounted: for Millpond the dataset's name.
     pub source: Vec<u8>,
     /// Where.
@@ -491,10 +497,19 @@ fn mounted_entry(line: &[u8]) -> Option<MountedEntry> {
     let path = unescaped(fields.get(4)?);
     let number = |field: usize| std::str::from_utf8(fields.get(field)?).ok()?.parse().ok();
     let (major, minor) = std::str::from_utf8(fields.get(2)?).ok()?.split_once(':')?;
+    let root = unescaped(fields.get(3)?);
+    let group = |kind: &[u8]| {
+        let mut marks = fields.get(6..separator)?.iter();
+        let text = marks.find_map(|mark| mark.strip_prefix(kind))?;
+        std::str::from_utf8(text).ok()?.parse().ok()
+    };
     Some(MountedEntry {
         id: number(0)?,
         parent: number(1)?,
         device: (major.parse().ok()?, minor.parse().ok()?),
+        root: PathBuf::from(std::ffi::OsStr::from_bytes(&root)),
+        shared: group(b"shared:"),
+        master: group(b"master:"),
         source: unescaped(fields.get(separator + 2)?),
         path: PathBuf::from(std::ffi::OsStr::from_bytes(&path)),
         kind: unescaped(fields.get(separator + 1)?),

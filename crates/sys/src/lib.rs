@@ -10,6 +10,7 @@ mod buffer;
 mod file;
 mod file_project;
 mod fuse_device;
+mod mount_holders;
 mod mount_users;
 mod mounts_inside;
 mod process;
@@ -24,11 +25,13 @@ pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, change_mount_flags,
     is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
 };
+pub use mount_holders::{mount_holders, mounted_over};
 pub use mount_users::{MountUser, mount_copies, mount_device, mount_users};
 pub use mounts_inside::MountsInside;
 pub use process::{
-    PeerCredentials, SignalDescriptor, TerminationSignal, close_inherited, group_id, new_session,
-    peer_credentials, replace_standard_streams, user_id,
+    PeerCredentials, SignalDescriptor, TerminationSignal, close_inherited, group_id,
+    is_reader_gone, new_session, peer_credentials, raise_file_limit, replace_standard_streams,
+    user_id,
 };
 pub use random::SystemRng;
 pub use rustix::io::Errno;

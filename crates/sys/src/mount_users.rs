@@ -22,6 +22,8 @@ pub enum MountUser {
     },
     /// Another mount that lies in it.
     Mount(PathBuf),
+    /// A copy of it at another place.
+    Copy(PathBuf),
     /// A mount namespace that has a copy of it.
     Namespace {
         /// A process that lives there.
@@ -36,6 +38,7 @@ impl fmt::Display for MountUser {
         match self {
             Self::Process { pid, name } => write!(f, "in use by: {name} (pid {pid})"),
             Self::Mount(path) => write!(f, "in use by: what is mounted at {}", path.display()),
+            Self::Copy(path) => write!(f, "mounted too at {}", path.display()),
             Self::Namespace { pid, name } => {
                 write!(
                     f,
@@ -47,7 +50,7 @@ impl fmt::Display for MountUser {
 }
 
 /// A mount's device number, major and minor.
-type Device = (u32, u32);
+pub(crate) type Device = (u32, u32);
 
 /// Those who use what is mounted at `path`; with `below`, only what lies there. At most `max` of them.
 #[must_use]
@@ -111,7 +114,7 @@ fn is_below(path: &Path, place: Option<&Path>) -> bool {
     place.is_none_or(|place| path.starts_with(place))
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
@@ -145,7 +148,7 @@ fn maps(table: &Path, (major, minor): Device, below: Option<&Path>) -> bool {
     })
 }
 
-fn name_of(pid: u32) -> String {
+pub(crate) fn name_of(pid: u32) -> String {
     let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let name = String::from_utf8_lossy(&name);
     // Whoever started it chose the name: nothing of it may move a terminal's cursor.
@@ -153,7 +156,7 @@ fn name_of(pid: u32) -> String {
     if name.is_empty() { "?".into() } else { name }
 }
 
-fn namespace_of(process: &str) -> Option<PathBuf> {
+pub(crate) fn namespace_of(process: &str) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok()
 }
 

@@ -1,8 +1,11 @@
 //! Who we are, who is at the other end of a socket, and which signals arrived.
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use std::os::fd::FromRawFd;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::time::Duration;
 
 /// The process at the other end of a Unix socket, as the kernel vouches for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,20 +14,41 @@ pub struct PeerCredentials {
     pub uid: u32,
     /// Group id.
     pub gid: u32,
-    /// Process id.
+    /// Process id; 0 of a process that this one's PID namespace does not show.
     pub pid: u32,
 }
 
-/// Who connected to a Unix socket.
+/// Who is at the other end of a Unix socket.
 ///
 /// # Errors
 /// What getsockopt(2) says.
+#[allow(unsafe_code)]
 pub fn peer_credentials(socket: impl AsFd) -> Result<PeerCredentials, Errno> {
-    let peer = rustix::net::sockopt::socket_peercred(socket)?;
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut length = libc::socklen_t::try_from(size_of_val(&peer)).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the descriptor is borrowed and open; the pointers name a plain structure of integers, for which every
+    // pattern of bits is good, and its length in bytes; both outlive the call.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    if status != 0 {
+        return Err(errno());
+    }
     Ok(PeerCredentials {
-        uid: peer.uid.as_raw(),
-        gid: peer.gid.as_raw(),
-        pid: u32::try_from(peer.pid.as_raw_nonzero().get()).map_err(|_| Errno::INVAL)?,
+        uid: peer.uid,
+        gid: peer.gid,
+        // Negative it never is.
+        pid: u32::try_from(peer.pid).unwrap_or(0),
     })
 }
 
@@ -38,6 +62,30 @@ pub fn user_id() -> u32 {
 #[must_use]
 pub fn group_id() -> u32 {
     rustix::process::getegid().as_raw()
+}
+
+/// Whether nobody reads any more what is written to this pipe. Returns at once when that is so, and after `wait` when
+/// it is not.
+#[must_use]
+pub fn is_reader_gone(pipe: impl AsFd, wait: Duration) -> bool {
+    let mut asked = [PollFd::new(&pipe, PollFlags::empty())];
+    let wait = Timespec::try_from(wait).ok();
+    // Interrupted, or not to be had: no.
+    rustix::event::poll(&mut asked, wait.as_ref()).is_ok()
+        && asked
+            .iter()
+            .any(|one| one.revents().contains(PollFlags::ERR))
+}
+
+/// Lets this process open as many files as it may at all: the limit that it starts with is made for programs that wait
+/// with select(2), and is a few mounts' worth.
+///
+/// # Errors
+/// What setrlimit(2) says.
+pub fn raise_file_limit() -> Result<(), Errno> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit)
 }
 
 /// Leaves the terminal: a session of our own, so that its hang-up and its signals are not ours.

@@ -1,6 +1,6 @@
 //! Mounting and unmounting, and what changes of names and properties mean for mounts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use admin::{Failure, FailureKind, Mounted, Types, name};
@@ -241,6 +241,8 @@ impl Service {
             .mounted()
             .into_iter()
             .filter(|mount| name::is_within(&mount.dataset, dataset))
+            // Of two at one place, the later one lies upon the other.
+            .rev()
             .collect();
         found.sort_by(|a, b| mount_order(&b.path, &a.path));
         found
@@ -254,6 +256,7 @@ impl Service {
         force: bool,
     ) -> Result<Vec<Mounted>, Failure> {
         let below = self.mounted_below(dataset);
+        self.check_held(&below, force)?;
         for (at, mount) in below.iter().enumerate() {
             if let Err(reason) = self.mounts().unmount(&mount.dataset, force) {
                 self.mount_again(&below[..at]);
@@ -301,7 +304,8 @@ impl Service {
             ));
         };
         // Mounts inside it, whatever dataset they are of, go first.
-        let inside: Vec<Mounted> = self.mounts_inside(&own.path);
+        let inside: Vec<Mounted> = self.mounts_inside(&own);
+        self.check_held(&inside, force)?;
         for (at, mount) in inside.iter().enumerate() {
             if let Err(reason) = self.mounts().unmount(&mount.dataset, force) {
                 self.mount_again(&inside[..at]);
@@ -311,12 +315,24 @@ impl Service {
         Ok(())
     }
 
-    fn mounts_inside(&self, path: &Path) -> Vec<Mounted> {
+    /// Without force, nothing is unmounted that somebody else has a copy of.
+    fn check_held(&self, mounts: &[Mounted], force: bool) -> Result<(), Failure> {
+        if force {
+            return Ok(());
+        }
+        self.mounts()
+            .check_held(mounts)
+            .map_err(|(mount, reason)| framed("unmount", &mount.path.to_string_lossy(), reason))
+    }
+
+    /// A mount and those inside of it, the innermost first. Others at the very same place do not belong to it.
+    fn mounts_inside(&self, outer: &Mounted) -> Vec<Mounted> {
         let mut found: Vec<Mounted> = self
             .mounts()
             .mounted()
             .into_iter()
-            .filter(|mount| mount.path.starts_with(path))
+            .filter(|mount| mount.path.starts_with(&outer.path))
+            .filter(|mount| mount.path != outer.path || mount.dataset == outer.dataset)
             .collect();
         found.sort_by(|a, b| mount_order(&b.path, &a.path));
         found

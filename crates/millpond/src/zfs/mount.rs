@@ -1,10 +1,10 @@
 //! `zfs mount` and `zfs unmount`.
 
 use admin::changes::{Mount, Unmount};
-use admin::{Change, Failure, FailureKind, client};
+use admin::{Change, Failure, FailureKind};
 
 use super::selection::at_path;
-use crate::daemons::{change, ended, mounted, pool_of};
+use crate::daemons::{change, ended, mounted, pool_of, running};
 use crate::flags::JSON;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
@@ -72,7 +72,8 @@ fn mount(call: &Invocation) -> Outcome {
 fn list(json: bool) -> Outcome {
     let mut lines = String::new();
     let mut datasets = serde_json::Map::new();
-    for mut connection in client::running()? {
+    let (connections, complete) = running()?;
+    for mut connection in connections {
         for mount in mounted(&mut connection)? {
             let path = mount.path.to_string_lossy();
             lines += &format!("{:<30}  {path}\n", mount.dataset);
@@ -85,12 +86,13 @@ fn list(json: bool) -> Outcome {
         document.member("datasets", datasets.into());
         lines = document.text();
     }
-    print(&lines)
+    print(&lines)?;
+    ended(complete)
 }
 
 fn everywhere(make: &dyn Fn() -> Change, line: &str) -> Outcome {
-    let mut complete = true;
-    for mut connection in client::running()? {
+    let (connections, mut complete) = running()?;
+    for mut connection in connections {
         match change(&mut connection, make(), line) {
             Err(Stop::Failure(failure)) => {
                 complain(&failure);

@@ -2,9 +2,9 @@
 
 use admin::client::Connection;
 use admin::rows::pool::LISTSNAPSHOTS;
-use admin::{DatasetQuery, DatasetRow, Failure, Mounted, Selection, Types, Value, client};
+use admin::{DatasetQuery, DatasetRow, Failure, Mounted, Selection, Types, Value};
 
-use crate::daemons::{datasets, mounted, pool_of, report};
+use crate::daemons::{datasets, mounted, pool_of, report, running};
 use crate::output::complain;
 
 /// What is asked of every pool.
@@ -27,7 +27,9 @@ pub(super) fn collect(
     let mut rows: Vec<DatasetRow> = Vec::new();
     let mut complete = true;
     if operands.is_empty() {
-        for mut connection in client::running()? {
+        let (connections, all) = running()?;
+        complete = all;
+        for mut connection in connections {
             let types = wanted
                 .types
                 .unwrap_or_else(|| implied(&mut connection, wanted.implied));
@@ -122,7 +124,8 @@ pub(super) fn at_path(path: &str) -> Result<String, Failure> {
     };
     let real = std::fs::canonicalize(path).map_err(|error| cannot(&error))?;
     let mut best: Option<Mounted> = None;
-    for mut connection in client::running()? {
+    let (connections, _) = running()?;
+    for mut connection in connections {
         for mount in mounted(&mut connection)? {
             let deeper = best
                 .as_ref()

@@ -44,7 +44,7 @@ fn events(call: &Invocation) -> Outcome {
     while call.has("f") {
         std::thread::sleep(PAUSE);
         // A pool that is not there may come, and one that goes may come back.
-        let mut connections = admin::client::running()?;
+        let mut connections = admin::client::running()?.connections;
         connections.retain(|found| names.is_empty() || names.iter().any(|n| n == found.pool()));
         show(call, connections, &mut seen)?;
     }
@@ -91,8 +91,8 @@ fn clear(call: &Invocation) -> Outcome {
         return Err(usage("too many arguments"));
     }
     let mut cleared = 0;
-    let mut complete = true;
-    for mut connection in admin::client::running()? {
+    let (connections, mut complete) = pools(&[])?;
+    for mut connection in connections {
         let outcome = connection.call(&Request::ClearEvents, &mut |part| {
             if let Response::EventsCleared(count) = part {
                 cleared += count;

@@ -11,6 +11,7 @@ use control::Found;
 
 use super::flags::{ALTERNATE_ROOT, altroot};
 use crate::arguments::{assign_pool, bad_assignment, number};
+use crate::daemons::running;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
 
@@ -80,7 +81,7 @@ fn import(call: &Invocation) -> Outcome {
         .into_iter()
         .filter(|found| found.candidate.destroyed == call.has("D"))
         .collect();
-    let running = client::running()?;
+    let (running, _) = running()?;
     let here = |found: &Found| running.iter().any(|c| c.guid() == found.candidate.guid);
     let found: Vec<Found> = found.into_iter().filter(|found| !here(found)).collect();
     if call.has("a") {

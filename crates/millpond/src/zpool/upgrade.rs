@@ -1,9 +1,9 @@
 //! `zpool upgrade`: which features there are, which are not enabled, and enabling them.
 
 use admin::rows::pool::{COMPATIBILITY, VERSION};
-use admin::{Change, PropertyName, Selection, Value, client};
+use admin::{Change, PropertyName, Selection, Value};
 
-use crate::daemons::{change, ended, pools, report};
+use crate::daemons::{change, ended, pools, report, running};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
 
@@ -52,7 +52,8 @@ fn overview() -> Outcome {
     let mut out = "This system supports ZFS pool feature flags.\n\n".to_owned();
     let mut old = String::new();
     let mut lacking = String::new();
-    for mut connection in client::running()? {
+    let (connections, complete) = running()?;
+    for mut connection in connections {
         let report = report(&mut connection, Selection::All)?;
         match report
             .get(VERSION.name)
@@ -106,5 +107,6 @@ fn overview() -> Outcome {
                 FEATURE\n---------------\n";
         out += &lacking;
     }
-    print(&out)
+    print(&out)?;
+    ended(complete)
 }

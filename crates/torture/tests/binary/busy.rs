@@ -111,21 +111,16 @@ fn a_process_in_passing_is_waited_for() {
     session.export_clean("tank");
 }
 
-/// A copy in another mount namespace does not keep the pool, and is not waited for.
-#[test]
-fn a_copy_in_another_mount_namespace_does_not_hold_an_export_up() {
-    let Some(mut session) = Session::new() else {
-        return;
-    };
-    session.limit("fuse.busy_wait_ms=50");
-    session.create("tank", 96, &[]);
-    let ready = session.images().join("ready");
+/// A process in a mount namespace of its own, with copies of all mounts that are there now; none where there are none
+/// to be had.
+fn apart(session: &Session, propagation: &str) -> Option<Holder> {
+    let ready = session.images().join(format!("ready-{propagation}"));
     let script = format!("touch {}; exec sleep 600", path(&ready));
     let program = [
         "unshare",
         "-m",
         "--propagation",
-        "private",
+        propagation,
         "sh",
         "-c",
         &script,
@@ -134,9 +129,139 @@ fn a_copy_in_another_mount_namespace_does_not_hold_an_export_up() {
     while !ready.exists() {
         if apart.0.try_wait().expect("asked").is_some() {
             println!("skipped: no mount namespace can be made");
-            return;
+            return None;
         }
         std::thread::yield_now();
     }
+    Some(apart)
+}
+
+/// Whoever has a copy that would stay is named before anything is unmounted; with force, nobody is waited for.
+#[test]
+fn a_copy_in_another_mount_namespace_is_named_and_force_does_not_wait_for_it() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    for name in ["tank/a", "tank/a/b", "tank/c"] {
+        session.ok(&["zfs", "create", name]);
+    }
+    let Some(apart) = apart(&session, "private") else {
+        return;
+    };
+    let holder = format!(
+        "mounted too in the mount namespace of sleep (pid {})",
+        apart.0.id()
+    );
+    for arguments in [
+        &["zfs", "unmount", "tank/a"][..],
+        &["zfs", "destroy", "-r", "tank/a"],
+        &["zpool", "export", "tank"],
+        &["zpool", "destroy", "tank"],
+    ] {
+        let said = busy(&session.run(arguments));
+        assert!(said.contains(&holder), "{arguments:?}: {said}");
+        assert_eq!(
+            session.ok(&["zfs", "mount"]).lines().count(),
+            4,
+            "{arguments:?}"
+        );
+    }
+    session.ok(&["zfs", "unmount", "-f", "tank/c"]);
+    let begin = std::time::Instant::now();
+    session.ok(&["zpool", "export", "-f", "tank"]);
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20));
+    session.import("tank", &[]);
+    drop(apart);
+    session.export_clean("tank");
+}
+
+/// What hears of the unmount goes with it: a service with mounts of its own is no holder.
+#[test]
+fn a_copy_that_follows_holds_nothing_up() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let mounts = session.mounts();
+    let script = format!(
+        "mount --bind {0} {0} && mount --make-shared {0}",
+        path(&mounts)
+    );
+    if !session.shell(&script, &[]).status.success() {
+        println!("skipped: nothing can be mounted here");
+        return;
+    }
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "tank/a"]);
+    let follower = apart(&session, "slave");
+    session.export_clean("tank");
+    drop(follower);
+    let unmounted = session.shell(&format!("umount {}", path(&mounts)), &[]);
+    assert!(unmounted.status.success(), "{unmounted:?}");
+}
+
+#[test]
+fn a_bind_of_a_mount_is_named() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let other = session.images().join("other");
+    std::fs::create_dir(&other).expect("made");
+    let script = format!(
+        "mount --bind {} {}",
+        path(&session.mount("tank")),
+        path(&other)
+    );
+    if !session.shell(&script, &[]).status.success() {
+        println!("skipped: nothing can be mounted here");
+        return;
+    }
+    let said = busy(&session.run(&["zpool", "export", "tank"]));
+    assert!(
+        said.contains(&format!("mounted too at {}", path(&other))),
+        "{said}"
+    );
+    let unmounted = session.shell(&format!("umount {}", path(&other)), &[]);
+    assert!(unmounted.status.success(), "{unmounted:?}");
+    session.export_clean("tank");
+}
+
+/// The one below cannot be unmounted without the one above; nothing waits, and both go in their order.
+#[test]
+fn of_two_file_systems_at_one_place_the_upper_one_goes_first() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "-o", "mountpoint=/stack", "tank/lower"]);
+    session.ok(&["zfs", "create", "-o", "mountpoint=/stack", "tank/upper"]);
+    let said = busy(&session.run(&["zfs", "unmount", "tank/lower"]));
+    assert!(said.contains("'tank/upper' is mounted over it"), "{said}");
+    assert_eq!(session.ok(&["zfs", "mount"]).lines().count(), 3);
+    session.ok(&["zfs", "unmount", "tank/upper"]);
+    session.ok(&["zfs", "unmount", "tank/lower"]);
+    session.ok(&["zfs", "mount", "-a"]);
+    assert_eq!(session.ok(&["zfs", "mount"]).lines().count(), 3);
+    session.export_clean("tank");
+}
+
+/// It says how the file system is mounted from the next time on.
+#[test]
+fn a_file_system_in_use_is_told_not_to_be_mounted_by_itself() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.limit("fuse.busy_wait_ms=50");
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "tank/a"]);
+    let holder = Holder::start(&["sleep", "600"], &session.mount("tank/a"));
+    session.ok(&["zfs", "set", "canmount=noauto", "tank/a"]);
+    assert_eq!(session.ok(&["zfs", "mount"]).lines().count(), 2);
+    busy(&session.run(&["zfs", "set", "canmount=off", "tank/a"]));
+    drop(holder);
+    session.export("tank");
+    session.import("tank", &[]);
+    assert_eq!(session.ok(&["zfs", "mount"]).lines().count(), 1);
     session.export_clean("tank");
 }

@@ -1,6 +1,7 @@
 //! The real binary, used as a user would: pools are made, mounted, filled, damaged, exported, and judged by OpenZFS's
 //! zdb and by the manifests of golden pools. Needs `MILLPOND_BIN` (cargo xtask sets it) and /dev/fuse.
 
+mod answering;
 mod busy;
 mod copies;
 mod delegation;

@@ -81,14 +81,18 @@ impl Session {
         }
     }
 
+    /// The binary, to be run.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(arguments).envs(self.environment());
+        command.stdin(std::process::Stdio::null());
+        command
+    }
+
     /// Runs the binary.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(&self.binary)
-            .args(arguments)
-            .envs(self.environment())
-            .stdin(std::process::Stdio::null())
-            .output()
-            .expect("the binary runs")
+        let output = self.command(arguments).output();
+        output.expect("the binary runs")
     }
 
     /// Runs the binary as another user; none where that cannot be.
@@ -113,17 +117,19 @@ impl Session {
             .expect("the binary runs")
     }
 
+    /// A shell script with the binary as its `$0`, to be run.
+    pub(crate) fn shell_command(&self, script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script).arg(&self.binary);
+        command.envs(self.environment());
+        command.stdin(std::process::Stdio::null());
+        command
+    }
+
     /// Runs a shell script, with the binary as its `$0` and `arguments` after it.
     pub(crate) fn shell(&self, script: &str, arguments: &[&str]) -> Output {
-        Command::new("sh")
-            .arg("-c")
-            .arg(script)
-            .arg(&self.binary)
-            .args(arguments)
-            .envs(self.environment())
-            .stdin(std::process::Stdio::null())
-            .output()
-            .expect("sh runs")
+        let output = self.shell_command(script).args(arguments).output();
+        output.expect("sh runs")
     }
 
     /// Runs the binary, which must succeed; what it printed.

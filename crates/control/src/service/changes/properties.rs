@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use admin::changes::{Inherit, Set};
 use admin::{Assignments, Failure, FailureKind, Types, Value, permission_for};
-use dsl::property::dataset::{COPIES, MOUNTPOINT, QUOTA, REFQUOTA, REFRESERVATION, find};
-use dsl::property::{Effect, Figure};
+use dsl::property::dataset::{CANMOUNT, COPIES, MOUNTPOINT, QUOTA, REFQUOTA, REFRESERVATION, find};
+use dsl::property::{CanMount, Effect, Figure, PropertyValue};
 use dsl::{Actor, Dataset, DslError, PropertyChange, SetProperties};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
@@ -163,8 +163,13 @@ impl Service {
         keep_mounts: bool,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
+        // Whether it is mounted now is another question than whether it mounts by itself.
+        let not_by_itself = PropertyChange::Set(PropertyValue::Number(CanMount::NoAuto as u64));
         let any = |effect: Effect| {
-            let mut rows = changes.iter().filter_map(|(name, _)| find(name));
+            let mut rows = changes
+                .iter()
+                .filter(|(name, change)| !CANMOUNT.is(name) || *change != not_by_itself)
+                .filter_map(|(name, _)| find(name));
             rows.any(|row| row.has(effect))
         };
         let (moves, remounts) = (any(Effect::Move), any(Effect::Remount));

@@ -1,0 +1,166 @@
+//! All daemons at once: who runs, and who does not answer.
+//!
+//! Everybody is asked before anybody's answer is waited for, so that one daemon that is stopped or stuck costs a
+//! command [`HELLO_TIMEOUT`] at most, and those who ask for another pool nothing.
+
+use super::{Connection, HELLO_TIMEOUT, Knock, SYSTEM_DIRECTORY, runtime_directory};
+use crate::{Failure, FailureKind};
+use base::clock::real_now;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The daemons of this user and of the administrator.
+#[derive(Debug, Default)]
+pub struct Running {
+    /// Those that answered, by pool name.
+    pub connections: Vec<Connection>,
+    /// Why others did not.
+    pub silent: Vec<Failure>,
+}
+
+/// Connections to all daemons, and who did not answer in time.
+///
+/// # Errors
+/// A directory of sockets cannot be read, or belongs to somebody who could lead us astray.
+pub fn running() -> Result<Running, Failure> {
+    ask(None)
+}
+
+/// A connection to the daemon of the named pool; nobody else's answer is waited for.
+///
+/// # Errors
+/// As [`running`]; and the pool's daemon, or one of an unknown pool, does not answer.
+pub fn connect(pool: &str) -> Result<Option<Connection>, Failure> {
+    let found = ask(Some(pool))?;
+    let mut connections = found.connections.into_iter();
+    match connections.find(|connection| connection.pool == pool) {
+        Some(connection) => Ok(Some(connection)),
+        None => found.silent.into_iter().next().map_or(Ok(None), Err),
+    }
+}
+
+fn ask(wanted: Option<&str>) -> Result<Running, Failure> {
+    let own = runtime_directory();
+    let mut found = Running::default();
+    let mut sockets = sockets_in(&own, false)?;
+    let system = Path::new(SYSTEM_DIRECTORY);
+    if std::env::var_os("MILLPOND_RUN").is_none() && own != system {
+        sockets.extend(sockets_in(system, true)?);
+    }
+    let mut waiting = Vec::new();
+    for socket in &sockets {
+        if wanted.is_some_and(|wanted| noted(socket).pool.is_some_and(|name| name != wanted)) {
+            continue;
+        }
+        match Knock::at(socket) {
+            Ok(knock) => waiting.extend(knock),
+            Err(failure) => found.silent.push(failure),
+        }
+    }
+    gather(waiting, wanted, &mut found)?;
+    found.connections.sort_by(|a, b| a.pool.cmp(&b.pool));
+    Ok(found)
+}
+
+/// Takes answers as they come, until all have answered, the wanted one has, or time is up.
+fn gather(
+    mut waiting: Vec<Knock>,
+    wanted: Option<&str>,
+    found: &mut Running,
+) -> Result<(), Failure> {
+    let deadline = real_now() + HELLO_TIMEOUT;
+    while !waiting.is_empty() {
+        let ready = readable(&waiting, deadline).map_err(|error| {
+            Failure::new(
+                FailureKind::Service,
+                format!("waiting for daemons: {error}"),
+            )
+        })?;
+        if ready.is_empty() {
+            break;
+        }
+        let mut rest = Vec::new();
+        for (at, knock) in std::mem::take(&mut waiting).into_iter().enumerate() {
+            if !ready.contains(&at) {
+                rest.push(knock);
+                continue;
+            }
+            match knock.answer() {
+                Ok(connection) => found.connections.extend(connection),
+                Err(failure) => found.silent.push(failure),
+            }
+        }
+        waiting = rest;
+        let has = |wanted| found.connections.iter().any(|c| c.pool == wanted);
+        if wanted.is_some_and(has) {
+            return Ok(());
+        }
+    }
+    found.silent.extend(waiting.iter().map(Knock::unanswered));
+    Ok(())
+}
+
+/// The places of those who have said something; none when time is up.
+fn readable(waiting: &[Knock], deadline: Instant) -> io::Result<Vec<usize>> {
+    let mut asked: Vec<PollFd<'_>> = waiting
+        .iter()
+        .map(|knock| PollFd::new(&knock.stream, PollFlags::IN))
+        .collect();
+    loop {
+        let left = deadline.saturating_duration_since(real_now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut asked, Some(&left)) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => break,
+        }
+    }
+    let said = asked.iter().enumerate();
+    let said = said.filter(|(_, one)| !one.revents().is_empty());
+    Ok(said.map(|(at, _)| at).collect())
+}
+
+/// The sockets of a directory; somebody else's may be closed to us.
+fn sockets_in(directory: &Path, foreign: bool) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        let text = format!("cannot read {}: {error}", directory.display());
+        Failure::new(FailureKind::Service, text)
+    };
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if foreign || error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(&error)),
+    };
+    let owner = std::fs::metadata(directory).map_err(|error| failed(&error))?;
+    // Who may write to it could put a socket of theirs there, and answer in a pool's name.
+    if owner.mode() & 0o022 != 0 {
+        return Err(failed(&"others than its owner may write to it")
+            .advise("Remove it, or set MILLPOND_RUN to a directory of your own."));
+    }
+    let paths = entries.flatten().map(|entry| entry.path());
+    Ok(paths
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "sock")
+        })
+        .collect())
+}
+
+/// What a daemon has noted beside its socket, for those who may read it.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub(super) pid: Option<u32>,
+    pub(super) pool: Option<String>,
+}
+
+pub(super) fn noted(socket: &Path) -> Noted {
+    let text = std::fs::read_to_string(socket.with_extension("lock")).unwrap_or_default();
+    let mut lines = text.lines();
+    Noted {
+        pid: lines.next().and_then(|line| line.parse().ok()),
+        pool: lines.next().map(str::to_owned),
+    }
+}

@@ -1,0 +1,175 @@
+//! Daemons that are stopped, that are in another PID namespace, and that nobody waits for any more.
+
+use crate::session::{Session, path};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// The process that serves a pool.
+fn daemon_of(session: &Session, pool: &str) -> String {
+    let run = session.images().with_file_name("run");
+    let notes = std::fs::read_dir(run).expect("read").flatten();
+    let notes = notes.filter(|entry| entry.path().extension().is_some_and(|e| e == "lock"));
+    let texts = notes.map(|entry| std::fs::read_to_string(entry.path()).expect("read"));
+    let mut found = texts.filter_map(|text| {
+        Some(text.split_once('\n')?.0.to_owned()).filter(|_| text.lines().nth(1) == Some(pool))
+    });
+    found.next().expect("a daemon")
+}
+
+fn signal(name: &str, pid: &str) {
+    let sent = Command::new("kill").args([name, pid]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[test]
+fn a_stopped_daemon_is_named_and_keeps_nobody_from_the_others() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("stuck", 96, &[]);
+    session.create("tank", 96, &[]);
+    let pid = daemon_of(&session, "stuck");
+    signal("-STOP", &pid);
+    let begin = Instant::now();
+    let listed = session.run(&["zpool", "list", "-Ho", "name"]);
+    let took = begin.elapsed();
+    let alone = session.run(&["zfs", "create", "tank/a"]);
+    let named = session.run(&["zpool", "status", "stuck"]);
+    signal("-CONT", &pid);
+    assert_eq!(listed.stdout, b"tank\n", "{listed:?}");
+    assert_eq!(listed.status.code(), Some(1), "{listed:?}");
+    let who = format!("the daemon of pool 'stuck' (pid {pid}) does not answer");
+    assert!(
+        String::from_utf8_lossy(&listed.stderr).contains(&who),
+        "{listed:?}"
+    );
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    assert!(
+        alone.status.success() && alone.stderr.is_empty(),
+        "{alone:?}"
+    );
+    assert!(
+        String::from_utf8_lossy(&named.stderr).contains(&who),
+        "{named:?}"
+    );
+    assert_eq!(
+        session.ok(&["zpool", "list", "-Ho", "name"]),
+        "stuck\ntank\n"
+    );
+}
+
+/// Waits for the end of a process.
+fn ended(mut child: Child) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < LONG {
+        if child.try_wait().expect("asked").is_some() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    false
+}
+
+#[test]
+fn a_daemon_that_is_not_up_ends_with_its_command_and_by_a_signal() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let waiting = || {
+        let mut command = session.command(&["daemon-child"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().expect("it starts")
+    };
+    let mut child = waiting();
+    let input = child.stdin.take();
+    drop(child.stdout.take());
+    assert!(ended(child), "nobody waits for it, and it waits");
+    drop(input);
+
+    let mut child = waiting();
+    let (input, output) = (child.stdin.take(), child.stdout.take());
+    let status = PathBuf::from(format!("/proc/{}/status", child.id()));
+    // Once it takes signals as data, they are blocked.
+    let blocks = || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        text.lines()
+            .any(|line| line.starts_with("SigBlk:") && line.ends_with("4003"))
+    };
+    let begin = Instant::now();
+    while !blocks() && begin.elapsed() < LONG {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal("-TERM", &child.id().to_string());
+    assert!(ended(child), "SIGTERM does not end it");
+    drop((input, output));
+}
+
+#[test]
+fn what_fails_after_mounting_is_told_and_leaves_no_dead_mounts() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let guid = session.ok(&["zpool", "get", "-Hpo", "value", "guid", "tank"]);
+    let guid: u64 = guid.trim().parse().expect("a number");
+    session.export("tank");
+    // Nothing can be logged where a directory is.
+    let log = session
+        .images()
+        .with_file_name("run")
+        .join(format!("{guid:016x}.log"));
+    std::fs::create_dir(&log).expect("made");
+    let (images, mounts) = (session.images(), session.mounts());
+    let import = [
+        "zpool",
+        "import",
+        "-d",
+        path(&images),
+        "-R",
+        path(&mounts),
+        "tank",
+    ];
+    let said = session.refused(&import);
+    assert!(
+        said.contains("leaving the terminal: Is a directory"),
+        "{said}"
+    );
+    let mounted = std::fs::read_to_string("/proc/self/mounts").expect("read");
+    assert!(!mounted.contains(path(&mounts)), "{mounted}");
+    std::fs::remove_dir(&log).expect("removed");
+    session.import("tank", &[]);
+    session.export_clean("tank");
+}
+
+#[test]
+fn a_pool_that_is_served_in_another_pid_namespace_is_there() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.export("tank");
+    let (images, mounts) = (session.images(), session.mounts());
+    let script = format!(
+        "exec unshare -p --fork --kill-child \"$0\" serve -d {} -R {} tank",
+        path(&images),
+        path(&mounts)
+    );
+    let mut serving = session.shell_command(&script).spawn().expect("sh runs");
+    let begin = Instant::now();
+    while session.ok(&["zpool", "list", "-Ho", "name"]) != "tank\n" {
+        if serving.try_wait().expect("asked").is_some() {
+            println!("skipped: no PID namespace can be made");
+            return;
+        }
+        assert!(begin.elapsed() < LONG, "the pool is not there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    session.ok(&["zfs", "create", "tank/a"]);
+    session.ok(&["zpool", "export", "tank"]);
+    assert!(ended(serving));
+}
