@@ -57,7 +57,7 @@ impl Pipeline {
         }
         let permit = self.permit(block, request);
         if permit.is_some() || self.is_settled(block, request) {
-            top.blame(&outcome.failures);
+            top.blame(&outcome.failures, range.birth);
         }
         if permit.is_some() {
             top.repair_read(outcome, range);
@@ -74,7 +74,7 @@ impl Pipeline {
         (block, request): (&BlockPointer, &ReadRequest),
     ) {
         if request.promised && self.is_settled(block, request) {
-            top.blame(wrong_of(error));
+            top.blame(wrong_of(error), block.physical_birth());
         }
     }
 
@@ -100,7 +100,7 @@ impl Pipeline {
                 | AttemptFailure::GangDepth => continue,
             };
             if let Ok(top) = self.vdevs.top(attempt.dva.vdev) {
-                top.blame(wrong_of(error));
+                top.blame(wrong_of(error), block.physical_birth());
             }
         }
     }

@@ -69,6 +69,9 @@ impl Pool {
         loaded.features.check_known(!options.read_only)?;
         let vdevs = &loaded.objects.foundation.vdevs;
         dtl::note_outdated(vdevs, &devices.found(), loaded.uberblock.txg);
+        dtl::leaves(vdevs)
+            .iter()
+            .for_each(|leaf| leaf.missing_is_known());
         let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
         let first = loaded.uberblock.txg.max(newest).next();
         open(loaded, rewound, first, options)

@@ -38,7 +38,8 @@ pub struct WriteOptions {
     pub kill_set_id: bool,
     /// Append regardless of the offset given.
     pub append: bool,
-    /// Pages that the kernel kept: what was allowed when they were stored is not refused now.
+    /// Pages that the kernel kept: what was allowed when they were stored is not refused now, and their place is
+    /// theirs, also where all writes of this open are appended.
     pub was_stored: bool,
     /// Drop `security.capability`: the kernel has not looked for it (direct writes).
     pub drop_capability: bool,
@@ -174,7 +175,7 @@ impl OpenFile {
             return Err(PosixError::BadHandle);
         }
         let options = WriteOptions {
-            append: options.append || self.options.append,
+            append: options.append || self.options.append && !options.was_stored,
             ..self.durably(options)
         };
         if options.drop_capability {

@@ -1,12 +1,13 @@
 //! A device in memory without a past, for tests that run long: nothing is recorded, so that an
 //! operation costs the same however many there were. Reads may take the time that a modelled
-//! device would take, and flushes a time of their own, by sleeping.
+//! device would take, and flushes a time of their own, by sleeping: under a schedule in its time.
 
 #[cfg(test)]
 mod tests;
 
 use crate::{DeviceModel, SparseImage};
 use base::lock::{Condvar, LockClass, Mutex, RwLock, rank};
+use base::thread;
 use device::{BlockDevice, DeviceError, DeviceKind, Operation};
 use std::time::Duration;
 use sys::Errno;
@@ -77,7 +78,7 @@ impl MemoryDisk {
         let cost_ns = model.cost_ns(pace.head, offset, len);
         pace.head = offset + len;
         drop(pace);
-        std::thread::sleep(Duration::from_nanos(cost_ns));
+        thread::sleep(Duration::from_nanos(cost_ns));
         self.pace.lock().active -= 1;
         self.freed.notify_one();
     }
@@ -116,7 +117,7 @@ impl BlockDevice for MemoryDisk {
 
     fn flush(&self) -> Result<(), DeviceError> {
         if !self.flush_time.is_zero() {
-            std::thread::sleep(self.flush_time);
+            thread::sleep(self.flush_time);
         }
         Ok(())
     }

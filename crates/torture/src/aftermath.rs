@@ -32,6 +32,7 @@ pub fn leave(test_pool: TestPool) {
     let mut found = objects(&test_pool);
     test_pool.close_all();
     found.extend(owed(&test_pool));
+    found.extend(blamed(&test_pool));
     assert!(found.is_empty(), "afterwards:\n{}", found.join("\n"));
     test_pool.export().expect("the pool is exported");
 }
@@ -82,6 +83,19 @@ pub fn owed(test_pool: &TestPool) -> Vec<String> {
             return owed;
         }
     }
+}
+
+/// Devices that are said to have given wrong bytes. Those that kept what was written are never blamed: also not for a
+/// block that had been freed or rewritten by the time that it was read, or whose write a crash cut off.
+///
+/// # Panics
+/// If there is no status.
+#[must_use]
+pub fn blamed(test_pool: &TestPool) -> Vec<String> {
+    let root = test_pool.pool.status().expect("the pool has a status").root;
+    let errors = root.errors.checksum;
+    let line = (errors > 0).then(|| format!("{errors} checksum errors of devices that kept all"));
+    Vec::from_iter(line)
 }
 
 /// Files whose objects and names do not fit together, in all file systems.

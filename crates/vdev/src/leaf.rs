@@ -1,5 +1,7 @@
 //! A leaf: one device, its state, its errors, its queue.
 
+mod asked_read;
+mod awaited;
 mod device_handle;
 mod io_gate;
 mod meters;
@@ -13,8 +15,10 @@ use base::{Guid, Txg};
 use device::{BlockDevice, DeviceError};
 use format::label;
 use std::sync::Arc;
-use sys::{Buffer, BufferMut};
+use sys::Buffer;
 
+pub(crate) use asked_read::AskedRead;
+pub(crate) use awaited::{Awaited, ReadResult};
 pub(crate) use device_handle::DeviceHandle;
 pub use device_handle::LeafConfig;
 pub(crate) use io_gate::Gate;
@@ -180,6 +184,17 @@ impl Leaf {
         self.handle.missing()
     }
 
+    /// What the leaf missed is not known before it is read from the pool, with the help of this leaf: wrong bytes of
+    /// blocks that it may have missed do not count until [`Leaf::missing_is_known`].
+    pub fn await_missing(&self) {
+        self.handle.missed.lock().await_known();
+    }
+
+    /// All that the leaf missed is set: what it gave wrong until now counts, unless it had missed it.
+    pub fn missing_is_known(&self) {
+        self.handle.missing_is_known();
+    }
+
     /// Sets the txgs that the leaf missed (from its DTL, or after a resilver).
     pub fn set_missing(&self, missing: TxgRanges) {
         self.handle.set_missing(missing);
@@ -244,31 +259,37 @@ impl Leaf {
     }
 
     /// Reads `len` bytes at byte `offset` of the device, queued writes included.
-    pub(crate) fn read(&self, offset: u64, len: usize, class: IoClass) -> Result<Buffer, Failure> {
-        let end = offset + len as u64;
-        let newer = self.queue.newer_than_device(offset..end);
-        if newer.is_empty() {
-            return self.handle.read(offset, len, class);
+    pub(crate) fn read(&self, offset: u64, len: usize, class: IoClass) -> ReadResult {
+        let newer = self.newer(offset, len);
+        if let Some(data) = covering(&newer, offset, len) {
+            return Ok(data);
         }
-        self.handle.meters.reads_from_queue.increment();
-        if let Some((start, whole)) = newer.last()
-            && *start <= offset
-            && *start + whole.len() as u64 >= end
-        {
-            let from = (offset - start) as usize;
-            return Ok(whole.slice(from..from + len));
+        self.handle.read((offset, len), class, newer)
+    }
+
+    /// The same as one of several reads that are awaited together: what is known at once is given, else the read asks
+    /// for its turn, of which `awaited` is told.
+    pub(crate) fn ask_read(
+        &self,
+        (offset, len): (u64, usize),
+        class: IoClass,
+        awaited: (&Arc<Awaited>, usize),
+    ) -> Result<AskedRead, ReadResult> {
+        let newer = self.newer(offset, len);
+        if let Some(data) = covering(&newer, offset, len) {
+            return Err(Ok(data));
         }
-        let mut data = match self.handle.read(offset, len, class)?.try_into_mut() {
-            Ok(data) => data,
-            Err(shared) => BufferMut::from_slice(&shared),
-        };
-        for (start, piece) in newer {
-            let from = start.max(offset);
-            let to = end.min(start + piece.len() as u64);
-            let source = &piece[(from - start) as usize..(to - start) as usize];
-            data[(from - offset) as usize..(to - offset) as usize].copy_from_slice(source);
+        let asked = self.handle.ask_read((offset, len), class, newer, awaited);
+        asked.map_err(Err)
+    }
+
+    /// What is queued of a range, oldest first.
+    fn newer(&self, offset: u64, len: usize) -> Vec<(u64, Buffer)> {
+        let newer = self.queue.newer_than_device(offset..offset + len as u64);
+        if !newer.is_empty() {
+            self.handle.meters.reads_from_queue.increment();
         }
-        Ok(data.freeze())
+        newer
     }
 
     /// Queues a write at byte `offset` of the device.
@@ -337,6 +358,13 @@ impl Leaf {
     pub(crate) const fn device_offset(offset: u64) -> u64 {
         offset + label::DATA_START
     }
+}
+
+/// The bytes of a range, if the newest of what is queued has all of them.
+fn covering(newer: &[(u64, Buffer)], offset: u64, len: usize) -> Option<Buffer> {
+    let (start, whole) = newer.last()?;
+    let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
+    (from + len <= whole.len()).then(|| whole.slice(from..from + len))
 }
 
 impl std::fmt::Debug for Leaf {

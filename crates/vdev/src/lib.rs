@@ -1,9 +1,10 @@
 //! Virtual devices: leaves, mirrors, labels and their I/O queues.
 //!
-//! A [`VdevTree`] has [`Top`]s, a top has one or more leaves that hold the same bytes. Reads go to
-//! the device on the caller's thread; writes belong to a [`WriteGroup`] and are queued, sorted and
-//! merged. Who calls it: `pipeline` for blocks, `pool` for labels, states and health. It knows
-//! nothing of block pointers: whether bytes are right is for the reader to say.
+//! A [`VdevTree`] has [`Top`]s, a top has one or more leaves that share its bytes. A single read goes
+//! to the device on the caller's thread, the columns of a block go at once; writes belong to a
+//! [`WriteGroup`] and are queued, sorted and merged. Who calls it: `pipeline` for blocks, `pool` for
+//! labels, states and health. It knows nothing of block pointers: whether bytes are right is for the
+//! reader to say.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
@@ -17,6 +18,7 @@ mod leaf;
 mod members;
 mod node;
 mod queue;
+mod reads;
 mod schedule;
 mod state;
 #[cfg(test)]

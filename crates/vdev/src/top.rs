@@ -7,6 +7,7 @@ mod stripe;
 
 use crate::group::{Reports, WriteCompletion};
 use crate::node::Children;
+use crate::reads::ReadThreads;
 use crate::{
     BlockRange, Condition, Failure, IoClass, Leaf, LeafFailure, Node, TxgRanges, VdevAux,
     VdevError, VdevState, Verdict, WriteGroup,
@@ -58,6 +59,7 @@ pub struct Top {
     children: Children,
     /// What no leaf took.
     kept: Arc<KeptWrites>,
+    read_threads: ReadThreads,
 }
 
 impl Top {
@@ -70,6 +72,7 @@ impl Top {
             children: Children::new(&node),
             node,
             kept: KeptWrites::new(),
+            read_threads: ReadThreads::new(),
         })
     }
 
@@ -82,6 +85,7 @@ impl Top {
             children: Children::new(&node),
             node,
             kept: Arc::clone(&self.kept),
+            read_threads: ReadThreads::new(),
         })
     }
 

@@ -19,6 +19,10 @@ pub static UNFLUSHED_BYTES_MAX: Tunable =
 /// Writes that no leaf took are kept, at least so many, before those of groups that nobody has any more are looked for.
 pub static KEPT_WRITES_MIN: Tunable = Tunable::new("vdev.kept_writes_min", 64, 1, 1 << 20);
 
+/// Threads that read pieces of blocks, at most, of each top-level vdev. With 0, who reads a block reads one piece after
+/// the other.
+pub static READ_THREADS_MAX: Tunable = Tunable::new("vdev.read_threads_max", 64, 0, 4096);
+
 /// All of them.
 pub const TUNABLES: &[&Tunable] = &[
     &FLUSHES_COUNT,
@@ -26,4 +30,5 @@ pub const TUNABLES: &[&Tunable] = &[
     &WRITE_BYTES_MAX,
     &UNFLUSHED_BYTES_MAX,
     &KEPT_WRITES_MIN,
+    &READ_THREADS_MAX,
 ];

@@ -156,3 +156,29 @@ fn every_open_reads_what_the_others_wrote() {
         }
     }
 }
+
+/// The kernel writes pages by any open of the file that it finds.
+#[test]
+fn pages_of_an_appending_open_stay_where_they_are() {
+    const PROGRAM: &str = "
+import mmap, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDWR | os.O_APPEND)
+memory = mmap.mmap(descriptor, 0)
+memory[0:5] = b'FIRST'
+memory.flush()
+os.write(descriptor, b'last')
+";
+    let Some(at) = Mounted::new() else { return };
+    let path = at.path("f");
+    std::fs::write(&path, b"first second ").unwrap();
+    let program = std::process::Command::new("python3")
+        .args(["-c", PROGRAM])
+        .arg(&path)
+        .status();
+    let Ok(status) = program else {
+        println!("skipped: there is no python3 here to map a file with");
+        return;
+    };
+    assert!(status.success());
+    assert_eq!(std::fs::read(&path).unwrap(), b"FIRST second last");
+}

@@ -101,8 +101,12 @@ pub(crate) struct GatedRepairs(pub(crate) Arc<ReuseGate>);
 
 impl Repairs for GatedRepairs {
     fn permit(&self, seen: Txg, birth: Txg) -> Option<RepairPermit> {
-        // A block of a txg that is not on disk yet may be rewritten where it is.
-        let hold = self.0.hold_since(seen).filter(|_| birth <= self.0.now())?;
+        // While its txg syncs, a block may be rewritten where it is: a pointer that was taken meanwhile may be that of
+        // an earlier pass, also when the txg is on disk by now.
+        if birth > seen {
+            return None;
+        }
+        let hold = self.0.hold_since(seen)?;
         Some(Box::new(hold))
     }
 }
@@ -154,6 +158,11 @@ mod tests {
             "not on disk yet"
         );
         gate.wait(Txg(11));
+        assert!(
+            repairs.permit(Txg(10), Txg(11)).is_none(),
+            "seen while it was written: perhaps rewritten since"
+        );
+        assert!(repairs.permit(Txg(11), Txg(11)).is_some());
         gate.wait(Txg(12));
         let permit = repairs.permit(Txg(10), Txg(5));
         assert!(permit.is_some());

@@ -168,6 +168,10 @@ impl Stage {
     ) -> Result<Self> {
         check_sectors(&config.root)?;
         let tree = open_tree(&config.root, devices);
+        // What they missed is in the pool that is read from them.
+        dtl::leaves(&tree.vdevs)
+            .iter()
+            .for_each(|leaf| leaf.await_missing());
         let blocks = Blocks {
             cache_bytes: options.cache_bytes,
             writable: options.writable,

@@ -1,5 +1,7 @@
 //! The device of a leaf with everything that is counted and remembered about its use.
 
+use super::asked_read::AskedRead;
+use super::awaited::{Awaited, ReadResult};
 use super::io_gate::Gate;
 use super::meters::Meters;
 use super::missed::Missed;
@@ -130,6 +132,19 @@ impl DeviceHandle {
         self.missed_changed(&missed);
     }
 
+    /// The leaf gave wrong bytes of a block of `birth`. Until it is known what it missed, they do not count.
+    pub(crate) fn note_wrong(&self, birth: Txg) {
+        if self.missed.lock().note_wrong(birth) {
+            self.meters.checksum_errors.increment();
+        }
+    }
+
+    /// From here on it is known what the leaf missed.
+    pub(crate) fn missing_is_known(&self) {
+        let wrong = self.missed.lock().known();
+        self.meters.checksum_errors.add(wrong);
+    }
+
     pub(crate) fn note_missing(&self, txg: Txg) {
         let mut missed = self.missed.lock();
         if missed.note(txg) {
@@ -173,12 +188,23 @@ impl DeviceHandle {
     fn operate<T>(
         &self,
         class: IoClass,
+        size: (usize, usize),
+        operation: impl FnOnce() -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        let start_ns = self.gate.enter(class);
+        self.operate_in_turn(class, size, start_ns, operation)
+    }
+
+    /// The same when its turn has begun; it counts as active already.
+    pub(super) fn operate_in_turn<T>(
+        &self,
+        class: IoClass,
         (bytes, pieces): (usize, usize),
+        start_ns: u64,
         operation: impl FnOnce() -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
         let meters = self.meters.class(class);
-        self.active.fetch_add(1, Ordering::Relaxed);
-        let start_ns = self.gate.enter(class);
         meters.depth.add(1);
         let result = operation();
         let end_ns = monotonic_ns();
@@ -199,31 +225,55 @@ impl DeviceHandle {
         result
     }
 
-    /// Reads from the device, whatever its queue may hold.
-    pub(crate) fn read(&self, offset: u64, len: usize, class: IoClass) -> Result<Buffer, Failure> {
+    /// Prepares a read from the device, which is to ask the gate for its turn.
+    fn prepare_read(
+        self: &Arc<Self>,
+        (offset, len): (u64, usize),
+        class: IoClass,
+        newer: Vec<(u64, Buffer)>,
+    ) -> Result<AskedRead, Failure> {
         let device = self.usable_device()?;
-        let mut data = BufferMut::scratch(len);
-        let start_ns = monotonic_ns();
-        let waiting = &self.meters.class(class).pending;
-        waiting.add(1);
-        let read = || {
-            waiting.add(-1);
-            let wait_ns = &self.meters.class(class).queue_wait_ns;
-            wait_ns.record(monotonic_ns().saturating_sub(start_ns));
-            device.read(offset, &mut data)
-        };
-        let result = self.operate(class, (len, 1), read);
-        flow().device_read.add(len as u64);
-        let total_ns = &self.meters.class(class).total_ns;
-        total_ns.record(monotonic_ns().saturating_sub(start_ns));
-        match result {
-            Ok(()) => Ok(data.freeze()),
-            Err(error) => {
-                self.meters.read_errors.increment();
-                self.after_error(&*device, &error);
-                Err(Failure::Device(error))
-            }
-        }
+        self.meters.class(class).pending.add(1);
+        self.active.fetch_add(1, Ordering::Relaxed);
+        Ok(AskedRead {
+            handle: Arc::clone(self),
+            device,
+            offset,
+            len,
+            class,
+            asked_ns: monotonic_ns(),
+            newer,
+        })
+    }
+
+    /// Reads from the device, except for what is newer; waits for its turn.
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        place: (u64, usize),
+        class: IoClass,
+        newer: Vec<(u64, Buffer)>,
+    ) -> ReadResult {
+        let read = self.prepare_read(place, class, newer)?;
+        read.run(self.gate.enter(class))
+    }
+
+    /// The same without waiting: `awaited` is told when it is the turn of the read of that number.
+    pub(crate) fn ask_read(
+        self: &Arc<Self>,
+        place: (u64, usize),
+        class: IoClass,
+        newer: Vec<(u64, Buffer)>,
+        (awaited, number): (&Arc<Awaited>, usize),
+    ) -> Result<AskedRead, Failure> {
+        let read = self.prepare_read(place, class, newer)?;
+        self.gate.ask(class, Arc::clone(awaited), number);
+        Ok(read)
+    }
+
+    /// Counts a read that failed, and finds out whether the device is still there.
+    pub(super) fn read_failed(&self, device: &dyn BlockDevice, error: &DeviceError) {
+        self.meters.read_errors.increment();
+        self.after_error(device, error);
     }
 
     /// Writes pieces that lie one after the other, each with its txg.

@@ -10,7 +10,12 @@ pub(crate) struct Missed {
     /// While a resilver runs: what will be missing when it ends. It begins empty: the resilver sees
     /// everything that was missed before it began.
     left: Option<TxgRanges>,
+    /// Until it is known what was missed: the births of blocks of which the leaf gave wrong bytes.
+    undecided: Option<Vec<Txg>>,
 }
+
+/// So many wrong blocks wait until it is known what was missed; more are counted at once.
+const UNDECIDED_MAX: usize = 1024;
 
 impl Missed {
     pub(crate) const fn ranges(&self) -> &TxgRanges {
@@ -27,6 +32,29 @@ impl Missed {
         let is_new = !self.ranges.contains(txg);
         self.ranges.add(txg, 1);
         is_new
+    }
+
+    /// What was missed will be known later.
+    pub(crate) fn await_known(&mut self) {
+        self.undecided.get_or_insert_default();
+    }
+
+    /// What was missed is known: how many of the wrong blocks until now the leaf should have had.
+    pub(crate) fn known(&mut self) -> u64 {
+        let births = self.undecided.take().unwrap_or_default();
+        let had = births.iter().filter(|birth| !self.ranges.contains(**birth));
+        had.count() as u64
+    }
+
+    /// The leaf gave wrong bytes of a block of `birth`; whether that counts already.
+    pub(crate) fn note_wrong(&mut self, birth: Txg) -> bool {
+        match &mut self.undecided {
+            Some(births) if births.len() < UNDECIDED_MAX => {
+                births.push(birth);
+                false
+            }
+            Some(_) | None => true,
+        }
     }
 
     pub(crate) fn begin_resilver(&mut self) {

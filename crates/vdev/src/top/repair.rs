@@ -79,7 +79,7 @@ impl Top {
             }
         }
         if promised {
-            self.blame(&outcome.failures);
+            self.blame(&outcome.failures, range.birth);
         }
         let Some(data) = &outcome.data else {
             self.leave_behind(range.birth);
@@ -155,7 +155,7 @@ impl Top {
         data: &Buffer,
     ) -> Repaired {
         for lacking in lacking.iter().filter(|lacking| lacking.is_wrong) {
-            lacking.leaf.handle().meters.checksum_errors.increment();
+            lacking.leaf.handle().note_wrong(range.birth);
         }
         let leaves: Vec<_> = lacking
             .iter()
@@ -214,9 +214,9 @@ impl Top {
         repaired
     }
 
-    /// Counts wrong bytes against the leaves that gave them. The caller knows that they had lost what was written
-    /// there: the place had not been given to another block by then, nor was it being rewritten.
-    pub fn blame(&self, failures: &[LeafFailure]) {
+    /// Counts wrong bytes of a block of `birth` against the leaves that gave them. The caller knows that they had lost
+    /// what was written there: the place had not been given to another block by then, nor was it being rewritten.
+    pub fn blame(&self, failures: &[LeafFailure], birth: Txg) {
         let wrong = failures
             .iter()
             .filter(|failure| failure.failure == Failure::Checksum);
@@ -225,8 +225,7 @@ impl Top {
                 .leaves()
                 .iter()
                 .find(|leaf| leaf.guid() == failure.leaf);
-            leaf.iter()
-                .for_each(|leaf| leaf.handle().meters.checksum_errors.increment());
+            leaf.iter().for_each(|leaf| leaf.handle().note_wrong(birth));
         }
     }
 

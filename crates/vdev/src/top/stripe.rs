@@ -1,15 +1,18 @@
 //! Reading blocks that lie on several children, with parity.
 //!
-//! The data's columns are read first. Columns that cannot be had are computed from parity. If what comes out is wrong,
+//! The data's columns are read first, all at once, with as much parity as stands for what is known to be away. If one
+//! fails, all others are read at once. Columns that cannot be had are computed from parity. If what comes out is wrong,
 //! some column is wrong without its device saying so: every set of as many columns as parity can stand for is left out
 //! in turn, until the checksum says that the block is right; then it is known which columns were not.
 
 use super::parts::parts;
 use super::repair::left_behind;
 use super::{Repaired, ScrubOutcome, Top};
+use crate::reads::read_all;
 use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
 use itertools::Itertools;
 use layout::{Column, Content};
+use std::cmp::Reverse;
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
 
@@ -91,7 +94,7 @@ impl Top {
         let is_left = |leaf: &&Arc<Leaf>| data.is_none() || !leaf.is_readable();
         left_behind(leaves.filter(is_left), range.birth);
         if promised {
-            self.blame(&read.failures);
+            self.blame(&read.failures, range.birth);
         }
         ScrubOutcome {
             data,
@@ -187,62 +190,87 @@ impl<'a> StripeRead<'a> {
         data.count() <= self.parity_count()
     }
 
-    /// Reads the columns that are wanted and not there yet, from leaves that should have them, or from those that may
-    /// have something older.
+    /// The leaves that have a column, or may have something older in its place, the busiest first.
+    fn leaves_of(&self, column: usize, stale: bool) -> Vec<&'a Arc<Leaf>> {
+        let leaves = self.top.children.of(self.columns[column].child).iter();
+        let has = |leaf: &&Arc<Leaf>| leaf.is_readable() && leaf.misses(self.range.birth) == stale;
+        let mut leaves: Vec<_> = leaves.filter(has).collect();
+        leaves.sort_by_key(|leaf| Reverse(leaf.handle().active()));
+        leaves
+    }
+
+    /// Reads the columns that are wanted and not there yet, all at once, from leaves that should have them, or from
+    /// those that may have something older. Where one fails another is asked.
     fn read(&mut self, wanted: impl Fn(usize) -> bool, stale: bool) {
-        for column in 0..self.columns.len() {
-            let open = match self.pieces[column] {
-                Piece::Unread => true,
-                Piece::Lost => stale,
-                Piece::Read { .. } => false,
-            };
-            if open && wanted(column) {
-                self.pieces[column] = self.read_column(self.columns[column], stale);
-            }
-        }
-    }
-
-    fn read_column(&mut self, column: Column, stale: bool) -> Piece {
-        let leaves = self.top.children.of(column.child).iter();
-        let mut leaves: Vec<_> = leaves
-            .filter(|leaf| leaf.is_readable() && leaf.misses(self.range.birth) == stale)
-            .collect();
-        leaves.sort_by_key(|leaf| leaf.handle().active());
-        for leaf in leaves {
-            if let Some(data) = self.read_leaf(leaf, column) {
-                return Piece::Read {
-                    data,
-                    leaf: Arc::clone(leaf),
-                    is_stale: stale,
-                };
-            }
-        }
-        Piece::Lost
-    }
-
-    /// Reads a column from a leaf. One that should have it and cannot read it is named: writing may cure that.
-    fn read_leaf(&mut self, leaf: &Arc<Leaf>, column: Column) -> Option<Buffer> {
-        let place = Leaf::device_offset(column.offset);
-        let failure = match leaf.read(place, column.len as usize, self.class) {
-            Ok(data) => return Some(data),
-            Err(failure) => failure,
+        let is_open = |column: &usize| match self.pieces[*column] {
+            Piece::Unread => true,
+            Piece::Lost => stale,
+            Piece::Read { .. } => false,
         };
-        if matches!(failure, Failure::Device(_)) && !leaf.misses(self.range.birth) {
-            self.lacking.push(Arc::clone(leaf));
+        let open = (0..self.columns.len()).filter(|c| is_open(c) && wanted(*c));
+        let mut open: Vec<_> = open.map(|c| (c, self.leaves_of(c, stale))).collect();
+        for (column, _) in &open {
+            self.pieces[*column] = Piece::Lost;
         }
-        self.failures.push(leaf.handle().failure(failure));
-        None
+        while !open.is_empty() {
+            open.retain_mut(|(_, leaves)| !leaves.is_empty());
+            let next = |(column, leaves): &mut (usize, Vec<_>)| Some((*column, leaves.pop()?));
+            let asked: Vec<(usize, &Arc<Leaf>)> = open.iter_mut().filter_map(next).collect();
+            let results = self.read_leaves(&asked);
+            for ((column, leaf), data) in asked.into_iter().zip(results) {
+                if let Some(data) = data {
+                    self.pieces[column] = Piece::Read {
+                        data,
+                        leaf: Arc::clone(leaf),
+                        is_stale: stale,
+                    };
+                    open.retain(|(other, _)| *other != column);
+                }
+            }
+        }
+    }
+
+    /// Reads columns from leaves, all at once. One that should have its column and cannot read it is named: writing may
+    /// cure that.
+    fn read_leaves(&mut self, asked: &[(usize, &Arc<Leaf>)]) -> Vec<Option<Buffer>> {
+        let place = |(column, leaf): &(usize, &'_ Arc<Leaf>)| {
+            let Column { offset, len, .. } = self.columns[*column];
+            (Arc::clone(leaf), Leaf::device_offset(offset), len as usize)
+        };
+        let places: Vec<_> = asked.iter().map(place).collect();
+        let results = read_all(&places, self.class, &self.top.read_threads);
+        let mut read = Vec::new();
+        for ((_, leaf), result) in asked.iter().zip(results) {
+            read.push(match result {
+                Ok(data) => Some(data),
+                Err(failure) => {
+                    let is_device = matches!(failure, Failure::Device(_));
+                    if is_device && !leaf.misses(self.range.birth) {
+                        self.lacking.push(Arc::clone(leaf));
+                    }
+                    self.failures.push(leaf.handle().failure(failure));
+                    None
+                }
+            });
+        }
+        read
     }
 
     /// The block as the leaves say that it is, if it is the wanted one.
     fn as_it_is(&mut self, accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
-        let is_parity: Vec<_> = (0..self.columns.len()).map(|c| self.is_parity(c)).collect();
-        self.read(|column| !is_parity[column], false);
-        let parity = (0..is_parity.len()).filter(|column| is_parity[*column]);
-        for column in parity {
-            if !self.is_enough() {
-                self.read(|other| other == column, false);
-            }
+        let columns = 0..self.columns.len();
+        let (parity, data): (Vec<_>, Vec<_>) = columns.partition(|column| self.is_parity(*column));
+        let is_there = |column: &usize| {
+            let is_read = self.pieces[*column].bytes().is_some();
+            is_read || !self.leaves_of(*column, false).is_empty()
+        };
+        // What stands for columns that are known not to be there is read with the others.
+        let away = data.iter().filter(|column| !is_there(column)).count();
+        let standing = parity.into_iter().filter(is_there).take(away);
+        let first: Vec<_> = data.iter().copied().chain(standing).collect();
+        self.read(|column| first.contains(&column), false);
+        if !self.is_enough() {
+            self.read(|_| true, false);
         }
         if !self.is_enough() {
             self.read(|_| true, true);
@@ -339,34 +367,37 @@ impl<'a> StripeRead<'a> {
     /// Reads the columns from the leaves that were not asked for them, and names those that have others; those that
     /// missed them are not asked.
     fn compare_others(&mut self, expected: &[(Column, Buffer)]) {
-        for (index, (column, right)) in expected.iter().enumerate() {
+        let mut others = Vec::new();
+        for (index, (column, _)) in expected.iter().enumerate() {
             for leaf in self.top.children.of(column.child) {
                 let was_asked = match &self.pieces[index] {
                     Piece::Read { leaf: asked, .. } => Arc::ptr_eq(asked, leaf),
                     Piece::Unread | Piece::Lost => false,
                 };
-                let is_known = self
-                    .lacking
-                    .iter()
-                    .any(|lacking| Arc::ptr_eq(lacking, leaf));
+                let same = |lacking: &Arc<Leaf>| Arc::ptr_eq(lacking, leaf);
+                let is_known = self.lacking.iter().any(same);
                 if is_known || !leaf.is_readable() {
                     continue;
                 }
-                let failure = if leaf.misses(self.range.birth) {
-                    Failure::Missing
-                } else if was_asked {
-                    continue;
-                } else {
-                    match self.read_leaf(leaf, *column) {
-                        Some(data) if *data == **right => continue,
-                        Some(_) => Failure::Checksum,
-                        None => continue,
-                    }
-                };
-                self.failures.push(leaf.handle().failure(failure));
-                self.lacking.push(Arc::clone(leaf));
+                if leaf.misses(self.range.birth) {
+                    self.name(leaf, Failure::Missing);
+                } else if !was_asked {
+                    others.push((index, leaf));
+                }
             }
         }
+        let results = self.read_leaves(&others);
+        for ((index, leaf), data) in others.into_iter().zip(results) {
+            if data.is_some_and(|data| *data != *expected[index].1) {
+                self.name(leaf, Failure::Checksum);
+            }
+        }
+    }
+
+    /// Names a leaf that lacks its column.
+    fn name(&mut self, leaf: &Arc<Leaf>, failure: Failure) {
+        self.failures.push(leaf.handle().failure(failure));
+        self.lacking.push(Arc::clone(leaf));
     }
 
     /// What is said of leaves when nothing right could be had: those that were not asked, why; of the others nobody

@@ -106,14 +106,14 @@ fn wrong_bytes_are_an_error_of_a_device_when_somebody_says_so() {
     let VdevError::ReadFailed { failures, .. } = error else {
         panic!("{error}");
     };
-    top.blame(&failures);
+    top.blame(&failures, Txg(7));
     assert_eq!((counted(0), counted(1)), (1, 1));
     // What a device says itself is counted as what it is.
     devices[1].fail_reads.store(true, Ordering::Relaxed);
     let Err(VdevError::ReadFailed { failures, .. }) = read() else {
         panic!("read");
     };
-    top.blame(&failures);
+    top.blame(&failures, Txg(7));
     assert_eq!((counted(0), counted(1)), (2, 1));
     assert_eq!(top.leaves()[1].errors().read, 1);
 }
@@ -130,7 +130,7 @@ fn a_bad_copy_is_healed_from_the_good_one() {
     assert_eq!((outcome.failures.len(), outcome.lacking.len()), (1, 1));
     assert_eq!(top.repair_read(&outcome, range(0, 8192)).healed, 1);
     assert_eq!(outcome.failures[0].failure, Failure::Checksum);
-    top.blame(&outcome.failures);
+    top.blame(&outcome.failures, Txg(7));
     assert_eq!(top.leaves()[0].errors().checksum, 1);
     assert_eq!(
         devices[0].bytes.lock().unwrap()[DATA_START as usize + 100],
@@ -412,7 +412,7 @@ fn what_no_leaf_took_is_read_until_it_is_written_again() {
     let read = |offset: u64, len: usize, accept: &mut dyn FnMut(&[u8]) -> Verdict| {
         let found = single.read(range(offset, len), IoClass::SyncRead, accept);
         found.map(|outcome| {
-            single.blame(&outcome.failures);
+            single.blame(&outcome.failures, Txg(7));
             outcome.data
         })
     };

@@ -45,3 +45,27 @@ fn what_was_not_seen_stays_missing() {
     missed.end_resilver();
     assert_eq!(ranges(&missed), [(5, 3), (20, 2)]);
 }
+
+#[test]
+fn what_a_leaf_gave_wrong_counts_once_it_is_known_that_it_had_not_missed_it() {
+    let mut missed = missed(&[]);
+    assert!(missed.note_wrong(Txg(3)), "nothing is awaited");
+    missed.await_known();
+    for birth in [4, 5, 6, 6, 9] {
+        assert!(!missed.note_wrong(Txg(birth)));
+    }
+    missed.set([(Txg(5), 3)].into_iter().collect());
+    missed.note(Txg(9));
+    assert_eq!(missed.known(), 1, "only that of 4");
+    assert_eq!(missed.known(), 0, "once");
+    assert!(missed.note_wrong(Txg(6)));
+}
+
+#[test]
+fn more_than_can_wait_counts_at_once() {
+    let mut missed = missed(&[]);
+    missed.await_known();
+    let at_once = (0..UNDECIDED_MAX + 7).filter(|_| missed.note_wrong(Txg(8)));
+    assert_eq!(at_once.count(), 7);
+    assert_eq!(missed.known(), UNDECIDED_MAX as u64);
+}

@@ -178,7 +178,7 @@ fn a_read_believes_the_checksum_and_names_who_had_something_else() {
     let guids = [parity, data].map(|child| Guid(child as u64 + 1));
     let lacking = outcome.lacking.iter().map(|leaf| leaf.guid());
     assert_eq!(lacking.collect::<Vec<_>>(), guids);
-    top.blame(&outcome.failures);
+    top.blame(&outcome.failures, Txg(7));
     let counted = top.leaves().iter().map(|leaf| leaf.errors().checksum);
     assert_eq!(counted.sum::<u64>(), 2);
     assert_eq!(
