@@ -6,6 +6,7 @@ mod device_handle;
 mod io_gate;
 mod meters;
 mod missed;
+mod typical;
 mod unflushed;
 
 use crate::group::WriteCompletion;

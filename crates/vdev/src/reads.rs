@@ -2,7 +2,8 @@
 //!
 //! Each asks its leaf for a turn without waiting for it. When it is its turn it goes to a thread of the vdev, of which
 //! there are at most [`READ_THREADS_MAX`]; the last one is done by who waits for all of them, so a single read changes
-//! no threads. A turn that comes is used at once: nobody holds one leaf's turn while he waits for another's.
+//! no threads, and neither do pieces on devices that answer before a thread would. A turn that comes is used at once:
+//! nobody holds one leaf's turn while he waits for another's.
 
 use crate::leaf::{AskedRead, Awaited, Leaf, ReadResult};
 use crate::tunables::READ_THREADS_MAX;
@@ -53,17 +54,25 @@ pub(crate) fn read_all(
             break;
         }
         left -= turns.len();
-        let own = if left == 0 { turns.pop() } else { None };
+        let last = if left == 0 { turns.pop() } else { None };
+        let mut own = Vec::new();
         for (number, start_ns) in turns {
-            if let Some(read) = asked[number].take() {
-                let job = job(read, start_ns, Told::new(&awaited, number));
-                // Too many are under way, or there is no thread to be had.
-                threads.0.run(job).unwrap_or_else(|job| job());
+            let Some(read) = asked[number].take() else {
+                continue;
+            };
+            if read.is_prompt() {
+                own.push((number, start_ns, read));
+                continue;
             }
+            let job = job(read, start_ns, Told::new(&awaited, number));
+            // Too many are under way, or there is no thread to be had.
+            threads.0.run(job).unwrap_or_else(|job| job());
         }
-        if let Some((number, start_ns)) = own
-            && let Some(read) = asked[number].take()
-        {
+        let last = last.and_then(|(number, start_ns)| {
+            let read = asked[number].take()?;
+            Some((number, start_ns, read))
+        });
+        for (number, start_ns, read) in own.into_iter().chain(last) {
             awaited.done(number, read.run(start_ns));
         }
     }

@@ -23,6 +23,10 @@ pub static KEPT_WRITES_MIN: Tunable = Tunable::new("vdev.kept_writes_min", 64, 1
 /// the other.
 pub static READ_THREADS_MAX: Tunable = Tunable::new("vdev.read_threads_max", 64, 0, 4096);
 
+/// Pieces of blocks on devices of which reads take less than so many microseconds, most of the time, are read by who
+/// waits for them: to wake a thread takes longer.
+pub static PROMPT_READ_US: Tunable = Tunable::new("vdev.prompt_read_us", 30, 0, 1_000_000);
+
 /// All of them.
 pub const TUNABLES: &[&Tunable] = &[
     &FLUSHES_COUNT,
@@ -31,4 +35,5 @@ pub const TUNABLES: &[&Tunable] = &[
     &UNFLUSHED_BYTES_MAX,
     &KEPT_WRITES_MIN,
     &READ_THREADS_MAX,
+    &PROMPT_READ_US,
 ];

@@ -11,8 +11,10 @@ use millpond_vdev::{
     VdevAux, VdevState, Verdict, WriteGroup,
 };
 use sim::{DeviceModel, MemoryDisk};
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 use sys::{Buffer, Errno};
 
 const ASHIFT: u32 = 12;
@@ -24,6 +26,8 @@ struct Failing {
     disk: MemoryDisk,
     fails: AtomicBool,
     reads: AtomicUsize,
+    /// Who read.
+    readers: Mutex<HashSet<ThreadId>>,
 }
 
 impl BlockDevice for Failing {
@@ -33,6 +37,8 @@ impl BlockDevice for Failing {
 
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        let reader = std::thread::current().id();
+        self.readers.lock().unwrap().insert(reader);
         self.disk.read(offset, bytes)?;
         // The labels are read to find out whether the device is there, and are.
         if self.fails.load(Ordering::Relaxed) && offset > 4 << 20 && offset < SIZE - (1 << 20) {
@@ -100,6 +106,7 @@ impl Pool {
             disk: MemoryDisk::paced(SIZE, *model),
             fails: AtomicBool::new(false),
             reads: AtomicUsize::new(0),
+            readers: Mutex::default(),
         };
         let disks: Vec<_> = models.iter().map(|model| Arc::new(disk(model))).collect();
         let leaf = |(number, disk): (usize, &Arc<Failing>)| {
@@ -283,6 +290,32 @@ fn parity_is_read_only_when_it_is_needed() {
             let reads = pool.disks[column.child].reads.load(Ordering::Relaxed);
             let expected = usize::from(matches!(column.content, Content::Data(_)));
             assert_eq!(reads, expected, "{column:?}");
+        }
+    });
+}
+
+#[test]
+fn a_device_that_answers_at_once_wakes_no_thread() {
+    scheduled(|| {
+        let memory = DeviceModel::SolidState {
+            channels: 8,
+            latency_ns: 2_000,
+            bytes_per_second: 80_000_000_000,
+        };
+        for (model, is_prompt) in [(memory, true), (DeviceModel::FLASH, false)] {
+            let mut pool = Pool::raidz(2, model);
+            let blocks: Vec<_> = (0..3).map(|_| pool.write(131_072)).collect();
+            // How long reads take is not known at first.
+            pool.read_ns(&blocks[0]);
+            pool.read_ns(&blocks[1]);
+            let mut readers = HashSet::new();
+            let clear = |disk: &Arc<Failing>| disk.readers.lock().unwrap().clear();
+            pool.disks.iter().for_each(clear);
+            pool.read_ns(&blocks[2]);
+            for disk in &pool.disks {
+                readers.extend(disk.readers.lock().unwrap().iter().copied());
+            }
+            assert_eq!(readers.len() == 1, is_prompt, "{model:?}: {readers:?}");
         }
     });
 }

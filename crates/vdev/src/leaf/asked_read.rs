@@ -2,6 +2,7 @@
 
 use super::DeviceHandle;
 use super::awaited::ReadResult;
+use crate::tunables::PROMPT_READ_US;
 use crate::{Failure, IoClass};
 use base::clock::monotonic_ns;
 use base::metrics::flow;
@@ -23,6 +24,13 @@ pub(crate) struct AskedRead {
 }
 
 impl AskedRead {
+    /// Whether the device answers before a thread would have been woken up.
+    pub(crate) fn is_prompt(&self) -> bool {
+        let prompt_ns = PROMPT_READ_US.get() * 1000;
+        let typical_ns = self.handle.read_time.ns();
+        typical_ns.is_some_and(|typical_ns| typical_ns < prompt_ns)
+    }
+
     /// Reads from the device, on the calling thread; its turn began then.
     pub(crate) fn run(self, start_ns: u64) -> ReadResult {
         let mut data = BufferMut::scratch(self.len);
@@ -31,7 +39,13 @@ impl AskedRead {
         meters
             .queue_wait_ns
             .record(start_ns.saturating_sub(self.asked_ns));
-        let read = || self.device.read(self.offset, &mut data);
+        let read = || {
+            let begun_ns = monotonic_ns();
+            let result = self.device.read(self.offset, &mut data);
+            let taken_ns = monotonic_ns().saturating_sub(begun_ns);
+            self.handle.read_time.note(taken_ns);
+            result
+        };
         let result = self
             .handle
             .operate_in_turn(self.class, (self.len, 1), start_ns, read);

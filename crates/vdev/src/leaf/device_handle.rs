@@ -5,6 +5,7 @@ use super::awaited::{Awaited, ReadResult};
 use super::io_gate::Gate;
 use super::meters::Meters;
 use super::missed::Missed;
+use super::typical::Typical;
 use super::unflushed::{Unflushed, UnflushedWrites};
 use crate::tunables;
 use crate::{Condition, Failure, IoClass, LeafFailure, TxgRanges, VdevAux, VdevState};
@@ -53,6 +54,8 @@ pub(crate) struct DeviceHandle {
     active: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) meters: Arc<Meters>,
+    /// How long the device takes for a read.
+    pub(super) read_time: Typical,
 }
 
 impl DeviceHandle {
@@ -75,6 +78,7 @@ impl DeviceHandle {
             unflushed: Mutex::new(&UNFLUSHED_CLASS, UnflushedWrites::default()),
             active: AtomicUsize::new(0),
             gate: Gate::new(),
+            read_time: Typical::default(),
         }
     }
 
