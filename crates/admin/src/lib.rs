@@ -69,4 +69,4 @@ pub use report::{
     StoppedReport, VdevCause, VdevClass, VdevReport, VdevState,
 };
 pub use vdev_name::VdevNaming;
-pub use wire::{MESSAGE_LENGTH_MAX, WireError, receive, send};
+pub use wire::{MESSAGE_LENGTH_MAX, WireError, receive, receive_within, send};

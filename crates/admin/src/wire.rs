@@ -44,6 +44,14 @@ pub fn send(stream: &mut impl Write, message: &impl Serialize) -> Result<(), Wir
 
 /// Receives one message; nothing if the other side closed the stream between messages.
 pub fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, WireError> {
+    receive_within(stream, MESSAGE_LENGTH_MAX)
+}
+
+/// As [`receive`], with a shorter length beyond which a message is refused.
+pub fn receive_within<T: DeserializeOwned>(
+    stream: &mut impl Read,
+    length_max: usize,
+) -> Result<Option<T>, WireError> {
     let mut length = [0u8; 4];
     let mut filled = 0;
     while filled < length.len() {
@@ -56,7 +64,7 @@ pub fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>,
         }
     }
     let length = u32::from_le_bytes(length) as usize;
-    if length > MESSAGE_LENGTH_MAX {
+    if length > length_max {
         return Err(WireError::TooLong(length));
     }
     let mut body = Vec::new();

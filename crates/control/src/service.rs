@@ -268,7 +268,7 @@ impl Service {
 
     fn holds(&self, snapshots: &[String], recursive: bool) -> Result<Vec<HoldRecord>, Failure> {
         let mut found = Vec::new();
-        for name in self.snapshots_named(snapshots, recursive)? {
+        for name in self.snapshots_named(&walk::distinct(snapshots), recursive)? {
             let snapshot = self
                 .dsl
                 .dataset(&name)
@@ -329,7 +329,7 @@ impl Handler for Service {
                 finish_with(self.vdev_rows(names, properties).map(Response::Vdevs), sink)
             }
             Request::Status => finish_with(
-                self.status()
+                self.status(caller)
                     .map(|status| Response::Status(Box::new(status))),
                 sink,
             ),
@@ -355,12 +355,10 @@ impl Handler for Service {
                     Err(failure) => sink(Response::Failed(failure)),
                 }
             }
-            Request::Diff { from, to } => {
-                match self.may_read(caller, from, &["diff"], &format!("diff '{from}'")) {
-                    Ok(()) => self.diff(from, to, sink),
-                    Err(failure) => sink(Response::Failed(failure)),
-                }
-            }
+            Request::Diff { from, to } => match self.may_diff(caller, from, to) {
+                Ok(()) => self.diff(from, to, sink),
+                Err(failure) => sink(Response::Failed(failure)),
+            },
             Request::DeleteQueue { name } => {
                 finish_with(self.delete_queue(name).map(Response::DeleteQueue), sink)
             }

@@ -9,6 +9,7 @@ use base::clock::real_now;
 use base::thread;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -75,9 +76,13 @@ impl Endpoint {
         };
         if text.contains('/') {
             let path = Path::new(text);
-            // Left by a daemon that was killed: nobody listens there.
-            if UnixStream::connect(path)
-                .is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+            // Left by a daemon that was killed: nobody listens there. To connect to a file that is no socket is refused
+            // in the same way.
+            let is_socket = std::fs::symlink_metadata(path)
+                .is_ok_and(|metadata| metadata.file_type().is_socket());
+            if is_socket
+                && UnixStream::connect(path)
+                    .is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
             {
                 std::fs::remove_file(path).map_err(|error| failed(&error))?;
             }

@@ -2,30 +2,42 @@
 
 use super::runtime::{Place, prepared_directory};
 use super::signals::{Event, Signals};
-use admin::{Caller, Failure, FailureKind, Handler, Request, Response, Sink, receive, send};
+use admin::{
+    Caller, Failure, FailureKind, Handler, Request, Response, Sink, WireError, receive,
+    receive_within, send,
+};
+use base::clock::real_now;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread;
-use std::io;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use sys::PeerCredentials;
 
 /// Connections at once; commands are short, and a monitor keeps one.
 const CONNECTIONS_MAX: usize = 64;
 /// As many of them may be other users', who must not keep the administrator out.
 const FOREIGN_MAX: usize = 48;
+/// As many may be one other user's, who must not keep the others out.
+const FOREIGN_MAX_EACH: usize = 16;
+/// Another user's request is no longer: nobody names more datasets than that.
+const FOREIGN_LENGTH_MAX: usize = 64 << 10;
+/// How long another user's request may take from its first byte to its last.
+const FOREIGN_REQUEST_PATIENCE: Duration = Duration::from_secs(10);
 /// How long another user may take to read an answer.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(30);
 
 struct Shared {
     handler: Arc<dyn Handler>,
     events: SyncSender<Event>,
-    connections: AtomicUsize,
+    guests: Guests,
     stopping: AtomicBool,
     /// True when the daemon has given up its place.
     left: Mutex<bool>,
@@ -34,6 +46,41 @@ struct Shared {
 
 /// Whether the place was given up: nothing is held beside it.
 static LEFT_CLASS: LockClass = LockClass::new("daemon.left", rank::FRONT_END + 3);
+/// Who is connected: nothing is held beside it.
+static CONNECTIONS_CLASS: LockClass = LockClass::new("daemon.connections", rank::FRONT_END + 3);
+
+/// Connections at once, by user.
+pub(super) struct Guests(Mutex<BTreeMap<u32, usize>>);
+
+impl Guests {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(&CONNECTIONS_CLASS, BTreeMap::new()))
+    }
+
+    /// Counts a user's connection; false when there are too many.
+    pub(super) fn let_in(&self, uid: u32) -> bool {
+        let mut connections = self.0.lock();
+        let all: usize = connections.values().sum();
+        let own = connections.get(&uid).copied().unwrap_or(0);
+        let is_full = if is_foreign(uid) {
+            all >= FOREIGN_MAX || own >= FOREIGN_MAX_EACH
+        } else {
+            all >= CONNECTIONS_MAX
+        };
+        if !is_full {
+            connections.insert(uid, own + 1);
+        }
+        !is_full
+    }
+
+    pub(super) fn let_out(&self, uid: u32) {
+        let mut connections = self.0.lock();
+        if let Some(count) = connections.get_mut(&uid) {
+            *count -= 1;
+        }
+        connections.retain(|_, count| *count > 0);
+    }
+}
 
 impl Shared {
     fn set_left(&self) {
@@ -92,7 +139,7 @@ impl Server {
         let shared = Arc::new(Shared {
             handler: Arc::clone(&handler),
             events,
-            connections: AtomicUsize::new(0),
+            guests: Guests::new(),
             stopping: AtomicBool::new(false),
             left: Mutex::new(&LEFT_CLASS, false),
             leaving: Condvar::new(),
@@ -166,9 +213,9 @@ impl Serving {
     }
 }
 
-/// Whether it is another user's, and not root's.
-fn is_foreign(stream: &UnixStream) -> bool {
-    sys::peer_credentials(stream).is_ok_and(|peer| peer.uid != 0 && peer.uid != sys::user_id())
+/// Whether a user is another one, and not root.
+fn is_foreign(uid: u32) -> bool {
+    uid != 0 && uid != sys::user_id()
 }
 
 fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
@@ -181,45 +228,86 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             std::thread::sleep(std::time::Duration::from_millis(10));
             continue;
         };
-        let foreign = is_foreign(&stream);
-        let max = if foreign {
-            FOREIGN_MAX
-        } else {
-            CONNECTIONS_MAX
+        let Ok(peer) = sys::peer_credentials(&stream) else {
+            continue;
         };
-        if shared.connections.fetch_add(1, Ordering::SeqCst) >= max {
-            shared.connections.fetch_sub(1, Ordering::SeqCst);
+        if !shared.guests.let_in(peer.uid) {
             let busy = Failure::new(FailureKind::Busy, "too many connections to the daemon");
-            let _told = send(&mut stream, &Response::Failed(busy));
+            // Nobody is waited for here.
+            let _told = stream
+                .set_nonblocking(true)
+                .map(|()| send(&mut stream, &Response::Failed(busy)));
             continue;
         }
-        if foreign && stream.set_write_timeout(Some(FOREIGN_PATIENCE)).is_err() {
-            shared.connections.fetch_sub(1, Ordering::SeqCst);
-            continue;
-        }
+        let patience = is_foreign(peer.uid).then_some(FOREIGN_PATIENCE);
         let for_thread = Arc::clone(shared);
         let started = thread::named("control", sys::thread::ORDINARY).spawn(move || {
-            converse(&for_thread, stream);
-            for_thread.connections.fetch_sub(1, Ordering::SeqCst);
+            if stream.set_write_timeout(patience).is_ok() {
+                converse(&for_thread, peer, stream);
+            }
+            for_thread.guests.let_out(peer.uid);
         });
         if started.is_err() {
-            shared.connections.fetch_sub(1, Ordering::SeqCst);
+            shared.guests.let_out(peer.uid);
         }
     }
 }
 
-/// Requests and answers on one connection, until it ends or makes no sense any more.
-fn converse(shared: &Shared, mut stream: UnixStream) {
-    let Ok(peer) = sys::peer_credentials(&stream) else {
-        return;
+/// Another user's request, which has to come in time once it has begun.
+struct InTime<'a> {
+    stream: &'a mut UnixStream,
+    patience: Duration,
+    deadline: Option<Instant>,
+}
+
+impl Read for InTime<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(deadline) = self.deadline else {
+            let count = self.stream.read(buffer)?;
+            self.deadline = Some(real_now() + self.patience);
+            return Ok(count);
+        };
+        let left = deadline.saturating_duration_since(real_now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let count = self.stream.read(buffer);
+        self.stream.set_read_timeout(None)?;
+        count
+    }
+}
+
+fn next_request(stream: &mut UnixStream, uid: u32) -> Result<Option<Request>, WireError> {
+    if is_foreign(uid) {
+        strangers_request(stream, FOREIGN_REQUEST_PATIENCE)
+    } else {
+        receive(stream)
+    }
+}
+
+/// The next request, which is short and comes without dawdling.
+pub(super) fn strangers_request(
+    stream: &mut UnixStream,
+    patience: Duration,
+) -> Result<Option<Request>, WireError> {
+    let mut in_time = InTime {
+        stream,
+        patience,
+        deadline: None,
     };
+    receive_within(&mut in_time, FOREIGN_LENGTH_MAX)
+}
+
+/// Requests and answers on one connection, until it ends or makes no sense any more.
+fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
     let caller = Caller {
         uid: peer.uid,
         gid: peer.gid,
         pid: peer.pid,
     };
     loop {
-        let request: Request = match receive(&mut stream) {
+        let request = match next_request(&mut stream, peer.uid) {
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(error) => {

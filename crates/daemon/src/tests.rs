@@ -1,6 +1,6 @@
 use super::endpoint::Endpoint;
 use super::runtime::{Place, prepare};
-use super::server::Server;
+use super::server::{Guests, Server, strangers_request};
 use super::signals::Signals;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use admin::changes::Export;
 use admin::client::Connection;
-use admin::{Caller, Change, Failure, FailureKind, Handler, Request, Response, Sink};
+use admin::{
+    Caller, Change, Failure, FailureKind, Handler, Request, Response, Sink, WireError, send,
+};
 
 #[derive(Default)]
 struct Fake {
@@ -211,4 +213,46 @@ fn metrics_are_offered_on_a_socket() {
     let mut stream = UnixStream::connect(&path).unwrap();
     assert!(asked(&mut stream, "GET /metrics HTTP/1.0\r\n\r\n").contains("bytes_log_total"));
     assert!(Endpoint::bind("nonsense").is_err());
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_not_removed_for_metrics() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notes");
+    std::fs::write(&path, "mine").unwrap();
+    let refused = Endpoint::bind(path.to_str().unwrap()).unwrap_err();
+    assert!(refused.to_string().contains("in use"), "{refused}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+}
+
+#[test]
+fn a_strangers_request_is_short_and_in_time() {
+    let patience = std::time::Duration::from_millis(20);
+    let holds = |bytes: usize| Request::DeleteQueue {
+        name: "x".repeat(bytes),
+    };
+    let (mut here, mut there) = UnixStream::pair().unwrap();
+    send(&mut there, &holds(60 << 10)).unwrap();
+    let request = strangers_request(&mut here, patience).unwrap();
+    assert_eq!(request, Some(holds(60 << 10)));
+    send(&mut there, &holds(64 << 10)).unwrap();
+    let refused = strangers_request(&mut here, patience);
+    assert!(matches!(refused, Err(WireError::TooLong(_))), "{refused:?}");
+
+    let (mut here, mut there) = UnixStream::pair().unwrap();
+    io::Write::write_all(&mut there, &[9, 0, 0, 0, b'"']).unwrap();
+    let refused = strangers_request(&mut here, patience);
+    assert!(matches!(refused, Err(WireError::Stream(_))), "{refused:?}");
+}
+
+#[test]
+fn one_user_keeps_neither_others_nor_the_administrator_out() {
+    let (one, another, root) = (70_001, 70_002, 0);
+    let guests = Guests::new();
+    let in_of = |uid: u32| (0..100).filter(|_| guests.let_in(uid)).count();
+    assert_eq!((in_of(one), in_of(another)), (16, 16));
+    assert_eq!(in_of(70_003) + in_of(70_004), 16, "of all strangers, 48");
+    assert_eq!(in_of(root), 16);
+    guests.let_out(one);
+    assert!(guests.let_in(root));
 }

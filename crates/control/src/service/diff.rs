@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use admin::{DiffChange, DiffRecord, Failure, FailureKind, Response, Sink, Types, name};
+use admin::{Caller, DiffChange, DiffRecord, Failure, FailureKind, Response, Sink, Types, name};
 use dsl::Dataset;
 use posix::{Changed, Comparison, FileChange, FileSystem, FileType, MountOptions};
 
@@ -33,6 +33,12 @@ impl Service {
         }
         sink(Response::Diff(records))?;
         sink(Response::Done)
+    }
+
+    /// What came in one of the two is that one's to show.
+    pub(super) fn may_diff(&self, caller: &Caller, from: &str, to: &str) -> Result<(), Failure> {
+        let may = |name: &str| self.may_read(caller, name, &["diff"], &format!("diff '{name}'"));
+        may(from).and_then(|()| may(to))
     }
 
     fn both_states(

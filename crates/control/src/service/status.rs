@@ -1,8 +1,9 @@
 //! What the pool says of itself: facts, health, vdevs.
 
 use admin::{
-    Failure, LeafReport, POOL_PROPERTIES, PoolNote, PoolReport, PoolStatus, ScanKind, ScanReport,
-    ScanState, Selection, StoppedReport, Value, VdevCause, VdevClass, VdevReport, VdevState,
+    Caller, Failure, LeafReport, POOL_PROPERTIES, PoolNote, PoolReport, PoolStatus, ScanKind,
+    ScanReport, ScanState, Selection, StoppedReport, Value, VdevCause, VdevClass, VdevReport,
+    VdevState,
 };
 use dsl::property::Access;
 use dsl::property::pool::{BOOTFS, COMMENT, COMPATIBILITY};
@@ -146,8 +147,8 @@ impl Service {
         phys.map_or(0, |phys| phys.used_bytes)
     }
 
-    /// The pool's health.
-    pub(super) fn status(&self) -> Result<PoolStatus, Failure> {
+    /// The pool's health. Names of files are for those who may look into all of them.
+    pub(super) fn status(&self, caller: &Caller) -> Result<PoolStatus, Failure> {
         let status = self.pool.status().map_err(unreadable)?;
         let scan = status.scan.as_ref().and_then(scan_report);
         let kept = self.pool.facts();
@@ -158,6 +159,9 @@ impl Service {
             let (name, txg) = (&head.name, head.synced);
             format!("{name}: read-only as of txg {txg}, later changes cannot be written until the next import")
         }));
+        if self.may_read_all(caller, "list files").is_err() {
+            errors.files.clear();
+        }
         let mut vdevs = self.vdev_reports(&status);
         for vdev in &mut vdevs {
             stored::note_leaves(&kept, vdev);

@@ -78,7 +78,7 @@ impl Service {
         let reports = self.vdev_reports(&status);
         let all = found(&status.root, &config.root, &reports, &self.pool.name());
         let mut rows = Vec::new();
-        for name in names {
+        for name in &super::walk::distinct(names) {
             let fits = |one: &&Found<'_>| name == ALL || one.answers_to(name);
             let mut matching = all.iter().filter(fits).peekable();
             if matching.peek().is_none() {

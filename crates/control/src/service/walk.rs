@@ -1,5 +1,6 @@
 //! Walks datasets in name order, page by page: nothing is opened, nothing is queued.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use admin::{DatasetQuery, DatasetRow, Failure, FailureKind, Response, Selection, Sink, Types};
@@ -11,6 +12,8 @@ mod tests;
 
 /// How many datasets go into one part of an answer.
 const PAGE: usize = 256;
+/// How many properties: whoever asks for thousands gets them a few datasets at a time.
+const CELLS: usize = 16_384;
 
 /// What is in a pool, by name.
 pub(crate) trait DatasetIndex {
@@ -49,16 +52,35 @@ impl From<Failure> for Stop {
     }
 }
 
+/// Each once, in the order of their first places: what is asked for a thousand times takes no more than once.
+pub(super) fn distinct<T: Clone + Ord>(asked: &[T]) -> Vec<T> {
+    let mut seen = BTreeSet::new();
+    asked
+        .iter()
+        .filter(|one| seen.insert(*one))
+        .cloned()
+        .collect()
+}
+
 /// Answers a query.
 pub(crate) fn answer(
     dataset_index: &dyn DatasetIndex,
     query: &DatasetQuery,
     sink: Sink<'_>,
 ) -> io::Result<()> {
+    let query = &DatasetQuery {
+        roots: distinct(&query.roots),
+        properties: match &query.properties {
+            Selection::All => Selection::All,
+            Selection::Names(names) => Selection::Names(distinct(names)),
+        },
+        ..query.clone()
+    };
     let mut walk = Walk {
         dataset_index,
         query,
         page: Vec::new(),
+        cells: 0,
         sink,
     };
     let roots = if query.roots.is_empty() {
@@ -81,6 +103,8 @@ struct Walk<'a> {
     dataset_index: &'a dyn DatasetIndex,
     query: &'a DatasetQuery,
     page: Vec<DatasetRow>,
+    /// How many properties the page has.
+    cells: usize,
     sink: Sink<'a>,
 }
 
@@ -131,13 +155,14 @@ impl Walk<'_> {
             Selection::All => all(owner)?,
             Selection::Names(names) => named(owner, names)?,
         };
+        self.cells += properties.len();
         self.page.push(DatasetRow {
             name: owner.name().to_owned(),
             kind: owner.kind(),
             created_txg: owner.created_txg(),
             properties,
         });
-        if self.page.len() >= PAGE {
+        if self.page.len() >= PAGE || self.cells >= CELLS {
             self.flush().map_err(Stop::Gone)
         } else {
             Ok(())
@@ -148,6 +173,7 @@ impl Walk<'_> {
         if self.page.is_empty() {
             return Ok(());
         }
+        self.cells = 0;
         (self.sink)(Response::Datasets(std::mem::take(&mut self.page)))
     }
 }

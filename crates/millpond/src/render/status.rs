@@ -443,6 +443,10 @@ fn errors(pool: &PoolStatus, verbose: bool) -> String {
         let count = pool.error_count;
         return format!("errors: {count} data errors, use '-v' for a list\n");
     }
+    if pool.error_files.is_empty() {
+        let count = pool.error_count;
+        return format!("errors: {count} data errors, whose files only the administrator sees\n");
+    }
     let mut out =
         "errors: Permanent errors have been detected in the following files:\n\n".to_owned();
     for file in &pool.error_files {

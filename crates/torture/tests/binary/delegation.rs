@@ -185,6 +185,12 @@ fn ordinary_user(session: &Session) {
         refused(session, &arguments, text);
     }
     done(session, &["zfs", "diff", "dele/a@s"]);
+    // What came later in a clone is for who may see the clone.
+    session.ok(&["zfs", "clone", "dele/a@s", "dele/clone"]);
+    let both = &["zfs", "diff", "dele/a@s", "dele/clone"];
+    session.ok(both);
+    refused(session, both, "cannot diff 'dele/clone': permission denied");
+    session.ok(&["zfs", "destroy", "dele/clone"]);
     done(session, &["zpool", "sync", "dele"]);
     session.ok(&["zpool", "set", "delegation=off", "dele"]);
     refused(

@@ -89,6 +89,27 @@ fn changes_are_events() {
     session.export_clean("tank");
 }
 
+/// The names of damaged files may say what nobody else is to know.
+fn files_are_named_to_root_only(session: &Session) {
+    use std::os::unix::fs::PermissionsExt;
+    let all = session.ok(&["zpool", "status", "-v", "tank"]);
+    assert!(all.contains("noise"), "{all}");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let run = session.images().with_file_name("run");
+    for folder in [run.parent().expect("a folder"), &run] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("for all");
+    }
+    let Some(seen) = session.as_user(65534, &["zpool", "status", "-v", "tank"]) else {
+        return;
+    };
+    let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert!(!seen.contains("noise"), "{seen}");
+    let told = "errors: 1 data errors, whose files only the administrator sees\n";
+    assert!(seen.contains(told), "{seen}");
+}
+
 #[test]
 fn damage_and_scrubs_are_events() {
     let Some(mut session) = Session::new() else {
@@ -113,6 +134,7 @@ fn damage_and_scrubs_are_events() {
         .expect("damaged");
     session.ok(&["zpool", "events", "-c"]);
     session.ok(&["zpool", "scrub", "-w", "tank"]);
+    files_are_named_to_root_only(&session);
     let found = classes(&session, "tank");
     for class in [
         "sysevent.fs.zfs.scrub_start",

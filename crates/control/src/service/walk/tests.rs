@@ -230,3 +230,9 @@ fn missing_roots_are_reported_and_the_rest_is_answered() {
     );
     assert_eq!(other[1], Response::Done);
 }
+
+#[test]
+fn what_is_asked_for_twice_is_answered_once_in_the_order_of_asking() {
+    assert_eq!(distinct(&["b", "a", "b", "c", "a"]), ["b", "a", "c"]);
+    assert!(distinct::<u8>(&[]).is_empty());
+}
