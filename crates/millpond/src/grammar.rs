@@ -8,6 +8,7 @@ use admin::rows::Row;
 use thiserror::Error;
 
 mod completion;
+mod meant;
 #[cfg(test)]
 mod tests;
 
@@ -157,6 +158,8 @@ pub(crate) struct Program {
     pub(crate) summary: &'static str,
     /// Its commands.
     pub(crate) commands: &'static [Command],
+    /// Commands of OpenZFS that are not there yet, and what there is to say about each.
+    pub(crate) absent: &'static [(&'static str, &'static str)],
     /// The tables of the properties that its commands name: of what, and the rows.
     pub(crate) properties: &'static [PropertyTable],
 }
@@ -179,6 +182,12 @@ pub(crate) enum GrammarError {
     /// No such command.
     #[error("unrecognized command '{0}'")]
     NoSuchCommand(String),
+    /// No such command, but one that is typed nearly so.
+    #[error("unrecognized command '{0}'; did you mean '{1}'?")]
+    Mistyped(String, &'static str),
+    /// A command of OpenZFS that does not exist here.
+    #[error("'{0} {1}' is not there yet: {2}")]
+    Absent(&'static str, &'static str, &'static str),
     /// No such flag.
     #[error("invalid option '{0}'")]
     NoSuchFlag(String),
@@ -265,6 +274,21 @@ impl Program {
             .find(|c| c.name == name || c.aliases.contains(&name))
     }
 
+    /// What is to be said of a command that does not exist.
+    fn unknown(&self, name: &str) -> GrammarError {
+        if let Some((absent, note)) = self.absent.iter().find(|(absent, _)| *absent == name) {
+            return GrammarError::Absent(self.name, absent, note);
+        }
+        let names = self.commands.iter().flat_map(|command| {
+            let others = command.aliases.iter().copied();
+            others.chain([command.name])
+        });
+        match meant::meant(name, names) {
+            Some(meant) => GrammarError::Mistyped(name.to_owned(), meant),
+            None => GrammarError::NoSuchCommand(name.to_owned()),
+        }
+    }
+
     /// Understands the arguments after the program's name.
     pub(crate) fn parse(
         &self,
@@ -282,14 +306,14 @@ impl Program {
                     Some(topic) => self
                         .command(topic)
                         .map(Parsed::Help)
-                        .ok_or_else(|| (GrammarError::NoSuchCommand(topic.clone()), None)),
+                        .ok_or_else(|| (self.unknown(topic), None)),
                 };
             }
             _ => {}
         }
         let command = self
             .command(name)
-            .ok_or_else(|| (GrammarError::NoSuchCommand(name.clone()), None))?;
+            .ok_or_else(|| (self.unknown(name), None))?;
         if arguments[1..].iter().any(|a| a == "-?" || a == "--help") {
             return Ok(Parsed::Help(command));
         }

@@ -54,6 +54,14 @@ fn main() -> ExitCode {
     if called == "mount.zfs" {
         return zfs::mount_helper::run(&words);
     }
+    // `millpond help zpool …` is `zpool help …`.
+    if program_named(&called).is_none()
+        && let [help, topic, ..] = words.as_slice()
+        && help == "help"
+        && program_named(topic).is_some()
+    {
+        words.swap(0, 1);
+    }
     // `millpond zpool …` is `zpool …`.
     let program = match program_named(&called) {
         Some(program) => program,
@@ -107,7 +115,17 @@ fn run(program: &'static Program, words: &[String]) -> u8 {
 
 fn refuse(program: &Program, command: Option<&Command>, error: &GrammarError) -> u8 {
     complain(error);
-    explain(program, command);
+    match error {
+        // All is said.
+        GrammarError::Mistyped(..) | GrammarError::Absent(..) => {}
+        GrammarError::NoCommand
+        | GrammarError::NoSuchCommand(_)
+        | GrammarError::NoSuchFlag(_)
+        | GrammarError::NoValue(_)
+        | GrammarError::UnwantedValue(_)
+        | GrammarError::TooFew(_)
+        | GrammarError::TooMany => explain(program, command),
+    }
     2
 }
 

@@ -17,6 +17,7 @@ pub(crate) static PROGRAM: Program = Program {
               ..., or links named zpool and zfs.",
     properties: &[],
     commands: COMMANDS,
+    absent: &[],
 };
 
 static COMMANDS: &[Command] = &[

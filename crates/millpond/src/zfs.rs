@@ -39,6 +39,44 @@ pub(crate) static PROGRAM: Program = Program {
         rows: admin::rows::DATASET_PROPERTIES,
     }],
     commands: COMMANDS,
+    absent: &[
+        (
+            "change-key",
+            "keys and encrypted datasets cannot be used yet",
+        ),
+        ("load-key", "keys and encrypted datasets cannot be used yet"),
+        ("program", "there are no channel programs"),
+        (
+            "receive",
+            "streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
+        ),
+        (
+            "recv",
+            "streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
+        ),
+        (
+            "redact",
+            "streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
+        ),
+        (
+            "send",
+            "streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
+        ),
+        (
+            "share",
+            "nothing is shared over the network here; export the mounted directory by the NFS or SMB server itself",
+        ),
+        (
+            "unload-key",
+            "keys and encrypted datasets cannot be used yet",
+        ),
+        (
+            "unshare",
+            "nothing is shared over the network here; export the mounted directory by the NFS or SMB server itself",
+        ),
+        ("unzone", "there are no zones here"),
+        ("zone", "there are no zones here"),
+    ],
 };
 
 static COMMANDS: &[Command] = &[

@@ -48,6 +48,25 @@ pub(crate) static PROGRAM: Program = Program {
         },
     ],
     commands: COMMANDS,
+    absent: &[
+        (
+            "checkpoint",
+            "take recursive snapshots ('zfs snapshot -r') instead",
+        ),
+        ("ddtprune", "deduplicated pools can be read only"),
+        ("initialize", "free space is never written to here"),
+        ("prefetch", "nothing is loaded before it is asked for"),
+        ("reguid", "a pool keeps its guid"),
+        ("reopen", "devices are opened again by 'zpool clear'"),
+        (
+            "resilver",
+            "a resilver begins by itself, and by 'zpool clear'",
+        ),
+        (
+            "split",
+            "a side of a mirror is taken away with 'zpool detach'",
+        ),
+    ],
 };
 
 static COMMANDS: &[Command] = &[

@@ -293,3 +293,57 @@ fn notices_are_printed() {
     assert_eq!(ran.status, 2);
     assert!(ran.errors.starts_with("inspect: "), "{ran:?}");
 }
+
+#[test]
+fn a_mistyped_command_is_guessed_and_one_that_is_not_there_yet_says_so_alone() {
+    let sandbox = Sandbox::new();
+    for (line, text) in [
+        (
+            "zfs creat tank/a",
+            "unrecognized command 'creat'; did you mean 'create'?",
+        ),
+        (
+            "zpool lst",
+            "unrecognized command 'lst'; did you mean 'list'?",
+        ),
+        (
+            "zpool help statsu",
+            "unrecognized command 'statsu'; did you mean 'status'?",
+        ),
+        (
+            "zpool checkpoint tank",
+            "'zpool checkpoint' is not there yet: ",
+        ),
+        ("zfs send tank@a", "'zfs send' is not there yet: "),
+        ("zfs recv tank/b", "'zfs recv' is not there yet: "),
+    ] {
+        let output = sandbox.run(line);
+        assert_eq!(output.status, 2, "{line}: {output:?}");
+        assert!(output.errors.starts_with(text), "{line}: {output:?}");
+        assert_eq!(output.errors.lines().count(), 1, "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn help_knows_the_other_programs() {
+    let sandbox = Sandbox::new();
+    for (line, text) in [
+        ("help zpool", "usage: zpool command args ..."),
+        (
+            "help zpool scrub",
+            "Read every block and verify its checksum",
+        ),
+        ("help zfs", "usage: zfs command args ..."),
+    ] {
+        let output = sandbox.run(line);
+        assert_eq!(output.status, 0, "{line}: {output:?}");
+        assert!(output.output.contains(text), "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn events_of_a_pool_that_is_not_there_are_not_waited_for() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.run("zpool events -H -f tank");
+    refused(&output, 1, "cannot open 'tank': no such pool");
+}

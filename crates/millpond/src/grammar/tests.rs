@@ -23,6 +23,7 @@ static LIST: Command = Command {
 };
 
 static PROGRAM: Program = Program {
+    absent: &[],
     name: "zfs",
     summary: "Datasets.",
     properties: &[],

@@ -40,6 +40,10 @@ fn events(call: &Invocation) -> Outcome {
     let names = call.operands();
     let mut seen = Seen::new();
     let (connections, complete) = pools(names)?;
+    if connections.is_empty() && !names.is_empty() {
+        // None of them is there, and perhaps none ever was.
+        return ended(complete);
+    }
     show(call, connections, &mut seen)?;
     while call.has("f") {
         std::thread::sleep(PAUSE);

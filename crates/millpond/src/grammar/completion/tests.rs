@@ -33,6 +33,7 @@ static COMMANDS: [Command; 2] = [
 ];
 
 static OTHER: Program = Program {
+    absent: &[],
     name: "zfs",
     summary: "One.",
     properties: &[PropertyTable {
@@ -42,6 +43,7 @@ static OTHER: Program = Program {
     commands: &COMMANDS,
 };
 static HOSTING: Program = Program {
+    absent: &[],
     name: HOST,
     summary: "All.",
     properties: &[],
