@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Guid, VdevId};
+use base::{Guid, Txg, VdevId};
 use device::{Access, BlockDevice, DeviceError, FileDevice};
 use format::config::{keys, vdev_types};
 use format::label;
@@ -261,6 +261,15 @@ fn open_leaf(config: &VdevConfig, site: &mut Site<'_>) -> Arc<Leaf> {
         None => examine(opened.device.as_ref(), asize_min, ashift),
     };
     let leaf = Leaf::new(leaf_config, Some(Arc::clone(&opened.device)));
+    if let Some(last) = config
+        .list
+        .u64(keys::RESILVER_TXG)
+        .filter(|last| *last != 0)
+    {
+        // One that never had everything. Until its own list of missed txgs is read it is no source.
+        let count = last.saturating_sub(Txg::INITIAL.0).saturating_add(1);
+        leaf.set_missing([(Txg::INITIAL, count)].into_iter().collect());
+    }
     if condition != Condition::HEALTHY {
         leaf.set_condition(condition);
     }

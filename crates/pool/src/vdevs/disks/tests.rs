@@ -8,6 +8,7 @@ use super::*;
 use crate::churn::Churn;
 use crate::create::CreateOptions;
 use crate::import::options::{ImportOptions, Selection};
+use crate::vdevs::devices::Devices;
 use crate::vdevs::new::NewVdev;
 use crate::vdevs::regroup::NO_REPLICAS;
 
@@ -263,7 +264,16 @@ fn a_device_without_the_last_uberblock_alone_is_not_outdated() {
     // The new one has next to nothing, and what leads to it came to no other one.
     attach_only(&pool, a, &file(folder, "b"), &ATTACH);
     let last = pool.writer().unwrap().syncer.last.get().txg;
+    let config = pool.config();
     crash(pool);
+    // Nor is it a source before anybody has read what it lacks.
+    let paths = ["a", "b"].map(|name| folder.join(name));
+    let devices = Devices::open(&paths, Access::ReadOnly).unwrap();
+    let opened = crate::vdevs::devices::open_tree(&config.root, &devices);
+    let leaves = crate::vdevs::dtl::leaves(&opened.vdevs);
+    let lacks: Vec<_> = leaves.iter().map(|leaf| leaf.misses(last)).collect();
+    assert_eq!(lacks, [false, true]);
+    drop((leaves, opened, devices));
     lose_uberblock(&folder.join("a"), last);
     let pool = import_crashed(folder);
     assert_eq!(shape(&pool), "mirror(a b)");
