@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The crates whose tests take seconds: what every commit runs.
 const LOWER_CRATES: &[&str] = &[
-    "base", "sys", "codec", "format", "device", "vdev", "space", "txg",
+    "base", "sys", "codec", "format", "crypto", "device", "vdev", "space", "txg",
 ];
 
 /// The crates that have models (`models.rs` beside the tests).

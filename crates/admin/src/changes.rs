@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Secret;
 use crate::message::{Assignments, VdevSpec};
 
 /// A change to the pool or what is in it.
@@ -34,6 +35,10 @@ pub enum Change {
     Mount(Mount),
     /// Unmount a file system, or all.
     Unmount(Unmount),
+    /// Load the key of a root of encryption.
+    LoadKey(LoadKey),
+    /// Forget the key of a root of encryption.
+    UnloadKey(UnloadKey),
     /// Hold snapshots.
     Hold(Hold),
     /// Release holds.
@@ -254,6 +259,24 @@ pub struct Unmount {
     pub name: Option<String>,
     /// From under its users.
     pub force: bool,
+}
+
+/// Load the key of a root of encryption.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadKey {
+    /// The root.
+    pub name: String,
+    /// The wrapping key: 64 hexadecimal digits.
+    pub key: Secret,
+    /// Only say whether it is the right one.
+    pub dry_run: bool,
+}
+
+/// Forget the key of a root of encryption.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnloadKey {
+    /// The root.
+    pub name: String,
 }
 
 /// Hold snapshots.

@@ -10,6 +10,7 @@
 //! | `wire`, [`client`] | messages on a stream; the daemons that run, and how to ask them |
 //! | `property`, [`describe`] | properties as people read and write them |
 //! | [`name`], `number`, [`date`], `permission` | names, sizes, moments and what may be granted, as text |
+//! | `secret` | what travels and is nobody else's business |
 //! | `candidate`, `order`, `vdev_name` | pools that could be imported; the order of datasets in lists; names of vdevs |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -31,6 +32,7 @@ mod order;
 mod permission;
 mod property;
 mod report;
+mod secret;
 mod vdev_name;
 mod wire;
 
@@ -43,7 +45,7 @@ pub use events::{EventField, EventRecord, EventValue};
 pub use failure::{Failure, FailureKind};
 pub use handler::{Handler, Sink};
 pub use message::{
-    Assignments, Caller, CreateRequest, DatasetQuery, DatasetRow, ImportRequest, Mounted,
+    Assignments, Caller, CreateRequest, DatasetQuery, DatasetRow, ImportRequest, KeyRoot, Mounted,
     OpenRequest, Request, Response, Said, Selection, VdevShape, VdevSpec,
 };
 pub use metrics::{
@@ -68,5 +70,6 @@ pub use report::{
     OwnerRecord, PoolNote, PoolReport, PoolStatus, RemovalReport, ScanKind, ScanReport, ScanState,
     StoppedReport, VdevCause, VdevClass, VdevReport, VdevState,
 };
+pub use secret::Secret;
 pub use vdev_name::VdevNaming;
 pub use wire::{MESSAGE_LENGTH_MAX, WireError, receive, receive_within, send};

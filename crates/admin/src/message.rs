@@ -81,6 +81,13 @@ pub enum Request {
         /// The file system.
         name: String,
     },
+    /// Roots of encryption.
+    KeyRoots {
+        /// Of which dataset; empty: of the pool's root.
+        name: String,
+        /// Those at and below it; else the one that it has its key from.
+        below: bool,
+    },
     /// What is mounted.
     Mounted,
     /// Locks, queues, latencies and counters.
@@ -101,6 +108,23 @@ pub enum Request {
         /// The command line as it was typed; empty records nothing.
         command: String,
     },
+}
+
+/// A root of encryption: what its key is made of, and where that comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyRoot {
+    /// The dataset.
+    pub name: String,
+    /// The number of `keyformat`.
+    pub format: u64,
+    /// Of a passphrase: the salt.
+    pub salt: u64,
+    /// Of a passphrase: how often it is hashed.
+    pub iterations: u64,
+    /// `keylocation`.
+    pub location: String,
+    /// Whether the key is loaded.
+    pub loaded: bool,
 }
 
 /// Which properties.
@@ -188,6 +212,8 @@ pub enum Response {
     Diff(Vec<DiffRecord>),
     /// Files without a name that are not freed yet; 0 for a file system that is not mounted.
     DeleteQueue(u64),
+    /// Roots of encryption.
+    KeyRoots(Vec<KeyRoot>),
     /// What is mounted.
     Mounted(Vec<Mounted>),
     /// The readings of all instruments.
@@ -243,6 +269,7 @@ impl Response {
             | Self::OwnerSpace(_)
             | Self::Diff(_)
             | Self::DeleteQueue(_)
+            | Self::KeyRoots(_)
             | Self::Mounted(_)
             | Self::Metrics(_)
             | Self::IoStatistics(_)

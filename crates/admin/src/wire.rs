@@ -7,12 +7,16 @@ use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 #[cfg(test)]
 mod tests;
 
 /// No message is longer.
 pub const MESSAGE_LENGTH_MAX: usize = 16 << 20;
+
+/// What a buffer for messages holds at first.
+const BUFFER_LENGTH: usize = 16 << 10;
 
 /// Why a message could not be sent or received.
 #[derive(Debug, Error)]
@@ -30,12 +34,14 @@ pub enum WireError {
 
 /// Sends one message.
 pub fn send(stream: &mut impl Write, message: &impl Serialize) -> Result<(), WireError> {
-    let body = serde_json::to_vec(message)?;
+    // What was in them may be secret. Messages that have secrets are short: their buffers do not grow.
+    let mut body = Zeroizing::new(Vec::with_capacity(BUFFER_LENGTH));
+    serde_json::to_writer(&mut *body, message)?;
     let length = u32::try_from(body.len()).map_err(|_| WireError::TooLong(body.len()))?;
     if body.len() > MESSAGE_LENGTH_MAX {
         return Err(WireError::TooLong(body.len()));
     }
-    let mut frame = Vec::with_capacity(4 + body.len());
+    let mut frame = Zeroizing::new(Vec::with_capacity(4 + body.len()));
     frame.extend_from_slice(&length.to_le_bytes());
     frame.extend_from_slice(&body);
     stream.write_all(&frame)?;
@@ -67,7 +73,7 @@ pub fn receive_within<T: DeserializeOwned>(
     if length > length_max {
         return Err(WireError::TooLong(length));
     }
-    let mut body = Vec::new();
+    let mut body = Zeroizing::new(Vec::with_capacity(length.min(BUFFER_LENGTH) + 1));
     let read = stream.take(length as u64).read_to_end(&mut body)?;
     if read < length {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());

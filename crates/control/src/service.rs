@@ -15,6 +15,7 @@ mod events;
 mod history;
 mod inside;
 mod instruments;
+mod key_roots;
 mod mounting;
 mod mountpoint;
 pub(crate) mod open;
@@ -362,6 +363,7 @@ impl Handler for Service {
             Request::DeleteQueue { name } => {
                 finish_with(self.delete_queue(name).map(Response::DeleteQueue), sink)
             }
+            Request::KeyRoots { name, below } => finish_with(self.key_roots(name, *below), sink),
             Request::Mounted => finish_with(Ok(Response::Mounted(self.mounts.mounted())), sink),
             Request::Metrics => finish_with(Ok(Response::Metrics(self.metrics())), sink),
             Request::IoStatistics => finish_with(

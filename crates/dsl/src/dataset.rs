@@ -16,11 +16,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{Guid, ObjectId, ObjectSetId, Txg};
+use crypto::KeyError;
 use dmu::{Object, ObjectSet, OpenObjectSet, Tx, Zap};
 use format::dsl::{DatasetPhys, key};
 use format::features::REDACTED_DATASETS;
 use format::{BlockPointer, ObjectSetPhys};
-use pipeline::Key;
+use pipeline::{Key, KeySource};
 
 use crate::directory::Directory;
 use crate::error::{DslError, Result};
@@ -197,10 +198,17 @@ impl Dataset {
 
     /// The key of its blocks.
     fn key(&self) -> Result<Key> {
-        if self.is_encrypted()? {
-            return Ok(self.dsl.keys.of_encrypted(ObjectSetId(self.id().0)));
-        }
-        Ok(Key::None)
+        let Some(record) = self.directory().key_record()? else {
+            return Ok(Key::None);
+        };
+        let root = record.root().map_or(ObjectId(0), |root| root.id());
+        let set = ObjectSetId(self.id().0);
+        let stored = || record.stored().map_err(Opening::Dsl);
+        let opened = self.dsl.keys.open(set, record.id(), root, stored);
+        opened.map_err(|error| match error {
+            Opening::Dsl(error) => error,
+            Opening::Key(source) => record.unusable(source),
+        })
     }
 
     /// Why this head cannot be written, though its pool can.
@@ -210,6 +218,9 @@ impl Dataset {
         }
         if self.extra_word(REDACTED_DATASETS.guid)?.is_some() {
             return Ok(Some("redacted data"));
+        }
+        if self.is_encrypted()? {
+            return Ok(Some("encryption"));
         }
         Ok(None)
     }
@@ -230,20 +241,16 @@ impl Dataset {
     /// The object set; of a writable pool's head it can be written.
     ///
     /// # Errors
-    /// It cannot be read, or is encrypted.
+    /// It cannot be read, or its key is not loaded.
     pub fn object_set(self: &Arc<Self>) -> Result<Arc<ObjectSet>> {
         loop {
             if let Some(open) = self.open_object_set() {
                 return Ok(open);
             }
             match self.key()? {
-                Key::None => {}
+                Key::None | Key::Loaded(_) => {}
                 Key::Locked => {
-                    let what = "encryption, without a key that is loaded";
-                    return Err(DslError::Unsupported {
-                        name: self.name()?,
-                        what,
-                    });
+                    return Err(DslError::KeyUnloaded { name: self.name()? });
                 }
             }
             let writable = !self.is_snapshot
@@ -275,10 +282,13 @@ impl Dataset {
             return Ok(Some(Arc::clone(open)));
         }
         let is_stopped = || self.dsl.stopped.lock().contains_key(&self.id());
-        if self.phys()?.block_pointer != *root || (writable && is_stopped()) {
+        let set = ObjectSetId(self.id().0);
+        let is_locked = || matches!(self.dsl.keys.key(set), Key::Locked);
+        if self.phys()?.block_pointer != *root || (writable && is_stopped()) || is_locked() {
             return Ok(None);
         }
         *current = Some(Arc::clone(&opened));
+        self.dsl.keys.note_open(set, &opened);
         if writable {
             // Under the lock: nobody gets an object set to write to that sync does not know.
             self.dsl.heads.lock().insert(self.id(), Arc::clone(self));
@@ -322,6 +332,17 @@ impl Dataset {
         }
         *current = None;
         self.dsl.heads.lock().remove(&self.id());
+    }
+
+    /// Closes the object set, unless others use it.
+    pub(crate) fn close_unless_used(&self) {
+        let mut current = self.object_set.lock();
+        if current
+            .as_ref()
+            .is_some_and(|open| Arc::strong_count(open) == 1)
+        {
+            *current = None;
+        }
     }
 
     /// The object set, if it is open.
@@ -408,6 +429,18 @@ impl Dataset {
     /// The record cannot be read.
     pub fn previous_snapshot_txg(&self) -> Result<Txg> {
         Ok(self.phys()?.previous_snapshot_txg)
+    }
+}
+
+/// Why the keys of a dataset cannot be had.
+enum Opening {
+    Dsl(DslError),
+    Key(KeyError),
+}
+
+impl From<KeyError> for Opening {
+    fn from(source: KeyError) -> Self {
+        Self::Key(source)
     }
 }
 

@@ -2,6 +2,7 @@
 //! engine.
 
 use base::ObjectId;
+use crypto::KeyError;
 use dmu::DmuError;
 use format::FormatError;
 use txg::TxgError;
@@ -161,6 +162,40 @@ pub enum DslError {
         /// What it uses.
         what: &'static str,
     },
+    /// The dataset is not encrypted.
+    #[error("'{name}' is not encrypted")]
+    NotEncrypted {
+        /// The dataset.
+        name: String,
+    },
+    /// The dataset has its key from another.
+    #[error("'{name}' has its key from '{root}'")]
+    NotEncryptionRoot {
+        /// The dataset.
+        name: String,
+        /// The other.
+        root: String,
+    },
+    /// The key is loaded already.
+    #[error("the key of '{name}' is loaded already")]
+    KeyLoaded {
+        /// The dataset.
+        name: String,
+    },
+    /// No key is loaded.
+    #[error("the key of '{name}' is not loaded")]
+    KeyUnloaded {
+        /// The dataset.
+        name: String,
+    },
+    /// The key cannot be had.
+    #[error("'{name}': {source}")]
+    Key {
+        /// The dataset.
+        name: String,
+        /// Why not.
+        source: KeyError,
+    },
     /// A feature that the request needs is not enabled on the pool.
     #[error("the feature '{feature}' is not enabled")]
     FeatureDisabled {
@@ -218,6 +253,11 @@ impl DslError {
             | Self::Quota { .. }
             | Self::BadValue { .. }
             | Self::Unsupported { .. }
+            | Self::NotEncrypted { .. }
+            | Self::NotEncryptionRoot { .. }
+            | Self::KeyLoaded { .. }
+            | Self::KeyUnloaded { .. }
+            | Self::Key { .. }
             | Self::FeatureDisabled { .. }
             | Self::Populate { .. } => false,
         }

@@ -1,41 +1,175 @@
-//! What is known of the keys of encrypted datasets. None can be loaded yet, so that all are locked.
+//! The keys of encrypted datasets that are loaded, as whoever reads blocks asks for them.
+//!
+//! A wrapping key is loaded for a root of encryption; it opens the records of all directories below that have theirs
+//! from it. What is opened is kept by record (clones share one) and given to object sets when they are opened.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
-use base::ObjectSetId;
 use base::lock::{LockClass, RwLock, rank};
+use base::{ObjectId, ObjectSetId};
+use crypto::{DatasetKeys, KeyError, StoredKeys, WrappingKey};
+use dmu::ObjectSet;
 use pipeline::{Key, KeySource};
 
 static LOCKED: LockClass = LockClass::new("dsl.locked_keys", rank::LAST + 9);
 
-/// The keys of a pool's datasets, as whoever reads blocks asks for them.
+/// The keys of a pool's datasets.
 pub struct Keys {
-    /// Object sets of encrypted datasets that somebody wanted to open.
-    locked: RwLock<BTreeSet<ObjectSetId>>,
+    known: RwLock<Known>,
+    /// Whether any object set is known to be encrypted: in other pools nobody takes the lock.
+    any: AtomicBool,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Wrapping keys, by the directory that they were loaded for.
+    roots: BTreeMap<ObjectId, WrappingKey>,
+    /// Keys that were opened, by record, with the root that opened them.
+    records: BTreeMap<ObjectId, (ObjectId, Arc<DatasetKeys>)>,
+    /// Object sets that were opened with them, with the record.
+    opened: BTreeMap<ObjectSetId, (ObjectId, Arc<DatasetKeys>)>,
+    /// What of these is open: it may outlive the dataset in memory.
+    open: BTreeMap<ObjectSetId, Weak<ObjectSet>>,
+    /// Object sets of encrypted datasets that somebody wanted to open without a key.
+    locked: BTreeSet<ObjectSetId>,
 }
 
 impl Default for Keys {
     fn default() -> Self {
         Self {
-            locked: RwLock::new(&LOCKED, BTreeSet::new()),
+            known: RwLock::new(&LOCKED, Known::default()),
+            any: AtomicBool::new(false),
         }
     }
 }
 
 impl Keys {
-    /// A dataset turned out to be encrypted: its key.
-    pub(crate) fn of_encrypted(&self, set: ObjectSetId) -> Key {
-        self.locked.write().insert(set);
-        self.key(set)
+    /// Whether a root's key is loaded.
+    #[must_use]
+    pub fn is_loaded(&self, root: ObjectId) -> bool {
+        self.known.read().roots.contains_key(&root)
+    }
+
+    /// A key becomes that of a root; false: it has one.
+    pub(crate) fn load(&self, root: ObjectId, key: WrappingKey) -> bool {
+        let mut known = self.known.write();
+        if known.roots.contains_key(&root) {
+            return false;
+        }
+        known.roots.insert(root, key);
+        true
+    }
+
+    /// An object set is open, if it is one that a key opened.
+    pub(crate) fn note_open(&self, set: ObjectSetId, opened: &Arc<ObjectSet>) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut known = self.known.write();
+        if known.opened.contains_key(&set) {
+            known.open.insert(set, Arc::downgrade(opened));
+        }
+    }
+
+    /// Whether anybody has an object set that was opened with a key.
+    pub(crate) fn is_open(&self, set: ObjectSetId) -> bool {
+        let known = self.known.read();
+        let open = known.open.get(&set);
+        open.is_some_and(|open| open.strong_count() > 0)
+    }
+
+    /// The object sets that were opened with the keys of a root.
+    pub(crate) fn opened_with(&self, root: ObjectId) -> Vec<ObjectSetId> {
+        let known = self.known.read();
+        let is_of_root = |record: &ObjectId| {
+            let found = known.records.get(record);
+            found.is_some_and(|(by, _)| *by == root)
+        };
+        let opened = known.opened.iter();
+        opened
+            .filter(|(_, (record, _))| is_of_root(record))
+            .map(|(set, _)| *set)
+            .collect()
+    }
+
+    /// Forgets a root's key and all that it opened; answers which object sets were. None: it was not loaded.
+    pub(crate) fn unload(&self, root: ObjectId) -> Option<Vec<ObjectSetId>> {
+        let mut guard = self.known.write();
+        let known = &mut *guard;
+        let was_loaded = known.roots.remove(&root).is_some();
+        let mut closed = Vec::new();
+        known.records.retain(|_, (by, _)| *by != root);
+        let (records, locked, open) = (&known.records, &mut known.locked, &mut known.open);
+        known.opened.retain(|set, (record, _)| {
+            let stays = records.contains_key(record);
+            if !stays {
+                locked.insert(*set);
+                open.remove(set);
+                closed.push(*set);
+            }
+            stays
+        });
+        was_loaded.then_some(closed)
+    }
+
+    /// An encrypted dataset is to be opened: its key, from a record that is under `root`. `stored` reads the record.
+    pub(crate) fn open<E: From<KeyError>>(
+        &self,
+        set: ObjectSetId,
+        record: ObjectId,
+        root: ObjectId,
+        stored: impl FnOnce() -> Result<StoredKeys, E>,
+    ) -> Result<Key, E> {
+        self.any.store(true, Ordering::Release);
+        let wrapping = {
+            let mut known = self.known.write();
+            let opened = known.records.get(&record).map(|(_, keys)| Arc::clone(keys));
+            if let Some(keys) = opened {
+                known.enter(set, record, &keys);
+                return Ok(Key::Loaded(keys));
+            }
+            match known.roots.get(&root) {
+                Some(wrapping) => wrapping.copy()?,
+                None => {
+                    known.locked.insert(set);
+                    return Ok(Key::Locked);
+                }
+            }
+        };
+        let keys = Arc::new(stored()?.unwrap(&wrapping)?);
+        let mut known = self.known.write();
+        // Others may have been faster: the first stay, for all that is cached has their name.
+        let is_current = known.roots.get(&root).is_some_and(|key| key.is(&wrapping));
+        if !is_current {
+            known.locked.insert(set);
+            return Ok(Key::Locked);
+        }
+        let entry = known.records.entry(record).or_insert((root, keys));
+        let keys = Arc::clone(&entry.1);
+        known.enter(set, record, &keys);
+        Ok(Key::Loaded(keys))
+    }
+}
+
+impl Known {
+    fn enter(&mut self, set: ObjectSetId, record: ObjectId, keys: &Arc<DatasetKeys>) {
+        self.locked.remove(&set);
+        self.opened.insert(set, (record, Arc::clone(keys)));
     }
 }
 
 impl KeySource for Keys {
     fn key(&self, set: ObjectSetId) -> Key {
-        if self.locked.read().contains(&set) {
-            Key::Locked
-        } else {
-            Key::None
+        if !self.any.load(Ordering::Acquire) {
+            return Key::None;
+        }
+        let known = self.known.read();
+        match known.opened.get(&set) {
+            Some((_, keys)) => Key::Loaded(Arc::clone(keys)),
+            None if known.locked.contains(&set) => Key::Locked,
+            None => Key::None,
         }
     }
 }

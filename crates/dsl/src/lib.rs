@@ -16,6 +16,7 @@ mod delegation;
 mod directory;
 mod error;
 mod free;
+mod key_loading;
 mod keys;
 mod layer;
 mod livelist;

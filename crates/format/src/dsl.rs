@@ -226,6 +226,32 @@ pub mod key {
     pub const DELETED_CLONES: &str = "com.delphix:deleted_clones";
 }
 
+/// Keys of the ZAP that an encryption key is stored in.
+pub mod key_record {
+    /// The cipher's number.
+    pub const SUITE: &str = "DSL_CRYPTO_SUITE";
+    /// The keys' own identity.
+    pub const GUID: &str = "DSL_CRYPTO_GUID";
+    /// The vector that they are wrapped with.
+    pub const IV: &str = "DSL_CRYPTO_IV";
+    /// What proves them.
+    pub const MAC: &str = "DSL_CRYPTO_MAC";
+    /// The master key, wrapped.
+    pub const MASTER_KEY: &str = "DSL_CRYPTO_MASTER_KEY_1";
+    /// The key of message authentication codes, wrapped.
+    pub const HMAC_KEY: &str = "DSL_CRYPTO_HMAC_KEY_1";
+    /// The directory of the root of encryption.
+    pub const ROOT: &str = "DSL_CRYPTO_ROOT_DDOBJ";
+    /// The record's version; 0 where it is missing.
+    pub const VERSION: &str = "DSL_CRYPTO_VERSION";
+    /// What users have of the key.
+    pub const FORMAT: &str = "keyformat";
+    /// Of a passphrase: the salt.
+    pub const PBKDF2_SALT: &str = "pbkdf2salt";
+    /// Of a passphrase: how often it is hashed.
+    pub const PBKDF2_ITERATIONS: &str = "pbkdf2iters";
+}
+
 /// Suffixes and special keys of a property ZAP.
 pub mod property {
     /// A value received in a stream.

@@ -8,6 +8,7 @@ mod bench;
 mod daemons;
 mod flags;
 mod grammar;
+mod key_material;
 mod output;
 mod own;
 mod progress;

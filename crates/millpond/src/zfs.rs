@@ -10,6 +10,7 @@ mod flags;
 mod get;
 mod holds;
 mod inherit;
+pub(crate) mod keys;
 mod list;
 mod mount;
 pub(crate) mod mount_helper;
@@ -99,6 +100,8 @@ static COMMANDS: &[Command] = &[
     diff::COMMAND,
     mount::MOUNT,
     mount::UNMOUNT,
+    keys::LOAD,
+    keys::UNLOAD,
     holds::HOLD,
     holds::HOLDS,
     holds::RELEASE,

@@ -97,6 +97,7 @@ impl Pipeline {
                 | AttemptFailure::GangHeader(_)
                 | AttemptFailure::GangMember(_)
                 | AttemptFailure::GangSize { .. }
+                | AttemptFailure::Sealed(_)
                 | AttemptFailure::GangDepth => continue,
             };
             if let Ok(top) = self.vdevs.top(attempt.dva.vdev) {

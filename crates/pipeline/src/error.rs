@@ -4,6 +4,7 @@ use base::Bookmark;
 use std::fmt;
 
 use codec::{Checksum, ChecksumValue, CodecError};
+use crypto::BlockFault;
 use format::FormatError;
 use format::block_pointer::{BlockPointer, Dva};
 use vdev::VdevError;
@@ -14,8 +15,14 @@ use crate::AllocationError;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
     /// The block is encrypted and there is no key for it.
-    #[error("{bookmark}: the block is encrypted")]
+    #[error("{bookmark}: the block is encrypted, and its key is not loaded")]
     Encrypted {
+        /// Which block.
+        bookmark: Bookmark,
+    },
+    /// A plain block lies where a dataset whose key is loaded has encrypted ones.
+    #[error("{bookmark}: the block is not encrypted, as all of its dataset are")]
+    NotEncrypted {
         /// Which block.
         bookmark: Bookmark,
     },
@@ -52,6 +59,7 @@ impl ReadError {
     pub fn bookmark(&self) -> Bookmark {
         match self {
             Self::Encrypted { bookmark }
+            | Self::NotEncrypted { bookmark }
             | Self::Redacted { bookmark }
             | Self::BadPointer { bookmark, .. }
             | Self::BadEmbedded { bookmark, .. } => *bookmark,
@@ -75,6 +83,7 @@ impl ReadError {
                 AttemptFailure::GangMember(member) => member.is_of_devices(),
                 AttemptFailure::Pointer(_)
                 | AttemptFailure::Decompression(_)
+                | AttemptFailure::Sealed(_)
                 | AttemptFailure::GangHeader(_)
                 | AttemptFailure::GangSize { .. }
                 | AttemptFailure::GangDepth => false,
@@ -151,6 +160,9 @@ pub enum AttemptFailure {
     /// The checksum is right (or off) and yet the bytes do not decompress.
     #[error("{0}")]
     Decompression(#[from] CodecError),
+    /// The checksum is right, but with the dataset's key the bytes are not what was written.
+    #[error("{0}")]
+    Sealed(#[from] BlockFault),
     /// A gang header is not one.
     #[error("gang header: {0}")]
     GangHeader(#[source] FormatError),

@@ -9,6 +9,7 @@ use base::metrics::{Counter, Source, Value, registry};
 use base::{ObjectSetId, Txg};
 use cache::{BlockKey, Cache, Stay};
 use codec::{Checksum, ChecksumValue, Salt};
+use crypto::DatasetKeys;
 use format::ObjectType;
 use format::block_pointer::BlockPointer;
 use sys::Buffer;
@@ -270,6 +271,15 @@ impl Pipeline {
         self.keys.get().map_or(Key::None, |keys| keys.key(set))
     }
 
+    /// A block's name in the cache, as one of an object set.
+    pub(crate) fn cache_key_in(&self, block: &BlockPointer, set: ObjectSetId) -> Option<BlockKey> {
+        match self.key(set) {
+            Key::Loaded(keys) if block.is_encrypted() => sealed_cache_key(block, Some(&keys)),
+            Key::Loaded(_) => None,
+            Key::None | Key::Locked => cache_key(block),
+        }
+    }
+
     /// Who knows which places of the devices are still whose; nobody where nothing is written.
     pub(crate) fn repairs(&self) -> Option<&Arc<dyn Repairs>> {
         self.repairs.get()
@@ -340,8 +350,31 @@ pub(crate) fn stay_of(block: &BlockPointer) -> Stay {
     }
 }
 
-/// The block's name in the cache; `None` for blocks that have no address.
+/// The block's name in the cache; `None` for blocks that have no address, and for those of encrypted datasets, of which
+/// the cache has only what was opened or proven: see [`sealed_cache_key`].
 pub(crate) fn cache_key(block: &BlockPointer) -> Option<BlockKey> {
+    if block.is_encrypted() {
+        return None;
+    }
+    address_key(block)
+}
+
+/// The same with the keys that open the block or prove it. They are part of the name: no other pointer to that address
+/// leads to what they opened, nor do they themselves once they were unloaded.
+pub(crate) fn sealed_cache_key(
+    block: &BlockPointer,
+    keys: Option<&DatasetKeys>,
+) -> Option<BlockKey> {
+    let Some(keys) = keys else {
+        return cache_key(block);
+    };
+    let mut key = address_key(block)?;
+    // Numbers of vdevs have 24 bits.
+    key.vdev |= u64::from(keys.load_number()) << 32;
+    Some(key)
+}
+
+fn address_key(block: &BlockPointer) -> Option<BlockKey> {
     let dva = block.dva(0)?;
     Some(BlockKey {
         vdev: dva.vdev.0,

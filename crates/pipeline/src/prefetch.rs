@@ -15,7 +15,6 @@ use format::block_pointer::BlockPointer;
 
 use sys::Buffer;
 
-use crate::pipeline::cache_key;
 use crate::run::{Stretch, stretches};
 use crate::{Pipeline, tunables};
 
@@ -172,7 +171,7 @@ impl Shared {
             .min(cache.limit_bytes() / tunables::PREFETCH_CACHE_SHARE.get());
         let (mut run, mut run_bytes) = (Vec::with_capacity(requests.size_hint().0), 0);
         for request in requests {
-            let Some(key) = cache_key(&request.block) else {
+            let Some(key) = self.pipeline.name_of(&request) else {
                 continue;
             };
             if cache.contains(&key) {
@@ -209,7 +208,9 @@ impl Shared {
         if let Some(follow) = follow {
             let cache = &self.pipeline.cache;
             let is_known = |request: &mut PrefetchRequest| {
-                cache_key(&request.block).is_some_and(|key| cache.contains(&key))
+                self.pipeline
+                    .name_of(request)
+                    .is_some_and(|key| cache.contains(&key))
             };
             let known: Vec<PrefetchRequest> = requests.extract_if(.., is_known).collect();
             if !known.is_empty() {
@@ -259,7 +260,9 @@ impl Shared {
             Run::Known(requests, follow) => {
                 let mut found = Vec::new();
                 for request in requests {
-                    let data = cache_key(&request.block).and_then(|key| pipeline.cache.get(&key));
+                    let data = pipeline
+                        .name_of(request)
+                        .and_then(|key| pipeline.cache.get(&key));
                     found.extend(data.iter().flat_map(|data| follow(data, request)));
                 }
                 self.followed(found, *follow);

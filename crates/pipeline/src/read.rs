@@ -2,11 +2,15 @@
 
 mod gang;
 mod kept;
+mod sealed;
 #[cfg(test)]
 mod tests;
 
-use base::ByteOrder;
+use std::sync::Arc;
+
+use base::{Bookmark, ByteOrder};
 use codec::{Checksum, ChecksumValue};
+use crypto::DatasetKeys;
 use format::block_pointer::{
     BLOCK_SIZE_MAX, BlockPointer, Dva, EMBEDDED_PAYLOAD_MAX, EmbeddedKind,
 };
@@ -18,8 +22,11 @@ use sys::{Buffer, BufferMut};
 use vdev::{BlockRange, IoClass, Verdict, WriteGroup};
 
 pub(crate) use gang::GangBudget;
+pub(crate) use sealed::is_ciphertext;
 
-use crate::pipeline::{cache_key, stay_of};
+use sealed::decode_sealed;
+
+use crate::pipeline::{sealed_cache_key, stay_of};
 use crate::{Attempt, AttemptFailure, Key, Mismatch, Pipeline, ReadError, ReadRequest, Unreadable};
 
 impl Pipeline {
@@ -124,21 +131,17 @@ impl Pipeline {
             return Ok(Buffer::zeroed(size as usize));
         }
         check(block, request)?;
+        let keys = self.keys_for(block, request.bookmark)?;
         if block.is_embedded() {
             return read_embedded(block, request);
         }
-        if is_ciphertext(block) {
-            let bookmark = request.bookmark;
-            return match self.key(bookmark.object_set) {
-                Key::None | Key::Locked => Err(ReadError::Encrypted { bookmark }),
-            };
-        }
         let load = || {
             self.any_copy(block, request, &mut GangBudget::of(block), &mut |stored| {
-                decode(block, stored)
+                decode_sealed(block, stored, keys.as_deref())
             })
         };
-        let Some(key) = cache_key(block).filter(|_| request.cached) else {
+        let key = sealed_cache_key(block, keys.as_deref());
+        let Some(key) = key.filter(|_| request.cached) else {
             return load();
         };
         if !request.speculative {
@@ -156,6 +159,23 @@ impl Pipeline {
             Ok(found)
         } else {
             load()
+        }
+    }
+
+    /// The keys that open a block, or prove it. None: it has no need of keys, or can be read without.
+    fn keys_for(
+        &self,
+        block: &BlockPointer,
+        bookmark: Bookmark,
+    ) -> Result<Option<Arc<DatasetKeys>>, ReadError> {
+        match self.key(bookmark.object_set) {
+            // Whoever could make us believe plain blocks could put anything there.
+            Key::Loaded(_) if !block.is_encrypted() => Err(ReadError::NotEncrypted { bookmark }),
+            Key::Loaded(keys) => Ok(Some(keys)),
+            Key::None | Key::Locked if is_ciphertext(block) => {
+                Err(ReadError::Encrypted { bookmark })
+            }
+            Key::None | Key::Locked => Ok(None),
         }
     }
 
@@ -299,11 +319,6 @@ pub(crate) fn check(block: &BlockPointer, request: &ReadRequest) -> Result<(), R
     block
         .check(base::Txg(u64::MAX))
         .map_err(|source| ReadError::BadPointer { bookmark, source })
-}
-
-/// Whether the stored bytes are ciphertext. Authenticated blocks and indirect blocks are not.
-pub(crate) fn is_ciphertext(block: &BlockPointer) -> bool {
-    block.is_encrypted() && block.level() == 0 && block.object_type().is_encrypted()
 }
 
 /// Whether a computed sum is the one in the pointer. Pointers that carry a MAC have only the first

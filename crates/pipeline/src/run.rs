@@ -1,25 +1,30 @@
 //! Reading several blocks that lie one after the other, or near each other, with one operation: for reading ahead.
 
 use base::{Bookmark, Txg};
-use cache::Reservation;
+use cache::{BlockKey, Reservation};
 use format::block_pointer::BlockPointer;
 use sys::Buffer;
 use vdev::{BlockRange, IoClass, Verdict};
 
-use crate::pipeline::{cache_key, stay_of};
+use crate::pipeline::stay_of;
 use crate::prefetch::PrefetchRequest;
 use crate::read::decode;
 use crate::tunables::{GAP_BYTES, KEPT_BYTES, PREFETCH_CACHE_SHARE, RUN_BYTES};
 use crate::{Pipeline, ReadRequest};
 
 impl Pipeline {
+    /// The name in the cache of a requested block.
+    pub(crate) fn name_of(&self, request: &PrefetchRequest) -> Option<BlockKey> {
+        self.cache_key_in(&request.block, request.bookmark.object_set)
+    }
+
     /// Brings requested blocks into the cache; answers how many could not be read. Blocks that are there, or that
     /// someone is reading, are left alone; who wants one of the others meanwhile waits for this.
     pub(crate) fn read_ahead(&self, requests: &[PrefetchRequest]) -> u64 {
         let mut failed = 0;
         let reserved: Vec<_> = requests
             .iter()
-            .filter_map(|request| Some((request, self.cache.reserve(cache_key(&request.block)?)?)))
+            .filter_map(|request| Some((request, self.cache.reserve(self.name_of(request)?)?)))
             .collect();
         let mut rest = reserved.into_iter().peekable();
         while let Some(first) = rest.next() {
@@ -78,7 +83,7 @@ impl Pipeline {
         let mut failed = 0;
         let mut reserved = Vec::with_capacity(stretch.requests.len());
         for request in &stretch.requests {
-            let Some(key) = cache_key(&request.block) else {
+            let Some(key) = self.name_of(request) else {
                 continue;
             };
             match self.cache.reserve(key) {

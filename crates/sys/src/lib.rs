@@ -10,12 +10,14 @@ mod buffer;
 mod file;
 mod file_project;
 mod fuse_device;
+mod locked;
 mod mount_holders;
 mod mount_users;
 mod mounts_inside;
 mod process;
 mod random;
 pub mod system;
+mod terminal;
 pub mod thread;
 
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
@@ -25,6 +27,7 @@ pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, change_mount_flags,
     is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
 };
+pub use locked::Locked;
 pub use mount_holders::{mount_holders, mounted_over};
 pub use mount_users::{MountUser, mount_copies, mount_device, mount_users};
 pub use mounts_inside::MountsInside;
@@ -35,3 +38,4 @@ pub use process::{
 };
 pub use random::SystemRng;
 pub use rustix::io::Errno;
+pub use terminal::HiddenInput;

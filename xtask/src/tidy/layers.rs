@@ -11,6 +11,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("sys", 1),
     ("codec", 2),
     ("format", 3),
+    ("crypto", 4),
     ("device", 4),
     ("layout", 4),
     ("sim", 5),

@@ -14,6 +14,7 @@ mod devices;
 mod disks;
 mod end;
 mod hold;
+mod keys;
 mod mount;
 mod pool_change;
 mod pool_properties;
@@ -52,6 +53,8 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::Inherit(change) => change,
         Change::Mount(change) => change,
         Change::Unmount(change) => change,
+        Change::LoadKey(change) => change,
+        Change::UnloadKey(change) => change,
         Change::Hold(change) => change,
         Change::Release(change) => change,
         Change::Bookmark(change) => change,

@@ -85,10 +85,13 @@ impl Service {
         if is_on(head, dataset::ZONED)? {
             return refuse(FailureKind::Invalid, "dataset is exported to a local zone");
         }
-        if head.is_encrypted().map_err(unreadable)? {
-            return refuse(FailureKind::Unsupported, "encryption key not loaded");
+        let record = head.directory().key_record().map_err(unreadable)?;
+        if record.as_ref().is_some_and(|record| !record.is_loaded()) {
+            return refuse(FailureKind::Permission, "encryption key not loaded");
         }
         let mut options = self.mount_options(head)?;
+        // Nothing is encrypted here yet.
+        options.readonly |= record.is_some();
         options.overlay |= flags.overlay;
         let words = self
             .mount_words

@@ -92,7 +92,6 @@ fn native(owner: &dyn PropertySource, row: &'static Row) -> Result<Option<Settin
     let setting = match owner.stored(row)? {
         Some(setting) => setting,
         None if row.home == Home::Volume => return measured(owner, row, Source::Local),
-        None if dataset::KEYLOCATION.is(row.name) && !is_own_key(owner)? => return Ok(None),
         None => Setting::from(row.default_value(), Source::Default),
     };
     // What the dataset's directory holds beats what the property table remembers.
@@ -146,13 +145,4 @@ fn measured(
 
 fn is_default(value: &Value, default: Default) -> bool {
     matches!((value, default), (Value::Number(a), Default::Number(b)) if *a == b)
-}
-
-/// False for an encrypted dataset whose key is an ancestor's: it has no place of its own.
-fn is_own_key(owner: &dyn PropertySource) -> Result<bool, Failure> {
-    let root = owner.figure(Figure::EncryptionRoot)?;
-    Ok(match root {
-        Some(Value::Text(root)) => root == owner.name(),
-        Some(Value::Number(_) | Value::Absent) | None => true,
-    })
 }

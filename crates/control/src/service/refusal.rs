@@ -39,7 +39,12 @@ pub(crate) fn reason(error: &DslError) -> (FailureKind, String) {
         | DslError::Engine(_) => return (Kind::Medium, error.to_string()),
         DslError::Unsupported { .. } => return (Kind::Unsupported, error.to_string()),
         DslError::Again { .. } => return (Kind::Busy, error.to_string()),
-        DslError::NotSnapshot { .. }
+        DslError::KeyUnloaded { .. } => (Kind::Permission, "encryption key not loaded"),
+        DslError::Key { .. } => return (Kind::Permission, error.to_string()),
+        DslError::NotEncrypted { .. }
+        | DslError::NotEncryptionRoot { .. }
+        | DslError::KeyLoaded { .. }
+        | DslError::NotSnapshot { .. }
         | DslError::IsSnapshot { .. }
         | DslError::HasChildren { .. }
         | DslError::HasSnapshots { .. }

@@ -1,11 +1,13 @@
-//! What is stored of a directory's encryption key, the key itself aside.
+//! What is stored of a directory's encryption key.
 
 use std::sync::Arc;
 
 use base::ObjectId;
+use crypto::{KeyError, KeyFormat, KeyMaterial, StoredKeys, WrappedKeys};
+use format::dsl::key_record as names;
 
 use super::Directory;
-use crate::error::Result;
+use crate::error::{DslError, Result};
 
 /// The record of an encryption key. Entries that are not there, or cannot be read, are none.
 pub struct KeyRecord {
@@ -25,7 +27,7 @@ impl Directory {
         let Some(record) = self.crypto_key()? else {
             return Ok(None);
         };
-        let root = self.entry_of(record, "DSL_CRYPTO_ROOT_DDOBJ");
+        let root = self.entry_of(record, names::ROOT);
         let root = root
             .map(|id| self.dsl.directory_by_id(ObjectId(id)))
             .transpose()?;
@@ -47,10 +49,15 @@ impl Directory {
 }
 
 impl KeyRecord {
+    /// The object that it is.
+    pub(crate) const fn id(&self) -> ObjectId {
+        self.record
+    }
+
     /// The number of the suite that it encrypts with.
     #[must_use]
     pub fn suite(&self) -> Option<u64> {
-        self.directory.entry_of(self.record, "DSL_CRYPTO_SUITE")
+        self.directory.entry_of(self.record, names::SUITE)
     }
 
     /// The directory that the key was given for: those below it have theirs from it.
@@ -63,5 +70,63 @@ impl KeyRecord {
     #[must_use]
     pub fn of_root(&self, property: &str) -> Option<u64> {
         self.directory.entry_of(self.root_record, property)
+    }
+
+    /// Whether the key of its root is loaded.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        let root = self.root.as_ref();
+        root.is_some_and(|root| self.directory.dsl.keys.is_loaded(root.id()))
+    }
+
+    /// What the root's key is made of.
+    ///
+    /// # Errors
+    /// The record does not say so.
+    pub fn material(&self) -> Result<KeyMaterial> {
+        let word = |name| self.of_root(name).unwrap_or_default();
+        let format = KeyFormat::from_number(word(names::FORMAT));
+        Ok(KeyMaterial {
+            format: format.map_err(|source| self.unusable(source))?,
+            salt: word(names::PBKDF2_SALT),
+            iterations: word(names::PBKDF2_ITERATIONS),
+        })
+    }
+
+    /// The keys, wrapped.
+    ///
+    /// # Errors
+    /// The record cannot be read, or lacks some of it.
+    pub fn stored(&self) -> Result<StoredKeys> {
+        let zap = self.directory.dsl.mos.zap(self.record)?;
+        let word = |name: &'static str| -> Result<u64> {
+            let found = zap.lookup(name.as_bytes())?;
+            found.ok_or_else(|| self.unusable(KeyError::Record(name)))
+        };
+        Ok(StoredKeys {
+            suite: word(names::SUITE)?,
+            guid: word(names::GUID)?,
+            version: zap.lookup(names::VERSION.as_bytes())?.unwrap_or(0),
+            wrapped: WrappedKeys {
+                iv: self.bytes(names::IV)?,
+                mac: self.bytes(names::MAC)?,
+                master: self.bytes(names::MASTER_KEY)?,
+                hmac: self.bytes(names::HMAC_KEY)?,
+            },
+        })
+    }
+
+    fn bytes<const N: usize>(&self, name: &'static str) -> Result<[u8; N]> {
+        let zap = self.directory.dsl.mos.zap(self.record)?;
+        let found = zap.lookup_value(name.as_bytes())?;
+        let bytes = found.and_then(|value| value.stored().try_into().ok());
+        bytes.ok_or_else(|| self.unusable(KeyError::Record(name)))
+    }
+
+    pub(crate) fn unusable(&self, source: KeyError) -> DslError {
+        DslError::Key {
+            name: self.directory.name(),
+            source,
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! `zfs mount` and `zfs unmount`.
 
 use admin::changes::{Mount, Unmount};
+use admin::client::{self, Connection};
 use admin::{Change, Failure, FailureKind};
 
+use super::keys::{forget, load_missing, roots};
 use super::selection::at_path;
 use crate::daemons::{change, ended, mounted, pool_of, running};
 use crate::flags::JSON;
@@ -63,8 +65,23 @@ fn mount(call: &Invocation) -> Outcome {
     };
     match (call.has("a"), call.operands().first()) {
         (true, Some(_)) => Err(usage("too many arguments")),
-        (true, None) => everywhere(&|| make(None), &call.line),
-        (false, Some(name)) => change(&mut pool_of(name)?, make(Some(name.clone())), &call.line),
+        (true, None) => {
+            let mut loaded = Ok(());
+            if call.has("l") {
+                for mut connection in client::running()?.connections {
+                    // What has its key is mounted all the same.
+                    loaded = load_missing(&mut connection, None, true).and(loaded);
+                }
+            }
+            everywhere(&|| make(None), &call.line).and(loaded)
+        }
+        (false, Some(name)) => {
+            let mut connection = pool_of(name)?;
+            if call.has("l") {
+                load_missing(&mut connection, Some(name), call.has("R"))?;
+            }
+            change(&mut connection, make(Some(name.clone())), &call.line)
+        }
         (false, None) => list(call.has("j")),
     }
 }
@@ -112,6 +129,13 @@ fn unmount(call: &Invocation) -> Outcome {
             force: call.has("f"),
         })
     };
+    let away = |mut connection: Connection, name: String| {
+        change(&mut connection, make(Some(name.clone())), &call.line)?;
+        if call.has("u") {
+            unload(&mut connection, &name)?;
+        }
+        Ok(())
+    };
     match (call.has("a"), call.operands().first()) {
         (true, Some(_)) => Err(usage("too many arguments")),
         (true, None) => everywhere(&|| make(None), &call.line),
@@ -134,8 +158,17 @@ fn unmount(call: &Invocation) -> Outcome {
                 let reason = "not a mountpoint";
                 return Err(Failure::cannot(FailureKind::Invalid, "unmount", name, reason).into());
             }
-            change(&mut connection, make(Some(dataset)), &call.line)
+            away(connection, dataset)
         }
-        (false, Some(name)) => change(&mut pool_of(name)?, make(Some(name.clone())), &call.line),
+        (false, Some(name)) => away(pool_of(name)?, name.clone()),
+    }
+}
+
+/// Forgets the key that an unmounted file system had, if it has one of its own.
+fn unload(connection: &mut Connection, name: &str) -> Outcome {
+    let found = roots(connection, name, false).unwrap_or_default();
+    match found.iter().find(|root| root.name == name && root.loaded) {
+        Some(root) => forget(connection, &root.name),
+        None => Ok(()),
     }
 }

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use admin::changes::Mount;
 use admin::rows::pool::{ALTROOT, READONLY};
 use admin::{
-    Assignments, Failure, FailureKind, ImportRequest, OpenRequest, PropertyError, VdevNaming,
-    client,
+    Assignments, Change, Failure, FailureKind, ImportRequest, OpenRequest, PropertyError,
+    VdevNaming, client,
 };
 use control::Found;
 
@@ -14,6 +15,7 @@ use crate::arguments::{assign_pool, bad_assignment, number};
 use crate::daemons::running;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
+use crate::zfs::keys::load_missing;
 
 /// `zpool import`.
 pub(super) const COMMAND: Command = Command {
@@ -234,8 +236,30 @@ fn import_one(
                 .into(),
         );
     }
-    let request = request(call, found, new_name, search)?;
-    match crate::daemons::start(&OpenRequest::Import(request)) {
+    let mut request = request(call, found, new_name, search)?;
+    let mount_later = call.has("l") && !request.unmounted;
+    request.unmounted |= mount_later;
+    let options = request.mount_options.clone();
+    let started = crate::daemons::start(&OpenRequest::Import(request)).and_then(|()| {
+        if !call.has("l") {
+            return Ok(());
+        }
+        let mut connection = crate::daemons::pool(target)?;
+        let loaded = load_missing(&mut connection, None, true);
+        if mount_later {
+            let mount = Change::Mount(Mount {
+                name: None,
+                at: None,
+                options,
+                overlay: false,
+                force: false,
+                recursive: false,
+            });
+            crate::daemons::change(&mut connection, mount, "")?;
+        }
+        loaded
+    });
+    match started {
         // The pool is there all the same.
         Err(Stop::Quiet(_)) => {
             complain(&"Import was successful, but unable to mount some datasets");

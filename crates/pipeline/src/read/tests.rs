@@ -184,7 +184,7 @@ impl crate::KeySource for Locked {
 }
 
 #[test]
-fn the_key_of_a_block_of_ciphertext_is_asked_of_its_object_set() {
+fn the_key_of_a_block_is_asked_of_its_object_set() {
     let rig = Rig::new();
     let keys = Arc::new(Locked::default());
     rig.pipeline.set_keys(keys.clone());
@@ -192,12 +192,13 @@ fn the_key_of_a_block_of_ciphertext_is_asked_of_its_object_set() {
     let bookmark = Bookmark::new(ObjectSetId(54), ObjectId(7), 0, 3);
     let ask = crate::ReadRequest::new(bookmark).uncached();
     rig.pipeline.read(&block, &ask).expect("plain");
-    assert!(keys.asked.lock().unwrap().is_empty());
+    let asked = || std::mem::take(&mut *keys.asked.lock().unwrap());
+    assert_eq!(asked(), [ObjectSetId(54)]);
     block.words[6] |= 1 << 61;
     let error = rig.pipeline.read(&block, &ask).unwrap_err();
     assert!(matches!(error, ReadError::Encrypted { .. }));
     assert_eq!(error.bookmark(), bookmark);
-    assert_eq!(*keys.asked.lock().unwrap(), [ObjectSetId(54)]);
+    assert_eq!(asked(), [ObjectSetId(54)]);
 }
 
 #[test]

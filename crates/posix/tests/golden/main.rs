@@ -1,5 +1,6 @@
 //! Every file of the golden pools, read through [`millpond_posix::FileSystem`], is what OpenZFS showed.
 
+mod encrypted;
 mod reader;
 mod walk;
 

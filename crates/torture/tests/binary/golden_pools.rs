@@ -38,17 +38,18 @@ fn golden_pools_read_equal() {
         return;
     }
     for pool in READABLE.iter().filter_map(|name| golden::pool(name)) {
-        let Some(session) = Session::new() else {
+        let Some(mut session) = Session::new() else {
             return;
         };
+        session.bring(&pool.images());
+        session.import(&pool.pool_name(), &["-o", "readonly=on"]);
         read_equal(session, &pool);
     }
 }
 
-fn read_equal(mut session: Session, pool: &GoldenPool) {
+/// An imported pool is what OpenZFS printed of it, and showed in it.
+pub(crate) fn read_equal(mut session: Session, pool: &GoldenPool) {
     let name = pool.pool_name();
-    session.bring(&pool.images());
-    session.import(&name, &["-o", "readonly=on"]);
     let columns = "name,type,used,available,refer,guid,createtxg,compressratio,origin";
     let list = session.ok(&[
         "zfs", "list", "-Hp", "-t", "all", "-o", columns, "-r", &name,
@@ -87,7 +88,7 @@ const OF_THE_MOMENT: [&str; 5] = [
 
 #[test]
 fn properties_of_golden_pools_are_what_openzfs_printed() {
-    let more = ["classes", "vol"];
+    let more = ["classes", "vol", "enc"];
     for pool in READABLE
         .iter()
         .chain(&more)
@@ -111,6 +112,7 @@ fn properties_of_golden_pools_are_what_openzfs_printed() {
             "/g",
             &name,
         ]);
+        crate::encryption::load_keys(&session, &pool);
         let shown = session.ok(&["zfs", "get", "-Hp", "-t", "all", "-r", "all", &name]);
         let of_pool = session.ok(&["zpool", "get", "-Hp", "all", &name]);
         session.ok(&["zpool", "export", &name]);

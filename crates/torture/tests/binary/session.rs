@@ -155,6 +155,39 @@ impl Session {
         errors
     }
 
+    /// Runs the binary with something on its standard input.
+    pub(crate) fn given(&self, input: &str, arguments: &[&str]) -> Output {
+        let mut child = Command::new(&self.binary)
+            .args(arguments)
+            .envs(self.environment())
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        // A command that refuses at once reads nothing.
+        let _ = std::io::Write::write_all(&mut stdin, input.as_bytes());
+        drop(stdin);
+        child.wait_with_output().expect("the binary ends")
+    }
+
+    /// The daemons of the session, by their processes.
+    pub(crate) fn daemons(&self) -> Vec<u32> {
+        let run = format!("MILLPOND_RUN={}", path(&self.folder.path().join("run")));
+        let is_ours = |pid: &u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == run.as_bytes())
+        };
+        let processes = std::fs::read_dir("/proc").expect("/proc is there");
+        let pids = processes
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(is_ours).collect()
+    }
+
     /// Creates a pool in an image of that many megabytes.
     pub(crate) fn create(&mut self, pool: &str, megabytes: u32, options: &[&str]) {
         let image = self.images().join(format!("{pool}.img"));

@@ -1,8 +1,8 @@
 use admin::changes::{
     AddVdevs, AttachDevice, Bookmark, Clear, CloneSnapshot, Create, Delegate, Destroy, DestroyPool,
-    DestroyTarget, DetachDevice, Export, Hold, Inherit, Mount, OfflineDevices, OnlineDevices,
-    Promote, Release, RemoveVdevs, Rename, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot,
-    Trim, TrimAction, Unmount, VolumeSpec, WaitTrim,
+    DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey, Mount, OfflineDevices,
+    OnlineDevices, Promote, Release, RemoveVdevs, Rename, Rollback, ScrubAction, Set, SetPool,
+    SetVdev, Snapshot, Trim, TrimAction, UnloadKey, Unmount, VolumeSpec, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -186,6 +186,30 @@ fn of_snapshots() -> Vec<Case> {
                 name: text("p#b"),
             }),
             r##"{"Bookmark":{"source":"p@s","name":"p#b"}}"##,
+        ),
+    ]
+}
+
+fn of_keys() -> Vec<Case> {
+    let key = admin::Secret::new(text("00ff").into());
+    let load = LoadKey {
+        name: text("p/e"),
+        key,
+        dry_run: true,
+    };
+    let unload = UnloadKey { name: text("p/e") };
+    let refused = |verb| WhileSuspended::refused(verb);
+    let never = |change, json, verb| (change, json, refused(verb), Turn::Alone, Recorded::Never);
+    vec![
+        never(
+            Change::LoadKey(load),
+            r#"{"LoadKey":{"name":"p/e","key":"00ff","dry_run":true}}"#,
+            "load the key of",
+        ),
+        never(
+            Change::UnloadKey(unload),
+            r#"{"UnloadKey":{"name":"p/e"}}"#,
+            "unload the key of",
         ),
     ]
 }
@@ -400,6 +424,7 @@ fn all() -> Vec<Case> {
     let mut all = of_datasets();
     all.extend(of_properties());
     all.extend(of_snapshots());
+    all.extend(of_keys());
     all.extend(of_mounts());
     all.extend(of_the_pool());
     all.extend(of_devices());

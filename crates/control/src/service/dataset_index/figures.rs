@@ -210,7 +210,7 @@ impl DatasetSource<'_> {
             KeyFigure::Suite => record.suite().map(Value::Number),
             KeyFigure::Root => record.root().map(|root| Value::Text(root.name())),
             KeyFigure::OfRoot(row) => record.of_root(row.name).map(Value::Number),
-            KeyFigure::Status => Some(Value::Number(if self.contents().is_some() { 2 } else { 1 })),
+            KeyFigure::Status => Some(Value::Number(if record.is_loaded() { 2 } else { 1 })),
         })
     }
 

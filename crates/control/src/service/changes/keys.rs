@@ -1,0 +1,119 @@
+//! Keys of encrypted datasets: loading and unloading them.
+
+use std::sync::Arc;
+
+use admin::changes::{LoadKey, UnloadKey};
+use admin::{Failure, FailureKind};
+use crypto::{KeyError, KeyFormat, KeyMaterial, WrappingKey};
+use dsl::{Actor, Directory, DslError};
+
+use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::service::Service;
+use crate::service::refusal::reason;
+use crate::service::reporter::Reporter;
+
+impl PoolChange for LoadKey {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        let denied = || load_failure(FailureKind::Permission, "Permission denied.");
+        service.require(actor, &self.name, &["load-key"], denied)
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::refused("load the key of")
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::Never
+    }
+
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+        let invalid = |error: KeyError| load_failure(FailureKind::Invalid, &error.to_string());
+        let material = KeyMaterial {
+            format: KeyFormat::Hex,
+            salt: 0,
+            iterations: 0,
+        };
+        let key = WrappingKey::from_material(self.key.text().as_bytes(), material);
+        let key = key.map_err(invalid)?;
+        let root = directory(service, &self.name)?;
+        let done = if self.dry_run {
+            service.dsl.check_key(&root, &key)
+        } else {
+            service.dsl.load_key(&root, key)
+        };
+        done.map_err(|error| not_loaded(&self.name, &error))
+    }
+}
+
+impl PoolChange for UnloadKey {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        let denied = || unload_failure(FailureKind::Permission, "Permission denied.");
+        service.require(actor, &self.name, &["load-key"], denied)
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::refused("unload the key of")
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::Never
+    }
+
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+        let root = directory(service, &self.name)?;
+        let unloaded = service.pool.unload_key(&root);
+        unloaded.map_err(|error| not_unloaded(&self.name, &error))
+    }
+}
+
+fn directory(service: &Service, name: &str) -> Result<Arc<Directory>, Failure> {
+    Ok(service.head("open", name)?.directory())
+}
+
+fn load_failure(kind: FailureKind, text: &str) -> Failure {
+    Failure::new(kind, format!("Key load error: {text}"))
+}
+
+fn unload_failure(kind: FailureKind, text: &str) -> Failure {
+    Failure::new(kind, format!("Key unload error: {text}"))
+}
+
+/// Why a key was not loaded, as users know it.
+fn not_loaded(name: &str, error: &DslError) -> Failure {
+    let (kind, mut text) = reason(error);
+    if let DslError::KeyLoaded { .. } = error {
+        text = format!("Key already loaded for '{name}'.");
+    } else if let DslError::NotEncrypted { .. } = error {
+        text = format!("'{name}' is not encrypted.");
+    } else if let DslError::NotEncryptionRoot { root, .. } = error {
+        text = format!("Keys must be loaded for encryption root of '{name}' ({root}).");
+    } else if let DslError::Key { source, .. } = error
+        && *source == KeyError::WrongKey
+    {
+        text = format!("Incorrect key provided for '{name}'.");
+    }
+    load_failure(kind, &text)
+}
+
+/// The same of one that was not unloaded.
+fn not_unloaded(name: &str, error: &DslError) -> Failure {
+    let (kind, mut text) = reason(error);
+    if let DslError::KeyUnloaded { .. } = error {
+        text = format!("Key already unloaded for '{name}'.");
+    } else if let DslError::Busy { .. } = error {
+        text = format!("'{name}' is busy.");
+    } else if let DslError::NotEncrypted { .. } = error {
+        text = format!("'{name}' is not encrypted.");
+    } else if let DslError::NotEncryptionRoot { root, .. } = error {
+        text = format!("Keys must be unloaded for encryption root of '{name}' ({root}).");
+    }
+    unload_failure(kind, &text)
+}

@@ -1,0 +1,131 @@
+//! Blocks of dnodes: bonuses are encrypted where their type says so, all else is authenticated.
+
+use std::ops::Range;
+
+use base::ByteOrder;
+use format::ObjectType;
+use format::block_pointer::BlockPointer;
+use format::dnode::{
+    BLOCK_POINTER_SIZE, CORE_SIZE, DnodeCore, DnodeFlags, SLOT_SIZE, bonus_capacity,
+};
+use format::record::{Plain, get_at};
+
+use crate::error::BlockFault;
+use crate::tree::put_record;
+
+/// What a block of dnodes consists of.
+pub(crate) struct Parts {
+    /// What is authenticated and plain.
+    known: Vec<u8>,
+    /// Where the encrypted bonuses are, in order: they are one message.
+    sealed: Vec<Range<usize>>,
+}
+
+impl Parts {
+    /// Opens the encrypted ones, in place.
+    pub(crate) fn open(
+        &self,
+        block: &mut [u8],
+        open: impl FnOnce(&[u8], &mut [u8]) -> Result<(), BlockFault>,
+    ) -> Result<(), BlockFault> {
+        let layout = || BlockFault::Layout("bonus out of the block");
+        let mut message = Vec::new();
+        for range in &self.sealed {
+            message.extend_from_slice(block.get(range.clone()).ok_or_else(layout)?);
+        }
+        open(&self.known, &mut message)?;
+        let mut rest = &message[..];
+        for range in &self.sealed {
+            let place = block.get_mut(range.clone()).ok_or_else(layout)?;
+            let (bonus, after) = rest.split_at_checked(place.len()).ok_or_else(layout)?;
+            place.copy_from_slice(bonus);
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a block as it is stored, in the byte order of who wrote it.
+///
+/// # Errors
+/// It is no block of dnodes.
+pub(crate) fn parts(block: &[u8], order: ByteOrder, version: u64) -> Result<Parts, BlockFault> {
+    if !block.len().is_multiple_of(SLOT_SIZE) {
+        return Err(BlockFault::Layout("dnodes are cut off"));
+    }
+    let mut parts = Parts {
+        known: Vec::with_capacity(block.len()),
+        sealed: Vec::new(),
+    };
+    let mut start = 0;
+    while let Some(slot) = block
+        .get(start..)
+        .and_then(<[u8]>::first_chunk::<SLOT_SIZE>)
+    {
+        let extra = DnodeCore::AT.extra_slots.offset;
+        let size = (usize::from(slot[extra]) + 1) * SLOT_SIZE;
+        let dnode = block
+            .get(start..start + size)
+            .ok_or(BlockFault::Layout("a dnode goes on past its block"))?;
+        if let Some(bonus) = authenticate(dnode, order, version, false, &mut parts.known)? {
+            parts.sealed.push(start + bonus.start..start + bonus.end);
+        }
+        start += size;
+    }
+    Ok(parts)
+}
+
+/// Adds what is authenticated of a dnode; answers where its bonus is if that is encrypted. `portable`: the core is
+/// taken in little-endian order, and bonuses are left out.
+pub(crate) fn authenticate(
+    dnode: &[u8],
+    order: ByteOrder,
+    version: u64,
+    portable: bool,
+    known: &mut Vec<u8>,
+) -> Result<Option<Range<usize>>, BlockFault> {
+    let cut = || BlockFault::Layout("a dnode is cut off");
+    let decoded = DnodeCore::decode(dnode, order).map_err(|_| cut())?;
+    let mut core = [0; CORE_SIZE];
+    core.copy_from_slice(dnode.get(..CORE_SIZE).ok_or_else(cut)?);
+    if portable && order == ByteOrder::Big {
+        DnodeCore::swap(&mut core);
+    }
+    core[DnodeCore::AT.flags.offset] &= DnodeFlags::SPILL;
+    core[DnodeCore::AT.used.offset..][..size_of::<u64>()].fill(0);
+    known.extend_from_slice(&core);
+
+    let has_spill = DnodeFlags(decoded.flags).has(DnodeFlags::SPILL);
+    let pointers = usize::from(decoded.pointer_count);
+    let taken = CORE_SIZE + (pointers + usize::from(has_spill)) * BLOCK_POINTER_SIZE;
+    if taken > dnode.len() {
+        return Err(BlockFault::Layout("a dnode has more pointers than room"));
+    }
+    let mut add = |at: usize| {
+        let pointer: BlockPointer = get_at(dnode, at, order);
+        put_record(&pointer, version, known);
+    };
+    for index in 0..pointers {
+        add(CORE_SIZE + index * BLOCK_POINTER_SIZE);
+    }
+    if has_spill {
+        add(dnode.len() - BLOCK_POINTER_SIZE);
+    }
+    if portable {
+        return Ok(None);
+    }
+    let start = CORE_SIZE + pointers * BLOCK_POINTER_SIZE;
+    let capacity = bonus_capacity(dnode.len() / SLOT_SIZE, decoded.pointer_count, has_spill);
+    let bonus = start..start + capacity;
+    let is_sealed = decoded.object_type != ObjectType::NONE.0
+        && decoded.bonus_len != 0
+        && ObjectType(decoded.bonus_type).is_encrypted();
+    if is_sealed {
+        return Ok(Some(bonus));
+    }
+    known.extend_from_slice(dnode.get(bonus).ok_or_else(cut)?);
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

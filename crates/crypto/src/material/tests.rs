@@ -1,0 +1,68 @@
+use super::*;
+
+fn passphrase(iterations: u64) -> KeyMaterial {
+    KeyMaterial {
+        format: KeyFormat::Passphrase,
+        salt: u64::from_le_bytes(*b"saltsalt"),
+        iterations,
+    }
+}
+
+fn refused(given: &[u8], material: KeyMaterial) -> KeyError {
+    WrappingKey::from_material(given, material).unwrap_err()
+}
+
+fn of(format: KeyFormat) -> KeyMaterial {
+    KeyMaterial {
+        format,
+        salt: 0,
+        iterations: 0,
+    }
+}
+
+#[test]
+fn digits_are_the_bytes_and_come_back() {
+    let digits = "00ff102030405060708090a0b0c0d0e0f00112233445566778899aabbccddeef";
+    let line = format!("{digits}\n");
+    let key = WrappingKey::from_material(line.as_bytes(), of(KeyFormat::Hex)).unwrap();
+    assert_eq!(key.bytes()[..3], [0, 0xff, 0x10]);
+    assert_eq!(*key.to_hex(), digits);
+    assert!(key.is(&key.copy().unwrap()));
+    let raw = WrappingKey::from_raw(key.bytes()).unwrap();
+    assert!(key.is(&raw));
+}
+
+#[test]
+fn what_cannot_be_a_key_is_refused_by_what_is_wrong() {
+    let hex = of(KeyFormat::Hex);
+    assert_eq!(refused(&[b'0'; 63], hex), KeyError::HexShort);
+    assert_eq!(refused(&[b'0'; 65], hex), KeyError::HexLong);
+    assert_eq!(refused(&[b'g'; 64], hex), KeyError::HexDigit);
+    let raw = of(KeyFormat::Raw);
+    assert_eq!(refused(&[1; 31], raw), KeyError::RawShort);
+    assert_eq!(refused(&[1; 33], raw), KeyError::RawLong);
+    let enough = passphrase(PBKDF2_ITERATIONS_MIN);
+    assert_eq!(refused(b"short 7\n", enough), KeyError::PassphraseShort);
+    assert_eq!(refused(&[b'x'; 513], enough), KeyError::PassphraseLong);
+    assert_eq!(
+        refused(b"long enough", passphrase(99_999)),
+        KeyError::Iterations(99_999)
+    );
+    assert_eq!(
+        refused(b"long enough", passphrase(u64::MAX)),
+        KeyError::Iterations(u64::MAX)
+    );
+}
+
+#[test]
+fn formats_are_three() {
+    assert_eq!(KeyFormat::from_number(0), Err(KeyError::Format(0)));
+    assert_eq!(KeyFormat::from_number(4), Err(KeyError::Format(4)));
+    assert_eq!(KeyFormat::from_number(3), Ok(KeyFormat::Passphrase));
+}
+
+#[test]
+fn nothing_shows_a_key() {
+    let key = WrappingKey::from_raw(&[0x5a; 32]).unwrap();
+    assert_eq!(format!("{key:?}"), "WrappingKey");
+}

@@ -1,0 +1,89 @@
+//! What an encrypted dataset's pointers say beside the address: salt, initialisation vector and message
+//! authentication code. They are strings of bytes, as they are on disk, in words that a reader of the other byte
+//! order has swapped.
+
+use base::ByteOrder;
+
+use super::{BlockPointer, CHECKSUM, FILL};
+use crate::object_type::ObjectType;
+
+/// Bytes of a salt.
+pub const SALT_SIZE: usize = 8;
+/// Bytes of an initialisation vector.
+pub const IV_SIZE: usize = 12;
+/// Bytes of a message authentication code.
+pub const MAC_SIZE: usize = 16;
+
+/// The word of the third address that has the salt.
+const SALT_WORD: usize = 4;
+/// The word that has the first bytes of the initialisation vector; the rest is in the upper half of the fill count.
+const IV_WORD: usize = 5;
+
+/// How a block of an encrypted dataset is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// It is not.
+    None,
+    /// It has its codes inside: the root of an object set.
+    Inside,
+    /// It is encrypted, and its pointer has the code.
+    Encrypted,
+    /// It is plain, and its pointer has the code of its bytes.
+    Authenticated,
+    /// It is plain, and its pointer has the code of its children's.
+    Children,
+}
+
+impl BlockPointer {
+    /// How the block is protected.
+    #[must_use]
+    pub fn protection(&self) -> Protection {
+        if self.is_embedded() || self.is_hole() || !self.is_encrypted() {
+            Protection::None
+        } else if self.level() > 0 {
+            Protection::Children
+        } else if self.object_type() == ObjectType::OBJECT_SET {
+            Protection::Inside
+        } else if self.object_type().is_encrypted() {
+            Protection::Encrypted
+        } else {
+            Protection::Authenticated
+        }
+    }
+
+    /// The salt that the key of an encrypted block is made with.
+    #[must_use]
+    pub fn salt(&self) -> [u8; SALT_SIZE] {
+        self.stored_bytes(SALT_WORD)
+    }
+
+    /// The initialisation vector of an encrypted block.
+    #[must_use]
+    pub fn iv(&self) -> [u8; IV_SIZE] {
+        let [a, b, c, d, e, f, g, h] = self.stored_bytes(IV_WORD);
+        let last = u32::try_from(self.words[FILL] >> 32).unwrap_or_default();
+        let [i, j, k, l] = match self.byte_order() {
+            ByteOrder::Little => last.to_le_bytes(),
+            ByteOrder::Big => last.to_be_bytes(),
+        };
+        [a, b, c, d, e, f, g, h, i, j, k, l]
+    }
+
+    /// The message authentication code.
+    #[must_use]
+    pub fn mac(&self) -> [u8; MAC_SIZE] {
+        let mut mac = [0; MAC_SIZE];
+        let words = [CHECKSUM + 2, CHECKSUM + 3].map(|word| self.stored_bytes(word));
+        mac.copy_from_slice(words.as_flattened());
+        mac
+    }
+
+    /// The bytes of a word as they are on disk.
+    fn stored_bytes(&self, word: usize) -> [u8; 8] {
+        let word = self.words.get(word).copied().unwrap_or_default();
+        match self.byte_order() {
+            ByteOrder::Little => word.to_le_bytes(),
+            ByteOrder::Big => word.to_be_bytes(),
+        }
+    }
+}
