@@ -43,9 +43,8 @@ pub(crate) static PROGRAM: Program = Program {
     absent: &[
         (
             "change-key",
-            "keys and encrypted datasets cannot be used yet",
+            "encrypted datasets are read only, with 'zfs load-key'",
         ),
-        ("load-key", "keys and encrypted datasets cannot be used yet"),
         ("program", "there are no channel programs"),
         (
             "receive",
@@ -66,10 +65,6 @@ pub(crate) static PROGRAM: Program = Program {
         (
             "share",
             "nothing is shared over the network here; export the mounted directory by the NFS or SMB server itself",
-        ),
-        (
-            "unload-key",
-            "keys and encrypted datasets cannot be used yet",
         ),
         (
             "unshare",
