@@ -1,5 +1,5 @@
 //! House rules that a tool can check: layering, circles of files, file length, stray markers, links, drawn limits, who
-//! reads clocks, names of properties.
+//! reads clocks, names of properties, texts that negative controls take out.
 
 mod circles;
 mod layers;
@@ -33,6 +33,7 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(words::check(&root, &files)?);
     faults.extend(crate::api::check(&root)?);
     faults.extend(crate::layouts::check(&root, &files)?);
+    faults.extend(crate::controls::check(&root)?);
     for fault in &faults {
         complain(fault);
     }

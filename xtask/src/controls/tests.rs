@@ -1,5 +1,5 @@
 use super::control::Control;
-use super::has_passed;
+use super::{check, has_passed};
 use crate::environment::root;
 
 const TEXT: &str = "title: A lock is not taken.
@@ -53,12 +53,6 @@ fn no_test_at_all_does_not_count_as_green() {
 
 #[test]
 fn every_text_of_the_list_is_there_once() {
-    let root = root();
-    let controls = Control::all(&root.join("tests/controls")).unwrap();
-    let fault = |control: &Control| {
-        let applied = control.applied(|path| std::fs::read_to_string(root.join(path)));
-        Some(format!("{}: {}", control.name, applied.err()?))
-    };
-    let faults: Vec<String> = controls.iter().filter_map(fault).collect();
+    let faults = check(&root()).unwrap();
     assert!(faults.is_empty(), "{faults:#?}");
 }
