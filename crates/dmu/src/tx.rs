@@ -228,7 +228,13 @@ fn admitted(
                 waits += 1;
                 engine.wait_synced(None)?;
             }
-            Err(Refusal::NoSpace | Refusal::Retry | Refusal::Busy) => return Err(TxError::NoSpace),
+            Err(Refusal::NoSpace) => return Err(TxError::NoSpace),
+            Err(Refusal::Retry | Refusal::Busy) => {
+                return Err(match admission.lasting() {
+                    Refusal::Quota => TxError::Quota,
+                    Refusal::NoSpace | Refusal::Retry | Refusal::Busy => TxError::NoSpace,
+                });
+            }
         }
     }
 }

@@ -173,4 +173,8 @@ impl Admission for HeadAdmission {
         let decided = self.decide(engine, wanted).unwrap_or(Err(Refusal::NoSpace));
         decided.map(Some)
     }
+
+    fn lasting(&self) -> Refusal {
+        self.refusal().unwrap_or(Refusal::NoSpace)
+    }
 }

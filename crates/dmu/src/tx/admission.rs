@@ -51,6 +51,11 @@ pub trait Admission: Send + Sync {
     /// # Errors
     /// Why not.
     fn admit(&self, wanted: &Wanted) -> Result<Option<Promise>, Refusal>;
+
+    /// What a shortage is called that did not pass.
+    fn lasting(&self) -> Refusal {
+        Refusal::NoSpace
+    }
 }
 
 /// Why space was refused.
