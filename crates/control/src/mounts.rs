@@ -23,6 +23,8 @@ pub struct MountOptions {
     pub setuid: bool,
     /// Mount over a directory that is not empty.
     pub overlay: bool,
+    /// The kernel gathers writes; none: as it is by default.
+    pub write_back: Option<bool>,
 }
 
 impl core::default::Default for MountOptions {
@@ -35,6 +37,7 @@ impl core::default::Default for MountOptions {
             exec: true,
             setuid: true,
             overlay: true,
+            write_back: None,
         }
     }
 }
@@ -75,8 +78,8 @@ pub trait Mounts: Send + Sync {
         None
     }
     /// Has the kernel write back what programs wrote, before a snapshot, rollback, send or export.
-    /// Called without any lock held.
-    fn barrier(&self, dataset: &str);
+    /// Called without any lock held. Fails when that takes too long.
+    fn barrier(&self, dataset: &str) -> Result<(), Failure>;
     /// Before a rollback or a receive into the dataset: requests wait from now on, those under way
     /// finish, open files go stale, the file system is given up. Always followed by
     /// [`Mounts::content_changed`], also when the change failed; unless this failed itself.
@@ -108,7 +111,9 @@ impl Mounts for NoMounts {
     fn mounted(&self) -> Vec<Mounted> {
         Vec::new()
     }
-    fn barrier(&self, _dataset: &str) {}
+    fn barrier(&self, _dataset: &str) -> Result<(), Failure> {
+        Ok(())
+    }
     fn suspend(&self, _dataset: &str) -> Result<(), Failure> {
         Ok(())
     }

@@ -21,6 +21,7 @@ use posix::{AccessTime, Errno, FileSystem, OwnerMap};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use sys::{MountError, MountsInside, UnmountMode};
 
 static TABLE_CLASS: LockClass = LockClass::new("daemon.mounts", rank::FRONT_END + 2);
@@ -66,6 +67,13 @@ impl Entry {
 
     fn session(&self) -> &Session {
         self.shown().0.session()
+    }
+
+    /// Has the kernel write what programs wrote.
+    fn write_back(&self) -> Result<(), Failure> {
+        let wait = Duration::from_millis(fuse::WRITE_BACK_WAIT_MS.get());
+        let written = self.shown().0.write_back(wait);
+        written.map_err(|error| busy(&error.to_string()))
     }
 
     fn is_serving(&self) -> bool {
@@ -290,11 +298,13 @@ impl DaemonMounts {
             };
             return Ok(Place::Inside { outermost, tag });
         }
+        let read_only = live.is_read_only() || live.properties().read_only;
         let session = SessionOptions {
             posix_acl: self.source.posix_acl(dataset),
+            writeback_cache: !read_only && gathers_writes(dataset, options, live)?,
             ..SessionOptions::default()
         };
-        let read_only = live.is_read_only() || live.properties().read_only;
+        let asked_to_gather = options.write_back == Some(true) && session.writeback_cache;
         let options = kernel_options(dataset, options, read_only, session);
         let multiplexer = MountMultiplexer::new(tree.clone());
         // Root's mounts show one dataset each: no need to look for others inside.
@@ -304,8 +314,29 @@ impl DaemonMounts {
             multiplexer.clone()
         };
         let mount = Mount::start(path, shown, &options).map_err(|error| mount_failure(&error))?;
+        if asked_to_gather && !mount.session().gathers_writes() {
+            notice::say(&format_args!(
+                "millpond: {dataset}: the kernel cannot gather writes here: mounted without 'writeback'"
+            ));
+        }
         Ok(Place::Own { mount, multiplexer })
     }
+}
+
+/// Whether the kernel is to gather the writes to a mount. Each write of `sync=always` is durable when it returns; and
+/// an ordinary user may not say how much the kernel gathers.
+fn gathers_writes(
+    dataset: &str,
+    options: &MountOptions,
+    live: &FileSystem,
+) -> Result<bool, Failure> {
+    let by_default = fuse::WRITE_BACK.get() != 0;
+    let refused = live.properties().sync_always || sys::user_id() != 0;
+    if options.write_back == Some(true) && live.properties().sync_always {
+        let reason = format!("'writeback' is not for '{dataset}': it has sync=always");
+        return Err(Failure::new(FailureKind::Invalid, reason));
+    }
+    Ok(options.write_back.unwrap_or(by_default) && !refused)
 }
 
 fn inside_failure(path: &Path, errno: Errno) -> Failure {
@@ -531,17 +562,16 @@ impl Mounts for DaemonMounts {
         shown.collect()
     }
 
-    fn barrier(&self, dataset: &str) {
-        if let Some(entry) = self.find(dataset) {
-            entry.session().flush_dirty();
-        }
+    fn barrier(&self, dataset: &str) -> Result<(), Failure> {
+        self.find(dataset)
+            .map_or(Ok(()), |entry| entry.write_back())
     }
 
     fn suspend(&self, dataset: &str) -> Result<(), Failure> {
         let Some(entry) = self.find(dataset) else {
             return Ok(());
         };
-        entry.session().flush_dirty();
+        entry.write_back()?;
         // Before requests wait: the paths of these mounts are walked.
         if matches!(entry.place, Place::Own { .. }) {
             let inside = MountsInside::keep(&entry.path);
@@ -603,9 +633,23 @@ impl Mounts for DaemonMounts {
             return Ok(());
         };
         self.show_snapshot_directory(&entry, dataset);
-        *entry.present.lock() = options.clone();
+        let write_back = entry.present.lock().write_back;
+        if options.write_back.is_some() && options.write_back != write_back {
+            let reason = "'writeback' and 'nowriteback' take a new mount";
+            return Err(Failure::new(FailureKind::Invalid, reason));
+        }
+        if options.readonly {
+            // What programs wrote before is stored, and nothing afterwards.
+            entry.write_back()?;
+        }
+        *entry.present.lock() = MountOptions {
+            write_back,
+            ..options.clone()
+        };
+        let mut commits_late = false;
         if let Some(live) = entry.tree.file_system() {
             let properties = self.source.properties(dataset)?;
+            commits_late = properties.sync_always && entry.session().gathers_writes();
             live.set_properties(with_options(properties, options));
         }
         let read_only = entry.options.read_only;
@@ -615,6 +659,11 @@ impl Mounts for DaemonMounts {
             // Shown by a mount whose flags are another dataset's.
             Place::Inside { .. } => Ok(()),
         }
-        .map_err(|error| mount_failure(&error.into()))
+        .map_err(|error| mount_failure(&error.into()))?;
+        if commits_late {
+            let reason = "the kernel gathers its writes: sync=always holds from its next mount on";
+            return Err(busy(reason));
+        }
+        Ok(())
     }
 }

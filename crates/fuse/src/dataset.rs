@@ -4,7 +4,9 @@ mod control;
 mod convert;
 mod file_flags;
 mod files;
+mod gathering;
 mod views;
+mod written_files;
 
 use crate::handle::Handles;
 use crate::node::{ControlNode, Node};
@@ -14,6 +16,7 @@ use crate::tree::Reply;
 use crate::unlinked::UnlinkedFiles;
 use crate::wire::Timestamp;
 use base::clock::real_now;
+use gathering::Gathering;
 use posix::{Errno, FileSystem};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -70,6 +73,7 @@ pub struct DatasetTree {
     handles: Handles,
     unlinked: UnlinkedFiles,
     open_tracker: OpenTracker,
+    gathering: Gathering,
     snapshot_directory: AtomicU8,
 }
 
@@ -86,6 +90,7 @@ impl DatasetTree {
             handles: Handles::new(),
             unlinked: UnlinkedFiles::new(),
             open_tracker: OpenTracker::new(),
+            gathering: Gathering::default(),
             snapshot_directory: AtomicU8::new(0),
         };
         tree.set_snapshot_directory(directory);
@@ -151,6 +156,7 @@ impl DatasetTree {
     /// `root` is the node id of this tree's root in the mount.
     pub fn resume(&self, live: Arc<FileSystem>, session: &Session, root: u64) {
         drop(self.views.resume(Some(live)));
+        self.gathering.forget();
         // Where the kernel has no epochs, names that it cached lead to stale nodes: path walks that
         // meet ESTALE look everything up again by themselves. Absent names that exist now appear
         // when their time is over.

@@ -20,7 +20,7 @@ pub(crate) struct Handle {
     pub(crate) file: OpenFile,
     /// The node it was opened by.
     pub(crate) node: u64,
-    /// Opened for reading and writing: it may be mapped, and its pages dirty.
+    /// The kernel may have dirty pages of it: opened for reading and writing it may be mapped.
     pub(crate) maybe_mapped: bool,
     /// The live file system that it belongs to; none for a snapshot.
     pub(crate) live: Option<Arc<Live>>,

@@ -22,13 +22,15 @@ mod unlinked;
 pub mod wire;
 
 pub use dataset::{DatasetTree, SUSPEND_WAIT, SnapshotDirectory, SnapshotEntry, SnapshotSource};
-pub use mount::{Mount, MountFailure, MountOptions, MountState, remove_dead_mounts, while_busy};
+pub use mount::{
+    Mount, MountFailure, MountOptions, MountState, NotWrittenBack, remove_dead_mounts, while_busy,
+};
 pub use mount_multiplexer::{MountMultiplexer, TreeTag};
 pub use session::{Session, SessionError, SessionOptions};
 pub use tree::{
-    Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
+    BeforeWrite, Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
 };
 pub use tunables::{
     BUSY_WAIT_MS, PARKED_REQUESTS_MAX, PARKED_THREADS_MAX, POLLS_LOSS_PARTS, POLLS_SAVED_NS_MAX,
-    READERS_MAX, TUNABLES,
+    READERS_MAX, TUNABLES, WRITE_BACK, WRITE_BACK_WAIT_MS,
 };

@@ -2,12 +2,15 @@
 
 use crate::session::{Session, SessionError, SessionOptions};
 use crate::tree::Tree;
-use crate::tunables::BUSY_WAIT_MS;
+use crate::tunables::{BUSY_WAIT_MS, WRITE_BACK_BYTES};
 use base::clock::real_now;
+use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::notice;
+use base::thread;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use sys::{FuseMountOptions, MountError, UnmountMode};
 
 /// The part of the mount's type after `fuse.`: tools that know ZFS by its type find it there.
@@ -78,6 +81,58 @@ pub struct Mount {
     /// The number of the mounted file system; none where the kernel did not say.
     device: Option<(u32, u32)>,
     session: Session,
+    writing_back: Arc<WritingBack>,
+}
+
+static WRITING_BACK_CLASS: LockClass = LockClass::new("fuse.writing_back", rank::FRONT_END + 7);
+
+/// Whether a thread has the kernel write back.
+struct WritingBack {
+    is_at_it: Mutex<bool>,
+    ended: Condvar,
+}
+
+impl WritingBack {
+    fn new() -> Self {
+        Self {
+            is_at_it: Mutex::new(&WRITING_BACK_CLASS, false),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// False when one is at it already.
+    fn begin(&self) -> bool {
+        !std::mem::replace(&mut *self.is_at_it.lock(), true)
+    }
+
+    fn end(&self) {
+        *self.is_at_it.lock() = false;
+        self.ended.notify_all();
+    }
+
+    /// Waits for the end; false when it did not come in time.
+    fn wait(&self, deadline: Option<Instant>) -> bool {
+        let mut is_at_it = self.is_at_it.lock();
+        while *is_at_it {
+            match deadline {
+                Some(deadline) if self.ended.wait_until(&mut is_at_it, deadline) => break,
+                Some(_) => {}
+                None => self.ended.wait(&mut is_at_it),
+            }
+        }
+        !*is_at_it
+    }
+}
+
+/// The kernel did not write what it has of a mount in the time given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what programs wrote to it lately is not written back yet")]
+pub struct NotWrittenBack;
+
+/// Has the kernel keep few unwritten bytes of the mount at a path; how many it may have, if that could be done.
+fn gathered_bytes(path: &Path) -> Option<u64> {
+    let device = sys::mount_device(path)?;
+    sys::limit_dirty(device, WRITE_BACK_BYTES.get()).ok()
 }
 
 impl Mount {
@@ -96,12 +151,24 @@ impl Mount {
         remove_dead_mounts(path);
         let kernel_options = options.for_kernel();
         let device = sys::mount_fuse(path, &kernel_options)?;
-        match Session::start(device, tree, &options.session) {
-            Ok(session) => Ok(Self {
-                device: sys::mount_device(path),
-                path: path.to_owned(),
-                session,
-            }),
+        let gathers = options.session.writeback_cache
+            && gathered_bytes(path).is_some_and(|bytes| tree.gathers_writes(bytes));
+        let session_options = SessionOptions {
+            writeback_cache: gathers,
+            ..options.session.clone()
+        };
+        match Session::start(device, Arc::clone(&tree), &session_options) {
+            Ok(session) => {
+                if gathers && !session.gathers_writes() {
+                    let _as_before = tree.gathers_writes(0);
+                }
+                Ok(Self {
+                    device: sys::mount_device(path),
+                    path: path.to_owned(),
+                    session,
+                    writing_back: Arc::new(WritingBack::new()),
+                })
+            }
             Err(error) => {
                 // The session's error is the one to tell.
                 drop(sys::unmount_fuse(path, UnmountMode::Detach));
@@ -177,6 +244,39 @@ impl Mount {
         Ok(())
     }
 
+    /// Has the kernel write what programs wrote before, as far as it has that still: contents, and where it gathers
+    /// writes times as well. It is waited for on another thread. Never to be called from an operation of the tree, nor
+    /// with a lock that one needs.
+    ///
+    /// # Errors
+    /// It was not done in so much time; it goes on.
+    pub fn write_back(&self, wait: Duration) -> Result<(), NotWrittenBack> {
+        let nodes: BTreeSet<u64> = self.session.nodes_maybe_dirty().into_iter().collect();
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let deadline = real_now().checked_add(wait);
+        while !self.writing_back.begin() {
+            if !self.writing_back.wait(deadline) {
+                return Err(NotWrittenBack);
+            }
+        }
+        let (session, path, device) = (self.session.clone(), self.path.clone(), self.device);
+        let writing_back = Arc::clone(&self.writing_back);
+        let thread = thread::named("fuse-write-back", sys::thread::ANSWERS).spawn(move || {
+            write_back(&session, (&path, device), nodes);
+            writing_back.end();
+        });
+        if thread.is_err() {
+            self.writing_back.end();
+            return Err(NotWrittenBack);
+        }
+        match self.writing_back.wait(deadline) {
+            true => Ok(()),
+            false => Err(NotWrittenBack),
+        }
+    }
+
     /// The kernel drops the connection with the last reference to the superblock, which a process in passing may
     /// hold a moment longer. A copy in another mount namespace may hold it for ever: that is not waited for.
     fn wait_idle(&self, device: Option<(u32, u32)>) {
@@ -191,6 +291,26 @@ impl Mount {
                 "millpond: {} was unmounted, but it is {copy}, where its files are gone now",
                 self.path.display()
             )),
+        }
+    }
+}
+
+/// By its name a file's times are written as well.
+fn write_back(
+    session: &Session,
+    (path, device): (&Path, Option<(u32, u32)>),
+    nodes: BTreeSet<u64>,
+) {
+    let root = session
+        .gathers_writes()
+        .then(|| sys::MountRoot::open(path, device?).ok())
+        .flatten();
+    for node in nodes {
+        let named = root
+            .as_ref()
+            .and_then(|root| Some((root, session.path_of(node)?)));
+        if named.is_none_or(|(root, (path, inode))| root.write_back(&path, inode).is_err()) {
+            session.invalidate_node(node);
         }
     }
 }

@@ -112,6 +112,13 @@ impl OpenTracker {
         }
     }
 
+    /// Whether the kernel may have dirty pages of this file.
+    pub(crate) fn is_mappable(&self, node: u64) -> bool {
+        let shard = shard_of(&self.shards, node).lock();
+        let opens = shard.get(&node);
+        opens.is_some_and(|opens| opens.mappable.load(Ordering::SeqCst) != 0)
+    }
+
     /// Whether a program of this file runs.
     pub(crate) fn is_executed(&self, node: u64) -> bool {
         let shard = shard_of(&self.shards, node).lock();

@@ -50,6 +50,7 @@ pub enum SessionError {
 }
 
 /// A served connection.
+#[derive(Clone)]
 pub struct Session {
     shared: Arc<Shared>,
 }
@@ -82,6 +83,20 @@ impl Session {
     #[must_use]
     pub fn flags(&self) -> InitFlags {
         self.shared.settled.flags
+    }
+
+    /// Whether the kernel gathers writes.
+    #[must_use]
+    pub fn gathers_writes(&self) -> bool {
+        self.shared.gathers_writes()
+    }
+
+    pub(crate) fn nodes_maybe_dirty(&self) -> Vec<u64> {
+        self.shared.tree.nodes_maybe_mapped()
+    }
+
+    pub(crate) fn path_of(&self, node: u64) -> Option<(Vec<u8>, u64)> {
+        self.shared.tree.path_of(node)
     }
 
     /// Whether the kernel has said that the mount is gone and all requests are done.
@@ -118,15 +133,6 @@ impl Session {
     pub fn invalidate_everything(&self) -> bool {
         self.invalidate_node(ROOT_NODE);
         self.shared.settled.has_epochs && self.notify(&invalidate_all_entries_notification())
-    }
-
-    /// Has the dirty pages of mapped files written to us: those of every node that is open for
-    /// reading and writing. Clean pages of these files are dropped as well. Restrictions as for
-    /// [`Session::invalidate_node`].
-    pub fn flush_dirty(&self) {
-        for node in self.shared.tree.nodes_maybe_mapped() {
-            self.invalidate_node(node);
-        }
     }
 
     fn notify(&self, message: &[u8]) -> bool {

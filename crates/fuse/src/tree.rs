@@ -58,6 +58,21 @@ pub struct Written {
     pub owes_commit: bool,
     /// The kernel may have cached what was there before: it must drop that before the answer.
     pub leaves_pages: bool,
+    /// Writers are to ask from now on: see [`BeforeWrite::Asks`].
+    pub asks_as_of_now: bool,
+}
+
+/// What the kernel does before a write that it will tell us of later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BeforeWrite {
+    /// Nothing.
+    Goes,
+    /// It asks for the file's attributes; the answer waits for [`Tree::admit_write`].
+    Asks {
+        /// It did not have to until now: what it knows of the attributes of all files that are being written is to be
+        /// forgotten.
+        as_of_now: bool,
+    },
 }
 
 /// What a creation asks for.
@@ -87,8 +102,9 @@ pub struct Opened {
     pub handle: u64,
     /// What the kernel may do with it.
     pub flags: OpenReplyFlags,
-    /// Emptying it took set-id bits, of which the kernel may keep the old mode.
-    pub lost_set_id: bool,
+    /// What the kernel knows of the attributes is to be forgotten: emptying it took set-id bits, or writers ask for
+    /// them.
+    pub forgets_attributes: bool,
 }
 
 /// A part of a buffer.
@@ -358,8 +374,31 @@ pub trait Tree: Send + Sync {
         Err(errno::ENOTTY)
     }
 
-    /// The nodes that are open for both reading and writing: only they can be mapped and dirty.
+    /// The nodes of which the kernel may have pages that it has not written: those open for both reading and writing,
+    /// for only they can be mapped; where it gathers writes, those open for writing.
     fn nodes_maybe_mapped(&self) -> Vec<u64>;
+
+    /// The kernel offers to gather writes, up to so many bytes of them; whether it shall. With 0 it does not after all.
+    fn gathers_writes(&self, _bytes: u64) -> bool {
+        false
+    }
+
+    /// Whether a write to an open file, which the kernel is about to take, is to wait for [`Tree::admit_write`]; an
+    /// error refuses it.
+    fn before_write(&self, _handle: u64) -> Reply<BeforeWrite> {
+        Ok(BeforeWrite::Goes)
+    }
+
+    /// Whether a write that the kernel is about to take may go; it has none before it that is not written. Called from
+    /// threads that may wait.
+    fn admit_write(&self, _handle: u64) -> Reply<()> {
+        Ok(())
+    }
+
+    /// Where a node is, from the root of the tree, and its inode number; none where no name leads to it.
+    fn path_of(&self, _node: u64) -> Option<(Vec<u8>, u64)> {
+        None
+    }
 
     /// The mount is gone: nothing will be asked any more.
     fn ended(&self) {}

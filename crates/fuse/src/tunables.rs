@@ -17,6 +17,18 @@ pub(crate) static UNLINKED_MAX: Tunable = Tunable::new("fuse.unlinked_max", 4096
 /// Snapshots that a mount keeps open; the least recently used one is closed for another.
 pub(crate) static SNAPSHOTS_MAX: Tunable = Tunable::new("fuse.snapshots_max", 32, 1, 4096);
 
+/// Mounts that are not told otherwise have the kernel gather writes: 0 or 1.
+pub static WRITE_BACK: Tunable = Tunable::new("fuse.write_back", 0, 0, 1);
+
+/// So many bytes of gathered writes the kernel keeps for a mount; more than that only lengthens what has to be promised
+/// and to be waited for.
+pub(crate) static WRITE_BACK_BYTES: Tunable =
+    Tunable::new("fuse.write_back_bytes", 4 << 20, 64 << 10, 1 << 30);
+
+/// How long the kernel may take to write back what a snapshot, a rollback, a sync or an export needs.
+pub static WRITE_BACK_WAIT_MS: Tunable =
+    Tunable::new("fuse.write_back_wait_ms", 60_000, 30_000, 600_000);
+
 /// All of them.
 pub const TUNABLES: &[&Tunable] = &[
     &READERS_MAX,
@@ -29,6 +41,9 @@ pub const TUNABLES: &[&Tunable] = &[
     &DURABLE_QUEUED_MAX,
     &UNLINKED_MAX,
     &SNAPSHOTS_MAX,
+    &WRITE_BACK,
+    &WRITE_BACK_BYTES,
+    &WRITE_BACK_WAIT_MS,
 ];
 
 /// Threads of a mount that read requests, helpers included. The last one that is free takes nothing that may wait.

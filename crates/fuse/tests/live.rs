@@ -6,6 +6,8 @@ extern crate millpond_fuse as fuse;
 
 #[path = "live/file_flags.rs"]
 mod file_flags;
+#[path = "live/gathered.rs"]
+mod gathered;
 #[path = "live/page_cache.rs"]
 mod page_cache;
 #[path = "live/removed.rs"]
@@ -33,10 +35,14 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use sys::{MountError, UnmountMode};
 use txg::{Engine, EngineConfig, SyncFailure, SyncTarget};
 use vdev::WriteGroup;
+
+/// How long the kernel may take to write back.
+const WAIT: Duration = Duration::from_secs(60);
 
 static SETS: LockClass = LockClass::new("test.sets", rank::POOL);
 
@@ -113,11 +119,16 @@ impl SyncTarget for Target {
     }
 }
 
-struct Room;
+/// Room for what asks for at most so many bytes.
+struct Room(Arc<AtomicU64>);
 
 impl dmu::Admission for Room {
-    fn admit(&self, _: &dmu::Wanted) -> Result<Option<dmu::Promise>, dmu::Refusal> {
-        Ok(None)
+    fn admit(&self, wanted: &dmu::Wanted) -> Result<Option<dmu::Promise>, dmu::Refusal> {
+        match wanted.footprint.data_bytes <= self.0.load(Ordering::SeqCst) {
+            _ if wanted.net_free => Ok(None),
+            true => Ok(None),
+            false => Err(dmu::Refusal::NoSpace),
+        }
     }
 }
 
@@ -132,6 +143,7 @@ impl posix::Space for Room {
 
 /// The engine under one file system.
 struct Disk {
+    room: Arc<AtomicU64>,
     engine: Arc<Engine>,
     target: Arc<Target>,
     _image: tempfile::TempDir,
@@ -163,6 +175,7 @@ impl Disk {
         engine.start(Arc::clone(&target) as Arc<dyn SyncTarget>);
         engine.wait_synced(None).unwrap();
         Self {
+            room: Arc::new(AtomicU64::new(u64::MAX)),
             engine,
             target,
             _image: folder,
@@ -198,7 +211,8 @@ impl Disk {
             objects,
             engine: (!read_only).then(|| Arc::clone(&self.engine)),
             log: (!read_only).then_some(log as Arc<dyn posix::OperationLog>),
-            space: (!read_only).then(|| Arc::new(Room) as Arc<dyn posix::Space>),
+            space: (!read_only)
+                .then(|| Arc::new(Room(Arc::clone(&self.room))) as Arc<dyn posix::Space>),
             clock: Arc::new(base::clock::SystemClock),
             identity: 54,
             properties: posix::DatasetProperties {
@@ -286,10 +300,21 @@ impl Mounted {
             println!("skipped: there is no /dev/fuse here");
             return None;
         }
-        Self::on(Arc::new(Disk::new()))
+        Self::on(Arc::new(Disk::new()), false)
     }
 
-    fn on(disk: Arc<Disk>) -> Option<Self> {
+    /// A mount for which the kernel gathers writes; none where it cannot.
+    fn gathering() -> Option<Self> {
+        let at = Self::new()?;
+        let at = Self::on(at.unmounted(), true)?;
+        if !at.mount.session().gathers_writes() {
+            println!("skipped: the kernel cannot gather writes here");
+            return None;
+        }
+        Some(at)
+    }
+
+    fn on(disk: Arc<Disk>, writeback_cache: bool) -> Option<Self> {
         let roots = std::sync::Mutex::default();
         let kept = Arc::new(Kept {
             disk: Arc::clone(&disk),
@@ -299,6 +324,7 @@ impl Mounted {
         let directory = tempfile::tempdir().unwrap();
         let session = SessionOptions {
             posix_acl: true,
+            writeback_cache,
             ..SessionOptions::default()
         };
         let source = "tank".into();
@@ -331,17 +357,27 @@ impl Mounted {
         self.directory.path().join(name)
     }
 
+    fn dirty_nodes(&self) -> Vec<u64> {
+        fuse::Tree::nodes_maybe_mapped(&*self.tree)
+    }
+
     /// Unmounts, forgets, mounts again.
     fn again(self) -> Self {
+        let gathers = self.mount.session().gathers_writes();
+        Self::on(self.unmounted(), gathers).unwrap()
+    }
+
+    /// Unmounts, and forgets what is in memory.
+    fn unmounted(self) -> Arc<Disk> {
         self.mount.unmount(UnmountMode::IfIdle).unwrap();
         let disk = Arc::clone(&self.disk);
         drop(self);
         disk.reopen();
-        Self::on(disk).unwrap()
+        disk
     }
 
     fn snapshot(&self, name: &str) {
-        self.mount.session().flush_dirty();
+        self.mount.write_back(WAIT).unwrap();
         let root = self.disk.root_pointer();
         self.kept.roots.lock().unwrap().push((name.into(), root));
         self.tree.snapshots_changed();
@@ -349,7 +385,7 @@ impl Mounted {
 
     /// Goes back to a snapshot.
     fn rollback(&self, name: &str) {
-        self.mount.session().flush_dirty();
+        self.mount.write_back(WAIT).unwrap();
         assert!(self.tree.suspend());
         let roots = self.kept.roots.lock().unwrap();
         let (_, root) = roots.iter().find(|(other, _)| other == name).unwrap();

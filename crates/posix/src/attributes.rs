@@ -178,6 +178,10 @@ pub struct SetAttributes {
     pub project: Option<u32>,
     /// Drop set-id bits as a write by an ordinary user does.
     pub kill_set_id: bool,
+    /// Times of changes that were made before: what was allowed then is not refused now.
+    pub was_allowed: bool,
+    /// A size by itself leaves the times alone: the kernel owns them, and says when they change.
+    pub keeps_times: bool,
     /// The caller holds the file open for writing (truncate needs no permission check then).
     pub by_open_handle: bool,
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::ObjectId;
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, RwLock, rank};
-use dmu::{DmuError, Object, Reservation, Tx, Zap};
+use base::{ObjectId, Txg};
+use dmu::{DmuError, Footprint, Object, Reservation, Tx, Wanted, Zap};
 use txg::Engine;
 
 use crate::attributes::shown_id;
@@ -193,6 +193,36 @@ impl Core {
             return Err(PosixError::ReadOnly);
         }
         Ok(tx)
+    }
+
+    /// Has space promised for writes to so many blocks, wherever they lie; the last txg that it holds for, or none
+    /// when that is refused.
+    pub(crate) fn promise_ahead(&self, blocks: u64, block_bytes: u32) -> Result<Option<Txg>> {
+        const META: u64 = 16 << 10;
+        let writing = self.writing()?;
+        let bytes = u64::from(block_bytes.max(self.properties().record_size));
+        let wanted = Wanted {
+            dirty_bytes: 0,
+            footprint: Footprint {
+                data_bytes: blocks.saturating_mul(bytes),
+                data_blocks: blocks,
+                meta_bytes: blocks.saturating_mul(META),
+                meta_blocks: blocks,
+            },
+            net_free: false,
+        };
+        Ok(match writing.space.admit(&wanted) {
+            // Nobody settles it: it ends when that txg has synced.
+            Ok(Some(promise)) => Some(promise.until),
+            Ok(None) => Some(writing.engine.open_txg().next()),
+            Err(_) => None,
+        })
+    }
+
+    /// Whether what was promised until a txg holds for what is written now.
+    pub(crate) fn is_promised(&self, until: Txg) -> bool {
+        self.writing()
+            .is_ok_and(|writing| writing.engine.open_txg() <= until)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -38,9 +38,15 @@ pub struct WriteOptions {
     pub kill_set_id: bool,
     /// Append regardless of the offset given.
     pub append: bool,
-    /// Pages that the kernel kept: what was allowed when they were stored is not refused now, and their place is
-    /// theirs, also where all writes of this open are appended.
+    /// At the offset given, also where all writes of this open are appended: the kernel knows where the file ends, and
+    /// pages that it kept have their place.
+    pub at_offset: bool,
+    /// Pages that the kernel kept: what was allowed when they were stored is not refused now.
     pub was_stored: bool,
+    /// The kernel owns the file's times, and says them by itself: the write leaves them alone.
+    pub keeps_times: bool,
+    /// Space was promised for it before: it may go beyond limits, into what is kept back of the pool.
+    pub was_promised: bool,
     /// Drop `security.capability`: the kernel has not looked for it (direct writes).
     pub drop_capability: bool,
     /// Durable before it returns.
@@ -175,7 +181,7 @@ impl OpenFile {
             return Err(PosixError::BadHandle);
         }
         let options = WriteOptions {
-            append: options.append || self.options.append && !options.was_stored,
+            append: options.append || self.options.append && !options.at_offset,
             ..self.durably(options)
         };
         if options.drop_capability {
@@ -201,6 +207,23 @@ impl OpenFile {
         }
         self.core.allocate(&self.znode, mode, range)?;
         self.core.settle(self.znode.id())
+    }
+
+    /// Refuses what would be refused of any change of its data.
+    pub fn check_change(&self) -> Result<()> {
+        self.core
+            .check_data_change(&self.znode, &self.znode.state.read())
+    }
+
+    /// Whether a write of so many bytes would be refused now.
+    pub fn check_write(&self, bytes: u64) -> Result<()> {
+        self.core.check_write(&self.znode, bytes)
+    }
+
+    /// Bytes of one of its blocks.
+    #[must_use]
+    pub fn block_bytes(&self) -> u32 {
+        self.znode.object.block_size()
     }
 
     /// Takes the set-id bits away, as a change of data by an ordinary user does.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{ObjectId, ObjectSetId};
+use base::{ObjectId, ObjectSetId, Txg};
 use dmu::ObjectSet;
 
 use crate::core::Core;
@@ -77,6 +77,21 @@ impl FileSystem {
     /// Replaces the effective properties (after `zfs set`).
     pub fn set_properties(&self, properties: DatasetProperties) {
         self.core.set_properties(properties);
+    }
+
+    /// Has space promised for writes to so many blocks of such a size, wherever they lie: until which txg, or none
+    /// when that is refused.
+    ///
+    /// # Errors
+    /// Nothing can be written here.
+    pub fn promise_ahead(&self, blocks: u64, block_bytes: u32) -> Result<Option<Txg>> {
+        self.core.promise_ahead(blocks, block_bytes)
+    }
+
+    /// Whether what was promised until a txg holds for what is written now.
+    #[must_use]
+    pub fn is_promised(&self, until: Txg) -> bool {
+        self.core.is_promised(until)
     }
 
     /// `statfs` seen from `object` (a directory with a project quota shows that quota).

@@ -49,12 +49,13 @@ impl Core {
             (self.is_owner(who, znode.alive(&state)?), state.clone())
         };
         let thaws = change.flags.is_some();
-        if state.has(flags::IMMUTABLE) && !thaws {
+        if state.has(flags::IMMUTABLE) && !thaws && !change.was_allowed {
             return Err(PosixError::NotPermitted("the file is immutable"));
         }
         let at = |time: Option<SetTime>| matches!(time, Some(SetTime::At(_)));
         let owns = change.permissions.is_some() || change.uid.is_some() || change.gid.is_some();
-        if state.has(flags::APPEND_ONLY) && (owns || at(change.atime) || at(change.mtime)) {
+        let sets_times = (at(change.atime) || at(change.mtime)) && !change.was_allowed;
+        if state.has(flags::APPEND_ONLY) && (owns || sets_times) {
             return Err(PosixError::NotPermitted("the file only grows"));
         }
         if change.size.is_some() {
@@ -313,6 +314,7 @@ fn changes_attributes(change: &SetAttributes) -> bool {
     let only_size = SetAttributes {
         size: change.size,
         by_open_handle: change.by_open_handle,
+        keeps_times: change.keeps_times,
         kill_set_id: change.kill_set_id && change.size.is_some(),
         ..SetAttributes::default()
     };

@@ -102,10 +102,16 @@ impl Core {
         if guess.checked_add(length).is_none_or(|end| end > SIZE_MAX) {
             return Err(PosixError::FileTooLarge);
         }
-        self.check_space_quota(znode)?;
+        if !options.was_promised {
+            self.check_space_quota(znode)?;
+        }
         znode.object.prepare_write(guess, length)?;
         let block_bytes = self.block_bytes_of(znode, guess.saturating_add(length));
-        let tx = self.begin(contents.plan(block_bytes))?;
+        let plan = contents.plan(block_bytes);
+        let tx = self.begin(Plan {
+            net_free: plan.net_free || options.was_promised,
+            ..plan
+        })?;
         let _data = znode.data.lock();
         let size = {
             let state = znode.state.read();
@@ -128,8 +134,14 @@ impl Core {
         }
         let mut state = znode.state.write();
         state.size = state.size.max(end);
+        let times = if options.keeps_times {
+            (state.mtime, state.ctime)
+        } else {
+            let now = self.now();
+            (now, now)
+        };
         self.whole(&tx, || {
-            self.note_data_change(&tx, znode, &mut state, options.kill_set_id)
+            self.note_data_change_at(times, (&tx, znode, &mut state), options.kill_set_id)
         })?;
         // Nobody finds a file without names again.
         let is_named = state.links != 0;
@@ -145,6 +157,20 @@ impl Core {
             log.record_write(&tx, &write);
         }
         Ok(Some(end))
+    }
+
+    /// Whether a write of so many bytes would be refused now.
+    pub(crate) fn check_write(&self, znode: &Znode, bytes: u64) -> Result<()> {
+        self.check_data_change(znode, &znode.state.read())?;
+        self.check_space_quota(znode)?;
+        let record = self.properties().record_size;
+        self.begin(Plan {
+            write_bytes: bytes,
+            block_bytes: znode.object.block_size().max(record),
+            objects: 1,
+            ..Plan::default()
+        })
+        .map(drop)
     }
 
     /// Fits the block size of a file with one block to its size after a change up to `end`.
@@ -213,7 +239,17 @@ impl Core {
         kill_set_id: bool,
     ) -> Result<()> {
         let now = self.now();
-        (state.mtime, state.ctime) = (now, now);
+        self.note_data_change_at((now, now), (tx, znode, state), kill_set_id)
+    }
+
+    /// The same, with these times of the change of data and of attributes.
+    fn note_data_change_at(
+        &self,
+        times: (Timestamp, Timestamp),
+        (tx, znode, state): (&Tx, &Znode, &mut State),
+        kill_set_id: bool,
+    ) -> Result<()> {
+        (state.mtime, state.ctime) = times;
         self.mark_changed(state);
         znode.store(tx, &self.store, state, &OF_DATA)?;
         let mode = if kill_set_id {
@@ -388,7 +424,14 @@ impl Core {
         if size == 0 {
             state.flags &= !internal_flags::SPARSE;
         }
-        let stored = self.note_data_change(tx, znode, &mut state, change.kill_set_id);
+        let times = if change.keeps_times {
+            (state.mtime, state.ctime)
+        } else {
+            let now = self.now();
+            (now, now)
+        };
+        let noted = (tx, znode, &mut *state);
+        let stored = self.note_data_change_at(times, noted, change.kill_set_id);
         if stored.is_err() {
             (state.size, state.flags) = (before.size, before.flags);
         }

@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod buffer;
+mod dirty_pages;
 mod file;
 mod file_project;
 mod fuse_device;
@@ -21,6 +22,7 @@ mod terminal;
 pub mod thread;
 
 pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buffer_pool_limit};
+pub use dirty_pages::{MountRoot, limit_dirty};
 pub use file::{Create, File, FileKind, OpenMode, file_kind};
 pub use file_project::{FileProject, file_project, set_file_project};
 pub use fuse_device::{

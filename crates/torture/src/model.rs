@@ -21,6 +21,8 @@ const SET_GID: u32 = 0o2000;
 pub struct Tree {
     nodes: BTreeMap<NodeId, Node>,
     next: NodeId,
+    /// Every allocation counts as a change of data, also one that changes nothing: a kernel that owns times says so.
+    allocations_count: bool,
 }
 
 /// Why the model refuses an operation, as POSIX names it.
@@ -63,6 +65,16 @@ impl Tree {
         Self {
             nodes: BTreeMap::from([(Self::ROOT, root)]),
             next: Self::ROOT + 1,
+            allocations_count: false,
+        }
+    }
+
+    /// The same, on a mount whose kernel owns the times of files.
+    #[must_use]
+    pub fn with_kernel_times(self, owned: bool) -> Self {
+        Self {
+            allocations_count: owned,
+            ..self
         }
     }
 
@@ -85,6 +97,7 @@ impl Tree {
         Self {
             nodes: nodes.collect(),
             next: self.next,
+            allocations_count: self.allocations_count,
         }
     }
 
@@ -465,6 +478,9 @@ impl Tree {
         }
         if extends && end > size {
             self.contents_changing(id)?.resize(end, 0);
+        }
+        if self.allocations_count {
+            self.contents_changing(id)?;
         }
         Ok(())
     }

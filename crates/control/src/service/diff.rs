@@ -59,7 +59,8 @@ impl Service {
                 return Err(Failure::new(FailureKind::Medium, text).advise(reason));
             }
             // What programs wrote is to be in the blocks that are compared.
-            self.mounts().barrier(to);
+            let written = self.mounts().barrier(to);
+            written.map_err(|failure| Failure::new(failure.kind, unable(&failure.message)))?;
             if !self.readonly {
                 self.pool.sync().map_err(super::unreadable)?;
             }

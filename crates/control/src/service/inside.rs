@@ -10,6 +10,7 @@ use dsl::volume::Resizing;
 use posix::VERSION_ACCOUNTING;
 
 use super::Service;
+use super::mounting::framed;
 use super::owners::OwnerProperty;
 use super::property_source::PropertySource;
 use super::refusal::unreadable;
@@ -167,7 +168,9 @@ impl Service {
             .any(|mount| mount.dataset == name);
         // A file system that is open goes by the version that it had when it was opened.
         if mounted {
-            self.mounts().barrier(name);
+            self.mounts()
+                .barrier(name)
+                .map_err(|failure| framed(VERB, name, failure))?;
             self.mounts().suspend(name)?;
         }
         let raised = self.store_version(dataset, version);

@@ -44,6 +44,7 @@ impl Service {
             exec: is_on(head, dataset::EXEC)?,
             setuid: is_on(head, dataset::SETUID)?,
             overlay: is_on(head, dataset::OVERLAY)?,
+            write_back: None,
         })
     }
 

@@ -113,6 +113,8 @@ pub(crate) fn apply_words(options: &mut MountOptions, words: &[String]) -> Resul
             "noexec" => options.exec = false,
             "suid" | "setuid" => options.setuid = true,
             "nosuid" | "nosetuid" => options.setuid = false,
+            "writeback" => options.write_back = Some(true),
+            "nowriteback" => options.write_back = Some(false),
             "" | "defaults" | "zfsutil" | "remount" => {}
             unknown => return Err(unknown.to_owned()),
         }

@@ -1,15 +1,15 @@
 //! The operations, each on the file system that its node belongs to.
 
 use super::control::CONTROL_NAME;
-use super::convert::{
-    credentials, errno, kind, new_node, open_flags, open_options, rename_mode, set_attributes,
-};
+use super::convert::{credentials, errno, kind, new_node, open_flags, rename_mode};
+use super::gathering::ASKED_BYTES;
 use super::{DatasetTree, Place, SnapshotDirectory, View};
 use crate::handle::Handle;
 use crate::node::ControlNode;
 use crate::open_tracker::{OpenMode, Share};
 use crate::tree::{
-    Caller, Creation, OPEN_DIRECT, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
+    BeforeWrite, Caller, Creation, OPEN_DIRECT, Opened, Opening, Piece, ReadReply, Reply, Tree,
+    Writing, Written,
 };
 use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FileKind, FsyncFlags, OpenReplyFlags,
@@ -39,21 +39,35 @@ impl DatasetTree {
         self.handles.get(number).ok_or(Errno::ESTALE)
     }
 
-    fn opened(&self, file: OpenFile, (view, node): (&View, u64), opening: Opening) -> Opened {
+    pub(super) fn opened(
+        &self,
+        file: OpenFile,
+        (view, node): (&View, u64),
+        opening: Opening,
+    ) -> Opened {
         let mode = opening.flags & open_flags::ACCESS_MODE;
         let live = match view {
             View::Live(live) => Some(Arc::clone(live)),
             View::Snapshot(_) => None,
         };
-        let maybe_mapped = mode == open_flags::READ_WRITE;
+        let gathers = self.gathering.is_on();
+        let maybe_mapped =
+            mode == open_flags::READ_WRITE || gathers && mode == open_flags::WRITE_ONLY;
         // Of a file with extended attributes the kernel looks at `security.capability` before a
         // write, but only if that goes through its cache.
         let mode = OpenMode {
-            direct: mode == open_flags::WRITE_ONLY && !file.has_extended_attributes(),
+            direct: mode == open_flags::WRITE_ONLY && !gathers && !file.has_extended_attributes(),
             mappable: maybe_mapped,
             buffered: opening.flags & OPEN_DIRECT == 0,
             executing: opening.flags & open_flags::EXECUTE != 0,
         };
+        let written = live.as_ref().filter(|_| gathers && maybe_mapped);
+        if let Some(live) = written {
+            self.gathering.note_block(file.block_bytes());
+            // Those who ask by then are asked for at their next write.
+            let _asks = self.gathering.renew(&live.file_system);
+        }
+        let forgets_attributes = written.is_some();
         let share = live.is_some().then(|| self.open_tracker.open(node, mode));
         let is_direct = share.as_ref().is_some_and(Share::is_direct);
         let handle = self.handles.insert(Handle {
@@ -74,7 +88,7 @@ impl DatasetTree {
         Opened {
             handle,
             flags,
-            lost_set_id: false,
+            forgets_attributes,
         }
     }
 
@@ -130,7 +144,7 @@ impl DatasetTree {
             return Err(Errno::EEXIST);
         }
         let made = make(view.file_system(), &credentials(caller), directory).map_err(errno)?;
-        view.entry(&made)
+        self.entry(&view, &made)
     }
 
     fn list_live(
@@ -149,7 +163,7 @@ impl DatasetTree {
             let dots = entry.name == b"." || entry.name == b"..";
             let known = attributes
                 .filter(|_| !dots)
-                .and_then(|found| view.entry(found).ok());
+                .and_then(|found| self.entry(view, found).ok());
             let shown = (view.inode(entry.object), kind(entry.file_type));
             if buffer.push(shown, entry.next_cookie, entry.name, known.as_ref()) {
                 Visit::Continue
@@ -194,10 +208,10 @@ impl Tree for DatasetTree {
         // So the kernel finds any node again, of whatever kind: for a file handle of which it has
         // forgotten the inode.
         if name == b"." {
-            return view.entry(&files.getattr(directory).map_err(errno)?);
+            return self.entry(&view, &files.getattr(directory).map_err(errno)?);
         }
         match files.lookup(&credentials(caller), directory, name) {
-            Ok(found) => view.entry(&found),
+            Ok(found) => self.entry(&view, &found),
             Err(PosixError::NotFound) => view.absent(),
             Err(error) => Err(error.errno()),
         }
@@ -217,7 +231,8 @@ impl Tree for DatasetTree {
                     found => Some(found.map_err(errno)?),
                 };
                 let found = found.ok_or(Errno::ESTALE)?;
-                Ok((view.attributes(&found), view.attributes_valid(&found)))
+                let valid = self.attributes_valid((&view, node), &found);
+                Ok((view.attributes(&found), valid))
             }
         }
     }
@@ -231,9 +246,10 @@ impl Tree for DatasetTree {
         let (view, object) = self.resolve_file(node, Errno::EROFS)?;
         let changed = view
             .file_system()
-            .setattr(&credentials(caller), object, &set_attributes(change))
+            .setattr(&credentials(caller), object, &self.asked_for(change))
             .map_err(errno)?;
-        Ok((view.attributes(&changed), view.attributes_valid(&changed)))
+        let valid = self.attributes_valid((&view, node), &changed);
+        Ok((view.attributes(&changed), valid))
     }
 
     fn readlink(&self, node: u64) -> Reply<Vec<u8>> {
@@ -279,7 +295,7 @@ impl Tree for DatasetTree {
             .file_system()
             .link(&who, object, directory, name)
             .map_err(errno)?;
-        view.entry(&linked)
+        self.entry(&view, &linked)
     }
 
     fn unlink(&self, caller: &Caller, directory: u64, name: &[u8]) -> Reply<()> {
@@ -329,7 +345,7 @@ impl Tree for DatasetTree {
         let who = credentials(caller);
         let files = view.file_system();
         let file = files
-            .open(&who, object, open_options(opening))
+            .open(&who, object, self.open_options(opening))
             .map_err(errno)?;
         let mut lost_set_id = false;
         if opening.kill_suidgid && opening.flags & open_flags::TRUNCATE != 0 {
@@ -345,7 +361,7 @@ impl Tree for DatasetTree {
         }
         let opened = self.opened(file, (&view, node), opening);
         Ok(Opened {
-            lost_set_id,
+            forgets_attributes: opened.forgets_attributes || lost_set_id,
             ..opened
         })
     }
@@ -362,13 +378,12 @@ impl Tree for DatasetTree {
         self.refuse_control_name(&view, directory, name)
             .map_err(|_| Errno::EISDIR)?;
         let who = credentials(caller);
-        let options = open_options(opening);
+        let options = self.open_options(opening);
         let files = view.file_system();
         let (file, made) = files
             .create(&who, directory, name, &node, options)
             .map_err(errno)?;
-        let entry = view.entry(&made)?;
-        Ok((entry, self.opened(file, (&view, entry.node), opening)))
+        self.made_and_opened(file, (&view, &made), opening)
     }
 
     fn create_unnamed(
@@ -381,13 +396,12 @@ impl Tree for DatasetTree {
         let node = new_node(creation)?;
         let (view, directory) = self.resolve_file(directory, Errno::EROFS)?;
         let who = credentials(caller);
-        let options = open_options(opening);
+        let options = self.open_options(opening);
         let files = view.file_system();
         let (file, made) = files
             .create_unnamed(&who, directory, &node, options)
             .map_err(errno)?;
-        let entry = view.entry(&made)?;
-        Ok((entry, self.opened(file, (&view, entry.node), opening)))
+        self.made_and_opened(file, (&view, &made), opening)
     }
 
     fn read(&self, handle: u64, offset: u64, size: u32, reply: &mut ReadReply) -> Reply<()> {
@@ -408,18 +422,33 @@ impl Tree for DatasetTree {
             .share
             .as_ref()
             .filter(|_| !how.flags.has(WriteFlags::CACHE));
-        // Offsets are final: the kernel knows where a file ends.
+        let (is_cached, gathers) = (how.flags.has(WriteFlags::CACHE), self.gathering.is_on());
         let options = WriteOptions {
             kill_set_id: how.flags.has(WriteFlags::KILL_SUIDGID),
             drop_capability: share.is_some_and(Share::is_direct),
             sync: how.durable,
-            was_stored: how.flags.has(WriteFlags::CACHE),
+            // The kernel knows where the file ends, or only it does.
+            at_offset: is_cached || gathers,
+            was_stored: is_cached,
+            keeps_times: is_cached && gathers,
             uncommitted: true,
             ..WriteOptions::default()
         };
-        let written = handle.file.write(offset, data, options);
+        let mut asks_as_of_now = false;
+        let written = match handle.file.write(offset, data, options) {
+            Err(refusal @ (PosixError::NoSpace | PosixError::QuotaExceeded))
+                if is_cached && gathers =>
+            {
+                let data = (offset, data);
+                let (count, now) = self.write_promised(&handle.file, data, options, refusal)?;
+                asks_as_of_now = now;
+                Ok(count)
+            }
+            written => written,
+        };
         Ok(Written {
             count: written.map_err(errno)?,
+            asks_as_of_now,
             owes_commit: how.durable || handle.file.is_synchronous(),
             leaves_pages: share.is_some_and(|share| share.leaves_pages(how.direct)),
         })
@@ -638,6 +667,35 @@ impl Tree for DatasetTree {
     fn nodes_maybe_mapped(&self) -> Vec<u64> {
         self.handles
             .collect(|handle| handle.maybe_mapped.then_some(handle.node))
+    }
+
+    fn gathers_writes(&self, bytes: u64) -> bool {
+        self.gathering.begin(bytes);
+        true
+    }
+
+    fn before_write(&self, handle: u64) -> Reply<BeforeWrite> {
+        let handle = self.handle(handle)?;
+        match &handle.live {
+            Some(live) if self.gathering.is_on() && handle.maybe_mapped => {
+                handle.file.check_change().map_err(errno)?;
+                Ok(self.gathering.renew(&live.file_system))
+            }
+            Some(_) | None => Ok(BeforeWrite::Goes),
+        }
+    }
+
+    fn admit_write(&self, handle: u64) -> Reply<()> {
+        let handle = self.handle(handle)?;
+        handle.file.check_write(ASKED_BYTES).map_err(errno)?;
+        self.gathering.grant();
+        Ok(())
+    }
+
+    fn path_of(&self, node: u64) -> Option<(Vec<u8>, u64)> {
+        let (view, object) = self.resolve_file(node, Errno::ENOENT).ok()?;
+        let path = view.file_system().path_of(object).ok()??;
+        Some((path, view.inode(object)))
     }
 
     fn ended(&self) {

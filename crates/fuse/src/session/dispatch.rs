@@ -7,12 +7,12 @@ use super::reader_states::Place;
 use super::send::{send, send_error};
 use super::shared::Shared;
 use crate::errno;
-use crate::tree::{Caller, Creation, OPEN_DIRECT, Opening, ReadReply, Tree, Writing};
+use crate::tree::{BeforeWrite, Caller, Creation, OPEN_DIRECT, Opening, ReadReply, Tree, Writing};
 use crate::wire::{
     Body, CopyFileRangeRequest, CreateRequest, DirectoryBuffer, EntryReply, FallocateMode,
-    FallocateRequest, InitFlags, IoctlRequest, MknodRequest, Operation, ReadRequest, RenameRequest,
-    Request, RequestHeader, SetattrRequest, SetxattrRequest, WireError, WriteFlags, WriteRequest,
-    decode_header, decode_request,
+    FallocateRequest, GetattrFlags, IoctlRequest, MknodRequest, Operation, ReadRequest,
+    RenameRequest, Request, RequestHeader, SetattrRequest, SetxattrRequest, WireError, WriteFlags,
+    WriteRequest, decode_header, decode_request,
 };
 use base::metrics::flow;
 use posix::Errno;
@@ -154,7 +154,7 @@ impl Worker {
             Operation::Read(read) => self.read(tree, &read),
             Operation::Write(write) => self.write(tree, header, &write),
             Operation::Lookup { name } => entry(tree.lookup(caller, node, name)),
-            Operation::Getattr { .. } => getattr(tree, node),
+            Operation::Getattr { flags, handle } => self.getattr(header, flags, handle),
             Operation::Statx { .. } => statx(tree, node),
             Operation::Setattr(change) => setattr(tree, request, &change),
             Operation::Readlink => Ok(Answer::Bytes(tree.readlink(node)?)),
@@ -242,6 +242,9 @@ impl Worker {
         if takes_set_id {
             self.shared.forget_mode(header.node);
         }
+        if written.asks_as_of_now {
+            self.shared.forget_attributes_of_written();
+        }
         flow().user_written.add(written.count as u64);
         let count = u32::try_from(written.count).unwrap_or(u32::MAX);
         let commits = written.owes_commit && count > 0;
@@ -261,6 +264,28 @@ impl Worker {
         Ok(Body::written(count).into())
     }
 
+    /// Where it gathers writes, the kernel asks for attributes of an open file before a write, and for nothing else.
+    fn getattr(
+        &self,
+        header: &RequestHeader,
+        flags: GetattrFlags,
+        handle: u64,
+    ) -> Result<Answer, Errno> {
+        let (tree, node) = (&*self.shared.tree, header.node);
+        if !flags.has(GetattrFlags::HANDLE) || !self.shared.gathers_writes() {
+            return getattr(tree, node);
+        }
+        match tree.before_write(handle)? {
+            BeforeWrite::Goes => getattr(tree, node),
+            BeforeWrite::Asks { as_of_now } => {
+                if as_of_now {
+                    self.shared.forget_attributes_of_written();
+                }
+                Ok(self.durable(header, DurableJob::BeforeWrite { node, handle }))
+            }
+        }
+    }
+
     /// The kernel asks without writing back what it has (it does so before it asks for a copy or a
     /// hole): a program that copies by data and holes would miss what was stored through a mapping.
     fn seek_answer(
@@ -276,8 +301,7 @@ impl Worker {
         }
         let hole = whence == SEEK_HOLE;
         let tree = &self.shared.tree;
-        let writes_back = self.shared.settled.flags.has(InitFlags::WRITEBACK_CACHE);
-        if writes_back || tree.maybe_dirty(handle) {
+        if self.shared.gathers_writes() || tree.maybe_dirty(handle) {
             let node = header.node;
             let job = DurableJob::Seek {
                 node,
@@ -391,7 +415,7 @@ fn open(
         kill_suidgid,
     };
     let opened = shared.tree.open(&caller(request), node, opening)?;
-    if opened.lost_set_id {
+    if opened.forgets_attributes {
         shared.forget_mode(node);
     }
     Ok(Body::open(opened.handle, shared.open_flags(opened.flags)).into())

@@ -56,6 +56,11 @@ pub(super) enum DurableJob {
         hole: bool,
     },
     Everything,
+    /// A write that the kernel is about to take: what it has of the file is written first.
+    BeforeWrite {
+        node: u64,
+        handle: u64,
+    },
 }
 
 /// A request that is answered later.
@@ -116,6 +121,7 @@ impl Completion for Pending {
                 DurableJob::File { .. }
                 | DurableJob::Directory { .. }
                 | DurableJob::Seek { .. }
+                | DurableJob::BeforeWrite { .. }
                 | DurableJob::Everything => Body::empty(),
             };
             self.answer(Ok(body), self.arrived_ns);
@@ -172,6 +178,12 @@ impl Pending {
                 tree.seek(handle, offset, hole).map(Body::seek)
             }
             DurableJob::Everything => tree.sync().map(|()| Body::empty()),
+            DurableJob::BeforeWrite { node, handle } => {
+                self.drop_pages(StalePages { node, offset: 0 }, TO_THE_END);
+                tree.admit_write(handle)?;
+                let (attributes, valid) = tree.getattr(node)?;
+                Ok(Body::attribute(&attributes, valid))
+            }
         };
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(operation));
         let result = result.unwrap_or_else(|_| {

@@ -36,6 +36,10 @@ const WANTED: &[InitFlags] = &[
     InitFlags::CREATE_SUPP_GROUP,
 ];
 
+/// From this minor version on, the kernel asks for an open file's attributes before a write that it gathers, and before
+/// nothing else.
+const MINOR_WITH_GATHERING: u32 = 35;
+
 /// What INIT settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settled {
@@ -60,7 +64,7 @@ pub(crate) fn negotiate(request: &InitRequest, options: &SessionOptions) -> Nego
     let mut wanted = WANTED
         .iter()
         .fold(InitFlags::NONE, |all, one| all.with(*one));
-    if options.writeback_cache {
+    if options.writeback_cache && request.minor >= MINOR_WITH_GATHERING {
         wanted = wanted.with(InitFlags::WRITEBACK_CACHE);
     }
     if options.posix_acl {

@@ -5,8 +5,7 @@
 pub struct SessionOptions {
     /// Threads that read requests; 0: as many as there are cores, and at least 2.
     pub readers: usize,
-    /// The kernel gathers writes and owns size and mtime: faster for small writes; a full pool is
-    /// told of after write(2) returned, and a rollback or receive may show stale sizes.
+    /// The kernel gathers writes, and owns sizes and times of files: faster for small writes.
     pub writeback_cache: bool,
     /// The kernel checks POSIX ACLs, which it reads as extended attributes.
     pub posix_acl: bool,

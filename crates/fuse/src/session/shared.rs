@@ -81,10 +81,22 @@ impl Shared {
         self.notify(&inval_inode_notification(node, ATTRIBUTES_ONLY, 0));
     }
 
+    /// Makes the kernel ask for the attributes of all files that are being written.
+    pub(super) fn forget_attributes_of_written(&self) {
+        for node in self.tree.nodes_maybe_mapped() {
+            self.forget_mode(node);
+        }
+    }
+
+    /// Whether the kernel gathers writes.
+    pub(super) fn gathers_writes(&self) -> bool {
+        self.settled.flags.has(InitFlags::WRITEBACK_CACHE)
+    }
+
     /// How the kernel is to treat an open. A kernel that gathers writes owns size and times: what
     /// went past it would not count.
     pub(super) fn open_flags(&self, wanted: OpenReplyFlags) -> OpenReplyFlags {
-        if self.settled.flags.has(InitFlags::WRITEBACK_CACHE) {
+        if self.gathers_writes() {
             wanted.without(OpenReplyFlags::DIRECT_IO)
         } else {
             wanted

@@ -311,13 +311,13 @@ impl Tree for Memory {
             return Ok(Opened {
                 handle: node | DIRECT,
                 flags: flags.with(OpenReplyFlags::DIRECT_IO),
-                lost_set_id: false,
+                forgets_attributes: false,
             });
         }
         Ok(Opened {
             handle: node,
             flags,
-            lost_set_id: false,
+            forgets_attributes: false,
         })
     }
 
@@ -360,6 +360,7 @@ impl Tree for Memory {
         self.durable_writes
             .fetch_add(u64::from(how.durable), Ordering::Relaxed);
         Ok(Written {
+            asks_as_of_now: false,
             count: data.len(),
             owes_commit: false,
             leaves_pages: handle & DIRECT != 0,

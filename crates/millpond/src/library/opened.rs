@@ -163,8 +163,9 @@ impl Mounts for OpenDatasets {
         state.as_ref().map(|present| Arc::clone(&present.files))
     }
 
-    fn barrier(&self, _dataset: &str) {
+    fn barrier(&self, _dataset: &str) -> std::result::Result<(), Failure> {
         // A write that has returned is in the open txg.
+        Ok(())
     }
 
     fn suspend(&self, dataset: &str) -> std::result::Result<(), Failure> {

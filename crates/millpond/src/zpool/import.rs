@@ -50,7 +50,7 @@ pub(super) const COMMAND: Command = Command {
 };
 
 /// Words that `-o` may hold besides `property=value`.
-const MOUNT_OPTIONS: [&str; 12] = [
+const MOUNT_OPTIONS: [&str; 14] = [
     "ro",
     "rw",
     "atime",
@@ -63,6 +63,8 @@ const MOUNT_OPTIONS: [&str; 12] = [
     "nosetuid",
     "devices",
     "nodevices",
+    "writeback",
+    "nowriteback",
 ];
 
 fn import(call: &Invocation) -> Outcome {

@@ -448,7 +448,10 @@ fn cases_of_contents() -> Vec<Case> {
     const KILLS: WriteOptions = WriteOptions {
         kill_set_id: true,
         append: false,
+        at_offset: false,
         was_stored: false,
+        keeps_times: false,
+        was_promised: false,
         drop_capability: false,
         sync: false,
         uncommitted: false,

@@ -149,13 +149,38 @@ fn each_open_file_is_told_once_that_a_mapping_could_not_be_written() {
     session.create("tank", 128, &[]);
     session.ok(&["zfs", "create", "-o", "quota=8M", "tank/small"]);
     let file = session.mount("tank/small").join("mapped");
-    for (way, expected) in [
+    for (how, way, expected) in [
         // msync tells the open file that is mapped, and once it was told, those that come later have missed nothing.
-        ("msync", "EDQUOT\nok EDQUOT EDQUOT ok\nok ok ok ok\n"),
+        (
+            "nowriteback",
+            "msync",
+            "EDQUOT\nok EDQUOT EDQUOT ok\nok ok ok ok\n",
+        ),
+        (
+            "writeback",
+            "msync",
+            "EDQUOT\nok EDQUOT EDQUOT ok\nok ok ok ok\n",
+        ),
         // Written back at the daemon's request, nobody is told by that.
-        ("seek", "ok\nEDQUOT EDQUOT EDQUOT EDQUOT\nok ok ok ok\n"),
-        ("snapshot", "ok\nEDQUOT EDQUOT EDQUOT EDQUOT\nok ok ok ok\n"),
+        (
+            "nowriteback",
+            "seek",
+            "ok\nEDQUOT EDQUOT EDQUOT EDQUOT\nok ok ok ok\n",
+        ),
+        (
+            "nowriteback",
+            "snapshot",
+            "ok\nEDQUOT EDQUOT EDQUOT EDQUOT\nok ok ok ok\n",
+        ),
+        // The daemon had an open file of its own, which was told before the last one came.
+        (
+            "writeback",
+            "gathered",
+            "ok\nEDQUOT EDQUOT EDQUOT ok\nok ok ok ok\n",
+        ),
     ] {
+        session.ok(&["zfs", "unmount", "tank/small"]);
+        session.ok(&["zfs", "mount", "-o", how, "tank/small"]);
         let script = "exec python3 -c \"$1\" \"$2\" \"$3\" \"$0\"";
         let output = session.shell(script, &[OVERFILLED, path(&file), way]);
         if output.status.code() == Some(127) {

@@ -10,6 +10,7 @@ mod differences;
 mod disks;
 mod encryption;
 mod events;
+mod gathered;
 mod golden_pools;
 mod key_memory;
 mod killed;

@@ -32,6 +32,8 @@ struct Worker {
     chooser: Chooser,
     random: Random,
     umask: u32,
+    /// The mount has the kernel gather writes.
+    gathers: bool,
     operations: u64,
 }
 
@@ -60,7 +62,7 @@ fn is_other_order(operation: &Operation, refusal: Refusal, found: Errno) -> bool
 }
 
 impl Worker {
-    fn new(folder: PathBuf, seed: u64, umask: u32) -> Self {
+    fn new(folder: PathBuf, seed: u64, umask: u32, gathers: bool) -> Self {
         fs::create_dir(&folder).expect("a directory");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("its mode");
         let limits = Limits {
@@ -71,7 +73,8 @@ impl Worker {
         };
         Self {
             folder,
-            record: Record::new(Vec::new()),
+            record: Record::from(Vec::new(), Tree::new().with_kernel_times(gathers)),
+            gathers,
             chooser: Chooser::within(seed, limits),
             random: Random::new(seed ^ 0x5EED),
             umask,
@@ -216,7 +219,8 @@ impl Worker {
         if let Err(lines) = judged {
             panic!("{}, killed:\n{}", self.folder.display(), lines.join("\n"));
         }
-        self.record = Record::from(Vec::new(), found.tree());
+        let tree = found.tree().with_kernel_times(self.gathers);
+        self.record = Record::from(Vec::new(), tree);
     }
 
     /// From here on nothing is remembered of what was before.
@@ -242,11 +246,14 @@ fn rounds(turns: u64, life_ms: usize, goes_on: &mut dyn FnMut(u64) -> bool) {
     };
     let first = seed(1);
     println!("repeat with: MILLPOND_SEED={first}");
-    session.limit(&tunables::for_daemons(first, tunables::CALLS_WHOLE));
+    let limits = tunables::for_daemons(first, tunables::CALLS_WHOLE);
+    // The kernel gathers writes, if the seed says so.
+    let gathers = limits.split(',').any(|limit| limit == "fuse.write_back=1");
+    session.limit(&limits);
     session.create(POOL, 512, &["-O", "xattr=sa"]);
     let folder = |number: u64| session.mount(POOL).join(format!("worker{number}"));
     let mut workers: Vec<Worker> = (0..WORKERS)
-        .map(|number| Worker::new(folder(number), first * 1000 + number, umask()))
+        .map(|number| Worker::new(folder(number), first * 1000 + number, umask(), gathers))
         .collect();
     session.ok(&["zpool", "sync", POOL]);
     let mut random = Random::new(first);

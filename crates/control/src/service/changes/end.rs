@@ -7,6 +7,7 @@ use dsl::Actor;
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
+use crate::service::mounting::framed;
 use crate::service::reporter::Reporter;
 
 impl PoolChange for Export {
@@ -88,7 +89,13 @@ impl Service {
     ) -> Result<(), Failure> {
         let name = self.pool.name();
         for mount in self.mounts().mounted() {
-            self.mounts().barrier(&mount.dataset);
+            match self.mounts().barrier(&mount.dataset) {
+                // What is detached from under its users is theirs to lose.
+                Err(_) if force => {}
+                written => {
+                    written.map_err(|failure| framed(verb, &mount.dataset, failure))?;
+                }
+            }
         }
         let unmounted = self.unmount_all(force).map_err(|failure| {
             if failure.kind == FailureKind::Busy {

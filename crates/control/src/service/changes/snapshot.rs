@@ -41,7 +41,8 @@ impl PoolChange for Snapshot {
             service.check_properties("create snapshot", first, target, &self.properties)?;
         }
         for snapshot in &all {
-            service.mounts().barrier(name::dataset_of(snapshot));
+            let written = service.mounts().barrier(name::dataset_of(snapshot));
+            written.map_err(|failure| failed(snapshot, failure.kind, &failure.message))?;
         }
         let task = tasks::Snapshot {
             names: all.clone(),

@@ -5,6 +5,7 @@ use dsl::Actor;
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
+use crate::service::mounting::framed;
 use crate::service::reporter::Reporter;
 
 /// Everything written so far is on the devices when this returns.
@@ -33,7 +34,8 @@ impl PoolChange for SyncPool {
             return Ok(());
         }
         for mount in service.mounts().mounted() {
-            service.mounts().barrier(&mount.dataset);
+            let written = service.mounts().barrier(&mount.dataset);
+            written.map_err(|failure| framed("sync", &mount.dataset, failure))?;
         }
         service
             .pool
