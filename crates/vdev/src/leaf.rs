@@ -216,6 +216,18 @@ impl Leaf {
         self.handle.missed.lock().leave_resilver();
     }
 
+    /// Whether it is noted what a resilver leaves behind on the leaf.
+    #[must_use]
+    pub fn is_resilvering(&self) -> bool {
+        self.handle.missed.lock().is_resilvering()
+    }
+
+    /// Whether the resilver that runs has left something behind on the leaf.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.handle.missed.lock().has_left()
+    }
+
     /// Puts a device that was away under the leaf again, or takes it out of use for good. What it was given since its
     /// last good flush counts as missed.
     pub fn reopen(&self, device: Option<Arc<dyn BlockDevice>>) {

@@ -81,9 +81,46 @@ impl Pool {
             (scan.examined, scan.processed, scan.errors, scan.skipped) = (0, 0, 0, 0);
         }
         let _starting = self.writer()?.scrub.starting();
+        self.resume_at_place(scan)
+    }
+
+    /// Goes on with a scan from the place that is stored with it.
+    fn resume_at_place(self: &Arc<Self>, scan: ScanPhys) -> Result<()> {
         let queue = self.services.stored_queue(&scan)?;
         let exists = |id: ObjectId| self.dsl.dataset_by_id(id).is_ok();
         self.run_scrub(scan, Course::resume(scan, queue, &exists))
+    }
+
+    /// Goes on with a resilver that was running when the pool was last open, if its place holds for every device that
+    /// is behind; whether it does.
+    pub(crate) fn resume_resilver(self: &Arc<Self>) -> Result<bool> {
+        let Some(scan) = ScanPhys::load(&self.services.directory)? else {
+            return Ok(false);
+        };
+        let goes_on = scan.is_running()
+            && scan.function == FUNCTION_RESILVER
+            && scan.bookmark != [0; 4]
+            && scan.errors == 0;
+        let writer = self.writer()?;
+        let _starting = writer.scrub.starting();
+        if !goes_on || !self.is_place_of_all(&scan) {
+            return Ok(false);
+        }
+        self.begin_resilver();
+        self.resume_at_place(scan)?;
+        Ok(true)
+    }
+
+    /// Whether the devices that are behind are those that had everything up to the place of a resilver. One that was
+    /// away while it ran missed a txg that is younger than the range ([`crate::vdevs::dtl::MissedTxgs::note_away`]).
+    fn is_place_of_all(&self, scan: &ScanPhys) -> bool {
+        let leaves = dtl::leaves(&self.vdevs).into_iter();
+        let writable = leaves.filter(|leaf| leaf.is_writable());
+        let bounds: Vec<_> = writable
+            .filter_map(|leaf| leaf.missing().bounds())
+            .collect();
+        let in_range = |(first, last): &(Txg, Txg)| first.0 > scan.txg_min && last.0 < scan.txg_max;
+        !bounds.is_empty() && bounds.iter().all(in_range)
     }
 
     /// Goes on with a scan that an export ended which then failed, from the last place that is stored.

@@ -15,6 +15,7 @@ use super::{issue, logs};
 use crate::pool::Pool;
 use crate::scan::phys::{FUNCTION_RESILVER, STATE_FINISHED, ScanPhys};
 use crate::tunables::{SCRUB_SLICE_BLOCKS, SCRUB_STORE_NS};
+use crate::vdevs::dtl;
 
 pub(super) fn run(pool: &Weak<Pool>, scrub: &Arc<Scrub>, number: u64) {
     serve(pool, scrub);
@@ -69,6 +70,9 @@ pub(super) fn advance(pool: &Pool, scrub: &Scrub) -> bool {
 /// Looks at some of what was collected. When nothing is left, the place of the walk is one to go on from.
 fn look_at_pending(pool: &Pool, scrub: &Scrub) {
     let result = issue::slice(pool, &scrub.pending);
+    // The place from which an import goes on is never behind a block that a device was not given.
+    let leaves = || dtl::leaves(&pool.vdevs).into_iter();
+    let is_left = leaves().any(|leaf| leaf.has_left());
     let mut control = scrub.control.lock();
     let control = &mut *control;
     let Some(scan) = &mut control.scan else {
@@ -77,7 +81,7 @@ fn look_at_pending(pool: &Pool, scrub: &Scrub) {
     count(scan, &result);
     if scrub.pending.is_empty() {
         control.is_issuing = false;
-        if control.course.settle(scan) {
+        if control.course.settle(scan) && !is_left {
             control.kept = control.course.clone();
         }
     }

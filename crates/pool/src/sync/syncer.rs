@@ -148,6 +148,9 @@ impl Syncer {
             root = self.passes(txg, group, &mut pass)?;
         }
         self.until_durable(group)?;
+        if root.is_some() {
+            self.missed.note_away(txg);
+        }
         // A leaf that failed has missed this txg, and that must be known as soon as the txg is.
         while self.missed.is_dirty() {
             root = self.passes(txg, group, &mut pass)?.or(root);

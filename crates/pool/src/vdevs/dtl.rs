@@ -133,6 +133,17 @@ impl MissedTxgs {
             .collect()
     }
 
+    /// While a resilver runs a leaf that is not there misses every txg that is written, also one without a block for
+    /// it: so an import knows for which leaves the stored place of the resilver holds. After the flush, for one that
+    /// fails it is not there any more, and may have lost what it was given before that place.
+    pub(crate) fn note_away(&self, txg: Txg) {
+        let leaves = leaves(&self.vdevs);
+        if leaves.iter().any(|leaf| leaf.is_resilvering()) {
+            let away = leaves.iter().filter(|leaf| !leaf.is_writable());
+            away.for_each(|leaf| leaf.note_missing(txg));
+        }
+    }
+
     /// Whether something must be stored.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.changed().is_empty()

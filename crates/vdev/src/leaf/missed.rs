@@ -65,6 +65,14 @@ impl Missed {
         self.left = None;
     }
 
+    pub(crate) const fn is_resilvering(&self) -> bool {
+        self.left.is_some()
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.left.as_ref().is_some_and(|left| !left.is_empty())
+    }
+
     pub(crate) fn note_left(&mut self, birth: Txg) {
         if let Some(left) = &mut self.left {
             left.add(birth, 1);

@@ -1,5 +1,6 @@
 //! Scrubs of pools with damage.
 
+mod resumed;
 mod roles;
 
 use std::collections::BTreeMap;
