@@ -7,6 +7,7 @@ mod accounting;
 mod burial;
 mod create;
 mod features;
+mod receive;
 mod relations;
 mod space;
 mod sync;
@@ -30,6 +31,8 @@ use crate::mos::{change_record, name_of, read_record};
 
 pub(crate) use create::{create_head, creation_txg, directory_clones, new_fsid, next_clones};
 pub use features::DatasetFeature;
+use receive::Noted;
+pub use receive::{ResumePoint, ResumeState};
 pub use relations::{Bookmark, Hold};
 pub use space::DatasetSpace;
 pub(crate) use sync::Begun;
@@ -50,6 +53,8 @@ pub struct Dataset {
     /// Features that blocks or objects of this head use and that may not be counted yet.
     noted_features: AtomicU32,
     epoch: AtomicU64,
+    /// How far a receive has come, of the txgs that have not synced.
+    received: Noted,
 }
 
 impl Dataset {
@@ -66,6 +71,7 @@ impl Dataset {
             object_set: Mutex::new(&OBJECT_SET, None),
             noted_features: AtomicU32::new(0),
             epoch: AtomicU64::new(0),
+            received: Noted::new(),
         })
     }
 

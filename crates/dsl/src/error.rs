@@ -135,6 +135,30 @@ pub enum DslError {
         /// The other.
         other: String,
     },
+    /// It was changed since the snapshot that a stream continues.
+    #[error("'{name}' has been modified since most recent snapshot")]
+    Modified {
+        /// The head.
+        name: String,
+    },
+    /// It has not the snapshot that a stream continues.
+    #[error("no snapshot of '{name}' is the source of the stream")]
+    NoSource {
+        /// The head.
+        name: String,
+    },
+    /// A receive into it was interrupted and can go on.
+    #[error("'{name}' contains partially-complete state")]
+    PartlyReceived {
+        /// The head.
+        name: String,
+    },
+    /// It is no receive that this stream goes on with.
+    #[error("'{name}' was not received in part up to where the stream begins")]
+    NotResumable {
+        /// The head.
+        name: String,
+    },
     /// The pool is full.
     #[error("no space left in the pool")]
     NoSpace,
@@ -249,6 +273,10 @@ impl DslError {
             | Self::NotClone { .. }
             | Self::NotLatest { .. }
             | Self::Unrelated { .. }
+            | Self::Modified { .. }
+            | Self::NoSource { .. }
+            | Self::PartlyReceived { .. }
+            | Self::NotResumable { .. }
             | Self::NoSpace
             | Self::Quota { .. }
             | Self::BadValue { .. }

@@ -37,7 +37,9 @@ pub mod volume;
 pub use actor::Actor;
 pub use admission::HeadAdmission;
 pub use bpobj::{Bpobj, NamedList, Taken};
-pub use dataset::{Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold};
+pub use dataset::{
+    Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold, ResumePoint, ResumeState,
+};
 pub use deadlist::Deadlist;
 pub use delegation::{ChangeGrants, Grant};
 pub use directory::{Directory, DirectorySpace, KeyRecord};

@@ -220,8 +220,26 @@ pub mod key {
     pub const REMAP_DEADLIST: &str = "com.delphix:remap_deadlist";
     /// Of an encrypted snapshot: the identity of its IVs.
     pub const IVSET_GUID: &str = "com.datto:ivset_guid";
-    /// Of a dataset received in part.
+    /// Of a dataset received in part: the guid of the snapshot that is received.
     pub const RESUME_TO_GUID: &str = "com.delphix:resume_toguid";
+    /// Of such a dataset: the guid of the snapshot that the stream begins at; missing of a full one.
+    pub const RESUME_FROM_GUID: &str = "com.delphix:resume_fromguid";
+    /// Of such a dataset: the snapshot's name on the sending side, as bytes.
+    pub const RESUME_TO_NAME: &str = "com.delphix:resume_toname";
+    /// Of such a dataset: the object up to which it has come.
+    pub const RESUME_OBJECT: &str = "com.delphix:resume_object";
+    /// Of such a dataset: the offset in that object.
+    pub const RESUME_OFFSET: &str = "com.delphix:resume_offset";
+    /// Of such a dataset: how many bytes of the stream were read.
+    pub const RESUME_BYTES: &str = "com.delphix:resume_bytes";
+    /// Of such a dataset: the stream has blocks above 128 KiB.
+    pub const RESUME_LARGE_BLOCK: &str = "com.delphix:resume_largeblockok";
+    /// Of such a dataset: the stream has embedded blocks.
+    pub const RESUME_EMBEDDED: &str = "com.delphix:resume_embedok";
+    /// Of such a dataset: the stream has compressed blocks.
+    pub const RESUME_COMPRESSED: &str = "com.delphix:resume_compressok";
+    /// Of such a dataset: the stream has encrypted blocks as they are stored.
+    pub const RESUME_RAW: &str = "com.datto:resume_rawok";
     /// Of the MOS directory: ZAP of livelists whose clones are destroyed.
     pub const DELETED_CLONES: &str = "com.delphix:deleted_clones";
 }

@@ -22,6 +22,7 @@ pub(crate) fn reason(error: &DslError) -> (FailureKind, String) {
         DslError::NotFound { .. } => (Kind::Missing, "dataset does not exist"),
         DslError::Exists { .. } => (Kind::Exists, "dataset already exists"),
         DslError::Busy { .. } => (Kind::Busy, "dataset is busy"),
+        DslError::PartlyReceived { .. } => return (Kind::Busy, error.to_string()),
         DslError::NoSpace | DslError::Quota { .. } => (Kind::Space, "out of space"),
         DslError::ReadOnly => (Kind::ReadOnly, "pool is read-only"),
         DslError::NotClone { .. } => (Kind::Invalid, "not a cloned filesystem"),
@@ -50,6 +51,9 @@ pub(crate) fn reason(error: &DslError) -> (FailureKind, String) {
         | DslError::HasSnapshots { .. }
         | DslError::HasClones { .. }
         | DslError::NotLatest { .. }
+        | DslError::Modified { .. }
+        | DslError::NoSource { .. }
+        | DslError::NotResumable { .. }
         | DslError::Unrelated { .. }
         | DslError::BadValue { .. }
         | DslError::Populate { .. } => return (Kind::Invalid, error.to_string()),

@@ -159,6 +159,7 @@ impl Dataset {
         if has_livelist {
             livelist::give_up_when_useless(self, tx)?;
         }
+        self.store_received(tx)?;
         let noted = self.noted_features.swap(0, Ordering::AcqRel);
         for feature in DatasetFeature::ALL {
             if (noted | features) & (1 << feature as u32) != 0 {

@@ -108,7 +108,11 @@ pub(crate) fn fill(
 }
 
 /// What a new head is to those above it: counted, and its creator's as far as they grant that.
-fn settle(context: &TaskContext<'_>, head: &Arc<Dataset>, parent: &Arc<Directory>) -> Result<()> {
+pub(super) fn settle(
+    context: &TaskContext<'_>,
+    head: &Arc<Dataset>,
+    parent: &Arc<Directory>,
+) -> Result<()> {
     let (dsl, tx, directory) = (context.dsl, context.tx, head.directory());
     count_from_now(dsl, tx, &directory)?;
     grant_to_creator(dsl, tx, &directory, context.actor.user)?;
@@ -116,7 +120,7 @@ fn settle(context: &TaskContext<'_>, head: &Arc<Dataset>, parent: &Arc<Directory
 }
 
 /// Checks that a path is free and may be created.
-fn check_new(context: &TaskContext<'_>, path: &str) -> Result<()> {
+pub(super) fn check_new(context: &TaskContext<'_>, path: &str) -> Result<()> {
     let dsl = context.dsl;
     let (parent, component) = split_path(path)?;
     let parent = dsl.directory(parent)?;

@@ -15,6 +15,7 @@ use crate::delegation::free_grants;
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::livelist;
+use crate::name::is_hidden;
 use crate::services::{HistoryEvent, SpaceClass, Succession};
 use crate::sizes::{Sizes, change};
 use crate::task::{Task, TaskContext};
@@ -155,7 +156,7 @@ pub(super) fn destroy_snapshot(context: &TaskContext<'_>, snapshot: &Arc<Dataset
     head.snapshot_names()?
         .remove(tx, snapshot.snapshot_name()?.as_bytes())?;
     note_snapshots_changed(dsl, tx, &directory)?;
-    if !crate::name::is_hidden(&snapshot.snapshot_name()?) {
+    if !is_hidden(&snapshot.snapshot_name()?) {
         change_count(tx, &directory, key::SNAPSHOT_COUNT, -1)?;
     }
     for zap in [phys.next_clones, phys.properties, phys.user_references] {
@@ -363,7 +364,11 @@ impl Task for DestroyHead {
             dataset_id: head.id(),
             text: " ",
         })?;
-        if let Some(parent) = head.directory().parent() {
+        // What is hidden is not counted.
+        let directory = head.directory();
+        if let Some(parent) = directory.parent()
+            && !is_hidden(&directory.component())
+        {
             change_count(context.tx, &parent, key::FILESYSTEM_COUNT, -1)?;
         }
         end_intent_log(context, &head)?;

@@ -98,7 +98,7 @@ pub(super) fn check_txg(context: &TaskContext<'_>, head: &Dataset) -> Result<()>
 }
 
 /// A snapshot makes the head's unshared data shared: the whole reservation must fit again.
-fn check_reservation(head: &Dataset) -> Result<()> {
+pub(super) fn check_reservation(head: &Dataset) -> Result<()> {
     let needed = head.phys()?.unique_bytes.min(head.ref_reservation()?);
     if needed > head.directory().available(SpaceClass::Normal)? {
         return Err(DslError::NoSpace);

@@ -182,7 +182,11 @@ impl Harness {
     }
 
     pub(crate) fn contents(&self, name: &str) -> BTreeMap<u64, Vec<u8>> {
-        let set = self.dsl.dataset(name).unwrap().object_set().unwrap();
+        let dataset = match name.contains('@') {
+            true => self.dsl.dataset(name).unwrap(),
+            false => self.dsl.head(name).unwrap(),
+        };
+        let set = dataset.object_set().unwrap();
         let mut found = BTreeMap::new();
         let mut after = ObjectId(0);
         while let Some(id) = set.next_object(after).unwrap() {

@@ -8,6 +8,7 @@ mod livelists;
 mod lives;
 mod memory;
 mod opening;
+mod receive;
 mod side_by_side;
 mod slices;
 mod undo;

@@ -17,6 +17,7 @@ use millpond_dsl::{
 };
 
 use crate::harness::{Harness, clone, create, destroy, destroy_head, promote, snapshot};
+use crate::receive;
 
 /// How a task is broken off.
 #[derive(Clone, Copy, Debug)]
@@ -285,6 +286,49 @@ fn promoting_and_rolling_back_are_undone() {
         path: "tank/a".to_owned(),
         snapshot: None,
     });
+}
+
+/// A receive that has come to its end.
+fn all_received() -> Harness {
+    let mut harness = receive::with_one();
+    let one = harness.dsl.dataset("tank/a@one").unwrap().guid().unwrap();
+    let begin = receive::begin("tank/a", one);
+    harness.run(begin).unwrap();
+    harness.write("tank/a/%recv", 5, 3, 99, 4096);
+    harness.write("tank/a", 5, 4, 98, 4096);
+    harness.run(snapshot("tank/a@two")).unwrap();
+    harness.write("tank/a", 5, 4, 97, 4096);
+    harness.sync();
+    harness
+}
+
+/// A receive that ends, of whatever copy of the dataset there is by then.
+struct Ending(Option<millpond_dsl::tasks::EndReceive>);
+
+impl Task for Ending {
+    type Output = ();
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let receiving = context.dsl.head("tank/a/%recv")?;
+        self.0.insert(receive::end(&receiving, true)).check(context)
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let task = self.0.as_mut().expect("it was checked");
+        task.apply(context).map(drop)
+    }
+}
+
+#[test]
+fn receiving_is_undone() {
+    at_every_step(receive::with_one, || {
+        receive::begin("tank/new", base::Guid(0))
+    });
+    // The seed is the same, and so are the guids.
+    let harness = receive::with_one();
+    let one = harness.dsl.dataset("tank/a@one").unwrap().guid().unwrap();
+    at_every_step(receive::with_one, || receive::begin("tank/a", one));
+    at_every_step(all_received, || Ending(None));
 }
 
 #[test]

@@ -1,0 +1,509 @@
+//! Receiving a snapshot: what comes before its stream and after it.
+//!
+//! A new file system or volume is received into its own place; what continues a dataset, or takes its place, into a
+//! hidden clone below it. Either is marked inconsistent until the snapshot is whole, and an existing head has its own
+//! contents until then. So what a broken stream leaves is found and destroyed, or gone on with.
+
+use std::sync::Arc;
+
+use base::Guid;
+use format::dsl::DatasetPhys;
+use format::{ObjectSetKind, features};
+
+use super::create::{check_new, clear_intent_log, create_clone, fill, settle};
+use super::destroy::{destroy_head, destroy_snapshot, end_intent_log};
+use super::limits::{Counted, check_limits};
+use super::rollback::swap;
+use super::snapshot::{check_reservation, check_txg};
+use super::{split_path, take_snapshot};
+use crate::dataset::{Dataset, DatasetFeature, ResumePoint, ResumeState, create_head};
+use crate::directory::{Directory, create_directory};
+use crate::error::{DslError, Result};
+use crate::layer::Dsl;
+use crate::services::{HistoryEvent, SpaceClass};
+use crate::task::{Task, TaskContext};
+
+/// The name of the hidden clone that is received into.
+pub(crate) const COMPONENT: &str = "%recv";
+
+/// Begins to receive a snapshot.
+#[derive(Clone, Debug)]
+pub struct BeginReceive {
+    /// The path of the head.
+    pub path: String,
+    /// The short name that the snapshot will have.
+    pub snapshot: String,
+    /// What is received.
+    pub kind: ObjectSetKind,
+    /// The guid of the snapshot that the stream begins at; 0 of a full one.
+    pub from_guid: Guid,
+    /// The snapshot that a new dataset is to be a clone of.
+    pub origin: Option<String>,
+    /// What is there may go: a head that is replaced by a full stream, changes and snapshots after the one that the
+    /// stream continues.
+    pub force: bool,
+    /// Names of its snapshots match without regard to case.
+    pub case_insensitive: bool,
+    /// The stream has blocks above 128 KiB.
+    pub large_blocks: bool,
+    /// What the dataset is counted for from the beginning.
+    pub features: Vec<DatasetFeature>,
+    /// What is kept, if a receive that is interrupted may go on.
+    pub resumable: Option<ResumeState>,
+}
+
+impl Task for BeginReceive {
+    /// What is received into.
+    type Output = Arc<Dataset>;
+
+    fn space(&self) -> SpaceClass {
+        SpaceClass::Normal
+    }
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        match existing(context.dsl, &self.path)? {
+            Some(head) => self.check_existing(context, &head),
+            None => self.check_absent(context),
+        }
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
+        let (dsl, tx) = (context.dsl, context.tx);
+        let receiving = match existing(dsl, &self.path)? {
+            Some(head) => self.begin_beside(context, &head)?,
+            None => self.begin_new(context)?,
+        };
+        receiving.change(tx, |phys| {
+            phys.flags |= DatasetPhys::FLAG_INCONSISTENT;
+            if self.case_insensitive {
+                phys.flags |= DatasetPhys::FLAG_CASE_INSENSITIVE;
+            }
+        })?;
+        for feature in &self.features {
+            receiving.activate(tx, *feature)?;
+        }
+        if let Some(state) = &self.resumable {
+            state.store(tx, &receiving.make_extra(tx)?)?;
+        }
+        context.record(&HistoryEvent {
+            name: "receive",
+            dataset: &receiving.name()?,
+            dataset_id: receiving.id(),
+            text: " ",
+        })?;
+        Ok(receiving)
+    }
+}
+
+impl BeginReceive {
+    fn check_existing(&self, context: &TaskContext<'_>, head: &Arc<Dataset>) -> Result<()> {
+        let name = || self.path.clone();
+        let directory = head.directory();
+        if self.origin.is_some() {
+            return Err(DslError::exists(name()));
+        }
+        if let Some(hidden) = directory.child(COMPONENT)? {
+            return Err(under_way(&hidden, name())?);
+        }
+        if head.is_inconsistent()? {
+            return Err(under_way(&directory, name())?);
+        }
+        if head.snapshot(&self.snapshot)?.is_some() {
+            return Err(DslError::exists(format!("{}@{}", self.path, self.snapshot)));
+        }
+        refuse_unwritable(head, &self.path)?;
+        check_limits(
+            context.actor,
+            Counted::Snapshots,
+            std::iter::once(&directory),
+        )?;
+        if self.from_guid.0 == 0 {
+            return self.check_replaced(context.dsl, head);
+        }
+        let source = source_of(head, self.from_guid)?;
+        let source = source.ok_or_else(|| DslError::NoSource { name: name() })?;
+        if source.phys()?.creation_txg >= context.tx.txg() {
+            return Err(DslError::Again { name: name() });
+        }
+        let has_large = source.features()?.contains(&DatasetFeature::LargeBlocks);
+        if has_large && !self.large_blocks {
+            return Err(DslError::Unsupported {
+                name: name(),
+                what: "large blocks",
+            });
+        }
+        source.check_root()?;
+        if !self.force {
+            check_unmodified(head, &source)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a full stream may take the place of a head.
+    fn check_replaced(&self, dsl: &Dsl, head: &Dataset) -> Result<()> {
+        let name = || self.path.clone();
+        if !self.force {
+            return Err(DslError::exists(name()));
+        }
+        if head.has_snapshots()? {
+            return Err(DslError::HasSnapshots { name: name() });
+        }
+        let previous = head.phys()?.previous_snapshot;
+        match dsl.origin_snapshot()? {
+            Some(origin) if origin == previous => Ok(()),
+            Some(_) | None => Err(DslError::Unsupported {
+                name: name(),
+                what: "the contents of another snapshot",
+            }),
+        }
+    }
+
+    fn check_absent(&self, context: &TaskContext<'_>) -> Result<()> {
+        check_new(context, &self.path)?;
+        let Some(origin) = &self.origin else {
+            if self.from_guid.0 != 0 {
+                return Err(DslError::not_found(self.path.as_str()));
+            }
+            return Ok(());
+        };
+        let found = context.dsl.dataset(origin)?;
+        if !found.is_snapshot() {
+            return Err(DslError::NotSnapshot {
+                name: origin.clone(),
+            });
+        }
+        if self.from_guid.0 != 0 && found.guid()? != self.from_guid {
+            return Err(DslError::NoSource {
+                name: self.path.clone(),
+            });
+        }
+        refuse_unwritable(&found, origin)?;
+        if found.phys()?.creation_txg >= context.tx.txg() {
+            return Err(DslError::Again {
+                name: origin.clone(),
+            });
+        }
+        found.check_root()
+    }
+
+    /// Receives into a new dataset.
+    fn begin_new(&self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
+        let dsl = context.dsl;
+        let (parent, component) = split_path(&self.path)?;
+        let parent = dsl.directory(parent)?;
+        let receiving = match &self.origin {
+            Some(origin) => {
+                let origin = dsl.dataset(origin)?;
+                create_clone(context, &parent, component, &origin)?
+            }
+            None => self.begin_empty(context, &parent, component)?,
+        };
+        settle(context, &receiving, &parent)?;
+        dsl.new_stamp();
+        Ok(receiving)
+    }
+
+    /// Receives into a hidden dataset below the one that it is for.
+    fn begin_beside(&self, context: &TaskContext<'_>, head: &Arc<Dataset>) -> Result<Arc<Dataset>> {
+        let directory = head.directory();
+        if self.from_guid.0 == 0 {
+            return self.begin_empty(context, &directory, COMPONENT);
+        }
+        let source = source_of(head, self.from_guid)?.ok_or_else(|| DslError::NoSource {
+            name: self.path.clone(),
+        })?;
+        create_clone(context, &directory, COMPONENT, &source)
+    }
+
+    fn begin_empty(
+        &self,
+        context: &TaskContext<'_>,
+        parent: &Arc<Directory>,
+        component: &str,
+    ) -> Result<Arc<Dataset>> {
+        let (dsl, tx) = (context.dsl, context.tx);
+        let directory = create_directory(dsl, tx, parent.id(), component)?;
+        let origin = dsl.origin_snapshot()?;
+        let origin = origin.map(|id| dsl.dataset_by_id(id)).transpose()?;
+        let receiving = create_head(dsl, tx, &directory, origin.as_ref())?;
+        fill(context, &receiving, self.kind, None)?;
+        Ok(receiving)
+    }
+}
+
+/// Goes on with a receive that was interrupted.
+#[derive(Clone, Debug)]
+pub struct ResumeReceive {
+    /// The path of the head.
+    pub path: String,
+    /// The guid of the snapshot that is received.
+    pub to_guid: Guid,
+    /// The guid of the snapshot that the stream begins at; 0 of a full one.
+    pub from_guid: Guid,
+    /// The object and the offset that the stream goes on at.
+    pub at: (u64, u64),
+}
+
+impl Task for ResumeReceive {
+    /// What is received into.
+    type Output = Arc<Dataset>;
+
+    fn space(&self) -> SpaceClass {
+        SpaceClass::Normal
+    }
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let name = || self.path.clone();
+        let not_resumable = || DslError::NotResumable { name: name() };
+        let receiving = interrupted(context.dsl, &self.path)?.ok_or_else(not_resumable)?;
+        let state = receiving.resume_state()?.ok_or_else(not_resumable)?;
+        let ResumePoint { object, offset, .. } = state.point;
+        let is_same = state.to_guid == self.to_guid && state.from_guid == self.from_guid;
+        if !is_same || (object, offset) != self.at {
+            return Err(not_resumable());
+        }
+        if receiving.is_in_use() {
+            return Err(DslError::busy(name()));
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
+        let receiving = interrupted(context.dsl, &self.path)?;
+        let receiving = receiving.ok_or_else(|| DslError::not_found(self.path.as_str()))?;
+        context.record(&HistoryEvent {
+            name: "resume receive",
+            dataset: &receiving.name()?,
+            dataset_id: receiving.id(),
+            text: " ",
+        })?;
+        Ok(receiving)
+    }
+}
+
+/// Ends a receive: its snapshot is there, and the head has its contents. Whoever has the object set of an existing
+/// head open must open it anew: the dataset's epoch changes.
+#[derive(Debug)]
+pub struct EndReceive {
+    /// What was received into.
+    pub receiving: Arc<Dataset>,
+    /// The short name of the snapshot.
+    pub snapshot: String,
+    /// Its guid.
+    pub guid: Guid,
+    /// When it was taken, in seconds.
+    pub creation_time: u64,
+    /// Changes and snapshots after the one that the stream continues may go.
+    pub force: bool,
+}
+
+impl Task for EndReceive {
+    /// The snapshot.
+    type Output = Arc<Dataset>;
+
+    fn space(&self) -> SpaceClass {
+        SpaceClass::Normal
+    }
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let head = self.head()?;
+        let directory = head.directory();
+        if head.snapshot(&self.snapshot)?.is_some() {
+            let name = format!("{}@{}", directory.name(), self.snapshot);
+            return Err(DslError::exists(name));
+        }
+        check_txg(context, &head)?;
+        check_txg(context, &self.receiving)?;
+        check_limits(
+            context.actor,
+            Counted::Snapshots,
+            std::iter::once(&directory),
+        )?;
+        if self.is_beside() {
+            self.check_beside(&head)?;
+        }
+        check_reservation(&head)
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
+        let tx = context.tx;
+        let (head, receiving) = (self.head()?, Arc::clone(&self.receiving));
+        receiving.forget_resume_state(tx)?;
+        receiving.change(tx, |phys| phys.flags &= !DatasetPhys::FLAG_INCONSISTENT)?;
+        if self.is_beside() {
+            for later in later_snapshots(&head, &receiving)? {
+                destroy_snapshot(context, &later)?;
+            }
+            end_intent_log(context, &head)?;
+            swap(context, &receiving, &head)?;
+            clear_intent_log(context, &head)?;
+            context.record(&HistoryEvent {
+                name: "clone swap",
+                dataset: &receiving.name()?,
+                dataset_id: receiving.id(),
+                text: &format!("parent={}", head.directory().name()),
+            })?;
+        }
+        let snapshot = take_snapshot(context, &head, &self.snapshot)?;
+        snapshot.change(tx, |phys| {
+            phys.creation_time = self.creation_time;
+            phys.guid = self.guid;
+            phys.flags &= !DatasetPhys::FLAG_INCONSISTENT;
+        })?;
+        context.record(&HistoryEvent {
+            name: "finish receiving",
+            dataset: &head.directory().name(),
+            dataset_id: head.id(),
+            text: &format!("snap={}", self.snapshot),
+        })?;
+        if self.is_beside() {
+            destroy_head(context, &receiving)?;
+        }
+        Ok(snapshot)
+    }
+}
+
+impl EndReceive {
+    /// Whether it was received into a hidden dataset below the head.
+    fn is_beside(&self) -> bool {
+        self.receiving.directory().component() == COMPONENT
+    }
+
+    /// The head that the snapshot will be of.
+    fn head(&self) -> Result<Arc<Dataset>> {
+        if !self.is_beside() {
+            return Ok(Arc::clone(&self.receiving));
+        }
+        let parent = self.receiving.directory().parent();
+        let head = parent.map(|parent| parent.head()).transpose()?;
+        let id = self.receiving.id();
+        head.flatten()
+            .ok_or_else(|| DslError::damaged(id, "it is below no head"))
+    }
+
+    /// Whether what was received may still take the place of the head's contents.
+    fn check_beside(&self, head: &Arc<Dataset>) -> Result<()> {
+        let name = head.directory().name();
+        let source = self.receiving.previous()?;
+        let source = source.ok_or_else(|| DslError::NoSource { name: name.clone() })?;
+        refuse_unwritable(head, &name)?;
+        if self.force {
+            for later in later_snapshots(head, &self.receiving)? {
+                let name = later.name()?;
+                if !later.holds()?.is_empty() {
+                    return Err(DslError::Busy { name });
+                }
+                if later.phys()?.child_count > 1 {
+                    return Err(DslError::HasClones { name });
+                }
+            }
+        } else {
+            check_unmodified(head, &source)?;
+        }
+        let quota = head.ref_quota()?;
+        if quota != 0 && self.receiving.phys()?.referenced_bytes > quota {
+            return Err(DslError::Quota { name });
+        }
+        Ok(())
+    }
+}
+
+/// The head of that path, if there is one.
+fn existing(dsl: &Dsl, path: &str) -> Result<Option<Arc<Dataset>>> {
+    match dsl.head(path) {
+        Ok(head) => Ok(Some(head)),
+        Err(DslError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a receive into that path was interrupted in.
+fn interrupted(dsl: &Dsl, path: &str) -> Result<Option<Arc<Dataset>>> {
+    let Some(head) = existing(dsl, path)? else {
+        return Ok(None);
+    };
+    let hidden = head.directory().child(COMPONENT)?;
+    let hidden = hidden.map(|hidden| hidden.head()).transpose()?.flatten();
+    let receiving = hidden.unwrap_or(head);
+    Ok(receiving.is_inconsistent()?.then_some(receiving))
+}
+
+impl Dsl {
+    /// What a receive into that path was interrupted in, if it can go on: the head itself, or a hidden one below it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn interrupted_receive(&self, path: &str) -> Result<Option<(Arc<Dataset>, ResumeState)>> {
+        let Some(receiving) = interrupted(self, path)? else {
+            return Ok(None);
+        };
+        Ok(receiving.resume_state()?.map(|state| (receiving, state)))
+    }
+}
+
+/// Why nothing else can be received there.
+fn under_way(directory: &Arc<Directory>, name: String) -> Result<DslError> {
+    let head = directory.head()?;
+    let state = head.map(|head| head.resume_state()).transpose()?.flatten();
+    Ok(match state {
+        Some(_) => DslError::PartlyReceived { name },
+        None => DslError::Busy { name },
+    })
+}
+
+/// The newest snapshot of a head with that guid.
+fn source_of(head: &Arc<Dataset>, guid: Guid) -> Result<Option<Arc<Dataset>>> {
+    for snapshot in head.snapshots()?.into_iter().rev() {
+        if snapshot.guid()? == guid {
+            return Ok(Some(snapshot));
+        }
+    }
+    Ok(None)
+}
+
+/// The snapshots of a head after the one that was received onto, newest first.
+fn later_snapshots(head: &Arc<Dataset>, receiving: &Dataset) -> Result<Vec<Arc<Dataset>>> {
+    let since = receiving.previous_snapshot_txg()?;
+    let mut later = Vec::new();
+    let mut current = head.latest_snapshot()?;
+    while let Some(snapshot) = current {
+        if snapshot.phys()?.creation_txg <= since {
+            break;
+        }
+        current = snapshot.latest_snapshot()?;
+        later.push(snapshot);
+    }
+    Ok(later)
+}
+
+fn check_unmodified(head: &Arc<Dataset>, source: &Arc<Dataset>) -> Result<()> {
+    let name = head.directory().name();
+    let is_latest = head.phys()?.previous_snapshot == source.id();
+    if !is_latest || head.is_modified_since(source)? {
+        return Err(DslError::Modified { name });
+    }
+    Ok(())
+}
+
+/// Refuses what this version cannot write.
+fn refuse_unwritable(dataset: &Dataset, name: &str) -> Result<()> {
+    let refuse = |what| {
+        Err(DslError::Unsupported {
+            name: name.to_owned(),
+            what,
+        })
+    };
+    if dataset.is_encrypted()? {
+        return refuse("encryption");
+    }
+    if dataset
+        .extra_word(features::REDACTED_DATASETS.guid)?
+        .is_some()
+    {
+        return refuse("redacted data");
+    }
+    if dataset.deadlist()?.is_legacy() {
+        return refuse("a deadlist of an old pool version");
+    }
+    Ok(())
+}
