@@ -153,6 +153,31 @@ impl Checksum {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct ChecksumValue(pub [u64; 4]);
 
+/// Fletcher-4 of bytes that come in pieces. Each piece but the last is a multiple of four bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RunningFletcher4 {
+    sums: [u64; 4],
+}
+
+impl RunningFletcher4 {
+    /// The sum of nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { sums: [0; 4] }
+    }
+
+    /// Goes on with more bytes, whose writer had byte order `order`.
+    pub fn feed(&mut self, data: &[u8], order: ByteOrder) {
+        self.sums = fletcher::fletcher4_after(self.sums, data, order);
+    }
+
+    /// The sum of everything so far.
+    #[must_use]
+    pub const fn value(&self) -> ChecksumValue {
+        ChecksumValue(self.sums)
+    }
+}
+
 /// The pool's checksum salt (MOS directory entry `org.illumos:checksum_salt`).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Salt(pub [u8; 32]);

@@ -14,7 +14,7 @@ mod compression;
 mod error;
 mod parity;
 
-pub use checksum::{Checksum, ChecksumValue, Salt, checksum};
+pub use checksum::{Checksum, ChecksumValue, RunningFletcher4, Salt, checksum};
 pub use compression::{Compression, ZstdLevel, compress, decompress};
 pub use error::CodecError;
 pub use parity::{PARITY_ROWS_MAX, generate_parity, reconstruct};

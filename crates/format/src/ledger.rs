@@ -8,7 +8,7 @@ use crate::bits::{BitField, BitLayout, Bits};
 use crate::record::{Field, Layout};
 use crate::{
     block_pointer, bookmark, bpobj, bptree, brt, deadlist, dnode, dsl, embedded_checksum, gang,
-    history, intent_log, label, object_set, sa, space_map, uberblock, zap, znode,
+    history, intent_log, label, object_set, sa, space_map, stream, uberblock, zap, znode,
 };
 
 /// A declaration: of bytes, or of the bits of a word.
@@ -39,6 +39,7 @@ pub fn groups() -> Vec<Group> {
     groups.extend(datasets());
     groups.extend(intent_log());
     groups.extend(files());
+    groups.extend(streams());
     groups
 }
 
@@ -96,6 +97,16 @@ fn files() -> Vec<Group> {
     vec![declared! { "Files"
         bytes sa::HeaderFields, znode::ZnodePhys;
         words sa::LayoutInfo, sa::RegistrationWord, znode::DirectoryEntry;
+    }]
+}
+
+fn streams() -> Vec<Group> {
+    vec![declared! { "Send streams"
+        bytes stream::RecordAreas, stream::BeginRecord, stream::ObjectRecord,
+            stream::FreeObjectsRecord, stream::WriteRecord, stream::FreeRecord, stream::EndRecord,
+            stream::WriteByReferenceRecord, stream::SpillRecord, stream::WriteEmbeddedRecord,
+            stream::ObjectRangeRecord, stream::RedactRecord;
+        words stream::VersionInfo, stream::BlockKey;
     }]
 }
 

@@ -45,6 +45,7 @@ pub mod object_type;
 pub mod record;
 pub mod sa;
 pub mod space_map;
+pub mod stream;
 pub mod swap;
 pub mod uberblock;
 pub mod zap;

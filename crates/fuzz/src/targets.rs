@@ -5,18 +5,20 @@ mod codecs;
 mod logs;
 mod messages;
 mod objects;
+mod streams;
 mod text;
 mod zaps;
 
 use crate::target::Target;
 
-const GROUPS: [&[Target]; 7] = [
+const GROUPS: [&[Target]; 8] = [
     blocks::TARGETS,
     objects::TARGETS,
     zaps::TARGETS,
     logs::TARGETS,
     codecs::TARGETS,
     messages::TARGETS,
+    streams::TARGETS,
     text::TARGETS,
 ];
 

@@ -44,6 +44,28 @@ pub(super) fn fletcher4(data: &[u8], order: ByteOrder) -> [u64; 4] {
     }
 }
 
+/// Sums over 32-bit words that follow others, whose sums are `before`: each of those goes on through all
+/// `n` words of the data, so that the earlier sums weigh as the binomials of `n`.
+pub(super) fn fletcher4_after(before: [u64; 4], data: &[u8], order: ByteOrder) -> [u64; 4] {
+    let [a, b, c, d] = before;
+    let [more_a, more_b, more_c, more_d] = fletcher4(data, order);
+    let n = data.len().div_ceil(4) as u128;
+    // Of 128 bits, so that the divisions are exact; all sums are modulo 2^64.
+    let (n1, n2, n3) = (
+        n as u64,
+        (n * (n + 1) / 2) as u64,
+        (n * (n + 1) * (n + 2) / 6) as u64,
+    );
+    let weigh = |value: u64, weight: u64| value.wrapping_mul(weight);
+    let sum = |values: &[u64]| values.iter().fold(0_u64, |all, one| all.wrapping_add(*one));
+    [
+        sum(&[more_a, a]),
+        sum(&[more_b, b, weigh(a, n1)]),
+        sum(&[more_c, c, weigh(b, n1), weigh(a, n2)]),
+        sum(&[more_d, d, weigh(c, n1), weigh(b, n2), weigh(a, n3)]),
+    ]
+}
+
 fn fastest<const BIG: bool>(data: &[u8]) -> [u64; 4] {
     #[cfg(target_arch = "x86_64")]
     {

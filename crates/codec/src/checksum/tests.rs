@@ -182,3 +182,25 @@ proptest! {
         );
     }
 }
+
+proptest! {
+    /// Fletcher-4 of pieces is that of the whole, wherever it is cut.
+    #[test]
+    fn pieces_sum_up_to_the_whole(
+        data in proptest::collection::vec(any::<u8>(), 0..4096),
+        cuts in proptest::collection::vec(0..1024_usize, 0..5),
+    ) {
+        for order in [Little, Big] {
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| (cut * 4).min(data.len() / 4 * 4)).collect();
+            cuts.sort_unstable();
+            let mut running = RunningFletcher4::default();
+            let mut done = 0;
+            for cut in cuts.into_iter().chain([data.len()]) {
+                running.feed(&data[done..cut], order);
+                done = cut;
+            }
+            let whole = checksum(Checksum::Fletcher4, &data, order, &Salt::default());
+            prop_assert_eq!(running.value(), whole);
+        }
+    }
+}
