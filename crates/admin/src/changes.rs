@@ -77,6 +77,12 @@ pub enum Change {
     OfflineDevices(OfflineDevices),
     /// Take devices into use again.
     OnlineDevices(OnlineDevices),
+    /// Look at devices again.
+    ReopenDevices(ReopenDevices),
+    /// Start a resilver, or start it anew.
+    RestartResilver,
+    /// Give the pool another guid.
+    Reguid(Reguid),
     /// Unmount all, write everything out and let the pool go.
     Export(Export),
     /// Destroy the pool.
@@ -447,6 +453,20 @@ pub struct OfflineDevices {
 pub struct OnlineDevices {
     /// Their names, paths or guids.
     pub devices: Vec<String>,
+}
+
+/// Look at devices again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReopenDevices {
+    /// A scan that is under way goes on as it is.
+    pub keep_scan: bool,
+}
+
+/// Give the pool another guid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reguid {
+    /// This one; none: a random one.
+    pub guid: Option<u64>,
 }
 
 /// Unmount all, write everything out and let the pool go.

@@ -17,6 +17,7 @@ mod labelclear;
 mod list;
 mod offline;
 mod remove;
+mod reopen;
 mod reports;
 mod scrub;
 mod set;
@@ -56,12 +57,6 @@ pub(crate) static PROGRAM: Program = Program {
         ("ddtprune", "deduplicated pools can be read only"),
         ("initialize", "free space is never written to here"),
         ("prefetch", "nothing is loaded before it is asked for"),
-        ("reguid", "a pool keeps its guid"),
-        ("reopen", "devices are opened again by 'zpool clear'"),
-        (
-            "resilver",
-            "a resilver begins by itself, and by 'zpool clear'",
-        ),
         (
             "split",
             "a side of a mirror is taken away with 'zpool detach'",
@@ -78,6 +73,8 @@ static COMMANDS: &[Command] = &[
     attach::REPLACE,
     offline::OFFLINE,
     offline::ONLINE,
+    reopen::REOPEN,
+    reopen::REGUID,
     destroy::COMMAND,
     export::COMMAND,
     import::COMMAND,
@@ -87,6 +84,7 @@ static COMMANDS: &[Command] = &[
     get::COMMAND,
     set::COMMAND,
     scrub::COMMAND,
+    reopen::RESILVER,
     trim::COMMAND,
     sync::COMMAND,
     clear::COMMAND,

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, rank};
@@ -64,7 +65,7 @@ struct Ring {
 /// The events of a pool.
 pub(crate) struct Events {
     pool: String,
-    guid: Guid,
+    guid: AtomicU64,
     clock: Arc<dyn Clock>,
     ring: Mutex<Ring>,
     /// Leaves as they were last seen.
@@ -79,12 +80,21 @@ impl Events {
     pub(crate) fn new(pool: &str, guid: Guid, clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self {
             pool: pool.to_owned(),
-            guid,
+            guid: AtomicU64::new(guid.0),
             clock,
             ring: Mutex::new(&RING, Ring::default()),
             seen: Mutex::new(&SEEN, BTreeMap::new()),
             task: Mutex::new(&TASK, None),
         })
+    }
+
+    /// The pool has another guid.
+    pub(crate) fn set_pool_guid(&self, guid: Guid) {
+        self.guid.store(guid.0, Ordering::Relaxed);
+    }
+
+    fn pool_guid(&self) -> EventValue {
+        EventValue::Number(self.guid.load(Ordering::Relaxed))
     }
 
     /// The events after one, oldest first.
@@ -239,7 +249,7 @@ impl Events {
         let mut detector = vec![
             ("version", EventValue::Number(0)),
             ("scheme", text("zfs")),
-            ("pool", EventValue::Number(self.guid.0)),
+            ("pool", self.pool_guid()),
         ];
         detector.extend(leaf.map(|leaf| ("vdev", EventValue::Number(leaf.guid().0))));
         let class = format!("ereport.fs.zfs.{name}");
@@ -267,7 +277,7 @@ impl Events {
     fn identity(&self) -> [(&'static str, EventValue); 4] {
         [
             ("pool", text(&self.pool)),
-            ("pool_guid", EventValue::Number(self.guid.0)),
+            ("pool_guid", self.pool_guid()),
             ("pool_state", EventValue::Number(PoolState::Active.number())),
             ("pool_context", EventValue::Number(0)),
         ]

@@ -44,7 +44,6 @@ static STATE: LockClass = LockClass::new("pool.state", rank::POOL + 10);
 
 /// An open pool. Dropping it stops writing; what was not synced is lost, as at a crash.
 pub struct Pool {
-    pub(crate) guid: Guid,
     pub(crate) vdevs: Arc<VdevTree>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) services: Arc<PoolServices>,
@@ -100,7 +99,7 @@ impl Pool {
     /// Its guid.
     #[must_use]
     pub fn guid(&self) -> Guid {
-        self.guid
+        self.services.config.with(PoolConfig::guid)
     }
 
     /// Whether it cannot be changed.
@@ -285,7 +284,7 @@ impl Pool {
         let root = status::vdevs(&config.root, &self.vdevs, self.space.as_ref());
         Ok(PoolStatus {
             name: self.name(),
-            guid: self.guid,
+            guid: self.guid(),
             condition: root.condition,
             suspended: suspended.clone(),
             read_only: self.is_read_only(),

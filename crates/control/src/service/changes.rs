@@ -21,6 +21,7 @@ mod pool_properties;
 mod promote;
 mod properties;
 mod rename;
+mod reopen;
 mod rollback;
 mod scrub;
 mod snapshot;
@@ -74,6 +75,9 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::DetachDevice(change) => change,
         Change::OfflineDevices(change) => change,
         Change::OnlineDevices(change) => change,
+        Change::ReopenDevices(change) => change,
+        Change::RestartResilver => &reopen::RestartResilver,
+        Change::Reguid(change) => change,
         Change::Export(change) => change,
         Change::DestroyPool(change) => change,
     }

@@ -34,7 +34,6 @@ pub(crate) struct WithDatasets {
     pub(crate) vdevs: Arc<VdevTree>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) space: Option<OpenedSpace>,
-    guid: Guid,
     writing: Option<Writing>,
 }
 
@@ -100,7 +99,6 @@ impl WithServices {
             vdevs: self.vdevs,
             pipeline: self.pipeline,
             space: self.space,
-            guid: self.guid,
             writing: self.writing,
         }
     }
@@ -210,7 +208,6 @@ impl Whole {
     pub(crate) fn pool(self, altroot: Option<PathBuf>, rewound: Option<Rewound>) -> Arc<Pool> {
         let datasets = self.datasets;
         Arc::new(Pool {
-            guid: datasets.guid,
             vdevs: datasets.vdevs,
             pipeline: datasets.pipeline,
             services: datasets.services,

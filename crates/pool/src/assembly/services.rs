@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use base::ObjectId;
 use base::clock::Clock;
 use base::random::Rng;
-use base::{Guid, ObjectId};
 use dmu::Zap;
 use pipeline::Pipeline;
 use vdev::VdevTree;
@@ -52,7 +52,6 @@ pub(crate) struct Identity {
 pub(crate) struct WithServices {
     pub(crate) services: Arc<PoolServices>,
     pub(super) name: String,
-    pub(super) guid: Guid,
     pub(super) vdevs: Arc<VdevTree>,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) space: Option<OpenedSpace>,
@@ -126,7 +125,6 @@ impl WithSpace {
         Ok(WithServices {
             services: Arc::new(services),
             name: identity.name,
-            guid,
             vdevs,
             pipeline,
             space: self.space,

@@ -175,6 +175,7 @@ pub(crate) fn labelled(path: &Path, device: &dyn BlockDevice) -> Option<FoundDev
 /// Groups devices by the pool that they belong to.
 pub(crate) fn assemble(devices: Vec<FoundDevice>) -> Vec<FoundPool> {
     let mut pools: BTreeMap<Guid, Vec<FoundDevice>> = BTreeMap::new();
+    let renamed = renamed_pools(&devices);
     for device in devices {
         let Some(config) = newest(&device.labels) else {
             continue;
@@ -182,13 +183,35 @@ pub(crate) fn assemble(devices: Vec<FoundDevice>) -> Vec<FoundPool> {
         // A label of txg 0 was never committed; spares and caches name no pool.
         let committed = config.u64(keys::TXG).is_some_and(|txg| txg != 0);
         if let Some(pool) = config.u64(keys::POOL_GUID).filter(|_| committed) {
-            pools.entry(Guid(pool)).or_default().push(device);
+            let pool = renamed.get(&Guid(pool)).copied().unwrap_or(Guid(pool));
+            pools.entry(pool).or_default().push(device);
         }
     }
     let pools = pools.into_iter();
     pools
         .filter_map(|(guid, devices)| assemble_pool(guid, devices))
         .collect()
+}
+
+/// Pools whose guid was being changed: a crash among the labels of that txg leaves devices whose labels name the one
+/// and the other, and some that name the old one only. By the old guid, the new one; which of them the pool has is for
+/// its own configuration to say.
+fn renamed_pools(devices: &[FoundDevice]) -> BTreeMap<Guid, Guid> {
+    let mut renamed = BTreeMap::new();
+    for device in devices {
+        let pool_of = |config: &NvList| config.u64(keys::POOL_GUID).map(Guid);
+        let Some(new) = newest(&device.labels).and_then(pool_of) else {
+            continue;
+        };
+        let labels = device.labels.configs.iter().map(|label| &label.config);
+        let own = labels.filter(|config| {
+            let is_committed = config.u64(keys::TXG).is_some_and(|txg| txg != 0);
+            is_committed && config.u64(keys::GUID) == Some(device.guid.0)
+        });
+        let others = own.filter_map(pool_of).filter(|old| *old != new);
+        renamed.extend(others.map(|old| (old, new)));
+    }
+    renamed
 }
 
 fn assemble_pool(guid: Guid, devices: Vec<FoundDevice>) -> Option<FoundPool> {

@@ -165,6 +165,16 @@ impl Pool {
         Ok(true)
     }
 
+    /// Starts a resilver, if a device is there that missed txgs; one that runs begins anew.
+    ///
+    /// # Errors
+    /// The pool is read-only or stopped.
+    pub fn restart_resilver(self: &Arc<Self>) -> Result<()> {
+        self.check_running()?;
+        self.resilver_if_needed()?;
+        Ok(())
+    }
+
     /// From here until [`Pool::note_resilvered`] devices note what the resilver leaves behind. The first and the last
     /// txg that one of them missed; everything of these txgs is on disk before the walk begins, for its start is
     /// stored first.

@@ -124,6 +124,55 @@ impl Pool {
         Ok(leaf.condition())
     }
 
+    /// Looks at every device again that is not out of use by the operator's word or by its errors: also whether those
+    /// in use still are there. `keep_scan`: no resilver begins while a scan is under way.
+    ///
+    /// # Errors
+    /// The pool cannot be written.
+    pub fn reopen_devices(self: &Arc<Self>, keep_scan: bool) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        {
+            let _one = writer.vdev_changes.alone();
+            for top in self.vdevs.tops() {
+                for leaf in top.leaves() {
+                    match leaf.condition().state {
+                        VdevState::Offline | VdevState::Faulted | VdevState::Degraded => {}
+                        VdevState::Unknown
+                        | VdevState::Closed
+                        | VdevState::Removed
+                        | VdevState::CantOpen
+                        | VdevState::Healthy => {
+                            leaf.set_condition(self.look_again(writer, &top, leaf));
+                        }
+                    }
+                }
+            }
+        }
+        self.services.events.observe(&self.vdevs);
+        if !keep_scan || writer.scrub.current().is_none() {
+            self.resilver_if_needed()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the pool another guid, which no other pool has: this one, or a random one.
+    ///
+    /// # Errors
+    /// A device is away, or the pool cannot be written.
+    pub fn reguid(&self, guid: Option<Guid>) -> Result<Guid> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        let config = self.config();
+        let guid = guid.unwrap_or_else(|| Guid(self.services.rng.nonzero_u64()));
+        if guid.0 == 0 || config.root.find(guid).is_some() {
+            return Err(refused("a vdev or pool of that guid exists"));
+        }
+        self.change_devices(writer, DeviceChange::Reguid(guid))?;
+        Ok(guid)
+    }
+
     /// Devices go whose place others were to take that have everything now; waits for it.
     pub(crate) fn end_replacements(&self) -> Result<()> {
         let writer = self.writer()?;

@@ -15,6 +15,7 @@ use crate::config::regroup::Beside;
 use crate::error::{PoolError, Result};
 use crate::sync::tasks::FirstPass;
 use crate::vdevs::devices::node_over;
+use crate::vdevs::dtl;
 use crate::vdevs::objects::VdevObjects;
 
 /// Txgs that may be open or under way beside the one that syncs, and that one.
@@ -25,6 +26,8 @@ pub(super) enum DeviceChange {
     Attach(Box<Attachment>),
     Detach(Guid),
     TakeOut(Guid, OutOfUse),
+    /// The pool itself gets another guid.
+    Reguid(Guid),
 }
 
 /// A device that comes beside another one.
@@ -60,6 +63,8 @@ pub(super) const NO_REPLICAS: &str = "no valid replicas";
 /// Why a device cannot come beside one that is being replaced.
 pub(super) const REPLACED_ALREADY: &str =
     "already in replacing/spare config; wait for completion or use 'zpool detach'";
+/// Why something needs all devices.
+const UNAVAILABLE: &str = "one or more devices is currently unavailable";
 /// Why a device cannot come beside another one.
 pub(super) const NOT_A_SIDE: &str = "can only attach to mirrors and top-level disks";
 
@@ -101,6 +106,7 @@ impl FirstPass<'_> {
                 Err(refusal) => Ok((Err(refusal), Vec::new())),
             },
             DeviceChange::TakeOut(guid, how) => Ok((self.take_out(guid, how), Vec::new())),
+            DeviceChange::Reguid(guid) => Ok((self.reguid(guid)?, Vec::new())),
         }
     }
 
@@ -286,6 +292,28 @@ impl FirstPass<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Gives the pool another guid. A device that is away would belong to another pool from then on.
+    fn reguid(&self, guid: Guid) -> Result<Result<()>> {
+        let leaves = dtl::leaves(self.vdevs);
+        if !leaves.iter().all(|leaf| leaf.is_writable()) {
+            return Ok(Err(refused(UNAVAILABLE)));
+        }
+        let services = self.services;
+        let old = services.config.change(|whole| {
+            let old = whole.guid();
+            whole.list.set(keys::POOL_GUID, guid.0);
+            whole.root.list.set(keys::GUID, guid.0);
+            old
+        });
+        services.events.set_pool_guid(guid);
+        services.events.system("pool_reguid", Vec::new());
+        let text = format!("old={old} new={guid}");
+        let now_s = services.clock.now_s();
+        let history = &services.history;
+        history.internal(self.tx, "guid change", &text, None, now_s)?;
+        Ok(Ok(()))
     }
 
     /// Puts a vdev as `config` says in the place of `top`, over its leaves and `extra`, which count first.

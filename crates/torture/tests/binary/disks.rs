@@ -218,3 +218,45 @@ fn what_makes_no_sense_with_devices_is_refused() {
     session.ok(&["zpool", "attach", "-f", "-w", "tank", first, other]);
     session.export_clean("tank");
 }
+
+#[test]
+fn devices_are_looked_at_again_and_a_pool_gets_another_guid() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    let first = session.images().join("tank.img");
+    let second = image(&session, "b.img", 128);
+    session.ok(&["zpool", "attach", "-w", "tank", path(&first), path(&second)]);
+    session.export_clean("tank");
+    let away = session.images().join("away");
+    fs::create_dir(&away).expect("a folder");
+    let away = away.join("b.img");
+    fs::rename(&second, &away).expect("away");
+    session.import("tank", &[]);
+    assert!(rows(&session)[3].ends_with(" UNAVAIL"));
+    fs::write(session.mount("tank").join("file"), LINE.repeat(10_000)).expect("written");
+    fs::rename(&away, &second).expect("back");
+    session.ok(&["zpool", "reopen", "-n", "tank"]);
+    session.ok(&["zpool", "wait", "tank"]);
+    assert_eq!(rows(&session)[3], "    b ONLINE");
+    session.ok(&["zpool", "resilver", "tank"]);
+    let guid = |session: &Session| {
+        let guid = session.ok(&["zpool", "get", "-H", "-o", "value", "guid", "tank"]);
+        guid.trim().to_owned()
+    };
+    let before = guid(&session);
+    session.ok(&["zpool", "reguid", "tank"]);
+    assert_ne!(guid(&session), before);
+    session.ok(&["zpool", "reguid", "-g", "4711", "tank"]);
+    assert_eq!(guid(&session), "4711");
+    let history = session.ok(&["zpool", "history", "-i", "tank"]);
+    assert!(history.contains("guid change"), "{history}");
+    session.ok(&["zpool", "offline", "tank", "b.img"]);
+    let refused = session.refused(&["zpool", "reguid", "tank"]);
+    let said = "cannot reguid 'tank': one or more devices is currently unavailable";
+    assert_eq!(refused.trim(), said);
+    session.ok(&["zpool", "online", "tank", "b.img"]);
+    session.ok(&["zpool", "wait", "tank"]);
+    session.export_clean("tank");
+}

@@ -240,7 +240,9 @@ impl History {
                 if done {
                     self.model.side(disk).online = false;
                 } else if how.faulted {
-                    pool.clear(&|_| true).unwrap();
+                    // Of others it would end the fault, too.
+                    pool.clear(&|leaf| leaf.path().ends_with(&path(disk)))
+                        .unwrap();
                 }
                 (wanted, done)
             }

@@ -1,8 +1,9 @@
 use admin::changes::{
     AddVdevs, AttachDevice, Bookmark, Clear, CloneSnapshot, Create, Delegate, Destroy, DestroyPool,
     DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey, Mount, OfflineDevices,
-    OnlineDevices, Promote, Release, RemoveVdevs, Rename, Rollback, ScrubAction, Set, SetPool,
-    SetVdev, Snapshot, Trim, TrimAction, UnloadKey, Unmount, VolumeSpec, WaitTrim,
+    OnlineDevices, Promote, Reguid, Release, RemoveVdevs, Rename, ReopenDevices, Rollback,
+    ScrubAction, Set, SetPool, SetVdev, Snapshot, Trim, TrimAction, UnloadKey, Unmount, VolumeSpec,
+    WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -416,6 +417,21 @@ fn of_single_devices() -> Vec<Case> {
             Change::OnlineDevices(OnlineDevices { devices }),
             r#"{"OnlineDevices":{"devices":["a"]}}"#,
             "online devices of",
+        ),
+        refused(
+            Change::ReopenDevices(ReopenDevices { keep_scan: true }),
+            r#"{"ReopenDevices":{"keep_scan":true}}"#,
+            "reopen",
+        ),
+        refused(
+            Change::RestartResilver,
+            r#""RestartResilver""#,
+            "restart resilver",
+        ),
+        refused(
+            Change::Reguid(Reguid { guid: Some(5) }),
+            r#"{"Reguid":{"guid":5}}"#,
+            "reguid",
         ),
     ]
 }

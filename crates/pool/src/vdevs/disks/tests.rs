@@ -484,3 +484,114 @@ fn a_device_that_is_away_lacks_what_the_resilver_of_another_one_does_not_look_fo
     churn.check(&pool);
     pool.export().unwrap();
 }
+
+/// The configuration in a label of an image becomes that of another image.
+fn copy_label(from: &Path, to: &Path, label: usize) {
+    use std::os::unix::fs::FileExt;
+    const CONFIG: std::ops::Range<u64> = 16 << 10..128 << 10;
+    let start = format::label::offset(SIZE, label).unwrap() + CONFIG.start;
+    let mut bytes = vec![0; (CONFIG.end - CONFIG.start) as usize];
+    std::fs::File::open(from)
+        .unwrap()
+        .read_exact_at(&mut bytes, start)
+        .unwrap();
+    let to = std::fs::File::options().write(true).open(to).unwrap();
+    to.write_all_at(&bytes, start).unwrap();
+}
+
+#[test]
+fn a_pool_gets_another_guid_and_a_crash_among_the_labels_leaves_one_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let names = ["a", "b", "c"];
+    let vdev = NewVdev::RaidZ(1, files(folder, &names));
+    let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
+    let mut churn = Churn::new(&pool, 31);
+    churn.run(&pool, 2);
+    let (old, new) = (pool.guid(), Guid(0x1234_5678));
+    pool.sync().unwrap();
+    let copy = |to: &Path| {
+        for name in names {
+            std::fs::copy(folder.join(name), to.join(name)).unwrap();
+        }
+    };
+    let before = tempfile::tempdir().unwrap();
+    copy(before.path());
+    assert_eq!(pool.reguid(Some(new)).unwrap(), new);
+    assert_eq!(pool.guid(), new);
+    let txg = pool.writer().unwrap().syncer.last.get().txg;
+    crash(pool);
+    let import_as = |folder: &Path, wanted: Guid| {
+        let pool = import_crashed(folder);
+        assert_eq!(pool.guid(), wanted);
+        churn.check(&pool);
+        close(pool, folder);
+    };
+    // The first label of the first device came to it.
+    let cut = tempfile::tempdir().unwrap();
+    for name in names {
+        std::fs::copy(before.path().join(name), cut.path().join(name)).unwrap();
+    }
+    copy_label(&folder.join("a"), &cut.path().join("a"), 0);
+    import_as(cut.path(), old);
+    // The first uberblock did.
+    copy(cut.path());
+    for name in names {
+        let image = cut.path().join(name);
+        for label in [1, 3] {
+            copy_label(&before.path().join(name), &image, label);
+        }
+        if name != "a" {
+            lose_uberblock(&image, txg);
+        }
+    }
+    import_as(cut.path(), new);
+    import_as(folder, new);
+    // All devices are to hear of it.
+    let pool = import(folder);
+    assert!(pool.reguid(Some(Guid(0))).is_err());
+    pool.take_out(leaf(&pool, "b"), OFFLINE).unwrap();
+    let away = pool.reguid(None).unwrap_err().to_string();
+    assert_eq!(away, "one or more devices is currently unavailable");
+    pool.bring_online(leaf(&pool, "b")).unwrap();
+    wait_whole(&pool);
+    assert_ne!(pool.reguid(None).unwrap(), new);
+    close(pool, folder);
+}
+
+#[test]
+fn devices_that_are_back_are_found_when_they_are_looked_at_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mirror = NewVdev::Mirror(files(folder, &["a", "b"]));
+    let pool = Pool::create(CreateOptions::new("tank", vec![mirror])).unwrap();
+    let mut churn = Churn::new(&pool, 32);
+    churn.run(&pool, 2);
+    pool.export().unwrap();
+    drop(pool);
+    let away = folder.join("away");
+    std::fs::create_dir(&away).unwrap();
+    std::fs::rename(folder.join("b"), away.join("b")).unwrap();
+    let pool = import(folder);
+    churn.run(&pool, 2);
+    pool.reopen_devices(false).unwrap();
+    let b = || {
+        let leaves = crate::vdevs::dtl::leaves(&pool.vdevs).into_iter();
+        let mut found = leaves.filter(|leaf| leaf.path().ends_with("/b"));
+        found.next().unwrap()
+    };
+    assert!(!b().is_writable());
+    std::fs::rename(away.join("b"), folder.join("b")).unwrap();
+    pool.reopen_devices(false).unwrap();
+    assert!(b().is_writable());
+    wait_whole(&pool);
+    pool.take_out(leaf(&pool, "b"), OFFLINE).unwrap();
+    pool.reopen_devices(false).unwrap();
+    assert!(!b().is_writable());
+    pool.bring_online(leaf(&pool, "b")).unwrap();
+    wait_whole(&pool);
+    pool.detach_device(leaf(&pool, "a")).unwrap();
+    std::fs::remove_file(folder.join("a")).unwrap();
+    churn.check(&pool);
+    close(pool, folder);
+}
