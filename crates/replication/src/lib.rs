@@ -1,0 +1,9 @@
+//! Sending and receiving datasets as streams.
+//!
+//! Purpose: object sets as the records of a stream, and records as object sets. Called by `control`, which knows who
+//! may do that, what is mounted, and where a stream goes. Must not know files, commands or mounts.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
+pub mod receive;

@@ -1,0 +1,38 @@
+//! Why a stream cannot be received.
+
+use dmu::{DmuError, TxError};
+use dsl::DslError;
+use stream::StreamError;
+use txg::TxgError;
+
+/// Why a stream cannot be received.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The stream itself.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The tree of datasets.
+    #[error(transparent)]
+    Dsl(#[from] DslError),
+    /// The object set that is written.
+    #[error(transparent)]
+    Dmu(#[from] DmuError),
+    /// No room, a quota, or the engine ended.
+    #[error(transparent)]
+    Tx(#[from] TxError),
+    /// The engine ended.
+    #[error(transparent)]
+    Engine(#[from] TxgError),
+    /// The stream makes use of what nobody knows.
+    #[error("stream has unsupported feature")]
+    UnknownFeature,
+    /// The stream makes use of what this version cannot write.
+    #[error("stream has {0}, which this version cannot write")]
+    Unsupported(&'static str),
+    /// The pool has not enabled a feature of the stream.
+    #[error("pool must be upgraded to receive this stream (feature {0})")]
+    Upgrade(&'static str),
+    /// A record that no sender makes.
+    #[error("invalid record: {0}")]
+    Invalid(&'static str),
+}

@@ -1,0 +1,88 @@
+//! Each of the golden streams.
+
+use std::fs;
+
+use golden::GoldenPool;
+
+use crate::bench::Bench;
+
+pub(crate) fn stream(pool: &GoldenPool, name: &str) -> Vec<u8> {
+    fs::read(pool.folder.join(format!("{name}.stream"))).unwrap()
+}
+
+/// Compares a received snapshot with what OpenZFS showed of it.
+fn compare(bench: &Bench, pool: &GoldenPool, snapshots: &[&str]) {
+    let manifests = pool.manifests();
+    for name in snapshots {
+        let sent = format!("gst/{name}");
+        let (_, wanted) = manifests.iter().find(|(found, _)| *found == sent).unwrap();
+        let mut differences = wanted.differences(&bench.files(&format!("tank/{name}")));
+        // The child was mounted there.
+        differences.retain(|line| !line.starts_with("kid: "));
+        assert_eq!(differences, Vec::<String>::new(), "{name}");
+        let line = pool.lines("list.tsv");
+        let line = line
+            .iter()
+            .find(|line| line.starts_with(&format!("{sent}\t")));
+        let guid = line.unwrap().split('\t').nth(5).unwrap().to_owned();
+        let snapshot = bench.pool().dsl().dataset(&format!("tank/{name}")).unwrap();
+        assert_eq!(snapshot.guid().unwrap().0.to_string(), guid, "{name}");
+        let head = snapshot.directory().head().unwrap().unwrap();
+        assert!(!head.is_inconsistent().unwrap());
+    }
+}
+
+#[test]
+fn a_full_stream_and_an_incremental_one() {
+    let Some(pool) = golden::pool("streams") else {
+        return;
+    };
+    let mut bench = Bench::new();
+    bench.receive(stream(&pool, "full"), false).unwrap();
+    compare(&bench, &pool, &["src@1"]);
+    bench.check();
+    bench.receive(stream(&pool, "incr"), false).unwrap();
+    compare(&bench, &pool, &["src@1", "src@2"]);
+    bench.check();
+    compare(&bench, &pool, &["src@1", "src@2"]);
+    assert_eq!(
+        bench.names(),
+        ["tank", "tank/src", "tank/src@1", "tank/src@2"]
+    );
+}
+
+#[test]
+fn all_between_two_snapshots() {
+    let Some(pool) = golden::pool("streams") else {
+        return;
+    };
+    let mut bench = Bench::new();
+    bench.receive(stream(&pool, "full"), false).unwrap();
+    bench.receive(stream(&pool, "multi"), false).unwrap();
+    compare(&bench, &pool, &["src@1", "src@2", "src@3"]);
+    bench.check();
+}
+
+#[test]
+fn a_package_of_file_systems() {
+    let Some(pool) = golden::pool("streams") else {
+        return;
+    };
+    let mut bench = Bench::new();
+    bench.receive(stream(&pool, "replicate"), false).unwrap();
+    compare(&bench, &pool, &["src@1", "src@2", "src@3", "src/kid@3"]);
+    bench.check();
+}
+
+#[test]
+fn compressed_and_embedded_blocks() {
+    let Some(pool) = golden::pool("streams") else {
+        return;
+    };
+    let mut bench = Bench::new();
+    bench.receive(stream(&pool, "compressed"), false).unwrap();
+    let name = bench.names().into_iter().find(|name| name.contains('@'));
+    let name = name.unwrap().replacen("tank/", "", 1);
+    compare(&bench, &pool, &[&name]);
+    bench.check();
+}
