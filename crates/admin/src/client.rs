@@ -3,7 +3,8 @@
 //! A daemon listens on `GUID.sock` (hexadecimal, for pool names do not fit a socket's path) in the
 //! runtime directory. Sockets nobody listens on are passed over.
 
-use std::io;
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -215,6 +216,23 @@ impl Connection {
         self.converse(request, part).map_err(Broken::failure)
     }
 
+    /// As [`Connection::call`], with a descriptor through which the daemon reads or writes the data of the request by
+    /// itself, until the answer is there. The daemon ends that when this connection ends.
+    pub fn call_with(
+        &mut self,
+        request: &Request,
+        data: BorrowedFd<'_>,
+        part: &mut dyn FnMut(Response) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut beside = Beside {
+            stream: &mut self.stream,
+            descriptor: Some(data),
+        };
+        let sent = send(&mut beside, request);
+        sent.map_err(|error| Broken::Wire(error).failure())?;
+        self.hear(part).map_err(Broken::failure)
+    }
+
     /// Waits until the daemon has given up its place, after it was told to: from then on nobody
     /// finds it, and the pool can be imported again.
     pub fn wait_for_end(mut self) {
@@ -248,6 +266,25 @@ impl Connection {
                 }
             }
         }
+    }
+}
+
+/// Sends a descriptor beside the first bytes.
+struct Beside<'a> {
+    stream: &'a mut UnixStream,
+    descriptor: Option<BorrowedFd<'a>>,
+}
+
+impl Write for Beside<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.descriptor.take() {
+            Some(descriptor) => sys::send_descriptor(&*self.stream, bytes, descriptor),
+            None => self.stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 

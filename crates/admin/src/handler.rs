@@ -2,6 +2,8 @@
 
 use std::io;
 
+use sys::PassedDescriptor;
+
 use crate::Failure;
 use crate::message::{Caller, Request, Response};
 
@@ -16,6 +18,18 @@ pub trait Handler: Send + Sync {
     /// Does what a request says, and hands on the parts of the answer: exactly one
     /// [`Response::Done`] or [`Response::Failed`] is the last.
     fn handle(&self, request: &Request, caller: &Caller, sink: Sink<'_>) -> io::Result<()>;
+    /// As [`Handler::handle`], of a request that came with a descriptor for its data. Those that have no data leave it
+    /// alone.
+    fn handle_with(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        data: PassedDescriptor,
+        sink: Sink<'_>,
+    ) -> io::Result<()> {
+        drop(data);
+        self.handle(request, caller, sink)
+    }
     /// True once there is nothing left to serve.
     fn finished(&self) -> bool;
     /// The process is asked to end: unmounts all, writes everything out, exports.

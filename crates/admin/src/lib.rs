@@ -46,7 +46,8 @@ pub use failure::{Failure, FailureKind};
 pub use handler::{Handler, Sink};
 pub use message::{
     Assignments, Caller, CreateRequest, DatasetQuery, DatasetRow, ImportRequest, KeyRoot, Mounted,
-    OpenRequest, Request, Response, Said, Selection, VdevShape, VdevSpec,
+    OpenRequest, ReceiveRequest, Request, Response, Said, Selection, SendRequest, StreamRequest,
+    VdevShape, VdevSpec,
 };
 pub use metrics::{
     ClassIo, Distribution, IoReport, LeafIo, Metric, MetricFamily, MetricsReport, Reading,

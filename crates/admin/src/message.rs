@@ -101,6 +101,8 @@ pub enum Request {
     },
     /// Forget what happened.
     ClearEvents,
+    /// Data that goes through a descriptor, which comes with the request.
+    Stream(StreamRequest),
     /// A change, with the command line for the pool's history.
     Change {
         /// What to do.
@@ -108,6 +110,30 @@ pub enum Request {
         /// The command line as it was typed; empty records nothing.
         command: String,
     },
+}
+
+/// Data that goes through a descriptor of the caller's, and not over the connection: the answer comes when all of it
+/// went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StreamRequest {
+    /// Write a stream.
+    Send(SendRequest),
+    /// Read a stream.
+    Receive(ReceiveRequest),
+}
+
+/// What is to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct SendRequest {
+    /// The snapshot.
+    pub snapshot: String,
+}
+
+/// What is to be received.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ReceiveRequest {
+    /// Where to.
+    pub target: String,
 }
 
 /// A root of encryption: what its key is made of, and where that comes from.

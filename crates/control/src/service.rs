@@ -34,6 +34,7 @@ mod snapshots;
 mod source;
 mod status;
 mod stored;
+mod streams;
 mod vdev_facts;
 mod walk;
 
@@ -52,6 +53,7 @@ use base::lock::{LockClass, Mutex, rank};
 use base::random::Rng;
 use dsl::{Actor, Dataset, Dsl};
 use pool::Pool;
+use sys::PassedDescriptor;
 
 use crate::Mounts;
 
@@ -93,6 +95,8 @@ pub struct Service {
     cache_file: Mutex<Option<PathBuf>>,
     finished: AtomicBool,
     opened_ns: u64,
+    /// What is sent and received.
+    streams: streams::Streams,
     _recorder: Arc<Recorder>,
 }
 
@@ -127,6 +131,7 @@ impl Service {
             cache_file: Mutex::new(&CACHE_FILE, None),
             finished: AtomicBool::new(false),
             opened_ns: monotonic_ns(),
+            streams: streams::Streams::new(),
             _recorder: Recorder::start(),
         })
     }
@@ -371,6 +376,7 @@ impl Handler for Service {
                     .map(|found| Response::IoStatistics(Box::new(found))),
                 sink,
             ),
+            Request::Stream(request) => self.stream(request, caller, None, sink),
             Request::Change { change, command } => {
                 let mut reporter = Reporter::new(sink);
                 let outcome = self.execute(change, caller, command, &mut reporter);
@@ -379,6 +385,21 @@ impl Handler for Service {
                     Err(failure) => sink(Response::Failed(failure)),
                 }
             }
+        }
+    }
+
+    fn handle_with(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        data: PassedDescriptor,
+        sink: Sink<'_>,
+    ) -> io::Result<()> {
+        if let Request::Stream(request) = request {
+            self.stream(request, caller, Some(data), sink)
+        } else {
+            drop(data);
+            self.handle(request, caller, sink)
         }
     }
 

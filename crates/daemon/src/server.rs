@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
-use sys::PeerCredentials;
+use sys::{PassedDescriptor, PeerCredentials};
 
 /// Connections at once; commands are short, and a monitor keeps one.
 const CONNECTIONS_MAX: usize = 64;
@@ -253,9 +253,26 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     }
 }
 
+/// Reads a request, and keeps the descriptor that comes with it.
+struct Carrying<'a> {
+    stream: &'a UnixStream,
+    passed: &'a mut Option<OwnedFd>,
+}
+
+impl Read for Carrying<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (count, descriptor) = sys::receive_descriptor(self.stream, buffer)?;
+        if let Some(descriptor) = descriptor {
+            // Of several, the last.
+            *self.passed = Some(descriptor);
+        }
+        Ok(count)
+    }
+}
+
 /// Another user's request, which has to come in time once it has begun.
 struct InTime<'a> {
-    stream: &'a mut UnixStream,
+    stream: Carrying<'a>,
     patience: Duration,
     deadline: Option<Instant>,
 }
@@ -271,28 +288,34 @@ impl Read for InTime<'_> {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.stream.set_read_timeout(Some(left))?;
+        self.stream.stream.set_read_timeout(Some(left))?;
         let count = self.stream.read(buffer);
-        self.stream.set_read_timeout(None)?;
+        self.stream.stream.set_read_timeout(None)?;
         count
     }
 }
 
-fn next_request(stream: &mut UnixStream, uid: u32) -> Result<Option<Request>, WireError> {
+/// The next request, and the descriptor that came with it.
+fn next_request(
+    stream: &UnixStream,
+    passed: &mut Option<OwnedFd>,
+    uid: u32,
+) -> Result<Option<Request>, WireError> {
     if is_foreign(uid) {
-        strangers_request(stream, FOREIGN_REQUEST_PATIENCE)
+        strangers_request(stream, passed, FOREIGN_REQUEST_PATIENCE)
     } else {
-        receive(stream)
+        receive(&mut Carrying { stream, passed })
     }
 }
 
 /// The next request, which is short and comes without dawdling.
 pub(super) fn strangers_request(
-    stream: &mut UnixStream,
+    stream: &UnixStream,
+    passed: &mut Option<OwnedFd>,
     patience: Duration,
 ) -> Result<Option<Request>, WireError> {
     let mut in_time = InTime {
-        stream,
+        stream: Carrying { stream, passed },
         patience,
         deadline: None,
     };
@@ -307,7 +330,8 @@ fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
         pid: peer.pid,
     };
     loop {
-        let request = match next_request(&mut stream, peer.uid) {
+        let mut passed = None;
+        let request = match next_request(&stream, &mut passed, peer.uid) {
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(error) => {
@@ -316,12 +340,23 @@ fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
                 return;
             }
         };
+        let passed = match passed.map(|passed| data_of(&stream, passed)).transpose() {
+            Ok(passed) => passed,
+            Err(error) => {
+                let _told = send(&mut stream, &Response::Failed(failed(error)));
+                return;
+            }
+        };
         let mut answer =
             |response: Response| send(&mut stream, &response).map_err(io::Error::other);
-        let answered = if let Request::Hello = request {
-            hello(&*shared.handler, &mut answer)
-        } else {
-            shared.handler.handle(&request, &caller, &mut answer)
+        let answered = match (&request, passed) {
+            (Request::Hello, _) => hello(&*shared.handler, &mut answer),
+            (request, Some(data)) => {
+                shared
+                    .handler
+                    .handle_with(request, &caller, data, &mut answer)
+            }
+            (request, None) => shared.handler.handle(request, &caller, &mut answer),
         };
         if shared.handler.finished() {
             // A full channel has an event in it that wakes as well.
@@ -334,6 +369,11 @@ fn converse(shared: &Shared, peer: PeerCredentials, mut stream: UnixStream) {
             return;
         }
     }
+}
+
+/// The descriptor for data that came with a request.
+fn data_of(stream: &UnixStream, passed: OwnedFd) -> io::Result<PassedDescriptor> {
+    PassedDescriptor::new(passed, stream.try_clone()?.into())
 }
 
 pub(super) fn hello(handler: &dyn Handler, answer: Sink<'_>) -> io::Result<()> {

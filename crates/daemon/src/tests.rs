@@ -3,6 +3,7 @@ use super::runtime::{Place, prepare};
 use super::server::{Guests, Server, strangers_request};
 use super::signals::Signals;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -12,12 +13,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use admin::changes::Export;
 use admin::client::Connection;
 use admin::{
-    Caller, Change, Failure, FailureKind, Handler, Request, Response, Sink, WireError, send,
+    Caller, Change, Failure, FailureKind, Handler, ReceiveRequest, Request, Response, SendRequest,
+    Sink, StreamRequest, WireError, send,
 };
 
 #[derive(Default)]
 struct Fake {
     finished: AtomicBool,
+    /// A request with data was answered.
+    ended: Arc<AtomicBool>,
+}
+
+/// More than any pipe or socket holds.
+fn pattern() -> Vec<u8> {
+    (0..3_000_000_u32).map(|at| (at % 253) as u8).collect()
 }
 
 impl Handler for Fake {
@@ -47,6 +56,34 @@ impl Handler for Fake {
             _ => sink(Response::Failed(Failure::new(
                 FailureKind::Unsupported,
                 "no",
+            ))),
+        }
+    }
+
+    fn handle_with(
+        &self,
+        request: &Request,
+        _caller: &Caller,
+        mut data: sys::PassedDescriptor,
+        sink: Sink<'_>,
+    ) -> io::Result<()> {
+        let went = match request {
+            Request::Stream(StreamRequest::Send(_)) => {
+                io::Write::write_all(&mut data, &pattern()).map(|()| "sent".to_owned())
+            }
+            Request::Stream(StreamRequest::Receive(_)) => {
+                let mut found = Vec::new();
+                io::Read::read_to_end(&mut data, &mut found)
+                    .map(|count| format!("{count} bytes, {}", found == pattern()))
+            }
+            _ => Ok("no data".to_owned()),
+        };
+        self.ended.store(true, Ordering::SeqCst);
+        match went {
+            Ok(text) => sink(Response::Line(text)).and_then(|()| sink(Response::Done)),
+            Err(error) => sink(Response::Failed(Failure::new(
+                FailureKind::Service,
+                error.to_string(),
             ))),
         }
     }
@@ -131,6 +168,77 @@ fn requests_are_answered_until_the_pool_is_exported() {
     connection.call(&export(), &mut |_| Ok(())).unwrap();
     serving.join().unwrap().unwrap();
     assert!(Connection::open(&socket).unwrap().is_none());
+}
+
+fn send_request() -> Request {
+    Request::Stream(StreamRequest::Send(SendRequest::default()))
+}
+
+#[test]
+fn data_goes_through_the_commands_own_descriptor() {
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, serving) = serve_fake(directory.path());
+    let mut connection = Connection::open(&socket).unwrap().unwrap();
+    let mut said = Vec::new();
+    let (mut ours, theirs) = std::io::pipe().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut found = Vec::new();
+        io::Read::read_to_end(&mut ours, &mut found).map(|_| found == pattern())
+    });
+    let mut hear = |part| {
+        said.push(part);
+        Ok(())
+    };
+    let sent = connection.call_with(&send_request(), theirs.as_fd(), &mut hear);
+    sent.unwrap();
+    drop(theirs);
+    assert!(reading.join().unwrap().unwrap());
+
+    let (theirs, mut ours) = std::io::pipe().unwrap();
+    let writing = std::thread::spawn(move || io::Write::write_all(&mut ours, &pattern()));
+    let request = Request::Stream(StreamRequest::Receive(ReceiveRequest::default()));
+    let received = connection.call_with(&request, theirs.as_fd(), &mut hear);
+    received.unwrap();
+    writing.join().unwrap().unwrap();
+    let line = |text: &str| Response::Line(text.to_owned());
+    assert_eq!(said, [line("sent"), line("3000000 bytes, true")]);
+    // The connection goes on as before.
+    connection.call(&export(), &mut |_| Ok(())).unwrap();
+    serving.join().unwrap().unwrap();
+}
+
+#[test]
+fn data_ends_when_the_command_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    let fake = Fake {
+        ended: Arc::clone(&ended),
+        ..Fake::default()
+    };
+    let server = Server::bind_in(directory.path(), Arc::new(fake)).unwrap();
+    let serving = std::thread::spawn(move || {
+        let signals = Signals::watch(true).unwrap();
+        server.start(&signals)?.wait()
+    });
+    let socket = directory.path().join("000000000000abcd.sock");
+    // Nobody reads it.
+    let (_ours, theirs) = std::io::pipe().unwrap();
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    let mut frame = Vec::new();
+    send(&mut frame, &send_request()).unwrap();
+    sys::send_descriptor(&stream, &frame, theirs.as_fd()).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(!ended.load(Ordering::SeqCst));
+    stream.shutdown(std::net::Shutdown::Both).unwrap();
+    drop(stream);
+    let begun = std::time::Instant::now();
+    while !ended.load(Ordering::SeqCst) {
+        assert!(begun.elapsed().as_secs() < 20, "it waits for ever");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    stream = UnixStream::connect(&socket).unwrap();
+    send(&mut stream, &export()).unwrap();
+    serving.join().unwrap().unwrap();
 }
 
 #[test]
@@ -231,17 +339,17 @@ fn a_strangers_request_is_short_and_in_time() {
     let holds = |bytes: usize| Request::DeleteQueue {
         name: "x".repeat(bytes),
     };
-    let (mut here, mut there) = UnixStream::pair().unwrap();
+    let (here, mut there) = UnixStream::pair().unwrap();
     send(&mut there, &holds(60 << 10)).unwrap();
-    let request = strangers_request(&mut here, patience).unwrap();
+    let request = strangers_request(&here, &mut None, patience).unwrap();
     assert_eq!(request, Some(holds(60 << 10)));
     send(&mut there, &holds(64 << 10)).unwrap();
-    let refused = strangers_request(&mut here, patience);
+    let refused = strangers_request(&here, &mut None, patience);
     assert!(matches!(refused, Err(WireError::TooLong(_))), "{refused:?}");
 
-    let (mut here, mut there) = UnixStream::pair().unwrap();
+    let (here, mut there) = UnixStream::pair().unwrap();
     io::Write::write_all(&mut there, &[9, 0, 0, 0, b'"']).unwrap();
-    let refused = strangers_request(&mut here, patience);
+    let refused = strangers_request(&here, &mut None, patience);
     assert!(matches!(refused, Err(WireError::Stream(_))), "{refused:?}");
 }
 

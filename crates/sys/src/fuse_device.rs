@@ -8,9 +8,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use rustix::mount::{MountFlags, UnmountFlags};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use std::ffi::{CString, OsString};
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -324,7 +323,8 @@ fn mount_by_helper(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice
         .stderr(Stdio::piped())
         .spawn()
         .map_err(MountError::NoHelper)?;
-    let received = receive_descriptor(&ours);
+    let received = crate::receive_descriptor(&ours, &mut [0]);
+    let received = received.ok().and_then(|(_, descriptor)| descriptor);
     let output = child.wait_with_output().map_err(MountError::NoHelper)?;
     match received {
         Some(descriptor) if output.status.success() => Ok(descriptor.into()),
@@ -342,22 +342,6 @@ fn helper_refusal(path: &Path, message: &[u8]) -> MountError {
         path: path.to_owned(),
         message,
     }
-}
-
-fn receive_descriptor(socket: &UnixStream) -> Option<OwnedFd> {
-    let mut byte = [0];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(&mut byte)];
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    rustix::net::recvmsg(socket, &mut parts, &mut ancillary, flags).ok()?;
-    ancillary.drain().find_map(|message| {
-        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
-            descriptors.next()
-        } else {
-            None
-        }
-    })
 }
 
 /// Changes the flags of a mount that is there.

@@ -15,6 +15,7 @@ mod locked;
 mod mount_holders;
 mod mount_users;
 mod mounts_inside;
+mod passed;
 mod process;
 mod random;
 pub mod system;
@@ -33,6 +34,7 @@ pub use locked::Locked;
 pub use mount_holders::{mount_holders, mounted_over};
 pub use mount_users::{MountUser, mount_copies, mount_device, mount_users};
 pub use mounts_inside::MountsInside;
+pub use passed::{PassedDescriptor, receive_descriptor, send_descriptor};
 pub use process::{
     PeerCredentials, SignalDescriptor, TerminationSignal, close_inherited, group_id,
     is_reader_gone, new_session, peer_credentials, raise_file_limit, replace_standard_streams,

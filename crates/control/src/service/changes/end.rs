@@ -64,6 +64,7 @@ impl PoolChange for DestroyPool {
 impl Service {
     /// Lets go of a suspended pool, whose last changes cannot be written.
     fn give_up(&self, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+        let streams = self.streams.close(true)?;
         let unmounted = self.unmount_all(true)?;
         let name = self.pool.name();
         if let Some(txg) = self.pool.abandon() {
@@ -76,6 +77,7 @@ impl Service {
             // An empty directory that was made for the mount goes with it.
             let _gone = std::fs::remove_dir(&mount.path);
         }
+        streams.for_good();
         self.finish();
         Ok(())
     }
@@ -88,6 +90,9 @@ impl Service {
         finish: &dyn Fn() -> pool::Result<()>,
     ) -> Result<(), Failure> {
         let name = self.pool.name();
+        let streams = self.streams.close(force).map_err(|failure| {
+            Failure::cannot(FailureKind::Busy, verb, &name, "pool is busy").advise(failure.message)
+        })?;
         for mount in self.mounts().mounted() {
             match self.mounts().barrier(&mount.dataset) {
                 // What is detached from under its users is theirs to lose.
@@ -117,6 +122,7 @@ impl Service {
             // An empty directory that was made for the mount goes with it.
             let _gone = std::fs::remove_dir(&mount.path);
         }
+        streams.for_good();
         self.finish();
         Ok(())
     }

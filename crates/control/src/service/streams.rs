@@ -1,0 +1,161 @@
+//! Requests whose data goes through a descriptor of the command's: `zfs send` and `zfs receive`.
+//!
+//! The data is read or written on the thread that answers the command. While any of it is under way, the pool cannot be
+//! exported; a forced export ends it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use admin::{Caller, Failure, FailureKind, Response, Sink, StreamRequest};
+use base::lock::{Condvar, LockClass, Mutex, rank};
+use sys::PassedDescriptor;
+
+use super::Service;
+
+#[cfg(test)]
+mod tests;
+
+/// Held with nothing beside it.
+static RUNNING: LockClass = LockClass::new("control.streams", rank::FRONT_END + 41);
+
+/// What is sent and received now.
+pub(super) struct Streams {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What to set for each to end.
+    running: Vec<Arc<AtomicBool>>,
+    /// None may begin: the pool is about to be closed.
+    is_closed: bool,
+}
+
+/// One of them, until it is dropped.
+pub(super) struct Running<'a> {
+    streams: &'a Streams,
+    stop: Arc<AtomicBool>,
+}
+
+/// While it lives, none begins and none is under way.
+pub(super) struct Closed<'a> {
+    streams: &'a Streams,
+}
+
+impl Streams {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Mutex::new(&RUNNING, State::default()),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Begins one, which ends soon once `stop` is set.
+    ///
+    /// # Errors
+    /// The pool is about to be closed.
+    fn begin(&self, stop: Arc<AtomicBool>) -> Result<Running<'_>, Failure> {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            let text = "the pool is about to be closed";
+            return Err(Failure::new(FailureKind::Busy, text));
+        }
+        state.running.push(Arc::clone(&stop));
+        Ok(Running {
+            streams: self,
+            stop,
+        })
+    }
+
+    /// Lets none begin any more. With `force` those under way are ended.
+    ///
+    /// # Errors
+    /// One is under way, or somebody else is closing the pool.
+    pub(super) fn close(&self, force: bool) -> Result<Closed<'_>, Failure> {
+        let mut state = self.state.lock();
+        if state.is_closed || (!force && !state.running.is_empty()) {
+            let text = "a stream is sent or received";
+            return Err(Failure::new(FailureKind::Busy, text));
+        }
+        state.is_closed = true;
+        for stop in &state.running {
+            stop.store(true, Ordering::Release);
+        }
+        while !state.running.is_empty() {
+            self.ended.wait(&mut state);
+        }
+        Ok(Closed { streams: self })
+    }
+}
+
+impl Closed<'_> {
+    /// The pool is gone: none begins ever.
+    pub(super) fn for_good(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.streams.state.lock().is_closed = false;
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut state = self.streams.state.lock();
+        state.running.retain(|one| !Arc::ptr_eq(one, &self.stop));
+        self.streams.ended.notify_all();
+    }
+}
+
+impl Service {
+    /// Answers a request whose data goes through a descriptor.
+    pub(super) fn stream(
+        &self,
+        request: &StreamRequest,
+        caller: &Caller,
+        data: Option<PassedDescriptor>,
+        sink: Sink<'_>,
+    ) -> io::Result<()> {
+        match self.stream_data(request, caller, data) {
+            Ok(()) => sink(Response::Done),
+            Err(failure) => sink(Response::Failed(failure)),
+        }
+    }
+
+    fn stream_data(
+        &self,
+        request: &StreamRequest,
+        _caller: &Caller,
+        data: Option<PassedDescriptor>,
+    ) -> Result<(), Failure> {
+        let data = data.ok_or_else(|| {
+            let text = "the request came without the descriptor for its data";
+            Failure::new(FailureKind::Usage, text)
+        })?;
+        let _running = self.streams.begin(data.stop())?;
+        match request {
+            StreamRequest::Send(request) => {
+                let text = "nothing is sent yet";
+                Err(Failure::cannot(
+                    FailureKind::Unsupported,
+                    "send",
+                    &request.snapshot,
+                    text,
+                ))
+            }
+            StreamRequest::Receive(request) => {
+                let text = "nothing is received yet";
+                Err(Failure::cannot(
+                    FailureKind::Unsupported,
+                    "receive",
+                    &request.target,
+                    text,
+                ))
+            }
+        }
+    }
+}
