@@ -463,13 +463,15 @@ impl PoolStatus {
             && !matches!(self.note, Some(PoolNote::HostMismatch))
     }
 
-    /// Whether any leaf is such whose place no other one is to take.
+    /// Whether any leaf of the tree is such whose place no other one is to take.
     pub fn any_leaf(&self, matches: impl Fn(&VdevReport) -> bool) -> bool {
         fn any(vdev: &VdevReport, matches: &dyn Fn(&VdevReport) -> bool) -> bool {
             let below = vdev.kind != "replacing" && vdev.children.iter().any(|c| any(c, matches));
             below || (vdev.children.is_empty() && matches(vdev))
         }
-        self.vdevs.iter().any(|vdev| any(vdev, &matches))
+        let tops = self.vdevs.iter();
+        let mut tops = tops.filter(|vdev| vdev.class != VdevClass::Spare);
+        tops.any(|vdev| any(vdev, &matches))
     }
 
     /// Whether any leaf had errors.

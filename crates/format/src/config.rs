@@ -60,6 +60,7 @@ pub mod keys {
     pub const DEGRADED: &str = "degraded";
     pub const AUX_STATE: &str = "aux_state";
     pub const REMOVED: &str = "removed";
+    pub const UNSPARE: &str = "unspare";
     pub const RESILVER_TXG: &str = "resilver_txg";
     pub const REBUILD_TXG: &str = "rebuild_txg";
     pub const ORIGINAL_GUID: &str = "orig_guid";

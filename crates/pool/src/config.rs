@@ -389,6 +389,9 @@ impl PoolConfig {
             if top.flag(keys::IS_LOG) {
                 list.set(keys::IS_LOG, 1_u64);
             }
+            if top.find(leaf).is_some_and(|node| node.flag(keys::IS_SPARE)) {
+                list.set(keys::IS_SPARE, 1_u64);
+            }
             list.set(keys::VDEV_TREE, top.to_list(true));
         });
         // The order in which OpenZFS writes; readers do not depend on it.

@@ -35,7 +35,7 @@ use crate::pool::services::PoolServices;
 use crate::pool::status::VdevRole;
 use crate::sync::memory;
 use crate::vdevs::devices::{Devices, open_tree};
-use crate::vdevs::new::{NewVdev, Preparation, prepare_top};
+use crate::vdevs::new::{NewDevice, NewVdev, Preparation, open_device, prepare_top};
 
 /// The longest name of a pool.
 const NAME_MAX: usize = 255;
@@ -50,6 +50,8 @@ pub struct CreateOptions {
     pub vdevs: Vec<NewVdev>,
     /// Its other vdevs: for intent logs, metadata or dedup tables.
     pub others: Vec<(VdevRole, NewVdev)>,
+    /// Its hot spares.
+    pub spares: Vec<NewDevice>,
     /// Sector size as a power of two; `None`: what the devices ask for.
     pub ashift: Option<u32>,
     /// Whether devices may belong to another pool (`-f`).
@@ -87,6 +89,7 @@ impl CreateOptions {
             temporary_name: None,
             vdevs,
             others: Vec::new(),
+            spares: Vec::new(),
             ashift: None,
             force: false,
             features: None,
@@ -215,7 +218,12 @@ impl Pool {
         let prepared = prepare(&options)?;
         let vdevs = open_tree(&prepared.config.root, &prepared.devices).vdevs;
         initialise_labels(&prepared.config, &vdevs)?;
-        let altroot = options.altroot.clone();
+        let (altroot, force) = (options.altroot.clone(), options.force);
+        let spares = options.spares.clone();
+        for spare in &spares {
+            // While nothing is made yet.
+            open_device(spare, force)?;
+        }
         let whole = assemble(options, prepared.config, &vdevs)?;
         let writer = whole.writer.as_ref();
         let writer =
@@ -227,6 +235,9 @@ impl Pool {
         let writer = pool.writer()?;
         writer.engine.start(writer.syncer.clone());
         pool.follow_autotrim()?;
+        if !spares.is_empty() {
+            pool.add_spares(&spares, force)?;
+        }
         Ok(pool)
     }
 }

@@ -34,7 +34,7 @@ use crate::pool::services::PoolServices;
 use crate::pool::{Pool, Rewound};
 use crate::sync::memory;
 use crate::vdevs::devices::{Devices, paths_of};
-use crate::vdevs::dtl;
+use crate::vdevs::{dtl, spares};
 
 impl Pool {
     /// Opens the pool on these images for reading, whoever used it last; nothing is written.
@@ -207,7 +207,9 @@ fn assemble(
     if writable {
         with_services.load_references()?;
     }
-    note_kept(&with_services.services)?;
+    let services = &with_services.services;
+    spares::load(services)?;
+    note_kept(services)?;
     with_services.open_datasets()
 }
 
@@ -268,6 +270,7 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
         if !pool.resume_resilver()? && !pool.resilver_if_needed()? {
             pool.resume_scrub()?;
         }
+        pool.relabel_spares();
         pool.resume_trims()?;
         // After the scrub: it may have one of those before it that go now.
         pool.dsl.clean_up()?;

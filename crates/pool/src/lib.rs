@@ -62,3 +62,4 @@ pub use vdevs::devices::Between;
 pub use vdevs::disks::{AttachOptions, is_in_use};
 pub use vdevs::new::{NewDevice, NewVdev};
 pub use vdevs::regroup::OutOfUse;
+pub use vdevs::spares::SpareStatus;

@@ -4,3 +4,4 @@ pub(crate) mod data_error;
 pub(crate) mod error_log;
 pub(crate) mod features;
 pub(crate) mod history;
+pub(crate) mod spares;

@@ -8,3 +8,4 @@ pub(crate) mod new;
 pub(crate) mod objects;
 pub(crate) mod regroup;
 mod requests;
+pub(crate) mod spares;

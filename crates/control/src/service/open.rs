@@ -154,7 +154,15 @@ pub(super) fn new_vdevs(vdevs: &[VdevSpec]) -> Vec<(VdevRole, NewVdev)> {
         };
         (role, vdev)
     };
-    vdevs.iter().map(vdev).collect()
+    let vdevs = vdevs.iter().filter(|spec| spec.class != VdevClass::Spare);
+    vdevs.map(vdev).collect()
+}
+
+/// The hot spares among vdevs.
+pub(super) fn new_spares(vdevs: &[VdevSpec]) -> Vec<NewDevice> {
+    let spares = vdevs.iter().filter(|spec| spec.class == VdevClass::Spare);
+    let paths = spares.flat_map(VdevSpec::leaves);
+    paths.map(|path| NewDevice::Path(path.clone())).collect()
 }
 
 /// Who makes a pool, and what time it is.
@@ -184,6 +192,7 @@ pub(crate) fn create_options(
     let data = data.into_iter().map(|(_, vdev)| vdev).collect();
     let mut options = CreateOptions::new(&request.name, data);
     options.others = others;
+    options.spares = new_spares(&request.vdevs);
     options.altroot.clone_from(&request.altroot);
     options.temporary_name.clone_from(&request.temporary_name);
     options.force = request.force;

@@ -7,7 +7,7 @@ use admin::{
 };
 use dsl::property::Access;
 use dsl::property::pool::{BOOTFS, COMMENT, COMPATIBILITY};
-use pool::{ScanPhys, VdevRole, VdevStatus};
+use pool::{ScanPhys, SpareStatus, VdevRole, VdevStatus};
 use vdev::{Condition, VdevAux};
 
 use super::Service;
@@ -32,7 +32,7 @@ impl Service {
             guid: status.guid.0,
             txg: self.synced_txg(),
             properties,
-            vdevs: self.vdev_reports(&status),
+            vdevs: self.vdevs_and_spares(&status),
         })
     }
 
@@ -162,7 +162,7 @@ impl Service {
         if self.may_read_all(caller, "list files").is_err() {
             errors.files.clear();
         }
-        let mut vdevs = self.vdev_reports(&status);
+        let mut vdevs = self.vdevs_and_spares(&status);
         for vdev in &mut vdevs {
             stored::note_leaves(&kept, vdev);
         }
@@ -219,6 +219,28 @@ impl Service {
                 report(top, class_of(top.role), true, &names, &fragmented)
             })
             .collect()
+    }
+
+    /// The same, and the hot spares.
+    fn vdevs_and_spares(&self, status: &pool::PoolStatus) -> Vec<VdevReport> {
+        let mut vdevs = self.vdev_reports(status);
+        vdevs.extend(self.pool.spares().iter().map(spare_report));
+        vdevs
+    }
+}
+
+fn spare_report(spare: &SpareStatus) -> VdevReport {
+    let (state, cause) = match (spare.is_used, spare.is_there) {
+        (true, _) => (VdevState::InUse, Some(VdevCause::InUse)),
+        (false, true) => (VdevState::Available, None),
+        (false, false) => (VdevState::Unavailable, Some(VdevCause::CannotOpen)),
+    };
+    VdevReport {
+        path: Some(spare.path.clone()),
+        class: VdevClass::Spare,
+        state,
+        cause,
+        ..VdevReport::healthy(&spare.kind, spare.guid.0)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::grammar::Invocation;
 use crate::output::{Stop, usage};
 
 /// The vdev grammar: single files and disks, `mirror A B …` and `raidz2 A B C …`, for data; after `log`,
-/// `special` or `dedup` for that.
+/// `special` or `dedup` for that, after `spare` devices that wait for the place of others.
 pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
     let invalid = |reason: &str| {
         Failure::new(
@@ -26,6 +26,11 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
             if class == VdevClass::Log && group.parity.is_some() {
                 return Err(invalid("unsupported 'log' device: raidz"));
             }
+            if class == VdevClass::Spare {
+                return Err(invalid(
+                    "unsupported 'spare' device: it must be a file or disk",
+                ));
+            }
             let shape = group.shape().map_err(|reason| invalid(&reason))?;
             found.push(VdevSpec { class, shape });
         }
@@ -37,8 +42,9 @@ pub(super) fn vdevs(words: &[String]) -> Result<Vec<VdevSpec>, Failure> {
             group = Some(next);
         } else if let Some(next) = class_word(word) {
             close(class, group.take(), &mut found)?;
-            if next == VdevClass::Log && found.iter().any(|vdev| vdev.class == next) {
-                return Err(invalid("'log' can be specified only once"));
+            let once = matches!(next, VdevClass::Log | VdevClass::Spare);
+            if once && found.iter().any(|vdev| vdev.class == next) {
+                return Err(invalid(&format!("'{word}' can be specified only once")));
             }
             class = next;
         } else if let Some(reason) = not_yet(word) {
@@ -117,6 +123,7 @@ fn class_word(word: &str) -> Option<VdevClass> {
         "log" => Some(VdevClass::Log),
         "special" => Some(VdevClass::Special),
         "dedup" => Some(VdevClass::Dedup),
+        "spare" => Some(VdevClass::Spare),
         _ => None,
     }
 }
@@ -131,7 +138,7 @@ fn not_yet(word: &str) -> Option<String> {
     if word.contains('/') || Path::new(word).exists() {
         return None;
     }
-    let known = numbered("draid") || matches!(word, "cache" | "spare");
+    let known = numbered("draid") || word == "cache";
     known.then(|| {
         format!(
             "'{word}' vdevs cannot be made by this version; use files, disks, 'mirror' or 'raidz'"
@@ -227,11 +234,12 @@ fn group_of(name: &str, paths: &[PathBuf]) -> String {
 
 /// Vdevs as a tree, those of other classes under a heading.
 pub(super) fn tree(vdevs: &[VdevSpec]) -> String {
-    const HEADS: [(VdevClass, &str); 4] = [
+    const HEADS: [(VdevClass, &str); 5] = [
         (VdevClass::Normal, ""),
         (VdevClass::Dedup, "\tdedup\n"),
         (VdevClass::Special, "\tspecial\n"),
         (VdevClass::Log, "\tlogs\n"),
+        (VdevClass::Spare, "\tspares\n"),
     ];
     let mut out = String::new();
     for (class, head) in HEADS {

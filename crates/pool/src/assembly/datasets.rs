@@ -151,6 +151,7 @@ impl WithDatasets {
         // The history comes last: the others write to it.
         let tasks: Vec<Arc<dyn SyncTask>> = vec![
             vdev_changes.clone(),
+            services.spares.clone(),
             features.clone(),
             writing.scrub.clone(),
             services.errors.clone(),

@@ -22,6 +22,7 @@ use crate::logs::devices::LogDevices;
 use crate::logs::intent_logs::IntentLogs;
 use crate::mos::features::Features;
 use crate::mos::history::History;
+use crate::mos::spares::Spares;
 use crate::pool::services::PoolServices;
 use crate::scan::control::Scrub;
 use crate::sync::ageing::Ageing;
@@ -118,6 +119,7 @@ impl WithSpace {
             logs: of_writing.map(|writing| Arc::clone(&writing.logs)),
             scrub: of_writing.map(|writing| Arc::clone(&writing.scrub)),
             errors: self.foundation.errors,
+            spares: Spares::new(),
             events,
             task: TaskEffects::new(),
             ageing: Ageing::default(),

@@ -33,6 +33,8 @@ pub(crate) enum Beside {
     Mirror,
     /// The new one takes the other's place.
     Replacing,
+    /// The new one is a hot spare that stands in for the other.
+    Spare,
 }
 
 impl VdevConfig {
@@ -105,6 +107,7 @@ impl VdevConfig {
         let kind = match beside {
             Beside::Mirror => vdev_types::MIRROR,
             Beside::Replacing => vdev_types::REPLACING,
+            Beside::Spare => vdev_types::SPARE,
         };
         let mut list = NvList::new();
         list.set(keys::TYPE, kind)
@@ -172,6 +175,33 @@ impl VdevConfig {
         }
         let mut children = self.children.iter();
         children.find_map(|child| child.replaced(is_whole))
+    }
+
+    /// The first hot spare that is not needed any more: what it stands in for is back, or was replaced, and has
+    /// everything, as `is_whole` says.
+    pub(crate) fn relieved(&self, is_whole: &dyn Fn(Guid) -> bool) -> Option<Guid> {
+        if self.kind() == vdev_types::SPARE
+            && let [first, .., spare] = &self.children[..]
+            && first.is_leaf()
+            && first.flag(keys::UNSPARE)
+            && spare.flag(keys::IS_SPARE)
+            && is_whole(first.guid())
+        {
+            return Some(spare.guid());
+        }
+        let mut children = self.children.iter();
+        children.find_map(|child| child.relieved(is_whole))
+    }
+
+    /// Notes that the hot spare beside a leaf may go once the leaf has everything; nothing where there is none.
+    pub(crate) fn note_unspare(&mut self, leaf: Guid) {
+        let is_spared = self.kind() == vdev_types::SPARE;
+        for child in &mut self.children {
+            if is_spared && child.guid() == leaf && !child.flag(keys::IS_SPARE) {
+                child.list.set(keys::UNSPARE, 1_u64);
+            }
+            child.note_unspare(leaf);
+        }
     }
 
     /// Notes up to which txg a new leaf is to be resilvered.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dmu::Zap;
 use format::Uberblock;
-use format::config::{directory, keys, vdev_types};
+use format::config::{directory, keys};
 use format::uberblock::VERSION_FEATURES;
 use vdev::VdevTree;
 
@@ -51,23 +51,15 @@ impl Inspection<'_> {
                 return Some(ImportBlocker::VdevKind { kind });
             }
         }
-        self.stand_in().or_else(|| self.outage())
+        self.rebuild().or_else(|| self.outage())
     }
 
-    /// A spare that stands in, or a device that is being rebuilt: only OpenZFS ends that.
-    fn stand_in(&self) -> Option<ImportBlocker> {
-        let mut found = None;
-        self.config.root.walk(&mut |node| {
-            if node.kind() == vdev_types::SPARE {
-                found.get_or_insert(ImportBlocker::VdevKind { kind: "spare" });
-            }
-        });
+    /// A device that is being rebuilt: only OpenZFS ends that.
+    fn rebuild(&self) -> Option<ImportBlocker> {
         let leaves = self.config.root.leaves();
         let rebuilt = leaves.iter().find(|leaf| leaf.flag(keys::REBUILD_TXG));
-        found.or_else(|| {
-            rebuilt.map(|leaf| ImportBlocker::Resilver {
-                path: leaf.path().unwrap_or_default().to_owned(),
-            })
+        rebuilt.map(|leaf| ImportBlocker::Resilver {
+            path: leaf.path().unwrap_or_default().to_owned(),
         })
     }
 

@@ -23,6 +23,7 @@ use crate::logs::intent_logs::IntentLogs;
 use crate::mos::error_log::ErrorLog;
 use crate::mos::features::Features;
 use crate::mos::history::History;
+use crate::mos::spares::Spares;
 use crate::scan::control::Scrub;
 use crate::scan::phys::ScanPhys;
 use crate::sync::ageing::Ageing;
@@ -51,6 +52,8 @@ pub(crate) struct PoolServices {
     pub(crate) scrub: Option<Arc<Scrub>>,
     /// Where blocks that cannot be read are noted.
     pub(crate) errors: Arc<ErrorLog>,
+    /// Devices that wait for the place of one that fails.
+    pub(crate) spares: Arc<Spares>,
     /// What happened lately.
     pub(crate) events: Arc<Events>,
     /// What the task under way asked for.

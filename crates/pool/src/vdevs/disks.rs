@@ -16,6 +16,7 @@ use crate::import::discover;
 use crate::pool::{Pool, Writer};
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
 use crate::vdevs::regroup::{Attachment, DeviceChange, OutOfUse, check_target, missed_since};
+use crate::vdevs::spares;
 
 /// How a device is to come beside another one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,6 +113,9 @@ impl Pool {
                 if let Some(node) = whole.root.find_mut(guid) {
                     node.list.remove(keys::OFFLINE);
                 }
+                if leaf.is_writable() {
+                    whole.root.note_unspare(guid);
+                }
             });
             writer.engine.wait_synced(None)?;
             leaf
@@ -143,7 +147,13 @@ impl Pool {
                         | VdevState::Removed
                         | VdevState::CantOpen
                         | VdevState::Healthy => {
+                            let was_there = leaf.is_writable();
                             leaf.set_condition(self.look_again(writer, &top, leaf));
+                            if leaf.is_writable() && !was_there {
+                                let guid = leaf.guid();
+                                let config = &self.services.config;
+                                config.change(|whole| whole.root.note_unspare(guid));
+                            }
                         }
                     }
                 }
@@ -178,7 +188,7 @@ impl Pool {
         let writer = self.writer()?;
         let is_replacing = |config: &crate::config::PoolConfig| {
             let root = &config.root;
-            root.replaced(&|_| true).is_some()
+            root.replaced(&|_| true).is_some() || root.relieved(&|_| true).is_some()
         };
         if !self.services.config.with(is_replacing) {
             return Ok(());
@@ -203,10 +213,13 @@ impl Pool {
             writer.trim.forget(leaf.guid());
             let device = leaf.device();
             leaf.reopen(None);
-            // It may be gone.
-            if let Some(device) = device {
-                let _ = vdev::clear_labels(device.as_ref());
-            }
+            let Some(device) = device else { continue };
+            // It may be gone, as above. A spare waits again, with the labels that it had.
+            let path = PathBuf::from(&*leaf.path());
+            let _ = match self.services.spares.find(leaf.guid()) {
+                Some(_) => spares::write_label(leaf.guid(), &path, &device),
+                None => vdev::clear_labels(device.as_ref()).map_err(PoolError::from),
+            };
         }
     }
 
@@ -216,10 +229,16 @@ impl Pool {
         new: &NewDevice,
         options: &AttachOptions,
     ) -> Result<Attachment> {
-        let beside = if options.replace {
-            Beside::Replacing
-        } else {
-            Beside::Mirror
+        let spare = match new {
+            NewDevice::Path(path) | NewDevice::Open(path, _) if options.replace => {
+                self.waiting_spare(path)
+            }
+            NewDevice::Path(_) | NewDevice::Open(..) => None,
+        };
+        let beside = match (&spare, options.replace) {
+            (Some(_), _) => Beside::Spare,
+            (None, true) => Beside::Replacing,
+            (None, false) => Beside::Mirror,
         };
         let mut whole = self.config();
         check_target(&whole.root, target, beside)?;
@@ -229,15 +248,21 @@ impl Pool {
         let old = self.vdevs.top(top.id())?;
         let old = old.leaves().iter().find(|leaf| leaf.guid() == target);
         let old = old.ok_or(PoolError::NoSuchVdev { guid: target })?;
-        let (path, device) = open_device(new, options.force).map_err(|error| {
-            if let PoolError::TooSmall { .. } = error {
-                return refused(TOO_SMALL);
-            }
-            error
-        })?;
+        let (path, device) =
+            open_device(new, options.force || spare.is_some()).map_err(|error| {
+                if let PoolError::TooSmall { .. } = error {
+                    return refused(TOO_SMALL);
+                }
+                error
+            })?;
         check_fits(&top, device.as_ref(), options.ashift)?;
-        let guid = Guid(self.services.rng.nonzero_u64());
-        let config = leaf_config(0, guid, &path, device.kind(), Txg(0));
+        let random = || Guid(self.services.rng.nonzero_u64());
+        // A spare has its guid in all pools, and whether it stands in or waits.
+        let guid = spare.as_ref().map_or_else(random, VdevConfig::guid);
+        let mut config = leaf_config(0, guid, &path, device.kind(), Txg(0));
+        if spare.is_some() {
+            config.list.set(keys::IS_SPARE, 1_u64);
+        }
         let text = path.display().to_string();
         let is_same = options.replace && *old.path() == *text;
         let leaf = |guid, path: String, device| {

@@ -50,7 +50,7 @@ pub(crate) struct Preparation<'a> {
     pub(crate) rng: &'a dyn Rng,
 }
 
-pub(super) fn open_device(new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<dyn BlockDevice>)> {
+pub(crate) fn open_device(new: &NewDevice, force: bool) -> Result<(PathBuf, Arc<dyn BlockDevice>)> {
     let (path, device) = match new {
         NewDevice::Open(path, device) => (path.clone(), Arc::clone(device)),
         NewDevice::Path(path) => {

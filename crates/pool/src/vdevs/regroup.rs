@@ -63,25 +63,49 @@ pub(super) const NO_REPLICAS: &str = "no valid replicas";
 /// Why a device cannot come beside one that is being replaced.
 pub(super) const REPLACED_ALREADY: &str =
     "already in replacing/spare config; wait for completion or use 'zpool detach'";
+/// The vdevs from which a device can go, for another one has the same bytes.
+const STANDS_FOR: [&str; 3] = [vdev_types::MIRROR, vdev_types::REPLACING, vdev_types::SPARE];
+
 /// Why something needs all devices.
 const UNAVAILABLE: &str = "one or more devices is currently unavailable";
 /// Why a device cannot come beside another one.
 pub(super) const NOT_A_SIDE: &str = "can only attach to mirrors and top-level disks";
+
+/// Why a spare cannot stand in.
+const NOT_FOR_SPARES: &str = "spares stand in for devices with data only";
+
+/// Whether a device belongs to a top-level vdev for data.
+fn is_for_data(root: &VdevConfig, leaf: Guid) -> bool {
+    let mut tops = root.children.iter();
+    let top = tops.find(|top| top.find(leaf).is_some());
+    top.is_some_and(|top| {
+        let bias = top.list.str(keys::ALLOCATION_BIAS);
+        !top.flag(keys::IS_LOG) && bias.is_none()
+    })
+}
 
 /// Whether a device may come beside the node `target`.
 pub(super) fn check_target(root: &VdevConfig, target: Guid, beside: Beside) -> Result<()> {
     let parent = root.parent_of(target);
     let parent = parent.ok_or(PoolError::NoSuchVdev { guid: target })?;
     let is_leaf = root.find(target).is_some_and(VdevConfig::is_leaf);
+    let stands_in = root
+        .find(target)
+        .is_some_and(|leaf| leaf.flag(keys::IS_SPARE));
     match (parent.kind(), beside) {
         _ if !is_leaf => Err(refused(match beside {
             Beside::Mirror => NOT_A_SIDE,
-            Beside::Replacing => "no such device in pool",
+            Beside::Replacing | Beside::Spare => "no such device in pool",
         })),
-        (vdev_types::REPLACING | vdev_types::SPARE, Beside::Replacing) => {
+        // What a spare stands in for may be replaced for good.
+        (vdev_types::SPARE, Beside::Replacing) if !stands_in => Ok(()),
+        (vdev_types::REPLACING | vdev_types::SPARE, Beside::Replacing | Beside::Spare) => {
             Err(refused(REPLACED_ALREADY))
         }
-        (vdev_types::ROOT | vdev_types::MIRROR, _) | (_, Beside::Replacing) => Ok(()),
+        (_, Beside::Spare) if !is_for_data(root, target) => Err(refused(NOT_FOR_SPARES)),
+        (vdev_types::ROOT | vdev_types::MIRROR, _) | (_, Beside::Replacing | Beside::Spare) => {
+            Ok(())
+        }
         (_, Beside::Mirror) => Err(refused(NOT_A_SIDE)),
     }
 }
@@ -119,7 +143,8 @@ impl FirstPass<'_> {
                 let found = self.top_of(guid);
                 found.is_some_and(|(_, leaf)| leaf.is_writable() && leaf.missing().is_empty())
             };
-            let Some(old) = root.replaced(&is_whole) else {
+            let old = root.replaced(&is_whole);
+            let Some(old) = old.or_else(|| root.relieved(&is_whole)) else {
                 return Ok(gone);
             };
             if self.check_detach(&root, old).is_err() {
@@ -200,6 +225,7 @@ impl FirstPass<'_> {
         let text = match beside {
             Beside::Mirror => format!("attach vdev={new_path} to vdev={old_path}"),
             Beside::Replacing => format!("replace vdev={new_path} for vdev={old_path}"),
+            Beside::Spare => format!("spare in vdev={new_path} for vdev={old_path}"),
         };
         services.events.vdev("vdev_attach", target);
         let now_s = services.clock.now_s();
@@ -226,14 +252,19 @@ impl FirstPass<'_> {
         let parent = parent.ok_or(PoolError::NoSuchVdev { guid })?;
         let kind = parent.kind();
         let is_leaf = root.find(guid).is_some_and(VdevConfig::is_leaf);
-        if !is_leaf || !matches!(kind, vdev_types::MIRROR | vdev_types::REPLACING) {
+        if !is_leaf || !STANDS_FOR.contains(&kind) {
             return Err(refused("only applicable to mirror and replacing vdevs"));
         }
         let (top, _) = self.top_of(guid).ok_or(PoolError::NoSuchVdev { guid })?;
         let goes = |leaf: &Leaf| leaf.guid() == guid;
         let lacking = |fails| top.outage_of(parent.guid(), fails);
-        // Nothing is to be lost by it, also where others could stand for it.
-        if !top.outage(&goes).is_empty() || lacking(&goes) != lacking(&|_| false) {
+        // Nothing is to be lost by it, also where others could stand for it. A spare goes as it came, by the operator's
+        // word, where these stand for what it stood in for.
+        let stands_in = root
+            .find(guid)
+            .is_some_and(|leaf| leaf.flag(keys::IS_SPARE));
+        let is_lack = !stands_in && lacking(&goes) != lacking(&|_| false);
+        if is_lack || !top.outage(&goes).is_empty() {
             return Err(refused(NO_REPLICAS));
         }
         Ok(())
@@ -244,7 +275,11 @@ impl FirstPass<'_> {
             return Ok(None);
         };
         let (gone, config) = self.services.config.change(|whole| {
+            let above = whole.root.parent_of(guid).cloned();
             let gone = whole.root.detach(guid);
+            if let (Some(above), Some(gone)) = (above, &gone) {
+                self.settle_spare(&mut whole.root, &above, gone);
+            }
             let index = usize::try_from(top.id().0).unwrap_or(usize::MAX);
             let changed = whole.root.children.get_mut(index);
             let changed = changed.map(|changed| {
@@ -266,6 +301,27 @@ impl FirstPass<'_> {
         let history = &services.history;
         history.internal(self.tx, "detach", &text, None, now_s)?;
         Ok(Some(leaf))
+    }
+
+    /// What follows for a spare when a device went from the vdev `above`: it stays for good where the one went for
+    /// which it stood in; it may go where that one was replaced.
+    fn settle_spare(&self, root: &mut VdevConfig, above: &VdevConfig, gone: &VdevConfig) {
+        let others = above.children.iter();
+        let mut others = others.filter(|child| child.guid() != gone.guid());
+        let Some(last) = others.next().map(VdevConfig::guid) else {
+            return;
+        };
+        if above.kind() == vdev_types::SPARE {
+            let gone_stood_in = gone.flag(keys::IS_SPARE);
+            if let Some(node) = root.find_mut(last) {
+                node.list.remove(keys::UNSPARE);
+                if !gone_stood_in && node.list.remove(keys::IS_SPARE).is_some() {
+                    self.services.spares.remove(last);
+                }
+            }
+        } else {
+            root.note_unspare(last);
+        }
     }
 
     fn take_out(&self, guid: Guid, how: OutOfUse) -> Result<()> {

@@ -23,8 +23,9 @@ fn rows(session: &Session) -> Vec<String> {
         let name = words.next().expect("a name");
         let name = name.rsplit('/').next().expect("its end");
         let name = name.strip_suffix(".img").unwrap_or(name);
-        let state = words.next().expect("a state");
-        format!("{}{name} {state}", "  ".repeat(depth))
+        // A heading has none.
+        let state = words.next().map(|state| format!(" {state}"));
+        format!("{}{name}{}", "  ".repeat(depth), state.unwrap_or_default())
     })
     .collect()
 }
@@ -258,5 +259,55 @@ fn devices_are_looked_at_again_and_a_pool_gets_another_guid() {
     assert_eq!(refused.trim(), said);
     session.ok(&["zpool", "online", "tank", "b.img"]);
     session.ok(&["zpool", "wait", "tank"]);
+    session.export_clean("tank");
+}
+
+/// The rows of the spares that `zpool status` shows.
+fn spare_rows(session: &Session) -> Vec<String> {
+    let rows = rows(session).into_iter();
+    rows.skip_while(|row| !row.starts_with("spares"))
+        .skip(1)
+        .collect()
+}
+
+#[test]
+fn a_spare_is_added_stands_in_and_is_removed() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    let first = session.images().join("tank.img");
+    let first = path(&first);
+    let (b, s) = (image(&session, "b.img", 128), image(&session, "s.img", 128));
+    let (b, s) = (path(&b), path(&s));
+    session.ok(&["zpool", "attach", "-w", "tank", first, b]);
+    session.ok(&["zpool", "add", "tank", "spare", s]);
+    assert_eq!(spare_rows(&session), ["  s AVAIL"]);
+    fs::write(session.mount("tank").join("file"), LINE.repeat(10_000)).expect("written");
+    session.ok(&["zpool", "offline", "tank", "b.img"]);
+    session.ok(&["zpool", "replace", "-w", "tank", "b.img", s]);
+    session.ok(&["zpool", "wait", "-t", "resilver", "tank"]);
+    assert_eq!(
+        rows(&session)[3..6],
+        ["    spare-1 DEGRADED", "      b OFFLINE", "      s ONLINE"]
+    );
+    assert_eq!(spare_rows(&session), ["  s INUSE"]);
+    let refused = session.refused(&["zpool", "remove", "tank", s]);
+    assert_eq!(
+        refused.trim(),
+        format!("cannot remove {s}: device is in use")
+    );
+    session.ok(&["zpool", "detach", "tank", "s.img"]);
+    assert_eq!(spare_rows(&session), ["  s AVAIL"]);
+    session.ok(&["zpool", "online", "tank", "b.img"]);
+    session.ok(&["zpool", "wait", "tank"]);
+    session.ok(&["zpool", "remove", "tank", "s.img"]);
+    assert!(spare_rows(&session).is_empty());
+    let twice = ["zpool", "add", "-n", "tank", "spare", s, "spare", s];
+    let refused = session.refused(&twice);
+    assert!(
+        refused.contains("'spare' can be specified only once"),
+        "{refused}"
+    );
     session.export_clean("tank");
 }

@@ -3,12 +3,12 @@
 use admin::changes::{AddVdevs, RemoveVdevs};
 use admin::{Failure, FailureKind, VdevClass, VdevShape, VdevSpec};
 use dsl::Actor;
-use pool::{PoolError, VdevRole, VdevStatus};
+use pool::{PoolError, SpareStatus, VdevRole, VdevStatus};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::open::{make_files, new_vdevs, remove_files};
+use crate::service::open::{make_files, new_spares, new_vdevs, remove_files};
 use crate::service::refusal::kind_of;
 use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
@@ -36,9 +36,16 @@ impl PoolChange for AddVdevs {
             service.check_redundancy(&self.vdevs)?;
         }
         let made = make_files("add to", &name, &self.vdevs, self.file_size)?;
-        let added = service
-            .pool
-            .add_vdevs(&new_vdevs(&self.vdevs), self.ashift, self.force);
+        let pool = &service.pool;
+        let (vdevs, spares) = (new_vdevs(&self.vdevs), new_spares(&self.vdevs));
+        let added = match vdevs.is_empty() {
+            true => Ok(()),
+            false => pool.add_vdevs(&vdevs, self.ashift, self.force),
+        };
+        let added = added.and_then(|()| match spares.is_empty() {
+            true => Ok(()),
+            false => pool.add_spares(&spares, self.force),
+        });
         added.map_err(|error| {
             remove_files(&made);
             let cannot = |kind, reason: &str| Failure::cannot(kind, "add to", &name, reason);
@@ -81,6 +88,12 @@ impl PoolChange for RemoveVdevs {
                 let text = format!("cannot remove {device}: {reason}");
                 Failure::new(kind, text)
             };
+            let mut spares = service.pool.spares().into_iter();
+            if let Some(spare) = spares.find(|spare| is_spare_called(spare, device)) {
+                let removed = service.pool.remove_spare(spare.guid);
+                removed.map_err(|error| refuse(kind_of(&error), &error.to_string()))?;
+                continue;
+            }
             let status = service.pool.status().map_err(unreadable)?;
             let mut tops = status.root.children.iter();
             let found = tops.find(|top| is_called(top, device));
@@ -132,6 +145,12 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// Whether a user means this spare: by its path or the end of it, by guid.
+fn is_spare_called(spare: &SpareStatus, name: &str) -> bool {
+    let is_path = spare.path == name || spare.path.rsplit('/').next() == Some(name);
+    is_path || spare.guid.0.to_string() == name
 }
 
 /// Whether a user means this vdev: by its path or the end of it, by its name in lists, by guid.

@@ -1,6 +1,8 @@
 //! Devices that come and go one by one; after each the pool is as it was, and zdb finds nothing wrong with what is
 //! left.
 
+mod spares;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,262 @@
+//! Hot spares: devices that a pool keeps for the place of one that fails.
+//!
+//! The pool stores a list of them, under the name `spares` of its directory: packed, as its configuration is. A spare
+//! that waits has a label that names no pool, so several pools may list it. One that stands in is a leaf of the pool as
+//! others, of the same guid, under a vdev `spare` beside the one that it stands in for; its entry in the list stays.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{Guid, ObjectId, Txg};
+use device::{Access, BlockDevice, FileDevice};
+use dmu::AllocateObject;
+use format::config::{directory, keys};
+use format::label::{self, PoolState};
+use format::{BlockPointer, NvList, ObjectType, Uberblock, nvlist};
+use vdev::{Leaf, LeafConfig};
+
+use crate::config::VdevConfig;
+use crate::error::{PoolError, Result};
+use crate::import::discover;
+use crate::import::load::read_packed;
+use crate::mos::spares::Spares;
+use crate::pool::Pool;
+use crate::pool::services::PoolServices;
+use crate::sync::tasks::{FirstPass, SyncTask};
+use crate::vdevs::new::{NewDevice, leaf_config, open_device};
+
+/// The block size of the object that stores the list.
+const BLOCK_SIZE: u32 = 16 << 10;
+
+/// The version in the label of a spare.
+const LABEL_VERSION: u64 = 5000;
+
+/// A spare, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpareStatus {
+    /// Its guid.
+    pub guid: Guid,
+    /// `file` or `disk`.
+    pub kind: String,
+    /// Where it is.
+    pub path: String,
+    /// Whether it stands in for another device.
+    pub is_used: bool,
+    /// Whether it is there: one that is not can be no help.
+    pub is_there: bool,
+}
+
+/// Reads what the pool has stored.
+pub(crate) fn load(services: &PoolServices) -> Result<()> {
+    let id = services.directory.lookup(directory::SPARES.as_bytes())?;
+    let Some(id) = id.filter(|id| *id != 0).map(ObjectId) else {
+        return Ok(());
+    };
+    let bytes = read_packed(&services.mos, id)?;
+    let what = "list of spares";
+    let list = nvlist::decode_xdr(&bytes).map_err(PoolError::corrupt(what))?;
+    let entries = list.lists(keys::SPARES).iter();
+    let spares: Result<Vec<_>, _> = entries.map(VdevConfig::from_list).collect();
+    let spares = spares.map_err(PoolError::corrupt(what))?;
+    services.spares.set_stored(id, spares);
+    Ok(())
+}
+
+impl SyncTask for Spares {
+    fn sync(&self, pass: &FirstPass<'_>) -> Result<()> {
+        let Some((list, object)) = self.take_unstored() else {
+            return Ok(());
+        };
+        let entries: Vec<NvList> = list.iter().map(|node| node.to_list(false)).collect();
+        let mut list = NvList::new();
+        list.set(keys::SPARES, entries);
+        let bytes = nvlist::encode_xdr(&list);
+        let services = pass.services;
+        let object = match object {
+            Some(id) => services.mos.object(id)?,
+            None => {
+                let object = services.mos.allocate(
+                    pass.tx,
+                    &AllocateObject {
+                        object_type: ObjectType::PACKED_NVLIST,
+                        block_size: BLOCK_SIZE,
+                        bonus_type: ObjectType::PACKED_NVLIST_SIZE,
+                        bonus_len: 8,
+                        ..AllocateObject::default()
+                    },
+                )?;
+                let key = directory::SPARES.as_bytes();
+                services.directory.update(pass.tx, key, object.id().0)?;
+                self.set_object(object.id());
+                object
+            }
+        };
+        let mut padded = bytes.clone();
+        padded.resize(bytes.len().next_multiple_of(BLOCK_SIZE as usize), 0);
+        object.write(pass.tx, 0, &padded)?;
+        let length = (bytes.len() as u64).to_ne_bytes();
+        object.modify_bonus(pass.tx, |bonus| {
+            for (to, from) in bonus.iter_mut().zip(length) {
+                *to = from;
+            }
+        })?;
+        Ok(())
+    }
+}
+
+fn refused(reason: &str) -> PoolError {
+    PoolError::Invalid {
+        reason: reason.to_owned(),
+    }
+}
+
+/// The guid of the spare that a device is labelled as; none if it is none, or stands in.
+fn labelled_as_spare(path: &Path, device: &dyn BlockDevice) -> Option<Guid> {
+    let found = discover::labelled(path, device)?;
+    let state = discover::newest(&found.labels)?.u64(keys::STATE)?;
+    (state == PoolState::Spare.number()).then_some(found.guid)
+}
+
+/// Gives a device the label of a spare that waits.
+pub(super) fn write_label(guid: Guid, path: &Path, device: &Arc<dyn BlockDevice>) -> Result<()> {
+    let path = path.display().to_string();
+    let mut list = NvList::new();
+    list.set(keys::VERSION, LABEL_VERSION)
+        .set(keys::STATE, PoolState::Spare.number())
+        .set(keys::GUID, guid.0)
+        .set(keys::PATH, path.as_str());
+    let ashift = *label::ASHIFT_RANGE.start();
+    let config = LeafConfig { guid, path, ashift };
+    let leaf = Leaf::new(config, Some(Arc::clone(device)));
+    let blank = Uberblock::new(LABEL_VERSION, Txg(0), 0, 0, BlockPointer::HOLE);
+    Ok(leaf.initialise_labels(&list, &blank)?)
+}
+
+/// Whether the device of a spare is where the list says.
+fn is_there(spare: &VdevConfig) -> bool {
+    let path = PathBuf::from(spare.path().unwrap_or_default());
+    let device = FileDevice::open(&path, Access::ReadOnly);
+    device.is_ok_and(|device| {
+        discover::labelled(&path, &device).is_some_and(|found| found.guid == spare.guid())
+    })
+}
+
+impl Pool {
+    /// Adds hot spares. One that is a spare of another pool is shared with it.
+    ///
+    /// # Errors
+    /// A device cannot be used, or the pool cannot be written.
+    pub fn add_spares(&self, new: &[NewDevice], force: bool) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        let spares = &self.services.spares;
+        let mut added: Vec<VdevConfig> = Vec::new();
+        for device in new {
+            // What it is labelled as is looked at below.
+            let (path, opened) = open_device(device, true)?;
+            let shared = labelled_as_spare(&path, opened.as_ref());
+            if shared.is_none() && !force {
+                open_device(&NewDevice::Open(path.clone(), Arc::clone(&opened)), false)?;
+            }
+            let guid = shared.unwrap_or_else(|| Guid(self.services.rng.nonzero_u64()));
+            let is_known = |spare: &VdevConfig| spare.guid() == guid;
+            if added.iter().any(is_known) || spares.list().iter().any(is_known) {
+                return Err(PoolError::Locked {
+                    path: path.display().to_string(),
+                });
+            }
+            if shared.is_none() {
+                write_label(guid, &path, &opened)?;
+            }
+            let mut node = leaf_config(0, guid, &path, opened.kind(), Txg(0));
+            for key in [keys::ID, keys::CREATE_TXG] {
+                node.list.remove(key);
+            }
+            node.list.set(keys::IS_SPARE, 1_u64);
+            added.push(node);
+        }
+        for spare in added {
+            self.services.events.vdev("vdev_add", spare.guid());
+            spares.add(spare);
+        }
+        Ok(writer.engine.wait_synced(None)?)
+    }
+
+    /// Takes a hot spare from the pool.
+    ///
+    /// # Errors
+    /// There is none of that guid, it stands in, or the pool cannot be written.
+    pub fn remove_spare(&self, guid: Guid) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        let spare = self.services.spares.find(guid);
+        let spare = spare.ok_or(PoolError::NoSuchVdev { guid })?;
+        if self.config().root.find(guid).is_some() {
+            return Err(refused("device is in use"));
+        }
+        self.services.spares.remove(guid);
+        self.services.events.vdev("vdev_remove_aux", guid);
+        writer.engine.wait_synced(None)?;
+        let path = PathBuf::from(spare.path().unwrap_or_default());
+        // It may be gone, or be somebody else's by now.
+        if let Ok(device) = FileDevice::open(&path, Access::ReadWrite)
+            && labelled_as_spare(&path, &device) == Some(guid)
+        {
+            let _ = vdev::clear_labels(&device);
+        }
+        Ok(())
+    }
+
+    /// The hot spares.
+    #[must_use]
+    pub fn spares(&self) -> Vec<SpareStatus> {
+        let root = self.config().root;
+        let status = |spare: &VdevConfig| {
+            let is_used = root.find(spare.guid()).is_some();
+            SpareStatus {
+                guid: spare.guid(),
+                kind: spare.kind().to_owned(),
+                path: spare.path().unwrap_or_default().to_owned(),
+                is_used,
+                is_there: is_used || is_there(spare),
+            }
+        };
+        self.services.spares.list().iter().map(status).collect()
+    }
+
+    /// The spare at a path, if it waits.
+    pub(super) fn waiting_spare(&self, path: &Path) -> Option<VdevConfig> {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut list = self.services.spares.list().into_iter();
+        let spare = list.find(|spare| spare.path().is_some_and(|own| Path::new(own) == path))?;
+        let is_used = self.config().root.find(spare.guid()).is_some();
+        (!is_used).then_some(spare)
+    }
+
+    /// Spares that a crash left with a label of the pool, from which they went, get their own.
+    pub(crate) fn relabel_spares(&self) {
+        let root = self.config().root;
+        let config = self.config();
+        for spare in self.services.spares.list() {
+            if root.find(spare.guid()).is_some() {
+                continue;
+            }
+            let path = PathBuf::from(spare.path().unwrap_or_default());
+            let Ok(device) = FileDevice::open(&path, Access::ReadWrite) else {
+                continue;
+            };
+            let Some(found) = discover::labelled(&path, &device) else {
+                continue;
+            };
+            let label = discover::newest(&found.labels);
+            let pool = label.and_then(|label| label.u64(keys::POOL_GUID));
+            if found.guid == spare.guid() && pool == Some(config.guid().0) {
+                let device: Arc<dyn BlockDevice> = Arc::new(device);
+                // The next import finds it as it is.
+                let _ = write_label(spare.guid(), &path, &device);
+            }
+        }
+    }
+}
