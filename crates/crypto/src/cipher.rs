@@ -9,7 +9,7 @@ use format::block_pointer::{IV_SIZE, MAC_SIZE};
 use crate::error::BlockFault;
 use crate::suite::{Mode, Suite};
 
-/// What opens blocks of one key. Flat: the key schedule is in it.
+/// What opens and seals blocks of one key. Flat: the key schedule is in it.
 pub(crate) enum Cipher {
     Gcm128(AesGcm<Aes128, U12>),
     Gcm192(AesGcm<Aes192, U12>),
@@ -56,19 +56,26 @@ impl Cipher {
         .map_err(|_| BlockFault::Forged)
     }
 
-    /// The reverse.
-    #[cfg(test)]
-    pub(crate) fn seal(&self, iv: &[u8; IV_SIZE], known: &[u8], data: &mut [u8]) -> [u8; MAC_SIZE] {
+    /// Makes encrypted bytes of plain ones, in place: the code that proves them, and `known`.
+    ///
+    /// # Errors
+    /// There are more bytes than the mode can take.
+    pub(crate) fn seal(
+        &self,
+        iv: &[u8; IV_SIZE],
+        known: &[u8],
+        data: &mut [u8],
+    ) -> Result<[u8; MAC_SIZE], BlockFault> {
         let iv = iv.into();
-        match self {
+        let mac = match self {
             Self::Gcm128(cipher) => cipher.encrypt_in_place_detached(iv, known, data),
             Self::Gcm192(cipher) => cipher.encrypt_in_place_detached(iv, known, data),
             Self::Gcm256(cipher) => cipher.encrypt_in_place_detached(iv, known, data),
             Self::Ccm128(cipher) => cipher.encrypt_in_place_detached(iv, known, data),
             Self::Ccm192(cipher) => cipher.encrypt_in_place_detached(iv, known, data),
             Self::Ccm256(cipher) => cipher.encrypt_in_place_detached(iv, known, data),
-        }
-        .unwrap()
-        .into()
+        };
+        mac.map(Into::into)
+            .map_err(|_| BlockFault::Layout("too long to be encrypted"))
     }
 }

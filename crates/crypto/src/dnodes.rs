@@ -11,39 +11,8 @@ use format::dnode::{
 use format::record::{Plain, get_at};
 
 use crate::error::BlockFault;
+use crate::parts::Parts;
 use crate::tree::put_record;
-
-/// What a block of dnodes consists of.
-pub(crate) struct Parts {
-    /// What is authenticated and plain.
-    known: Vec<u8>,
-    /// Where the encrypted bonuses are, in order: they are one message.
-    sealed: Vec<Range<usize>>,
-}
-
-impl Parts {
-    /// Opens the encrypted ones, in place.
-    pub(crate) fn open(
-        &self,
-        block: &mut [u8],
-        open: impl FnOnce(&[u8], &mut [u8]) -> Result<(), BlockFault>,
-    ) -> Result<(), BlockFault> {
-        let layout = || BlockFault::Layout("bonus out of the block");
-        let mut message = Vec::new();
-        for range in &self.sealed {
-            message.extend_from_slice(block.get(range.clone()).ok_or_else(layout)?);
-        }
-        open(&self.known, &mut message)?;
-        let mut rest = &message[..];
-        for range in &self.sealed {
-            let place = block.get_mut(range.clone()).ok_or_else(layout)?;
-            let (bonus, after) = rest.split_at_checked(place.len()).ok_or_else(layout)?;
-            place.copy_from_slice(bonus);
-            rest = after;
-        }
-        Ok(())
-    }
-}
 
 /// The parts of a block as it is stored, in the byte order of who wrote it.
 ///
@@ -128,4 +97,4 @@ pub(crate) fn authenticate(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

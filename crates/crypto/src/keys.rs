@@ -16,12 +16,14 @@ use sys::Locked;
 
 use crate::cipher::Cipher;
 use crate::error::{BlockFault, KeyError};
+use crate::sealing::SealingKey;
 use crate::stack::with_clean_stack;
 use crate::stored::{HMAC_SIZE, MASTER_SIZE};
 use crate::suite::Suite;
 use crate::{dnodes, object_set, tree};
 
 static BLOCK_KEYS: LockClass = LockClass::new("crypto.block_keys", rank::LAST + 12);
+static SEALING: LockClass = LockClass::new("crypto.sealing", rank::LAST + 11);
 
 /// Keys of blocks that are kept, each in a page of its own.
 const BLOCK_KEYS_MAX: usize = 16;
@@ -42,6 +44,8 @@ pub struct DatasetKeys {
     master: Locked<Master>,
     /// By the salt that they are made with.
     block_keys: Mutex<BTreeMap<[u8; SALT_SIZE], Arc<Locked<Cipher>>>>,
+    /// What new blocks are encrypted with, once there is one.
+    pub(crate) sealing: Mutex<Option<SealingKey>>,
 }
 
 impl DatasetKeys {
@@ -68,6 +72,7 @@ impl DatasetKeys {
             load: LOADS.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
             master,
             block_keys: Mutex::new(&BLOCK_KEYS, BTreeMap::new()),
+            sealing: Mutex::new(&SEALING, None),
         })
     }
 
@@ -88,7 +93,7 @@ impl DatasetKeys {
             return cipher.open(&iv, &mac, &[], stored);
         }
         let parts = dnodes::parts(stored, block.byte_order(), self.version)?;
-        parts.open(stored, |known, data| cipher.open(&iv, &mac, known, data))
+        parts.change(stored, |known, data| cipher.open(&iv, &mac, known, data))
     }
 
     /// Proves the stored bytes of a block that is plain, as far as they themselves prove it: indirect blocks are left
@@ -101,8 +106,7 @@ impl DatasetKeys {
             Protection::None | Protection::Children | Protection::Encrypted => Ok(()),
             Protection::Inside => object_set::prove(self, block.byte_order(), stored),
             Protection::Authenticated => {
-                let code = self.code(&[stored])?;
-                let (code, _) = code.split_at(MAC_SIZE);
+                let code = self.code_of_plain(stored)?;
                 proven(code.ct_eq(&block.mac()).into())
             }
         }
@@ -116,8 +120,20 @@ impl DatasetKeys {
         if block.protection() != Protection::Children {
             return Ok(());
         }
-        let code = tree::code_of_children(content, self.version);
+        let code = self.code_of_children(content);
         proven(code.ct_eq(&block.mac()).into())
+    }
+
+    /// The code of the stored bytes of a block that is plain and level 0.
+    pub(crate) fn code_of_plain(&self, stored: &[u8]) -> Result<[u8; MAC_SIZE], BlockFault> {
+        let mut code = [0; MAC_SIZE];
+        code.copy_from_slice(&self.code(&[stored])?[..MAC_SIZE]);
+        Ok(code)
+    }
+
+    /// The code of an indirect block in host order.
+    pub(crate) fn code_of_children(&self, content: &[u8]) -> [u8; MAC_SIZE] {
+        tree::code_of_children(content, self.version)
     }
 
     pub(crate) const fn version(&self) -> u64 {
@@ -135,7 +151,10 @@ impl DatasetKeys {
     }
 
     /// The key of the blocks with a salt.
-    fn block_key(&self, salt: [u8; SALT_SIZE]) -> Result<Arc<Locked<Cipher>>, BlockFault> {
+    pub(crate) fn block_key(
+        &self,
+        salt: [u8; SALT_SIZE],
+    ) -> Result<Arc<Locked<Cipher>>, BlockFault> {
         if let Some(found) = self.block_keys.lock().get(&salt) {
             return Ok(Arc::clone(found));
         }
@@ -157,7 +176,7 @@ impl DatasetKeys {
         Ok(made)
     }
 
-    fn derive(&self, salt: [u8; SALT_SIZE]) -> Result<Locked<Cipher>, KeyError> {
+    pub(crate) fn derive(&self, salt: [u8; SALT_SIZE]) -> Result<Locked<Cipher>, KeyError> {
         let size = self.suite.key_size;
         let mut key = zeroize::Zeroizing::new([0_u8; MASTER_SIZE]);
         let damaged = || KeyError::Record("size of key");
@@ -188,4 +207,4 @@ pub(crate) const fn proven(is_right: bool) -> Result<(), BlockFault> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,10 +1,10 @@
-//! Keys of encrypted datasets, and what they do: open blocks, and prove those that are only authenticated.
+//! Keys of encrypted datasets, and what they do: encrypt blocks, open them, prove those that are only authenticated.
 //!
 //! Purpose: from what a user knows to the wrapping key, from that and a stored record to a dataset's keys, and with
-//! these from stored bytes to plain ones. Ciphers and hashes are RustCrypto's, which run in constant time.
+//! these from stored bytes to plain ones and back. Ciphers and hashes are RustCrypto's, which run in constant time.
 //! Invariants: nothing from disk makes it panic; key bytes lie in [`sys::Locked`] memory, in no `Debug` output and no
-//! error, and the stack that they passed is overwritten. Nothing is encrypted here yet: no initialisation vector is
-//! ever chosen.
+//! error, and the stack that they passed is overwritten. No two blocks are encrypted with one salt and
+//! initialisation vector.
 //! Callers: `pipeline` (blocks), `dsl` (which dataset has which keys), `control` and `inspect` (keys from users).
 //! It must not know what a dataset or a device is, nor where a record is stored.
 
@@ -15,8 +15,11 @@ mod cipher;
 mod dnodes;
 mod error;
 mod keys;
+mod log;
 mod material;
 mod object_set;
+mod parts;
+mod sealing;
 mod stack;
 mod stored;
 mod suite;
@@ -28,5 +31,6 @@ pub use material::{
     HEX_DIGITS, KeyFormat, KeyMaterial, PASSPHRASE_BYTES, PBKDF2_ITERATIONS_DEFAULT,
     PBKDF2_ITERATIONS_MIN, WrappingKey,
 };
+pub use sealing::{BlockSeal, SealMark};
 pub use stored::{StoredKeys, WrappedKeys};
 pub use suite::{Mode, Suite};

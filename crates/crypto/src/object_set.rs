@@ -35,6 +35,22 @@ pub(crate) fn prove(keys: &DatasetKeys, order: ByteOrder, block: &[u8]) -> Resul
     proven(local.ct_eq(&stored).into())
 }
 
+/// Puts the codes into a root block in host order.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn seal(keys: &DatasetKeys, block: &mut [u8]) -> Result<(), BlockFault> {
+    if block.len() < SIZE_OLD {
+        return Err(BlockFault::Layout("an object set is cut off"));
+    }
+    let (at, order) = (ObjectSetAreas::AT, ByteOrder::NATIVE);
+    let portable = portable_code(keys, order, block)?;
+    let local = local_code(keys, order, block)?;
+    at.portable_mac.put(block, &portable, order);
+    at.local_mac.put(block, &local, order);
+    Ok(())
+}
+
 fn portable_code(
     keys: &DatasetKeys,
     order: ByteOrder,

@@ -97,7 +97,7 @@ impl StoredKeys {
         let known = record.known().unwrap();
         let wrapped = &mut record.wrapped;
         let cipher = wrapping_cipher(of, key).unwrap();
-        wrapped.mac = cipher.seal(&wrapped.iv, &known, &mut data);
+        wrapped.mac = cipher.seal(&wrapped.iv, &known, &mut data).unwrap();
         let (master, hmac) = data.split_at(of.key_size);
         wrapped.master[..of.key_size].copy_from_slice(master);
         wrapped.hmac.copy_from_slice(hmac);

@@ -29,6 +29,18 @@ pub trait BlockStore: Send + Sync {
         self.read(pointer, place)
     }
 
+    /// The same, for what the block leads to: of a block of dnodes the bonuses may be ciphertext, which needs no key.
+    ///
+    /// # Errors
+    /// As [`BlockStore::read`].
+    fn read_structure(
+        &self,
+        pointer: &BlockPointer,
+        place: Bookmark,
+    ) -> Result<Buffer, BlockError> {
+        self.read(pointer, place)
+    }
+
     /// The present state of the pool, as who repairs blocks counts: asked before, or while nobody can replace, what a
     /// pointer is taken from. 0: nothing is repaired.
     fn now(&self) -> Txg {

@@ -204,11 +204,12 @@ impl Dataset {
 
     /// The key of its blocks.
     fn key(&self) -> Result<Key> {
+        let set = ObjectSetId(self.id().0);
         let Some(record) = self.directory().key_record()? else {
+            self.dsl.keys.forget(set);
             return Ok(Key::None);
         };
         let root = record.root().map_or(ObjectId(0), |root| root.id());
-        let set = ObjectSetId(self.id().0);
         let stored = || record.stored().map_err(Opening::Dsl);
         let opened = self.dsl.keys.open(set, record.id(), root, stored);
         opened.map_err(|error| match error {
@@ -225,8 +226,10 @@ impl Dataset {
         if self.extra_word(REDACTED_DATASETS.guid)?.is_some() {
             return Ok(Some("redacted data"));
         }
-        if self.is_encrypted()? {
-            return Ok(Some("encryption"));
+        if let Some(record) = self.directory().key_record()?
+            && record.is_old()?
+        {
+            return Ok(Some("encryption of before OpenZFS 0.8"));
         }
         Ok(None)
     }
@@ -249,15 +252,34 @@ impl Dataset {
     /// # Errors
     /// It cannot be read, or its key is not loaded.
     pub fn object_set(self: &Arc<Self>) -> Result<Arc<ObjectSet>> {
+        let set = ObjectSetId(self.id().0);
+        // It may be open for its root block alone.
+        let is_locked = || matches!(self.dsl.keys.key(set), Key::Locked);
+        if let Some(open) = self.open_object_set().filter(|_| !is_locked()) {
+            return Ok(open);
+        }
+        match self.key()? {
+            Key::None | Key::Loaded(_) => self.object_set_with(Need::Blocks),
+            Key::Locked => Err(DslError::KeyUnloaded { name: self.name()? }),
+        }
+    }
+
+    /// The object set, for what its root block says and no key covers: the anchor of the intent log. Nothing else of it
+    /// is to be touched.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn root_object_set(self: &Arc<Self>) -> Result<Arc<ObjectSet>> {
+        // Whoever writes the root is to know whether it takes a key.
+        self.key()?;
+        self.object_set_with(Need::Root)
+    }
+
+    fn object_set_with(self: &Arc<Self>, need: Need) -> Result<Arc<ObjectSet>> {
         loop {
             if let Some(open) = self.open_object_set() {
+                self.dsl.keys.note_open(ObjectSetId(self.id().0), &open);
                 return Ok(open);
-            }
-            match self.key()? {
-                Key::None | Key::Loaded(_) => {}
-                Key::Locked => {
-                    return Err(DslError::KeyUnloaded { name: self.name()? });
-                }
             }
             let writable = !self.is_snapshot
                 && self.dsl.services().is_writable()
@@ -269,7 +291,7 @@ impl Dataset {
                 Err(_) if self.phys()?.block_pointer != root => continue,
                 opened => opened?,
             };
-            if let Some(entered) = self.enter_opened(opened, &root, writable)? {
+            if let Some(entered) = self.enter_opened(opened, &root, (writable, need))? {
                 return Ok(entered);
             }
         }
@@ -281,7 +303,7 @@ impl Dataset {
         self: &Arc<Self>,
         opened: Arc<ObjectSet>,
         root: &BlockPointer,
-        writable: bool,
+        (writable, need): (bool, Need),
     ) -> Result<Option<Arc<ObjectSet>>> {
         let mut current = self.object_set.lock();
         if let Some(open) = &*current {
@@ -289,7 +311,7 @@ impl Dataset {
         }
         let is_stopped = || self.dsl.stopped.lock().contains_key(&self.id());
         let set = ObjectSetId(self.id().0);
-        let is_locked = || matches!(self.dsl.keys.key(set), Key::Locked);
+        let is_locked = || need == Need::Blocks && matches!(self.dsl.keys.key(set), Key::Locked);
         if self.phys()?.block_pointer != *root || (writable && is_stopped()) || is_locked() {
             return Ok(None);
         }
@@ -340,14 +362,17 @@ impl Dataset {
         self.dsl.heads.lock().remove(&self.id());
     }
 
-    /// Closes the object set, unless others use it.
+    /// Closes the object set, unless others use it, or there is something to be written of it.
     pub(crate) fn close_unless_used(&self) {
         let mut current = self.object_set.lock();
-        if current
-            .as_ref()
-            .is_some_and(|open| Arc::strong_count(open) == 1)
-        {
+        let Some(open) = &*current else {
+            return;
+        };
+        let is_used = || Arc::strong_count(open) > 1;
+        let is_dirty = || (0..Txg::SLOTS as u64).any(|slot| open.is_dirty(Txg(slot)));
+        if may_close(is_used, is_dirty) {
             *current = None;
+            self.dsl.heads.lock().remove(&self.id());
         }
     }
 
@@ -407,6 +432,7 @@ impl Dataset {
         self.dsl.heads.lock().remove(&self.id());
         self.dsl.stopped.lock().remove(&self.id());
         self.dsl.datasets.forget(self.id());
+        self.dsl.keys.forget(ObjectSetId(self.id().0));
     }
 
     /// Changes when the dataset's contents are replaced (rollback, receive): an object set that was
@@ -436,6 +462,15 @@ impl Dataset {
     pub fn previous_snapshot_txg(&self) -> Result<Txg> {
         Ok(self.phys()?.previous_snapshot_txg)
     }
+}
+
+/// What an object set is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// All of it.
+    Blocks,
+    /// What its root block says.
+    Root,
 }
 
 /// Why the keys of a dataset cannot be had.

@@ -73,6 +73,17 @@ impl Keys {
         }
     }
 
+    /// An object set is gone, or is one of another dataset now.
+    pub(crate) fn forget(&self, set: ObjectSetId) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut known = self.known.write();
+        known.opened.remove(&set);
+        known.open.remove(&set);
+        known.locked.remove(&set);
+    }
+
     /// Whether anybody has an object set that was opened with a key.
     pub(crate) fn is_open(&self, set: ObjectSetId) -> bool {
         let known = self.known.read();

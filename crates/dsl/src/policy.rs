@@ -17,6 +17,8 @@ pub struct StoragePolicy {
     pub dedup: u64,
     /// `special_small_blocks`: data blocks up to this size go to the special class.
     pub special_small_blocks: u64,
+    /// Whether its blocks are encrypted.
+    pub encrypted: bool,
 }
 
 impl StoragePolicy {
@@ -28,5 +30,6 @@ impl StoragePolicy {
         redundant_metadata: RedundantMetadata::All,
         dedup: dataset::DEDUP.row().default_number(),
         special_small_blocks: dataset::SPECIAL_SMALL_BLOCKS.row().default_number(),
+        encrypted: false,
     };
 }

@@ -262,6 +262,8 @@ pub mod key_record {
     pub const ROOT: &str = "DSL_CRYPTO_ROOT_DDOBJ";
     /// The record's version; 0 where it is missing.
     pub const VERSION: &str = "DSL_CRYPTO_VERSION";
+    /// How many directories have it: clones share one.
+    pub const REFERENCES: &str = "DSL_CRYPTO_REFCOUNT";
     /// What users have of the key.
     pub const FORMAT: &str = "keyformat";
     /// Of a passphrase: the salt.

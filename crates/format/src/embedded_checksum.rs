@@ -7,6 +7,7 @@ use base::ByteOrder;
 use codec::{Checksum, ChecksumValue, Salt, checksum};
 
 use crate::FormatError;
+use crate::block_pointer::MAC_SIZE;
 use crate::intent_log::ChainElement;
 use crate::record::{get_at, put_at, record, require};
 
@@ -33,6 +34,8 @@ const CHAIN_USED: usize = ChainElement::AT.used_bytes.offset;
 const CHAIN_TRAILER: usize = ChainElement::AT.magic.offset;
 /// Where the sum lies in a trailer.
 const SUM: usize = EmbeddedChecksum::AT.checksum.offset;
+/// Where the message authentication code lies in that of an encrypted block.
+const CODE: usize = SUM + 2 * size_of::<u64>();
 /// The unit in which such a block is summed.
 const CHAIN_UNIT: u64 = 4096;
 
@@ -103,18 +106,74 @@ pub fn seal(kind: Checksum, block: &mut [u8], verifier: [u64; 4]) -> Result<(), 
     Ok(())
 }
 
+/// As [`seal`], of an encrypted block: half of the sum is folded into the other half, and its place has the message
+/// authentication code.
+///
+/// # Errors
+/// As [`seal`].
+pub fn seal_encrypted(
+    kind: Checksum,
+    block: &mut [u8],
+    verifier: [u64; 4],
+    mac: &[u8; MAC_SIZE],
+) -> Result<(), FormatError> {
+    seal(kind, block, verifier)?;
+    let order = ByteOrder::NATIVE;
+    let (offset, _) = place(kind, block, Some(order))?;
+    let sum: [u64; 4] = get_at(block, offset + SUM, order);
+    put_at(block, offset + SUM, &folded(sum), order);
+    put_at(block, offset + CODE, mac, order);
+    Ok(())
+}
+
+/// The message authentication code of an encrypted block.
+///
+/// # Errors
+/// There is no trailer.
+pub fn code(kind: Checksum, block: &[u8]) -> Result<[u8; MAC_SIZE], FormatError> {
+    let (offset, _) = place(kind, block, None)?;
+    Ok(get_at(block, offset + CODE, order_at(block, offset)?))
+}
+
+const fn folded([a, b, c, d]: [u64; 4]) -> [u64; 2] {
+    [a ^ c, b ^ d]
+}
+
 /// Whether the block is the one that belongs where `verifier` says; gives its byte order.
 ///
 /// # Errors
 /// When there is no trailer or the sum is another one.
 pub fn verify(kind: Checksum, block: &[u8], verifier: [u64; 4]) -> Result<ByteOrder, FormatError> {
+    verify_sum(kind, block, verifier, |found, stored| found == stored)
+}
+
+/// As [`verify`], of an encrypted block. Its code takes a key to be proven.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_encrypted(
+    kind: Checksum,
+    block: &[u8],
+    verifier: [u64; 4],
+) -> Result<ByteOrder, FormatError> {
+    verify_sum(kind, block, verifier, |found, stored| {
+        folded(found) == stored[..2]
+    })
+}
+
+fn verify_sum(
+    kind: Checksum,
+    block: &[u8],
+    verifier: [u64; 4],
+    is_right: impl FnOnce([u64; 4], [u64; 4]) -> bool,
+) -> Result<ByteOrder, FormatError> {
     let (offset, length) = place(kind, block, None)?;
     let order = order_at(block, offset)?;
     let stored: [u64; 4] = get_at(block, offset + SUM, order);
     let mut copy = summed(block, length).to_vec();
     put_at(&mut copy, offset + SUM, &verifier, order);
     let ChecksumValue(found) = checksum(kind, &copy, order, &Salt::default());
-    if found != stored {
+    if !is_right(found, stored) {
         return Err(FormatError::BadChecksum {
             what: "embedded checksum",
         });

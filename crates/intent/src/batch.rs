@@ -1,12 +1,10 @@
 //! A batch of log blocks: filled from records, sealed, written and flushed.
 
 use base::metrics::flow;
-use base::{ByteOrder, VdevId};
-use codec::Checksum;
-use dmu::DmuError;
+use base::{Bookmark, ByteOrder, VdevId};
+use dmu::{BlockError, DmuError};
 use format::BlockPointer;
-use format::embedded_checksum;
-use format::intent_log::{ChainElement, Identity, RecordHeader, WriteFields, kind, stamp_record};
+use format::intent_log::{ChainElement, RecordHeader, WriteFields, kind, stamp_record};
 use sys::{Buffer, BufferMut};
 use vdev::WriteGroup;
 
@@ -152,10 +150,14 @@ impl Log {
         block.truncate(used.next_multiple_of(UNIT as usize));
         let element = ChainElement::slim(plan.next, used as u64, plan.following);
         element.encode(&mut block, ByteOrder::NATIVE);
-        let identity = Identity::of(&plan.pointer);
-        // The block has room for its chain structure: it cannot be refused.
-        let sealed = embedded_checksum::seal(Checksum::Zilog2, &mut block, identity.0);
-        debug_assert!(sealed.is_ok(), "a log block without room for its structure");
+        let set = self.objects.id();
+        let sealed = self
+            .pipeline
+            .seal_log_block(set, &plan.pointer, (&mut block, used));
+        sealed.map_err(|error| DmuError::Write {
+            place: Bookmark::root(set),
+            source: BlockError::new(error),
+        })?;
         Ok(block.freeze())
     }
 

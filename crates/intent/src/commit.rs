@@ -272,10 +272,10 @@ impl Log {
     /// A block of the first size, or else of the second: a fragmented pool may still have room
     /// for small ones.
     fn allocate(&self, sizes: [u64; 2], identity: Identity, txg: Txg) -> Option<BlockPointer> {
-        let hint = self.objects.id().0;
+        let set = self.objects.id();
         let take = |size| {
             self.pipeline
-                .allocate_log_block(size, identity.0, txg, hint)
+                .allocate_log_block(size, identity.0, txg, set)
                 .ok()
         };
         take(sizes[0]).or_else(|| (sizes[1] < sizes[0]).then(|| take(sizes[1]))?)

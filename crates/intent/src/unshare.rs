@@ -38,6 +38,11 @@ pub fn unshare(
     header: &LogHeader,
     first: Txg,
 ) -> Result<LogHeader, IntentError> {
+    if header.log.is_encrypted() {
+        // Pools are opened before keys are.
+        let what = "clones of encrypted blocks";
+        return Err(IntentError::Unsupported { what });
+    }
     let random = [rng.next_u64(), rng.next_u64()];
     let mut chain = NewChain {
         pipeline,
@@ -86,10 +91,9 @@ struct NewChain<'a> {
 
 impl NewChain<'_> {
     fn allocate(&self, identity: Identity, size: u64) -> Result<BlockPointer, IntentError> {
-        let hint = self.set.0;
         let taken = self
             .pipeline
-            .allocate_log_block(size, identity.0, self.first, hint);
+            .allocate_log_block(size, identity.0, self.first, self.set);
         taken.map_err(|error| IntentError::Claim(error.to_string()))
     }
 

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
 use format::BlockPointer;
-use format::intent_log::{Body, ChainElement, ChainForm, Identity, LogHeader, Record, Records};
+use format::intent_log::{
+    Body, ChainElement, ChainForm, Identity, LogHeader, Record, Records, kind,
+};
 use pipeline::{Pipeline, ReadRequest};
 use sys::Buffer;
 
@@ -77,8 +79,12 @@ pub(crate) fn read(
     let request = ReadRequest::new(bookmark).uncached().speculative();
     let bytes = pipeline.read_stored(pointer, &request).ok()?;
     let (element, order) = ChainElement::find(&bytes, form).ok()?;
-    let good = element.continues(Identity::of(pointer));
-    good.then_some(Content {
+    if !element.continues(Identity::of(pointer)) {
+        return None;
+    }
+    let used = usize::try_from(element.used_bytes).ok()?;
+    let bytes = pipeline.open_log_block(set, pointer, (bytes, used, order))?;
+    Some(Content {
         bytes,
         form,
         element,
@@ -220,8 +226,9 @@ pub fn owned_blocks(
 pub(crate) fn data_block(record: &Record<'_>) -> Option<BlockPointer> {
     match &record.body {
         Body::Write(fields) => {
+            // Records of that other kind have none; without a key there is ciphertext in its place.
             let pointer = fields.pointer;
-            (!pointer.is_hole() && !pointer.is_embedded()).then_some(pointer)
+            (record.kind() == kind::WRITE && !pointer.is_hole() && !pointer.is_embedded()).then_some(pointer)
         }
         Body::Create(_)
         | Body::CreateAcl(..)

@@ -73,6 +73,9 @@ pub enum AllocationError {
     /// The pool is not open for writing.
     #[error("the pool is read-only")]
     ReadOnly,
+    /// A log block of an encrypted object set whose key is not loaded.
+    #[error("encryption key not loaded")]
+    Locked,
     /// Free space could not be looked up.
     #[error("free space cannot be read: {0}")]
     SpaceMap(String),

@@ -223,6 +223,20 @@ pub enum WriteError {
         /// The address.
         dva: Dva,
     },
+    /// The block belongs to an encrypted dataset whose key is not loaded.
+    #[error("{bookmark}: encryption key not loaded")]
+    Locked {
+        /// Which block.
+        bookmark: Bookmark,
+    },
+    /// The block cannot be encrypted.
+    #[error("{bookmark}: {source}")]
+    Sealing {
+        /// Which block.
+        bookmark: Bookmark,
+        /// Why not.
+        source: BlockFault,
+    },
     /// A device refuses the write at once.
     #[error("{bookmark}: {source}")]
     Device {

@@ -3,35 +3,52 @@
 
 use std::sync::Arc;
 
-use base::{ByteOrder, Txg};
+use base::{Bookmark, ByteOrder, ObjectSetId, Txg};
 use codec::{Checksum, ChecksumValue, Compression};
-use format::block_pointer::{BlockPointer, DVA_COUNT};
+use crypto::SealMark;
+use format::block_pointer::{BlockPointer, DVA_COUNT, Protection};
+use format::embedded_checksum;
 use format::object_type::ObjectType;
-use sys::Buffer;
+use sys::{Buffer, BufferMut};
 use vdev::{IoClass, VdevError, WriteGroup};
 
-use crate::{AllocationClass, AllocationError, AllocationRequest, Pipeline};
+use crate::{AllocationClass, AllocationError, AllocationRequest, Key, Pipeline, WriteError};
+
+fn mark_of(pointer: &BlockPointer) -> SealMark {
+    SealMark {
+        salt: pointer.salt(),
+        iv: pointer.iv(),
+    }
+}
 
 impl Pipeline {
     /// Space for a log block of `size` bytes (a multiple of 4096): the pointer to it. `identity`
-    /// takes the place of a checksum. The caller holds `txg` open. `hint` tells one log from
-    /// another.
+    /// takes the place of a checksum. The caller holds `txg` open. Of an encrypted object set the pointer has salt and
+    /// vector, for what will be written to it once.
     ///
     /// # Errors
-    /// No device has room in one piece: log blocks are never gangs.
+    /// No device has room in one piece: log blocks are never gangs. Or the key is not loaded.
     pub fn allocate_log_block(
         &self,
         size: u64,
         identity: [u64; 4],
         txg: Txg,
-        hint: u64,
+        set: ObjectSetId,
     ) -> Result<BlockPointer, AllocationError> {
+        let mark = match self.key(set) {
+            Key::None => None,
+            Key::Locked => return Err(AllocationError::Locked),
+            Key::Loaded(keys) => match keys.new_mark() {
+                Ok(mark) => Some(mark),
+                Err(_) => return Err(AllocationError::Locked),
+            },
+        };
         let allocation = self.allocator.allocate(&AllocationRequest {
             psize: size,
             copies: 1,
             class: AllocationClass::Log,
             txg,
-            hint,
+            hint: set.0,
         })?;
         let mut pointer = BlockPointer::for_block(ObjectType::INTENT_LOG, 0, size, size);
         pointer.set_compression(Compression::Off);
@@ -42,7 +59,60 @@ impl Pipeline {
         for (index, dva) in allocation.iter().enumerate() {
             pointer.set_dva(index, Some(dva));
         }
+        if let Some(mark) = mark {
+            pointer.set_encrypted();
+            pointer.set_salt_and_iv(mark.salt, mark.iv);
+        }
         Ok(pointer)
+    }
+
+    /// Seals a log block of which `used` bytes are filled: its checksum, and where the pointer says so what it has of
+    /// secrets.
+    ///
+    /// # Errors
+    /// The key is not loaded, or the block is none.
+    pub fn seal_log_block(
+        &self,
+        set: ObjectSetId,
+        pointer: &BlockPointer,
+        (block, used): (&mut [u8], usize),
+    ) -> Result<(), WriteError> {
+        let bookmark = Bookmark::root(set);
+        let (kind, identity) = (Checksum::Zilog2, pointer.checksum_value().0);
+        let format = |source| WriteError::Format { bookmark, source };
+        let keys = match self.key(set) {
+            Key::None if !pointer.is_encrypted() => {
+                return embedded_checksum::seal(kind, block, identity).map_err(format);
+            }
+            Key::Loaded(keys) if pointer.is_encrypted() => keys,
+            Key::None | Key::Locked | Key::Loaded(_) => {
+                return Err(WriteError::Locked { bookmark });
+            }
+        };
+        let sealed = keys.seal_log(&mark_of(pointer), block, used);
+        let mac = sealed.map_err(|source| WriteError::Sealing { bookmark, source })?;
+        embedded_checksum::seal_encrypted(kind, block, identity, &mac).map_err(format)
+    }
+
+    /// The plain bytes of a log block that was read, if its key is loaded; what is secret stays as it is otherwise.
+    /// None: they are not what was written with that key.
+    #[must_use]
+    pub fn open_log_block(
+        &self,
+        set: ObjectSetId,
+        pointer: &BlockPointer,
+        (stored, used, order): (Buffer, usize, ByteOrder),
+    ) -> Option<Buffer> {
+        let keys = match self.key(set) {
+            // Whoever could make us believe plain records could have us do anything.
+            Key::Loaded(_) if !pointer.is_encrypted() => return None,
+            Key::Loaded(keys) => keys,
+            Key::None | Key::Locked => return Some(stored),
+        };
+        let mac = embedded_checksum::code(pointer.checksum().ok()?, &stored).ok()?;
+        let mut block = BufferMut::from_slice(&stored);
+        let opened = keys.open_log((&mark_of(pointer), &mac), &mut block, (used, order));
+        opened.is_ok().then(|| block.freeze())
     }
 
     /// Writes the stored bytes of a block to another place, for a log: the pointer to the copy, of `txg`.
@@ -66,7 +136,9 @@ impl Pipeline {
         })?;
         let mut pointer = *source;
         let mut addresses = allocation.iter();
-        for index in 0..DVA_COUNT {
+        // The same bytes under the same salt and vector, which take the place of a third address.
+        let is_sealed = source.protection() == Protection::Encrypted;
+        for index in 0..DVA_COUNT - usize::from(is_sealed) {
             pointer.set_dva(index, addresses.next());
         }
         pointer.set_birth(txg, txg);

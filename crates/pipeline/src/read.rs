@@ -8,7 +8,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use base::{Bookmark, ByteOrder};
+use base::ByteOrder;
 use codec::{Checksum, ChecksumValue};
 use crypto::DatasetKeys;
 use format::block_pointer::{
@@ -131,7 +131,7 @@ impl Pipeline {
             return Ok(Buffer::zeroed(size as usize));
         }
         check(block, request)?;
-        let keys = self.keys_for(block, request.bookmark)?;
+        let keys = self.keys_for(block, request)?;
         if block.is_embedded() {
             return read_embedded(block, request);
         }
@@ -166,13 +166,18 @@ impl Pipeline {
     fn keys_for(
         &self,
         block: &BlockPointer,
-        bookmark: Bookmark,
+        request: &ReadRequest,
     ) -> Result<Option<Arc<DatasetKeys>>, ReadError> {
+        let bookmark = request.bookmark;
         match self.key(bookmark.object_set) {
             // Whoever could make us believe plain blocks could put anything there.
             Key::Loaded(_) if !block.is_encrypted() => Err(ReadError::NotEncrypted { bookmark }),
             Key::Loaded(keys) => Ok(Some(keys)),
-            Key::None | Key::Locked if is_ciphertext(block) => {
+            // Pointers in blocks of dnodes are plain. What nobody opened is not cached.
+            Key::None | Key::Locked
+                if is_ciphertext(block)
+                    && !(request.structure && block.object_type() == ObjectType::DNODE) =>
+            {
                 Err(ReadError::Encrypted { bookmark })
             }
             Key::None | Key::Locked => Ok(None),
@@ -271,7 +276,11 @@ impl Pipeline {
         if kind.is_embedded() {
             // A log block: the pointer holds its identity, which is the verifier.
             let identity = block.checksum_value();
-            let verified = embedded_checksum::verify(kind, data, identity.0);
+            let verified = if block.is_encrypted() {
+                embedded_checksum::verify_encrypted(kind, data, identity.0)
+            } else {
+                embedded_checksum::verify(kind, data, identity.0)
+            };
             return (Verdict::proof(verified.is_ok()), identity);
         }
         let sum = self.checksum(kind, data, block.byte_order());

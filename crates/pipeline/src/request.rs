@@ -27,6 +27,8 @@ pub struct ReadRequest {
     /// When the pointer was seen to be in use, as [`crate::Repairs`] counts; 0: not known. Only then bad copies can be
     /// repaired.
     pub seen: Txg,
+    /// Whether only what the block leads to is wanted: without a key, bonuses in a block of dnodes are ciphertext then.
+    pub structure: bool,
 }
 
 impl ReadRequest {
@@ -40,7 +42,15 @@ impl ReadRequest {
             speculative: false,
             promised: true,
             seen: Txg(0),
+            structure: false,
         }
+    }
+
+    /// The same, for nothing but what the block leads to: that needs no key.
+    #[must_use]
+    pub const fn for_structure(mut self) -> Self {
+        self.structure = true;
+        self
     }
 
     /// The same, of a block that was seen to be in use at `seen`.
@@ -102,6 +112,8 @@ pub struct WritePolicy {
     /// A block that takes at most so many bytes as stored goes to [`AllocationClass::SmallData`]; 0: none
     /// does.
     pub small_max: u64,
+    /// Whether it is a block of an encrypted dataset: without the key it is not written.
+    pub encrypt: bool,
 }
 
 impl WritePolicy {
@@ -116,6 +128,7 @@ impl WritePolicy {
         nopwrite: false,
         class: AllocationClass::Normal,
         small_max: 0,
+        encrypt: false,
     };
 }
 

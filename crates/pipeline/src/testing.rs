@@ -1,5 +1,7 @@
 //! A pool in memory for the tests: one mirror of two devices and a bump allocator.
 
+pub(crate) mod keys;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -2,6 +2,7 @@
 
 mod compress;
 mod gang;
+mod sealing;
 #[cfg(test)]
 mod tests;
 
@@ -10,13 +11,14 @@ use std::sync::Arc;
 use base::ByteOrder;
 use base::metrics::flow;
 use codec::Compression;
-use format::block_pointer::{BLOCK_SIZE_MAX, BlockPointer, Dva};
+use format::block_pointer::{BLOCK_SIZE_MAX, BlockPointer, Dva, Protection};
 use sys::Buffer;
 use vdev::{IoClass, WriteGroup};
 
-use crate::pipeline::{cache_key, stay_of};
+use crate::pipeline::{sealed_cache_key, stay_of};
 use crate::{Allocation, AllocationError, AllocationRequest, Pipeline, WriteError, WriteRequest};
 use compress::Stored;
+use sealing::{Sealed, Sealing};
 
 /// From this pass of a sync on, blocks that this sync wrote before are overwritten where they are.
 const REWRITE_PASS_MIN: u32 = 2;
@@ -51,6 +53,8 @@ impl Pipeline {
         if request.policy.zero_detect && is_zero(data) {
             return Ok(self.hole(request));
         }
+        let sealing = self.sealing(request)?;
+        let request = &sealing.restrict(request);
         let (stored, kind) = match self.compress(request) {
             Stored::Embedded(pointer) => {
                 self.counters.blocks_embedded.increment();
@@ -59,7 +63,9 @@ impl Pipeline {
             Stored::Packed(packed, kind) => (packed, kind),
             Stored::Plain => (data.clone(), Compression::Off),
         };
-        let mut block = self.describe(request, &stored, kind);
+        let sealed = sealing.seal(request, stored)?;
+        let mut block = self.describe(request, &sealed, kind);
+        let Sealed { stored, .. } = sealed;
         let psize = stored.len() as u64;
         if unchanged(request, &block, psize) {
             self.counters.writes_avoided.increment();
@@ -103,17 +109,24 @@ impl Pipeline {
             }
         }
         self.counters.blocks_written.increment();
-        self.keep(request, &block);
+        self.keep(request, &block, (&sealing, &stored));
         Ok(block)
     }
 
     /// Gives the cache what was written, where it is to have that.
-    fn keep(&self, request: &WriteRequest<'_>, block: &BlockPointer) {
-        let Some(key) = cache_key(block) else {
+    fn keep(
+        &self,
+        request: &WriteRequest<'_>,
+        block: &BlockPointer,
+        (sealing, stored): (&Sealing, &Buffer),
+    ) {
+        let Some(key) = sealed_cache_key(block, sealing.keys()) else {
             return;
         };
         if request.cached {
-            let data = request.data;
+            // The codes in a root block are the pipeline's.
+            let is_root = block.protection() == Protection::Inside;
+            let data = if is_root { stored } else { request.data };
             self.cache
                 .insert(key, data.clone(), data.memory_size(), stay_of(block));
         } else {
@@ -137,16 +150,18 @@ impl Pipeline {
     fn describe(
         &self,
         request: &WriteRequest<'_>,
-        stored: &Buffer,
+        sealed: &Sealed,
         kind: Compression,
     ) -> BlockPointer {
+        let stored = &sealed.stored;
         let (lsize, psize) = (request.data.len() as u64, stored.len() as u64);
         let mut block = BlockPointer::for_block(request.object_type, request.level, lsize, psize);
         block.set_compression(kind);
         block.set_fill(request.fill);
         block.set_birth(request.txg, request.txg);
         let checksum = request.policy.checksum;
-        block.set_checksum(checksum, self.checksum(checksum, stored, ByteOrder::NATIVE));
+        let sum = self.checksum(checksum, stored, ByteOrder::NATIVE);
+        sealing::describe(&mut block, (checksum, sum), sealed.seal.as_ref());
         block
     }
 

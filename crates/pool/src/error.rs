@@ -38,9 +38,6 @@ pub enum ImportBlocker {
         /// The dataset.
         dataset: String,
     },
-    /// Some dataset is encrypted.
-    #[error("it has encrypted datasets")]
-    Encryption,
     /// A kind of vdev that is read only.
     #[error("it has a {kind} vdev")]
     VdevKind {

@@ -1,7 +1,7 @@
 //! Logs of other writers, built by hand: in either byte order, in the form of old pools and the newer one. They are
 //! claimed and replayed as our own.
 
-use base::{ByteOrder, ObjectId, Txg};
+use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
 use codec::{Checksum, Salt, checksum};
 use format::BlockPointer;
 use format::embedded_checksum::MAGIC;
@@ -140,7 +140,8 @@ impl Form {
         let mut pointers = Vec::new();
         for _ in 0..3 {
             let pipeline = pool.pipeline();
-            let taken = pipeline.allocate_log_block(BLOCK as u64, identity.0, tx.txg(), 0);
+            let taken =
+                pipeline.allocate_log_block(BLOCK as u64, identity.0, tx.txg(), ObjectSetId(0));
             let mut pointer = taken.unwrap();
             pointer.set_checksum(self.kind, codec::ChecksumValue(identity.0));
             pointer.set_byte_order(self.order);

@@ -91,8 +91,6 @@ impl Service {
             return refuse(FailureKind::Permission, "encryption key not loaded");
         }
         let mut options = self.mount_options(head)?;
-        // Nothing is encrypted here yet.
-        options.readonly |= record.is_some();
         options.overlay |= flags.overlay;
         let words = self
             .mount_words

@@ -8,7 +8,7 @@ use super::*;
 const ORDER: ByteOrder = ByteOrder::NATIVE;
 
 /// A block with an object whose bonus is encrypted, one whose bonus is not, one of two slots, and free slots.
-fn block() -> Vec<u8> {
+pub(crate) fn block() -> Vec<u8> {
     let mut block = vec![0; BLOCK_SIZE];
     let kinds = [
         (0, ObjectType::SYSTEM_ATTRIBUTES, 1),
@@ -63,7 +63,7 @@ fn space_counts_and_accounting_flags_are_not_known() {
 fn only_the_message_is_opened() {
     let mut opened = block();
     parts_of(&block())
-        .open(&mut opened, |_, message| {
+        .change(&mut opened, |_, message| {
             message.iter_mut().for_each(|byte| *byte ^= 0xff);
             Ok(())
         })
@@ -95,7 +95,7 @@ proptest! {
         for order in [ByteOrder::Little, ByteOrder::Big] {
             if let Ok(parts) = parts(&block, order, version) {
                 let mut copy = block.clone();
-                parts.open(&mut copy, |_, _| Ok(())).unwrap();
+                parts.change(&mut copy, |_, _| Ok(())).unwrap();
                 prop_assert_eq!(&copy, &block);
             }
         }

@@ -8,7 +8,7 @@ use crate::suite::Mode;
 const SALT: [u8; SALT_SIZE] = *b"saltsalt";
 const IV: [u8; IV_SIZE] = *b"vectorvector";
 
-fn keys(suite: u64) -> DatasetKeys {
+pub(crate) fn keys(suite: u64) -> DatasetKeys {
     let suite = Suite::from_number(suite).unwrap();
     DatasetKeys::new(
         suite,
@@ -40,7 +40,7 @@ fn pointer(kind: ObjectType, level: u8, size: usize, mac: [u8; MAC_SIZE]) -> Blo
 fn sealed(keys: &DatasetKeys, plain: &[u8]) -> (BlockPointer, Vec<u8>) {
     let mut stored = plain.to_vec();
     let cipher = keys.block_key(SALT).unwrap();
-    let mac = cipher.seal(&IV, &[], &mut stored);
+    let mac = cipher.seal(&IV, &[], &mut stored).unwrap();
     let pointer = pointer(ObjectType::PLAIN_FILE, 0, plain.len(), mac);
     (pointer, stored)
 }
@@ -100,7 +100,7 @@ fn published_vectors() {
         let mode = Mode::Gcm;
         let cipher = Cipher::new(Suite { mode, key_size }, &key[..key_size]).unwrap();
         let mut data = plain.clone();
-        let mac = cipher.seal(&iv, &known, &mut data);
+        let mac = cipher.seal(&iv, &known, &mut data).unwrap();
         assert_eq!(
             (&data[..8], &mac[..]),
             (&bytes(begin)[..], &bytes(code)[..])

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use crypto::{KeyError, KeyFormat, KeyMaterial, StoredKeys, WrappedKeys};
-use format::dsl::key_record as names;
+use dmu::Tx;
+use format::dsl::{key, key_record as names};
 
 use super::Directory;
 use crate::error::{DslError, Result};
@@ -41,6 +42,31 @@ impl Directory {
             root,
             root_record,
         }))
+    }
+
+    /// A clone's directory gets the record of its origin's: they have their old blocks in common.
+    pub(crate) fn share_key_record(&self, tx: &Tx, origin: &Self) -> Result<()> {
+        let Some(record) = origin.crypto_key()? else {
+            return Ok(());
+        };
+        let mos = &self.dsl.mos;
+        mos.zap(record)?
+            .increment(tx, names::REFERENCES.as_bytes(), 1)?;
+        let extra = mos.zapify(tx, &self.object)?;
+        Ok(extra.add(tx, key::CRYPTO_KEY.as_bytes(), record.0)?)
+    }
+
+    /// The directory is destroyed: its record goes, unless a clone shares it.
+    pub(crate) fn release_key_record(&self, tx: &Tx) -> Result<()> {
+        let Some(record) = self.crypto_key()? else {
+            return Ok(());
+        };
+        let mos = &self.dsl.mos;
+        let zap = mos.zap(record)?;
+        if zap.lookup(names::REFERENCES.as_bytes())?.unwrap_or(1) > 1 {
+            return Ok(zap.increment(tx, names::REFERENCES.as_bytes(), -1)?);
+        }
+        mos.free(tx, record)
     }
 
     fn entry_of(&self, record: ObjectId, key: &str) -> Option<u64> {
@@ -91,6 +117,12 @@ impl KeyRecord {
             salt: word(names::PBKDF2_SALT),
             iterations: word(names::PBKDF2_ITERATIONS),
         })
+    }
+
+    /// Whether it is of before the format was settled. Such datasets can be read.
+    pub(crate) fn is_old(&self) -> Result<bool> {
+        let zap = self.directory.dsl.mos.zap(self.record)?;
+        Ok(zap.lookup(names::VERSION.as_bytes())?.unwrap_or(0) == 0)
     }
 
     /// The keys, wrapped.

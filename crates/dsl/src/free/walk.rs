@@ -278,7 +278,7 @@ impl<'a> TreeWalk<'a> {
     }
 
     fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Option<Buffer> {
-        self.store.read(pointer, place).ok()
+        self.store.read_structure(pointer, place).ok()
     }
 
     /// Gives a block, or pauses before it.

@@ -85,6 +85,7 @@ impl Directory {
             redundant_metadata: self.get(dataset::REDUNDANT_METADATA)?.value,
             dedup: self.get(dataset::DEDUP)?.value,
             special_small_blocks: self.get(dataset::SPECIAL_SMALL_BLOCKS)?.value,
+            encrypted: self.crypto_key()?.is_some(),
         };
         self.effective.put_policy(stamp, policy);
         Ok(policy)

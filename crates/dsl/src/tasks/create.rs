@@ -44,6 +44,13 @@ impl Task for CreateDataset {
     }
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let (parent, _) = split_path(&self.path)?;
+        if context.dsl.directory(parent)?.crypto_key()?.is_some() {
+            return Err(DslError::Unsupported {
+                name: self.path.clone(),
+                what: "encryption",
+            });
+        }
         check_new(context, &self.path)
     }
 
@@ -161,13 +168,6 @@ impl Task for Clone {
                 name: self.origin.clone(),
             });
         }
-        if origin.is_encrypted()? {
-            let what = "encryption";
-            return Err(DslError::Unsupported {
-                name: self.origin.clone(),
-                what,
-            });
-        }
         if origin.phys()?.creation_txg >= context.tx.txg() {
             let name = self.origin.clone();
             return Err(DslError::Again { name });
@@ -205,6 +205,7 @@ pub(super) fn create_clone(
 ) -> Result<Arc<Dataset>> {
     let (dsl, tx) = (context.dsl, context.tx);
     let directory = create_directory(dsl, tx, parent.id(), component)?;
+    directory.share_key_record(tx, &origin.directory())?;
     let dataset = create_head(dsl, tx, &directory, Some(origin))?;
     for feature in origin.features()? {
         dataset.activate(tx, feature)?;
@@ -222,7 +223,7 @@ pub(super) fn clear_intent_log(context: &TaskContext<'_>, dataset: &Arc<Dataset>
     if dataset.phys()?.block_pointer.is_hole() {
         return Ok(());
     }
-    let object_set = dataset.object_set()?;
+    let object_set = dataset.root_object_set()?;
     if object_set.intent_log_header() != LogHeader::EMPTY {
         object_set.set_intent_log_header(context.tx, LogHeader::EMPTY);
         dataset.sync_in(context.tx, context.pass)?;

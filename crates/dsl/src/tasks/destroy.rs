@@ -344,12 +344,6 @@ impl Task for DestroyHead {
             let what = "a deadlist of an old pool version";
             return Err(DslError::Unsupported { name: name(), what });
         }
-        if directory.crypto_key()?.is_some() {
-            return Err(DslError::Unsupported {
-                name: name(),
-                what: "encryption",
-            });
-        }
         if head.is_in_use() {
             return Err(DslError::busy(name()));
         }
@@ -381,7 +375,7 @@ pub(super) fn end_intent_log(context: &TaskContext<'_>, head: &Arc<Dataset>) -> 
     if head.phys()?.block_pointer.is_hole() {
         return Ok(());
     }
-    let header = match head.object_set() {
+    let header = match head.root_object_set() {
         Ok(objects) => objects.intent_log_header(),
         // Where the log begins cannot be read: its blocks leak.
         Err(error) if error.is_damage() => LogHeader::EMPTY,
@@ -501,6 +495,7 @@ fn destroy_directory(
             .child_map()?
             .remove(tx, directory.component().as_bytes())?;
     }
+    directory.release_key_record(tx)?;
     let gone = Arc::clone(directory);
     tx.on_success(move || gone.dsl.directories.forget(gone.id()));
     dsl.mos.free_zapified(tx, &directory.object)

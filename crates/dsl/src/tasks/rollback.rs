@@ -57,12 +57,6 @@ impl Task for Rollback {
                 None => DslError::not_found(name),
             });
         }
-        if head.is_encrypted()? {
-            return Err(DslError::Unsupported {
-                name: self.path.clone(),
-                what: "encryption",
-            });
-        }
         let quota = head.ref_quota()?;
         if quota != 0 && latest.phys()?.referenced_bytes > quota {
             return Err(DslError::Quota {

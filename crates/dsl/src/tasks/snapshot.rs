@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Guid, ObjectId};
-use dmu::AllocateObject;
+use dmu::{AllocateObject, Tx};
 use format::ObjectType;
 use format::dsl::{DatasetPhys, UsedBy, key};
 
@@ -11,7 +11,7 @@ use super::limits::{Counted, check_limits};
 use super::{change_count, note_snapshots_changed};
 use crate::dataset::{Dataset, creation_txg, new_fsid, next_clones};
 use crate::error::{DslError, Result};
-use crate::layer::parse;
+use crate::layer::{Dsl, parse};
 use crate::mos::change_record;
 use crate::name::{Target, is_hidden};
 use crate::property::{PropertyValue, set_snapshot_local};
@@ -53,13 +53,6 @@ impl Task for Snapshot {
                 return Err(DslError::exists(name.as_str()));
             }
             check_txg(context, &head)?;
-            if head.is_encrypted()? {
-                let what = "encryption";
-                return Err(DslError::Unsupported {
-                    name: path.to_owned(),
-                    what,
-                });
-            }
             if head.deadlist()?.is_legacy() {
                 let what = "a deadlist of an old pool version";
                 return Err(DslError::Unsupported {
@@ -162,6 +155,9 @@ pub(crate) fn take(
     for feature in head.features()? {
         snapshot.activate(tx, feature)?;
     }
+    if head.is_encrypted()? {
+        name_vectors(dsl, tx, &snapshot)?;
+    }
     let taken = Succession::Taken {
         head: head.id(),
         snapshot: id,
@@ -179,6 +175,13 @@ pub(crate) fn take(
         text: " ",
     })?;
     Ok(snapshot)
+}
+
+/// Who receives increments of an encrypted snapshot as they are stored is to know that they belong to it.
+fn name_vectors(dsl: &Dsl, tx: &Tx, snapshot: &Dataset) -> Result<()> {
+    let ivset = dsl.services().rng().nonzero_u64();
+    let extra = snapshot.make_extra(tx)?;
+    Ok(extra.add(tx, key::IVSET_GUID.as_bytes(), ivset)?)
 }
 
 /// The dataset before the head now precedes the new snapshot.

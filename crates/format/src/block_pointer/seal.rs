@@ -4,7 +4,7 @@
 
 use base::ByteOrder;
 
-use super::{BlockPointer, CHECKSUM, FILL};
+use super::{BlockPointer, CHECKSUM, ENCRYPTED, FILL, PROPERTIES};
 use crate::object_type::ObjectType;
 
 /// Bytes of a salt.
@@ -34,20 +34,58 @@ pub enum Protection {
     Children,
 }
 
+impl Protection {
+    /// How a block of an encrypted dataset is protected.
+    #[must_use]
+    pub fn of(object_type: ObjectType, level: u8) -> Self {
+        if level > 0 {
+            Self::Children
+        } else if object_type == ObjectType::OBJECT_SET {
+            Self::Inside
+        } else if object_type.is_encrypted() {
+            Self::Encrypted
+        } else {
+            Self::Authenticated
+        }
+    }
+}
+
 impl BlockPointer {
     /// How the block is protected.
     #[must_use]
     pub fn protection(&self) -> Protection {
         if self.is_embedded() || self.is_hole() || !self.is_encrypted() {
             Protection::None
-        } else if self.level() > 0 {
-            Protection::Children
-        } else if self.object_type() == ObjectType::OBJECT_SET {
-            Protection::Inside
-        } else if self.object_type().is_encrypted() {
-            Protection::Encrypted
         } else {
-            Protection::Authenticated
+            Protection::of(self.object_type(), self.level())
+        }
+    }
+
+    /// Says that the block belongs to an encrypted dataset.
+    pub fn set_encrypted(&mut self) {
+        self.words[PROPERTIES] = ENCRYPTED.set(self.words[PROPERTIES], 1);
+    }
+
+    /// Sets the salt that the key of an encrypted block is made with, and its initialisation vector. It takes the place
+    /// of a third address and of half the fill count: they are to be set before.
+    pub fn set_salt_and_iv(&mut self, salt: [u8; SALT_SIZE], iv: [u8; IV_SIZE]) {
+        let order = self.byte_order();
+        let (first, last) = iv.split_at(8);
+        let (mut start, mut rest) = ([0; 8], [0; 4]);
+        start.copy_from_slice(first);
+        rest.copy_from_slice(last);
+        self.words[SALT_WORD] = order.u64(salt);
+        self.words[IV_WORD] = order.u64(start);
+        let fill = self.words[FILL] & u64::from(u32::MAX);
+        self.words[FILL] = u64::from(order.u32(rest)) << 32 | fill;
+    }
+
+    /// Sets the message authentication code. It takes the place of half the checksum.
+    pub fn set_mac(&mut self, mac: [u8; MAC_SIZE]) {
+        let order = self.byte_order();
+        let (words, _) = mac.as_chunks::<8>();
+        for (place, word) in self.words[CHECKSUM + 2..].iter_mut().zip(words) {
+            *place = order.u64(*word);
         }
     }
 

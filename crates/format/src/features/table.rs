@@ -67,7 +67,7 @@ table! {
     )
         .read_only_compatible().per_dataset().depends_on(&[&EXTENSIBLE_DATASET]);
     ENCRYPTION: feature("com.datto:encryption", "Support for dataset level encryption")
-        .per_dataset().depends_on(&[&EXTENSIBLE_DATASET, &BOOKMARK_V2]).support(Support::ReadOnly);
+        .per_dataset().depends_on(&[&EXTENSIBLE_DATASET, &BOOKMARK_V2]);
     PROJECT_QUOTA: feature(
         "org.zfsonlinux:project_quota",
         "space/object accounting based on project ID.",

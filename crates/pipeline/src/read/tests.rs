@@ -187,8 +187,8 @@ impl crate::KeySource for Locked {
 fn the_key_of_a_block_is_asked_of_its_object_set() {
     let rig = Rig::new();
     let keys = Arc::new(Locked::default());
-    rig.pipeline.set_keys(keys.clone());
     let mut block = rig.write(&request(&noise(4096, 1))).expect("room");
+    rig.pipeline.set_keys(keys.clone());
     let bookmark = Bookmark::new(ObjectSetId(54), ObjectId(7), 0, 3);
     let ask = crate::ReadRequest::new(bookmark).uncached();
     rig.pipeline.read(&block, &ask).expect("plain");

@@ -22,6 +22,8 @@ pub(crate) struct WriteRules {
     pub(crate) redundant_metadata: RedundantMetadata,
     /// The property `special_small_blocks`: file blocks up to so many bytes, as stored, go to special devices.
     pub(crate) small_max: u64,
+    /// Whether all blocks are encrypted, or at least proven by the dataset's key.
+    pub(crate) encrypt: bool,
     /// Whether this is the pool's own object set: three copies of everything.
     pub(crate) is_meta: bool,
     /// Whether the feature lz4_compress is active; lzjb serves otherwise.
@@ -46,6 +48,7 @@ impl WriteRules {
             copies: copies_max,
             redundant_metadata: RedundantMetadata::All,
             small_max: 0,
+            encrypt: false,
             is_meta: true,
             has_lz4,
             may_embed,
@@ -62,6 +65,7 @@ impl WriteRules {
             copies: u8::try_from(policy.copies).unwrap_or(1).clamp(1, 3),
             redundant_metadata: policy.redundant_metadata,
             small_max: policy.special_small_blocks,
+            encrypt: policy.encrypted,
             is_meta: false,
             ..meta
         }
@@ -99,6 +103,7 @@ impl WriteRules {
             } else {
                 0
             },
+            encrypt: self.encrypt,
         }
     }
 

@@ -112,6 +112,24 @@ impl PipelineStore {
         self.pipeline.free_patiently(pointer, txg, &again)
     }
 
+    /// The block's content; a sync waits for devices that do not answer.
+    fn read_patiently(
+        &self,
+        pointer: &BlockPointer,
+        request: &ReadRequest,
+    ) -> Result<Buffer, BlockError> {
+        loop {
+            match self.pipeline.read(pointer, request) {
+                Err(error) if self.wait_for_devices(&error) => {}
+                Ok(data) => return Ok(data),
+                Err(error) => {
+                    let of_device = error.is_of_devices();
+                    return Err(BlockError::new(error).of_device(of_device));
+                }
+            }
+        }
+    }
+
     /// Whether a block lies on a vdev that is out of use.
     fn is_away(&self, error: &ReadError) -> bool {
         let ReadError::Unreadable(unreadable) = error else {
@@ -129,9 +147,7 @@ impl PipelineStore {
         if pointer.is_hole() || pointer.is_embedded() {
             return 0;
         }
-        // In an encrypted pointer the third address is a salt and half an initialisation vector.
-        let copies = if pointer.is_encrypted() { 2 } else { 3 };
-        let dvas = pointer.dvas().take(copies);
+        let dvas = pointer.dvas();
         if !self.deflates {
             return dvas.map(|dva| dva.asize).sum();
         }
@@ -178,17 +194,15 @@ impl BlockStore for PipelineStore {
         place: Bookmark,
         seen: Txg,
     ) -> Result<Buffer, BlockError> {
-        let request = ReadRequest::new(place).seen(seen);
-        loop {
-            match self.pipeline.read(pointer, &request) {
-                Err(error) if self.wait_for_devices(&error) => {}
-                Ok(data) => return Ok(data),
-                Err(error) => {
-                    let of_device = error.is_of_devices();
-                    return Err(BlockError::new(error).of_device(of_device));
-                }
-            }
-        }
+        self.read_patiently(pointer, &ReadRequest::new(place).seen(seen))
+    }
+
+    fn read_structure(
+        &self,
+        pointer: &BlockPointer,
+        place: Bookmark,
+    ) -> Result<Buffer, BlockError> {
+        self.read_patiently(pointer, &ReadRequest::new(place).for_structure())
     }
 
     fn prefetch(&self, blocks: &[(BlockPointer, Bookmark)]) {

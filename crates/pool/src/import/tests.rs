@@ -27,7 +27,6 @@ fn expected_blocker(name: &str) -> Option<&'static str> {
     Some(match name {
         "checkpoint" => "checkpoint",
         "codecs" => "dedup table",
-        "enc" => "encrypted",
         "v28" | "old" => "legacy version 28",
         "ztest-be" => "",
         _ => return None,

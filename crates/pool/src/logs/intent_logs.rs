@@ -273,7 +273,8 @@ impl Claiming<'_> {
         if root.is_none_or(|root| root.log_header == LogHeader::EMPTY) {
             return Ok(None);
         }
-        head.object_set().map(Some)
+        // No key is loaded yet: the anchor of a log needs none.
+        head.root_object_set().map(Some)
     }
 
     /// Claims one log; answers the claim if the log has to be written anew.
@@ -339,7 +340,7 @@ impl Claiming<'_> {
 
     /// Puts a log without shared blocks in the place of one that was claimed.
     fn unshare(&self, head: &Arc<Dataset>, claim: &Claim) -> Result<()> {
-        let objects = head.object_set()?;
+        let objects = head.root_object_set()?;
         let set = ObjectSetId(head.id().0);
         let made = intent::unshare(self.pipeline, self.rng, set, &claim.header, self.first);
         let Ok(header) = made else {

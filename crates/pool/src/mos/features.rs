@@ -225,9 +225,7 @@ impl Features {
             feature.support != Support::Write && self.is_active(feature)
         };
         let feature = features::ALL.iter().find(active)?;
-        Some(if **feature == features::ENCRYPTION {
-            ImportBlocker::Encryption
-        } else if **feature == features::ZPOOL_CHECKPOINT {
+        Some(if **feature == features::ZPOOL_CHECKPOINT {
             ImportBlocker::Checkpoint
         } else if **feature == features::FAST_DEDUP {
             ImportBlocker::Dedup

@@ -179,6 +179,7 @@ impl Ahead {
         let is_elsewhere = block.is_gang() || block.is_embedded() || pipeline.is_cached(block);
         let request = ReadRequest::new(Bookmark::default())
             .in_class(IoClass::Scan)
+            .for_structure()
             .speculative();
         is_elsewhere.then(|| pipeline.read(block, &request).ok())?
     }

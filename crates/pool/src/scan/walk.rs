@@ -351,6 +351,7 @@ impl Walk<'_> {
         }
         let mut request = ReadRequest::new(bookmark)
             .in_class(IoClass::Scan)
+            .for_structure()
             .speculative();
         let is_settled = block.physical_birth() <= self.settled;
         if !is_settled {

@@ -1,8 +1,12 @@
-//! The pool that OpenZFS encrypted: keys are loaded and forgotten, files read with them, and refused without.
+//! The pool that OpenZFS encrypted: keys are loaded and forgotten, files read and written with them, and refused
+//! without.
 
 use crate::golden_pools::read_equal;
+use crate::lifecycle::kill_server;
 use crate::session::{Session, path};
-use golden::GoldenPool;
+use golden::{GoldenPool, describe_tree};
+use std::fs;
+use std::path::Path;
 use std::process::Output;
 
 const PASSPHRASE: &str = "correct horse battery\n";
@@ -169,4 +173,165 @@ fn keys_are_refused_by_what_is_wrong_with_them() {
     assert_eq!(unload("genc/pass"), again);
     session.refused(&["zfs", "mount", "genc/pass"]);
     session.export("genc");
+}
+
+/// The heads that are encrypted.
+const HEADS: [&str; 3] = ["genc/pass", "genc/pass/child", "genc/hex"];
+
+/// The pool in a session, to be written, with nothing mounted.
+fn writable() -> Option<(Session, GoldenPool)> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: owners and device nodes can be compared by root only");
+        return None;
+    }
+    let pool = golden::pool("enc")?;
+    let mut session = Session::new()?;
+    session.bring(&pool.images());
+    session.import("genc", &["-N"]);
+    Some((session, pool))
+}
+
+fn synced(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+    fs::File::open(path).unwrap().sync_all().unwrap();
+}
+
+/// Writes files of every kind of block below a mount point, all under `new`.
+fn write_files(root: &Path) {
+    let new = root.join("new");
+    fs::create_dir(&new).unwrap();
+    for name in 0..300 {
+        fs::write(new.join(format!("small-{name}")), format!("{name}")).unwrap();
+    }
+    fs::write(new.join("packed"), b"all work and no play ".repeat(30_000)).unwrap();
+    fs::write(new.join("holes"), vec![0; 1 << 20]).unwrap();
+    let noise: Vec<u8> = (0..3_000_000_u32)
+        .map(|at| at.wrapping_mul(0x9e37_79b9).to_le_bytes()[3])
+        .collect();
+    fs::write(new.join("long"), noise).unwrap();
+    let value = "v".repeat(3000);
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(new.join("packed"), "user.spill", value.as_bytes(), flags).unwrap();
+    fs::remove_file(new.join("small-7")).unwrap();
+    synced(&new.join("synced"), b"synced");
+}
+
+/// Of what was not changed, all is as OpenZFS wrote it.
+fn assert_rest_is_equal(session: &Session, pool: &GoldenPool) {
+    for (dataset, manifest) in pool.manifests() {
+        let (head, snapshot) = dataset.split_once('@').unwrap_or((&dataset, ""));
+        if !HEADS.contains(&head) {
+            continue;
+        }
+        let mut root = session.mount(head);
+        if !snapshot.is_empty() {
+            root = root.join(".zfs/snapshot").join(snapshot);
+        }
+        let mut differences = manifest.differences(&describe_tree(&root));
+        if snapshot.is_empty() {
+            // The new folder, and the time of the root that it is in.
+            let is_new = |line: &String| line.starts_with("new") || line.starts_with("child: ");
+            differences.retain(|line| {
+                !is_new(line) && !line.starts_with(": ") && !line.starts_with(".: ")
+            });
+        }
+        assert!(
+            differences.is_empty(),
+            "{dataset}:\n{}",
+            differences.join("\n")
+        );
+    }
+}
+
+#[test]
+fn what_is_written_with_keys_is_there_with_them_only() {
+    let Some((mut session, pool)) = writable() else {
+        return;
+    };
+    load_keys(&session, &pool);
+    session.ok(&["zfs", "mount", "-a"]);
+    let wanted: Vec<_> = HEADS
+        .map(|head| {
+            write_files(&session.mount(head));
+            describe_tree(&session.mount(head))
+        })
+        .into();
+    session.ok(&["zfs", "snapshot", "-r", "genc@new"]);
+    session.ok(&["zfs", "clone", "genc/pass@new", "genc/clone"]);
+    let clone = session.mount("genc/clone");
+    fs::write(clone.join("new/packed"), "of the clone").unwrap();
+    fs::write(session.mount("genc/pass").join("gone"), "gone").unwrap();
+    session.ok(&["zfs", "rollback", "genc/pass@new"]);
+    assert!(!session.mount("genc/pass").join("gone").exists());
+    session.ok(&["zpool", "scrub", "-w", "genc"]);
+    assert!(
+        session
+            .ok(&["zpool", "status", "genc"])
+            .contains("with 0 errors")
+    );
+    session.export_clean("genc");
+
+    // Without keys all goes on that needs none.
+    session.import("genc", &["-N"]);
+    session.ok(&["zpool", "scrub", "-w", "genc"]);
+    assert!(
+        session
+            .ok(&["zpool", "status", "genc"])
+            .contains("with 0 errors")
+    );
+    session.ok(&["zfs", "snapshot", "genc/pass@locked"]);
+    session.ok(&["zfs", "rollback", "genc/pass@locked"]);
+    session.ok(&["zfs", "destroy", "genc/pass@locked"]);
+    session.ok(&["zfs", "clone", "genc/hex@new", "genc/short"]);
+    session.ok(&["zfs", "destroy", "genc/short"]);
+    let text = session.refused(&["zfs", "mount", "genc/clone"]);
+    assert!(text.contains("encryption key not loaded"), "{text}");
+    session.ok(&["zfs", "destroy", "genc/clone"]);
+    session.export_clean("genc");
+
+    session.import("genc", &["-N"]);
+    load_keys(&session, &pool);
+    session.ok(&["zfs", "mount", "-a"]);
+    for (head, wanted) in HEADS.iter().zip(&wanted) {
+        let mut differences = wanted.differences(&describe_tree(&session.mount(head)));
+        // There was another file system mounted by now, or not yet.
+        differences.retain(|line| !line.starts_with("child: "));
+        assert!(
+            differences.is_empty(),
+            "{head}:\n{}",
+            differences.join("\n")
+        );
+    }
+    assert_rest_is_equal(&session, &pool);
+    session.ok(&["zfs", "unmount", "-a"]);
+    session.ok(&["zfs", "unload-key", "-a"]);
+    session.export_clean("genc");
+}
+
+#[test]
+fn what_was_synced_before_a_kill_waits_for_its_key() {
+    let Some((mut session, pool)) = writable() else {
+        return;
+    };
+    load_keys(&session, &pool);
+    session.ok(&["zfs", "mount", "-a"]);
+    let root = session.mount("genc/pass");
+    for turn in 0..20 {
+        synced(&root.join(format!("short-{turn}")), &[turn; 100]);
+        synced(&root.join(format!("long-{turn}")), &vec![turn; 200_000]);
+    }
+    kill_server(&session, "enc");
+    // Claimed without the key, and kept over another import without it.
+    session.import("genc", &["-f", "-N"]);
+    session.ok(&["zfs", "snapshot", "genc/pass@before"]);
+    session.export_clean("genc");
+    session.import("genc", &["-N"]);
+    load_keys(&session, &pool);
+    session.ok(&["zfs", "mount", "-a"]);
+    for turn in 0..20 {
+        let read = |name: &str| fs::read(root.join(format!("{name}-{turn}"))).unwrap();
+        assert_eq!(read("short"), [turn; 100]);
+        assert_eq!(read("long"), vec![turn; 200_000]);
+    }
+    session.export_clean("genc");
 }

@@ -22,6 +22,7 @@ fn rules(redundant_metadata: RedundantMetadata) -> WriteRules {
         copies: 1,
         redundant_metadata,
         small_max: 8192,
+        encrypt: false,
         is_meta: false,
         has_lz4: true,
         may_embed: true,
