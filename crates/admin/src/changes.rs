@@ -102,6 +102,17 @@ pub struct Create {
     pub parents: bool,
     /// Do not mount it.
     pub unmounted: bool,
+    /// The key of a new root of encryption.
+    pub key: Option<NewKey>,
+}
+
+/// A key for a root of encryption. What else there is to say of it, the properties do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewKey {
+    /// The wrapping key: 64 hexadecimal digits.
+    pub key: Secret,
+    /// Of a passphrase: the salt that it was made with.
+    pub salt: u64,
 }
 
 /// The size of a new volume.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::changes::Change;
+use crate::changes::{Change, NewKey};
 use crate::events::EventRecord;
 use crate::metrics::{IoReport, MetricsReport};
 use crate::report::{
@@ -346,6 +346,8 @@ pub struct CreateRequest {
     pub force: bool,
     /// Make files of this size where the paths do not exist.
     pub file_size: Option<u64>,
+    /// The key of the root file system, if that is a root of encryption.
+    pub key: Option<NewKey>,
     /// The command line for the history.
     pub command: String,
 }

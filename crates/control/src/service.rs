@@ -18,6 +18,7 @@ mod instruments;
 mod key_roots;
 mod mounting;
 mod mountpoint;
+mod new_keys;
 pub(crate) mod open;
 mod open_heads;
 mod owner_space;

@@ -34,6 +34,16 @@ pub enum KeyFormat {
 }
 
 impl KeyFormat {
+    /// As it is stored.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        match self {
+            Self::Raw => 1,
+            Self::Hex => 2,
+            Self::Passphrase => 3,
+        }
+    }
+
     /// The format of a stored number; 0 is none.
     ///
     /// # Errors

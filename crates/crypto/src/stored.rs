@@ -1,7 +1,8 @@
 //! The stored record of a dataset's keys, and how it is unwrapped.
 
+use base::random::Rng;
 use format::block_pointer::{IV_SIZE, MAC_SIZE};
-use sys::Locked;
+use sys::{Locked, SystemRng};
 
 use crate::cipher::Cipher;
 use crate::error::KeyError;
@@ -14,6 +15,9 @@ use crate::suite::Suite;
 pub(crate) const MASTER_SIZE: usize = 32;
 /// Bytes of the key of message authentication codes.
 pub(crate) const HMAC_SIZE: usize = 64;
+
+/// Bytes of both.
+const PLAIN_SIZE: usize = MASTER_SIZE + HMAC_SIZE;
 
 /// The newest version of a record.
 const VERSION: u64 = 1;
@@ -45,14 +49,79 @@ pub struct StoredKeys {
 }
 
 impl StoredKeys {
+    /// New keys for a cipher, drawn from the kernel's random numbers and wrapped.
+    ///
+    /// # Errors
+    /// There is no such cipher, or no memory for keys.
+    pub fn create(suite: u64, key: &WrappingKey) -> Result<Self, KeyError> {
+        let size = Suite::from_number(suite)?.key_size;
+        let mut plain = Locked::new([0_u8; PLAIN_SIZE]).map_err(KeyError::Memory)?;
+        SystemRng.fill(&mut plain[..size + HMAC_SIZE]);
+        let record = Self {
+            suite,
+            guid: SystemRng.nonzero_u64(),
+            version: VERSION,
+            wrapped: WrappedKeys {
+                iv: [0; IV_SIZE],
+                mac: [0; MAC_SIZE],
+                master: [0; MASTER_SIZE],
+                hmac: [0; HMAC_SIZE],
+            },
+        };
+        record.wrapping(plain, key)
+    }
+
+    /// The same keys, wrapped with another key.
+    ///
+    /// # Errors
+    /// They are not wrapped with `old`, or there is no memory for keys.
+    pub fn rewrap(&self, old: &WrappingKey, new: &WrappingKey) -> Result<Self, KeyError> {
+        self.wrapping(self.opened(old)?, new)
+    }
+
+    /// The record with these keys in it: the master key, and that of codes behind it.
+    fn wrapping(
+        &self,
+        mut plain: Locked<[u8; PLAIN_SIZE]>,
+        key: &WrappingKey,
+    ) -> Result<Self, KeyError> {
+        let suite = Suite::from_number(self.suite)?;
+        let size = suite.key_size;
+        let known = self.known()?;
+        let mut record = *self;
+        let wrapped = &mut record.wrapped;
+        SystemRng.fill(&mut wrapped.iv);
+        // Encrypted where they lie: nothing of them is in memory of another kind.
+        let data = &mut plain[..size + HMAC_SIZE];
+        wrapped.mac = with_clean_stack(|| {
+            let cipher = wrapping_cipher(suite, key)?;
+            cipher
+                .seal(&wrapped.iv, &known, data)
+                .map_err(|_| KeyError::Record("size of key"))
+        })?;
+        let (master, hmac) = data.split_at(size);
+        wrapped.master = [0; MASTER_SIZE];
+        wrapped.master[..size].copy_from_slice(master);
+        wrapped.hmac.copy_from_slice(hmac);
+        Ok(record)
+    }
+
     /// The keys in it.
     ///
     /// # Errors
     /// The wrapping key is another, or the record makes no sense.
     pub fn unwrap(&self, key: &WrappingKey) -> Result<DatasetKeys, KeyError> {
         let suite = Suite::from_number(self.suite)?;
+        let opened = self.opened(key)?;
+        let (master, hmac) = opened[..suite.key_size + HMAC_SIZE].split_at(suite.key_size);
+        DatasetKeys::new(suite, self.version, master, hmac)
+    }
+
+    /// The master key, and that of codes behind it.
+    fn opened(&self, key: &WrappingKey) -> Result<Locked<[u8; PLAIN_SIZE]>, KeyError> {
+        let suite = Suite::from_number(self.suite)?;
         let known = self.known()?;
-        let mut opened = Locked::new([0_u8; MASTER_SIZE + HMAC_SIZE]).map_err(KeyError::Memory)?;
+        let mut opened = Locked::new([0_u8; PLAIN_SIZE]).map_err(KeyError::Memory)?;
         let size = suite.key_size;
         let (master, hmac) = (&self.wrapped.master[..size], &self.wrapped.hmac);
         let plain = &mut opened[..size + HMAC_SIZE];
@@ -64,8 +133,7 @@ impl StoredKeys {
                 .open(&self.wrapped.iv, &self.wrapped.mac, &known, plain)
                 .map_err(|_| KeyError::WrongKey)
         })?;
-        let (master, hmac) = plain.split_at(size);
-        DatasetKeys::new(suite, self.version, master, hmac)
+        Ok(opened)
     }
 
     /// What is authenticated with the keys.

@@ -21,6 +21,9 @@ pub struct Suite {
 }
 
 impl Suite {
+    /// The number of the one that is taken where nobody chooses: aes-256-gcm.
+    pub const DEFAULT_NUMBER: u64 = 8;
+
     /// The suite of a stored number.
     ///
     /// # Errors

@@ -218,6 +218,14 @@ impl Dataset {
         })
     }
 
+    /// Has who writes its blocks know their key.
+    pub(crate) fn open_key(&self) -> Result<()> {
+        match self.key()? {
+            Key::None | Key::Loaded(_) => Ok(()),
+            Key::Locked => Err(DslError::KeyUnloaded { name: self.name()? }),
+        }
+    }
+
     /// Why this head cannot be written, though its pool can.
     fn unwritable(&self) -> Result<Option<&'static str>> {
         if self.dsl.stopped.lock().contains_key(&self.id()) {

@@ -1,6 +1,7 @@
 //! A directory: a node of the tree of names, with the space of its subtree and its properties.
 
 mod create;
+pub(crate) mod key_creation;
 mod key_record;
 mod space;
 

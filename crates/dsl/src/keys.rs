@@ -52,6 +52,24 @@ impl Keys {
         self.known.read().roots.contains_key(&root)
     }
 
+    /// The key of a root, if it is loaded.
+    pub(crate) fn wrapping(&self, root: ObjectId) -> Result<Option<WrappingKey>, KeyError> {
+        let known = self.known.read();
+        known.roots.get(&root).map(WrappingKey::copy).transpose()
+    }
+
+    /// A record is gone: another that gets its number has other keys.
+    pub(crate) fn forget_record(&self, record: ObjectId) {
+        let mut known = self.known.write();
+        known.records.remove(&record);
+        known.opened.retain(|_, (by, _)| *by != record);
+    }
+
+    /// A root is gone, or was never made.
+    pub(crate) fn forget_root(&self, root: ObjectId) {
+        self.known.write().roots.remove(&root);
+    }
+
     /// A key becomes that of a root; false: it has one.
     pub(crate) fn load(&self, root: ObjectId, key: WrappingKey) -> bool {
         let mut known = self.known.write();

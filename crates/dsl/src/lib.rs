@@ -42,6 +42,7 @@ pub use dataset::{
 };
 pub use deadlist::Deadlist;
 pub use delegation::{ChangeGrants, Grant};
+pub use directory::key_creation::{NewEncryption, NewKey};
 pub use directory::{Directory, DirectorySpace, KeyRecord};
 pub use error::{DslError, Result};
 pub use keys::Keys;

@@ -12,7 +12,8 @@ use format::dsl::hidden;
 
 use crate::actor::Actor;
 use crate::bpobj::Bpobj;
-use crate::dataset::{Dataset, create_head};
+use crate::dataset::{Dataset, DatasetFeature, create_head};
+use crate::directory::key_creation::NewEncryption;
 use crate::directory::{create_directory, directory_object};
 use crate::error::Result;
 use crate::layer::{Dsl, OpenDsl};
@@ -31,6 +32,8 @@ pub struct NewPool {
     pub case_insensitive: bool,
     /// Fills it.
     pub populate: Option<Populate>,
+    /// How it is encrypted.
+    pub encryption: NewEncryption,
 }
 
 impl Dsl {
@@ -86,7 +89,11 @@ impl Dsl {
             .origin_snapshot()?
             .map(|id| self.dataset_by_id(id))
             .transpose()?;
+        let is_encrypted = new.encryption.apply(&tx, &directory, None)?;
         let dataset = create_head(self, &tx, &directory, origin.as_ref())?;
+        if is_encrypted {
+            dataset.activate(&tx, DatasetFeature::Encryption)?;
+        }
         if new.case_insensitive {
             let flag = format::dsl::DatasetPhys::FLAG_CASE_INSENSITIVE;
             dataset.change(&tx, |phys| phys.flags |= flag)?;

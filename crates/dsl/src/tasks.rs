@@ -14,7 +14,7 @@ mod snapshot;
 
 pub use bookmark::{CreateBookmark, DestroyBookmark};
 pub(crate) use create::fill;
-pub use create::{Clone, CreateDataset, Populate};
+pub use create::{Clone, CreateDataset, CreateEncrypted, Populate};
 pub use destroy::{DestroyHead, DestroySnapshots};
 pub use hold::{Hold, Release};
 pub use leftovers::{CleanedUp, ReleaseTemporary};

@@ -3,8 +3,15 @@
 
 use std::io::{self, IsTerminal, Read, Write};
 
-use admin::{Failure, FailureKind, KeyRoot};
-use crypto::{HEX_DIGITS, KeyError, KeyFormat, KeyMaterial, PASSPHRASE_BYTES, WrappingKey};
+use admin::changes::NewKey;
+use admin::rows::Row;
+use admin::rows::dataset::{ENCRYPTION, KEYFORMAT, KEYLOCATION, PBKDF2ITERS};
+use admin::{Assignments, Failure, FailureKind, KeyRoot, Secret};
+use base::random::Rng;
+use crypto::{
+    HEX_DIGITS, KeyError, KeyFormat, KeyMaterial, PASSPHRASE_BYTES, PBKDF2_ITERATIONS_DEFAULT,
+    WrappingKey,
+};
 use zeroize::Zeroizing;
 
 use crate::output::complain;
@@ -32,19 +39,101 @@ pub(crate) fn key(root: &KeyRoot, location: &str) -> Result<WrappingKey, Failure
         salt: root.salt,
         iterations: root.iterations,
     };
-    let given = match location.split_once("://") {
-        None if location == "prompt" => prompted(root, format),
+    let prompt = format!("Enter {} for '{}': ", name_of(format), root.name);
+    let given = at_location(location, &|| prompted(&prompt, format))?;
+    WrappingKey::from_material(&given, material).map_err(invalid)
+}
+
+/// The key that a dataset is to be made with, if its properties say that it has one of its own.
+pub(crate) fn for_new_dataset(
+    verb: &str,
+    name: &str,
+    properties: &Assignments,
+) -> Result<Option<NewKey>, Failure> {
+    let find = |row: &Row| properties.iter().find(|(property, _)| row.is(property));
+    let number = |row: &Row| find(row).and_then(|(_, value)| value.number());
+    // Without encryption the pool refuses it: nobody is to type a key for that.
+    const OFF: u64 = 2;
+    let is_off = number(ENCRYPTION.row()) == Some(OFF);
+    let Some(format) = number(KEYFORMAT.row()).filter(|format| *format != 0 && !is_off) else {
+        return Ok(None);
+    };
+    let location = find(KEYLOCATION.row()).and_then(|(_, value)| value.text());
+    let place = (location.unwrap_or("prompt"), None);
+    let iterations = number(PBKDF2ITERS.row());
+    new_key(format, iterations, place)
+        .map(Some)
+        .map_err(|failure| Failure::cannot(FailureKind::Invalid, verb, name, failure))
+}
+
+/// A new key, from a location, for a dataset that is to be made or to have another. What is typed is asked for twice.
+pub(crate) fn new_key(
+    format: u64,
+    iterations: Option<u64>,
+    (location, prompt_for): (&str, Option<&str>),
+) -> Result<NewKey, Failure> {
+    let invalid = |error: KeyError| Failure::new(FailureKind::Invalid, error.to_string());
+    let format = KeyFormat::from_number(format).map_err(invalid)?;
+    let is_passphrase = format == KeyFormat::Passphrase;
+    let salt = if is_passphrase {
+        sys::SystemRng.next_u64()
+    } else {
+        0
+    };
+    let material = KeyMaterial {
+        format,
+        salt,
+        iterations: iterations.unwrap_or(PBKDF2_ITERATIONS_DEFAULT),
+    };
+    let given = at_location(location, &|| typed_twice(prompt_for, format))?;
+    let key = WrappingKey::from_material(&given, material).map_err(invalid)?;
+    Ok(NewKey {
+        key: Secret::new(key.to_hex()),
+        salt,
+    })
+}
+
+/// What a location has; `typed` asks for it.
+fn at_location(
+    location: &str,
+    typed: &dyn Fn() -> Result<Zeroizing<Vec<u8>>, Failure>,
+) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    match location.split_once("://") {
+        None if location == "prompt" => typed(),
         Some(("file", path)) => file(path),
         Some(("http" | "https", _)) => {
             let text = "keys are not fetched from web servers by this version";
-            return Err(refused(FailureKind::Unsupported, text));
+            Err(refused(FailureKind::Unsupported, text))
         }
         Some(_) | None => {
             let text = format!("Invalid keylocation '{location}'.");
-            return Err(refused(FailureKind::Invalid, text));
+            Err(refused(FailureKind::Invalid, text))
         }
-    }?;
-    WrappingKey::from_material(&given, material).map_err(invalid)
+    }
+}
+
+/// A new key, typed twice at a terminal; a pipe gives it once.
+fn typed_twice(prompt_for: Option<&str>, format: KeyFormat) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let what = name_of(format);
+    let of = prompt_for
+        .map(|name| format!(" for '{name}'"))
+        .unwrap_or_default();
+    let given = prompted(&format!("Enter new {what}{of}: "), format)?;
+    if io::stdin().is_terminal()
+        && *prompted(&format!("Re-enter new {what}{of}: "), format)? != *given
+    {
+        let text = "Provided keys do not match.";
+        return Err(Failure::new(FailureKind::Invalid, text));
+    }
+    Ok(given)
+}
+
+const fn name_of(format: KeyFormat) -> &'static str {
+    match format {
+        KeyFormat::Raw => "raw key",
+        KeyFormat::Hex => "hex key",
+        KeyFormat::Passphrase => "passphrase",
+    }
 }
 
 fn file(path: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
@@ -71,18 +160,13 @@ fn read(mut from: impl Read) -> io::Result<Zeroizing<Vec<u8>>> {
 }
 
 /// One line of the standard input, or the bytes of a raw key. What comes after is for the next key.
-fn prompted(root: &KeyRoot, format: KeyFormat) -> Result<Zeroizing<Vec<u8>>, Failure> {
+fn prompted(prompt: &str, format: KeyFormat) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let failed = |error: io::Error| refused(FailureKind::Invalid, format!("no key given: {error}"));
-    let what = match format {
-        KeyFormat::Raw => "raw key",
-        KeyFormat::Hex => "hex key",
-        KeyFormat::Passphrase => "passphrase",
-    };
     let hidden = sys::HiddenInput::begin(io::stdin()).map_err(|errno| failed(errno.into()))?;
     if hidden.is_some() {
         let mut terminal = io::stderr();
         // A prompt that cannot be shown keeps nobody from typing.
-        let _ = write!(terminal, "Enter {what} for '{}': ", root.name);
+        let _ = write!(terminal, "{prompt}");
         let _ = terminal.flush();
     }
     let line_ends = format != KeyFormat::Raw;

@@ -115,7 +115,8 @@ const fn effect_text(effect: Effect) -> &'static str {
 
 const fn unsupported(why: Unsupported) -> &'static str {
     match why {
-        Unsupported::NoKey => "Not set: there are no keys without encryption.",
+        Unsupported::NoKey => "Of roots of encryption; all others have `none`.",
+        Unsupported::OnlyNew => "Chosen when a file system, volume or pool is made.",
         Unsupported::Labels => "No other value is supported.",
         Unsupported::NotYet => "No other value is written yet.",
     }

@@ -10,17 +10,19 @@ use admin::{
 use base::clock::Clock;
 use base::{Guid, Txg};
 use device::FileDevice;
-use dsl::PropertyValue;
+use dsl::property::dataset::KEYLOCATION;
 use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY};
+use dsl::{NewEncryption, PropertyValue};
 use pool::{
     CreateOptions, ImportOptions, LastUser, MissingFeature, NewDevice, NewVdev, Pool, PoolError,
     Rewind, Selection, VdevRole,
 };
 
-use format::features::Feature;
+use format::features::{ENCRYPTION, Feature};
 
 use super::assignments::{InsideValues, split_inside, stored};
 use super::contents::clock;
+use super::new_keys;
 use super::open_heads::OpenHeads;
 use super::refusal::kind_of;
 use super::rules::{self, Target};
@@ -236,15 +238,34 @@ fn root_file_system(request: &CreateRequest, maker: &Maker) -> Result<dsl::NewPo
     // Every feature that we maintain is enabled, unless told otherwise.
     let chosen = features(request)?;
     let enabled = |feature: &Feature| chosen.iter().any(|known| known.name == feature.name);
-    rules::check(target, &request.dataset_properties, &enabled)
+    let (name, given) = (&request.name, &request.dataset_properties);
+    let refuse = |text| Failure::cannot(FailureKind::Invalid, "create", name, text);
+    let (encryption, properties) = new_keys::chosen(name, given, request.key.as_ref())?;
+    match encryption {
+        NewEncryption::Suite(_) => {
+            return Err(refuse("Keyformat required for new encryption root."));
+        }
+        NewEncryption::Root(None, _) => {
+            let text = "Encryption must be turned on to set encryption properties.";
+            return Err(refuse(text));
+        }
+        NewEncryption::Root(Some(_), _) if !enabled(&ENCRYPTION) => {
+            return Err(refuse("Encryption feature not enabled."));
+        }
+        NewEncryption::Root(..) | NewEncryption::Inherited | NewEncryption::Off => {}
+    }
+    let mut checked = properties.clone();
+    checked.retain(|(property, _)| !KEYLOCATION.is(property));
+    rules::check(target, &checked, &enabled)
         .map_err(|error| Failure::cannot(FailureKind::Invalid, "create", &request.name, error))?;
-    let (inside, outside) = split_inside(&request.dataset_properties);
+    let (inside, outside) = split_inside(&properties);
     let mut shape = InsideValues::new(&inside, &|_| None).shape(&request.name)?;
     shape.owner = maker.owner;
     Ok(dsl::NewPool {
         properties: stored(&outside)?,
         case_insensitive: shape.is_case_insensitive(),
         populate: Some(shape.populate_task(Arc::clone(&maker.clock))),
+        encryption,
     })
 }
 

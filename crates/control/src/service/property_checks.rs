@@ -6,7 +6,7 @@ use super::Service;
 use super::rules::{self, RuleError, Target};
 
 impl Service {
-    fn feature_enabled(&self, feature: &format::features::Feature) -> bool {
+    pub(super) fn feature_enabled(&self, feature: &format::features::Feature) -> bool {
         self.dsl.mos().services.is_enabled(feature)
     }
 
@@ -24,6 +24,7 @@ impl Service {
                     RuleError::Feature(_) | RuleError::NotYet(_) => FailureKind::Unsupported,
                     RuleError::Property(_)
                     | RuleError::NoKey
+                    | RuleError::OnlyNew(_)
                     | RuleError::Automatic
                     | RuleError::Labels
                     | RuleError::OnSnapshot

@@ -23,6 +23,9 @@ pub(crate) enum RuleError {
     /// Only roots of encryption have a key of their own.
     #[error("keylocation must be 'none' for unencrypted datasets")]
     NoKey,
+    /// What of a key is chosen with the dataset, and not of a clone.
+    #[error("'{0}' can only be chosen for a new dataset that is no clone")]
+    OnlyNew(&'static str),
     /// Volumes know how large they can get.
     #[error("'refreservation=auto' only allowed on volumes")]
     Automatic,
@@ -101,6 +104,7 @@ fn check_supported(row: &'static Row, value: &Value) -> Result<(), RuleError> {
     };
     Err(match why {
         Unsupported::NoKey => RuleError::NoKey,
+        Unsupported::OnlyNew => RuleError::OnlyNew(row.name),
         Unsupported::Labels => RuleError::Labels,
         Unsupported::NotYet => RuleError::NotYet(row.name),
     })

@@ -60,3 +60,34 @@ proptest! {
         prop_assert_eq!(stored.unwrap(&key(1)).unwrap_err(), KeyError::WrongKey);
     }
 }
+
+#[test]
+fn new_keys_are_wrapped_and_wrapped_again() {
+    let (first, second) = (key(1), key(2));
+    for suite in 3..=8 {
+        let record = StoredKeys::create(suite, &first).unwrap();
+        let keys = record.unwrap(&first).unwrap();
+        let mut data = vec![0x33; 512];
+        let seal = keys
+            .seal(format::ObjectType::PLAIN_FILE, &mut data)
+            .unwrap();
+        let again = record.rewrap(&first, &second).unwrap();
+        assert_eq!((again.guid, again.suite), (record.guid, suite));
+        assert_ne!(again.wrapped, record.wrapped);
+        assert_eq!(again.unwrap(&first).unwrap_err(), KeyError::WrongKey);
+        assert_eq!(
+            record.rewrap(&second, &first).unwrap_err(),
+            KeyError::WrongKey
+        );
+        let mark = seal.mark.unwrap();
+        let cipher = again.unwrap(&second).unwrap().block_key(mark.salt).unwrap();
+        cipher
+            .open(&mark.iv, &seal.mac.unwrap(), &[], &mut data)
+            .unwrap();
+        assert_eq!(data, [0x33; 512]);
+        assert_ne!(
+            StoredKeys::create(suite, &first).unwrap().wrapped,
+            record.wrapped
+        );
+    }
+}

@@ -64,9 +64,15 @@ impl Directory {
         let mos = &self.dsl.mos;
         let zap = mos.zap(record)?;
         if zap.lookup(names::REFERENCES.as_bytes())?.unwrap_or(1) > 1 {
-            return Ok(zap.increment(tx, names::REFERENCES.as_bytes(), -1)?);
+            zap.increment(tx, names::REFERENCES.as_bytes(), -1)?;
+        } else {
+            let dsl = self.dsl.arc()?;
+            tx.on_success(move || dsl.keys.forget_record(record));
+            mos.free(tx, record)?;
         }
-        mos.free(tx, record)
+        let (dsl, id) = (self.dsl.arc()?, self.id());
+        tx.on_success(move || dsl.keys.forget_root(id));
+        Ok(())
     }
 
     fn entry_of(&self, record: ObjectId, key: &str) -> Option<u64> {

@@ -287,6 +287,8 @@ pub enum Support {
 pub enum Unsupported {
     /// Only roots of encryption have a key of their own.
     NoKey,
+    /// It is chosen when a dataset is made, together with its key.
+    OnlyNew,
     /// Labels of a system that this is not.
     Labels,
     /// What it stands for is not written by this version.

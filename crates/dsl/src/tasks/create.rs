@@ -11,6 +11,7 @@ use super::limits::{Counted, check_limits, count_from_now};
 use super::{change_count, split_path};
 use crate::dataset::{Dataset, DatasetFeature, create_head};
 use crate::delegation::grant_to_creator;
+use crate::directory::key_creation::NewEncryption;
 use crate::directory::{Directory, create_directory};
 use crate::error::{DslError, Result};
 use crate::livelist;
@@ -44,26 +45,64 @@ impl Task for CreateDataset {
     }
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        let (parent, _) = split_path(&self.path)?;
-        if context.dsl.directory(parent)?.crypto_key()?.is_some() {
-            return Err(DslError::Unsupported {
-                name: self.path.clone(),
-                what: "encryption",
-            });
-        }
-        check_new(context, &self.path)
+        self.check_with(context, &NewEncryption::Inherited)
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
+        self.apply_with(context, &NewEncryption::Inherited)
+    }
+}
+
+/// Creates a file system or volume that is not encrypted just as its parent is.
+pub struct CreateEncrypted {
+    /// What is created.
+    pub create: CreateDataset,
+    /// How it is encrypted.
+    pub encryption: NewEncryption,
+}
+
+impl Task for CreateEncrypted {
+    type Output = Arc<Dataset>;
+
+    fn space(&self) -> SpaceClass {
+        self.create.space()
+    }
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        self.create.check_with(context, &self.encryption)
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
+        self.create.apply_with(context, &self.encryption)
+    }
+}
+
+impl CreateDataset {
+    fn check_with(&self, context: &TaskContext<'_>, encryption: &NewEncryption) -> Result<()> {
+        check_new(context, &self.path)?;
+        let (parent, _) = split_path(&self.path)?;
+        let parent = context.dsl.directory(parent)?;
+        encryption.check(context.dsl, Some(&parent)).map(drop)
+    }
+
+    fn apply_with(
+        &mut self,
+        context: &TaskContext<'_>,
+        encryption: &NewEncryption,
+    ) -> Result<Arc<Dataset>> {
         let (dsl, tx) = (context.dsl, context.tx);
         let (parent, component) = split_path(&self.path)?;
         let parent = dsl.directory(parent)?;
         let directory = create_directory(dsl, tx, parent.id(), component)?;
+        let is_encrypted = encryption.apply(tx, &directory, Some(&parent))?;
         let origin = dsl
             .origin_snapshot()?
             .map(|id| dsl.dataset_by_id(id))
             .transpose()?;
         let dataset = create_head(dsl, tx, &directory, origin.as_ref())?;
+        if is_encrypted {
+            dataset.activate(tx, DatasetFeature::Encryption)?;
+        }
         if self.case_insensitive {
             dataset.change(tx, |phys| phys.flags |= DatasetPhys::FLAG_CASE_INSENSITIVE)?;
         }
@@ -92,6 +131,7 @@ pub(crate) fn fill(
     populate: Option<Populate>,
 ) -> Result<()> {
     let (dsl, tx) = (context.dsl, context.tx);
+    dataset.open_key()?;
     let object_set = ObjectSet::create(dataset.open_options(true), kind, tx)?;
     if kind == ObjectSetKind::FileSystem {
         let services = dsl.services();

@@ -156,6 +156,7 @@ impl Pool {
             properties: assignments(properties)?,
             parents: false,
             unmounted: true,
+            key: None,
         }))
     }
 

@@ -83,6 +83,7 @@ impl Pool {
             altroot: None,
             force: options.force,
             file_size: options.file_size,
+            key: None,
             command: format!("library create {}", options.name),
         }))
     }

@@ -1,13 +1,17 @@
 //! `zfs create`.
 
-use admin::changes::Create;
-use admin::{Change, VolumeSpec, check_dataset};
+use admin::changes::{Create, NewKey};
+use admin::client::Connection;
+use admin::rows::Row;
+use admin::rows::dataset::{ENCRYPTION, KEYFORMAT};
+use admin::{Assignments, Change, Failure, VolumeSpec, check_dataset};
 
 use super::flags::{PROPERTY, UNMOUNTED};
 use super::new_dataset::{properties, target};
 use crate::arguments::assign_dataset;
 use crate::daemons::change;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::key_material;
 use crate::output::{Outcome, cannot, print, usage};
 
 /// `zfs create`.
@@ -73,14 +77,32 @@ fn create(call: &Invocation) -> Outcome {
     if call.has("n") {
         return Ok(());
     }
+    let key = key(&mut connection, name, &properties)?;
     let request = Change::Create(Create {
         name: name.to_owned(),
         volume,
+        key,
         properties,
         parents: call.has("p"),
         unmounted: call.has("u"),
     });
     change(&mut connection, request, &call.line)
+}
+
+/// The key of a new root of encryption. It is not asked for where the parent says that there will be no encryption.
+fn key(
+    connection: &mut Connection,
+    name: &str,
+    properties: &Assignments,
+) -> Result<Option<NewKey>, Failure> {
+    let is_given = |row: &Row| properties.iter().any(|(property, _)| row.is(property));
+    let parent = admin::parent_of(name).unwrap_or(name);
+    let inherits = is_given(KEYFORMAT.row()) && !is_given(ENCRYPTION.row());
+    if inherits && super::keys::roots(connection, parent, false).is_err() {
+        let text = "Encryption must be turned on to set encryption properties.";
+        return Err(cannot("create", name, text));
+    }
+    key_material::for_new_dataset("create", name, properties)
 }
 
 fn announcement(call: &Invocation, name: &str) -> String {

@@ -96,6 +96,9 @@ fn create(call: &Invocation) -> Outcome {
     if call.has("n") {
         return print(&layout(&request));
     }
+    let mut request = request;
+    request.key =
+        crate::key_material::for_new_dataset("create", name, &request.dataset_properties)?;
     crate::daemons::start(&OpenRequest::Create(request))
 }
 
@@ -153,6 +156,7 @@ pub(crate) fn request(
         altroot,
         force: call.has("f"),
         file_size,
+        key: None,
         command: call.line.clone(),
     })
 }

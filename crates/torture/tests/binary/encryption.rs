@@ -335,3 +335,162 @@ fn what_was_synced_before_a_kill_waits_for_its_key() {
     }
     session.export_clean("genc");
 }
+
+/// Every cipher, each kind of key, and where the key is.
+const CIPHERS: [&str; 6] = [
+    "aes-128-ccm",
+    "aes-192-ccm",
+    "aes-256-ccm",
+    "aes-128-gcm",
+    "aes-192-gcm",
+    "aes-256-gcm",
+];
+
+/// The key of a dataset that this test makes: what is given where it is asked for.
+fn key_of(format: &str) -> String {
+    match format {
+        "passphrase" => "correct horse battery\n".to_owned(),
+        "hex" => format!("{}\n", "a7".repeat(32)),
+        _ => "0123456789abcdefghijklmnopqrstuv".to_owned(),
+    }
+}
+
+/// Makes a root of encryption with one key and loads it again with another.
+fn create_root(session: &Session, name: &str, cipher: &str, format: &str) {
+    let (cipher, keyformat) = (
+        format!("encryption={cipher}"),
+        format!("keyformat={format}"),
+    );
+    let create = ["zfs", "create", "-o", &cipher, "-o", &keyformat];
+    let mut words = create.to_vec();
+    if format == "passphrase" {
+        words.extend(["-o", "pbkdf2iters=100000"]);
+    }
+    words.push(name);
+    let made = session.given(&key_of(format), &words);
+    assert!(made.status.success(), "{name}: {}", said(&made));
+}
+
+#[test]
+fn new_datasets_of_every_cipher_and_kind_of_key_are_read_back() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 256, &[]);
+    let formats = ["passphrase", "hex", "raw"];
+    let roots = CIPHERS
+        .iter()
+        .flat_map(|cipher| formats.map(|format| (*cipher, format)));
+    let roots: Vec<_> = roots
+        .map(|(cipher, format)| (format!("tank/{cipher}-{format}"), cipher, format))
+        .collect();
+    for (name, cipher, format) in &roots {
+        create_root(&session, name, cipher, format);
+        session.ok(&["zfs", "create", &format!("{name}/child")]);
+        for root in [session.mount(name), session.mount(name).join("child")] {
+            fs::write(root.join("text"), format!("{name} ").repeat(20_000)).unwrap();
+            synced(&root.join("synced"), name.as_bytes());
+        }
+        let get = |what: &str, of: &str| session.ok(&["zfs", "get", "-Ho", "value", what, of]);
+        let child = format!("{name}/child");
+        assert_eq!(get("encryption", name).trim_end(), *cipher);
+        assert_eq!(get("encryption", &child).trim_end(), *cipher);
+        assert_eq!(get("keyformat", &child).trim_end(), *format);
+        assert_eq!(get("encryptionroot", &child).trim_end(), name);
+        assert_eq!(get("keylocation", name).trim_end(), "prompt");
+        assert_eq!(get("keylocation", &child).trim_end(), "none");
+        assert_eq!(get("keystatus", &child).trim_end(), "available");
+        let iterations = if *format == "passphrase" {
+            "100000"
+        } else {
+            "0"
+        };
+        assert_eq!(get("pbkdf2iters", name).trim_end(), iterations);
+    }
+    session.ok(&["zfs", "snapshot", "-r", "tank@s"]);
+    session.export_clean("tank");
+    session.import("tank", &[]);
+    for (name, _, format) in &roots {
+        assert_eq!(status(&session, name), "unavailable");
+        assert!(!session.mount(name).join("text").exists());
+        let loaded = session.given(&key_of(format), &["zfs", "load-key", name]);
+        assert!(loaded.status.success(), "{name}: {}", said(&loaded));
+    }
+    session.ok(&["zfs", "mount", "-a"]);
+    for (name, ..) in &roots {
+        for root in [session.mount(name), session.mount(name).join("child")] {
+            for root in [root.clone(), root.join(".zfs/snapshot/s")] {
+                let text = fs::read_to_string(root.join("text")).unwrap();
+                assert_eq!(text, format!("{name} ").repeat(20_000));
+                assert_eq!(fs::read_to_string(root.join("synced")).unwrap(), *name);
+            }
+        }
+    }
+    session.ok(&["zpool", "scrub", "-w", "tank"]);
+    assert!(
+        session
+            .ok(&["zpool", "status", "tank"])
+            .contains("with 0 errors")
+    );
+    for (name, ..) in &roots {
+        session.ok(&["zfs", "destroy", "-r", name]);
+    }
+    let used = session.ok(&["zpool", "get", "-Ho", "value", "feature@encryption", "tank"]);
+    assert_eq!(used.trim_end(), "enabled", "no dataset has it any more");
+    session.export_clean("tank");
+}
+
+#[test]
+fn what_is_new_is_encrypted_as_asked_or_refused() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    create_root(&session, "tank/e", "on", "hex");
+    let get = |what: &str, of: &str| session.ok(&["zfs", "get", "-Ho", "value", what, of]);
+    assert_eq!(get("encryption", "tank/e").trim_end(), "aes-256-gcm");
+    session.ok(&["zfs", "create", "-o", "encryption=off", "tank/e/plain"]);
+    assert_eq!(get("encryption", "tank/e/plain").trim_end(), "off");
+    session.ok(&[
+        "zfs",
+        "create",
+        "-o",
+        "encryption=aes-128-ccm",
+        "tank/e/other",
+    ]);
+    assert_eq!(get("encryption", "tank/e/other").trim_end(), "aes-128-ccm");
+    assert_eq!(get("encryptionroot", "tank/e/other").trim_end(), "tank/e");
+    session.ok(&["zfs", "create", "-V", "8M", "tank/e/volume"]);
+    assert_eq!(get("encryptionroot", "tank/e/volume").trim_end(), "tank/e");
+    let refused = |options: &[&str], reason: &str| {
+        let output = session.given("", &[&["zfs", "create"], options].concat());
+        assert_eq!(
+            said(&output),
+            format!("cannot create '{}': {reason}", options[options.len() - 1])
+        );
+    };
+    let needed = "Keyformat required for new encryption root.";
+    refused(&["-o", "encryption=on", "tank/x"], needed);
+    refused(
+        &["-o", "encryption=on", "-o", "keylocation=prompt", "tank/x"],
+        needed,
+    );
+    let off = "Encryption must be turned on to set encryption properties.";
+    refused(&["-o", "keyformat=hex", "tank/x"], off);
+    refused(
+        &["-o", "encryption=off", "-o", "keyformat=hex", "tank/x"],
+        off,
+    );
+    let hex = ["-o", "encryption=on", "-o", "keyformat=hex"];
+    refused(
+        &[&hex[..], &["tank/x"]].concat(),
+        "Hex key too short (expected 64).",
+    );
+    session.ok(&["zfs", "unmount", "tank/e"]);
+    session.ok(&["zfs", "unload-key", "tank/e"]);
+    refused(
+        &["tank/e/late"],
+        "encryption root's key is not loaded or provided",
+    );
+    session.export_clean("tank");
+}

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use admin::changes::{Create, VolumeSpec};
 use admin::{Assignments, Failure, FailureKind, Types, Value, name};
 use dmu::{ObjectSet, Tx};
-use dsl::property::dataset::{COPIES, REFRESERVATION, RESERVATION, VOLBLOCKSIZE, find};
+use dsl::property::dataset::{
+    COPIES, KEYLOCATION, REFRESERVATION, RESERVATION, VOLBLOCKSIZE, find,
+};
 use dsl::property::{Home, Row};
-use dsl::tasks::{CreateDataset, Populate};
-use dsl::{Actor, Dataset, PropertyValue, SpaceClass, volume};
+use dsl::tasks::{CreateDataset, CreateEncrypted, Populate};
+use dsl::{Actor, Dataset, DslError, NewEncryption, PropertyValue, SpaceClass, volume};
 use format::ObjectSetKind;
+use format::features::ENCRYPTION;
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::assignments::{InsideValues, split_inside, stored};
 use crate::service::contents::clock;
+use crate::service::new_keys;
 use crate::service::refusal::{refused, unreadable};
 use crate::service::reporter::Reporter;
 use crate::service::rules::{Target, volume_reservation};
@@ -54,17 +58,43 @@ impl PoolChange for Create {
             kind,
             creating: true,
         };
-        service.check_properties("create", name, target, properties)?;
+        let (encryption, properties) = new_keys::chosen(name, properties, self.key.as_ref())?;
+        let properties = &properties;
+        service.check_created(name, target, properties, &encryption)?;
         let task = match self.volume {
             None => service.new_file_system(name, properties)?,
             Some(spec) => new_volume(name, spec, properties)?,
         };
         service.check_reservations(name, &task.properties)?;
+        let task = CreateEncrypted {
+            create: task,
+            encryption,
+        };
+        let has_key = self.key.is_some();
         let head = service
             .run(task)
-            .map_err(|error| refused("create", name, &error))?;
+            .map_err(|error| not_created(name, has_key, &error))?;
         service.mount_created(&head, self.unmounted, reporter)
     }
+}
+
+/// Why a dataset was not made, `has_key` of its own or not.
+fn not_created(name: &str, has_key: bool, error: &DslError) -> Failure {
+    let cannot = |kind, text| Failure::cannot(kind, "create", name, text);
+    if let DslError::KeyUnloaded { .. } = error {
+        let text = "encryption root's key is not loaded or provided";
+        return cannot(FailureKind::Permission, text);
+    }
+    let DslError::NotEncrypted { .. } = error else {
+        return refused("create", name, error);
+    };
+    // The parent is not, whose cipher or key was to be taken.
+    let text = if has_key {
+        "Encryption must be turned on to set encryption properties."
+    } else {
+        "Keyformat required for new encryption root."
+    };
+    cannot(FailureKind::Invalid, text)
 }
 
 impl Service {
@@ -124,11 +154,39 @@ impl Service {
                     properties: Assignments::new(),
                     parents: false,
                     unmounted: unmounted || !self.actor().privileged,
+                    key: None,
                 };
                 create.apply(self, reporter)?;
             }
         }
         Ok(())
+    }
+
+    /// Refuses properties of a new dataset, or its encryption.
+    fn check_created(
+        &self,
+        name: &str,
+        target: Target,
+        properties: &Assignments,
+        encryption: &NewEncryption,
+    ) -> Result<(), Failure> {
+        let asks = matches!(
+            encryption,
+            NewEncryption::Suite(_) | NewEncryption::Root(..)
+        );
+        if asks && !self.feature_enabled(&ENCRYPTION) {
+            let text = "Encryption feature not enabled.";
+            return Err(Failure::cannot(
+                FailureKind::Unsupported,
+                "create",
+                name,
+                text,
+            ));
+        }
+        // A location was looked at with its key.
+        let mut checked = properties.clone();
+        checked.retain(|(property, _)| !KEYLOCATION.is(property));
+        self.check_properties("create", name, target, &checked)
     }
 
     /// Refuses to reserve what the parent has not left.

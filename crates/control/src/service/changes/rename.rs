@@ -97,6 +97,7 @@ fn make_parent(
         properties: Assignments::new(),
         parents: true,
         unmounted: false,
+        key: None,
     };
     create.apply(service, reporter)
 }

@@ -38,6 +38,7 @@ fn of_datasets() -> Vec<Case> {
         properties: vec![note()],
         parents: true,
         unmounted: false,
+        key: None,
     };
     let clone = CloneSnapshot {
         snapshot: text("p@s"),
@@ -61,7 +62,7 @@ fn of_datasets() -> Vec<Case> {
             Change::Create(create),
             concat!(
                 r#"{"Create":{"name":"p/a","volume":{"size":8192,"sparse":true},"#,
-                r#""properties":[["a:b",{"Text":"c"}]],"parents":true,"unmounted":false}}"#,
+                r#""properties":[["a:b",{"Text":"c"}]],"parents":true,"unmounted":false,"key":null}}"#,
             ),
         ),
         alone(

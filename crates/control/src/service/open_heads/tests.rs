@@ -23,6 +23,7 @@ fn pool(folder: &std::path::Path) -> (FileSource, Arc<Service>) {
         altroot: None,
         force: false,
         file_size: Some(128 << 20),
+        key: None,
         command: "create".to_owned(),
     };
     let opened = Service::open(&OpenRequest::Create(request)).unwrap();

@@ -325,7 +325,7 @@ table! {
         .types(FVS)
         .values(ENCRYPTION_VALUES)
         .at_creation()
-        .support(Support::DefaultOnly(Unsupported::NotYet))
+        .support(Support::Never(Unsupported::OnlyNew))
         .shown(Shown::OrDefault) => Encryption;
     KEYLOCATION: String = text(
         "keylocation",
@@ -339,7 +339,7 @@ table! {
         .types(FV)
         .own()
         .at_creation()
-        .support(Support::Never(Unsupported::NoKey))
+        .support(Support::Never(Unsupported::OnlyNew))
         .shown(Shown::OrDefault) => KeyFormat;
     PBKDF2ITERS: u64 = within(
         "pbkdf2iters",
@@ -351,7 +351,7 @@ table! {
         .types(FV)
         .settable(ZERO)
         .at_creation()
-        .support(Support::Never(Unsupported::NoKey))
+        .support(Support::Never(Unsupported::OnlyNew))
         .shown(Shown::OrDefault) => KeyIterations;
     ENCRYPTIONROOT: String = text("encryptionroot", "ENCROOT", "<filesystem | volume>")
         .types(FVS) => EncryptionRoot;
