@@ -47,7 +47,7 @@ pub use handler::{Handler, Sink};
 pub use message::{
     Assignments, Caller, CreateRequest, DatasetQuery, DatasetRow, ImportRequest, KeyRoot, Mounted,
     OpenRequest, ReceiveRequest, Request, Response, Said, Selection, SendRequest, StreamRequest,
-    VdevShape, VdevSpec,
+    StreamSize, VdevShape, VdevSpec,
 };
 pub use metrics::{
     ClassIo, Distribution, IoReport, LeafIo, Metric, MetricFamily, MetricsReport, Reading,

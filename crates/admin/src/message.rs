@@ -127,6 +127,29 @@ pub enum StreamRequest {
 pub struct SendRequest {
     /// The snapshot.
     pub snapshot: String,
+    /// What the receiver has already: a snapshot or bookmark; none: nothing.
+    pub from: Option<String>,
+    /// With all snapshots between.
+    pub intermediate: bool,
+    /// Blocks of more than 128 KiB may go as they are.
+    pub large_blocks: bool,
+    /// Blocks that lie in their pointers may.
+    pub embedded: bool,
+    /// Compressed blocks may.
+    pub compressed: bool,
+    /// The rest of a stream that was received in part; it tells snapshot and source.
+    pub token: Option<String>,
+}
+
+/// How long a stream will be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamSize {
+    /// The snapshot.
+    pub name: String,
+    /// What it starts from.
+    pub from: Option<String>,
+    /// Its bytes, roughly.
+    pub bytes: u64,
 }
 
 /// What is to be received.
@@ -234,6 +257,8 @@ pub enum Response {
     Grants(Vec<GrantRecord>),
     /// Some owners.
     OwnerSpace(Vec<OwnerRecord>),
+    /// How long the streams will be, of a request to send that came without a descriptor.
+    StreamSizes(Vec<StreamSize>),
     /// Some files that changed.
     Diff(Vec<DiffRecord>),
     /// Files without a name that are not freed yet; 0 for a file system that is not mounted.
@@ -293,6 +318,7 @@ impl Response {
             | Self::Holds(_)
             | Self::Grants(_)
             | Self::OwnerSpace(_)
+            | Self::StreamSizes(_)
             | Self::Diff(_)
             | Self::DeleteQueue(_)
             | Self::KeyRoots(_)

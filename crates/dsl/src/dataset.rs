@@ -13,7 +13,7 @@ mod space;
 mod sync;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use base::lock::{LockClass, Mutex, RwLock, rank};
 use base::{Guid, ObjectId, ObjectSetId, Txg};
@@ -55,6 +55,17 @@ pub struct Dataset {
     epoch: AtomicU64,
     /// How far a receive has come, of the txgs that have not synced.
     received: Noted,
+    /// How many need it to stay for long.
+    long_holds: AtomicUsize,
+}
+
+/// Keeps a dataset from being destroyed, until it is dropped.
+pub struct LongHold(Arc<Dataset>);
+
+impl Drop for LongHold {
+    fn drop(&mut self) {
+        self.0.long_holds.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Dataset {
@@ -72,6 +83,7 @@ impl Dataset {
             noted_features: AtomicU32::new(0),
             epoch: AtomicU64::new(0),
             received: Noted::new(),
+            long_holds: AtomicUsize::new(0),
         })
     }
 
@@ -83,6 +95,18 @@ impl Dataset {
     #[must_use]
     pub fn id(&self) -> ObjectId {
         self.object.id()
+    }
+
+    /// Keeps it from being destroyed as long as that is not dropped: for who reads all of it.
+    #[must_use]
+    pub fn hold_long(self: &Arc<Self>) -> LongHold {
+        self.long_holds.fetch_add(1, Ordering::AcqRel);
+        LongHold(Arc::clone(self))
+    }
+
+    /// Whether somebody holds it for long.
+    pub(crate) fn is_held_long(&self) -> bool {
+        self.long_holds.load(Ordering::Acquire) > 0
     }
 
     /// Its record.

@@ -38,7 +38,7 @@ pub use actor::Actor;
 pub use admission::HeadAdmission;
 pub use bpobj::{Bpobj, NamedList, Taken};
 pub use dataset::{
-    Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold, ResumePoint, ResumeState,
+    Bookmark, Dataset, DatasetFeature, DatasetSpace, Hold, LongHold, ResumePoint, ResumeState,
 };
 pub use deadlist::Deadlist;
 pub use delegation::{ChangeGrants, Grant};

@@ -21,6 +21,7 @@ mod promote;
 mod rename;
 mod rollback;
 mod selection;
+mod send;
 mod set;
 mod snapshot;
 mod upgrade;
@@ -59,10 +60,6 @@ pub(crate) static PROGRAM: Program = Program {
             "streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
         ),
         (
-            "send",
-            "streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
-        ),
-        (
             "share",
             "nothing is shared over the network here; export the mounted directory by the NFS or SMB server itself",
         ),
@@ -92,6 +89,7 @@ static COMMANDS: &[Command] = &[
     owner_space::GROUPSPACE,
     owner_space::PROJECTSPACE,
     project::COMMAND,
+    send::COMMAND,
     diff::COMMAND,
     mount::MOUNT,
     mount::UNMOUNT,

@@ -7,3 +7,4 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod receive;
+pub mod send;

@@ -11,8 +11,9 @@ use admin::{Caller, Failure, FailureKind, Response, Sink, StreamRequest};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use sys::PassedDescriptor;
 
-use super::Service;
+use super::{Service, finish_with};
 
+mod sending;
 #[cfg(test)]
 mod tests;
 
@@ -120,16 +121,22 @@ impl Service {
         data: Option<PassedDescriptor>,
         sink: Sink<'_>,
     ) -> io::Result<()> {
-        match self.stream_data(request, caller, data) {
-            Ok(()) => sink(Response::Done),
-            Err(failure) => sink(Response::Failed(failure)),
-        }
+        let answer = match (request, data) {
+            (StreamRequest::Send(request), None) => {
+                self.sizes(request, caller).map(Response::StreamSizes)
+            }
+            (request, data) => match self.stream_data(request, caller, data) {
+                Ok(()) => return sink(Response::Done),
+                Err(failure) => Err(failure),
+            },
+        };
+        finish_with(answer, sink)
     }
 
     fn stream_data(
         &self,
         request: &StreamRequest,
-        _caller: &Caller,
+        caller: &Caller,
         data: Option<PassedDescriptor>,
     ) -> Result<(), Failure> {
         let data = data.ok_or_else(|| {
@@ -138,15 +145,7 @@ impl Service {
         })?;
         let _running = self.streams.begin(data.stop())?;
         match request {
-            StreamRequest::Send(request) => {
-                let text = "nothing is sent yet";
-                Err(Failure::cannot(
-                    FailureKind::Unsupported,
-                    "send",
-                    &request.snapshot,
-                    text,
-                ))
-            }
+            StreamRequest::Send(request) => self.send(request, caller, data),
             StreamRequest::Receive(request) => {
                 let text = "nothing is received yet";
                 Err(Failure::cannot(

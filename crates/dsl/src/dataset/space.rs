@@ -142,6 +142,32 @@ impl Dataset {
         Ok(written.wrapping_add_signed(dead.used))
     }
 
+    /// Physical and logical bytes of what was written to this dataset since the txg of an older snapshot of its
+    /// ancestry, which had `then`.
+    ///
+    /// # Errors
+    /// A snapshot between cannot be read.
+    pub fn written_sizes_since(&self, txg: Txg, then: (u64, u64)) -> Result<(u64, u64)> {
+        let mine = self.phys()?;
+        let mut dead = self.dead_of(txg)?;
+        let mut current = mine.previous_snapshot;
+        while current.0 != 0 {
+            let dataset = self.dsl.dataset_by_id(current)?;
+            let phys = dataset.phys()?;
+            if phys.creation_txg <= txg {
+                break;
+            }
+            dead += dataset.dead_of(txg)?;
+            current = phys.previous_snapshot;
+        }
+        let written =
+            |now: u64, then: u64, dead: i64| now.wrapping_sub(then).wrapping_add_signed(dead);
+        Ok((
+            written(mine.compressed_bytes, then.0, dead.compressed),
+            written(mine.uncompressed_bytes, then.1, dead.uncompressed),
+        ))
+    }
+
     /// What of the deadlist was born up to a snapshot before this one.
     fn dead_of(&self, birth: Txg) -> Result<Sizes> {
         let phys = self.phys()?;

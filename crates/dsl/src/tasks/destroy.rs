@@ -54,7 +54,7 @@ impl Task for DestroySnapshots {
             if self.defer {
                 continue;
             }
-            if !snapshot.holds()?.is_empty() {
+            if !snapshot.holds()?.is_empty() || snapshot.is_held_long() {
                 return Err(DslError::busy(name.as_str()));
             }
             if phys.child_count > 1 {
@@ -89,7 +89,9 @@ impl Task for DestroySnapshots {
 impl DestroySnapshots {
     fn destroy_one(&self, context: &TaskContext<'_>, name: &str) -> Result<()> {
         let snapshot = find(context.dsl, name)?;
-        let in_use = snapshot.phys()?.child_count > 1 || !snapshot.holds()?.is_empty();
+        let in_use = snapshot.phys()?.child_count > 1
+            || !snapshot.holds()?.is_empty()
+            || snapshot.is_held_long();
         if !self.defer || !in_use {
             return destroy_snapshot(context, &snapshot);
         }
@@ -344,7 +346,7 @@ impl Task for DestroyHead {
             let what = "a deadlist of an old pool version";
             return Err(DslError::Unsupported { name: name(), what });
         }
-        if head.is_in_use() {
+        if head.is_in_use() || head.is_held_long() {
             return Err(DslError::busy(name()));
         }
         Ok(())

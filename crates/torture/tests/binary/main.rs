@@ -23,6 +23,7 @@ mod mounting;
 mod owners;
 mod progress;
 mod projects;
+mod sending;
 mod session;
 mod stopped;
 mod suspension;

@@ -1,0 +1,187 @@
+//! `zfs send`.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use admin::{
+    Failure, FailureKind, NameKind, Request, Response, SendRequest, StreamRequest, StreamSize,
+    human_bytes,
+};
+
+use crate::daemons::pool_of;
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Outcome, Stop, complain, print, usage};
+
+/// `zfs send`.
+pub(super) const COMMAND: Command = Command {
+    name: "send",
+    aliases: &[],
+    summary: "Write a snapshot, or what changed since another, to the standard output.",
+    forms: &["snapshot", "[-i|-I snapshot] snapshot", "-t resume_token"],
+    flags: &[
+        option(
+            "i",
+            "snapshot",
+            "only what changed since this snapshot or bookmark",
+        ),
+        option("I", "snapshot", "the same, with all snapshots between"),
+        switch("L", "blocks of more than 128 KiB as they are").or("large-block"),
+        switch("e", "blocks that lie in their pointers as they are").or("embed"),
+        switch("c", "blocks as they are compressed").or("compressed"),
+        switch("D", "ignored: there are no deduplicated streams any more").or("dedup"),
+        switch("n", "send nothing").or("dryrun"),
+        switch("v", "say what is sent, and how much that is").or("verbose"),
+        switch("P", "the same, for programs").or("parsable"),
+        option(
+            "t",
+            "resume_token",
+            "the rest of a stream of which a part was received",
+        ),
+    ],
+    operands: Operands::between(0, 1, ""),
+    run: send,
+};
+
+fn send(call: &Invocation) -> Outcome {
+    let request = request(call)?;
+    let dry = call.has("n");
+    if !dry && std::io::stdout().is_terminal() {
+        complain(
+            &"Error: Stream can not be written to a terminal.\nYou must redirect standard output.",
+        );
+        return Err(Stop::Quiet(1));
+    }
+    let pool = match &request.token {
+        Some(token) => pool_of_token(token)?,
+        None => request.snapshot.clone(),
+    };
+    let mut daemon = pool_of(&pool)?;
+    let request = Request::Stream(StreamRequest::Send(request));
+    let parsable = call.has("P");
+    if dry || parsable || call.has("v") {
+        let mut sizes = Vec::new();
+        daemon.call(&request, &mut |part| {
+            if let Response::StreamSizes(more) = part {
+                sizes.extend(more);
+            }
+            Ok(())
+        })?;
+        if parsable || call.has("v") {
+            let text = told(&sizes, parsable);
+            if dry {
+                print(&text)?;
+            } else {
+                complain(&text.trim_end());
+            }
+        }
+    }
+    if dry {
+        return Ok(());
+    }
+    let output = std::io::stdout();
+    Ok(daemon.call_with(&request, output.as_fd(), &mut |_| Ok(()))?)
+}
+
+fn request(call: &Invocation) -> Result<SendRequest, Stop> {
+    let mut request = SendRequest {
+        large_blocks: call.has("L"),
+        embedded: call.has("e"),
+        compressed: call.has("c"),
+        ..SendRequest::default()
+    };
+    if let Some(token) = call.value("t") {
+        if !call.operands().is_empty() || call.has("i") || call.has("I") {
+            return Err(usage("invalid flags combined with -t"));
+        }
+        request.token = Some(token.to_owned());
+        return Ok(request);
+    }
+    let Some(snapshot) = call.operands().first() else {
+        return Err(usage("missing snapshot argument"));
+    };
+    let (step, all) = (call.value("i"), call.value("I"));
+    if step.is_some() && all.is_some() {
+        return Err(usage("-i and -I exclude each other"));
+    }
+    check(snapshot, &[NameKind::Snapshot, NameKind::Dataset])?;
+    let kinds: &[NameKind] = match all {
+        Some(_) => &[NameKind::Snapshot],
+        None => &[NameKind::Snapshot, NameKind::Bookmark],
+    };
+    if let Some(from) = step.or(all) {
+        let head = admin::dataset_of(snapshot);
+        let from = if from.starts_with(['@', '#']) {
+            format!("{head}{from}")
+        } else if from.contains(['@', '#']) {
+            from.to_owned()
+        } else {
+            format!("{head}@{from}")
+        };
+        check(&from, kinds)?;
+        if admin::pool_of(&from) != admin::pool_of(snapshot) {
+            let text = "not an earlier snapshot from the same fs";
+            return Err(Failure::cannot(FailureKind::Invalid, "send", snapshot, text).into());
+        }
+        request.from = Some(from);
+    }
+    request.intermediate = all.is_some();
+    request.snapshot.clone_from(snapshot);
+    Ok(request)
+}
+
+fn check(name: &str, kinds: &[NameKind]) -> Outcome {
+    let refuse = |text: &dyn std::fmt::Display| {
+        Stop::from(Failure::cannot(FailureKind::Invalid, "send", name, text))
+    };
+    match admin::check_name(name) {
+        Err(error) => Err(refuse(&error)),
+        Ok(kind) if kinds.contains(&kind) => Ok(()),
+        Ok(_) => Err(refuse(&"operation not applicable to datasets of this type")),
+    }
+}
+
+/// The name that a token's snapshot had.
+fn pool_of_token(text: &str) -> Result<String, Failure> {
+    let token = stream::ResumeToken::decode(text).map_err(|error| {
+        Failure::new(FailureKind::Invalid, format!("cannot resume send: {error}"))
+    })?;
+    Ok(String::from_utf8_lossy(&token.to_name).into_owned())
+}
+
+/// What is sent, and how much that is.
+fn told(sizes: &[StreamSize], parsable: bool) -> String {
+    let mut text = String::new();
+    let mut total = 0_u64;
+    for size in sizes {
+        total = total.saturating_add(size.bytes);
+        let (name, bytes) = (&size.name, size.bytes);
+        text += &match (&size.from, parsable) {
+            (None, true) => format!("full\t{name}\t{bytes}\n"),
+            (Some(from), true) => format!("incremental\t{}\t{name}\t{bytes}\n", short(from)),
+            (None, false) => {
+                format!(
+                    "full send of {name} estimated size is {}\n",
+                    human_bytes(bytes)
+                )
+            }
+            (Some(from), false) => format!(
+                "send from {} to {name} estimated size is {}\n",
+                short(from),
+                human_bytes(bytes)
+            ),
+        };
+    }
+    text += &if parsable {
+        format!("size\t{total}\n")
+    } else {
+        format!("total estimated size is {}\n", human_bytes(total))
+    };
+    text
+}
+
+/// The name of a snapshot or bookmark without its dataset's.
+fn short(name: &str) -> &str {
+    name.find(['@', '#'])
+        .and_then(|at| name.get(at..))
+        .unwrap_or(name)
+}

@@ -1,0 +1,115 @@
+//! Sends a snapshot: BEGIN, what changed since an earlier snapshot or all of it, END.
+
+mod begin;
+mod estimate;
+mod frees;
+mod objects;
+mod window;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use base::{Guid, ObjectId, ObjectSetId, Txg};
+use dsl::{Dataset, DslError};
+use format::FormatError;
+use pipeline::ReadError;
+use pool::Pool;
+use stream::{StreamError, Writer};
+
+use objects::Walk;
+use window::Window;
+
+pub use estimate::estimate;
+
+/// Why a snapshot could not be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// A block cannot be read.
+    #[error("{0}")]
+    Read(#[from] ReadError),
+    /// A block is not what it should be.
+    #[error("{0}")]
+    Format(#[from] FormatError),
+    /// The dataset cannot be read.
+    #[error("{0}")]
+    Dsl(#[from] DslError),
+    /// The object set cannot be read.
+    #[error("{0}")]
+    Dmu(#[from] dmu::DmuError),
+    /// The stream cannot be written.
+    #[error("{0}")]
+    Stream(#[from] StreamError),
+    /// What the stream would need that was not asked for.
+    #[error("the dataset has {0}, which need option {1}")]
+    Needs(&'static str, &'static str),
+    /// Parts of the dataset are missing.
+    #[error("the dataset is redacted")]
+    Redacted,
+}
+
+/// What a stream may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendOptions {
+    /// Blocks of more than 128 KiB (`-L`).
+    pub large_blocks: bool,
+    /// Blocks inside of their pointers (`-e`).
+    pub embedded: bool,
+    /// Blocks as they are compressed (`-c`).
+    pub compressed: bool,
+}
+
+/// What the receiver has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendFrom {
+    /// The snapshot, which may be gone here.
+    pub guid: Guid,
+    /// Its txg.
+    pub txg: Txg,
+    /// It is the origin of the clone that is sent.
+    pub is_origin: bool,
+    /// Its physical and logical bytes, where they are known.
+    pub sizes: Option<(u64, u64)>,
+}
+
+/// What is to be sent.
+#[derive(Clone)]
+pub struct SendJob {
+    /// The snapshot; or a head that nobody changes.
+    pub dataset: Arc<Dataset>,
+    /// Its name as the stream tells it.
+    pub name: String,
+    /// What the receiver has; none: nothing.
+    pub from: Option<SendFrom>,
+    /// What the stream may hold.
+    pub options: SendOptions,
+    /// Goes on behind what was received: from this object and offset.
+    pub resume: Option<(ObjectId, u64)>,
+}
+
+/// Sends a snapshot. The writer is left behind the stream's END, or anywhere after a failure.
+///
+/// # Errors
+/// The snapshot cannot be read, or the stream cannot be written.
+pub fn send<W: Write>(
+    pool: &Arc<Pool>,
+    job: &SendJob,
+    writer: &mut Writer<W>,
+) -> Result<(), SendError> {
+    let begun = begin::begin(pool, job)?;
+    let to_guid = begun.record.to_guid;
+    writer.begin(begun.record, begun.list.as_ref())?;
+    let set = ObjectSetId(job.dataset.id().0);
+    let mut window = Window::new(pool, writer);
+    let walk = Walk {
+        pool,
+        set,
+        to_guid,
+        from: job.from.map_or(Txg(0), |from| from.txg),
+        form: begun.form,
+        resume: job.resume,
+    };
+    walk.run(&job.dataset, &mut window)?;
+    window.finish()?;
+    writer.end(to_guid)?;
+    Ok(())
+}

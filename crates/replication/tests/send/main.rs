@@ -1,0 +1,87 @@
+//! What is sent of a pool of OpenZFS's is what OpenZFS sent of it, byte for byte.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::fmt::Write;
+use std::fs;
+use std::sync::Arc;
+
+use golden::GoldenPool;
+use millpond_replication::send::{SendFrom, SendJob, SendOptions, send};
+use pool::{ImportOptions, Pool, Selection};
+use stream::{Reader, Writer};
+
+fn open(golden: &GoldenPool) -> Arc<Pool> {
+    let mut options = ImportOptions::new(vec![golden.folder.clone()], Selection::Only);
+    options.read_only = true;
+    options.force = true;
+    Pool::import(&options).unwrap()
+}
+
+fn job(pool: &Pool, name: &str, from: Option<&str>, options: SendOptions) -> SendJob {
+    let from = from.map(|from| {
+        let phys = pool.dsl().dataset(from).unwrap().phys().unwrap();
+        SendFrom {
+            guid: phys.guid,
+            txg: phys.creation_txg,
+            is_origin: false,
+            sizes: Some((phys.compressed_bytes, phys.uncompressed_bytes)),
+        }
+    });
+    SendJob {
+        dataset: pool.dsl().dataset(name).unwrap(),
+        name: name.to_owned(),
+        from,
+        options,
+        resume: None,
+    }
+}
+
+/// The records of a stream as text, for what is shown when two differ.
+fn listed(bytes: &[u8]) -> Vec<String> {
+    let mut reader = Reader::new(bytes);
+    let mut payload = Vec::new();
+    let mut lines = Vec::new();
+    while let Some(item) = reader.next(&mut payload).unwrap() {
+        let mut line = String::new();
+        write!(line, "{:?} {} bytes", item.record, payload.len()).unwrap();
+        lines.push(line);
+    }
+    lines
+}
+
+fn check(golden: &GoldenPool, file: &str, sent: &[u8]) {
+    let expected = fs::read(golden.folder.join(file)).unwrap();
+    if sent == expected {
+        return;
+    }
+    let (ours, theirs) = (listed(sent), listed(&expected));
+    for (at, (mine, other)) in ours.iter().zip(&theirs).enumerate() {
+        assert_eq!(mine, other, "{file}, record {at}");
+    }
+    assert_eq!(ours.len(), theirs.len(), "{file}");
+    panic!("{file}: payloads differ");
+}
+
+#[test]
+fn one_snapshot() {
+    let Some(golden) = golden::pool("streams") else {
+        return;
+    };
+    let pool = open(&golden);
+    let all = SendOptions {
+        large_blocks: true,
+        embedded: true,
+        compressed: true,
+    };
+    let plain = SendOptions::default();
+    for (file, name, from, options) in [
+        ("full.stream", "gst/src@1", None, plain),
+        ("incr.stream", "gst/src@2", Some("gst/src@1"), plain),
+        ("compressed.stream", "gst/src@2", None, all),
+    ] {
+        let mut writer = Writer::new(Vec::new());
+        send(&pool, &job(&pool, name, from, options), &mut writer).unwrap();
+        check(&golden, file, &writer.into_output());
+    }
+}

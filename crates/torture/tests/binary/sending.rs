@@ -1,0 +1,296 @@
+//! `zfs send`: what OpenZFS sent of a pool is sent byte for byte, and a stream that is under way is in nobody's way.
+
+use crate::session::Session;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use stream::{Reader, Record, ResumeToken};
+
+/// What a command writes to its standard output.
+fn sent(session: &Session, arguments: &[&str]) -> Vec<u8> {
+    let output = session.run(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    output.stdout
+}
+
+/// The records of a whole stream: how many there are of each kind.
+fn count(bytes: &[u8], kind: &str) -> usize {
+    let mut reader = Reader::new(bytes);
+    let mut payload = Vec::new();
+    let mut found = 0;
+    while let Some(item) = reader.next(&mut payload).expect("a whole stream") {
+        found += usize::from(item.record.name() == kind);
+    }
+    assert_eq!(reader.position(), bytes.len() as u64);
+    found
+}
+
+#[test]
+fn streams_are_those_of_openzfs() {
+    let Some(golden) = golden::pool("streams") else {
+        return;
+    };
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.bring(&golden.images());
+    session.import("gst", &["-N", "-f", "-o", "readonly=on"]);
+    for (file, arguments) in [
+        ("full.stream", &["gst/src@1"][..]),
+        ("incr.stream", &["-i", "@1", "gst/src@2"]),
+        ("incr.stream", &["-i", "gst/src@1", "gst/src@2"]),
+        ("multi.stream", &["-I", "@1", "gst/src@3"]),
+        ("compressed.stream", &["-c", "-L", "-e", "gst/src@2"]),
+    ] {
+        let expected = fs::read(golden.folder.join(file)).expect("the stream is there");
+        let stream = sent(&session, &[&["zfs", "send"], arguments].concat());
+        assert!(stream == expected, "{arguments:?} is not {file}");
+    }
+    // In a pool that nobody writes a file system can be sent as it is.
+    let head = sent(&session, &["zfs", "send", "gst/src"]);
+    assert_eq!(count(&head, "END"), 1);
+    session.export("gst");
+}
+
+/// A pool with a file system of two snapshots; the second has `big` that the first has not.
+fn pool_with_snapshots() -> Option<Session> {
+    let mut session = Session::new()?;
+    session.create("tank", 256, &[]);
+    session.ok(&["zfs", "create", "-o", "compression=off", "tank/a"]);
+    let root = session.mount("tank/a");
+    fs::write(root.join("small"), "small").expect("a file");
+    session.ok(&["zfs", "snapshot", "tank/a@one"]);
+    session.ok(&["zfs", "bookmark", "tank/a@one", "tank/a#mark"]);
+    let noise: Vec<u8> = (0..40_000_000_u64).map(|at| (at * at / 77) as u8).collect();
+    fs::write(root.join("big"), noise).expect("a file");
+    session.ok(&["zfs", "snapshot", "tank/a@two"]);
+    Some(session)
+}
+
+#[test]
+fn what_is_sent_is_what_was_asked_for() {
+    let Some(mut session) = pool_with_snapshots() else {
+        return;
+    };
+    let full = sent(&session, &["zfs", "send", "tank/a@two"]);
+    assert!(
+        full.len() > 40_000_000 && full.len() < 41_000_000,
+        "{}",
+        full.len()
+    );
+    let step = sent(&session, &["zfs", "send", "-i", "@one", "tank/a@two"]);
+    assert!(count(&step, "WRITE") < count(&full, "WRITE"));
+    let same = sent(&session, &["zfs", "send", "-i", "#mark", "tank/a@two"]);
+    assert!(same == step, "from a bookmark it is the same");
+    let empty = sent(
+        &session,
+        &["zfs", "send", "-i", "tank/a@one", "-n", "tank/a@two"],
+    );
+    assert!(empty.is_empty());
+
+    let told = session.ok(&["zfs", "send", "-nv", "tank/a@two"]);
+    assert!(
+        told.starts_with("full send of tank/a@two estimated size is 38.3M\n"),
+        "{told}"
+    );
+    assert!(told.ends_with("total estimated size is 38.3M\n"), "{told}");
+    let told = session.ok(&["zfs", "send", "-nvP", "-I", "@one", "tank/a@two"]);
+    let lines: Vec<Vec<&str>> = told
+        .lines()
+        .map(|line| line.split('\t').collect())
+        .collect();
+    assert_eq!(lines[0][..3], ["incremental", "@one", "tank/a@two"]);
+    let size: u64 = lines[0][3].parse().expect("a number");
+    assert!(
+        size.abs_diff(step.len() as u64) < 200_000,
+        "{told} of {}",
+        step.len()
+    );
+    assert_eq!(lines[1], ["size", lines[0][3]]);
+
+    for (arguments, text) in [
+        (
+            &["-i", "@two", "tank/a@one"][..],
+            "cannot send 'tank/a@one': not an earlier snapshot from the same fs",
+        ),
+        (
+            &["-i", "@none", "tank/a@one"],
+            "incremental source (tank/a@none) does not exist",
+        ),
+        (&["tank/a@none"], "dataset does not exist"),
+        (&["tank/a"], "only a snapshot can be sent"),
+    ] {
+        let errors = session.refused(&[&["zfs", "send"], arguments].concat());
+        assert!(errors.contains(text), "{arguments:?}: {errors}");
+    }
+    if let Some(output) = session.as_user(12_345, &["zfs", "send", "tank/a@one"]) {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && errors.contains("permission denied"),
+            "{errors}"
+        );
+        assert!(output.stdout.is_empty());
+    }
+    session.export("tank");
+}
+
+#[test]
+fn a_clone_starts_from_its_origin() {
+    let Some(mut session) = pool_with_snapshots() else {
+        return;
+    };
+    session.ok(&["zfs", "clone", "tank/a@one", "tank/c"]);
+    fs::write(session.mount("tank/c").join("own"), "own").expect("a file");
+    session.ok(&["zfs", "snapshot", "tank/c@s"]);
+    let stream = sent(&session, &["zfs", "send", "-i", "tank/a@one", "tank/c@s"]);
+    let mut payload = Vec::new();
+    let first = Reader::new(&stream[..])
+        .next(&mut payload)
+        .expect("a stream");
+    let Some(Record::Begin(begin)) = first.map(|item| item.record) else {
+        panic!("no BEGIN");
+    };
+    assert_eq!(begin.flags & 1, 1, "it is a clone's");
+    let errors = session.refused(&["zfs", "send", "-i", "tank/a@two", "tank/c@s"]);
+    assert!(errors.contains("not an earlier snapshot"), "{errors}");
+    session.export("tank");
+}
+
+#[test]
+fn the_rest_of_a_stream_follows_from_a_token() {
+    let Some(mut session) = pool_with_snapshots() else {
+        return;
+    };
+    let full = sent(&session, &["zfs", "send", "tank/a@two"]);
+    let mut reader = Reader::new(&full[..]);
+    let mut payload = Vec::new();
+    let mut writes = Vec::new();
+    let mut guid = None;
+    while let Some(item) = reader.next(&mut payload).expect("a whole stream") {
+        match item.record {
+            Record::Begin(begin) => guid = Some(begin.to_guid),
+            Record::Write(write) => writes.push((write.object, write.offset)),
+            _ => {}
+        }
+    }
+    let (object, offset) = writes[writes.len() / 2];
+    let token = ResumeToken {
+        to_guid: guid.expect("a BEGIN"),
+        to_name: b"tank/a@two".to_vec(),
+        object,
+        offset,
+        bytes: 1,
+        ..ResumeToken::default()
+    };
+    let rest = sent(&session, &["zfs", "send", "-t", &token.encode()]);
+    let mut reader = Reader::new(&rest[..]);
+    let mut found = Vec::new();
+    while let Some(item) = reader.next(&mut payload).expect("a whole stream") {
+        match item.record {
+            Record::Begin(_) => assert!(!payload.is_empty(), "BEGIN says where it goes on"),
+            Record::Write(write) => found.push((write.object, write.offset)),
+            _ => {}
+        }
+    }
+    assert_eq!(found, writes[writes.len() / 2..]);
+    let errors = session.refused(&["zfs", "send", "-t", "1-0-0-00"]);
+    assert!(
+        errors.contains("cannot resume send: resume token is corrupt"),
+        "{errors}"
+    );
+    session.export("tank");
+}
+
+/// A send that has filled its pipe and waits.
+fn stuck(session: &Session) -> Child {
+    let mut command = session.command(&["zfs", "send", "tank/a@two"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut first = [0; 312];
+    child
+        .stdout
+        .as_mut()
+        .expect("a pipe")
+        .read_exact(&mut first)
+        .expect("a BEGIN");
+    child
+}
+
+/// Waits for a command; what it said.
+fn ended(mut child: Child, within: Duration) -> String {
+    let begun = Instant::now();
+    while child.try_wait().expect("it can be waited for").is_none() {
+        assert!(begun.elapsed() < within, "it hangs");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_stream_under_way_is_in_nobodys_way() {
+    let Some(mut session) = pool_with_snapshots() else {
+        return;
+    };
+    let patience = Duration::from_secs(20);
+    let child = stuck(&session);
+    let errors = session.refused(&["zfs", "destroy", "tank/a@two"]);
+    assert!(errors.contains("dataset is busy"), "{errors}");
+    let errors = session.refused(&["zpool", "export", "tank"]);
+    assert!(errors.contains("pool is busy"), "{errors}");
+    // Others change the pool meanwhile.
+    session.ok(&["zfs", "snapshot", "tank/a@three"]);
+    session.ok(&["zfs", "destroy", "tank/a@one"]);
+
+    // Who reads the stream goes: so does the command, and the daemon goes on.
+    let mut child = child;
+    drop(child.stdout.take());
+    let errors = ended(child, patience);
+    assert!(errors.contains("cannot send 'tank/a@two'"), "{errors}");
+
+    // The command goes.
+    let mut child = stuck(&session);
+    child.kill().expect("it is killed");
+    child.wait().expect("it ends");
+    let begun = Instant::now();
+    while !session
+        .run(&["zfs", "destroy", "tank/a@two"])
+        .status
+        .success()
+    {
+        assert!(begun.elapsed() < patience, "the daemon still sends");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    session.export_clean("tank");
+}
+
+#[test]
+fn a_forced_export_ends_a_stream() {
+    let Some(mut session) = pool_with_snapshots() else {
+        return;
+    };
+    let child = stuck(&session);
+    session.ok(&["zpool", "export", "-f", "tank"]);
+    ended(child, Duration::from_secs(20));
+    session.import("tank", &[]);
+    let file = session.images().join("stream");
+    let output = session
+        .command(&["zfs", "send", "tank/a@two"])
+        .stdout(File::create(&file).expect("a file"))
+        .output()
+        .expect("it runs");
+    assert!(output.status.success());
+    assert_eq!(
+        count(&fs::read(Path::new(&file)).expect("a stream"), "END"),
+        1
+    );
+    fs::remove_file(&file).expect("removed");
+    session.export_clean("tank");
+}
