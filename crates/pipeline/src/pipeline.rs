@@ -350,6 +350,17 @@ pub(crate) fn stay_of(block: &BlockPointer) -> Stay {
     }
 }
 
+/// The memory that a block takes which was read. Each object set has six indirect blocks of 128 KiB above its dnodes,
+/// of which all but the lowest hold one pointer unless there are millions of files: of zeros behind the last pointer no
+/// memory is kept. (Of what was just written it is: that is soon written again.)
+pub(crate) fn memory_of(block: &BlockPointer, data: &Buffer) -> usize {
+    let given_back = match block.level() {
+        0 => 0,
+        _ => data.give_back_zeros(),
+    };
+    data.memory_size() - given_back
+}
+
 /// The block's name in the cache; `None` for blocks that have no address, and for those of encrypted datasets, of which
 /// the cache has only what was opened or proven: see [`sealed_cache_key`].
 pub(crate) fn cache_key(block: &BlockPointer) -> Option<BlockKey> {

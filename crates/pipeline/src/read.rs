@@ -26,7 +26,7 @@ pub(crate) use sealed::is_ciphertext;
 
 use sealed::decode_sealed;
 
-use crate::pipeline::{sealed_cache_key, stay_of};
+use crate::pipeline::{memory_of, sealed_cache_key, stay_of};
 use crate::{Attempt, AttemptFailure, Key, Mismatch, Pipeline, ReadError, ReadRequest, Unreadable};
 
 impl Pipeline {
@@ -150,7 +150,7 @@ impl Pipeline {
         let found = self.cache.get_or_load(key, stay_of(block), || {
             let data = self.read_kept(block).map_or_else(load, Ok);
             data.map(|data| {
-                let bytes = data.memory_size();
+                let bytes = memory_of(block, &data);
                 (data, bytes)
             })
         })?;

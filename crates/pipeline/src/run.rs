@@ -6,7 +6,7 @@ use format::block_pointer::BlockPointer;
 use sys::Buffer;
 use vdev::{BlockRange, IoClass, Verdict};
 
-use crate::pipeline::stay_of;
+use crate::pipeline::{memory_of, stay_of};
 use crate::prefetch::PrefetchRequest;
 use crate::read::decode;
 use crate::tunables::{GAP_BYTES, KEPT_BYTES, PREFETCH_CACHE_SHARE, RUN_BYTES};
@@ -70,7 +70,7 @@ impl Pipeline {
             self.read(block, &request).ok()
         });
         let data = data.filter(|data| data.len() as u64 == block.lsize())?;
-        reservation.fill(data.clone(), data.memory_size(), stay_of(block));
+        reservation.fill(data.clone(), memory_of(block, &data), stay_of(block));
         Some(data)
     }
 

@@ -175,6 +175,18 @@ impl Buffer {
         self.allocation.capacity()
     }
 
+    /// Gives the pages of a long run of zeros at the end back to the system: they are zeros still, and take memory
+    /// again where somebody writes. How many bytes that were.
+    #[must_use]
+    pub fn give_back_zeros(&self) -> usize {
+        let used = self
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |at| at + 1);
+        self.allocation
+            .give_back_zeros(self.start + used..self.start + self.len)
+    }
+
     /// Whether both are the same bytes of the same memory.
     #[must_use]
     pub fn same_memory(&self, other: &Self) -> bool {

@@ -1,7 +1,7 @@
 //! What an object set and its objects have in common.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use base::ObjectSetId;
 use sys::Buffer;
@@ -22,8 +22,10 @@ pub(crate) struct Shared {
     is_stopped: AtomicBool,
     pub(crate) dirty: DirtyLists,
     pub(crate) passes: Passes,
-    zeros: Buffer,
 }
+
+/// Zeros of all object sets.
+static ZERO_BLOCK: LazyLock<Buffer> = LazyLock::new(|| Buffer::zeroed(ZEROS));
 
 impl Shared {
     pub(crate) fn new(id: ObjectSetId, store: Arc<dyn BlockStore>, writable: bool) -> Self {
@@ -34,7 +36,6 @@ impl Shared {
             is_stopped: AtomicBool::new(false),
             dirty: DirtyLists::new(),
             passes: Passes::new(),
-            zeros: Buffer::zeroed(ZEROS),
         }
     }
 
@@ -56,7 +57,7 @@ impl Shared {
     /// A block of zeros.
     pub(crate) fn zeros(&self, size: usize) -> Buffer {
         if size <= ZEROS {
-            self.zeros.slice(0..size)
+            ZERO_BLOCK.slice(0..size)
         } else {
             Buffer::zeroed(size)
         }

@@ -156,6 +156,29 @@ fn a_cached_block_needs_no_device() {
 }
 
 #[test]
+fn zeros_behind_the_last_pointer_take_no_memory() {
+    let rig = Rig::new();
+    let mut data = BufferMut::zeroed(128 << 10);
+    data[..128].fill(1);
+    let data = data.freeze();
+    let kept = |level| {
+        let written = WriteRequest {
+            level,
+            ..request(&data)
+        };
+        let block = rig.write(&written).expect("room");
+        rig.pipeline.cache().clear();
+        let before = rig.pipeline.cache().statistics().bytes;
+        let request = ReadRequest::new(Bookmark::default());
+        let read = rig.pipeline.read(&block, &request).expect("it is there");
+        assert!(read == data);
+        rig.pipeline.cache().statistics().bytes - before
+    };
+    // All but the first page. Of data that is not done.
+    assert_eq!(kept(0) - kept(1), 124 << 10);
+}
+
+#[test]
 fn encrypted_and_redacted_blocks_are_refused_by_name() {
     let rig = Rig::new();
     let mut block = rig.write(&request(&noise(4096, 1))).expect("room");

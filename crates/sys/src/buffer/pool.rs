@@ -9,6 +9,7 @@ use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{Counter, Gauge, Source, Value, registry};
 use base::thread;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -31,6 +32,8 @@ const LIMIT_MIN: u64 = 64 << 20;
 const LIMIT_MAX: u64 = 1 << 30;
 /// What is kept beyond this goes back to the system when it was not needed for a while.
 const KEPT_IDLE: usize = 64 << 20;
+/// Fewer zeros are not worth a system call.
+const ZEROS_MIN: usize = 32 << 10;
 const TRIM_PERIOD: Duration = Duration::from_secs(5);
 
 /// Memory of one buffer.
@@ -77,6 +80,27 @@ impl Allocation {
 
     pub(super) const fn capacity(&self) -> usize {
         self.capacity
+    }
+
+    /// Gives the pages that lie within a range of zeros back to the system; how many bytes that are.
+    pub(super) fn give_back_zeros(&self, zeros: Range<usize>) -> usize {
+        let start = zeros.start.next_multiple_of(PAGE);
+        let end = zeros.end.min(self.capacity) / PAGE * PAGE;
+        // Small memory shares pages with others.
+        if self.capacity < PAGE || end.saturating_sub(start) < ZEROS_MIN {
+            return 0;
+        }
+        // SAFETY: memory of a page or more starts on a page (`layout`), and `start..end` are whole pages inside of it.
+        // They are anonymous memory of this process and hold zeros, as they do afterwards: who reads them meanwhile
+        // sees no difference, and nobody writes: this is borrowed from a `Buffer`, which is immutable.
+        let given = unsafe {
+            rustix::mm::madvise(
+                self.pointer.as_ptr().add(start).cast(),
+                end - start,
+                rustix::mm::Advice::LinuxDontNeed,
+            )
+        };
+        given.map_or(0, |()| end - start)
     }
 }
 
