@@ -7,6 +7,7 @@
 
 mod bookmark;
 pub mod clock;
+pub mod hand_over;
 mod ids;
 pub mod invariant;
 pub mod lock;

@@ -1,12 +1,15 @@
-//! A connection to the kernel: its threads, its notifications, its end.
+//! A connection to the kernel: who reads its requests, its notifications, its end.
 //!
-//! Life: [`Session::start`] answers INIT on the calling thread and starts the readers; they serve
-//! until the kernel says that the mount is gone; the last one calls [`Tree::ended`].
+//! Life: [`Session::start`] answers INIT on the calling thread and has the connection read: by threads that all have in
+//! common, and while it is in use by some of its own. They serve until the kernel says that the mount is gone; the last
+//! one calls [`Tree::ended`].
 
 mod busy_poll;
+mod common;
 mod counters;
 mod dispatch;
 mod durable;
+mod monitor;
 mod negotiate;
 mod options;
 mod parked;
@@ -14,6 +17,7 @@ mod reader_states;
 mod readers;
 mod send;
 mod shared;
+mod thread_pools;
 
 use crate::errno;
 use crate::tree::Tree;
@@ -25,7 +29,6 @@ use base::clock::real_now;
 pub(crate) use negotiate::TRANSFER_LEN_MAX;
 use negotiate::{Negotiation, Settled, negotiate};
 pub use options::SessionOptions;
-use reader_states::Readers;
 use send::{send, send_error};
 use shared::Shared;
 use std::sync::Arc;
@@ -56,7 +59,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Answers INIT and starts the threads.
+    /// Answers INIT and sees to it that requests are read.
     ///
     /// # Errors
     /// See [`SessionError`]; the mount is then useless and to be removed.
@@ -72,11 +75,14 @@ impl Session {
         } else {
             options.readers
         };
-        let readers = Readers::new(residents);
-        let thread_pools = (durable::thread_pool(), parked::thread_pool());
-        let shared = Arc::new(Shared::new(tree, device, settled, readers, thread_pools));
-        readers::start(&shared).map_err(SessionError::Threads)?;
-        Ok(Self { shared })
+        let shared = Arc::new(Shared::new(tree, device, settled, residents));
+        let read = match common::watch(&shared) {
+            true => Ok(()),
+            // Its descriptor may be somebody else's as well: an ordinary user's, who has few mounts.
+            false => readers::start_for_ever(&shared).map_err(SessionError::Threads),
+        };
+        shared.leave();
+        read.map(|()| Self { shared })
     }
 
     /// What the kernel and we agreed on.

@@ -32,6 +32,10 @@ pub static WRITE_BACK_WAIT_MS: Tunable =
 /// All of them.
 pub const TUNABLES: &[&Tunable] = &[
     &READERS_MAX,
+    &BUSY_MOUNTS_MAX,
+    &BUSY_REQUESTS_MIN,
+    &BUSY_IDLE_MS,
+    &COMMON_READERS_PER_MOUNT,
     &PARKED_THREADS_MAX,
     &PARKED_REQUESTS_MAX,
     &POLLS_LOSS_PARTS,
@@ -46,7 +50,22 @@ pub const TUNABLES: &[&Tunable] = &[
     &WRITE_BACK_WAIT_MS,
 ];
 
-/// Threads of a mount that read requests, helpers included. The last one that is free takes nothing that may wait.
+/// Mounts of a process that may have readers of their own; the requests of others are read by those that all have in
+/// common.
+pub static BUSY_MOUNTS_MAX: Tunable = Tunable::new("fuse.busy_mounts_max", 16, 0, 1024);
+
+/// A mount with so many requests in a tenth of a second gets readers of its own.
+pub(crate) static BUSY_REQUESTS_MIN: Tunable =
+    Tunable::new("fuse.busy_requests_min", 16, 1, 1 << 20);
+
+/// A mount that has had no request for so long gives its readers back.
+pub static BUSY_IDLE_MS: Tunable = Tunable::new("fuse.busy_idle_ms", 2_000, 1, 600_000);
+
+/// So many common readers may be at requests of one mount; others are served by threads of that mount.
+pub(crate) static COMMON_READERS_PER_MOUNT: Tunable =
+    Tunable::new("fuse.common_readers_per_mount", 8, 1, 32);
+
+/// Threads of a set of readers, helpers included. The last one that is free takes nothing that may wait.
 pub static READERS_MAX: Tunable = Tunable::new("fuse.readers_max", 32, 2, 32);
 
 /// Threads of a mount on which requests go on that had to wait.

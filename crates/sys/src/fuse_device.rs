@@ -144,7 +144,7 @@ fn escaped(text: &str) -> String {
 #[derive(Debug)]
 pub struct FuseDevice {
     descriptor: OwnedFd,
-    /// Opened by us and cloned: what is set on it concerns no other descriptor.
+    /// Opened by us: what is set on it concerns no other descriptor.
     own: bool,
     /// Whether reading waits for a request, as it does from the start.
     waits: AtomicBool,
@@ -217,11 +217,15 @@ impl FuseDevice {
     /// being served: two threads that each use their own do not meet on its lock.
     ///
     /// # Errors
-    /// What the system calls say.
+    /// What the system calls say: also where there would be no more than a duplicate, and this one does not wait.
     pub fn another(&self) -> Result<Self, Errno> {
-        // A user who may not open the device has its descriptor from the helper all the same.
-        self.clone_queue()
-            .or_else(|_| rustix::io::fcntl_dupfd_cloexec(&self.descriptor, 3).map(Self::from))
+        match self.clone_queue() {
+            // Its duplicate would not wait either.
+            Err(error) if !self.waits.load(Ordering::Relaxed) => Err(error),
+            // A user who may not open the device has its descriptor from the helper all the same.
+            Err(_) => rustix::io::fcntl_dupfd_cloexec(&self.descriptor, 3).map(Self::from),
+            Ok(clone) => Ok(clone),
+        }
     }
 
     #[allow(unsafe_code)]
@@ -282,7 +286,8 @@ fn mount_directly(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice,
         path: path.to_owned(),
         error,
     };
-    let device = FuseDevice::open().map_err(MountError::Device)?;
+    let mut device = FuseDevice::open().map_err(MountError::Device)?;
+    device.own = true;
     let metadata = std::fs::metadata(path).map_err(|error| failed(errno_of(&error)))?;
     let mut data = format!(
         "fd={},rootmode={:o},user_id={},group_id={}",
@@ -414,6 +419,9 @@ fn errno_of(error: &std::io::Error) -> Errno {
 /// the kernel has cached.
 #[must_use]
 pub fn is_dead_mount(path: &Path) -> bool {
+    if is_no_mount(path) {
+        return false;
+    }
     // Attributes may be cached for long; the sizes of a file system never are. Other file systems
     // are not asked: one on a network may take its time.
     let resolved = resolved(path);
@@ -422,6 +430,21 @@ pub fn is_dead_mount(path: &Path) -> bool {
         here.is_some_and(|entry| entry.kind == b"fuse" || entry.kind.starts_with(b"fuse."))
     });
     is_fuse && matches!(rustix::fs::statfs(path), Err(Errno::NOTCONN))
+}
+
+/// Whether certainly nothing is mounted at a path. No server is asked, nor the mount table read, which may be long.
+fn is_no_mount(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    match statx(CWD, path, flags, StatxFlags::empty()) {
+        Ok(found) => {
+            let known = found
+                .stx_attributes_mask
+                .contains(StatxAttributes::MOUNT_ROOT);
+            known && !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
+        }
+        Err(error) => error == Errno::NOENT,
+    }
 }
 
 /// The path as the mount table has it, also where the mount itself cannot be looked at.

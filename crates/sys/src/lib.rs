@@ -11,6 +11,8 @@ mod dirty_pages;
 mod file;
 mod file_project;
 mod fuse_device;
+mod fuse_watch;
+mod interrupt;
 mod locked;
 mod mount_holders;
 mod mount_users;
@@ -30,6 +32,8 @@ pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, change_mount_flags,
     is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
 };
+pub use fuse_watch::FuseWatch;
+pub use interrupt::{ThreadNumber, interrupt_thread};
 pub use locked::Locked;
 pub use mount_holders::{mount_holders, mounted_over};
 pub use mount_users::{MountUser, mount_copies, mount_device, mount_users};

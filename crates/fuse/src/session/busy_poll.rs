@@ -92,7 +92,7 @@ impl ArrivalRate {
     }
 
     /// How long ago the last request was read or answered.
-    fn quiet_ns(&self, now_ns: u64) -> u64 {
+    pub(super) fn quiet_ns(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.last_ns.load(Ordering::Relaxed))
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Counters {
     pub(crate) postponed: Arc<Counter>,
     /// Requests that the last free reader left to another thread.
     pub(crate) handed_over: Arc<Counter>,
+    /// Times that a mount gave readers of its own back.
+    pub(crate) given_back: Arc<Counter>,
     /// Operations that panicked.
     pub(crate) panics: Arc<Counter>,
     /// Requests found by a reader that polled instead of sleeping.
@@ -59,6 +61,7 @@ impl Counters {
             helpers_refused: registry.counter("fuse.helpers_refused"),
             postponed: registry.counter("fuse.postponed"),
             handed_over: registry.counter("fuse.handed_over"),
+            given_back: registry.counter("fuse.readers_given_back"),
             panics: registry.counter("fuse.panics"),
             polls_caught: registry.counter("fuse.polls_caught"),
             polls_in_vain: registry.counter("fuse.polls_in_vain"),

@@ -3,7 +3,7 @@
 use super::counters::counters;
 use super::durable::{self, DurableJob, StalePages};
 use super::parked::{self, Waits};
-use super::reader_states::Place;
+use super::reader_states::{Place, Readers};
 use super::send::{send, send_error};
 use super::shared::Shared;
 use crate::errno;
@@ -55,6 +55,8 @@ impl From<Body> for Answer {
 /// What a reader thread works with.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
+    /// The set of readers that it belongs to, or took the request.
+    pub(super) readers: Arc<Readers>,
     pub(super) device: Arc<FuseDevice>,
     pub(super) data: ReadReply,
 }
@@ -72,13 +74,13 @@ impl Worker {
         let opcode = request.header.opcode;
         self.data.clear();
         let answer = match (place, Waits::of(&request.operation)) {
-            (Place::LastOfAll, Waits::Maybe | Waits::ForRoom) => {
+            (Place::Elsewhere, _) | (Place::LastOfAll, Waits::Maybe | Waits::ForRoom) => {
                 parked::hand_over(self, message, opcode);
                 return false;
             }
             (Place::BesideFree, Waits::ForRoom) => {
-                let shared = Arc::clone(&self.shared);
-                let Some(_waiter) = shared.readers.waiter() else {
+                let readers = Arc::clone(&self.readers);
+                let Some(_waiter) = readers.waiter() else {
                     return self.serve_if_room(&request, message);
                 };
                 self.answer_or_fail(&request)
@@ -317,7 +319,7 @@ impl Worker {
     /// Hands a request that waits for the disk to the threads that may; does it here when they
     /// have more than enough already.
     fn durable(&self, header: &RequestHeader, job: DurableJob) -> Answer {
-        durable::submit(&self.shared, &self.device, header, job);
+        durable::submit((&self.shared, &self.readers), &self.device, header, job);
         Answer::Later
     }
 }

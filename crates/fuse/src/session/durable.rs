@@ -6,13 +6,11 @@
 //! their batch to the medium answers them. What must wait for more than the log has a thread of its own meanwhile.
 
 use super::counters::counters;
+use super::reader_states::Readers;
 use super::send::{send, send_error};
 use super::shared::Shared;
-use crate::tunables;
 use crate::wire::{Body, FsyncFlags, RequestHeader, inval_inode_notification};
 use base::clock::monotonic_ns;
-use base::queue::Bounded;
-use base::thread_pool::ThreadPool;
 use posix::{Completion, Errno};
 use std::sync::Arc;
 use sys::FuseDevice;
@@ -68,24 +66,16 @@ pub(super) enum DurableJob {
 struct Pending {
     job: DurableJob,
     shared: Arc<Shared>,
+    readers: Arc<Readers>,
     device: Arc<FuseDevice>,
     unique: u64,
     opcode: u32,
     arrived_ns: u64,
 }
 
-/// The threads of a mount.
-pub(super) fn thread_pool() -> Arc<ThreadPool> {
-    ThreadPool::new(
-        ("fuse-durable", sys::thread::ANSWERS),
-        tunables::DURABLE_THREADS_MAX.count(),
-        Bounded::new("fuse.durable", tunables::DURABLE_QUEUED_MAX.count()),
-    )
-}
-
 /// Takes a request; when the queue for threads is full, the reader that brings it does the work.
 pub(super) fn submit(
-    shared: &Arc<Shared>,
+    (shared, readers): (&Arc<Shared>, &Arc<Readers>),
     device: &Arc<FuseDevice>,
     header: &RequestHeader,
     job: DurableJob,
@@ -93,6 +83,7 @@ pub(super) fn submit(
     let pending = Pending {
         job,
         shared: Arc::clone(shared),
+        readers: Arc::clone(readers),
         device: Arc::clone(device),
         unique: header.unique,
         opcode: header.opcode,
@@ -129,21 +120,21 @@ impl Completion for Pending {
             // Whoever tells this has others to tell, for whom it would wait here.
             let (shared, pending) = (Arc::clone(&self.shared), self.clone());
             let job = Box::new(move || pending.perform());
-            if let Err(job) = shared.durable.run_owed(job) {
+            if let Err(job) = shared.durable().run_owed(job) {
                 job();
             }
         }
     }
 
     fn may_lead(&self) -> bool {
-        self.shared.readers.others_wait()
+        self.readers.others_wait()
     }
 }
 
 impl Pending {
     fn wait_on_thread(self) {
         let shared = Arc::clone(&self.shared);
-        if let Err(job) = shared.durable.run(Box::new(move || self.perform())) {
+        if let Err(job) = shared.durable().run(Box::new(move || self.perform())) {
             job();
         }
     }

@@ -7,16 +7,14 @@
 
 use super::counters::counters;
 use super::dispatch::Worker;
-use super::reader_states::Place;
+use super::reader_states::{Place, Readers};
 use super::shared::Shared;
 use crate::tree::ReadReply;
-use crate::tunables::{PARKED_REQUESTS_MAX, PARKED_THREADS_MAX};
 use crate::wire::Operation;
 use base::clock::monotonic_ns;
 use base::lock::{LockClass, Mutex, rank};
-use base::queue::Bounded;
 use base::thread;
-use base::thread_pool::{Job, ThreadPool};
+use base::thread_pool::Job;
 use posix::{Admitted, Postponed};
 use std::sync::Arc;
 use sys::FuseDevice;
@@ -88,20 +86,10 @@ impl Waits {
 struct ParkedRequest {
     message: Vec<u8>,
     shared: Arc<Shared>,
+    readers: Arc<Readers>,
     device: Arc<FuseDevice>,
     opcode: u32,
     arrived_ns: u64,
-}
-
-/// The threads of a mount on which such requests go on. When it has ended, nobody waits any more for those that are
-/// left.
-pub(super) fn thread_pool() -> Arc<ThreadPool> {
-    let queue = Bounded::new("fuse.parked", PARKED_REQUESTS_MAX.count());
-    ThreadPool::new(
-        ("fuse-parked", sys::thread::ANSWERS),
-        PARKED_THREADS_MAX.count(),
-        queue,
-    )
 }
 
 /// Has a request served when there is room for what it changes.
@@ -126,6 +114,7 @@ impl ParkedRequest {
         Self {
             message: message.to_vec(),
             shared: Arc::clone(&worker.shared),
+            readers: Arc::clone(&worker.readers),
             device: Arc::clone(&worker.device),
             opcode,
             arrived_ns: monotonic_ns(),
@@ -135,7 +124,7 @@ impl ParkedRequest {
     fn submit(self, admitted: Option<Admitted>) {
         let shared = Arc::clone(&self.shared);
         let job = Box::new(move || self.serve(admitted));
-        let Err(job) = shared.parked.run(job) else {
+        let Err(job) = shared.parked().run(job) else {
             return;
         };
         // More requests than there can be, or the mount has ended. The engine's thread must not be held up: others wait
@@ -155,6 +144,7 @@ impl ParkedRequest {
         }
         let mut worker = Worker {
             shared: self.shared,
+            readers: self.readers,
             device: self.device,
             data: ReadReply::default(),
         };

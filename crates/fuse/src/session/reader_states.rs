@@ -1,16 +1,21 @@
-//! What is known of the threads that read requests: which are busy, since when, and how many are free.
+//! What is known of threads that read requests: which are busy, since when, and how many are free. Readers of one mount
+//! are such a set, and those that all mounts have in common.
 
 use super::busy_poll::ArrivalRate;
-use crate::tunables::READERS_MAX;
+use crate::tunables::{BUSY_MOUNTS_MAX, BUSY_REQUESTS_MIN, READERS_MAX};
 use base::clock::monotonic_ns;
+use base::lock::{LockClass, Mutex, rank};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
+use std::time::Duration;
 
-/// All readers of a mount, helpers included; a tunable may say less.
+/// All readers of a set, helpers included; a tunable may say less.
 const SLOTS: usize = 32;
 /// A request that takes longer is taken to wait for something.
 const STUCK_NS: u64 = 1_000_000;
+/// The time in which requests of a mount are counted.
+const RATE_NS: u64 = 100_000_000;
 /// A helper that nobody has needed for so long ends.
 const LINGER_NS: u64 = 1_000_000_000;
 
@@ -25,6 +30,8 @@ pub(super) enum Place {
     LastOfAll,
     /// By a thread that reads no requests; there is room.
     Apart,
+    /// By another thread: the mount has as many of the common readers as it may have, or this is the last of them.
+    Elsewhere,
 }
 
 /// On a cache line of its own.
@@ -38,7 +45,51 @@ pub(super) struct Slot {
     pub(super) taken: AtomicBool,
 }
 
-/// The state of all readers of a mount.
+/// How many requests a mount has lately, while common readers read them. Races between readers lose one, no more.
+#[derive(Debug, Default)]
+pub(super) struct RequestRate {
+    since_ns: AtomicU64,
+    count: AtomicU64,
+}
+
+impl RequestRate {
+    /// A request was read; whether there are so many that readers of its own are worth it.
+    pub(super) fn arrived(&self, now_ns: u64) -> bool {
+        let count = if now_ns.saturating_sub(self.since_ns.load(Ordering::Relaxed)) > RATE_NS {
+            self.since_ns.store(now_ns, Ordering::Relaxed);
+            1
+        } else {
+            self.count.load(Ordering::Relaxed) + 1
+        };
+        self.count.store(count, Ordering::Relaxed);
+        count >= BUSY_REQUESTS_MIN.get()
+    }
+}
+
+static INTERRUPT_CLASS: LockClass = LockClass::new("fuse.interrupt", rank::FRONT_END + 43);
+
+/// Mounts of the process that have readers of their own.
+static BUSY_MOUNTS: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the process's places for mounts with readers of their own.
+#[derive(Debug)]
+pub(super) struct BusyPlace;
+
+impl BusyPlace {
+    pub(super) fn take() -> Option<Self> {
+        let more = |mounts| (mounts < BUSY_MOUNTS_MAX.count()).then_some(mounts + 1);
+        let taken = BUSY_MOUNTS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.ok().map(|_| Self)
+    }
+}
+
+impl Drop for BusyPlace {
+    fn drop(&mut self) {
+        BUSY_MOUNTS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The state of a set of readers.
 pub(super) struct Readers {
     pub(super) residents: usize,
     pub(super) slots: [Slot; SLOTS],
@@ -51,23 +102,75 @@ pub(super) struct Readers {
     pub(super) arrivals: ArrivalRate,
     pub(super) monitor: OnceLock<Thread>,
     pub(super) monitor_sleeps: AtomicBool,
+    /// All are to leave.
+    leaving: AtomicBool,
+    /// Held by who interrupts a reader, and by a reader from then on that must not be.
+    interrupting: Mutex<()>,
+    _place: Option<BusyPlace>,
     /// Whether one of them serves a request that may wait for room.
     has_waiter: AtomicBool,
 }
 
 impl Readers {
-    pub(super) fn new(residents: usize) -> Self {
+    pub(super) fn new(residents: usize, place: Option<BusyPlace>) -> Self {
+        let arrivals = ArrivalRate::default();
+        arrivals.answered(monotonic_ns());
         Self {
             residents: residents.clamp(1, SLOTS),
             slots: std::array::from_fn(|_| Slot::default()),
             alive: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             missed_ns: AtomicU64::new(0),
-            arrivals: ArrivalRate::default(),
+            arrivals,
             monitor: OnceLock::new(),
             monitor_sleeps: AtomicBool::new(false),
             has_waiter: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            interrupting: Mutex::new(&INTERRUPT_CLASS, ()),
+            _place: place,
         }
+    }
+
+    /// Whether no request was read or answered for so long, and none is being served.
+    pub(super) fn are_quiet_for(&self, quiet_ns: u64) -> bool {
+        let serves = |slot: &Slot| slot.busy_since_ns.load(Ordering::Relaxed) != 0;
+        self.arrivals.quiet_ns(monotonic_ns()) > quiet_ns && !self.slots.iter().any(serves)
+    }
+
+    /// Whether readers are to leave.
+    pub(super) fn are_leaving(&self) -> bool {
+        self.leaving.load(Ordering::SeqCst)
+    }
+
+    /// Sends all readers away, and waits until they are gone: those that serve a request when they have done so.
+    pub(super) fn send_away(&self) {
+        self.leaving.store(true, Ordering::SeqCst);
+        let mut step = Duration::from_micros(200);
+        while self.alive.load(Ordering::SeqCst) > 0 {
+            let interrupting = self.interrupting.lock();
+            for slot in &self.slots {
+                let number = slot.thread.load(Ordering::Relaxed);
+                if number != 0 && slot.busy_since_ns.load(Ordering::Relaxed) == 0 {
+                    // One that does not wait yet is told again.
+                    let _told = sys::interrupt_thread(number);
+                }
+            }
+            drop(interrupting);
+            std::thread::sleep(step);
+            step = (step * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// A reader leaves its slot: from now on it is not interrupted.
+    pub(super) fn leave_slot(&self, slot: usize) {
+        let Some(slot) = self.slots.get(slot) else {
+            return;
+        };
+        let interrupting = self.interrupting.lock();
+        slot.thread.store(0, Ordering::Relaxed);
+        drop(interrupting);
+        slot.busy_since_ns.store(0, Ordering::Relaxed);
+        slot.taken.store(false, Ordering::Release);
     }
 
     /// How many there may be.
@@ -113,6 +216,18 @@ impl Readers {
             && monotonic_ns().saturating_sub(missed_ns) > LINGER_NS
     }
 
+    /// The reader of a slot serves a request while so many others wait for one, until this is dropped.
+    pub(super) fn serve(&self, slot: usize, others_waiting: usize, now_ns: u64) -> Serving<'_> {
+        let slot = self.slots.get(slot);
+        if let Some(slot) = slot {
+            slot.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
+        }
+        if others_waiting == 0 {
+            self.call_monitor();
+        }
+        Serving { slot }
+    }
+
     /// Whether a reader waits for requests: not the one that asks, which serves one.
     pub(super) fn others_wait(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
@@ -125,19 +240,32 @@ impl Readers {
         (!is_taken).then(|| Waiter { readers: self })
     }
 
-    /// Wakes the monitor so that it sees the end.
+    /// Wakes the monitor so that it sees that nobody is left.
     pub(super) fn stop_monitor(&self) {
         if let Some(monitor) = self.monitor.get() {
             monitor.unpark();
         }
     }
 
-    pub(super) fn call_monitor(&self) {
+    fn call_monitor(&self) {
         if self.monitor_sleeps.load(Ordering::Relaxed)
             && self.monitor_sleeps.swap(false, Ordering::AcqRel)
             && let Some(monitor) = self.monitor.get()
         {
             monitor.unpark();
+        }
+    }
+}
+
+/// A reader that serves a request.
+pub(super) struct Serving<'a> {
+    slot: Option<&'a Slot>,
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            slot.busy_since_ns.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -166,11 +294,22 @@ fn sleeps(thread: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Readers;
+    use super::{BUSY_REQUESTS_MIN, Readers, RequestRate};
+
+    #[test]
+    fn many_requests_in_a_short_time_are_worth_readers_of_its_own() {
+        let (rate, min) = (RequestRate::default(), BUSY_REQUESTS_MIN.get());
+        let second = 1_000_000_000;
+        for now in 1..min * 2 {
+            assert!(!rate.arrived(now * second), "one a second");
+        }
+        let busy = (0..min).filter(|now| rate.arrived(second * min * 4 + now));
+        assert_eq!(busy.count(), 1);
+    }
 
     #[test]
     fn one_reader_at_a_time_may_wait_for_room() {
-        let readers = Readers::new(2);
+        let readers = Readers::new(2, None);
         let waiter = readers.waiter();
         assert!(waiter.is_some());
         assert!(readers.waiter().is_none() && readers.waiter().is_none());

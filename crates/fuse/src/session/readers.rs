@@ -1,8 +1,8 @@
-//! The threads that read requests.
+//! The threads that read the requests of a mount that is in use.
 //!
 //! As many *residents* as there are cores read and serve; what the cache holds is served right on
 //! the thread that took the request. A thread that waits (for a disk, for the write throttle) is
-//! not runnable, so another may take its place: a monitor sees that no reader is free, counts
+//! not runnable, so another may take its place: a monitor (`monitor`) sees that no reader is free, counts
 //! those that have been in one request for longer than a millisecond and sleep, and starts a
 //! *helper* for each of them, up to `fuse.readers_max` threads. A helper ends when enough others wait
 //! for requests again and have for a second. So runnable threads stay at the number of cores,
@@ -11,98 +11,162 @@
 //! (`parked`).
 //!
 //! Each thread has its own descriptor of the connection: replies do not meet on one lock.
+//!
+//! A mount that is not in use has none of all that: its requests are read by threads that all mounts have in common
+//! (`common`), which start these here when there are many, and get the mount back when there have been none for a
+//! while.
 
 use super::busy_poll::BusyPoller;
+use super::common;
 use super::counters::counters;
 use super::dispatch::Worker;
+use super::monitor::{self, ReaderSet, Rest};
 use super::negotiate::TRANSFER_LEN_MAX;
+use super::reader_states::{BusyPlace, Readers};
 use super::shared::Shared;
 use crate::tree::ReadReply;
+use crate::tunables::BUSY_IDLE_MS;
 use base::clock::monotonic_ns;
 use base::thread;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use sys::{Errno, FuseDevice};
+use sys::{Errno, FuseDevice, ThreadNumber};
 
-/// How often the monitor looks while the readers are busy.
-const TICK: Duration = Duration::from_millis(1);
-/// So many quiet looks, and the monitor sleeps until it is called.
-const QUIET_TICKS: u32 = 50;
 /// Room for the longest request: a write of 1 MiB and what stands before its data.
-const BUFFER_LEN: usize = TRANSFER_LEN_MAX as usize + 4096;
+pub(super) const BUFFER_LEN: usize = TRANSFER_LEN_MAX as usize + 4096;
 
-/// The calling thread, as the kernel calls it; 0 if that cannot be known.
-fn own_number() -> u32 {
-    let link = std::fs::read_link("/proc/thread-self");
-    let name = link.as_deref().ok().and_then(std::path::Path::file_name);
-    let number = name.and_then(|name| name.to_str()?.parse().ok());
-    number.unwrap_or(0)
+/// The readers of one mount.
+struct OwnReaders {
+    shared: Arc<Shared>,
+    readers: Arc<Readers>,
+    /// The common readers get the mount back.
+    gives_back: bool,
 }
 
-/// Starts the residents and the monitor.
-pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
-    for _ in 0..shared.readers.residents {
-        start_reader(shared, false)?;
+/// Starts residents and monitor of a mount that common readers cannot read.
+pub(super) fn start_for_ever(shared: &Arc<Shared>) -> io::Result<()> {
+    start(shared, None, false)
+}
+
+/// Starts readers of its own for a mount, if it may have them; whether it has them now. By who has the watch's part.
+pub(super) fn start_for_a_while(shared: &Arc<Shared>) -> bool {
+    if shared.hand_over.has_own() {
+        return false;
     }
-    let for_monitor = Arc::clone(shared);
-    let monitor = thread::named("fuse-monitor", sys::thread::ANSWERS)
-        .stack_bytes(64 << 10)
-        .spawn(move || run_monitor(&for_monitor))?;
-    // Called only after this is set; until then nobody waits for long.
-    drop(shared.readers.monitor.set(monitor.thread().clone()));
-    Ok(())
+    let Some(place) = BusyPlace::take() else {
+        return false;
+    };
+    if !shared.hand_over.begin_own() {
+        return false;
+    }
+    // Without threads to be had, things stay as they are.
+    let started = start(shared, Some(place), true).is_ok();
+    if !started {
+        shared.hand_over.end_own();
+    }
+    started
 }
 
-fn start_reader(shared: &Arc<Shared>, helper: bool) -> std::io::Result<()> {
-    let readers = &shared.readers;
+fn start(shared: &Arc<Shared>, place: Option<BusyPlace>, gives_back: bool) -> io::Result<()> {
+    let own = Arc::new(OwnReaders {
+        shared: Arc::clone(shared),
+        readers: Arc::new(Readers::new(shared.residents, place)),
+        gives_back,
+    });
+    let started = (0..own.readers.residents)
+        .try_for_each(|_| start_reader(&own, false))
+        .and_then(|()| monitor::start(Arc::clone(&own)));
+    if started.is_err() {
+        own.readers.send_away();
+    }
+    started
+}
+
+fn start_reader(own: &Arc<OwnReaders>, helper: bool) -> io::Result<()> {
+    let readers = &own.readers;
     let Some(slot) = readers.take_slot() else {
         counters().helpers_refused.increment();
         return Ok(());
     };
+    if !own.shared.hand_over.join() {
+        readers.leave_slot(slot);
+        return Err(io::ErrorKind::NotConnected.into());
+    }
     readers.alive.fetch_add(1, Ordering::SeqCst);
-    let for_thread = Arc::clone(shared);
-    let started = shared
-        .device
-        .another()
-        .map_err(std::io::Error::from)
-        .and_then(|device| {
-            let name = if helper { "fuse-helper" } else { "fuse-reader" };
-            thread::named(name, sys::thread::ANSWERS)
-                .spawn(move || run_reader(&for_thread, Arc::new(device), slot, helper))
-        });
+    let for_thread = Arc::clone(own);
+    let device = own.shared.device.another();
+    let started = device.map_err(io::Error::from).and_then(|device| {
+        let name = if helper { "fuse-helper" } else { "fuse-reader" };
+        thread::named(name, sys::thread::ANSWERS)
+            .spawn(move || run_reader(&for_thread, Arc::new(device), slot, helper))
+    });
     if let Err(error) = started {
-        leave(shared, slot);
+        own.leave(slot);
         return Err(error);
     }
     Ok(())
 }
 
-fn leave(shared: &Shared, slot: usize) {
-    let readers = &shared.readers;
-    if let Some(slot) = readers.slots.get(slot) {
-        slot.busy_since_ns.store(0, Ordering::Relaxed);
-        slot.taken.store(false, Ordering::Release);
-    }
-    if readers.alive.fetch_sub(1, Ordering::SeqCst) == 1 {
-        shared.end();
+impl OwnReaders {
+    /// A reader ends.
+    fn leave(&self, slot: usize) {
+        self.readers.leave_slot(slot);
+        if self.readers.alive.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.readers.stop_monitor();
+        }
+        self.shared.leave();
     }
 }
 
-fn run_reader(shared: &Arc<Shared>, device: Arc<FuseDevice>, slot: usize, helper: bool) {
+impl ReaderSet for OwnReaders {
+    fn readers(&self) -> &Readers {
+        &self.readers
+    }
+
+    fn start_helper(self: &Arc<Self>) {
+        // Without a thread to be had, callers wait for those that there are.
+        drop(start_reader(self, true));
+    }
+
+    /// Gives a mount back that is not in use any more.
+    fn rest(&self) -> Rest {
+        if self.readers.alive.load(Ordering::SeqCst) == 0 {
+            self.shared.hand_over.end_own();
+            return Rest::Over;
+        }
+        if !self.gives_back {
+            return Rest::Sleep;
+        }
+        let idle = Duration::from_millis(BUSY_IDLE_MS.get());
+        let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+        if self.readers.are_quiet_for(idle_ns) && common::watch(&self.shared) {
+            self.readers.send_away();
+            self.shared.hand_over.end_own();
+            counters().given_back.increment();
+            return Rest::Over;
+        }
+        Rest::SleepFor(idle)
+    }
+}
+
+fn run_reader(own: &Arc<OwnReaders>, device: Arc<FuseDevice>, slot: usize, helper: bool) {
+    let readers = &own.readers;
     let mut worker = Worker {
-        shared: Arc::clone(shared),
+        shared: Arc::clone(&own.shared),
+        readers: Arc::clone(readers),
         device,
         data: ReadReply::default(),
     };
     // Zeroed memory is mapped when it is first written to: idle readers cost little.
     let mut buffer = vec![0; BUFFER_LEN];
     let mut poller = BusyPoller::default();
-    let readers = &shared.readers;
     if let Some(slot) = readers.slots.get(slot) {
-        slot.thread.store(own_number(), Ordering::Relaxed);
+        slot.thread
+            .store(ThreadNumber::own().raw(), Ordering::Relaxed);
     }
-    loop {
+    while !readers.are_leaving() {
         readers.waiting.fetch_add(1, Ordering::SeqCst);
         let read = poller.next_request(&worker.device, &readers.arrivals, &mut buffer);
         let others = readers
@@ -124,35 +188,29 @@ fn run_reader(shared: &Arc<Shared>, device: Arc<FuseDevice>, slot: usize, helper
         }
     }
     drop(worker);
-    leave(shared, slot);
+    own.leave(slot);
 }
 
 fn serve(worker: &mut Worker, message: &[u8], slot: usize, others_waiting: usize) {
+    let readers = Arc::clone(&worker.readers);
     let started_ns = monotonic_ns();
-    worker
-        .shared
-        .readers
+    readers
         .arrivals
         .arrived(word(message, THREAD_AT), started_ns);
-    let shared = Arc::clone(&worker.shared);
-    let readers = &shared.readers;
-    let busy = readers.slots.get(slot).map(|slot| &slot.busy_since_ns);
-    if let Some(busy) = busy {
-        busy.store(started_ns.max(1), Ordering::Relaxed);
-    }
-    if others_waiting == 0 {
-        readers.call_monitor();
-    }
-    let is_done = worker.serve(message, readers.place(others_waiting));
+    let place = readers.place(others_waiting);
+    let serving = readers.serve(slot, others_waiting, started_ns);
+    let is_done = worker.serve(message, place);
     let ended_ns = monotonic_ns();
     readers.arrivals.answered(ended_ns);
-    if let Some(busy) = busy {
-        busy.store(0, Ordering::Relaxed);
-    }
+    drop(serving);
     if is_done {
-        let elapsed_ns = ended_ns.saturating_sub(started_ns);
-        counters().record(word(message, OPCODE_AT), elapsed_ns);
+        count(message, ended_ns.saturating_sub(started_ns));
     }
+}
+
+/// Counts a request that was answered.
+pub(super) fn count(message: &[u8], elapsed_ns: u64) {
+    counters().record(word(message, OPCODE_AT), elapsed_ns);
 }
 
 /// Where a request's header has its operation, and the thread of its caller.
@@ -163,37 +221,4 @@ const THREAD_AT: usize = 32;
 fn word(message: &[u8], at: usize) -> u32 {
     let bytes = message.get(at..).and_then(|rest| rest.first_chunk::<4>());
     bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
-}
-
-fn run_monitor(shared: &Arc<Shared>) {
-    let readers = &shared.readers;
-    let mut quiet = 0;
-    while !shared.has_ended() {
-        if quiet >= QUIET_TICKS {
-            readers.monitor_sleeps.store(true, Ordering::SeqCst);
-            if readers.waiting.load(Ordering::SeqCst) > 0 {
-                // A spurious return costs a look.
-                std::thread::park();
-            }
-            readers.monitor_sleeps.store(false, Ordering::SeqCst);
-            quiet = 0;
-            continue;
-        }
-        std::thread::sleep(TICK);
-        if readers.waiting.load(Ordering::Relaxed) > 0 {
-            quiet += 1;
-            continue;
-        }
-        quiet = 0;
-        let running = readers
-            .alive
-            .load(Ordering::Relaxed)
-            .saturating_sub(readers.stuck());
-        if running < readers.residents {
-            readers.missed_ns.store(monotonic_ns(), Ordering::Relaxed);
-            counters().helpers_started.increment();
-            // Without a thread to be had, callers wait for those that there are.
-            drop(start_reader(shared, true));
-        }
-    }
 }

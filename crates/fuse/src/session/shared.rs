@@ -2,14 +2,16 @@
 
 use super::counters::counters;
 use super::negotiate::Settled;
-use super::reader_states::Readers;
+use super::reader_states::RequestRate;
+use super::thread_pools;
 use crate::tree::Tree;
 use crate::wire::{InitFlags, OpenReplyFlags, inval_inode_notification};
+use base::hand_over::HandOver;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread_pool::ThreadPool;
 use std::io::IoSlice;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use sys::{Errno, FuseDevice};
 
@@ -21,17 +23,30 @@ const ATTRIBUTES_ONLY: i64 = -1;
 /// What the threads of a connection share.
 pub(super) struct Shared {
     pub(super) tree: Arc<dyn Tree>,
-    pub(super) device: FuseDevice,
+    /// That of the mount, which common readers read as well.
+    pub(super) device: Arc<FuseDevice>,
     pub(super) settled: Settled,
-    pub(super) readers: Readers,
-    /// Threads for what is waited for until it is durable.
-    pub(super) durable: Arc<ThreadPool>,
-    /// Threads for requests that wait without a reader.
-    pub(super) parked: Arc<ThreadPool>,
+    /// Who reads its requests.
+    pub(super) hand_over: HandOver,
+    /// How many readers of its own it gets, beside helpers.
+    pub(super) residents: usize,
+    /// Under which number the common readers are told of it.
+    pub(super) number: u64,
+    /// Common readers that are at its requests.
+    pub(super) in_common: AtomicUsize,
+    pub(super) rate: RequestRate,
+    durable: OnceLock<Arc<ThreadPool>>,
+    parked: OnceLock<Arc<ThreadPool>>,
     failed: AtomicBool,
     over: AtomicBool,
     ended: Mutex<bool>,
     ended_changed: Condvar,
+}
+
+/// A number that no other mount of the process has had.
+fn number() -> u64 {
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Shared {
@@ -39,21 +54,34 @@ impl Shared {
         tree: Arc<dyn Tree>,
         device: FuseDevice,
         settled: Settled,
-        readers: Readers,
-        (durable, parked): (Arc<ThreadPool>, Arc<ThreadPool>),
+        residents: usize,
     ) -> Self {
         Self {
             tree,
-            device,
+            device: Arc::new(device),
             settled,
-            readers,
-            durable,
-            parked,
+            hand_over: HandOver::new(),
+            residents,
+            number: number(),
+            in_common: AtomicUsize::new(0),
+            rate: RequestRate::default(),
+            durable: OnceLock::new(),
+            parked: OnceLock::new(),
             failed: AtomicBool::new(false),
             over: AtomicBool::new(false),
             ended: Mutex::new(&ENDED_CLASS, false),
             ended_changed: Condvar::new(),
         }
+    }
+
+    /// Threads for what is waited for until it is durable.
+    pub(super) fn durable(&self) -> &Arc<ThreadPool> {
+        self.durable.get_or_init(thread_pools::durable)
+    }
+
+    /// Threads for requests that wait without a reader.
+    pub(super) fn parked(&self) -> &Arc<ThreadPool> {
+        self.parked.get_or_init(thread_pools::parked)
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -103,12 +131,20 @@ impl Shared {
         }
     }
 
-    /// The last reader has left.
+    /// A user of the connection leaves; the last one ends it.
+    pub(super) fn leave(&self) {
+        if self.hand_over.leave() {
+            self.end();
+        }
+    }
+
+    /// The last user has left.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Release);
-        self.durable.close();
-        self.parked.close();
-        self.readers.stop_monitor();
+        // One that begins only now has nothing to do for long, and ends by itself.
+        for threads in [&self.durable, &self.parked] {
+            threads.get().inspect(|threads| threads.close());
+        }
         // Whatever happens there, those who wait for the end must learn of it.
         let ended = std::panic::AssertUnwindSafe(|| self.tree.ended());
         if std::panic::catch_unwind(ended).is_err() {

@@ -36,6 +36,8 @@ pub struct Memory {
     /// An fsync, a read of a file with the attribute `user.slow`, and a write of one with
     /// `user.slow-writes` take this long.
     pub delay_ms: AtomicU64,
+    /// Whether looking up names waits until it is not.
+    pub stuck: AtomicBool,
     /// Nodes opened for reading and writing.
     writers: Mutex<HashMap<u64, u64>>,
     /// Whether the session told of its end.
@@ -59,6 +61,7 @@ impl Memory {
             nodes: RwLock::default(),
             next: AtomicU64::new(1),
             delay_ms: AtomicU64::new(0),
+            stuck: AtomicBool::new(false),
             writers: Mutex::default(),
             ended: AtomicBool::new(false),
             durable_writes: AtomicU64::new(0),
@@ -176,6 +179,9 @@ fn entry(attributes: &Attributes) -> EntryReply {
 
 impl Tree for Memory {
     fn lookup(&self, _: &Caller, directory: u64, name: &[u8]) -> Reply<EntryReply> {
+        while self.stuck.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         match self.named(directory, name) {
             Ok(found) => Ok(entry(&self.node(found)?.lock().unwrap().attributes)),
             Err(Errno::ENOENT) => Ok(EntryReply {
