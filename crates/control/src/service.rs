@@ -31,6 +31,7 @@ mod recorder;
 pub(crate) mod refusal;
 mod reporter;
 mod rules;
+mod side_by_side;
 mod snapshots;
 mod source;
 mod status;

@@ -18,6 +18,7 @@ use fuse::{
     SnapshotDirectory, SnapshotEntry, SnapshotSource, Tree, TreeTag,
 };
 use posix::{AccessTime, Errno, FileSystem, OwnerMap};
+use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,7 +160,43 @@ const fn shown_as(property: property::SnapshotDirectory) -> SnapshotDirectory {
 /// The mounts of one pool, by the kernel's FUSE.
 pub struct DaemonMounts {
     source: Arc<FileSource>,
-    table: Mutex<Vec<Arc<Entry>>>,
+    table: Mutex<Table>,
+}
+
+/// The entries, oldest first, and the same by name.
+#[derive(Default)]
+struct Table {
+    all: Vec<Arc<Entry>>,
+    named: HashMap<String, Arc<Entry>>,
+}
+
+impl Table {
+    fn push(&mut self, entry: Arc<Entry>) {
+        let name = entry.dataset.lock().clone();
+        self.named.insert(name, Arc::clone(&entry));
+        self.all.push(entry);
+    }
+
+    /// Takes entries out.
+    fn remove(&mut self, gone: &[Arc<Entry>]) {
+        let is_gone = |entry: &Arc<Entry>| gone.iter().any(|one| Arc::ptr_eq(one, entry));
+        self.all.retain(|entry| !is_gone(entry));
+        for entry in gone {
+            let name = entry.dataset.lock().clone();
+            // Another one may be mounted by now.
+            if self.named.get(&name).is_some_and(is_gone) {
+                self.named.remove(&name);
+            }
+        }
+    }
+
+    /// Names have changed.
+    fn name_again(&mut self) {
+        let named = self.all.iter();
+        self.named = named
+            .map(|entry| (entry.dataset.lock().clone(), Arc::clone(entry)))
+            .collect();
+    }
 }
 
 impl DaemonMounts {
@@ -168,26 +205,27 @@ impl DaemonMounts {
     pub fn new(source: FileSource) -> Arc<Self> {
         Arc::new(Self {
             source: Arc::new(source),
-            table: Mutex::new(&TABLE_CLASS, Vec::new()),
+            table: Mutex::new(&TABLE_CLASS, Table::default()),
         })
     }
 
     /// The live mounts; those that users unmounted are dropped from the table.
     fn entries(&self) -> Vec<Arc<Entry>> {
         let mut table = self.table.lock();
-        let (alive, ended): (Vec<_>, Vec<_>) =
-            table.drain(..).partition(|entry| entry.is_serving());
-        *table = alive;
-        let alive = table.clone();
+        let all = table.all.iter();
+        let ended: Vec<_> = all.filter(|entry| !entry.is_serving()).cloned().collect();
+        if !ended.is_empty() {
+            table.remove(&ended);
+        }
+        let alive = table.all.clone();
         drop(table);
         drop(ended);
         alive
     }
 
     fn find(&self, dataset: &str) -> Option<Arc<Entry>> {
-        self.entries()
-            .into_iter()
-            .find(|entry| *entry.dataset.lock() == dataset)
+        let found = self.table.lock().named.get(dataset).cloned();
+        found.filter(|entry| entry.is_serving())
     }
 
     /// For an ordinary user: the mounted dataset in which a path is, and the way from its root.
@@ -512,15 +550,12 @@ impl Mounts for DaemonMounts {
         }
         // With a mount that was idle, this has been done at its end. Otherwise files that are still
         // open become stale now.
-        let inside = self
-            .entries()
-            .into_iter()
-            .filter(|other| other.is_inside(&entry));
-        let gone: Vec<_> = inside.chain([Arc::clone(&entry)]).collect();
+        let table = self.table.lock();
+        let inside = table.all.iter().filter(|other| other.is_inside(&entry));
+        let gone: Vec<_> = inside.cloned().chain([Arc::clone(&entry)]).collect();
+        drop(table);
         gone.iter().for_each(|other| other.tree.abandon());
-        self.table
-            .lock()
-            .retain(|other| !gone.iter().any(|one| Arc::ptr_eq(one, other)));
+        self.table.lock().remove(&gone);
         Ok(())
     }
 
@@ -611,7 +646,8 @@ impl Mounts for DaemonMounts {
     }
 
     fn renamed(&self, from: &str, to: &str) {
-        for entry in self.entries() {
+        let mut table = self.table.lock();
+        for entry in &table.all {
             let mut name = entry.dataset.lock();
             if let Some(rest) = name.strip_prefix(from)
                 && (rest.is_empty() || rest.starts_with(['/', '@']))
@@ -619,6 +655,7 @@ impl Mounts for DaemonMounts {
                 *name = format!("{to}{rest}");
             }
         }
+        table.name_again();
     }
 
     fn snapshots_changed(&self, dataset: &str) {

@@ -5,7 +5,7 @@
 //! another copy keeps the file system, and would find it dead.
 
 use crate::fuse_device::{MountedEntry, mounted_entries, mounted_entries_of, resolved};
-use crate::mount_users::{Device, MountUser, name_of, namespace_of, processes};
+use crate::mount_users::{Device, MountUser, mount_device, name_of, namespace_of, processes};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ pub fn mount_holders(mounts: &[(PathBuf, Device)], max: usize) -> Vec<Vec<MountU
 fn holders(tables: &[Table], path: &Path, device: Device) -> Option<Vec<MountUser>> {
     let (own, others) = tables.split_first()?;
     let path = resolved(path);
-    let is_it = |entry: &&MountedEntry| entry.path == path && entry.device == device;
+    let is_it = |entry: &&MountedEntry| entry.device == device && entry.path == path;
     let it = own.entries.iter().rev().find(is_it)?;
     let (place, groups) = (own.place(it)?, heard_of(own.parent(it)?, tables));
     let stays = |table: &Table, entry: &MountedEntry| {
@@ -78,6 +78,10 @@ fn holders(tables: &[Table], path: &Path, device: Device) -> Option<Vec<MountUse
 /// What is mounted over the mount at `path` with this device number: its source. None also when that one is gone.
 #[must_use]
 pub fn mounted_over(path: &Path, device: Device) -> Option<String> {
+    // The table is long where there are many mounts.
+    if mount_device(path) == Some(device) {
+        return None;
+    }
     let path = resolved(path);
     let table = mounted_entries().ok()?;
     let mut here = table.iter().filter(|entry| entry.path == path);

@@ -72,8 +72,13 @@ enum Metric {
 struct Lists {
     metrics: BTreeMap<String, Metric>,
     sources: Vec<(String, Weak<dyn Source>)>,
+    /// With so many sources, those that are gone are looked for.
+    clean_at: usize,
     lock_classes: Vec<&'static LockClass>,
 }
+
+/// So many sources are no reason to look for those that are gone.
+const CLEAN_MIN: usize = 256;
 
 /// See [`registry`].
 #[derive(Default)]
@@ -128,7 +133,11 @@ impl Registry {
     pub fn add_source(&self, name: impl Into<String>, source: &Arc<impl Source + 'static>) {
         let source: Weak<dyn Source> = Arc::downgrade(&(Arc::clone(source) as Arc<dyn Source>));
         let mut lists = self.lists.lock();
-        lists.sources.retain(|(_, old)| old.strong_count() > 0);
+        // Not each time: there may be thousands, and more each time.
+        if lists.sources.len() >= lists.clean_at {
+            lists.sources.retain(|(_, old)| old.strong_count() > 0);
+            lists.clean_at = (2 * lists.sources.len()).max(CLEAN_MIN);
+        }
         lists.sources.push((name.into(), source));
     }
 

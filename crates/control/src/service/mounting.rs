@@ -1,7 +1,9 @@
 //! Mounting and unmounting, and what changes of names and properties mean for mounts.
 
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use admin::{Failure, FailureKind, Mounted, Types, name};
 use dsl::Dataset;
@@ -12,8 +14,31 @@ use super::dataset_index::setting_of;
 use super::mountpoint::{MountFlags, Mountpoint, apply_words, mount_order};
 use super::refusal::unreadable;
 use super::reporter::Reporter;
+use super::side_by_side::side_by_side;
 use crate::MountOptions;
 use crate::mounts::MountRequest;
+
+/// How many are mounted or unmounted at a time: mostly the kernel and the next txg are waited for.
+const AT_A_TIME: usize = 64;
+
+/// An ordinary user's file systems may lie inside of each other's mounts, which change with each.
+fn at_a_time() -> usize {
+    if sys::user_id() == 0 { AT_A_TIME } else { 1 }
+}
+
+/// Parts a list by the depth of places, and within a depth by the places themselves: what lies at different places of
+/// one depth does not lie in each other. Both in the order of the list.
+fn by_depth<T>(list: Vec<T>, path: impl Fn(&T) -> &Path) -> Vec<Vec<Vec<T>>> {
+    let mut depths: BTreeMap<usize, Vec<Vec<T>>> = BTreeMap::new();
+    for item in list {
+        let places = depths.entry(path(&item).components().count()).or_default();
+        match places.last_mut() {
+            Some(place) if place.first().map(&path) == Some(path(&item)) => place.push(item),
+            _ => places.push(vec![item]),
+        }
+    }
+    depths.into_values().collect()
+}
 
 /// A file system that may be mounted.
 pub(super) struct Mountable {
@@ -164,29 +189,42 @@ impl Service {
         Err(failure.advise("the log is kept; changes after that record are not there"))
     }
 
-    /// Mounts what is below (and at) a dataset, as far as it mounts by itself, parents first.
+    /// Mounts what is below (and at) a dataset, as far as it mounts by itself, parents first, and side by side what
+    /// does not lie in each other.
     pub(super) fn mount_below(
         &self,
         dataset: &str,
         flags: MountFlags<'_>,
         reporter: &mut Reporter<'_>,
     ) {
-        let found = self.mountables(dataset, flags, reporter);
-        let mounted = self.mounts().mounted();
-        for mountable in found {
-            let request = &mountable.request;
-            if mounted.iter().any(|mount| mount.dataset == request.dataset) {
-                continue;
-            }
-            if let Err(reason) = self.mounts().mount(request) {
-                reporter.warn(framed("mount", &request.dataset, reason));
-                continue;
-            }
-            let head = self.dsl.head(&request.dataset);
-            let replayed = head.map(|head| self.check_replayed(&head, &request.dataset));
-            if let Ok(Err(failure)) = replayed {
-                reporter.warn(failure);
-            }
+        let mut found = self.mountables(dataset, flags, reporter);
+        let mounted: HashSet<String> = self
+            .mounts()
+            .mounted()
+            .into_iter()
+            .map(|mount| mount.dataset)
+            .collect();
+        found.retain(|mountable| !mounted.contains(&mountable.request.dataset));
+        for depth in by_depth(found, |mountable| &mountable.request.path) {
+            let failures = side_by_side(&depth, at_a_time(), |place| {
+                let each = place.iter().map(|one| self.mount_found(&one.request));
+                each.filter_map(Result::err).collect::<Vec<_>>()
+            });
+            failures
+                .into_iter()
+                .flatten()
+                .for_each(|failure| reporter.warn(failure));
+        }
+    }
+
+    /// Mounts one of those that mount by themselves.
+    fn mount_found(&self, request: &MountRequest) -> Result<(), Failure> {
+        self.mounts()
+            .mount(request)
+            .map_err(|reason| framed("mount", &request.dataset, reason))?;
+        match self.dsl.head(&request.dataset) {
+            Ok(head) => self.check_replayed(&head, &request.dataset),
+            Err(_) => Ok(()),
         }
     }
 
@@ -250,8 +288,8 @@ impl Service {
         found
     }
 
-    /// Unmounts a dataset and all below, children first. If one refuses, those that went are
-    /// mounted again and nothing has changed.
+    /// Unmounts a dataset and all below, children first, and side by side what does not lie in each other. If one
+    /// refuses, those that went are mounted again and nothing has changed.
     pub(super) fn unmount_below(
         &self,
         dataset: &str,
@@ -259,14 +297,45 @@ impl Service {
     ) -> Result<Vec<Mounted>, Failure> {
         let below = self.mounted_below(dataset);
         self.check_held(&below, force)?;
-        for (at, mount) in below.iter().enumerate() {
-            if let Err(reason) = self.mounts().unmount(&mount.dataset, force) {
-                self.mount_again(&below[..at]);
-                let path = mount.path.to_string_lossy();
-                return Err(framed("unmount", &path, reason));
+        let mut gone = Vec::new();
+        for depth in by_depth(below, |mount| &mount.path).into_iter().rev() {
+            let is_refused = AtomicBool::new(false);
+            let outcomes = side_by_side(&depth, at_a_time(), |place| {
+                self.unmount_place(place, force, &is_refused)
+            });
+            let mut refusal = Ok(());
+            for (unmounted, outcome) in outcomes {
+                gone.extend(unmounted);
+                refusal = refusal.and(outcome);
+            }
+            if let Err(failure) = refusal {
+                self.mount_again(&gone);
+                return Err(failure);
             }
         }
-        Ok(below)
+        Ok(gone)
+    }
+
+    /// Unmounts what lies at one place, the last one first, unless another is refused meanwhile; says which went.
+    fn unmount_place(
+        &self,
+        place: &[Mounted],
+        force: bool,
+        is_refused: &AtomicBool,
+    ) -> (Vec<Mounted>, Result<(), Failure>) {
+        let mut gone = Vec::new();
+        for mount in place {
+            if is_refused.load(Ordering::Relaxed) {
+                break;
+            }
+            if let Err(reason) = self.mounts().unmount(&mount.dataset, force) {
+                is_refused.store(true, Ordering::Relaxed);
+                let failure = framed("unmount", &mount.path.to_string_lossy(), reason);
+                return (gone, Err(failure));
+            }
+            gone.push(mount.clone());
+        }
+        (gone, Ok(()))
     }
 
     /// Puts mounts back where they were, as far as their datasets are still there.

@@ -14,23 +14,38 @@ static HEAD: LockClass = LockClass::new("control.open_head", rank::FRONT_END + 3
 
 type Place = Arc<Mutex<Weak<FileSystem>>>;
 
+/// So many places are no reason to look for those that nobody has.
+const CLEAN_MIN: usize = 64;
+
 /// The file systems of a pool's heads that are open to be written.
-pub(super) struct OpenHeads(Mutex<HashMap<ObjectId, Place>>);
+pub(super) struct OpenHeads(Mutex<Places>);
+
+struct Places {
+    of: HashMap<ObjectId, Place>,
+    /// With so many, those that nobody has are looked for.
+    clean_at: usize,
+}
 
 impl OpenHeads {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(&HEADS, HashMap::new())))
+        let places = Places {
+            of: HashMap::new(),
+            clean_at: CLEAN_MIN,
+        };
+        Arc::new(Self(Mutex::new(&HEADS, places)))
     }
 
     fn place(&self, head: ObjectId) -> Place {
         let mut places = self.0.lock();
-        if !places.contains_key(&head) {
+        if places.of.len() >= places.clean_at {
             // Those that nobody has, or asks for.
-            places
-                .retain(|_, place| Arc::strong_count(place) > 1 || place.lock().strong_count() > 0);
+            let is_used =
+                |place: &Place| Arc::strong_count(place) > 1 || place.lock().strong_count() > 0;
+            places.of.retain(|_, place| is_used(place));
+            places.clean_at = (2 * places.of.len()).max(CLEAN_MIN);
         }
         let new = || Arc::new(Mutex::new(&HEAD, Weak::new()));
-        Arc::clone(places.entry(head).or_insert_with(new))
+        Arc::clone(places.of.entry(head).or_insert_with(new))
     }
 
     /// Opens a head, for whoever keeps it open.
@@ -77,7 +92,7 @@ fn current(place: &MutexGuard<'_, Weak<FileSystem>>) -> Option<Arc<FileSystem>> 
 
 impl std::fmt::Debug for OpenHeads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "OpenHeads({})", self.0.lock().len())
+        write!(f, "OpenHeads({})", self.0.lock().of.len())
     }
 }
 

@@ -18,6 +18,7 @@ mod lifecycle;
 mod limits;
 mod log_devices;
 mod make_image;
+mod many;
 mod model;
 mod mounting;
 mod owners;
