@@ -43,7 +43,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    pub(crate) fn load(dsl: &Dsl, id: ObjectId, depth: usize) -> Result<Self> {
+    /// `hangs`: the name under which it was just found.
+    pub(crate) fn load(dsl: &Dsl, id: ObjectId, depth: usize, hangs: Option<&str>) -> Result<Self> {
         let object = dsl.mos.object(id)?;
         let phys: DirectoryPhys = read_record(&object)?;
         let place = if phys.parent.0 == 0 {
@@ -53,7 +54,11 @@ impl Directory {
             }
         } else {
             let parent = dsl.load_directory(phys.parent, depth + 1)?;
-            let component = parent.component_of(id)?;
+            // It may have been renamed since.
+            let component = match hangs {
+                Some(component) if parent.has_child(component, id)? => component.to_owned(),
+                Some(_) | None => parent.component_of(id)?,
+            };
             Place {
                 parent: Some(parent),
                 component,
@@ -67,7 +72,12 @@ impl Directory {
         })
     }
 
-    /// The name under which a child hangs here.
+    fn has_child(&self, component: &str, child: ObjectId) -> Result<bool> {
+        let found = self.child_map()?.lookup(component.as_bytes())?;
+        Ok(found == Some(child.0))
+    }
+
+    /// The name under which a child hangs here, which all are looked through for.
     fn component_of(&self, child: ObjectId) -> Result<String> {
         let entries = self.child_map()?.entries()?;
         let entry = entries.into_iter().find(|entry| entry.value == child.0);
@@ -159,8 +169,13 @@ impl Directory {
     pub fn child(&self, component: &str) -> Result<Option<Arc<Self>>> {
         match self.child_map()?.lookup(component.as_bytes())? {
             None => Ok(None),
-            Some(id) => self.dsl.directory_by_id(ObjectId(id)).map(Some),
+            Some(id) => self.load_child(ObjectId(id), component).map(Some),
         }
+    }
+
+    /// A child that was just found here by its name: nobody needs to look through all for it.
+    fn load_child(&self, id: ObjectId, component: &str) -> Result<Arc<Self>> {
+        self.dsl.load_child(id, component)
     }
 
     /// The children that are not hidden, by name.
@@ -172,7 +187,8 @@ impl Directory {
         for entry in self.child_map()?.entries()? {
             let component = name_of(&entry.name);
             if !is_hidden(&component) {
-                found.push((component, self.dsl.directory_by_id(ObjectId(entry.value))?));
+                let child = self.load_child(ObjectId(entry.value), &component)?;
+                found.push((component, child));
             }
         }
         found.sort_by(|one, other| one.0.cmp(&other.0));
@@ -183,7 +199,7 @@ impl Directory {
     pub(crate) fn all_children(&self) -> Result<Vec<Arc<Self>>> {
         let entries = self.child_map()?.entries()?.into_iter();
         entries
-            .map(|entry| self.dsl.directory_by_id(ObjectId(entry.value)))
+            .map(|entry| self.load_child(ObjectId(entry.value), &name_of(&entry.name)))
             .collect()
     }
 

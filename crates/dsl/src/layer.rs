@@ -226,7 +226,16 @@ impl Dsl {
         if depth > 2 * name::DEPTH_MAX {
             return Err(DslError::damaged(id, "directories are nested too deep"));
         }
-        let directory = Directory::load(self, id, depth)?;
+        let directory = Directory::load(self, id, depth, None)?;
+        Ok(self.directories.enter(id, Arc::new(directory)))
+    }
+
+    /// A directory that was just found as a child, under that name.
+    pub(crate) fn load_child(&self, id: ObjectId, hangs: &str) -> Result<Arc<Directory>> {
+        if let Some(directory) = self.directories.get(id) {
+            return Ok(directory);
+        }
+        let directory = Directory::load(self, id, 0, Some(hangs))?;
         Ok(self.directories.enter(id, Arc::new(directory)))
     }
 
