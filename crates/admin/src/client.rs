@@ -17,42 +17,19 @@ use crate::message::{Request, Response};
 use crate::wire::{WireError, receive, send};
 use crate::{Failure, FailureKind};
 
+mod places;
 mod running;
 #[cfg(test)]
 mod tests;
 
-pub use running::{Running, connect, running};
+pub use places::{SYSTEM_DIRECTORY, runtime_directories, state_directory};
+pub use running::{Running, Silent, connect, running};
 
 /// How long a daemon may take to say who it is.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a daemon may take to give up its place, when its pool is written out and closed.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Where the administrator's daemons have their sockets.
-pub const SYSTEM_DIRECTORY: &str = "/run/millpond";
-
-/// Where daemons have their sockets: `$MILLPOND_RUN`, or a place of the user's own.
-#[must_use]
-pub fn runtime_directory() -> PathBuf {
-    if let Some(directory) = std::env::var_os("MILLPOND_RUN") {
-        return directory.into();
-    }
-    let uid = sys::user_id();
-    if uid == 0 {
-        return SYSTEM_DIRECTORY.into();
-    }
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(directory) => Path::new(&directory).join("millpond"),
-        None => format!("/tmp/millpond-{uid}").into(),
-    }
-}
-
-/// The socket of a pool's daemon.
-#[must_use]
-pub fn socket_path(guid: u64) -> PathBuf {
-    runtime_directory().join(format!("{guid:016x}.sock"))
-}
 
 /// A connection to the daemon of one pool.
 #[derive(Debug)]
@@ -177,6 +154,20 @@ fn unanswered(socket: &Path) -> Failure {
 }
 
 impl Connection {
+    /// Connects to the daemon of a pool that this user serves; nothing if there is none.
+    ///
+    /// # Errors
+    /// Somebody listens there who does not answer as a daemon does.
+    pub fn to(guid: u64) -> Result<Option<Self>, Failure> {
+        for directory in runtime_directories() {
+            let found = Self::open(&places::socket_in(&directory, guid))?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
     /// Connects to a socket and learns whose it is; nothing if nobody listens.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ mod number;
 mod order;
 mod permission;
 mod property;
+pub mod register;
 mod report;
 mod secret;
 mod vdev_name;
@@ -65,6 +66,7 @@ pub use property::{
     Types, VDEV_PROPERTIES, Value, check_user_property, find_dataset_property, find_pool_property,
     find_vdev_property,
 };
+pub use register::KnownPool;
 pub use report::{
     CheckpointReport, DedupReport, DiffChange, DiffRecord, ExpansionReport, GrantRecord,
     HistoryEvent, HistoryRecord, HoldRecord, LeafReport, LeafWork, LeafWorkState, OwnerKind,

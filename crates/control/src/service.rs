@@ -29,6 +29,7 @@ mod property_checks;
 mod property_source;
 mod recorder;
 pub(crate) mod refusal;
+mod register;
 mod reporter;
 mod rules;
 mod side_by_side;
@@ -95,6 +96,7 @@ pub struct Service {
     acting: Mutex<Actor>,
     /// The cache file that lists the pool, when it was told to be in one.
     cache_file: Mutex<Option<PathBuf>>,
+    register: register::Register,
     finished: AtomicBool,
     opened_ns: u64,
     /// What is sent and received.
@@ -131,6 +133,7 @@ impl Service {
             changes: Mutex::new(&CHANGES, ()),
             acting: Mutex::new(&ACTING, Actor::administrator()),
             cache_file: Mutex::new(&CACHE_FILE, None),
+            register: register::Register::default(),
             finished: AtomicBool::new(false),
             opened_ns: monotonic_ns(),
             streams: streams::Streams::new(),
@@ -418,6 +421,7 @@ impl Handler for Service {
             pid: 0,
         };
         let suspended = self.pool.suspended();
+        self.comes_back();
         let outcome = self.execute(&change, &caller, "", &mut Reporter::new(&mut nobody));
         match suspended {
             Some(reason) => outcome.and_then(|()| {

@@ -6,17 +6,28 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use admin::client::{SYSTEM_DIRECTORY, runtime_directory};
+use admin::client::{SYSTEM_DIRECTORY, runtime_directories};
 use admin::{Failure, FailureKind};
 
 fn failed(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Service, format!("{}: {error}", path.display()))
 }
 
-/// The directory, made if need be.
+/// The first directory that can be used, made if need be.
 pub(super) fn prepared_directory() -> Result<PathBuf, Failure> {
-    let path = runtime_directory();
-    prepare(&path)?;
+    let mut refused = None;
+    let mut found = None;
+    for path in runtime_directories() {
+        match prepare(&path) {
+            Ok(()) => {
+                found = Some(path);
+                break;
+            }
+            Err(failure) => refused = refused.or(Some(failure)),
+        }
+    }
+    let nowhere = || Failure::new(FailureKind::Service, "there is no place for sockets");
+    let path = found.ok_or_else(|| refused.unwrap_or_else(nowhere))?;
     if path == Path::new(SYSTEM_DIRECTORY) {
         // Everybody may ask; what they may do the daemon decides.
         let to_all = Permissions::from_mode(0o755);

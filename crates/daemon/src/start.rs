@@ -4,7 +4,7 @@ use super::endpoint::Endpoint;
 use super::mounts::DaemonMounts;
 use super::server::{Server, Serving, hello};
 use super::signals::{Signals, Starter};
-use admin::client::{Connection, socket_path};
+use admin::client::{Connection, state_directory};
 use admin::{Failure, FailureKind, Handler, OpenRequest, Response, Sink, receive, send};
 use base::notice;
 use control::{FileSource, Service};
@@ -69,8 +69,8 @@ pub(super) fn start_with(
         }
     };
     // The daemon outlives us; init becomes its parent.
-    let connection = Connection::open(&socket_path(guid))?;
-    connection.ok_or_else(|| Failure::new(FailureKind::Service, "the daemon has ended at once"))
+    Connection::to(guid)?
+        .ok_or_else(|| Failure::new(FailureKind::Service, "the daemon has ended at once"))
 }
 
 /// Sends the request, hands parts on, returns the pool's guid when it serves.
@@ -268,10 +268,24 @@ fn open_service(request: &OpenRequest) -> Result<Begin, Failure> {
     let opened = Service::open(request)?;
     let mounts = DaemonMounts::new(FileSource::new(&opened));
     let service = Service::new(opened, mounts);
+    // A name for now only is none to come back by.
+    let register = state_directory().filter(|_| !is_temporary(request));
     Ok(Begin {
         handler: service.clone(),
-        begin: Box::new(move |sink| service.begin(sink)),
+        begin: Box::new(move |sink| {
+            if let Some(directory) = register {
+                service.keep_in_register(directory);
+            }
+            service.begin(sink)
+        }),
     })
+}
+
+fn is_temporary(request: &OpenRequest) -> bool {
+    match request {
+        OpenRequest::Create(request) => request.temporary_name.is_some(),
+        OpenRequest::Import(request) => request.temporary && request.new_name.is_some(),
+    }
 }
 
 /// A bug stops the pool before its next uberblock: what the panicking thread left half done must

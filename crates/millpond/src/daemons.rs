@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use admin::client::{self, Connection};
+use admin::register::known_pools;
 use admin::{
-    Change, DatasetQuery, DatasetRow, Failure, FailureKind, Mounted, OpenRequest, PoolReport,
-    PoolStatus, Request, Response, Said, Selection,
+    Change, DatasetQuery, DatasetRow, Failure, FailureKind, KnownPool, Mounted, OpenRequest,
+    PoolReport, PoolStatus, Request, Response, Said, Selection,
 };
 
 use crate::output::{Outcome, Stop, complain, print};
@@ -59,29 +60,104 @@ fn show(part: Response, complete: &mut bool) -> Result<(), Failure> {
 
 /// The daemon of a pool that must be there.
 pub(crate) fn pool(name: &str) -> Result<Connection, Failure> {
-    client::connect(name)?
-        .ok_or_else(|| Failure::cannot(FailureKind::Missing, "open", name, "no such pool"))
+    client::connect(name)?.ok_or_else(|| {
+        let missing = Failure::cannot(FailureKind::Missing, "open", name, "no such pool");
+        with_note(missing, name)
+    })
 }
 
 /// The daemon of the pool that a dataset is in.
 pub(crate) fn pool_of(dataset: &str) -> Result<Connection, Failure> {
-    client::connect(admin::pool_of(dataset))?.ok_or_else(|| {
-        Failure::cannot(
-            FailureKind::Missing,
-            "open",
-            dataset,
-            "dataset does not exist",
-        )
+    let pool = admin::pool_of(dataset);
+    client::connect(pool)?.ok_or_else(|| {
+        let reason = "dataset does not exist";
+        let missing = Failure::cannot(FailureKind::Missing, "open", dataset, reason);
+        with_note(missing, pool)
     })
+}
+
+/// What there is: running pools, and others that were served here.
+pub(crate) struct Pools {
+    /// Those that run.
+    pub(crate) running: Vec<Connection>,
+    /// Known ones that do not.
+    pub(crate) absent: Vec<KnownPool>,
+    /// Whether all daemons answered; those that did not are complained about.
+    pub(crate) complete: bool,
+}
+
+impl Pools {
+    /// Asks everybody.
+    pub(crate) fn find() -> Result<Self, Failure> {
+        let found = client::running()?;
+        let mut absent = known_pools();
+        let answered = found.connections.iter().map(Connection::guid);
+        let silent = found.silent.iter().filter_map(|silent| silent.guid);
+        let there: Vec<u64> = answered.chain(silent).collect();
+        absent.retain(|pool| !there.contains(&pool.guid));
+        for silent in &found.silent {
+            complain(&silent.failure);
+        }
+        Ok(Self {
+            running: found.connections,
+            absent,
+            complete: found.silent.is_empty(),
+        })
+    }
+
+    /// Tells of those that do not run.
+    pub(crate) fn note_absent(&self) {
+        self.absent.iter().for_each(|known| complain(&note(known)));
+    }
+
+    /// Tells of those whose devices are gone.
+    pub(crate) fn note_gone(&self) {
+        let gone = |known: &&KnownPool| known.present().is_empty();
+        let gone = self.absent.iter().filter(gone);
+        gone.for_each(|known| complain(&note(known)));
+    }
+}
+
+fn note(known: &KnownPool) -> String {
+    crate::render::not_running(known, known.last_seen(), known.present().is_empty())
 }
 
 /// The daemons that run; those that do not answer are complained about, and then it is false that these are all.
 pub(crate) fn running() -> Result<(Vec<Connection>, bool), Failure> {
-    let found = client::running()?;
-    for failure in &found.silent {
-        complain(failure);
+    let found = Pools::find()?;
+    Ok((found.running, found.complete))
+}
+
+/// As [`pools`]; if all are asked for, those are told of that do not run, the first time.
+pub(crate) fn pools_noting(
+    names: &[String],
+    noted: &mut bool,
+) -> Result<(Vec<Connection>, bool), Failure> {
+    if !names.is_empty() {
+        return pools(names);
     }
-    Ok((found.connections, found.silent.is_empty()))
+    let found = Pools::find()?;
+    if !std::mem::replace(noted, true) {
+        found.note_absent();
+    }
+    Ok((found.running, found.complete))
+}
+
+/// A known pool that no daemon serves, by its name.
+pub(crate) fn absent_named(wanted: &str) -> Result<Option<KnownPool>, Failure> {
+    if !known_pools().iter().any(|pool| pool.name == wanted) {
+        return Ok(None);
+    }
+    let absent = Pools::find()?.absent;
+    Ok(absent.into_iter().find(|pool| pool.name == wanted))
+}
+
+/// With what the register says of a pool that does not run.
+fn with_note(failure: Failure, pool: &str) -> Failure {
+    match absent_named(pool) {
+        Ok(Some(known)) => failure.advise(note(&known)),
+        Ok(None) | Err(_) => failure,
+    }
 }
 
 /// The daemons of the named pools, or all; the missing ones are complained about.

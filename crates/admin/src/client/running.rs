@@ -3,7 +3,8 @@
 //! Everybody is asked before anybody's answer is waited for, so that one daemon that is stopped or stuck costs a
 //! command [`HELLO_TIMEOUT`] at most, and those who ask for another pool nothing.
 
-use super::{Connection, HELLO_TIMEOUT, Knock, SYSTEM_DIRECTORY, runtime_directory};
+use super::places::{SYSTEM_DIRECTORY, guid_of, runtime_directories};
+use super::{Connection, HELLO_TIMEOUT, Knock};
 use crate::{Failure, FailureKind};
 use base::clock::real_now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,8 +18,24 @@ use std::time::Instant;
 pub struct Running {
     /// Those that answered, by pool name.
     pub connections: Vec<Connection>,
-    /// Why others did not.
-    pub silent: Vec<Failure>,
+    /// Those that did not.
+    pub silent: Vec<Silent>,
+}
+
+/// A daemon that does not answer.
+#[derive(Debug)]
+pub struct Silent {
+    /// The pool that its socket is named after.
+    pub guid: Option<u64>,
+    /// What is wrong.
+    pub failure: Failure,
+}
+
+impl Silent {
+    fn at(socket: &Path, failure: Failure) -> Self {
+        let guid = guid_of(socket);
+        Self { guid, failure }
+    }
 }
 
 /// Connections to all daemons, and who did not answer in time.
@@ -38,16 +55,22 @@ pub fn connect(pool: &str) -> Result<Option<Connection>, Failure> {
     let mut connections = found.connections.into_iter();
     match connections.find(|connection| connection.pool == pool) {
         Some(connection) => Ok(Some(connection)),
-        None => found.silent.into_iter().next().map_or(Ok(None), Err),
+        None => match found.silent.into_iter().next() {
+            Some(silent) => Err(silent.failure),
+            None => Ok(None),
+        },
     }
 }
 
 fn ask(wanted: Option<&str>) -> Result<Running, Failure> {
-    let own = runtime_directory();
+    let own = runtime_directories();
     let mut found = Running::default();
-    let mut sockets = sockets_in(&own, false)?;
+    let mut sockets = Vec::new();
+    for directory in &own {
+        sockets.extend(sockets_in(directory, false)?);
+    }
     let system = Path::new(SYSTEM_DIRECTORY);
-    if std::env::var_os("MILLPOND_RUN").is_none() && own != system {
+    if std::env::var_os("MILLPOND_RUN").is_none() && !own.iter().any(|own| own == system) {
         sockets.extend(sockets_in(system, true)?);
     }
     let mut waiting = Vec::new();
@@ -57,7 +80,7 @@ fn ask(wanted: Option<&str>) -> Result<Running, Failure> {
         }
         match Knock::at(socket) {
             Ok(knock) => waiting.extend(knock),
-            Err(failure) => found.silent.push(failure),
+            Err(failure) => found.silent.push(Silent::at(socket, failure)),
         }
     }
     gather(waiting, wanted, &mut found)?;
@@ -88,9 +111,10 @@ fn gather(
                 rest.push(knock);
                 continue;
             }
+            let socket = knock.socket.clone();
             match knock.answer() {
                 Ok(connection) => found.connections.extend(connection),
-                Err(failure) => found.silent.push(failure),
+                Err(failure) => found.silent.push(Silent::at(&socket, failure)),
             }
         }
         waiting = rest;
@@ -99,7 +123,9 @@ fn gather(
             return Ok(());
         }
     }
-    found.silent.extend(waiting.iter().map(Knock::unanswered));
+    let late = waiting.iter();
+    let late = late.map(|knock| Silent::at(&knock.socket, knock.unanswered()));
+    found.silent.extend(late);
     Ok(())
 }
 

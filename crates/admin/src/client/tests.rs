@@ -71,3 +71,30 @@ fn somebody_who_answers_nonsense_is_told_of() {
     let failure = Connection::open(&socket).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Service);
 }
+
+#[test]
+fn places_last_beyond_a_session() {
+    use super::places::{sockets_of, state_of};
+    let with = |set: &'static [(&str, &str)]| {
+        move |name: &str| {
+            let found = set.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| std::ffi::OsString::from(value))
+        }
+    };
+    let user = with(&[("HOME", "/home/a"), ("XDG_RUNTIME_DIR", "/run/user/7")]);
+    let lasting = PathBuf::from("/home/a/.local/state/millpond");
+    assert_eq!(state_of(7, &user), Some(lasting.clone()));
+    let session = PathBuf::from("/run/user/7/millpond");
+    assert_eq!(sockets_of(7, &user), [lasting, session]);
+    let own = with(&[("HOME", "/home/a"), ("XDG_STATE_HOME", "/s")]);
+    assert_eq!(state_of(7, &own), Some("/s/millpond".into()));
+    let set = with(&[("MILLPOND_RUN", "/r"), ("HOME", "/home/a")]);
+    assert_eq!(state_of(7, &set), Some("/r".into()));
+    assert_eq!(sockets_of(0, &set), [PathBuf::from("/r")]);
+    let root = with(&[("HOME", "/root")]);
+    assert_eq!(state_of(0, &root), Some("/var/lib/millpond".into()));
+    assert_eq!(sockets_of(0, &root), [PathBuf::from("/run/millpond")]);
+    let nothing = with(&[("HOME", "relative")]);
+    assert_eq!(state_of(7, &nothing), None);
+    assert_eq!(sockets_of(7, &nothing), [PathBuf::from("/tmp/millpond-7")]);
+}

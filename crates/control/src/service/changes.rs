@@ -111,6 +111,7 @@ impl Service {
             self.record(caller, command);
         }
         change.apply(self, reporter)?;
+        self.update_register();
         if recorded == Recorded::After {
             self.record(caller, command);
         }

@@ -2,9 +2,10 @@
 
 use admin::OpenRequest;
 
+use crate::daemons::Pools;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::Outcome;
-use crate::zpool::import::{choose, request, search};
+use crate::zpool::import::{as_before, choose, places, request};
 
 /// `millpond serve`.
 pub(super) const COMMAND: Command = Command {
@@ -34,9 +35,11 @@ pub(super) const COMMAND: Command = Command {
 
 /// `millpond serve`: imports one pool and serves it in this process.
 fn serve(call: &Invocation) -> Outcome {
-    let search = search(call);
+    let absent = Pools::find()?.absent;
+    let search = places(call, &absent)?;
     let found = control::discover(&search)?;
     let chosen = choose(&found, call.operand(0), &search)?;
-    let request = request(call, chosen, None, &search)?;
+    let mut request = request(call, chosen, None, &search)?;
+    as_before(call, &mut request, &absent);
     crate::daemons::serve(&OpenRequest::Import(request), call.value("metrics"))
 }

@@ -1,10 +1,12 @@
 //! `zpool export`.
 
-use admin::Change;
 use admin::changes::Export;
+use admin::client::state_directory;
+use admin::register::forget;
+use admin::{Change, Failure, FailureKind};
 
 use super::flags::all_or_named;
-use crate::daemons::{close, each};
+use crate::daemons::{absent_named, close, each};
 use crate::grammar::{Command, Invocation, Operands, switch};
 use crate::output::Outcome;
 
@@ -19,9 +21,36 @@ pub(super) const COMMAND: Command = Command {
     run: export,
 };
 
+/// Strikes a pool that does not run off the register: one whose devices are gone, or any by force.
+fn forgotten(name: &str, force: bool) -> Result<bool, Failure> {
+    let Some(known) = absent_named(name)? else {
+        return Ok(false);
+    };
+    let Some(directory) = state_directory().filter(|_| force || known.present().is_empty()) else {
+        return Ok(false);
+    };
+    forget(&directory, known.guid).map_err(|error| {
+        let text = format!("{}: {error}", directory.display());
+        Failure::new(FailureKind::Medium, text)
+    })?;
+    Ok(true)
+}
+
 fn export(call: &Invocation) -> Outcome {
-    let names = all_or_named(call)?;
+    let mut names = all_or_named(call)?;
     let force = call.has("f");
+    if !names.is_empty() {
+        let mut left = Vec::new();
+        for name in names {
+            if !forgotten(&name, force)? {
+                left.push(name);
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        names = left;
+    }
     each(&names, &mut |connection| {
         close(connection, Change::Export(Export { force }), &call.line)
     })

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use admin::changes::Mount;
 use admin::rows::pool::{ALTROOT, READONLY};
 use admin::{
-    Assignments, Change, Failure, FailureKind, ImportRequest, OpenRequest, PropertyError,
-    VdevNaming, client,
+    Assignments, Change, Failure, FailureKind, ImportRequest, KnownPool, OpenRequest,
+    PropertyError, VdevNaming, VdevState, client,
 };
 use control::Found;
 
 use super::flags::{ALTERNATE_ROOT, altroot};
 use crate::arguments::{assign_pool, bad_assignment, number};
-use crate::daemons::running;
+use crate::daemons::Pools;
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
 use crate::zfs::keys::load_missing;
@@ -77,22 +77,23 @@ fn import(call: &Invocation) -> Outcome {
     if call.has("a") && !call.operands().is_empty() {
         return Err(usage("too many arguments"));
     }
+    let mut pools = Pools::find()?;
+    if call.has("c") || call.has("D") {
+        pools.absent.clear();
+    }
     let search = match call.value("c") {
         Some(path) => cached(path)?,
-        None => search(call),
+        None => places(call, &pools.absent)?,
     };
-    let found: Vec<Found> = control::discover(&search)?
-        .into_iter()
-        .filter(|found| found.candidate.destroyed == call.has("D"))
-        .collect();
-    let (running, _) = running()?;
+    let running = &pools.running;
     let here = |found: &Found| running.iter().any(|c| c.guid() == found.candidate.guid);
-    let found: Vec<Found> = found.into_iter().filter(|found| !here(found)).collect();
+    let mut found = control::discover(&search)?;
+    found.retain(|found| found.candidate.destroyed == call.has("D") && !here(found));
     if call.has("a") {
-        return import_all(call, &found, &search);
+        return import_all(call, &found, &search, &pools);
     }
     let Some(wanted) = call.operands().first() else {
-        return list(&found, &search);
+        return list(call, &found, &search, &pools);
     };
     if let Some(connection) = running.iter().find(|c| c.pool() == wanted)
         && !found.iter().any(|found| matches(found, wanted))
@@ -100,12 +101,38 @@ fn import(call: &Invocation) -> Outcome {
         return Err(taken(connection.pool()).into());
     }
     let chosen = choose(&found, wanted, &search)?;
-    import_one(
-        call,
-        chosen,
-        call.operands().get(1).map(String::as_str),
-        &search,
-    )
+    let new_name = call.operands().get(1).map(String::as_str);
+    import_one(call, chosen, new_name, &search, &pools.absent)
+}
+
+/// Where to look, which for a pool that was served here is where it was, unless told otherwise.
+pub(crate) fn places(call: &Invocation, absent: &[KnownPool]) -> Result<Vec<PathBuf>, Failure> {
+    if call.has("d") {
+        return Ok(search(call));
+    }
+    let Some(wanted) = call.operands().first() else {
+        let mut places = search(call);
+        if call.has("a") {
+            places.extend(absent.iter().flat_map(KnownPool::present));
+        }
+        return Ok(places);
+    };
+    let is_wanted = |known: &&KnownPool| known.name == *wanted || wanted.parse() == Ok(known.guid);
+    let known = absent.iter().filter(is_wanted);
+    let known: Vec<PathBuf> = known.flat_map(KnownPool::present).collect();
+    let found = match known.as_slice() {
+        // No place at all would mean everywhere.
+        [] => Vec::new(),
+        known => control::discover(known)?,
+    };
+    let has_all = |found: &Found| found.candidate.state == VdevState::Online;
+    if found
+        .iter()
+        .any(|found| matches(found, wanted) && has_all(found))
+    {
+        return Ok(known);
+    }
+    Ok(search(call).into_iter().chain(known).collect())
 }
 
 /// The devices that a cache file names, as far as they are there.
@@ -145,7 +172,14 @@ pub(crate) fn search(call: &Invocation) -> Vec<PathBuf> {
         .collect()
 }
 
-fn list(found: &[Found], search: &[PathBuf]) -> Outcome {
+fn list(call: &Invocation, found: &[Found], search: &[PathBuf], pools: &Pools) -> Outcome {
+    let notes = !call.has("d") && !pools.absent.is_empty();
+    if notes {
+        pools.note_absent();
+    }
+    if found.is_empty() && notes {
+        return Ok(());
+    }
     if found.is_empty() {
         complain(&"no pools available to import");
         for line in control::explain_nothing(search) {
@@ -202,13 +236,16 @@ fn hints(found: &[Found], search: &[PathBuf]) -> Vec<String> {
     vec![format!("pools that are there: {}", names.join(", "))]
 }
 
-fn import_all(call: &Invocation, found: &[Found], search: &[PathBuf]) -> Outcome {
+fn import_all(call: &Invocation, found: &[Found], search: &[PathBuf], pools: &Pools) -> Outcome {
+    if !call.has("d") {
+        pools.note_gone();
+    }
     if found.is_empty() {
         complain(&"no pools available to import");
     }
     let mut status = Ok(());
     for pool in found {
-        match import_one(call, pool, None, search) {
+        match import_one(call, pool, None, search, &pools.absent) {
             Err(Stop::Failure(failure)) => {
                 complain(&failure);
                 status = Err(Stop::Quiet(1));
@@ -225,6 +262,7 @@ fn import_one(
     found: &Found,
     new_name: Option<&str>,
     search: &[PathBuf],
+    absent: &[KnownPool],
 ) -> Outcome {
     let name = &found.candidate.name;
     let target = new_name.unwrap_or(name);
@@ -239,6 +277,7 @@ fn import_one(
         );
     }
     let mut request = request(call, found, new_name, search)?;
+    as_before(call, &mut request, absent);
     let mount_later = call.has("l") && !request.unmounted;
     request.unmounted |= mount_later;
     let options = request.mount_options.clone();
@@ -268,6 +307,31 @@ fn import_one(
             Ok(())
         }
         started => started,
+    }
+}
+
+/// A pool that was served here comes back where it was, unless told otherwise.
+pub(crate) fn as_before(call: &Invocation, request: &mut ImportRequest, absent: &[KnownPool]) {
+    let known = absent.iter().find(|known| known.guid == request.guid);
+    let Some(known) = known.filter(|_| !call.has("d")) else {
+        return;
+    };
+    if request.altroot.is_none()
+        && let Some(root) = &known.altroot
+    {
+        let (name, root) = (&known.name, root.display());
+        complain(&format!(
+            "{name}: below {root}, as before; '-R' for another place"
+        ));
+        request.altroot.clone_from(&known.altroot);
+    }
+    let said = call.values("o").any(|text| text.starts_with("readonly="));
+    if known.readonly && !said {
+        let name = &known.name;
+        complain(&format!(
+            "{name}: read-only, as before; '-o readonly=off' to write"
+        ));
+        request.readonly = true;
     }
 }
 

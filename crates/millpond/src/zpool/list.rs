@@ -4,9 +4,9 @@ use admin::rows::pool::HEALTH;
 use admin::{PropertyName, Selection};
 
 use super::flags::{BY_GUID, FULL_PATH, JSON_GUID, RESOLVE, TIMESTAMP, naming, timestamp};
-use super::reports::{json, reports};
+use super::reports::{json, reports_of};
 use crate::arguments::pool_columns;
-use crate::daemons::ended;
+use crate::daemons::{ended, pools_noting};
 use crate::flags::{EXACT, JSON, JSON_INT, SCRIPTED};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, print};
@@ -41,8 +41,10 @@ const COLUMNS: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentat
 fn list(call: &Invocation) -> Outcome {
     let columns = pool_columns(call.value("o").unwrap_or(COLUMNS))?;
     let interval = Interval::split(call.operands());
+    let mut noted = false;
     interval.repeat(&mut || {
-        let (found, complete) = reports(&interval.names, names(&columns))?;
+        let (connections, complete) = pools_noting(&interval.names, &mut noted)?;
+        let found = reports_of(connections, &names(&columns))?;
         let options = PoolListOptions {
             style: Style {
                 scripted: call.has("H"),

@@ -1,5 +1,6 @@
 //! Properties of pools, as `zpool list` and `zpool get` ask for them.
 
+use admin::client::Connection;
 use admin::rows::pool::NAME;
 use admin::{PoolReport, PropertyName, Selection, Setting};
 
@@ -11,11 +12,18 @@ use crate::render::Json;
 
 pub(super) fn reports(names: &[String], asked: Selection) -> Result<(Vec<PoolReport>, bool), Stop> {
     let (connections, complete) = pools(names)?;
+    Ok((reports_of(connections, &asked)?, complete))
+}
+
+pub(super) fn reports_of(
+    connections: Vec<Connection>,
+    asked: &Selection,
+) -> Result<Vec<PoolReport>, Stop> {
     let mut found = Vec::new();
     for mut connection in connections {
         found.push(report(&mut connection, asked.clone())?);
     }
-    Ok((found, complete))
+    Ok(found)
 }
 
 pub(super) fn json(

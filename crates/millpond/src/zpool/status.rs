@@ -6,7 +6,7 @@ use base::clock::{Clock, SystemClock};
 use super::flags::{
     BY_GUID, FULL_PATH, JSON_GUID, RESOLVE, TIMESTAMP, json_options, naming, timestamp,
 };
-use crate::daemons::{ended, pools, status as ask};
+use crate::daemons::{ended, pools_noting, status as ask};
 use crate::flags::{EXACT, JSON, JSON_INT};
 use crate::grammar::{Command, Invocation, Operands, switch};
 use crate::output::{Outcome, complain, print};
@@ -48,11 +48,12 @@ pub(super) const COMMAND: Command = Command {
 
 fn status(call: &Invocation) -> Outcome {
     let interval = Interval::split(call.operands());
-    interval.repeat(&mut || once(call, &interval.names))
+    let mut noted = false;
+    interval.repeat(&mut || once(call, &interval.names, &mut noted))
 }
 
-fn once(call: &Invocation, names: &[String]) -> Outcome {
-    let (connections, complete) = pools(names)?;
+fn once(call: &Invocation, names: &[String], noted: &mut bool) -> Outcome {
+    let (connections, complete) = pools_noting(names, noted)?;
     let mut found: Vec<PoolStatus> = Vec::new();
     for mut connection in connections {
         found.push(ask(&mut connection)?);

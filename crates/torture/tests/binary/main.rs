@@ -24,6 +24,7 @@ mod mounting;
 mod owners;
 mod progress;
 mod projects;
+mod register;
 mod sending;
 mod session;
 mod stopped;

@@ -78,6 +78,7 @@ impl Service {
             let _gone = std::fs::remove_dir(&mount.path);
         }
         streams.for_good();
+        self.leave_register();
         self.finish();
         Ok(())
     }
@@ -117,7 +118,10 @@ impl Service {
             self.mount_again(&unmounted);
             return Err(self.pool_refused(verb, &error));
         }
-        self.leave_cache_file();
+        if !self.is_coming_back() {
+            self.leave_cache_file();
+        }
+        self.leave_register();
         for mount in unmounted {
             // An empty directory that was made for the mount goes with it.
             let _gone = std::fs::remove_dir(&mount.path);

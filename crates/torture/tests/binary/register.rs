@@ -1,0 +1,218 @@
+//! Pools that were served here and are not exported: they are told of, and come back by their names alone.
+
+use crate::lifecycle::kill_server;
+use crate::session::{Session, path};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Nobody, where there is one.
+const USER: u32 = 65534;
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The line that tells of a pool, and nothing else.
+fn assert_noted(output: &Output, pool: &str, parts: &[&str]) {
+    let said = errors(output);
+    let begin = format!("{pool}: not running since ");
+    assert!(said.starts_with(&begin), "{output:?}");
+    assert_eq!(said.lines().count(), 1, "{output:?}");
+    for part in parts {
+        assert!(said.contains(part), "{part}: {output:?}");
+    }
+}
+
+#[test]
+fn a_pool_whose_daemon_was_killed_comes_back_by_its_name_alone() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    fs::write(session.mount("tank").join("file"), "kept").expect("written");
+    session.ok(&["zpool", "sync", "tank"]);
+    assert_eq!(errors(&session.run(&["zpool", "list"])), "");
+    kill_server(&session, "tank");
+
+    let image = session.images().join("tank.img");
+    let how = format!("image {}: millpond zpool import tank", path(&image));
+    let list = session.run(&["zpool", "list"]);
+    assert_eq!(list.stdout, b"no pools available\n", "{list:?}");
+    assert_eq!(list.status.code(), Some(0), "{list:?}");
+    assert_noted(&list, "tank", &[&how]);
+    let import = session.run(&["zpool", "import"]);
+    assert_eq!((import.status.code(), import.stdout.len()), (Some(0), 0));
+    assert_noted(&import, "tank", &[&how]);
+    for named in [["zpool", "status", "tank"], ["zfs", "list", "tank/a"]] {
+        assert!(session.refused(&named).contains(&how), "{named:?}");
+    }
+    assert!(session.refused(&["zpool", "export", "tank"]).contains(&how));
+
+    // Neither where it is, nor below which root, nor -f.
+    session.ok(&["zpool", "import", "tank"]);
+    let file = session.mount("tank").join("file");
+    assert_eq!(fs::read_to_string(file).expect("it is there"), "kept");
+    assert_eq!(errors(&session.run(&["zpool", "status"])), "");
+    session.export_clean("tank");
+    assert_eq!(errors(&session.run(&["zpool", "list"])), "");
+    assert!(
+        !session
+            .refused(&["zpool", "import", "tank"])
+            .contains("not running")
+    );
+}
+
+#[test]
+fn a_daemon_that_a_signal_ends_is_expected_back() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let second = session.images().join("second.img");
+    let file = fs::File::create(&second).and_then(|file| file.set_len(96 << 20));
+    file.expect("a file");
+    let first = session.images().join("tank.img");
+    session.ok(&["zpool", "attach", "tank", path(&first), path(&second)]);
+    for pid in session.daemons() {
+        let sent = Command::new("kill").arg(pid.to_string()).status();
+        assert!(sent.expect("kill runs").success());
+    }
+    let begin = Instant::now();
+    while !session.daemons().is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it ends");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let list = session.run(&["zpool", "list", "-H"]);
+    assert_noted(&list, "tank", &["tank.img, ", "second.img: millpond"]);
+    let empty = session.mounts().join("empty");
+    fs::create_dir(&empty).expect("made");
+    let all = session
+        .command(&["zpool", "import", "-a"])
+        .env("ZPOOL_IMPORT_PATH", &empty)
+        .output()
+        .expect("runs");
+    assert!(all.status.success(), "{all:?}");
+    assert_eq!(session.ok(&["zpool", "list", "-Ho", "name"]), "tank\n");
+    session.export_clean("tank");
+}
+
+#[test]
+fn a_pool_whose_image_is_gone_is_told_of_until_it_is_forgotten() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    kill_server(&session, "tank");
+    let (image, elsewhere) = (
+        session.images().join("tank.img"),
+        session.mounts().join("t"),
+    );
+    fs::rename(&image, &elsewhere).expect("renamed");
+    let list = session.run(&["zpool", "list"]);
+    let gone = format!("image {} is gone: ", path(&image));
+    assert_noted(
+        &list,
+        "tank",
+        &[&gone, "millpond zpool export tank to forget it"],
+    );
+    session.ok(&["zpool", "export", "tank"]);
+    assert_eq!(errors(&session.run(&["zpool", "list"])), "");
+
+    fs::rename(&elsewhere, &image).expect("renamed");
+    session.import("tank", &["-N"]);
+    kill_server(&session, "tank");
+    session.ok(&["zpool", "export", "-f", "tank"]);
+    assert_eq!(errors(&session.run(&["zpool", "list"])), "");
+    session.import("tank", &["-N", "-o", "readonly=on"]);
+    kill_server(&session, "tank");
+    let import = session.run(&["zpool", "import", "-N", "tank"]);
+    assert!(
+        errors(&import).contains("read-only, as before"),
+        "{import:?}"
+    );
+    assert_eq!(
+        session.ok(&["zpool", "get", "-Ho", "value", "readonly", "tank"]),
+        "on\n"
+    );
+}
+
+/// Runs the binary as a user with a home, as after a login.
+fn as_user(session: &Session, home: &Path, words: &[&str]) -> Output {
+    session
+        .command(words)
+        .env_remove("MILLPOND_RUN")
+        .env_remove("XDG_STATE_HOME")
+        .env("HOME", home)
+        .env("XDG_RUNTIME_DIR", home.join("session"))
+        .current_dir(home)
+        .uid(USER)
+        .gid(USER)
+        .output()
+        .expect("the binary runs")
+}
+
+#[test]
+fn a_logout_loses_neither_daemons_nor_pools() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let home = tempfile::tempdir().expect("a folder");
+    let session_of_user = home.path().join("session");
+    fs::create_dir(&session_of_user).expect("made");
+    for owned in [home.path(), &session_of_user] {
+        if std::os::unix::fs::chown(owned, Some(USER), Some(USER)).is_err() {
+            println!("skipped: only root becomes somebody else");
+            return;
+        }
+    }
+    let name = format!("logout{}", std::process::id());
+    let image = home.path().join("a.img");
+    let run = |words: &[&str]| as_user(&session, home.path(), words);
+    let made = run(&[
+        "zpool",
+        "create",
+        "--size",
+        "96M",
+        "-m",
+        "none",
+        &name,
+        path(&image),
+    ]);
+    if errors(&made).contains("Permission denied") {
+        println!("skipped: {}", errors(&made));
+        return;
+    }
+    assert!(made.status.success(), "{made:?}");
+    fs::remove_dir_all(&session_of_user).expect("removed");
+    let listed = run(&["zpool", "list", "-Ho", "name", &name]);
+    assert_eq!(
+        String::from_utf8_lossy(&listed.stdout),
+        format!("{name}\n"),
+        "{listed:?}"
+    );
+
+    let lock = fs::read_dir(home.path().join(".local/state/millpond")).expect("a directory");
+    let lock = lock.flatten().map(|entry| entry.path());
+    let lock = lock.filter(|path| path.extension().is_some_and(|end| end == "lock"));
+    let text = fs::read_to_string(lock.last().expect("a lock")).expect("read");
+    let pid = text.lines().next().expect("a process");
+    assert!(
+        Command::new("kill")
+            .args(["-KILL", pid])
+            .status()
+            .expect("runs")
+            .success()
+    );
+    let begin = Instant::now();
+    while !errors(&run(&["zpool", "list"])).contains(&format!("{name}: not running since ")) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "it is noted");
+    }
+    let back = run(&["zpool", "import", &name]);
+    assert!(back.status.success(), "{back:?}");
+    let gone = run(&["zpool", "export", &name]);
+    assert!(gone.status.success(), "{gone:?}");
+    assert!(!errors(&run(&["zpool", "list"])).contains(&name));
+}
