@@ -7,7 +7,7 @@ use device::{Access, BlockDevice, FileDevice};
 use format::config::keys;
 use format::features;
 use format::label::{self, PoolState};
-use pool::{FoundPool, MissingFeature, PoolError};
+use pool::{FoundPool, Host, MissingFeature, PoolError};
 
 use crate::compatibility::Compatibility;
 use crate::vdevs::{LeafFacts, class_in_label, pool_state, tree};
@@ -68,7 +68,6 @@ fn candidate(found: &FoundPool) -> ImportCandidate {
 /// How it could be imported: what forbids it first.
 fn import_state(found: &FoundPool, state: VdevState) -> ImportState {
     let known = (1..=28).contains(&found.version) || found.version == 5000;
-    let host_id = u64::from(sys::system::host_id());
     if !known {
         ImportState::UnsupportedVersion
     } else if !found.unknown_features.is_empty() {
@@ -79,7 +78,7 @@ fn import_state(found: &FoundPool, state: VdevState) -> ImportState {
         ImportState::UnsupportedFeatures(found.unknown_features.iter().map(line).collect())
     } else if state == VdevState::Unavailable {
         ImportState::MissingDevices
-    } else if found.state == PoolState::Active && found.last_user.host_id != host_id {
+    } else if found.state == PoolState::Active && Host::current().is_other(&found.last_user) {
         ImportState::UsedElsewhere
     } else if state == VdevState::Degraded {
         ImportState::Degraded

@@ -6,6 +6,7 @@
 //! | `runtime` | the directory of sockets, locks and logs |
 //! | `server` | the socket: one thread a connection; [`Server`] |
 //! | `endpoint`, `prometheus` | the instruments over HTTP, and their text |
+//! | `supervisor` | what systemd is told |
 //! | `mounts`, `mount_point` | the mounts of the pool, by `fuse`; [`DaemonMounts`] |
 //!
 //! A command starts it with [`start`]: this very program again, with [`CHILD_ARGUMENT`]. The
@@ -26,6 +27,7 @@ mod runtime;
 mod server;
 mod signals;
 mod start;
+mod supervisor;
 #[cfg(test)]
 mod tests;
 

@@ -180,8 +180,16 @@ impl Serving {
     /// # Errors
     /// When a signal ended what could not be written out.
     pub(super) fn wait(self) -> Result<(), Failure> {
+        self.wait_telling(&|| {})
+    }
+
+    /// As [`Serving::wait`]; `stopping` is called when a signal came, before anything ends.
+    pub(super) fn wait_telling(self, stopping: &dyn Fn()) -> Result<(), Failure> {
         let outcome = match self.wakes.recv() {
-            Ok(Event::Signal) => self.handler.shut_down(),
+            Ok(Event::Signal) => {
+                stopping();
+                self.handler.shut_down()
+            }
             // There is always a sender: our own.
             Ok(Event::Finished) | Err(RecvError) => Ok(()),
         };

@@ -4,6 +4,7 @@ use super::endpoint::Endpoint;
 use super::mounts::DaemonMounts;
 use super::server::{Server, Serving, hello};
 use super::signals::{Signals, Starter};
+use super::supervisor::Supervisor;
 use admin::client::{Connection, state_directory};
 use admin::{Failure, FailureKind, Handler, OpenRequest, Response, Sink, receive, send};
 use base::notice;
@@ -260,7 +261,10 @@ pub fn serve(
     let mut tell = |response| part(response).map_err(io::Error::other);
     let _told = (opened.begin)(&mut tell);
     let _told = hello(&*opened.handler, &mut tell);
-    serving.wait()
+    let supervisor = Supervisor::from_environment();
+    let (pool, _) = opened.handler.identity();
+    supervisor.ready(&format!("pool '{pool}' is served"));
+    serving.wait_telling(&|| supervisor.stopping())
 }
 
 /// Creates or imports the pool and takes charge of it.

@@ -347,3 +347,35 @@ fn events_of_a_pool_that_is_not_there_are_not_waited_for() {
     let output = sandbox.run("zpool events -H -f tank");
     refused(&output, 1, "cannot open 'tank': no such pool");
 }
+
+#[test]
+fn devices_of_several_sizes_need_force() {
+    let sandbox = Sandbox::new();
+    for (name, megabytes) in [("a", 96), ("b", 128), ("c", 100)] {
+        let file = std::fs::File::create(sandbox.path(name)).unwrap();
+        file.set_len(megabytes << 20).unwrap();
+    }
+    let refused = |kind: &str| {
+        format!(
+            "invalid vdev specification\nuse '-f' to override the following errors:\n\
+             {kind} contains devices of different sizes\n"
+        )
+    };
+    for (words, kind) in [("mirror ./a ./b", "mirror"), ("raidz ./a ./b ./c", "raidz")] {
+        let ran = sandbox.run(&format!("zpool create -n tank {words}"));
+        assert_eq!((ran.status, ran.errors), (1, refused(kind)));
+        assert_eq!(
+            sandbox
+                .run(&format!("zpool create -nf tank {words}"))
+                .status,
+            0
+        );
+    }
+    // Alike enough; and sizes of devices that stand alone are their own.
+    for words in ["mirror ./a ./c", "./a ./b"] {
+        assert_eq!(
+            sandbox.run(&format!("zpool create -n tank {words}")).status,
+            0
+        );
+    }
+}

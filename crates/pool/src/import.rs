@@ -111,7 +111,7 @@ fn check_use(found: &FoundPool, options: &ImportOptions) -> Result<()> {
     if options.force || found.state != PoolState::Active {
         return Ok(());
     }
-    let foreign = found.last_user.host_id != options.host.id;
+    let foreign = options.host.is_other(&found.last_user);
     // The kernel's own implementation does not see our locks: an active pool may be open there.
     if foreign || kernel_module_present() {
         return Err(PoolError::InUseElsewhere(found.last_user.clone()));

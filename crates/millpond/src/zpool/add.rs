@@ -3,7 +3,7 @@
 use admin::Change;
 use admin::changes::AddVdevs;
 
-use super::vdev_specs::{asked_ashift, check_files, file_size, tree, vdevs};
+use super::vdev_specs::{asked_ashift, check_files, check_sizes, file_size, tree, vdevs};
 use crate::daemons::{change, pool};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, print, usage};
@@ -39,6 +39,9 @@ fn add(call: &Invocation) -> Outcome {
     let specs = vdevs(words)?;
     let size = file_size(call)?;
     check_files(&specs, size)?;
+    if !call.has("f") {
+        check_sizes(&specs)?;
+    }
     let ashift = asked_ashift(call)?;
     let mut connection = pool(name)?;
     if call.has("n") {

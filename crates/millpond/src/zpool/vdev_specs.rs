@@ -1,5 +1,7 @@
 //! Vdevs as they are typed to be made: words into a tree, and the tree as it is shown.
 
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use admin::rows::pool::ASHIFT;
@@ -8,6 +10,9 @@ use admin::{Failure, FailureKind, Value, VdevClass, VdevShape, VdevSpec};
 use crate::arguments::assign_pool;
 use crate::grammar::Invocation;
 use crate::output::{Stop, usage};
+
+/// Disks that are sold as of one size differ by no more.
+const SIZE_DIFFERENCE_MAX: u64 = 16 << 20;
 
 /// The vdev grammar: single files and disks, `mirror A B …` and `raidz2 A B C …`, for data; after `log`,
 /// `special` or `dedup` for that, after `spare` devices that wait for the place of others.
@@ -183,6 +188,35 @@ pub(super) fn check_files(vdevs: &[VdevSpec], file_size: Option<u64>) -> Result<
         }
     }
     Ok(())
+}
+
+/// Refuses vdevs of devices that are not of one size: the smallest counts, and the rest of the others is lost.
+pub(super) fn check_sizes(vdevs: &[VdevSpec]) -> Result<(), Failure> {
+    for vdev in vdevs {
+        let kind = match &vdev.shape {
+            VdevShape::Leaf(_) => continue,
+            VdevShape::Mirror(_) => "mirror",
+            VdevShape::RaidZ(..) => "raidz",
+        };
+        // Those that are not there yet are all made of one size.
+        let sizes = vdev.leaves().iter().filter_map(|path| size_of(path).ok());
+        let (least, most) = sizes.fold((u64::MAX, 0), |(least, most), size| {
+            (least.min(size), most.max(size))
+        });
+        if most.saturating_sub(least) > SIZE_DIFFERENCE_MAX {
+            return Err(
+                Failure::new(FailureKind::Invalid, "invalid vdev specification")
+                    .advise("use '-f' to override the following errors:")
+                    .advise(format!("{kind} contains devices of different sizes")),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a file or disk.
+fn size_of(path: &Path) -> std::io::Result<u64> {
+    File::open(path)?.seek(SeekFrom::End(0))
 }
 
 /// Refuses what is no device, or not there.

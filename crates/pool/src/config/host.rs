@@ -1,5 +1,10 @@
 //! Who we are: the number and name of the host.
 
+use crate::error::LastUser;
+
+#[cfg(test)]
+mod tests;
+
 /// The host's identity, as it is recorded in pools.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Host {
@@ -26,6 +31,15 @@ impl Host {
             id: module_host_id().or_else(file_host_id).unwrap_or(0),
             name: name.trim().to_owned(),
         }
+    }
+
+    /// Whether a pool was last used by a machine other than this one. A number that one of the two times was not set
+    /// (`/etc/hostid` was made meanwhile, or removed) tells nothing where the name is the same.
+    #[must_use]
+    pub fn is_other(&self, user: &LastUser) -> bool {
+        let unknown = self.id == 0 || user.host_id == 0;
+        let same_name = !self.name.is_empty() && self.name == user.host_name;
+        self.id != user.host_id && !(unknown && same_name)
     }
 }
 

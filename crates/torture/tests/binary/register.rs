@@ -3,6 +3,7 @@
 use crate::lifecycle::kill_server;
 use crate::session::{Session, path};
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -215,4 +216,34 @@ fn a_logout_loses_neither_daemons_nor_pools() {
     let gone = run(&["zpool", "export", &name]);
     assert!(gone.status.success(), "{gone:?}");
     assert!(!errors(&run(&["zpool", "list"])).contains(&name));
+}
+
+#[test]
+fn systemd_is_told_when_a_pool_is_up_and_when_it_ends() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.export("tank");
+    let place = session.images().with_file_name("notify");
+    let socket = UnixDatagram::bind(&place).expect("bound");
+    let patience = socket.set_read_timeout(Some(Duration::from_secs(60)));
+    patience.expect("set");
+    let heard = || {
+        let mut text = [0; 99];
+        let length = socket.recv(&mut text).expect("told");
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    };
+    let (images, mounts) = (session.images(), session.mounts());
+    let words = ["serve", "-d", path(&images), "-R", path(&mounts), "tank"];
+    let mut server = session.command(&words);
+    let mut server = server.env("NOTIFY_SOCKET", &place).spawn().expect("runs");
+    assert_eq!(heard(), "READY=1\nSTATUS=pool 'tank' is served");
+    assert!(session.mount("tank").join(".zfs").is_dir(), "it is mounted");
+    let told = Command::new("kill").arg(server.id().to_string()).status();
+    assert!(told.expect("kill runs").success());
+    assert_eq!(heard(), "STOPPING=1");
+    assert!(server.wait().expect("it ends").success());
+    let list = session.run(&["zpool", "list"]);
+    assert_noted(&list, "tank", &["tank.img: millpond zpool import tank"]);
 }
