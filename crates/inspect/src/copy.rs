@@ -3,6 +3,7 @@
 //! Names come from an image that nobody vouches for: everything is made relative to an open
 //! directory, no link in the destination is followed, and nothing is overwritten unasked.
 
+mod children;
 mod metadata;
 mod progress;
 mod writer;
@@ -24,7 +25,6 @@ use crate::error::{InspectError, Result};
 use crate::list::{DEPTH_MAX, join};
 use crate::place::{self, Named};
 use crate::problems::Problems;
-use crate::source::Source;
 use crate::view::{Entry, LastLink, View};
 use metadata::Restorer;
 use progress::Progress;
@@ -35,6 +35,8 @@ use writer::SparseFile;
 pub struct CopyOptions {
     /// Directories with all that is in them (`-r`).
     pub recursive: bool,
+    /// Only the file system that is named (`-x`), not those below it.
+    pub one_file_system: bool,
     /// Replace what is there already (`-f`).
     pub force: bool,
     /// Who is told on the standard error how far it is.
@@ -80,20 +82,34 @@ pub fn cp(words: &[String], destination: &Path, options: &CopyOptions) -> Result
             source: source.into(),
         };
         let folder_fd = open_folder(CWD, folder.as_os_str().as_bytes(), false).map_err(failed)?;
-        let mut copier = Copier {
-            options: *options,
-            view: &named.view,
-            base: folder_fd.as_fd(),
-            base_path: &folder,
-            restorer: Restorer::new(),
-            links: HashMap::new(),
-            seen: HashSet::new(),
-            problems,
-            progress: &mut progress,
+        let mut copy = |named: &Named,
+                        base: BorrowedFd<'_>,
+                        path: &Path,
+                        name: Option<&[u8]>,
+                        problems: &mut Problems| {
+            let mut copier = Copier {
+                options: *options,
+                view: &named.view,
+                base,
+                base_path: path,
+                restorer: Restorer::new(),
+                links: HashMap::new(),
+                seen: HashSet::new(),
+                problems,
+                progress: &mut progress,
+            };
+            copier.copy(named, name);
         };
-        copier.copy(&named, name.as_deref());
-        if options.recursive && named.is_root() {
-            remark_children(&named, problems);
+        copy(
+            &named,
+            folder_fd.as_fd(),
+            &folder,
+            name.as_deref(),
+            problems,
+        );
+        if options.recursive && !options.one_file_system && named.is_root() {
+            let place = (&folder_fd, folder.as_path());
+            children::each(&named, place, name.as_deref(), problems, &mut copy);
         }
         Ok(())
     })?;
@@ -103,28 +119,6 @@ pub fn cp(words: &[String], destination: &Path, options: &CopyOptions) -> Result
         bytes: progress.bytes,
         problems,
     })
-}
-
-/// Says which datasets below are not part of a copy.
-fn remark_children(named: &Named, problems: &mut Problems) {
-    if named.dataset.phys.is_snapshot() {
-        return;
-    }
-    let name = &named.dataset.name;
-    let directory = Source::directory_of(&named.dataset);
-    let mut unheard = Problems::default();
-    let children = named.source.children(directory, name, &mut unheard);
-    if !children.is_empty() {
-        let names: Vec<String> = children
-            .into_iter()
-            .take(8)
-            .map(|(child, _)| format!("{name}/{child}"))
-            .collect();
-        let names = names.join(", ");
-        problems.remark(format_args!(
-            "datasets below {name} are copied one by one when named: {names}"
-        ));
-    }
 }
 
 /// The folder to make something in, and its name there; without one, the contents go right in.

@@ -96,6 +96,12 @@ impl List<'_> {
         let mut waiting = vec![(named.path.clone(), named.attributes, 0)];
         while let Some((path, directory, depth)) = waiting.pop() {
             let below = self.directory(view, &path, &directory, problems)?;
+            if let Some(dataset) = named.source.dataset_at(&named.dataset, &path) {
+                problems.remark(format_args!(
+                    "{}: a mount point; what is in the dataset is listed as IMAGE:{dataset}",
+                    view.path(&path)
+                ));
+            }
             if !self.options.recursive {
                 continue;
             }

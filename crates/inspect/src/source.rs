@@ -193,6 +193,21 @@ impl Source {
         Ok(value.and_then(|value| value.as_word()).map(ObjectId))
     }
 
+    /// The dataset that is mounted at a directory of another, if each is where its name says.
+    pub(crate) fn dataset_at(&self, parent: &DatasetEntry, path: &[u8]) -> Option<String> {
+        if path.is_empty() || parent.phys.is_snapshot() {
+            return None;
+        }
+        let mut name = parent.name.clone();
+        let mut id = parent.phys.directory;
+        for part in std::str::from_utf8(path).ok()?.split('/') {
+            // What is damaged is told of elsewhere.
+            id = self.child(id, part).ok()??;
+            name = format!("{name}/{part}");
+        }
+        Some(name)
+    }
+
     /// The head of a directory.
     pub(crate) fn head(&self, directory: ObjectId, name: &str) -> Result<DatasetEntry> {
         self.dataset(self.directory(directory)?.head_dataset, name.to_owned())
@@ -206,7 +221,8 @@ impl Source {
         }
     }
 
-    fn snapshot(&self, head: &DatasetEntry, snapshot: &str) -> Result<DatasetEntry> {
+    /// A snapshot of a head.
+    pub(crate) fn snapshot(&self, head: &DatasetEntry, snapshot: &str) -> Result<DatasetEntry> {
         let name = format!("{}@{snapshot}", head.name);
         let names = head.phys.snapshot_names;
         let found = match names.0 {

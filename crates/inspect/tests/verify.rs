@@ -129,6 +129,7 @@ fn one_damaged_side_of_a_mirror_is_found_and_costs_nothing() {
     assert!(report.contains("another copy is good"), "{report}");
     assert!(!report.contains("no copy is good"), "{report}");
     assert!(report.contains("No leaks"), "{report}");
+    assert!(report.contains("\nDamage: 0 blocks lost, "), "{report}");
 }
 
 #[test]
@@ -162,6 +163,13 @@ fn damaged_data_is_found_and_named() {
     assert_eq!(status, 3, "{report}");
     assert!(report.contains("no copy is good"), "{report}");
     assert!(report.contains("checksum mismatch"), "{report}");
+    let sum = report.lines().find(|line| line.starts_with("Damage: "));
+    let sum = sum.expect("what it comes to");
+    let lost = sum.split(' ').nth(1).and_then(|count| count.parse().ok());
+    assert!(lost.unwrap_or(0) > 0, "{sum}");
+    let whole = golden::pool("default").expect("it was there");
+    let (_, report) = inspect(&["--verify"], &whole.folder);
+    assert!(!report.contains("Damage: "), "{report}");
 }
 
 #[test]
@@ -217,6 +225,7 @@ fn what_a_side_missed_is_no_damage() {
     assert!(damage(&sides[1], 8 << 10) > 0);
     let (status, report) = inspect(&["--verify"], folder.path());
     assert_eq!(status, 3, "{report}");
+    assert!(report.contains("\nDamage: 0 blocks lost, "), "{report}");
 }
 
 /// The time follows what a pool holds, not how large it is.

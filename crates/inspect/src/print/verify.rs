@@ -1,5 +1,6 @@
 //! The report of a check.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use format::object_type::ObjectType;
@@ -27,6 +28,7 @@ fn average(sum: u64, count: u64) -> u64 {
 /// Prints a report as `zdb -b` does.
 pub(crate) fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     print_problems(out, report)?;
+    print_sum(out, report)?;
     writeln!(out)?;
     if report.leaks_checked {
         if report.space_matches() {
@@ -202,6 +204,71 @@ fn print_problems(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
+/// What damage comes to, in one line.
+fn print_sum(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    if report.is_clean() {
+        return Ok(());
+    }
+    let sum = Damage::of(report);
+    writeln!(
+        out,
+        "\nDamage: {} lost, {} to be repaired by a scrub, in {}; {} other {}",
+        counted(sum.lost, "block"),
+        counted(sum.repairable, "block"),
+        counted(sum.objects, "object"),
+        sum.others,
+        if sum.others == 1 {
+            "problem"
+        } else {
+            "problems"
+        },
+    )
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+/// Damage by what can be done about it.
+struct Damage {
+    /// Blocks of which no copy is good.
+    lost: usize,
+    /// Blocks that have a bad copy and a good one.
+    repairable: usize,
+    /// Files and other objects that these are of.
+    objects: usize,
+    /// Space maps, references and devices.
+    others: usize,
+}
+
+impl Damage {
+    fn of(report: &Report) -> Self {
+        let mut lost = BTreeSet::new();
+        let mut repairable = BTreeSet::new();
+        for copy in &report.bad_copies {
+            let blocks = if copy.repairable {
+                &mut repairable
+            } else {
+                &mut lost
+            };
+            blocks.insert(copy.bookmark);
+        }
+        let objects = lost.iter().chain(&repairable);
+        let objects = objects.map(|place| (place.object_set, place.object));
+        let listed = problems(report);
+        let listed: usize = listed.iter().map(|kind| kind.count).sum();
+        Self {
+            lost: lost.len(),
+            repairable: repairable.len(),
+            objects: objects.collect::<BTreeSet<_>>().len(),
+            others: listed - report.bad_copies.len(),
+        }
+    }
+}
+
 /// Prints a report as one JSON object.
 pub(crate) fn print_report_json(
     out: &mut dyn Write,
@@ -213,6 +280,7 @@ pub(crate) fn print_report_json(
     let kinds: Vec<Value> = kinds
         .map(|kind| json!({"kind": kind.what, "count": kind.count, "first": kind.listed}))
         .collect();
+    let damage = Damage::of(report);
     let document = json!({
         "output_version": {"command": "inspect", "vers_major": 0, "vers_minor": 1},
         "pool": pool.name,
@@ -228,6 +296,9 @@ pub(crate) fn print_report_json(
         "physical_bytes": total.physical,
         "allocated_bytes": total.allocated,
         "checksummed_bytes": report.bytes_checked,
+        "blocks_lost": damage.lost,
+        "blocks_repairable": damage.repairable,
+        "objects_damaged": damage.objects,
         "problems": kinds,
     });
     writeln!(out, "{document:#}")

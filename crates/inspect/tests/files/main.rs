@@ -21,6 +21,8 @@ fn words(images: &[PathBuf], place: &str) -> Vec<String> {
 
 const RECURSIVE: CopyOptions = CopyOptions {
     recursive: true,
+    // Each dataset is compared with its own manifest.
+    one_file_system: true,
     force: false,
     audience: millpond_inspect::Audience::Nobody,
 };

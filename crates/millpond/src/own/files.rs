@@ -52,7 +52,11 @@ pub(super) const CP: Command = Command {
     summary: "Copy files out of a pool on images or disks, with everything about them.",
     forms: &["image ... image:[pool/dataset[@snapshot]][/path] ... destination"],
     flags: &[
-        switch("r", "directories with all that is in them"),
+        switch(
+            "r",
+            "directories with all that is in them, and the file systems below",
+        ),
+        switch("x", "with -r: only the file system that is named"),
         switch("f", "replace what is there already"),
         PROGRESS_JSON,
     ],
@@ -103,6 +107,7 @@ fn cp(call: &Invocation) -> Outcome {
     let json = call.has("j");
     let options = CopyOptions {
         recursive: call.has("r"),
+        one_file_system: call.has("x"),
         force: call.has("f"),
         audience: Audience::of(json),
     };

@@ -3,6 +3,7 @@
 
 mod answering;
 mod busy;
+mod copied_out;
 mod copies;
 mod delegation;
 mod details;
