@@ -93,10 +93,10 @@ fn import_state(found: &FoundPool, state: VdevState) -> ImportState {
 /// a pool.
 #[must_use]
 pub fn explain_nothing(search: &[PathBuf]) -> Vec<String> {
-    /// More files in a folder than anyone would call a pool's.
+    /// More files of a folder are not explained.
     const FILES_MAX: usize = 16;
     let mut lines = Vec::new();
-    for place in search.iter().filter(|place| !place.starts_with("/dev")) {
+    for place in search.iter().filter(|place| *place != Path::new("/dev")) {
         if !place.is_dir() {
             lines.push(explain_file(place));
             continue;
@@ -106,13 +106,18 @@ pub fn explain_nothing(search: &[PathBuf]) -> Vec<String> {
             continue;
         };
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        files.retain(|path| path.is_file());
+        // Nobody asked about files that never were a pool's.
+        files.retain(|path| path.is_file() && has_label(path));
         files.sort();
-        if files.len() <= FILES_MAX {
-            lines.extend(files.iter().map(|path| explain_file(path)));
-        }
+        files.truncate(FILES_MAX);
+        lines.extend(files.iter().map(|path| explain_file(path)));
     }
     lines
+}
+
+fn has_label(path: &Path) -> bool {
+    let device = FileDevice::open(path, Access::ReadOnly);
+    device.is_ok_and(|device| vdev::read_labels(&device).best_config(None).is_some())
 }
 
 /// Why a file is not part of a pool that can be found.

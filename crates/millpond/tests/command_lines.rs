@@ -379,3 +379,17 @@ fn devices_of_several_sizes_need_force() {
         );
     }
 }
+
+#[test]
+fn files_that_never_were_a_pools_are_not_complained_about() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("papers")).unwrap();
+    for name in ["a.txt", "b.txt"] {
+        std::fs::write(sandbox.path("papers").join(name), "text").unwrap();
+    }
+    let ran = sandbox.run("zpool import -d papers");
+    assert_eq!(ran.errors, "no pools available to import\n");
+    // One that is named is.
+    let ran = sandbox.run("zpool import -d papers/a.txt");
+    assert!(ran.errors.contains("no pool: "), "{}", ran.errors);
+}

@@ -423,7 +423,7 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
             let failure = cannot(FailureKind::Unsupported, "unsupported version or feature");
             with_features(failure, features, *readable)
         }
-        PoolError::InUseElsewhere(user) => in_use(name, user),
+        PoolError::InUseElsewhere(user) => in_use(name, user, pool::Host::current().is_other(user)),
         PoolError::Locked { path } => cannot(
             FailureKind::Busy,
             &format!("{path} is in use by another process; export the pool there"),
@@ -481,7 +481,14 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
     }
 }
 
-fn in_use(name: &str, user: &LastUser) -> Failure {
+/// Why a pool may be open somewhere else: on another host, or in the kernel of this one.
+fn in_use(name: &str, user: &LastUser, is_other: bool) -> Failure {
+    if !is_other {
+        let reason = "the kernel's ZFS module is here (/dev/zfs) and may have it open";
+        return Failure::cannot(FailureKind::Busy, "import", name, reason)
+            .advise("It was not exported: see whether 'zpool list' of OpenZFS knows it, and export it there.")
+            .advise("If it is not imported there, use 'zpool import -f' to import it.");
+    }
     let host = if user.host_name.is_empty() {
         "<unknown>"
     } else {
@@ -496,3 +503,6 @@ fn in_use(name: &str, user: &LastUser) -> Failure {
         ))
         .advise("The pool can be imported, use 'zpool import -f' to import the pool.")
 }
+
+#[cfg(test)]
+mod tests;

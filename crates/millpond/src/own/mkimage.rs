@@ -2,7 +2,7 @@
 
 mod progress;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use admin::rows::pool::{ALTROOT, BOOTFS, CACHEFILE};
 use admin::{Failure, FailureKind, human_bytes};
@@ -27,7 +27,11 @@ pub(super) const COMMAND: Command = Command {
     flags: &[
         switch("f", "replace an image that is there"),
         NO_FEATURES,
-        option("n", "name", "the pool's name; else from the image's name"),
+        option(
+            "n",
+            "name",
+            "the pool's name; else from the image's name, with --reproducible from the directory's",
+        ),
         POOL_PROPERTY,
         ROOT_PROPERTY,
         option(
@@ -95,13 +99,17 @@ fn print_json(request: &ImageRequest, report: &ImageReport) -> Outcome {
 
 fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
     let (source, image) = (call.operand(0), call.operand(1));
+    let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
     let image = PathBuf::from(image);
     let name = match call.value("n") {
         Some(name) => name.to_owned(),
-        None => image
-            .file_stem()
-            .map(|stem| stem.to_string_lossy().into_owned())
+        // The image's bytes must not depend on what it is called.
+        None if call.has("reproducible") => Path::new(source)
+            .canonicalize()
+            .ok()
+            .and_then(|source| source.file_name().map(text))
             .unwrap_or_default(),
+        None => image.file_stem().map(text).unwrap_or_default(),
     };
     admin::check_pool(&name).map_err(|error| {
         let failure = Failure::cannot(FailureKind::Invalid, "create", &name, error);

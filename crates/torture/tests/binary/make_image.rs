@@ -439,3 +439,27 @@ fn an_image_is_as_large_as_it_needs_to_be() {
         }
     }
 }
+
+#[test]
+fn a_reproducible_image_does_not_know_its_own_name() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let tree = session.images().join("docs");
+    fs::create_dir(&tree).expect("made");
+    fs::write(tree.join("file"), "text").expect("written");
+    let made: Vec<Vec<u8>> = ["one.img", "two.img"]
+        .map(|name| {
+            let image = session.images().join(name);
+            session.ok(&["mkimage", "--reproducible", path(&tree), path(&image)]);
+            fs::read(image).expect("read")
+        })
+        .into();
+    assert!(made[0] == made[1], "the bytes differ");
+    let listed = session.ok(&[
+        "tree",
+        "-d",
+        &format!("{}:", path(&session.images().join("two.img"))),
+    ]);
+    assert!(listed.starts_with("docs"), "{listed}");
+}
