@@ -4,7 +4,11 @@
 //! after the answer; a peer that dawdles is dropped. Without an address in its name a port is bound
 //! to the loopback interface only.
 
-use admin::{Caller, Failure, FailureKind, Handler, Request, Response, Said};
+use crate::prometheus::Readings;
+use admin::{
+    Caller, DatasetQuery, Failure, FailureKind, Handler, Request, Response, Said, Selection, Types,
+    VdevState,
+};
 use base::clock::real_now;
 use base::thread;
 use std::io::{self, Read, Write};
@@ -199,15 +203,41 @@ fn readings(handler: &dyn Handler) -> io::Result<String> {
         gid: sys::group_id(),
         pid: std::process::id(),
     };
-    let mut reports = Vec::new();
-    let mut sink = |part: Response| {
-        match part.said() {
-            Said::Answer(Response::Metrics(report)) => reports.push(report),
-            Said::Failed(failure) => return Err(io::Error::other(failure.to_string())),
-            Said::Answer(_) | Said::Line(_) | Said::Warning(_) | Said::Done => {}
-        }
-        Ok(())
+    let mut found = Readings::default();
+    let ask = |request: &Request, found: &mut Readings| {
+        let mut sink = |part: Response| {
+            match part.said() {
+                Said::Answer(Response::Metrics(report)) => found.metrics.push(report),
+                Said::Answer(Response::Status(status)) => found.status = Some(*status),
+                Said::Answer(Response::IoStatistics(report)) => found.io = Some(*report),
+                Said::Answer(Response::Datasets(page)) => found.datasets.extend(page),
+                Said::Failed(failure) => return Err(io::Error::other(failure.to_string())),
+                Said::Answer(_) | Said::Line(_) | Said::Warning(_) | Said::Done => {}
+            }
+            Ok(())
+        };
+        handler.handle(request, &caller, &mut sink)
     };
-    handler.handle(&Request::Metrics, &caller, &mut sink)?;
-    Ok(crate::prometheus(&reports))
+    ask(&Request::Metrics, &mut found)?;
+    // What cannot be had of the pool just now must not hide the rest.
+    let _known = ask(&Request::Status, &mut found);
+    let _known = ask(&Request::IoStatistics, &mut found);
+    // Of a pool that is suspended these could wait for what does not come.
+    if found
+        .status
+        .as_ref()
+        .is_some_and(|status| status.state != VdevState::Suspended)
+    {
+        let _known = ask(&datasets(), &mut found);
+    }
+    Ok(crate::prometheus(&found))
+}
+
+fn datasets() -> Request {
+    Request::Datasets(DatasetQuery {
+        roots: Vec::new(),
+        depth: None,
+        types: Types::HEADS,
+        properties: Selection::Names(crate::prometheus::dataset_properties()),
+    })
 }

@@ -33,5 +33,5 @@ mod tests;
 
 pub use endpoint::Endpoint;
 pub use mounts::DaemonMounts;
-pub use prometheus::prometheus;
+pub use prometheus::{Readings, prometheus};
 pub use start::{CHILD_ARGUMENT, child, serve, start};

@@ -1,58 +1,119 @@
-//! The instruments in the text format of Prometheus.
+//! The instruments, and what a pool says of itself, in the text format of Prometheus.
+
+mod health;
+mod help;
+
+pub(crate) use health::properties as dataset_properties;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use admin::{Distribution, MetricFamily as Family, MetricsReport, Reading};
+use admin::{
+    DatasetRow, Distribution, IoReport, Metric, MetricFamily as Family, MetricsReport, PoolStatus,
+    Reading,
+};
 use base::metrics::bucket_end;
 
 #[cfg(test)]
 mod tests;
 
-/// The reports in the text format of Prometheus (version 0.0.4): times in seconds, every sample with
-/// its pool.
-#[must_use]
-pub fn prometheus(reports: &[MetricsReport]) -> String {
-    // Samples of one name must stand together under one type.
-    let mut families: BTreeMap<String, (&'static str, String)> = BTreeMap::new();
-    for report in reports {
-        for metric in &report.metrics {
-            let (base, labels) = prometheus_name(&report.pool, &metric.name);
-            match &metric.reading {
-                Reading::Count(count) => {
-                    let entry = families.entry(format!("{base}_total")).or_default();
-                    entry.0 = "counter";
-                    let _ = writeln!(entry.1, "{base}_total{{{labels}}} {count}");
-                }
-                Reading::Level { now, highest } => {
-                    for (name, level) in [(base.clone(), now), (format!("{base}_highest"), highest)]
-                    {
-                        let entry = families.entry(name.clone()).or_default();
-                        entry.0 = "gauge";
-                        let _ = writeln!(entry.1, "{name}{{{labels}}} {level}");
-                    }
-                }
-                Reading::Distribution(found) => {
-                    let (name, seconds) = match base.strip_suffix("_ns") {
-                        Some(name) => (format!("{name}_seconds"), true),
-                        None => (base, false),
-                    };
-                    let entry = families.entry(name.clone()).or_default();
-                    entry.0 = "histogram";
-                    prometheus_histogram(&name, &labels, found, seconds, &mut entry.1);
-                }
-            }
-        }
-    }
-    let mut out = String::new();
-    for (name, (kind, samples)) in families {
-        let _ = writeln!(out, "# TYPE {name} {kind}");
-        out += &samples;
-    }
-    out
+/// Buckets that are shown: from half a microsecond to two minutes, from 512 bytes to all that counts.
+const SHOWN_BUCKETS: std::ops::RangeInclusive<usize> = 9..=37;
+
+/// Samples of one name.
+#[derive(Default)]
+struct Samples {
+    kind: &'static str,
+    help: String,
+    lines: String,
 }
 
-fn prometheus_name(pool: &str, name: &str) -> (String, String) {
+/// All samples, by name: those of one name must stand together under one type.
+#[derive(Default)]
+struct Families(BTreeMap<String, Samples>);
+
+impl Families {
+    fn of(&mut self, name: &str, kind: &'static str, help: impl FnOnce() -> String) -> &mut String {
+        let found = self.0.entry(name.to_owned()).or_insert_with(|| Samples {
+            kind,
+            help: help(),
+            lines: String::new(),
+        });
+        &mut found.lines
+    }
+
+    fn text(self) -> String {
+        let mut out = String::new();
+        for (name, Samples { kind, help, lines }) in self.0 {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{lines}");
+            // One line's end too many: every sample has its own.
+            out.pop();
+        }
+        out
+    }
+}
+
+/// What a pool says of itself, for Prometheus.
+#[derive(Debug, Default)]
+pub struct Readings {
+    /// The instruments.
+    pub metrics: Vec<MetricsReport>,
+    /// The pool's health.
+    pub status: Option<PoolStatus>,
+    /// The pool's space.
+    pub io: Option<IoReport>,
+    /// The datasets with what they use.
+    pub datasets: Vec<DatasetRow>,
+}
+
+/// The readings in the text format of Prometheus (version 0.0.4): times in seconds, every sample with
+/// its pool.
+#[must_use]
+pub fn prometheus(readings: &Readings) -> String {
+    let mut families = Families::default();
+    let devices = health::devices(readings.status.as_ref());
+    for report in &readings.metrics {
+        for metric in &report.metrics {
+            instrument(&mut families, report, metric, &devices);
+        }
+    }
+    health::add(&mut families, readings);
+    families.text()
+}
+
+fn instrument(
+    families: &mut Families,
+    report: &MetricsReport,
+    metric: &Metric,
+    devices: &BTreeMap<String, String>,
+) {
+    let (base, labels) = prometheus_name(&report.pool, &metric.name, devices);
+    let help = || help::instrument(&metric.name);
+    match &metric.reading {
+        Reading::Count(count) => {
+            let name = format!("{base}_total");
+            let lines = families.of(&name, "counter", help);
+            let _ = writeln!(lines, "{name}{{{labels}}} {count}");
+        }
+        Reading::Level { now, highest } => {
+            let lines = families.of(&base, "gauge", help);
+            let _ = writeln!(lines, "{base}{{{labels}}} {now}");
+            let name = format!("{base}_highest");
+            let lines = families.of(&name, "gauge", || help() + " The highest so far.");
+            let _ = writeln!(lines, "{name}{{{labels}}} {highest}");
+        }
+        Reading::Distribution(found) => {
+            let (name, seconds) = match base.strip_suffix("_ns") {
+                Some(name) => (format!("{name}_seconds"), true),
+                None => (base, false),
+            };
+            let lines = families.of(&name, "histogram", help);
+            prometheus_histogram(&name, &labels, found, seconds, lines);
+        }
+    }
+}
+
+fn prometheus_name(pool: &str, name: &str, devices: &BTreeMap<String, String>) -> (String, String) {
     let mut labels = format!("pool=\"{}\"", escape(pool));
     let mut label = |key: &str, value: &str| {
         let _ = write!(labels, ",{key}=\"{}\"", escape(value));
@@ -68,6 +129,9 @@ fn prometheus_name(pool: &str, name: &str) -> (String, String) {
         }
         Family::Device { vdev, class, what } => {
             label("vdev", vdev);
+            if let Some(path) = devices.get(vdev) {
+                label("path", path);
+            }
             match class {
                 Some(class) => {
                     label("class", class);
@@ -107,11 +171,15 @@ fn prometheus_histogram(
             value.to_string()
         }
     };
+    // The same buckets each time, whether anything is in them or not: rates are taken of each.
+    let found_buckets = found.whole().buckets;
     let mut seen = 0u64;
-    for (bucket, count) in &found.buckets {
+    for (bucket, count) in found_buckets.iter().enumerate() {
         seen += count;
-        let end = scaled(bucket_end(usize::from(*bucket)));
-        let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {seen}");
+        if SHOWN_BUCKETS.contains(&bucket) {
+            let end = scaled(bucket_end(bucket));
+            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {seen}");
+        }
     }
     let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {seen}");
     let _ = writeln!(out, "{name}_sum{{{labels}}} {}", scaled(found.sum));

@@ -297,7 +297,8 @@ fn metrics_are_offered_on_a_port_of_this_host() {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     assert_eq!(
         body,
-        "# TYPE millpond_bytes_log_total counter\nmillpond_bytes_log_total{pool=\"tank\"} 5\n"
+        "# HELP millpond_bytes_log_total Bytes that pass each level: log.\n\
+         # TYPE millpond_bytes_log_total counter\nmillpond_bytes_log_total{pool=\"tank\"} 5\n"
     );
     assert!(ask("GET /else HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
     assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));

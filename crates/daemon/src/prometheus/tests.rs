@@ -1,4 +1,5 @@
 use super::*;
+use admin::{VdevReport, VdevState};
 
 fn report() -> MetricsReport {
     let times = Distribution {
@@ -22,9 +23,13 @@ fn report() -> MetricsReport {
 
 #[test]
 fn the_text_format_has_types_labels_and_seconds() {
-    let text = prometheus(&[report()]);
+    let text = prometheus(&Readings {
+        metrics: vec![report()],
+        ..Readings::default()
+    });
     let pool = r#"pool="ta\"nk""#;
     for line in [
+        "# HELP millpond_bytes_log_total Bytes that pass each level: log.".to_owned(),
         "# TYPE millpond_bytes_log_total counter".to_owned(),
         format!("millpond_bytes_log_total{{{pool}}} 4096"),
         "# TYPE millpond_fuse_latency_seconds histogram".to_owned(),
@@ -48,4 +53,66 @@ fn the_text_format_has_types_labels_and_seconds() {
     for line in text.lines().filter(|line| line.starts_with("# TYPE")) {
         assert!(typed.insert(line.to_owned()), "{line} twice");
     }
+}
+
+#[test]
+fn health_and_datasets_have_names() {
+    let mut leaf = VdevReport::healthy("file", 0xff);
+    leaf.path = Some("/a.img".into());
+    leaf.checksum_errors = 3;
+    let mut status = PoolStatus::healthy("tank", 7);
+    status.vdevs = vec![leaf];
+    status.state = VdevState::Degraded;
+    let number = |name: &str, value| {
+        let setting = admin::Setting::measured(admin::Value::Number(value));
+        (name.to_owned(), setting)
+    };
+    let row = DatasetRow {
+        name: "tank/a".into(),
+        kind: admin::Types::FILESYSTEM,
+        created_txg: 1,
+        properties: vec![number("used", 4096), number("quota", 0)],
+    };
+    let text = prometheus(&Readings {
+        metrics: vec![MetricsReport::new(
+            "tank",
+            1,
+            [("vdev.00000000000000ff.slow", Reading::Count(1))],
+        )],
+        status: Some(status),
+        io: None,
+        datasets: vec![row],
+    });
+    for line in [
+        r#"millpond_pool_state{pool="tank",state="DEGRADED"} 1"#,
+        r#"millpond_pool_state{pool="tank",state="ONLINE"} 0"#,
+        r#"millpond_vdev_slow_total{pool="tank",vdev="00000000000000ff",path="/a.img"} 1"#,
+        r#"millpond_device_errors{pool="tank",vdev="00000000000000ff",path="/a.img",kind="checksum"} 3"#,
+        r#"millpond_dataset_used_bytes{pool="tank",dataset="tank/a",type="filesystem"} 4096"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("quota"), "none is set\n{text}");
+}
+
+#[test]
+fn a_histogram_has_the_same_buckets_whatever_is_in_them() {
+    let buckets = |distribution: Distribution| {
+        let readings = [("txg.sync_ns", Reading::Distribution(distribution))];
+        let text = prometheus(&Readings {
+            metrics: vec![MetricsReport::new("tank", 1, readings)],
+            ..Readings::default()
+        });
+        let ends = text.lines().filter_map(|line| line.split("le=").nth(1));
+        let ends = ends.filter_map(|end| end.split('}').next());
+        ends.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let empty = buckets(Distribution::default());
+    let some = buckets(Distribution {
+        buckets: vec![(1, 5), (12, 3), (60, 1)],
+        sum: 9,
+        max: 9,
+    });
+    assert_eq!(empty, some);
+    assert!(empty.len() > 20, "{empty:?}");
 }

@@ -1,6 +1,7 @@
 //! `millpond stat`: the instruments of running pools.
 
 use admin::{MetricsReport, Request, Response};
+use daemon::Readings;
 
 use crate::daemons::{ended, pools};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
@@ -67,7 +68,10 @@ fn show(call: &Invocation, reports: &[MetricsReport]) -> Outcome {
         return print(&crate::render::metrics_json(reports));
     }
     if call.has("prometheus") {
-        return print(&daemon::prometheus(reports));
+        return print(&daemon::prometheus(&Readings {
+            metrics: reports.to_vec(),
+            ..Readings::default()
+        }));
     }
     let options = MetricsTable { all: call.has("a") };
     let tables: Vec<String> = reports

@@ -20,6 +20,7 @@ mod limits;
 mod log_devices;
 mod make_image;
 mod many;
+mod metrics;
 mod model;
 mod mounting;
 mod owners;

@@ -1,0 +1,121 @@
+//! What the metrics endpoint of a served pool answers, and that the dashboard and the alert rules ask for what is
+//! there.
+
+use crate::session::{Session, path};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What the endpoint answers, once it listens and the pool is up.
+fn scraped(socket: &Path, mount: &Path, wanted: &str) -> String {
+    let begin = Instant::now();
+    loop {
+        // Once it is mounted, there is something to measure.
+        let _listed = std::fs::read_dir(mount).map(Iterator::count);
+        let mut text = String::new();
+        if let Ok(mut stream) = UnixStream::connect(socket) {
+            let sent = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+            let read = sent.and_then(|()| stream.read_to_string(&mut text));
+            if read.is_ok() && text.contains(wanted) {
+                return text;
+            }
+        }
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "{wanted}: {text}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The names of our metrics in a text.
+fn names(text: &str) -> BTreeSet<String> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let words = text.split(|letter: char| !is_name(letter));
+    let words = words.filter(|word| word.starts_with("millpond_"));
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_pool_tells_its_health_and_its_datasets() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "-o", "quota=32M", "tank/a"]);
+    session.ok(&["zpool", "scrub", "-w", "tank"]);
+    session.export("tank");
+    let (images, mounts) = (session.images(), session.mounts());
+    let socket = session.images().with_file_name("metrics");
+    let mut server = session.spawn(&[
+        "serve",
+        "-d",
+        path(&images),
+        "-R",
+        path(&mounts),
+        "--metrics",
+        path(&socket),
+        "tank",
+    ]);
+    let mount = session.mount("tank");
+    let text = scraped(&socket, &mount, "millpond_fuse_latency_seconds_bucket");
+    let stopped = Command::new("kill").arg(server.id().to_string()).status();
+    assert!(stopped.expect("kill runs").success());
+    assert!(server.wait().expect("it ends").success());
+
+    for line in [
+        "millpond_pool_state{pool=\"tank\",state=\"ONLINE\"} 1",
+        "millpond_pool_healthy{pool=\"tank\"} 1",
+        "millpond_pool_errors{pool=\"tank\"} 0",
+        "millpond_pool_scan_errors{pool=\"tank\",kind=\"scrub\"} 0",
+        "millpond_dataset_quota_bytes{pool=\"tank\",dataset=\"tank/a\",type=\"filesystem\"} 33554432",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    let image = format!("path=\"{}\"", path(&images.join("tank.img")));
+    let device = |line: &&str| line.starts_with("millpond_vdev_") && line.contains(&image);
+    assert!(text.lines().any(|line| device(&line)), "{text}");
+    assert_well_formed(&text);
+    let offered = names(&text);
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
+    for file in ["prometheus/millpond.rules.yml", "grafana/millpond.json"] {
+        let file = std::fs::read_to_string(contrib.join(file)).expect("it is there");
+        let asked = names(&file);
+        assert!(asked.len() > 4, "{asked:?}");
+        for name in asked {
+            assert!(offered.contains(&name), "{name} is not offered");
+        }
+    }
+}
+
+/// Every sample stands below the help and the type of its name, once.
+fn assert_well_formed(text: &str) {
+    let body = text.split_once("\r\n\r\n").expect("a body").1;
+    let mut seen = BTreeSet::new();
+    let mut family = String::new();
+    let mut helped = String::new();
+    for line in body.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').expect("a text");
+            assert!(help.ends_with('.'), "{line}");
+            helped = name.to_owned();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            family = rest.split(' ').next().expect("a name").to_owned();
+            assert_eq!(helped, family, "{line}");
+            assert!(seen.insert(family.clone()), "{family} twice");
+        } else {
+            let (sample, value) = line.rsplit_once(' ').expect(line);
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            let name = sample.split('{').next().expect("a name");
+            let suffix = name.strip_prefix(&family).expect(line);
+            assert!(
+                matches!(suffix, "" | "_bucket" | "_sum" | "_count"),
+                "{line}"
+            );
+            assert!(seen.insert(sample.to_owned()), "{sample} twice");
+        }
+    }
+}
