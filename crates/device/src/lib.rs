@@ -8,9 +8,11 @@
 
 mod error;
 mod file;
+mod part;
 
 pub use error::{DeviceError, Operation};
 pub use file::{Access, FileDevice};
+pub use part::Part;
 
 /// What a device is, as far as the layers above care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

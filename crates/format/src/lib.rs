@@ -42,6 +42,7 @@ pub mod ledger;
 pub mod nvlist;
 pub mod object_set;
 pub mod object_type;
+pub mod partitions;
 pub mod record;
 pub mod sa;
 pub mod space_map;

@@ -27,6 +27,11 @@ pub(super) const TARGETS: &[Target] = targets! {
         assert_eq!(format::nvlist::decode_native(&encoded).as_ref(), Ok(&list));
         let _ = list.to_string();
     };
+    partitions: |bytes| {
+        for range in format::partitions::partitions(bytes) {
+            assert!(0 < range.start && range.start < range.end);
+        }
+    };
     history_record: |bytes| {
         let _ = format::history::record_length(bytes);
         let _ = format::history::decode_record(bytes);

@@ -1,13 +1,16 @@
 //! Finding devices by their labels and putting the vdev tree together from them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Guid, VdevId};
-use device::{Access, BlockDevice, FileDevice};
+use device::{Access, BlockDevice, FileDevice, Part};
 use format::config::{keys, vdev_types};
 use format::nvlist::NvList;
+use format::partitions::{HEAD_LENGTH, partitions};
+use sys::BufferMut;
 use vdev::{
     DeviceLabels, Interior, InteriorKind, Leaf, LeafConfig, Node, Top, TopConfig, VdevTree,
     read_labels,
@@ -44,7 +47,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
             source,
         };
         if !std::fs::metadata(path).map_err(file_error)?.is_dir() {
-            found.push(open(path)?);
+            found.extend(open_parts(path)?);
             continue;
         }
         let mut entries: Vec<PathBuf> = std::fs::read_dir(path)
@@ -59,6 +62,37 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
         found.extend(candidates.filter(|found| found.config().is_some()));
     }
     Ok(found)
+}
+
+/// What was named: a device, or the partitions inside it that have labels where it has none itself.
+fn open_parts(path: &Path) -> Result<Vec<Found>> {
+    let whole = open(path)?;
+    if whole.config().is_some() {
+        return Ok(vec![whole]);
+    }
+    let length = usize::try_from(whole.device.size()).unwrap_or(HEAD_LENGTH);
+    let mut head = BufferMut::scratch(length.min(HEAD_LENGTH));
+    if whole.device.read(0, &mut head).is_err() {
+        return Ok(vec![whole]);
+    }
+    let part = |(number, range): (usize, &Range<u64>)| {
+        let name = format!("{}, partition {}", path.display(), number + 1);
+        let part = Part::new(Arc::clone(&whole.device), range, &name);
+        let device: Arc<dyn BlockDevice> = Arc::new(part);
+        let labels = read_labels(&*device);
+        Found {
+            path: PathBuf::from(name),
+            device,
+            labels,
+        }
+    };
+    let parts: Vec<Range<u64>> = partitions(&head);
+    let parts = parts.iter().enumerate().map(part);
+    let parts: Vec<Found> = parts.filter(|part| part.config().is_some()).collect();
+    if parts.is_empty() {
+        return Ok(vec![whole]);
+    }
+    Ok(parts)
 }
 
 fn open(path: &Path) -> Result<Found> {

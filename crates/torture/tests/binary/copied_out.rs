@@ -53,7 +53,10 @@ fn a_recursive_copy_has_the_datasets_below() {
     let listed = session.run(&["ls", &from("/a")]);
     let said = String::from_utf8_lossy(&listed.stderr);
     assert!(listed.status.success(), "{listed:?}");
-    assert!(said.contains("a mount point; what is in the dataset is listed as IMAGE:tank/a"), "{said}");
+    assert!(
+        said.contains("a mount point; what is in the dataset is listed as IMAGE:tank/a"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -77,4 +80,57 @@ fn what_cannot_be_copied_along_makes_the_copy_fail() {
     assert_eq!(fs::read_dir(&outside).expect("read").count(), 0);
     let file = fs::read_to_string(out.join("file"));
     assert_eq!(file.expect("the rest is copied"), "in tank/");
+}
+
+/// The image of a whole disk: a table of partitions, and the image of a pool in one of them.
+fn disk(pool: &[u8], table: impl Fn(&mut [u8], u64)) -> Vec<u8> {
+    const START: usize = 1 << 20;
+    let mut disk = vec![0; START];
+    table(&mut disk, (pool.len() / 512) as u64);
+    disk.extend_from_slice(pool);
+    disk.resize(disk.len() + START, 0);
+    disk
+}
+
+fn put(disk: &mut [u8], at: usize, bytes: &[u8]) {
+    disk[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+#[test]
+fn pools_in_partitions_of_an_image_are_found() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let tree = session.images().join("docs");
+    fs::create_dir(&tree).expect("made");
+    fs::write(tree.join("file"), "text").expect("written");
+    let image = session.images().join("docs.img");
+    session.ok(&["mkimage", "--size", "64M", path(&tree), path(&image)]);
+    let pool = fs::read(&image).expect("read");
+    let mbr = |disk: &mut [u8], sectors: u64| {
+        put(disk, 446 + 4, &[0xBF]);
+        put(disk, 446 + 8, &2048_u32.to_le_bytes());
+        put(disk, 446 + 12, &(sectors as u32).to_le_bytes());
+        put(disk, 510, &[0x55, 0xAA]);
+    };
+    let gpt = |disk: &mut [u8], sectors: u64| {
+        put(disk, 510, &[0x55, 0xAA]);
+        put(disk, 512, b"EFI PART");
+        put(disk, 512 + 72, &2_u64.to_le_bytes());
+        put(disk, 512 + 80, &128_u32.to_le_bytes());
+        put(disk, 512 + 84, &128_u32.to_le_bytes());
+        // The second of the table; the first is not a pool's.
+        for (entry, first, last) in [(0, 40, 60), (1, 2048, 2047 + sectors)] {
+            put(disk, 1024 + entry * 128, &[7; 16]);
+            put(disk, 1024 + entry * 128 + 32, &u64::to_le_bytes(first));
+            put(disk, 1024 + entry * 128 + 40, &u64::to_le_bytes(last));
+        }
+    };
+    let place = session.images().join("disk.img");
+    for whole in [disk(&pool, mbr), disk(&pool, gpt)] {
+        fs::write(&place, whole).expect("written");
+        let file = session.ok(&["cat", &format!("{}:docs/file", path(&place))]);
+        assert_eq!(file, "text");
+        session.ok(&["inspect", "--verify", path(&place)]);
+    }
 }
