@@ -238,6 +238,7 @@ impl Pool {
         if !spares.is_empty() {
             pool.add_spares(&spares, force)?;
         }
+        pool.watch_devices();
         Ok(pool)
     }
 }

@@ -5,8 +5,8 @@
 //! Devices are compared with how they were last seen after each txg and whenever somebody reads.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use base::clock::Clock;
 use base::lock::{LockClass, Mutex, rank};
@@ -70,6 +70,8 @@ pub(crate) struct Events {
     ring: Mutex<Ring>,
     /// Leaves as they were last seen.
     seen: Mutex<BTreeMap<Guid, (Condition, ErrorCounts)>>,
+    /// Whom to tell that a device failed, or is not there.
+    failed: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// What the task under way did, until it is done. Its thread is the only one that writes history.
     task: Mutex<Option<Vec<Fields>>>,
 }
@@ -84,8 +86,15 @@ impl Events {
             clock,
             ring: Mutex::new(&RING, Ring::default()),
             seen: Mutex::new(&SEEN, BTreeMap::new()),
+            failed: OnceLock::new(),
             task: Mutex::new(&TASK, None),
         })
+    }
+
+    /// From now on `failed` is called when a device fails; from the thread that found it.
+    pub(crate) fn on_failed(&self, failed: Box<dyn Fn() + Send + Sync>) {
+        // The first stays: a pool is told once who it is.
+        let _ = self.failed.set(failed);
     }
 
     /// The pool has another guid.
@@ -186,6 +195,7 @@ impl Events {
 
     /// Says what changed with the leaves since they were last looked at.
     pub(crate) fn observe(&self, vdevs: &VdevTree) {
+        let mut has_failed = false;
         for leaf in dtl::leaves(vdevs) {
             let now = (leaf.condition(), leaf.errors());
             let before = self.seen.lock().insert(leaf.guid(), now);
@@ -195,6 +205,10 @@ impl Events {
             self.leaf_errors(&leaf, before.map(|(_, errors)| errors), now.1);
             let condition = before.map(|(condition, _)| condition);
             self.leaf_state(&leaf, condition, now.0);
+            has_failed |= is_failed(now.0) && condition != Some(now.0);
+        }
+        if has_failed && let Some(failed) = self.failed.get() {
+            failed();
         }
     }
 
@@ -322,6 +336,18 @@ pub(crate) struct HistoryFields<'a> {
 /// A text, cut to what is kept.
 fn text(whole: &str) -> EventValue {
     EventValue::Text(whole[..whole.floor_char_boundary(TEXT_MAX)].to_owned())
+}
+
+/// Whether a device is out of use by itself, not by the operator's word to be offline.
+pub(crate) const fn is_failed(condition: Condition) -> bool {
+    match condition.state {
+        VdevState::Faulted | VdevState::CantOpen | VdevState::Removed => true,
+        VdevState::Unknown
+        | VdevState::Closed
+        | VdevState::Offline
+        | VdevState::Degraded
+        | VdevState::Healthy => false,
+    }
 }
 
 /// Why a vdev cannot be opened, as the end of a class.

@@ -270,10 +270,12 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
         if !pool.resume_resilver()? && !pool.resilver_if_needed()? {
             pool.resume_scrub()?;
         }
+        pool.locate_spares(&options.paths)?;
         pool.relabel_spares();
         pool.resume_trims()?;
         // After the scrub: it may have one of those before it that go now.
         pool.dsl.clean_up()?;
+        pool.watch_devices();
     } else {
         events.system("pool_import", Vec::new());
     }

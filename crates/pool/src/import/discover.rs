@@ -97,13 +97,13 @@ impl FoundPool {
 /// # Errors
 /// A path that was named does not exist.
 pub fn discover(paths: &[PathBuf]) -> Result<Vec<FoundPool>> {
-    let mut devices = Vec::new();
-    for path in candidates(paths)? {
-        if let Some(device) = inspect(&path) {
-            devices.push(device);
-        }
-    }
-    Ok(assemble(devices))
+    Ok(assemble(labelled_devices(paths)?))
+}
+
+/// The devices among these files and folders that have a label of a pool, or of a spare.
+pub(crate) fn labelled_devices(paths: &[PathBuf]) -> Result<Vec<FoundDevice>> {
+    let candidates = candidates(paths)?.into_iter();
+    Ok(candidates.filter_map(|path| inspect(&path)).collect())
 }
 
 /// The files to look at.

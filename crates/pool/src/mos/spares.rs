@@ -2,6 +2,7 @@
 
 use base::lock::{LockClass, Mutex, rank};
 use base::{Guid, ObjectId};
+use format::config::keys;
 use std::sync::Arc;
 
 use crate::config::VdevConfig;
@@ -55,6 +56,16 @@ impl Spares {
         let mut state = self.0.lock();
         state.list.retain(|spare| spare.guid() != guid);
         state.store = true;
+    }
+
+    /// One is elsewhere now.
+    pub(crate) fn set_path(&self, guid: Guid, path: &str) {
+        let mut state = self.0.lock();
+        let mut list = state.list.iter_mut();
+        if let Some(spare) = list.find(|spare| spare.guid() == guid) {
+            spare.list.set(keys::PATH, path);
+            state.store = true;
+        }
     }
 
     /// What is to be stored, if anything is, and the object that has it.

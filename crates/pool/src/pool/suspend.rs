@@ -67,8 +67,9 @@ impl Pool {
         for top in self.vdevs.tops() {
             for leaf in top.leaves().iter().filter(|leaf| named(leaf)) {
                 picked += 1;
+                let was_there = leaf.is_writable();
                 match leaf.clear() {
-                    Ok(()) => self.note_cleared(leaf.guid()),
+                    Ok(()) => self.note_cleared(leaf.guid(), leaf.is_writable() && !was_there),
                     Err(_) if top.config().is_log => top.give_up(),
                     Err(error) => {
                         failed.get_or_insert(error);
@@ -97,9 +98,12 @@ impl Pool {
         Ok(picked)
     }
 
-    fn note_cleared(&self, leaf: Guid) {
+    fn note_cleared(&self, leaf: Guid, is_back: bool) {
         self.services.events.vdev("vdev_clear", leaf);
         let config = &self.services.config;
+        if is_back {
+            config.change(|config| config.root.note_unspare(leaf));
+        }
         let is_noted = config.with(|config| {
             let node = config.root.find(leaf);
             node.is_some_and(|node| node.flag(keys::FAULTED))

@@ -5,8 +5,10 @@
 //! others, of the same guid, under a vdev `spare` beside the one that it stands in for; its entry in the list stays.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
+use base::thread;
 use base::{Guid, ObjectId, Txg};
 use device::{Access, BlockDevice, FileDevice};
 use dmu::AllocateObject;
@@ -17,12 +19,15 @@ use vdev::{Leaf, LeafConfig};
 
 use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
+use crate::events::is_failed;
 use crate::import::discover;
 use crate::import::load::read_packed;
 use crate::mos::spares::Spares;
 use crate::pool::Pool;
 use crate::pool::services::PoolServices;
 use crate::sync::tasks::{FirstPass, SyncTask};
+use crate::vdevs::disks::AttachOptions;
+use crate::vdevs::dtl;
 use crate::vdevs::new::{NewDevice, leaf_config, open_device};
 
 /// The block size of the object that stores the list.
@@ -233,6 +238,83 @@ impl Pool {
         let spare = list.find(|spare| spare.path().is_some_and(|own| Path::new(own) == path))?;
         let is_used = self.config().root.find(spare.guid()).is_some();
         (!is_used).then_some(spare)
+    }
+
+    /// From now on spares step in for devices that fail.
+    pub(crate) fn watch_devices(self: &Arc<Self>) {
+        let (pool, is_busy) = (Arc::downgrade(self), Arc::new(AtomicBool::new(false)));
+        let spares = Arc::clone(&self.services.spares);
+        // By the thread that syncs, too: the pool is not held here, or this might be who lets go of it.
+        let look = move || {
+            if spares.list().is_empty() {
+                return;
+            }
+            if is_busy.swap(true, Ordering::AcqRel) {
+                return;
+            }
+            let (pool, own) = (Weak::clone(&pool), Arc::clone(&is_busy));
+            // The thread that found the failure may be the one that syncs.
+            let thread = thread::named("pool-spares", sys::thread::BACKGROUND);
+            let started = thread.spawn(move || {
+                own.store(false, Ordering::Release);
+                if let Some(pool) = pool.upgrade() {
+                    pool.step_in();
+                }
+            });
+            if started.is_err() {
+                is_busy.store(false, Ordering::Release);
+            }
+        };
+        self.services.events.on_failed(Box::new(look));
+        self.step_in();
+    }
+
+    /// Has spares stand in for devices that failed, as far as there are some that can.
+    fn step_in(self: &Arc<Self>) {
+        let leaves = dtl::leaves(&self.vdevs).into_iter();
+        for leaf in leaves.filter(|leaf| is_failed(leaf.condition())) {
+            for spare in self.services.spares.list() {
+                let path = PathBuf::from(spare.path().unwrap_or_default());
+                if self.waiting_spare(&path).is_none() || !is_there(&spare) {
+                    continue;
+                }
+                let options = AttachOptions {
+                    replace: true,
+                    ..AttachOptions::default()
+                };
+                let new = NewDevice::Path(path);
+                // One that is too small, or busy with another pool, is none; another one may do.
+                if self.attach_device(leaf.guid(), &new, &options).is_ok() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Spares that were moved are found among these files and folders.
+    pub(crate) fn locate_spares(&self, paths: &[PathBuf]) -> Result<()> {
+        let root = self.config().root;
+        let list = self.services.spares.list().into_iter();
+        for spare in list.clone() {
+            let used = root.find(spare.guid()).and_then(VdevConfig::path);
+            if let Some(path) = used.filter(|path| spare.path() != Some(path)) {
+                self.services.spares.set_path(spare.guid(), path);
+            }
+        }
+        let away = list.filter(|spare| root.find(spare.guid()).is_none() && !is_there(spare));
+        let away: Vec<Guid> = away.map(|spare| spare.guid()).collect();
+        if away.is_empty() {
+            return Ok(());
+        }
+        for found in discover::labelled_devices(paths)? {
+            if away.contains(&found.guid) {
+                let path = std::path::absolute(&found.path).unwrap_or(found.path);
+                self.services
+                    .spares
+                    .set_path(found.guid, &path.display().to_string());
+            }
+        }
+        Ok(())
     }
 
     /// Spares that a crash left with a label of the pool, from which they went, get their own.

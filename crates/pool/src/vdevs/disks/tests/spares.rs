@@ -46,13 +46,14 @@ fn stand_in(pool: &Arc<Pool>, churn: &mut Churn, folder: &Path) {
     assert_eq!(shape(pool), "raidz(a spare(b s) c)");
     assert_eq!(spares(pool), [USED]);
     churn.run(pool, 1);
-    wait_whole_but(pool, "b");
+    wait_whole_but(pool, &["/b"]);
 }
 
-fn wait_whole_but(pool: &Pool, name: &str) {
+fn wait_whole_but(pool: &Pool, away: &[&str]) {
     let leaves = || crate::vdevs::dtl::leaves(&pool.vdevs).into_iter();
     wait("resilver", || {
-        let mut others = leaves().filter(|leaf| !leaf.path().ends_with(name));
+        let mut others =
+            leaves().filter(|leaf| !away.iter().any(|name| leaf.path().ends_with(name)));
         others.all(|leaf| leaf.missing().is_empty())
     });
     pool.wait_scrub().unwrap();
@@ -82,13 +83,16 @@ fn a_spare_stands_in_and_waits_again() {
     // With the spare for b, another one can be away.
     std::fs::rename(folder.join("c"), folder.join("c.away")).unwrap();
     let pool = import_without(folder, "c.away");
-    assert_eq!(spares(&pool), [USED, WAITS]);
+    assert_eq!(shape(&pool), "raidz(a spare(b s) spare(c t))");
+    assert_eq!(spares(&pool), [USED, USED]);
+    wait_whole_but(&pool, &["/b", "/c"]);
     churn.check(&pool);
     pool.export().unwrap();
     drop(pool);
     std::fs::rename(folder.join("c.away"), folder.join("c")).unwrap();
     let pool = import(folder);
-    wait_whole_but(&pool, "b");
+    wait_whole_but(&pool, &["/b"]);
+    pool.detach_device(leaf(&pool, "t")).unwrap();
     pool.detach_device(leaf(&pool, "s")).unwrap();
     assert_eq!(shape(&pool), "raidz(a b c)");
     assert_eq!(spares(&pool), [WAITS, WAITS]);
@@ -146,7 +150,7 @@ fn a_spare_stays_when_the_device_goes_for_good() {
     let pool = import_crashed(folder);
     assert_eq!(shape(&pool), "raidz(a spare(b s) c)");
     assert_eq!(spares(&pool), [USED]);
-    wait_whole_but(&pool, "b");
+    wait_whole_but(&pool, &["/b"]);
     pool.detach_device(leaf(&pool, "b")).unwrap();
     assert_eq!(shape(&pool), "raidz(a s c)");
     assert!(spares(&pool).is_empty());
@@ -214,4 +218,59 @@ fn spares_are_shared_by_pools_and_for_data_only() {
     );
     other.export().unwrap();
     pool.export().unwrap();
+}
+
+#[test]
+fn a_spare_steps_in_by_itself_and_goes_when_the_fault_is_cleared() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (pool, mut churn) = with_spare(folder, 46);
+    // One that is too small is passed over.
+    pool.remove_spare(pool.spares()[0].guid).unwrap();
+    let small = sized(folder, "small", SIZE - (8 << 20));
+    pool.add_spares(&[small, path(folder, "s")], false).unwrap();
+    pool.take_out(leaf(&pool, "c"), OFFLINE).unwrap();
+    pool.bring_online(leaf(&pool, "c")).unwrap();
+    wait_whole(&pool);
+    assert_eq!(shape(&pool), "raidz(a b c)");
+    let faulted = OutOfUse {
+        faulted: true,
+        temporary: true,
+    };
+    let b = leaf(&pool, "b");
+    pool.take_out(b, faulted).unwrap();
+    wait("the spare", || shape(&pool) == "raidz(a spare(b s) c)");
+    churn.run(&pool, 1);
+    wait_whole_but(&pool, &["/b"]);
+    assert_eq!(spares(&pool), [WAITS, USED]);
+    pool.clear(&|leaf| leaf.guid() == b).unwrap();
+    wait("its end", || shape(&pool) == "raidz(a b c)");
+    wait_whole(&pool);
+    churn.check(&pool);
+    close(pool, folder);
+    // Spares are found where the pool is now.
+    let moved = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c", "s", "small"] {
+        std::fs::copy(folder.join(name), moved.path().join(name)).unwrap();
+        std::fs::remove_file(folder.join(name)).unwrap();
+    }
+    let pool = import(moved.path());
+    assert_eq!(spares(&pool), [WAITS, WAITS]);
+    pool.export().unwrap();
+    drop(pool);
+    std::fs::remove_file(moved.path().join("a")).unwrap();
+    let pool = import(moved.path());
+    assert_eq!(shape(&pool), "raidz(spare(a s) b c)");
+    churn.check(&pool);
+    wait_whole_but(&pool, &["/a"]);
+    close(pool, moved.path());
+    // Also those that stand in.
+    for name in ["b", "c", "s", "small"] {
+        std::fs::rename(moved.path().join(name), folder.join(name)).unwrap();
+    }
+    let pool = import(folder);
+    let paths: Vec<_> = pool.spares().into_iter().map(|spare| spare.path).collect();
+    let here = |name: &str| folder.join(name).display().to_string();
+    assert_eq!(paths, [here("small"), here("s")]);
+    close(pool, folder);
 }
