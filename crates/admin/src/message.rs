@@ -131,6 +131,14 @@ pub struct SendRequest {
     pub from: Option<String>,
     /// With all snapshots between.
     pub intermediate: bool,
+    /// All below too, as they are: a package.
+    pub replicate: bool,
+    /// With the properties: a package.
+    pub properties: bool,
+    /// Of a package, without these datasets and what is below them.
+    pub excluded: Vec<String>,
+    /// Of a package, without what has no such snapshot.
+    pub skip_missing: bool,
     /// Blocks of more than 128 KiB may go as they are.
     pub large_blocks: bool,
     /// Blocks that lie in their pointers may.

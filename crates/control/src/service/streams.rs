@@ -13,6 +13,7 @@ use sys::PassedDescriptor;
 
 use super::{Service, finish_with};
 
+mod package;
 mod sending;
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,11 @@ pub(super) const COMMAND: Command = Command {
     name: "send",
     aliases: &[],
     summary: "Write a snapshot, or what changed since another, to the standard output.",
-    forms: &["snapshot", "[-i|-I snapshot] snapshot", "-t resume_token"],
+    forms: &[
+        "[-i|-I snapshot] snapshot",
+        "-R [-i|-I snapshot] snapshot",
+        "-t resume_token",
+    ],
     flags: &[
         option(
             "i",
@@ -25,6 +29,19 @@ pub(super) const COMMAND: Command = Command {
             "only what changed since this snapshot or bookmark",
         ),
         option("I", "snapshot", "the same, with all snapshots between"),
+        switch(
+            "R",
+            "with properties, all snapshots and all below: a package",
+        )
+        .or("replicate"),
+        switch("p", "with properties: a package").or("props"),
+        option(
+            "X",
+            "dataset[,dataset]",
+            "of a package, without these and what is below them",
+        )
+        .or("exclude"),
+        switch("s", "of a package, without what has no such snapshot").or("skip-missing"),
         switch("L", "blocks of more than 128 KiB as they are").or("large-block"),
         switch("e", "blocks that lie in their pointers as they are").or("embed"),
         switch("c", "blocks as they are compressed").or("compressed"),
@@ -87,6 +104,10 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
         large_blocks: call.has("L"),
         embedded: call.has("e"),
         compressed: call.has("c"),
+        replicate: call.has("R"),
+        properties: call.has("p"),
+        excluded: excluded(call),
+        skip_missing: call.has("s"),
         ..SendRequest::default()
     };
     if let Some(token) = call.value("t") {
@@ -103,9 +124,15 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
     if step.is_some() && all.is_some() {
         return Err(usage("-i and -I exclude each other"));
     }
-    check(snapshot, &[NameKind::Snapshot, NameKind::Dataset])?;
+    let in_package = request.replicate || request.properties;
+    if !in_package {
+        check(snapshot, &[NameKind::Snapshot, NameKind::Dataset])?;
+    } else {
+        check(snapshot, &[NameKind::Snapshot])?;
+    }
     let kinds: &[NameKind] = match all {
         Some(_) => &[NameKind::Snapshot],
+        None if request.replicate => &[NameKind::Snapshot],
         None => &[NameKind::Snapshot, NameKind::Bookmark],
     };
     if let Some(from) = step.or(all) {
@@ -127,6 +154,15 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
     request.intermediate = all.is_some();
     request.snapshot.clone_from(snapshot);
     Ok(request)
+}
+
+/// The datasets that a package goes without.
+fn excluded(call: &Invocation) -> Vec<String> {
+    let lists = call.values("X").flat_map(|list| list.split(','));
+    lists
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn check(name: &str, kinds: &[NameKind]) -> Outcome {

@@ -1,12 +1,15 @@
 //! `zfs send`: what OpenZFS sent of a pool is sent byte for byte, and a stream that is under way is in nobody's way.
 
 use crate::session::Session;
+use format::NvList;
+use format::nvlist::Value;
+use format::stream::FLAG_CLONE;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use stream::{Reader, Record, ResumeToken};
+use stream::{Part, Reader, Record, ResumeToken, begin_name, decode_list};
 
 /// What a command writes to its standard output.
 fn sent(session: &Session, arguments: &[&str]) -> Vec<u8> {
@@ -43,6 +46,7 @@ fn streams_are_those_of_openzfs() {
         ("incr.stream", &["-i", "@1", "gst/src@2"]),
         ("incr.stream", &["-i", "gst/src@1", "gst/src@2"]),
         ("multi.stream", &["-I", "@1", "gst/src@3"]),
+        ("replicate.stream", &["-R", "gst/src@3"]),
         ("compressed.stream", &["-c", "-L", "-e", "gst/src@2"]),
     ] {
         let expected = fs::read(golden.folder.join(file)).expect("the stream is there");
@@ -293,4 +297,159 @@ fn a_forced_export_ends_a_stream() {
     );
     fs::remove_file(&file).expect("removed");
     session.export_clean("tank");
+}
+
+/// The list at the head of a package.
+fn package_of(bytes: &[u8]) -> NvList {
+    let mut payload = Vec::new();
+    let first = Reader::new(bytes).next(&mut payload).expect("a package");
+    assert_eq!(first.expect("a head").part, Part::Package);
+    decode_list(&payload).expect("a list").expect("a list")
+}
+
+/// The streams of a package: snapshot, whether from an earlier one, whether a clone's.
+fn streams_of(bytes: &[u8]) -> Vec<(String, bool, bool)> {
+    let mut reader = Reader::new(bytes);
+    let mut payload = Vec::new();
+    let mut found = Vec::new();
+    while let Some(item) = reader.next(&mut payload).expect("a whole package") {
+        if let (Part::Substream, Record::Begin(begin)) = (item.part, item.record) {
+            let name = String::from_utf8_lossy(begin_name(&begin)).into_owned();
+            found.push((name, begin.from_guid.0 != 0, begin.flags & FLAG_CLONE != 0));
+        }
+    }
+    found
+}
+
+/// A pool with a tree of file systems, one of them a clone.
+fn pool_with_tree() -> Option<Session> {
+    let mut session = Session::new()?;
+    session.create("tank", 128, &[]);
+    for arguments in [
+        &[
+            "zfs",
+            "create",
+            "-o",
+            "compression=zstd",
+            "-o",
+            "my:own=text",
+            "tank/a",
+        ][..],
+        &["zfs", "create", "-o", "quota=50M", "tank/a/b"],
+        &["zfs", "snapshot", "-r", "tank/a@one"],
+        &["zfs", "clone", "tank/a/b@one", "tank/a/aclone"],
+        &["zfs", "create", "tank/a/late"],
+        &["zfs", "snapshot", "-r", "tank/a@two"],
+        &["zfs", "snapshot", "tank/a@three"],
+    ] {
+        session.ok(arguments);
+    }
+    Some(session)
+}
+
+fn stream(name: &str, step: bool, clone: bool) -> (String, bool, bool) {
+    (name.to_owned(), step, clone)
+}
+
+#[test]
+fn a_package_has_all_below() {
+    let Some(mut session) = pool_with_tree() else {
+        return;
+    };
+    let whole = sent(&session, &["zfs", "send", "-R", "tank/a@two"]);
+    let mut found = streams_of(&whole);
+    let first = [
+        stream("tank/a@one", false, false),
+        stream("tank/a@two", true, false),
+    ];
+    assert_eq!(found[..2], first);
+    let place = |name: &str| {
+        found
+            .iter()
+            .position(|one| one.0 == name)
+            .expect("it is sent")
+    };
+    let clone = place("tank/a/aclone@two");
+    assert!(
+        clone > place("tank/a/b@one"),
+        "a clone comes after its origin"
+    );
+    assert_eq!(found[clone], stream("tank/a/aclone@two", true, true));
+    found.sort();
+    let names: Vec<&str> = found.iter().map(|one| one.0.as_str()).collect();
+    let all = [
+        "tank/a/aclone@two",
+        "tank/a/b@one",
+        "tank/a/b@two",
+        "tank/a/late@two",
+        "tank/a@one",
+        "tank/a@two",
+    ];
+    assert_eq!(names, all);
+
+    // From an earlier snapshot: what is new below comes whole, a clone from its origin.
+    let step = sent(&session, &["zfs", "send", "-R", "-i", "@one", "tank/a@two"]);
+    let mut found = streams_of(&step);
+    found.sort();
+    let expected = [
+        stream("tank/a/aclone@two", true, true),
+        stream("tank/a/b@two", true, false),
+        stream("tank/a/late@two", false, false),
+        stream("tank/a@two", true, false),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(package_of(&step).str("fromsnap"), Some("one"));
+
+    let errors = session.refused(&["zfs", "send", "-R", "tank/a@three"]);
+    assert!(errors.contains("@three does not exist"), "{errors}");
+    let some = sent(&session, &["zfs", "send", "-R", "-s", "tank/a@three"]);
+    let is_top = |one: &(String, bool, bool)| one.0.starts_with("tank/a@");
+    assert!(streams_of(&some).iter().all(is_top));
+    let without = "tank/a/late,tank/a/aclone";
+    let some = sent(
+        &session,
+        &["zfs", "send", "-R", "-X", without, "tank/a@two"],
+    );
+    assert_eq!(streams_of(&some).len(), 4);
+    session.export("tank");
+}
+
+#[test]
+fn a_package_tells_properties_and_relations() {
+    let Some(mut session) = pool_with_tree() else {
+        return;
+    };
+    let whole = sent(&session, &["zfs", "send", "-R", "tank/a@two"]);
+    let list = package_of(&whole);
+    assert_eq!(
+        (list.str("tosnap"), list.str("fromsnap")),
+        (Some("two"), None)
+    );
+    let systems = list.list("fss").expect("file systems");
+    let of = |name: &str| {
+        let mut all = systems.iter().filter_map(|(_, value)| match value {
+            Value::List(system) => Some(system),
+            _ => None,
+        });
+        all.find(|one| one.str("name") == Some(name))
+            .expect("it is there")
+    };
+    let properties = |name: &str| of(name).list("props").expect("properties");
+    assert_eq!(properties("tank/a").str("my:own"), Some("text"));
+    assert!(properties("tank/a").u64("compression").is_some());
+    assert_eq!(properties("tank/a/b").u64("quota"), Some(50 << 20));
+    let top = of("tank/a").list("snaps").expect("snapshots");
+    assert_eq!(
+        (top.len(), of("tank/a").u64("parentfromsnap")),
+        (2, Some(0))
+    );
+    assert_eq!(of("tank/a/b").u64("parentfromsnap"), top.u64("two"));
+    let snapshots = of("tank/a/b").list("snaps").expect("snapshots");
+    assert_eq!(of("tank/a/aclone").u64("origin"), snapshots.u64("one"));
+
+    // One file system with its properties.
+    let one = sent(&session, &["zfs", "send", "-p", "tank/a@two"]);
+    assert_eq!(streams_of(&one), [stream("tank/a@two", false, false)]);
+    assert!(package_of(&one).contains("not_recursive"));
+    session.export("tank");
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use admin::{Caller, Failure, FailureKind, SendRequest, StreamSize, name};
 use dsl::Dataset;
+use format::NvList;
 use replication::send::{SendError, SendFrom, SendJob, SendOptions, estimate, send};
 use stream::{Features, ResumeToken, StreamError, Writer};
 use sys::PassedDescriptor;
 
+use super::package::package;
 use crate::service::Service;
 use crate::service::delegation::{actor_of, denied};
 use crate::service::refusal::{reason, refused, unreadable};
@@ -17,16 +19,23 @@ use crate::service::refusal::{reason, refused, unreadable};
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// What goes into one stream or package.
-struct Plan {
-    /// The package's name; none: a single stream.
-    package: Option<String>,
-    jobs: Vec<Sent>,
+pub(super) struct Plan {
+    /// None: a single stream.
+    pub(super) package: Option<Package>,
+    pub(super) jobs: Vec<Sent>,
+}
+
+/// The head of a package of streams.
+pub(super) struct Package {
+    pub(super) name: String,
+    /// What is in it; without one, the snapshots of one file system.
+    pub(super) list: Option<NvList>,
 }
 
 /// A stream, and what it starts from as people name it.
-struct Sent {
-    job: SendJob,
-    from: Option<String>,
+pub(super) struct Sent {
+    pub(super) job: SendJob,
+    pub(super) from: Option<String>,
 }
 
 impl Service {
@@ -46,8 +55,8 @@ impl Service {
         let mut writer = Writer::new(BufWriter::with_capacity(BUFFER_BYTES, data));
         let whole = &request.snapshot;
         let framed = |error| send_failed(whole, &SendError::from(error));
-        if let Some(name) = &plan.package {
-            let begun = writer.begin_package(name.as_bytes(), Features::NONE, None);
+        if let Some(Package { name, list }) = &plan.package {
+            let begun = writer.begin_package(name.as_bytes(), Features::NONE, list.as_ref());
             begun.map_err(framed)?;
         }
         for sent in &plan.jobs {
@@ -92,12 +101,23 @@ impl Service {
         }
         let name = &request.snapshot;
         self.may_send(caller, name)?;
+        if request.replicate {
+            let top = [name::dataset_of(name).to_owned()];
+            let refuse = || denied("send", name);
+            self.require_each(&actor_of(caller), &top, true, "send", refuse)?;
+        }
         let found = self.dsl.dataset(name);
         let snapshot = found.map_err(|error| refused("open", name, &error))?;
         let options = options(request);
         if !snapshot.is_snapshot() && !self.readonly {
             let text = "only a snapshot can be sent, or a file system of a pool that is imported read-only";
             return Err(Failure::cannot(FailureKind::Invalid, "send", name, text));
+        }
+        if request.replicate || request.properties {
+            if let Some(from) = &request.from {
+                self.send_source(&snapshot, name, from)?;
+            }
+            return package(&snapshot, request);
         }
         if request.intermediate {
             let from = request.from.as_deref().unwrap_or_default();
@@ -162,7 +182,10 @@ impl Service {
             });
         }
         Ok(Plan {
-            package: Some(name.to_owned()),
+            package: Some(Package {
+                name: name.to_owned(),
+                list: None,
+            }),
             jobs,
         })
     }
@@ -277,7 +300,7 @@ impl Service {
     }
 }
 
-fn options(request: &SendRequest) -> SendOptions {
+pub(super) fn options(request: &SendRequest) -> SendOptions {
     SendOptions {
         large_blocks: request.large_blocks,
         embedded: request.embedded,
@@ -285,7 +308,7 @@ fn options(request: &SendRequest) -> SendOptions {
     }
 }
 
-fn from_snapshot(source: &Dataset, to: &Dataset) -> Result<SendFrom, Failure> {
+pub(super) fn from_snapshot(source: &Dataset, to: &Dataset) -> Result<SendFrom, Failure> {
     let phys = source.phys().map_err(unreadable)?;
     Ok(SendFrom {
         guid: phys.guid,

@@ -1,0 +1,308 @@
+//! Packages: several snapshots with the properties of their file systems (`-R`, `-p`), and what the list at the head of
+//! one says.
+
+use std::sync::Arc;
+
+use admin::{Failure, FailureKind, SendRequest, is_within};
+use base::{Guid, ObjectId, Txg};
+use dsl::property::{Access, PropertyValue, StoredProperty};
+use dsl::{Dataset, Directory};
+use format::NvList;
+use format::nvlist::Value;
+use replication::send::{SendFrom, SendJob, SendOptions};
+
+use super::sending::{Package, Plan, Sent, from_snapshot, options};
+use crate::service::refusal::unreadable;
+
+/// What is put into one package.
+struct Packing<'a> {
+    request: &'a SendRequest,
+    options: SendOptions,
+    /// The sent snapshot's name after the `@`, and that of the one that the receiver has.
+    to: &'a str,
+    from: Option<&'a str>,
+    systems: Vec<System>,
+}
+
+/// A dataset of the package.
+struct System {
+    head: Arc<Dataset>,
+    name: String,
+    /// Oldest first, up to the sent one.
+    snapshots: Vec<Snapshot>,
+    /// The snapshot that it was cloned from.
+    origin: Option<Arc<Dataset>>,
+    /// What of the dataset above the receiver has, or gets.
+    above: Guid,
+}
+
+#[derive(Clone)]
+struct Snapshot {
+    dataset: Arc<Dataset>,
+    name: String,
+    guid: Guid,
+    txg: Txg,
+}
+
+/// The package of a snapshot, with `-R` of all below it as well.
+pub(super) fn package(top: &Arc<Dataset>, request: &SendRequest) -> Result<Plan, Failure> {
+    let after_at = |name: &'_ str| name.split_once('@').map(|(_, short)| short.to_owned());
+    let to = after_at(&request.snapshot).unwrap_or_default();
+    let from = request.from.as_deref().and_then(after_at);
+    let mut packing = Packing {
+        request,
+        options: options(request),
+        to: &to,
+        from: from.as_deref(),
+        systems: Vec::new(),
+    };
+    packing.add(&top.directory(), Guid(0))?;
+    let jobs = packing.jobs()?;
+    Ok(Plan {
+        package: Some(Package {
+            name: request.snapshot.clone(),
+            list: Some(packing.list()?),
+        }),
+        jobs,
+    })
+}
+
+impl Packing<'_> {
+    /// Takes in a dataset, and with `-R` those below.
+    fn add(&mut self, directory: &Arc<Directory>, above: Guid) -> Result<(), Failure> {
+        let name = directory.name();
+        let is_excluded = |one: &String| is_within(&name, one);
+        if self.request.excluded.iter().any(is_excluded) {
+            return Ok(());
+        }
+        let Some(head) = directory.head().map_err(unreadable)? else {
+            return Ok(());
+        };
+        if head.is_encrypted().map_err(unreadable)? {
+            let text =
+                "an encrypted dataset is sent with properties only raw, which is not there yet";
+            return Err(Failure::cannot(
+                FailureKind::Unsupported,
+                "send",
+                &name,
+                text,
+            ));
+        }
+        let system = System::load(head, name, self.to, above)?;
+        let below = match &system {
+            Some(system) => system.known_by(self.from.unwrap_or(self.to)),
+            None => None,
+        };
+        match system {
+            Some(system) => self.systems.push(system),
+            None if self.request.skip_missing => {}
+            None => {
+                let text = format!("snapshot {}@{} does not exist", directory.name(), self.to);
+                let whole = format!("cannot send {} recursively: {text}", self.request.snapshot);
+                return Err(Failure::new(FailureKind::Missing, whole));
+            }
+        }
+        if self.request.replicate {
+            for child in directory.children().map_err(unreadable)? {
+                self.add(&child, below.unwrap_or(Guid(0)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The streams: a dataset after that which it was cloned from.
+    fn jobs(&self) -> Result<Vec<Sent>, Failure> {
+        let mut jobs = Vec::new();
+        let mut left: Vec<&System> = self.systems.iter().collect();
+        while !left.is_empty() {
+            let waits = |system: &System| {
+                let origin = system.origin.as_ref().map(|origin| origin.directory().id());
+                left.iter()
+                    .any(|other| Some(other.head.directory().id()) == origin)
+            };
+            let (later, now): (Vec<_>, Vec<_>) = left.iter().copied().partition(|one| waits(one));
+            // No two are cloned from each other: some can always go.
+            if now.is_empty() {
+                break;
+            }
+            for system in now {
+                self.jobs_of(system, &mut jobs)?;
+            }
+            left = later;
+        }
+        Ok(jobs)
+    }
+
+    fn jobs_of(&self, system: &System, jobs: &mut Vec<Sent>) -> Result<(), Failure> {
+        let base = self.from.and_then(|from| system.named(from));
+        let is_after = |one: &&Snapshot| base.is_none_or(|base| one.txg > base.txg);
+        let whole = self.request.intermediate || (self.request.replicate && self.from.is_none());
+        let mut before = match (base, &system.origin) {
+            (Some(base), _) => Some((
+                from_snapshot(&base.dataset, &system.head)?,
+                base.name.clone(),
+            )),
+            (None, Some(origin)) if self.request.replicate => {
+                let name = origin.name().map_err(unreadable)?;
+                Some((from_snapshot(origin, &system.head)?, name))
+            }
+            (None, _) => None,
+        };
+        for snapshot in system.snapshots.iter().filter(is_after) {
+            if !whole && snapshot.name != self.to && !self.is_origin(snapshot.dataset.id()) {
+                continue;
+            }
+            let (from, label): (Option<SendFrom>, Option<String>) = before.unzip();
+            let name = format!("{}@{}", system.name, snapshot.name);
+            let job = SendJob {
+                dataset: Arc::clone(&snapshot.dataset),
+                name,
+                from,
+                options: self.options,
+                resume: None,
+            };
+            jobs.push(Sent {
+                job,
+                from: label.map(|label| {
+                    if label.contains('@') {
+                        label
+                    } else {
+                        format!("@{label}")
+                    }
+                }),
+            });
+            before = Some((
+                from_snapshot(&snapshot.dataset, &system.head)?,
+                snapshot.name.clone(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether a dataset of the package is cloned from a snapshot.
+    fn is_origin(&self, snapshot: ObjectId) -> bool {
+        let mut origins = self
+            .systems
+            .iter()
+            .filter_map(|system| system.origin.as_ref());
+        origins.any(|origin| origin.id() == snapshot)
+    }
+
+    /// The list at the head of the package.
+    fn list(&self) -> Result<NvList, Failure> {
+        let mut list = NvList::new();
+        if let Some(from) = self.from {
+            list.set("fromsnap", from);
+        }
+        list.set("tosnap", self.to);
+        if !self.request.replicate {
+            list.set("not_recursive", Value::Boolean);
+        }
+        let mut systems = NvList::new();
+        for system in &self.systems {
+            let guid = system.head.guid().map_err(unreadable)?;
+            systems.set(format!("0x{:x}", guid.0), self.entry(system)?);
+        }
+        list.set("fss", systems);
+        Ok(list)
+    }
+
+    fn entry(&self, system: &System) -> Result<NvList, Failure> {
+        let mut entry = NvList::new();
+        entry.set("name", system.name.as_str());
+        entry.set("parentfromsnap", system.above.0);
+        if let Some(origin) = &system.origin {
+            entry.set("origin", origin.guid().map_err(unreadable)?.0);
+        }
+        entry.set("props", properties(&system.head)?);
+        let base = self
+            .from
+            .and_then(|from| system.named(from))
+            .map(|base| base.txg);
+        let is_told = |one: &&Snapshot| {
+            self.request.replicate
+                || one.name == self.to
+                || (self.request.intermediate && base.is_some_and(|base| one.txg >= base))
+        };
+        let (mut snapshots, mut of_snapshots) = (NvList::new(), NvList::new());
+        for snapshot in system.snapshots.iter().filter(is_told) {
+            snapshots.set(&snapshot.name, snapshot.guid.0);
+            of_snapshots.set(&snapshot.name, properties(&snapshot.dataset)?);
+        }
+        entry.set("snaps", snapshots);
+        entry.set("snapprops", of_snapshots);
+        Ok(entry)
+    }
+}
+
+impl System {
+    /// A dataset with its snapshots up to one; none if it has no such snapshot.
+    fn load(
+        head: Arc<Dataset>,
+        name: String,
+        to: &str,
+        above: Guid,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(last) = head.snapshot(to).map_err(unreadable)? else {
+            return Ok(None);
+        };
+        let until = last.phys().map_err(unreadable)?.creation_txg;
+        let mut snapshots = Vec::new();
+        for dataset in head.snapshots().map_err(unreadable)? {
+            let phys = dataset.phys().map_err(unreadable)?;
+            if phys.creation_txg > until {
+                break;
+            }
+            snapshots.push(Snapshot {
+                name: dataset.snapshot_name().map_err(unreadable)?,
+                guid: phys.guid,
+                txg: phys.creation_txg,
+                dataset,
+            });
+        }
+        let origin = head.directory().origin().map_err(unreadable)?;
+        Ok(Some(Self {
+            head,
+            name,
+            snapshots,
+            origin,
+            above,
+        }))
+    }
+
+    fn named(&self, name: &str) -> Option<&Snapshot> {
+        self.snapshots.iter().find(|one| one.name == name)
+    }
+
+    fn known_by(&self, name: &str) -> Option<Guid> {
+        self.named(name).map(|one| one.guid)
+    }
+}
+
+/// What is set at a dataset, or was received there.
+fn properties(dataset: &Dataset) -> Result<NvList, Failure> {
+    let mut list = NvList::new();
+    for stored in dataset.stored_properties().map_err(unreadable)? {
+        let StoredProperty {
+            name,
+            local,
+            received,
+            inherits,
+        } = stored;
+        let is_sent = match admin::find_dataset_property(&name) {
+            Some(admin::PropertyName::Native(row)) => row.access == Access::Settable,
+            Some(admin::PropertyName::User(_)) => true,
+            Some(admin::PropertyName::Computed(_)) | None => false,
+        };
+        match local.or(received.filter(|_| !inherits)) {
+            Some(PropertyValue::Number(number)) if is_sent => {
+                list.set(&name, number);
+            }
+            Some(PropertyValue::Text(text)) if is_sent => {
+                list.set(&name, text);
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(list)
+}
