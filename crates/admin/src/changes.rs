@@ -39,6 +39,8 @@ pub enum Change {
     LoadKey(LoadKey),
     /// Forget the key of a root of encryption.
     UnloadKey(UnloadKey),
+    /// Give a dataset another key.
+    ChangeKey(ChangeKey),
     /// Hold snapshots.
     Hold(Hold),
     /// Release holds.
@@ -294,6 +296,17 @@ pub struct LoadKey {
 pub struct UnloadKey {
     /// The root.
     pub name: String,
+}
+
+/// Give a dataset a key of its own, or its parent's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangeKey {
+    /// The dataset.
+    pub name: String,
+    /// What its key is made of, and where it is; for a key of its own.
+    pub properties: Assignments,
+    /// Its own key; none: its parent's.
+    pub key: Option<NewKey>,
 }
 
 /// Hold snapshots.

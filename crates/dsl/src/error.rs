@@ -186,6 +186,14 @@ pub enum DslError {
         /// What it uses.
         what: &'static str,
     },
+    /// The dataset cannot have another key, or another root of encryption.
+    #[error("{reason}")]
+    KeyChange {
+        /// The dataset.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
     /// The dataset is not encrypted.
     #[error("'{name}' is not encrypted")]
     NotEncrypted {
@@ -282,6 +290,7 @@ impl DslError {
             | Self::BadValue { .. }
             | Self::Unsupported { .. }
             | Self::NotEncrypted { .. }
+            | Self::KeyChange { .. }
             | Self::NotEncryptionRoot { .. }
             | Self::KeyLoaded { .. }
             | Self::KeyUnloaded { .. }

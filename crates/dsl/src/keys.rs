@@ -65,6 +65,32 @@ impl Keys {
         known.opened.retain(|_, (by, _)| *by != record);
     }
 
+    /// Records are under a root from now on, whose key is this one. `left` is a root no more.
+    pub(crate) fn change(
+        &self,
+        (root, key): (ObjectId, WrappingKey),
+        records: &BTreeSet<ObjectId>,
+        left: Option<ObjectId>,
+    ) {
+        let mut guard = self.known.write();
+        let known = &mut *guard;
+        known.roots.insert(root, key);
+        if let Some(left) = left {
+            known.roots.remove(&left);
+        }
+        known.reroot(root, records);
+    }
+
+    /// A root has become another, with its key if that is loaded.
+    pub(crate) fn move_root(&self, from: ObjectId, to: ObjectId, records: &BTreeSet<ObjectId>) {
+        let mut guard = self.known.write();
+        let known = &mut *guard;
+        if let Some(key) = known.roots.remove(&from) {
+            known.roots.insert(to, key);
+        }
+        known.reroot(to, records);
+    }
+
     /// A root is gone, or was never made.
     pub(crate) fn forget_root(&self, root: ObjectId) {
         self.known.write().roots.remove(&root);
@@ -183,6 +209,14 @@ impl Keys {
 }
 
 impl Known {
+    fn reroot(&mut self, root: ObjectId, records: &BTreeSet<ObjectId>) {
+        for (record, (by, _)) in &mut self.records {
+            if records.contains(record) {
+                *by = root;
+            }
+        }
+    }
+
     fn enter(&mut self, set: ObjectSetId, record: ObjectId, keys: &Arc<DatasetKeys>) {
         self.locked.remove(&set);
         self.opened.insert(set, (record, Arc::clone(keys)));

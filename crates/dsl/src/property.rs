@@ -29,7 +29,7 @@ pub use facts::{
 pub use figure::{Figure, Measured, PoolFigure, VdevFigure};
 pub use row::{Property, Row};
 pub use set::{PropertyChange, SetProperties};
-pub(crate) use set::{set_local, set_snapshot_local};
+pub(crate) use set::{clear_local, set_local, set_snapshot_local};
 pub use stored::StoredProperty;
 pub use table::dataset::DATASET_PROPERTIES;
 pub use table::pool::POOL_PROPERTIES;

@@ -1,6 +1,7 @@
 //! The tasks: what `create`, `snapshot`, `destroy` and their like do to the tree.
 
 mod bookmark;
+mod change_key;
 mod create;
 mod destroy;
 mod hold;
@@ -13,6 +14,7 @@ mod rollback;
 mod snapshot;
 
 pub use bookmark::{CreateBookmark, DestroyBookmark};
+pub use change_key::ChangeKey;
 pub(crate) use create::fill;
 pub use create::{Clone, CreateDataset, CreateEncrypted, Populate};
 pub use destroy::{DestroyHead, DestroySnapshots};

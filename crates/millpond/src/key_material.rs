@@ -180,6 +180,13 @@ fn prompted(prompt: &str, format: KeyFormat) -> Result<Zeroizing<Vec<u8>>, Failu
         if count == 0 || (line_ends && byte[0] == b'\n') {
             break;
         }
+        if hidden
+            .as_ref()
+            .is_some_and(|hidden| hidden.is_interrupt(byte[0]))
+        {
+            hidden.into_iter().for_each(sys::HiddenInput::interrupt);
+            return Err(failed(io::ErrorKind::Interrupted.into()));
+        }
         given.push(byte[0]);
     }
     let was_hidden = hidden.is_some();

@@ -42,10 +42,6 @@ pub(crate) static PROGRAM: Program = Program {
     }],
     commands: COMMANDS,
     absent: &[
-        (
-            "change-key",
-            "encrypted datasets are read only, with 'zfs load-key'",
-        ),
         ("program", "there are no channel programs"),
         (
             "receive",
@@ -95,6 +91,7 @@ static COMMANDS: &[Command] = &[
     mount::UNMOUNT,
     keys::LOAD,
     keys::UNLOAD,
+    keys::CHANGE,
     holds::HOLD,
     holds::HOLDS,
     holds::RELEASE,

@@ -5,6 +5,7 @@ pub mod comparison;
 pub mod counters;
 pub mod crowd;
 pub mod durable;
+mod encryption;
 pub mod fragments;
 pub mod hesitant;
 pub mod holes;

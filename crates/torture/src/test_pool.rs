@@ -43,6 +43,17 @@ impl TestPool {
         Self::create_with_logs(devices, Vec::new())
     }
 
+    /// [`TestPool::create`] of a pool whose file systems are encrypted if the seed says so.
+    ///
+    /// # Errors
+    /// The pool cannot be made.
+    pub fn create_drawn(devices: Vec<NewDevice>, seed: u64) -> Result<Self, PoolError> {
+        let mut options = CreateOptions::new(POOL, vec![vdev(devices)]);
+        options.root.populate = Some(crate::pool_model::real::populate());
+        options.root.encryption = crate::encryption::draw(seed);
+        Self::create_as(options)
+    }
+
     /// Makes a pool on one vdev.
     ///
     /// # Errors
@@ -97,6 +108,7 @@ impl TestPool {
     pub fn import_as(options: &ImportOptions) -> Result<Self, PoolError> {
         let limits = tunables::keep();
         let pool = Pool::import(options)?;
+        crate::encryption::load(&pool);
         Ok(Self::of(pool, options.read_only, limits))
     }
 

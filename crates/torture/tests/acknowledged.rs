@@ -121,7 +121,7 @@ impl Run {
             "/simulated/disk".into(),
             hesitant::device(Arc::clone(&disk) as _, seed),
         );
-        let test_pool = TestPool::create(vec![device]).unwrap();
+        let test_pool = TestPool::create_drawn(vec![device], seed).unwrap();
         test_pool.draw_storage(seed, true, None);
         let system = test_pool.root();
         for thread in 0..threads {

@@ -30,7 +30,7 @@ fn record(seed: u64, rounds: usize) -> Recorded {
         "/simulated/disk".into(),
         hesitant::device(Arc::clone(&disk) as _, seed),
     );
-    let test_pool = TestPool::create(vec![device]).unwrap();
+    let test_pool = TestPool::create_drawn(vec![device], seed).unwrap();
     test_pool.draw_storage(seed, false, None);
     let (mut tree, mut chooser) = (Tree::new(), Chooser::new(seed));
     let mut states = BTreeMap::new();

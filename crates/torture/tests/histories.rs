@@ -61,7 +61,8 @@ fn history_with(seed: u64, plan: &Plan, limit: &dyn Fn()) {
     let _limits = tunables::drawn(seed);
     limit();
     let folder = tempfile::tempdir().unwrap();
-    let mut test_pool = TestPool::create(new_devices(folder.path(), devices, seed)).unwrap();
+    let mut test_pool =
+        TestPool::create_drawn(new_devices(folder.path(), devices, seed), seed).unwrap();
     let mut pool_model = PoolModel::new(POOL);
     test_pool.draw_storage(seed, false, Some(&mut pool_model));
     let (mut files, mut changes) = (Chooser::new(seed), ChangeChooser::new(seed));

@@ -56,6 +56,7 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::Unmount(change) => change,
         Change::LoadKey(change) => change,
         Change::UnloadKey(change) => change,
+        Change::ChangeKey(change) => change,
         Change::Hold(change) => change,
         Change::Release(change) => change,
         Change::Bookmark(change) => change,

@@ -11,7 +11,9 @@ use dsl::{NewEncryption, property::Row};
 const ON: u64 = 1;
 const OFF: u64 = 2;
 /// The third address of an encrypted block is no address.
-const COPIES_TOO_MANY: u64 = 3;
+pub(super) const COPIES_TOO_MANY: u64 = 3;
+/// What is said of it.
+pub(super) const TOO_MANY_COPIES: &str = "encrypted datasets cannot have copies=3";
 
 /// What is wrong with a location of keys, if anything is.
 pub(super) fn location_fault(location: &str) -> Option<&'static str> {
@@ -51,7 +53,7 @@ pub(super) fn chosen(
         return refuse("Encryption must be turned on to set encryption properties.");
     }
     if suite.is_some_and(|suite| suite != OFF) && number(COPIES.row()) == Some(COPIES_TOO_MANY) {
-        return refuse("encrypted datasets cannot have copies=3");
+        return refuse(TOO_MANY_COPIES);
     }
     let suite = suite.map(|suite| match suite {
         ON => Suite::DEFAULT_NUMBER,

@@ -43,6 +43,7 @@ pub(crate) fn reason(error: &DslError) -> (FailureKind, String) {
         DslError::KeyUnloaded { .. } => (Kind::Permission, "encryption key not loaded"),
         DslError::Key { .. } => return (Kind::Permission, error.to_string()),
         DslError::NotEncrypted { .. }
+        | DslError::KeyChange { .. }
         | DslError::NotEncryptionRoot { .. }
         | DslError::KeyLoaded { .. }
         | DslError::NotSnapshot { .. }

@@ -345,6 +345,15 @@ pub(crate) fn set_local(
     before.follow(dsl, tx, dataset, name)
 }
 
+/// Takes a local property off a head.
+pub(crate) fn clear_local(dsl: &Dsl, tx: &Tx, dataset: &Arc<Dataset>, name: &str) -> Result<()> {
+    let before = Before::of(dataset, name)?;
+    let zap = dataset.directory().property_zap()?;
+    write(&zap, tx, name, &PropertyChange::Inherit)?;
+    dsl.new_stamp();
+    before.follow(dsl, tx, dataset, name)
+}
+
 /// Sets a property of a snapshot that a task is taking.
 pub(crate) fn set_snapshot_local(
     dsl: &Dsl,

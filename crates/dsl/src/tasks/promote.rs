@@ -8,6 +8,7 @@ use dmu::Tx;
 use format::dsl::{DatasetPhys, UsedBy, key};
 use format::features;
 
+use super::change_key::{encryption_root, follow_promotion};
 use super::{bookmark, change_count, note_snapshots_changed};
 use crate::dataset::{Dataset, directory_clones, next_clones};
 use crate::directory::{Directory, check_quotas};
@@ -111,10 +112,15 @@ impl Task for Promote {
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
         let parties = Parties::find(context.dsl, &self.path)?;
-        if parties.clone.is_encrypted()? {
-            return Err(DslError::Unsupported {
+        let above = parties.clone_directory.parent();
+        let above = above.map(|parent| encryption_root(&parent)).transpose()?;
+        if let Some(root) = encryption_root(&parties.old_directory)?
+            && root != parties.old_directory.id()
+            && above.flatten() != Some(root)
+        {
+            return Err(DslError::KeyChange {
                 name: self.path.clone(),
-                what: "encryption",
+                reason: "cannot promote dataset outside its encryption root",
             });
         }
         if parties.clone.phys()?.has_flag(DatasetPhys::FLAG_NO_PROMOTE) {
@@ -148,6 +154,7 @@ impl Task for Promote {
         let parties = Parties::find(dsl, &self.path)?;
         let moved = parties.moved()?;
         let old_origin_txg = parties.old_origin_txg()?;
+        follow_promotion(dsl, tx, &parties.old_directory, &parties.clone_directory)?;
         swap_successors(dsl, tx, &parties)?;
         swap_origins(dsl, tx, &parties)?;
         move_names(tx, &parties)?;

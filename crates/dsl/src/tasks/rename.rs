@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use format::dsl::{UsedBy, key};
 
+use super::change_key::encryption_root;
 use super::limits::{check_moved, known_counts};
 use super::snapshot::snapshot_parts;
 use super::{change_count, note_snapshots_changed, split_path};
@@ -74,10 +75,13 @@ impl Task for Rename {
         if new_parent.depth() + 2 + depth > DEPTH_MAX {
             return Err(bad(NameProblem::TooDeep));
         }
-        if directory.crypto_key()?.is_some() && old_parent.id() != new_parent.id() {
-            return Err(DslError::Unsupported {
+        if let Some(root) = encryption_root(&directory)?
+            && root != directory.id()
+            && encryption_root(&new_parent)? != Some(root)
+        {
+            return Err(DslError::KeyChange {
                 name: self.from.clone(),
-                what: "encryption",
+                reason: "cannot move encrypted child outside of its encryption root",
             });
         }
         let phys = directory.phys()?;

@@ -1,9 +1,12 @@
 //! `zfs load-key` and `zfs unload-key`.
 
-use admin::changes::{LoadKey, UnloadKey};
+use admin::changes::{ChangeKey, LoadKey, UnloadKey};
 use admin::client::Connection;
-use admin::{Change, Failure, KeyRoot, Request, Response, Secret};
+use admin::rows::Row;
+use admin::rows::dataset::{KEYFORMAT, KEYLOCATION, PBKDF2ITERS};
+use admin::{Assignments, Change, Failure, FailureKind, KeyRoot, Request, Response, Secret, Value};
 
+use crate::arguments::assign_dataset;
 use crate::daemons::{change, pool_of, running};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::key_material;
@@ -39,6 +42,25 @@ pub(super) const UNLOAD: Command = Command {
     run: unload,
 };
 
+/// `zfs change-key`.
+pub(super) const CHANGE: Command = Command {
+    name: "change-key",
+    aliases: &[],
+    summary: "Give an encrypted dataset another key, or its parent's.",
+    forms: &["filesystem|volume"],
+    flags: &[
+        switch("l", "load the present key first"),
+        switch("i", "take the parent's key"),
+        option(
+            "o",
+            "property=value",
+            "keyformat, keylocation or pbkdf2iters; may be repeated",
+        ),
+    ],
+    operands: Operands::exactly(1, "Missing dataset argument"),
+    run: change_key,
+};
+
 /// How often a key may be typed.
 const ATTEMPTS: usize = 3;
 
@@ -52,6 +74,73 @@ fn load(call: &Invocation) -> Outcome {
     each(call, done, &mut |connection, root| {
         load_one(connection, root, location, dry_run)
     })
+}
+
+fn change_key(call: &Invocation) -> Outcome {
+    let name = call.operand(0);
+    let properties = key_properties(call)?;
+    let mut connection = pool_of(name)?;
+    if call.has("l") {
+        load_missing(&mut connection, Some(name), false)?;
+    }
+    let mut request = ChangeKey {
+        name: name.to_owned(),
+        properties,
+        key: None,
+    };
+    if !call.has("i") {
+        own_key(&mut connection, &mut request)?;
+    }
+    change(&mut connection, Change::ChangeKey(request), &call.line)
+}
+
+fn not_changed(text: impl std::fmt::Display) -> Failure {
+    Failure::new(FailureKind::Invalid, format!("Key change error: {text}"))
+}
+
+/// What the new key is to be.
+fn key_properties(call: &Invocation) -> Result<Assignments, Stop> {
+    let mut properties = Assignments::new();
+    for text in call.values("o") {
+        assign_dataset(&mut properties, text, true).map_err(not_changed)?;
+    }
+    if call.has("i") && !properties.is_empty() {
+        return Err(usage("Properties not permitted for inheriting"));
+    }
+    let known = [KEYFORMAT.row(), KEYLOCATION.row(), PBKDF2ITERS.row()];
+    let is_known = |name: &str| known.iter().any(|row| row.is(name));
+    if let Some((name, _)) = properties.iter().find(|(name, _)| !is_known(name)) {
+        return Err(not_changed(format!("'{name}' says nothing of a key")).into());
+    }
+    Ok(properties)
+}
+
+/// Asks for a dataset's own key. What nobody says of it is as it was, where it had one.
+fn own_key(connection: &mut Connection, request: &mut ChangeKey) -> Result<(), Failure> {
+    let name = request.name.clone();
+    let found = roots(connection, &name, false);
+    let found = found.map_err(|_| not_changed("Dataset not encrypted."))?;
+    let root = found.into_iter().next();
+    let root = root.ok_or_else(|| not_changed("Dataset not encrypted."))?;
+    if !root.loaded {
+        return Err(not_changed("Key must be loaded."));
+    }
+    let own = (root.name == name).then_some(&root);
+    let find = |row: &Row| request.properties.iter().find(|(name, _)| row.is(name));
+    let number = |row: &Row| find(row).and_then(|(_, value)| value.number());
+    let format = number(KEYFORMAT.row()).or(own.map(|root| root.format));
+    let format =
+        format.ok_or_else(|| not_changed("Keyformat required for new encryption root."))?;
+    let location = find(KEYLOCATION.row()).and_then(|(_, value)| value.text());
+    let location = location.or(own.map(|root| root.location.as_str()));
+    let place = (location.unwrap_or("prompt"), Some(name.as_str()));
+    let key = key_material::new_key(format, number(PBKDF2ITERS.row()), place);
+    let key = key.map_err(not_changed)?;
+    request.properties.retain(|(name, _)| !KEYFORMAT.is(name));
+    let stated = (KEYFORMAT.name.to_owned(), Value::Number(format));
+    request.properties.push(stated);
+    request.key = Some(key);
+    Ok(())
 }
 
 fn unload(call: &Invocation) -> Outcome {

@@ -494,3 +494,222 @@ fn what_is_new_is_encrypted_as_asked_or_refused() {
     );
     session.export_clean("tank");
 }
+
+/// Changes a key; what is given is the new one.
+fn change_key(session: &Session, given: &str, words: &[&str]) -> String {
+    let output = session.given(given, &[&["zfs", "change-key"], words].concat());
+    assert_eq!(output.status.success(), output.stderr.is_empty());
+    said(&output)
+}
+
+fn shown(session: &Session, property: &str, of: &str) -> String {
+    let found = session.ok(&["zfs", "get", "-Ho", "value", property, of]);
+    found.trim_end().to_owned()
+}
+
+/// Keys that nothing can have.
+fn refuse_changes(session: &Session) {
+    let refused = change_key(
+        session,
+        "short\n",
+        &["-o", "keyformat=passphrase", "tank/e"],
+    );
+    assert_eq!(refused, "Key change error: Passphrase too short (min 8).");
+    assert_eq!(
+        change_key(session, "", &["-i", "tank/e"]),
+        "Key change error: Parent must be encrypted."
+    );
+    assert_eq!(
+        change_key(session, "", &["tank"]),
+        "Key change error: Dataset not encrypted."
+    );
+}
+
+/// Where the key of a root is may change, and not of what has its key from there.
+fn set_properties(session: &Session) {
+    let refused = session.refused(&["zfs", "set", "copies=3", "tank/e/a"]);
+    assert_eq!(
+        refused,
+        "cannot set property for 'tank/e/a': encrypted datasets cannot have copies=3\n"
+    );
+    session.refused(&["zfs", "set", "keylocation=prompt", "tank/e/a"]);
+    session.refused(&["zfs", "set", "keylocation=none", "tank/e"]);
+    session.ok(&[
+        "zfs",
+        "set",
+        "keylocation=file:///tmp/no-such-key",
+        "tank/e",
+    ]);
+    assert_eq!(
+        shown(session, "keylocation", "tank/e"),
+        "file:///tmp/no-such-key"
+    );
+    session.ok(&["zfs", "set", "keylocation=prompt", "tank/e"]);
+}
+
+#[test]
+fn other_keys_open_the_same_files() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    create_root(&session, "tank/e", "aes-128-gcm", "hex");
+    session.ok(&["zfs", "create", "tank/e/a"]);
+    session.ok(&["zfs", "create", "tank/e/a/b"]);
+    let files = ["tank/e", "tank/e/a", "tank/e/a/b"];
+    for file in files {
+        synced(&session.mount(file).join("file"), file.as_bytes());
+    }
+    let passphrase = key_of("passphrase");
+    let to_words = ["-o", "keyformat=passphrase", "-o", "pbkdf2iters=100000"];
+    refuse_changes(&session);
+    let done = change_key(
+        &session,
+        &passphrase,
+        &[&to_words[..], &["tank/e"]].concat(),
+    );
+    assert_eq!(done, "");
+    assert_eq!(shown(&session, "keyformat", "tank/e/a/b"), "passphrase");
+    set_properties(&session);
+    // A part of the tree gets a key of its own.
+    let done = change_key(
+        &session,
+        &key_of("raw"),
+        &["-o", "keyformat=raw", "tank/e/a"],
+    );
+    assert_eq!(done, "");
+    assert_eq!(shown(&session, "encryptionroot", "tank/e/a/b"), "tank/e/a");
+    assert_eq!(shown(&session, "keylocation", "tank/e/a"), "prompt");
+    session.export_clean("tank");
+    session.import("tank", &["-N"]);
+    let load = |session: &Session, given: &str, root: &str| {
+        session
+            .given(given, &["zfs", "load-key", root])
+            .status
+            .success()
+    };
+    assert!(!load(&session, &key_of("hex"), "tank/e"), "the old key");
+    assert!(load(&session, &passphrase, "tank/e"));
+    assert_eq!(status(&session, "tank/e/a/b"), "unavailable");
+    assert_eq!(
+        change_key(&session, "", &["-i", "tank/e/a"]),
+        "Key change error: Key must be loaded."
+    );
+    assert!(load(&session, &key_of("raw"), "tank/e/a"));
+    assert_eq!(change_key(&session, "", &["-i", "tank/e/a"]), "");
+    assert_eq!(shown(&session, "encryptionroot", "tank/e/a/b"), "tank/e");
+    assert_eq!(shown(&session, "keylocation", "tank/e/a"), "none");
+    session.ok(&["zfs", "mount", "-a"]);
+    session.ok(&["zfs", "create", "tank/e/a/c"]);
+    session.export_clean("tank");
+    session.import("tank", &["-N"]);
+    assert!(load(&session, &passphrase, "tank/e"));
+    session.ok(&["zfs", "mount", "-a"]);
+    for file in files {
+        assert_eq!(
+            fs::read_to_string(session.mount(file).join("file")).unwrap(),
+            file
+        );
+    }
+    session.export_clean("tank");
+}
+
+#[test]
+fn what_moves_keeps_to_its_root() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    create_root(&session, "tank/e", "on", "hex");
+    session.ok(&["zfs", "create", "tank/e/a"]);
+    session.ok(&["zfs", "create", "tank/e/b"]);
+    synced(&session.mount("tank/e/a").join("file"), b"a");
+    let text = session.refused(&["zfs", "rename", "tank/e/a", "tank/a"]);
+    assert_eq!(
+        text,
+        "cannot rename 'tank/e/a': cannot move encrypted child outside of its encryption root\n"
+    );
+    session.ok(&["zfs", "rename", "tank/e/a", "tank/e/b/a"]);
+    session.ok(&["zfs", "rename", "tank/e", "tank/f"]);
+    session.ok(&["zfs", "snapshot", "-r", "tank/f@s"]);
+    session.ok(&["zfs", "clone", "tank/f/b/a@s", "tank/outside"]);
+    let text = session.refused(&["zfs", "promote", "tank/outside"]);
+    assert_eq!(
+        text,
+        "cannot promote 'tank/outside': cannot promote dataset outside its encryption root\n"
+    );
+    let text = change_key(
+        &session,
+        &key_of("hex"),
+        &["-o", "keyformat=hex", "tank/outside"],
+    );
+    assert_eq!(text, "Key change error: Keys cannot be changed on clones.");
+    session.ok(&["zfs", "clone", "tank/f/b/a@s", "tank/f/inside"]);
+    session.ok(&["zfs", "promote", "tank/f/inside"]);
+    // The root itself is promoted away: its clone is the root of all that was under it.
+    session.ok(&["zfs", "clone", "tank/f@s", "tank/g"]);
+    session.ok(&["zfs", "promote", "tank/g"]);
+    let root = session.ok(&["zfs", "get", "-Ho", "value", "encryptionroot", "tank/f/b"]);
+    assert_eq!(root.trim_end(), "tank/g");
+    session.export_clean("tank");
+    session.import("tank", &["-N"]);
+    let loaded = session.given(&key_of("hex"), &["zfs", "load-key", "tank/g"]);
+    assert!(loaded.status.success(), "{}", said(&loaded));
+    session.ok(&["zfs", "mount", "-a"]);
+    for place in ["tank/f/inside", "tank/f/b/a", "tank/outside"] {
+        assert_eq!(
+            fs::read(session.mount(place).join("file")).unwrap(),
+            b"a",
+            "{place}"
+        );
+    }
+    session.export_clean("tank");
+}
+
+/// Reads from a terminal until it shows something.
+fn read_until(from: &mut impl std::io::Read, wanted: &str) -> String {
+    let (mut shown, mut byte) = (Vec::new(), [0]);
+    while from.read(&mut byte).is_ok_and(|count| count == 1) {
+        shown.push(byte[0]);
+        if String::from_utf8_lossy(&shown).contains(wanted) {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&shown).into_owned()
+}
+
+#[test]
+fn a_prompt_that_is_interrupted_leaves_the_terminal_as_it_was() {
+    use std::io::Write;
+    let Some((mut session, _)) = imported() else {
+        return;
+    };
+    if !session
+        .shell("command -v script && command -v stty", &[])
+        .status
+        .success()
+    {
+        println!("skipped: there is no script(1) here");
+        return;
+    }
+    let job =
+        r#"trap : INT; "$BINARY" zfs load-key genc/pass; echo "ended $?"; stty -a; echo over"#;
+    let script = format!("BINARY=\"$0\" exec script -qefc '{job}' /dev/null");
+    let mut child = session
+        .shell_command(&script)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("sh runs");
+    let mut shown = child.stdout.take().expect("a pipe");
+    let mut typed = child.stdin.take().expect("a pipe");
+    read_until(&mut shown, "Enter passphrase for 'genc/pass': ");
+    typed.write_all(b"corr\x03").expect("it is typed");
+    let after = read_until(&mut shown, "over\r\n");
+    drop(typed);
+    child.wait().expect("it ends");
+    assert!(after.contains("ended 130"), "{after}");
+    let shows = |wanted: &str| after.split_whitespace().any(|word| word == wanted);
+    assert!(shows("echo") && shows("isig"), "{after}");
+    session.export("genc");
+}

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use admin::changes::{LoadKey, UnloadKey};
+use admin::changes::{ChangeKey, LoadKey, UnloadKey};
 use admin::{Failure, FailureKind};
 use crypto::{KeyError, KeyFormat, KeyMaterial, WrappingKey};
+use dsl::property::Row;
+use dsl::property::dataset::{KEYFORMAT, KEYLOCATION, PBKDF2ITERS};
 use dsl::{Actor, Directory, DslError};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
+use crate::service::new_keys;
 use crate::service::refusal::reason;
 use crate::service::reporter::Reporter;
 
@@ -72,6 +75,53 @@ impl PoolChange for UnloadKey {
         let unloaded = service.pool.unload_key(&root);
         unloaded.map_err(|error| not_unloaded(&self.name, &error))
     }
+}
+
+impl PoolChange for ChangeKey {
+    fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
+        let denied = || change_failure(FailureKind::Permission, "Permission denied.");
+        service.require(actor, &self.name, &["change-key"], denied)
+    }
+
+    fn while_suspended(&self) -> WhileSuspended<'_> {
+        WhileSuspended::REFUSED
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Alone
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::After
+    }
+
+    fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+        let refuse = |text: &str| change_failure(FailureKind::Invalid, text);
+        let find = |row: &Row| self.properties.iter().find(|(name, _)| row.is(name));
+        let number = |row: &Row| find(row).and_then(|(_, value)| value.number());
+        let location = find(KEYLOCATION.row()).and_then(|(_, value)| value.text());
+        if let Some(fault) = location.and_then(new_keys::location_fault) {
+            return Err(refuse(fault));
+        }
+        let new = |key| {
+            let format = number(KEYFORMAT.row()).unwrap_or_default();
+            new_keys::new_key(format, number(PBKDF2ITERS.row()), key)
+        };
+        let key = self.key.as_ref().map(new).transpose();
+        let task = dsl::tasks::ChangeKey {
+            path: self.name.clone(),
+            key: key.map_err(|text| refuse(&text))?,
+            location: location.map(str::to_owned),
+        };
+        service.run(task).map_err(|error| {
+            let (kind, text) = reason(&error);
+            change_failure(kind, &text)
+        })
+    }
+}
+
+fn change_failure(kind: FailureKind, text: &str) -> Failure {
+    Failure::new(kind, format!("Key change error: {text}"))
 }
 
 fn directory(service: &Service, name: &str) -> Result<Arc<Directory>, Failure> {

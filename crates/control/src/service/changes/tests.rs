@@ -1,9 +1,9 @@
 use admin::changes::{
-    AddVdevs, AttachDevice, Bookmark, Clear, CloneSnapshot, Create, Delegate, Destroy, DestroyPool,
-    DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey, Mount, OfflineDevices,
-    OnlineDevices, Promote, Reguid, Release, RemoveVdevs, Rename, ReopenDevices, Rollback,
-    ScrubAction, Set, SetPool, SetVdev, Snapshot, Trim, TrimAction, UnloadKey, Unmount, VolumeSpec,
-    WaitTrim,
+    AddVdevs, AttachDevice, Bookmark, ChangeKey, Clear, CloneSnapshot, Create, Delegate, Destroy,
+    DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey, Mount,
+    OfflineDevices, OnlineDevices, Promote, Reguid, Release, RemoveVdevs, Rename, ReopenDevices,
+    Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot, Trim, TrimAction, UnloadKey, Unmount,
+    VolumeSpec, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -200,6 +200,11 @@ fn of_keys() -> Vec<Case> {
         dry_run: true,
     };
     let unload = UnloadKey { name: text("p/e") };
+    let inherit = ChangeKey {
+        name: text("p/e"),
+        properties: Vec::new(),
+        key: None,
+    };
     let refused = |verb| WhileSuspended::refused(verb);
     let never = |change, json, verb| (change, json, refused(verb), Turn::Alone, Recorded::Never);
     vec![
@@ -212,6 +217,13 @@ fn of_keys() -> Vec<Case> {
             Change::UnloadKey(unload),
             r#"{"UnloadKey":{"name":"p/e"}}"#,
             "unload the key of",
+        ),
+        (
+            Change::ChangeKey(inherit),
+            r#"{"ChangeKey":{"name":"p/e","properties":[],"key":null}}"#,
+            WhileSuspended::REFUSED,
+            Turn::Alone,
+            Recorded::After,
         ),
     ]
 }
