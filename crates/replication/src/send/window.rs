@@ -184,9 +184,15 @@ impl<'a, W: Write> Window<'a, W> {
                 match contents {
                     Contents::Stored(record) => self.writer.record(&record, &data)?,
                     Contents::Plain(records) => {
-                        let size = data.len() / records.len().max(1);
-                        for (record, piece) in records.iter().zip(data.chunks(size.max(1))) {
-                            self.writer.record(record, piece)?;
+                        // All pieces but the last are of one size. What is missing in a block is refused by the writer.
+                        let first = records.first().map(Record::payload_length).transpose()?;
+                        let size = first
+                            .and_then(|size| usize::try_from(size).ok())
+                            .unwrap_or(1);
+                        let mut pieces = data.chunks(size.max(1));
+                        for record in &records {
+                            self.writer
+                                .record(record, pieces.next().unwrap_or_default())?;
                         }
                     }
                 }

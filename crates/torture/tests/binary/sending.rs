@@ -141,6 +141,59 @@ fn what_is_sent_is_what_was_asked_for() {
     session.export("tank");
 }
 
+/// The data of a stream's blocks: object, offset, bytes.
+fn written(bytes: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
+    let mut reader = Reader::new(bytes);
+    let mut payload = Vec::new();
+    let mut found = Vec::new();
+    while let Some(item) = reader.next(&mut payload).expect("a whole stream") {
+        if let Record::Write(write) = item.record {
+            found.push((write.object.0, write.offset, payload.clone()));
+        }
+    }
+    found
+}
+
+#[test]
+fn large_blocks_are_cut_unless_they_may_go() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create(
+        "tank",
+        128,
+        &["-O", "recordsize=1M", "-O", "compression=off"],
+    );
+    // Of one block that is no multiple of the pieces, and of several blocks.
+    let data = |bytes: u32| {
+        (0..bytes)
+            .map(|at| (at / 3 % 251) as u8)
+            .collect::<Vec<u8>>()
+    };
+    let files = [("one", data(300_032)), ("more", data(3 << 20))];
+    for (name, data) in &files {
+        fs::write(session.mount("tank").join(name), data).expect("a file");
+    }
+    session.ok(&["zfs", "snapshot", "tank@s"]);
+    for (arguments, longest) in [
+        (&["zfs", "send", "tank@s"][..], 128 << 10),
+        (&["zfs", "send", "-L", "tank@s"], 1 << 20),
+    ] {
+        let blocks = written(&sent(&session, arguments));
+        let lengths = blocks.iter().map(|(_, _, data)| data.len());
+        assert_eq!(lengths.max(), Some(longest), "{arguments:?}");
+        for (name, data) in &files {
+            let whole = |object: u64| {
+                let own = blocks.iter().filter(|block| block.0 == object);
+                own.flat_map(|block| block.2.clone()).collect::<Vec<u8>>()
+            };
+            let is_there = blocks.iter().any(|block| whole(block.0) == *data);
+            assert!(is_there, "{arguments:?}: {name} is not whole");
+        }
+    }
+    session.export("tank");
+}
+
 #[test]
 fn a_clone_starts_from_its_origin() {
     let Some(mut session) = pool_with_snapshots() else {
