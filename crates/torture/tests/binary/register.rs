@@ -105,7 +105,8 @@ fn a_pool_whose_image_is_gone_is_told_of_until_it_is_forgotten() {
     let Some(mut session) = Session::new() else {
         return;
     };
-    session.create("tank", 96, &[]);
+    // Nothing is mounted: nobody would replace the dead mount.
+    session.create("tank", 96, &["-m", "none"]);
     kill_server(&session, "tank");
     let (image, elsewhere) = (
         session.images().join("tank.img"),
