@@ -105,13 +105,15 @@ fn use_much(path: &Path) {
 #[test]
 fn hundreds_of_mounts_take_a_handful_of_threads() {
     let Some(many) = Many::new(300) else { return };
+    // Helpers that an earlier test of this process needed stay: they are the process's, and bounded.
+    let helpers = threads("fuse-helper");
     let write = |number| {
         let path = many.path(number, "file");
         fs::write(&path, number.to_string()).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), number.to_string());
     };
     (0..300).for_each(write);
-    until("readers stay", || threads("fuse-") <= 8);
+    until("readers stay", || threads("fuse-") <= 8 + helpers);
     // All at once, some of them much.
     std::thread::scope(|scope| {
         for number in 0..300 {
