@@ -694,7 +694,9 @@ fn a_prompt_that_is_interrupted_leaves_the_terminal_as_it_was() {
     }
     let job =
         r#"trap : INT; "$BINARY" zfs load-key genc/pass; echo "ended $?"; stty -a; echo over"#;
-    let script = format!("BINARY=\"$0\" exec script -qefc '{job}' /dev/null");
+    // Who runs the tests may have these ignored, as shells do for what they start in the background.
+    let script =
+        format!("BINARY=\"$0\" exec env --default-signal=INT,QUIT script -qefc '{job}' /dev/null");
     let mut child = session
         .shell_command(&script)
         .stdin(std::process::Stdio::piped())
