@@ -33,7 +33,7 @@ use crate::mos::features::Features;
 use crate::pool::services::PoolServices;
 use crate::pool::{Pool, Rewound};
 use crate::sync::memory;
-use crate::vdevs::devices::{Devices, paths_of};
+use crate::vdevs::devices::Devices;
 use crate::vdevs::{dtl, spares};
 
 impl Pool {
@@ -61,11 +61,8 @@ impl Pool {
         } else {
             Access::ReadWrite
         };
-        let mut devices = Devices::open(&paths_of(&found.config.root, &found.devices), access)?;
-        if let Some(between) = &options.between {
-            devices.put_between(between);
-        }
-        let (loaded, rewound) = load_with_rewind(&found, &devices, options)?;
+        let mut devices = Devices::of_pool(&found, access, options.between.as_ref())?;
+        let (loaded, rewound) = load_with_rewind(&found, &mut devices, options)?;
         loaded.features.check_known(!options.read_only)?;
         let vdevs = &loaded.objects.foundation.vdevs;
         dtl::note_outdated(vdevs, &devices.found(), loaded.uberblock.txg);

@@ -53,7 +53,7 @@ pub(crate) struct Loaded {
 }
 
 /// Loads the newest state of a pool that is not newer than the options allow.
-pub(crate) fn load(pool: Guid, devices: &Devices, options: &LoadOptions) -> Result<Loaded> {
+pub(crate) fn load(pool: Guid, devices: &mut Devices, options: &LoadOptions) -> Result<Loaded> {
     let found = discover::assemble(devices.found());
     let found = found.into_iter().find(|found| found.guid == pool);
     let found = found.ok_or_else(|| PoolError::NoSuchPool {
@@ -68,7 +68,9 @@ pub(crate) fn load(pool: Guid, devices: &Devices, options: &LoadOptions) -> Resu
     check_label_features(&found, &uberblock)?;
     let labels = Stage::open(&found.config, devices, &uberblock, options)?;
     let config = labels.stored_config()?;
-    // The stored configuration is the truth; labels only led to it.
+    // The stored configuration is the truth; labels only led to it, and may name other devices.
+    let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
+    devices.open_stored(&config.root, newest)?;
     let stage = Stage::open(&config, devices, &uberblock, options)?;
     check_complete(&config, &stage.tree, &uberblock, options)?;
     stage.finish(config, uberblock, options.writable)

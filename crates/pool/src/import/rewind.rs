@@ -30,7 +30,7 @@ const BLOCKS_MAX: usize = 1024;
 /// Loads the newest state, or an earlier one where that is allowed and needed.
 pub(crate) fn load_with_rewind(
     found: &FoundPool,
-    devices: &Devices,
+    devices: &mut Devices,
     options: &ImportOptions,
 ) -> Result<(Loaded, Option<Rewound>)> {
     let mut load_options = LoadOptions {

@@ -34,7 +34,7 @@ fn expected_blocker(name: &str) -> Option<&'static str> {
 }
 
 fn readable(golden: &GoldenPool) -> bool {
-    let devices = Devices::open(&golden.images(), Access::ReadOnly).unwrap();
+    let mut devices = Devices::open(&golden.images(), Access::ReadOnly).unwrap();
     let found = crate::import::discover::assemble(devices.found());
     let load_options = LoadOptions {
         writable: false,
@@ -43,7 +43,7 @@ fn readable(golden: &GoldenPool) -> bool {
         without_logs: false,
     };
     !matches!(
-        load(found[0].guid, &devices, &load_options),
+        load(found[0].guid, &mut devices, &load_options),
         Err(PoolError::UnsupportedVdev { .. })
     )
 }

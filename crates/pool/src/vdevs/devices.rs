@@ -1,6 +1,6 @@
 //! From a configuration and opened devices to a tree of vdevs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use vdev::{
 
 use crate::config::VdevConfig;
 use crate::error::{PoolError, Result};
-use crate::import::discover::{self, FoundDevice};
+use crate::import::discover::{self, FoundDevice, FoundPool};
 
 /// A device in front of another.
 pub type Between = Arc<dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync>;
@@ -29,6 +29,10 @@ pub(crate) struct Devices {
     by_leaf: BTreeMap<Guid, OpenedDevice>,
     /// Whether they are to be written.
     writable: bool,
+    /// Devices whose labels say that they belong to the pool, also where the newest label does not name them.
+    labelled: Vec<FoundDevice>,
+    /// What is put in front of each.
+    between: Option<Between>,
 }
 
 struct OpenedDevice {
@@ -39,6 +43,7 @@ struct OpenedDevice {
 impl Devices {
     /// Opens files or devices and reads their labels. What has no label of a pool is left out;
     /// what cannot be opened is an error.
+    #[cfg(test)]
     pub(crate) fn open(paths: &[PathBuf], access: Access) -> Result<Self> {
         let mut devices = Self {
             writable: access == Access::ReadWrite,
@@ -52,15 +57,74 @@ impl Devices {
         Ok(devices)
     }
 
-    /// Puts a device in front of each.
-    pub(crate) fn put_between(&mut self, between: &Between) {
-        for opened in self.by_leaf.values_mut() {
-            opened.device = between(Arc::clone(&opened.device));
+    /// Opens the devices of a pool that its newest label names. The others that were found may be opened later.
+    ///
+    /// # Errors
+    /// One of them cannot be opened.
+    pub(crate) fn of_pool(
+        pool: &FoundPool,
+        access: Access,
+        between: Option<&Between>,
+    ) -> Result<Self> {
+        let mut devices = Self {
+            writable: access == Access::ReadWrite,
+            labelled: pool.devices.clone(),
+            between: between.cloned(),
+            ..Self::default()
+        };
+        devices.open_leaves(&pool.config.root, None)?;
+        Ok(devices)
+    }
+
+    /// Opens those leaves of the stored configuration that the newest label does not name: a crash between the labels
+    /// of a txg and its uberblock leaves labels without a device that is part of the pool still. One that got
+    /// uberblocks after `newest` did so in another pool.
+    ///
+    /// # Errors
+    /// One of them cannot be opened.
+    pub(crate) fn open_stored(&mut self, root: &VdevConfig, newest: Txg) -> Result<()> {
+        self.open_leaves(root, Some(newest))
+    }
+
+    fn open_leaves(&mut self, root: &VdevConfig, newest: Option<Txg>) -> Result<()> {
+        let access = if self.writable {
+            Access::ReadWrite
+        } else {
+            Access::ReadOnly
+        };
+        let leaves: BTreeSet<Guid> = root.leaves().iter().map(|leaf| leaf.guid()).collect();
+        let is_within = |found: &FoundDevice| {
+            let best = found.labels.best_uberblock(None);
+            let best = best.map_or(Txg(0), |best| best.uberblock.txg);
+            newest.is_none_or(|newest| best <= newest)
+        };
+        let wanted = |found: &&FoundDevice| {
+            leaves.contains(&found.guid) && !self.by_leaf.contains_key(&found.guid)
+        };
+        let found = self.labelled.iter().filter(wanted);
+        let paths: Vec<PathBuf> = found
+            .filter(|found| is_within(found))
+            .map(|found| found.path.clone())
+            .collect();
+        for path in paths {
+            let device = FileDevice::open(&path, access).map_err(|error| locked(&path, error))?;
+            // Its labels are read again, now that nobody else has it.
+            let Some(found) = discover::labelled(&path, &device) else {
+                continue;
+            };
+            let mut device: Arc<dyn BlockDevice> = Arc::new(device);
+            if let Some(between) = &self.between {
+                device = between(device);
+            }
+            self.by_leaf
+                .insert(found.guid, OpenedDevice { device, found });
         }
+        Ok(())
     }
 
     /// Adds an open device, when it carries a label of a pool.
-    pub(crate) fn add(&mut self, path: &Path, device: Arc<dyn BlockDevice>) {
+    #[cfg(test)]
+    fn add(&mut self, path: &Path, device: Arc<dyn BlockDevice>) {
         if let Some(found) = discover::labelled(path, device.as_ref()) {
             self.by_leaf
                 .insert(found.guid, OpenedDevice { device, found });
@@ -274,14 +338,6 @@ fn open_leaf(config: &VdevConfig, site: &mut Site<'_>) -> Arc<Leaf> {
         leaf.set_condition(condition);
     }
     leaf
-}
-
-/// Opens the device of each leaf of a configuration at the paths that were found, for a pool.
-pub(crate) fn paths_of(root: &VdevConfig, found: &[FoundDevice]) -> Vec<PathBuf> {
-    let leaves = root.leaves();
-    let wanted = |device: &&FoundDevice| leaves.iter().any(|leaf| leaf.guid() == device.guid);
-    let devices = found.iter().filter(wanted);
-    devices.map(|device| device.path.clone()).collect()
 }
 
 #[cfg(test)]

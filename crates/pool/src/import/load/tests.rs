@@ -14,12 +14,12 @@ const OPTIONS: LoadOptions = LoadOptions {
 fn every_pool_of_disks_mirrors_and_raidz_loads() {
     const OTHER_VDEVS: [&str; 3] = ["draid", "expanded", "removed"];
     for golden in golden::all_pools() {
-        let devices = Devices::open(&golden.images(), Access::ReadOnly).unwrap();
+        let mut devices = Devices::open(&golden.images(), Access::ReadOnly).unwrap();
         let pools = discover::assemble(devices.found());
         assert_eq!(pools.len(), 1, "{}", golden.name);
         let found = &pools[0];
         assert_eq!(found.name, golden.pool_name());
-        let loaded = load(found.guid, &devices, &OPTIONS);
+        let loaded = load(found.guid, &mut devices, &OPTIONS);
         if OTHER_VDEVS.contains(&golden.name.as_str()) {
             assert!(
                 matches!(loaded, Err(PoolError::UnsupportedVdev { .. })),

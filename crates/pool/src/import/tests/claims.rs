@@ -105,9 +105,8 @@ fn logs_are_claimed_at_once() {
 
     let options = options(&[crashed]);
     let found = select(&options).unwrap();
-    let devices = paths_of(&found.config.root, &found.devices);
-    let devices = Devices::open(&devices, Access::ReadWrite).unwrap();
-    let (loaded, rewound) = load_with_rewind(&found, &devices, &options).unwrap();
+    let mut devices = Devices::of_pool(&found, Access::ReadWrite, None).unwrap();
+    let (loaded, rewound) = load_with_rewind(&found, &mut devices, &options).unwrap();
     let leaf = Arc::clone(&loaded.objects.foundation.vdevs.tops()[0].leaves()[0]);
     let meeting = Arc::new(Meeting {
         places,
