@@ -47,6 +47,8 @@ pub enum Change {
     Release(Release),
     /// Make a bookmark of a snapshot or bookmark.
     Bookmark(Bookmark),
+    /// Destroy what a receive that broke off has left.
+    AbortReceive(AbortReceive),
     /// Grant permissions, or take them back.
     Delegate(Delegate),
     /// Set a pool property.
@@ -338,6 +340,13 @@ pub struct Bookmark {
     pub source: String,
     /// Its full name.
     pub name: String,
+}
+
+/// Destroy what a receive that broke off has left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbortReceive {
+    /// The file system or volume that was received.
+    pub dataset: String,
 }
 
 /// Grant permissions, or take them back.

@@ -160,11 +160,49 @@ pub struct StreamSize {
     pub bytes: u64,
 }
 
-/// What is to be received.
+/// What is to be received, and where to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command"
+)]
 pub struct ReceiveRequest {
-    /// Where to.
+    /// A file system, volume or snapshot: where to.
     pub target: String,
+    /// What of the sent name goes below the target.
+    pub naming: ReceiveNaming,
+    /// The snapshot that a new dataset is to be a clone of.
+    pub origin: Option<String>,
+    /// Properties that are set at the topmost dataset, in place of received ones.
+    pub properties: Assignments,
+    /// Properties of which no received value counts.
+    pub excluded: Vec<String>,
+    /// What is there may go.
+    pub force: bool,
+    /// Only say what would be received.
+    pub dry_run: bool,
+    /// Say what is received.
+    pub verbose: bool,
+    /// Mount nothing.
+    pub unmounted: bool,
+    /// What arrived is kept if the stream breaks off.
+    pub resumable: bool,
+    /// Leave out the holds of a package.
+    pub skip_holds: bool,
+    /// The command line for the pool's history.
+    pub command: String,
+}
+
+/// How what is received is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub enum ReceiveNaming {
+    /// As the target.
+    #[default]
+    Target,
+    /// The sent name without its pool, below the target.
+    WithoutPool,
+    /// The last part of the sent name, below the target.
+    LastPart,
 }
 
 /// A root of encryption: what its key is made of, and where that comes from.

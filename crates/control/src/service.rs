@@ -31,6 +31,7 @@ mod recorder;
 pub(crate) mod refusal;
 mod register;
 mod reporter;
+mod resume;
 mod rules;
 mod side_by_side;
 mod snapshots;

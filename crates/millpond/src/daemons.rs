@@ -1,6 +1,7 @@
 //! Asking daemons: one pool's, or all of them.
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 
 use admin::client::{self, Connection};
 use admin::register::known_pools;
@@ -200,6 +201,17 @@ pub(crate) fn change(
         command: command.to_owned(),
     };
     connection.call(&request, &mut |part| show(part, &mut complete))?;
+    ended(complete)
+}
+
+/// Asks for something with a descriptor for its data, and prints what the daemon says meanwhile.
+pub(crate) fn stream(
+    connection: &mut Connection,
+    request: &Request,
+    data: BorrowedFd<'_>,
+) -> Outcome {
+    let mut complete = true;
+    connection.call_with(request, data, &mut |part| show(part, &mut complete))?;
     ended(complete)
 }
 

@@ -18,6 +18,7 @@ mod new_dataset;
 mod owner_space;
 mod project;
 mod promote;
+mod receive;
 mod rename;
 mod rollback;
 mod selection;
@@ -44,16 +45,8 @@ pub(crate) static PROGRAM: Program = Program {
     absent: &[
         ("program", "there are no channel programs"),
         (
-            "receive",
-            "streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
-        ),
-        (
-            "recv",
-            "streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
-        ),
-        (
             "redact",
-            "streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
+            "redacted streams come later; 'millpond cp -r IMAGE:DATASET@SNAPSHOT DIRECTORY' copies files",
         ),
         (
             "share",
@@ -86,6 +79,7 @@ static COMMANDS: &[Command] = &[
     owner_space::PROJECTSPACE,
     project::COMMAND,
     send::COMMAND,
+    receive::COMMAND,
     diff::COMMAND,
     mount::MOUNT,
     mount::UNMOUNT,

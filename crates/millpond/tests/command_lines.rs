@@ -315,7 +315,7 @@ fn a_mistyped_command_is_guessed_and_one_that_is_not_there_yet_says_so_alone() {
             "'zpool checkpoint' is not there yet: ",
         ),
         ("zfs redact tank@a", "'zfs redact' is not there yet: "),
-        ("zfs recv tank/b", "'zfs recv' is not there yet: "),
+        ("zfs program tank b", "'zfs program' is not there yet: "),
     ] {
         let output = sandbox.run(line);
         assert_eq!(output.status, 2, "{line}: {output:?}");

@@ -4,12 +4,13 @@
 //! that a family shares, which says who may make it, what becomes of it on a suspended pool,
 //! whether the history records it, and what it does.
 
+mod abort_receive;
 mod bookmark;
 mod clear;
 mod clone;
 mod create;
 mod delegate;
-mod destroy;
+pub(super) mod destroy;
 mod devices;
 mod disks;
 mod end;
@@ -60,6 +61,7 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::Hold(change) => change,
         Change::Release(change) => change,
         Change::Bookmark(change) => change,
+        Change::AbortReceive(change) => change,
         Change::Delegate(change) => change,
         Change::SetPool(change) => change,
         Change::SetVdev(change) => change,
@@ -126,6 +128,12 @@ impl Service {
             return Ok(());
         }
         change.authorize(self, actor)
+    }
+
+    /// Refuses what is no change of its own while the pool is suspended.
+    pub(super) fn refuse_suspended(&self, verb: &'static str, name: &str) -> Result<(), Failure> {
+        let name = Some(name);
+        self.check_running(WhileSuspended::Refused { verb, name })
     }
 
     /// Refuses at once what a suspended pool could only wait for.

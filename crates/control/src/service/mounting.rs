@@ -87,6 +87,10 @@ impl Service {
                 "operation not applicable to datasets of this type",
             );
         }
+        if head.is_inconsistent().map_err(unreadable)? {
+            let text = "what is received into it is not whole";
+            return refuse(FailureKind::Busy, text);
+        }
         let path = match (self.mountpoint(head, &dataset)?, flags.at) {
             (Mountpoint::Legacy, Some(at)) => at.to_owned(),
             (Mountpoint::Path(_) | Mountpoint::None, Some(_)) => {

@@ -11,9 +11,11 @@ use admin::{Caller, Failure, FailureKind, Response, Sink, StreamRequest};
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use sys::PassedDescriptor;
 
+use super::reporter::Reporter;
 use super::{Service, finish_with};
 
 mod package;
+mod receive;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -126,10 +128,13 @@ impl Service {
             (StreamRequest::Send(request), None) => {
                 self.sizes(request, caller).map(Response::StreamSizes)
             }
-            (request, data) => match self.stream_data(request, caller, data) {
-                Ok(()) => return sink(Response::Done),
-                Err(failure) => Err(failure),
-            },
+            (request, data) => {
+                let mut reporter = Reporter::new(&mut *sink);
+                match self.stream_data(request, caller, data, &mut reporter) {
+                    Ok(()) => return sink(Response::Done),
+                    Err(failure) => Err(failure),
+                }
+            }
         };
         finish_with(answer, sink)
     }
@@ -139,6 +144,7 @@ impl Service {
         request: &StreamRequest,
         caller: &Caller,
         data: Option<PassedDescriptor>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
         let data = data.ok_or_else(|| {
             let text = "the request came without the descriptor for its data";
@@ -147,15 +153,7 @@ impl Service {
         let _running = self.streams.begin(data.stop())?;
         match request {
             StreamRequest::Send(request) => self.send(request, caller, data),
-            StreamRequest::Receive(request) => {
-                let text = "nothing is received yet";
-                Err(Failure::cannot(
-                    FailureKind::Unsupported,
-                    "receive",
-                    &request.target,
-                    text,
-                ))
-            }
+            StreamRequest::Receive(request) => self.receive(request, caller, data, reporter),
         }
     }
 }

@@ -26,6 +26,7 @@ mod mounting;
 mod owners;
 mod progress;
 mod projects;
+mod receiving;
 mod register;
 mod sending;
 mod session;

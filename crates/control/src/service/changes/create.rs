@@ -135,7 +135,7 @@ impl Service {
         Ok(true)
     }
 
-    fn make_parents(
+    pub(in crate::service) fn make_parents(
         &self,
         parent: &str,
         unmounted: bool,

@@ -16,6 +16,9 @@ use crate::service::refusal::{reason, refused, unreadable};
 use crate::service::reporter::Reporter;
 use crate::service::snapshots::{SpecError, select};
 
+/// The name of the hidden dataset that is received into.
+pub(in crate::service) const RECEIVED: &str = "%recv";
+
 impl PoolChange for Destroy {
     /// Children and clones are looked at where they are found.
     fn authorize(&self, service: &Service, actor: &Actor) -> Result<(), Failure> {
@@ -332,10 +335,21 @@ impl Service {
         }
     }
 
+    /// Destroys the hidden dataset below a head that an interrupted receive has left: it goes with the head.
+    fn destroy_left_beside(&self, path: &str) -> dsl::Result<()> {
+        let Some(hidden) = self.dsl.directory(path)?.child(RECEIVED)? else {
+            return Ok(());
+        };
+        let path = hidden.name();
+        drop(hidden);
+        self.dsl.run(DestroyHead { path })
+    }
+
     /// Destroys a head. Right after a mount, its last use may be somebody who is just ending.
-    fn destroy_head(&self, path: &str) -> dsl::Result<()> {
+    pub(in crate::service) fn destroy_head(&self, path: &str) -> dsl::Result<()> {
         const ATTEMPTS: u32 = 100;
         const PAUSE: Duration = Duration::from_millis(20);
+        self.destroy_left_beside(path)?;
         let mut attempt = 1;
         loop {
             let path = path.to_owned();

@@ -156,7 +156,7 @@ impl Service {
     }
 
     /// Changes properties of one dataset and does what follows for mounts.
-    fn change_properties(
+    pub(in crate::service) fn change_properties(
         &self,
         dataset: &str,
         changes: Vec<(String, PropertyChange)>,

@@ -82,6 +82,13 @@ fn full_names(snapshot: &Snapshot, service: &Service) -> Result<Vec<String>, Fai
             vec![head]
         };
         for head in heads {
+            if head.is_inconsistent().map_err(unreadable)? {
+                // It is being received: who asked for it is told, who asked for all gets all others.
+                if snapshot.recursive {
+                    continue;
+                }
+                return Err(failed(name, FailureKind::Busy, "dataset is busy"));
+            }
             let full = format!("{}@{short}", head.directory().name());
             if all
                 .iter()

@@ -1,9 +1,9 @@
 use admin::changes::{
-    AddVdevs, AttachDevice, Bookmark, ChangeKey, Clear, CloneSnapshot, Create, Delegate, Destroy,
-    DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey, Mount,
-    OfflineDevices, OnlineDevices, Promote, Reguid, Release, RemoveVdevs, Rename, ReopenDevices,
-    Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot, Trim, TrimAction, UnloadKey, Unmount,
-    VolumeSpec, WaitTrim,
+    AbortReceive, AddVdevs, AttachDevice, Bookmark, ChangeKey, Clear, CloneSnapshot, Create,
+    Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey,
+    Mount, OfflineDevices, OnlineDevices, Promote, Reguid, Release, RemoveVdevs, Rename,
+    ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot, Trim, TrimAction,
+    UnloadKey, Unmount, VolumeSpec, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -99,6 +99,10 @@ fn of_properties() -> Vec<Case> {
                 received: false,
             }),
             r#"{"Inherit":{"names":["p"],"property":"atime","recursive":true,"received":false}}"#,
+        ),
+        alone(
+            Change::AbortReceive(AbortReceive { dataset: text("p") }),
+            r#"{"AbortReceive":{"dataset":"p"}}"#,
         ),
         alone(
             Change::Delegate(Delegate {

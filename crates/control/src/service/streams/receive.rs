@@ -1,0 +1,302 @@
+//! `zfs receive`: where streams go, who may receive them, and what becomes of one that breaks off.
+//!
+//! A receive goes beside all other changes of the pool. It takes its turn with them twice: when it begins, and when its
+//! snapshot takes the place of what a head had. It waits for its turn only as long as the pool is not about to be
+//! closed, for who closes it has the turn and waits for all streams.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use admin::{Caller, Failure, FailureKind, ReceiveRequest, name};
+use base::Guid;
+use base::lock::MutexGuard;
+use dsl::{Actor, Dataset};
+use replication::receive::{Head, Incoming, Piece, Place, ReceiveError};
+use stream::{Part, Record, StreamError, decode_list};
+use sys::PassedDescriptor;
+
+use crate::service::Service;
+use crate::service::delegation::{actor_of, denied};
+use crate::service::refusal::unreadable;
+use crate::service::reporter::Reporter;
+
+mod failures;
+mod naming;
+mod properties;
+mod single;
+
+use failures::Context;
+use naming::{Named, named};
+use properties::Wanted;
+use single::{Step, skip};
+
+/// How often it is looked whether it is a receive's turn.
+const TURN_PAUSE: Duration = Duration::from_millis(2);
+
+/// Whether a stream is in a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Among {
+    Alone,
+    Others,
+}
+
+/// A receive under way.
+struct Receiving<'a, 'r> {
+    service: &'a Service,
+    request: &'a ReceiveRequest,
+    actor: Actor,
+    stop: Arc<AtomicBool>,
+    reporter: &'a mut Reporter<'r>,
+    /// File systems that are new, parents first.
+    made: Vec<Arc<Dataset>>,
+}
+
+impl Service {
+    /// Makes snapshots of what the command's descriptor has.
+    pub(super) fn receive(
+        &self,
+        request: &ReceiveRequest,
+        caller: &Caller,
+        data: PassedDescriptor,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), Failure> {
+        if self.readonly {
+            let text = "pool is read-only";
+            return Err(Failure::cannot(
+                FailureKind::ReadOnly,
+                "receive",
+                &request.target,
+                text,
+            ));
+        }
+        self.refuse_suspended("receive", &request.target)?;
+        let stop = data.stop();
+        let incoming = Incoming::start(data).map_err(|error| Context::Any.broken(&error))?;
+        let mut receiving = Receiving {
+            service: self,
+            request,
+            actor: actor_of(caller),
+            stop,
+            reporter,
+            made: Vec::new(),
+        };
+        receiving.may_receive(name::dataset_of(&request.target))?;
+        let outcome = receiving.all(incoming);
+        receiving.mount_made();
+        outcome?;
+        if !request.dry_run {
+            self.record(caller, &request.command);
+        }
+        Ok(())
+    }
+}
+
+impl Receiving<'_, '_> {
+    fn all(&mut self, mut incoming: Incoming) -> Result<(), Failure> {
+        self.check_base()?;
+        let first = incoming.next_piece();
+        let first = first.map_err(|error| Context::Any.no_stream(&error))?;
+        let Some(first) = first else {
+            let truncated = StreamError::Truncated.into();
+            return Err(Context::Any.no_stream(&truncated));
+        };
+        if first.item.part == Part::Substream {
+            let head = head_of(&first)?;
+            return self.one(&mut incoming, &first, &head, Among::Alone);
+        }
+        let list = decode_list(&first.payload);
+        let list = list.map_err(|error| Context::Any.broken(&error.into()))?;
+        if list.is_some() {
+            let text = "packages with properties are not received yet";
+            return Err(Context::Any.failure(FailureKind::Unsupported, text));
+        }
+        self.streams(&mut incoming)
+    }
+
+    /// The streams of a package, whose BEGIN was read.
+    fn streams(&mut self, incoming: &mut Incoming) -> Result<(), Failure> {
+        let mut is_head = true;
+        loop {
+            let piece = incoming.next_piece();
+            let piece = piece.map_err(|error| Context::Any.broken(&error))?;
+            let Some(piece) = piece else {
+                let truncated = StreamError::Truncated.into();
+                return Err(Context::Any.broken(&truncated));
+            };
+            match (piece.item.part, &piece.item.record) {
+                // The first ends the package's head, the next one all.
+                (Part::Package, Record::End(_)) if is_head => is_head = false,
+                (Part::Package, _) => return Ok(()),
+                (Part::Substream, _) => {
+                    let head = head_of(&piece)?;
+                    self.one(incoming, &piece, &head, Among::Others)?;
+                }
+            }
+        }
+    }
+
+    /// One stream, whose BEGIN was read.
+    fn one(
+        &mut self,
+        incoming: &mut Incoming,
+        begin: &Piece,
+        head: &Head,
+        among: Among,
+    ) -> Result<(), Failure> {
+        let request = self.request;
+        let sent = (head.dataset.as_str(), head.snapshot.as_str());
+        let Named { path, snapshot } =
+            named((&request.target, request.naming), &head.dataset, sent)?;
+        if among == Among::Others && self.has(&path, head.to_guid)? {
+            if request.verbose {
+                let line = format!("snap {path}@{snapshot} already exists; ignoring");
+                self.reporter.line(line);
+            }
+            return skip(incoming, Context::of(head));
+        }
+        let origin = match &request.origin {
+            Some(origin) => Some(origin.clone()),
+            None if head.is_clone() => self.snapshot_with(head.from_guid, &path)?,
+            None => None,
+        };
+        let step = Step {
+            head,
+            place: Place {
+                path,
+                snapshot,
+                origin,
+                force: request.force,
+                resumable: request.resumable,
+            },
+            begins_at: begins_at(begin),
+            context: Context::of(head),
+            wanted: Wanted::of(&request.properties, &request.excluded)?,
+        };
+        self.substream(incoming, step)
+    }
+
+    /// Whether a dataset has the snapshot with a guid.
+    fn has(&self, path: &str, guid: Guid) -> Result<bool, Failure> {
+        let Ok(head) = self.service.dsl.head(path) else {
+            return Ok(false);
+        };
+        for snapshot in head.snapshots().map_err(unreadable)? {
+            if snapshot.guid().map_err(unreadable)? == guid {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The snapshot of this pool with a guid that is nearest to a path: of those with the longest way in common.
+    fn snapshot_with(&self, guid: Guid, path: &str) -> Result<Option<String>, Failure> {
+        let dsl = &self.service.dsl;
+        let root = dsl.root_directory().map_err(unreadable)?;
+        let mut best: Option<(usize, String)> = None;
+        for head in dsl.heads_under(&root).map_err(unreadable)? {
+            for snapshot in head.snapshots().map_err(unreadable)? {
+                if snapshot.guid().map_err(unreadable)? != guid {
+                    continue;
+                }
+                let name = snapshot.name().map_err(unreadable)?;
+                let common = common_parts(name::dataset_of(&name), path);
+                if best.as_ref().is_none_or(|(most, _)| common > *most) {
+                    best = Some((common, name));
+                }
+            }
+        }
+        Ok(best.map(|(_, name)| name))
+    }
+
+    /// With `-d` and `-e` the target must be there.
+    fn check_base(&self) -> Result<(), Failure> {
+        let (target, naming) = (&self.request.target, self.request.naming);
+        if naming == admin::ReceiveNaming::Target || self.service.dsl.head(target).is_ok() {
+            return Ok(());
+        }
+        let text = format!("specified fs ({target}) does not exist");
+        Err(Context::Any.failure(FailureKind::Missing, text))
+    }
+
+    /// Refuses who may not receive at a dataset, or at what will be above it.
+    fn may_receive(&self, path: &str) -> Result<(), Failure> {
+        let mut at = path;
+        while self.service.dsl.head(at).is_err() {
+            match name::parent_of(at) {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        let permissions = ["receive", "mount", "create"];
+        let refuse = || denied("receive", path);
+        self.service.require(&self.actor, at, &permissions, refuse)
+    }
+
+    /// Mounts what is new.
+    fn mount_made(&mut self) {
+        if self.request.unmounted || self.made.is_empty() || !self.actor.privileged {
+            return;
+        }
+        let service = self.service;
+        let Ok(_turn) = turn(service, &self.stop, &self.actor) else {
+            return;
+        };
+        for head in std::mem::take(&mut self.made) {
+            // One that was not mounted is warned of.
+            let _mounted = service.mount_new(&head, self.reporter);
+        }
+    }
+}
+
+/// Waits for the turn to change the pool.
+///
+/// # Errors
+/// The pool is about to be closed.
+fn turn<'a>(
+    service: &'a Service,
+    stop: &AtomicBool,
+    actor: &Actor,
+) -> Result<MutexGuard<'a, ()>, Failure> {
+    loop {
+        if stop.load(Ordering::Acquire) {
+            let text = "the pool is about to be closed";
+            return Err(Context::Any.failure(FailureKind::Busy, text));
+        }
+        if let Some(turn) = service.changes.try_lock() {
+            *service.acting.lock() = actor.clone();
+            return Ok(turn);
+        }
+        std::thread::sleep(TURN_PAUSE);
+    }
+}
+
+/// What a BEGIN says.
+fn head_of(piece: &Piece) -> Result<Head, Failure> {
+    let found = match &piece.item.record {
+        Record::Begin(begin) => Head::of(begin, &piece.payload),
+        Record::Object(_)
+        | Record::FreeObjects(_)
+        | Record::Write(_)
+        | Record::Free(_)
+        | Record::End(_)
+        | Record::WriteByReference(_)
+        | Record::Spill(_)
+        | Record::WriteEmbedded(_)
+        | Record::ObjectRange(_)
+        | Record::Redact(_) => Err(ReceiveError::Invalid("no BEGIN")),
+    };
+    found.map_err(|error| Context::Any.broken(&error))
+}
+
+/// The byte of the input that a BEGIN stands at.
+fn begins_at(begin: &Piece) -> u64 {
+    let length = format::stream::RECORD_SIZE + begin.payload.len();
+    begin.position.saturating_sub(length as u64)
+}
+
+/// How many parts two paths have in common.
+fn common_parts(one: &str, other: &str) -> usize {
+    let pairs = one.split('/').zip(other.split('/'));
+    pairs.take_while(|(one, other)| one == other).count()
+}

@@ -1,0 +1,187 @@
+//! `zfs receive`.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use admin::changes::AbortReceive;
+use admin::{
+    Assignments, Change, Failure, FailureKind, NameKind, PropertyName, ReceiveNaming,
+    ReceiveRequest, Request, StreamRequest,
+};
+
+use crate::arguments::{assign_dataset, bad_assignment, split_assignment};
+use crate::daemons::{change, pool_of, stream};
+use crate::grammar::{Command, Invocation, Operands, option, switch};
+use crate::output::{Outcome, Stop, complain, usage};
+
+/// `zfs receive`.
+pub(super) const COMMAND: Command = Command {
+    name: "receive",
+    aliases: &["recv"],
+    summary: "Make snapshots of a stream that the standard input has.",
+    forms: &[
+        "filesystem|volume|snapshot",
+        "-d|-e filesystem",
+        "-A filesystem|volume",
+    ],
+    flags: &[
+        switch("A", "destroy what a receive with -s has left"),
+        switch("d", "below the file system, named as sent but for the pool"),
+        switch(
+            "e",
+            "below the file system, named as the last part of what was sent",
+        ),
+        switch(
+            "F",
+            "what came after the last snapshot that both sides have may go; of a package also what is not in it",
+        ),
+        switch("h", "without the holds of a package"),
+        switch(
+            "M",
+            "ignored: what is mounted stays so, and shows what was received",
+        ),
+        switch("n", "receive nothing; with -v, say what would be"),
+        option(
+            "o",
+            "property=value",
+            "set at what is received, in place of its own; 'origin=snapshot': as a clone of that; may be repeated",
+        ),
+        switch(
+            "s",
+            "if the stream breaks off, keep what came, for 'zfs send -t'",
+        ),
+        switch("u", "mount nothing"),
+        switch("v", "say what is received"),
+        option(
+            "x",
+            "property",
+            "as it is inherited, not as received; may be repeated",
+        ),
+    ],
+    operands: Operands::between(0, 1, ""),
+    run: receive,
+};
+
+fn receive(call: &Invocation) -> Outcome {
+    let Some(target) = call.operands().first() else {
+        return Err(usage("missing snapshot argument"));
+    };
+    if call.has("A") {
+        return abort(call, target);
+    }
+    let request = request(call, target)?;
+    if std::io::stdin().is_terminal() {
+        complain(
+            &"Error: Backup stream can not be read from a terminal.\nYou must redirect standard input.",
+        );
+        return Err(Stop::Quiet(1));
+    }
+    let mut daemon = pool_of(target).map_err(|failure| missing(failure, target))?;
+    let request = Request::Stream(StreamRequest::Receive(request));
+    stream(&mut daemon, &request, std::io::stdin().as_fd())
+}
+
+/// No daemon has such a pool: said of what was to be received.
+fn missing(failure: Failure, target: &str) -> Failure {
+    if failure.kind != FailureKind::Missing {
+        return failure;
+    }
+    let text = format!("cannot receive: destination '{target}' does not exist");
+    let plain = Failure::new(FailureKind::Missing, text);
+    failure.advice.into_iter().fold(plain, Failure::advise)
+}
+
+fn request(call: &Invocation, target: &str) -> Result<ReceiveRequest, Stop> {
+    let naming = match (call.has("d"), call.has("e")) {
+        (true, true) => return Err(usage("-d and -e exclude each other")),
+        (true, false) => ReceiveNaming::WithoutPool,
+        (false, true) => ReceiveNaming::LastPart,
+        (false, false) => ReceiveNaming::Target,
+    };
+    let refuse = |text: &dyn std::fmt::Display| {
+        Stop::from(Failure::cannot(
+            FailureKind::Invalid,
+            "receive",
+            target,
+            text,
+        ))
+    };
+    match admin::check_name(target) {
+        Err(error) => return Err(refuse(&error)),
+        Ok(NameKind::Snapshot) if naming != ReceiveNaming::Target => {
+            return Err(refuse(&"a snapshot cannot be named with -d or -e"));
+        }
+        Ok(NameKind::Dataset | NameKind::Snapshot) => {}
+        Ok(NameKind::Bookmark) => {
+            return Err(refuse(&"operation not applicable to datasets of this type"));
+        }
+    }
+    let (properties, origin) = properties(call, target)?;
+    Ok(ReceiveRequest {
+        target: target.to_owned(),
+        naming,
+        origin,
+        excluded: excluded(call, &properties)?,
+        properties,
+        force: call.has("F"),
+        dry_run: call.has("n"),
+        verbose: call.has("v"),
+        unmounted: call.has("u"),
+        resumable: call.has("s"),
+        skip_holds: call.has("h"),
+        command: call.line.clone(),
+    })
+}
+
+/// What is set at the dataset, and the snapshot that it is to be a clone of.
+fn properties(call: &Invocation, target: &str) -> Result<(Assignments, Option<String>), Stop> {
+    let mut found = Assignments::new();
+    let mut origin = None;
+    for text in call.values("o") {
+        if let Ok(("origin", snapshot)) = split_assignment(text) {
+            admin::check_snapshot(snapshot).map_err(|error| {
+                Failure::cannot(FailureKind::Invalid, "receive", snapshot, error)
+            })?;
+            origin = Some(snapshot.to_owned());
+            continue;
+        }
+        assign_dataset(&mut found, text, false)
+            .map_err(|error| bad_assignment("receive", target, &error))?;
+    }
+    Ok((found, origin))
+}
+
+/// The properties of which no received value is to count.
+fn excluded(call: &Invocation, properties: &Assignments) -> Result<Vec<String>, Stop> {
+    let mut found = Vec::new();
+    for word in call.values("x") {
+        let property = admin::find_dataset_property(word)
+            .filter(|found| !matches!(found, PropertyName::Computed(_)))
+            .ok_or_else(|| usage(format!("invalid property '{word}'")))?;
+        let name = property.name().to_owned();
+        if properties.iter().any(|(set, _)| *set == name) {
+            return Err(usage(format!(
+                "property '{name}' cannot be both set and excluded"
+            )));
+        }
+        found.push(name);
+    }
+    Ok(found)
+}
+
+/// Destroys what a receive that broke off has left.
+fn abort(call: &Invocation, target: &str) -> Outcome {
+    let others = ["d", "e", "F", "h", "M", "n", "s", "u", "v"];
+    let has_values = call.values("o").next().is_some() || call.values("x").next().is_some();
+    if has_values || others.iter().any(|flag| call.has(flag)) {
+        return Err(usage("-A goes with no other flag"));
+    }
+    admin::check_dataset(target).map_err(|error| {
+        Failure::cannot(FailureKind::Invalid, "abort receive of", target, error)
+    })?;
+    let mut daemon = pool_of(target)?;
+    let request = Change::AbortReceive(AbortReceive {
+        dataset: target.to_owned(),
+    });
+    change(&mut daemon, request, &call.line)
+}
