@@ -55,13 +55,24 @@ pub struct MountRequest {
     pub options: MountOptions,
 }
 
+/// How hard something is unmounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Force {
+    /// Refused while somebody uses it, or has a copy of it that would stay.
+    None,
+    /// Refused while somebody uses it here, as OpenZFS refuses it on Linux. Copies elsewhere end with it.
+    Copies,
+    /// Whoever uses it.
+    All,
+}
+
 /// The mounts of one pool. Failures carry only the reason (`mountpoint or dataset is busy`), which
 /// the service frames.
 pub trait Mounts: Send + Sync {
     /// Mounts a dataset; the directory is made if absent.
     fn mount(&self, request: &MountRequest) -> Result<(), Failure>;
     /// Unmounts a dataset; `force` detaches it from under its users.
-    fn unmount(&self, dataset: &str, force: bool) -> Result<(), Failure>;
+    fn unmount(&self, dataset: &str, force: Force) -> Result<(), Failure>;
     /// Refuses when somebody has a copy of one of these that an unmount would not take away: the first such one, and
     /// why.
     fn check_held(&self, _mounts: &[Mounted]) -> Result<(), (Mounted, Failure)> {
@@ -105,7 +116,7 @@ impl Mounts for NoMounts {
             "mounting is not available here",
         ))
     }
-    fn unmount(&self, _dataset: &str, _force: bool) -> Result<(), Failure> {
+    fn unmount(&self, _dataset: &str, _force: Force) -> Result<(), Failure> {
         Err(Failure::new(FailureKind::Missing, "not currently mounted"))
     }
     fn mounted(&self) -> Vec<Mounted> {

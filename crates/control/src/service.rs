@@ -424,7 +424,8 @@ impl Handler for Service {
         let suspended = self.pool.suspended();
         self.comes_back();
         let outcome = self.execute(&change, &caller, "", &mut Reporter::new(&mut nobody));
-        match suspended {
+        // It may be the export that finds out that nothing can be written.
+        match suspended.or_else(|| self.pool.suspended()) {
             Some(reason) => outcome.and_then(|()| {
                 let name = self.pool.name();
                 let text = "it is suspended: its last changes are lost";

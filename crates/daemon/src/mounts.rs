@@ -6,12 +6,15 @@
 //! all the same. No lock is held while the kernel mounts, unmounts or writes back: requests of other mounts, and of
 //! the same one, go on meanwhile.
 
+mod remounts;
+
+use self::remounts::Told;
 use super::mount_point;
 use admin::{Failure, FailureKind, Mounted};
 use base::lock::{LockClass, Mutex, rank};
 use base::notice;
 use base::thread;
-use control::{FileSource, MountOptions, MountRequest, Mounts, SnapshotRecord};
+use control::{FileSource, Force, MountOptions, MountRequest, Mounts, SnapshotRecord};
 use dsl::property;
 use fuse::{
     DatasetTree, Mount, MountFailure, MountMultiplexer, MountState, Session, SessionOptions,
@@ -21,7 +24,7 @@ use posix::{AccessTime, Errno, FileSystem, OwnerMap};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use sys::{MountError, MountsInside, UnmountMode};
 
@@ -41,6 +44,8 @@ struct Entry {
     present: Mutex<MountOptions>,
     /// What is mounted inside, while the content is being replaced.
     inside: Mutex<MountsInside>,
+    /// What the kernel was told of its own mount.
+    told: Told,
 }
 
 /// How the kernel sees a dataset.
@@ -161,6 +166,9 @@ const fn shown_as(property: property::SnapshotDirectory) -> SnapshotDirectory {
 pub struct DaemonMounts {
     source: Arc<FileSource>,
     table: Mutex<Table>,
+    own: Weak<Self>,
+    /// Set when somebody looks for remounts.
+    watched: OnceLock<()>,
 }
 
 /// The entries, oldest first, and the same by name.
@@ -203,9 +211,11 @@ impl DaemonMounts {
     /// No mounts yet.
     #[must_use]
     pub fn new(source: FileSource) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|own| Self {
             source: Arc::new(source),
             table: Mutex::new(&TABLE_CLASS, Table::default()),
+            own: Weak::clone(own),
+            watched: OnceLock::new(),
         })
     }
 
@@ -264,7 +274,8 @@ impl DaemonMounts {
             false => shown_as(self.source.snapshot_directory(dataset)),
         };
         let tree = DatasetTree::new(Arc::clone(&live), Arc::new(snapshots), directory);
-        match self.place(request, &live, &tree) {
+        let told = Told::default();
+        match self.place(request, &live, &tree, &told) {
             Ok(place) => Ok(Entry {
                 dataset: name,
                 path: path.clone(),
@@ -273,6 +284,7 @@ impl DaemonMounts {
                 options: file_options,
                 present: Mutex::new(&PRESENT_CLASS, options.clone()),
                 inside: Mutex::new(&INSIDE_CLASS, MountsInside::default()),
+                told,
             }),
             Err(failure) => {
                 // Nothing was asked of it yet, so there is nothing to lose.
@@ -319,6 +331,7 @@ impl DaemonMounts {
         request: &MountRequest,
         live: &FileSystem,
         tree: &Arc<DatasetTree>,
+        told: &Told,
     ) -> Result<Place, Failure> {
         let MountRequest {
             dataset,
@@ -352,6 +365,7 @@ impl DaemonMounts {
             multiplexer.clone()
         };
         let mount = Mount::start(path, shown, &options).map_err(|error| mount_failure(&error))?;
+        told.is(&options);
         if asked_to_gather && !mount.session().gathers_writes() {
             notice::say(&format_args!(
                 "millpond: {dataset}: the kernel cannot gather writes here: mounted without 'writeback'"
@@ -442,6 +456,7 @@ fn kernel_options(
         no_suid: !options.setuid,
         no_devices: !options.devices,
         no_atime: !options.atime,
+        strict_atime: options.atime && !options.relatime,
         session,
     }
 }
@@ -509,10 +524,11 @@ impl Mounts for DaemonMounts {
             }
         })?;
         self.table.lock().push(Arc::new(entry));
+        self.watch_remounts();
         Ok(())
     }
 
-    fn unmount(&self, dataset: &str, force: bool) -> Result<(), Failure> {
+    fn unmount(&self, dataset: &str, force: Force) -> Result<(), Failure> {
         let Some(entry) = self.find(dataset) else {
             return Err(Failure::new(FailureKind::Missing, "not currently mounted"));
         };
@@ -524,13 +540,13 @@ impl Mounts for DaemonMounts {
                     true => Err(()),
                     false => Ok(()),
                 };
-                if !force {
+                if force != Force::All {
                     fuse::while_busy(|_| true, idle).map_err(|()| in_use(&entry))?;
                 }
                 multiplexer.remove(tag, mount.session());
             }
             Place::Own { mount, .. } => {
-                if !force && others_inside {
+                if force != Force::All && others_inside {
                     return Err(in_use(&entry));
                 }
                 // To unmount its path would take the other one away.
@@ -538,14 +554,16 @@ impl Mounts for DaemonMounts {
                     let text = format!("'{other}' is mounted over it");
                     return Err(busy("pool or dataset is busy").advise(text));
                 }
-                let mode = if force {
-                    UnmountMode::Detach
-                } else {
-                    UnmountMode::IfIdle
+                let unmounted = match force {
+                    Force::None => mount.unmount(UnmountMode::IfIdle),
+                    Force::Copies => {
+                        // What is not written back until then is lost with the copies.
+                        let _written = entry.write_back();
+                        mount.unmount_here()
+                    }
+                    Force::All => mount.unmount(UnmountMode::Detach),
                 };
-                mount
-                    .unmount(mode)
-                    .map_err(|error| unmount_failure(&entry, &error))?;
+                unmounted.map_err(|error| unmount_failure(&entry, &error))?;
             }
         }
         // With a mount that was idle, this has been done at its end. Otherwise files that are still
@@ -555,6 +573,9 @@ impl Mounts for DaemonMounts {
         let gone: Vec<_> = inside.cloned().chain([Arc::clone(&entry)]).collect();
         drop(table);
         gone.iter().for_each(|other| other.tree.abandon());
+        if let Place::Own { mount, .. } = &entry.place {
+            mount.end_soon();
+        }
         self.table.lock().remove(&gone);
         Ok(())
     }
@@ -639,7 +660,7 @@ impl Mounts for DaemonMounts {
             // There is nothing to show any more.
             Err(_) => {
                 entry.tree.abandon();
-                let _detached = self.unmount(dataset, true);
+                let _detached = self.unmount(dataset, Force::All);
             }
         }
         entry.tree.snapshots_changed();
@@ -692,7 +713,9 @@ impl Mounts for DaemonMounts {
         let read_only = entry.options.read_only;
         let options = kernel_options(dataset, options, read_only, SessionOptions::default());
         match &entry.place {
-            Place::Own { mount, .. } => mount.change_flags(&options),
+            Place::Own { mount, .. } => {
+                entry.told.change(&options, || mount.change_flags(&options))
+            }
             // Shown by a mount whose flags are another dataset's.
             Place::Inside { .. } => Ok(()),
         }

@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod dataset;
+mod dead_mounts;
 mod errno;
 mod handle;
 mod mount;
@@ -22,9 +23,8 @@ mod unlinked;
 pub mod wire;
 
 pub use dataset::{DatasetTree, SUSPEND_WAIT, SnapshotDirectory, SnapshotEntry, SnapshotSource};
-pub use mount::{
-    Mount, MountFailure, MountOptions, MountState, NotWrittenBack, remove_dead_mounts, while_busy,
-};
+pub use dead_mounts::{remove_dead_mounts, remove_dead_mounts_of};
+pub use mount::{Mount, MountFailure, MountOptions, MountState, NotWrittenBack, while_busy};
 pub use mount_multiplexer::{MountMultiplexer, TreeTag};
 pub use session::{Session, SessionError, SessionOptions};
 pub use tree::{

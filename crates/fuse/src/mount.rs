@@ -1,5 +1,8 @@
 //! A session at a place: mounting, unmounting, and what is left of a server that died.
 
+mod lingering;
+
+use crate::dead_mounts::remove_dead_mounts;
 use crate::session::{Session, SessionError, SessionOptions};
 use crate::tree::Tree;
 use crate::tunables::{BUSY_WAIT_MS, WRITE_BACK_BYTES};
@@ -15,6 +18,8 @@ use sys::{FuseMountOptions, MountError, UnmountMode};
 
 /// The part of the mount's type after `fuse.`: tools that know ZFS by its type find it there.
 const SUBTYPE: &str = "zfs";
+/// The mount's whole type in the mount table.
+pub(crate) const KIND: &[u8] = b"fuse.zfs";
 /// How long the end of a session may take: the last data are written out.
 const END_WAIT: Duration = Duration::from_secs(60);
 /// How long the end of a session is waited for whose mount is not there any more.
@@ -35,6 +40,8 @@ pub struct MountOptions {
     pub no_devices: bool,
     /// Access times are not kept.
     pub no_atime: bool,
+    /// They are kept of each access, not only relative to changes.
+    pub strict_atime: bool,
     /// How the connection is served.
     pub session: SessionOptions,
 }
@@ -51,6 +58,7 @@ impl MountOptions {
             no_suid: self.no_suid,
             no_devices: self.no_devices,
             no_atime: self.no_atime,
+            strict_atime: self.strict_atime,
         }
     }
 }
@@ -244,6 +252,30 @@ impl Mount {
         Ok(())
     }
 
+    /// As [`Mount::unmount`] of an idle mount, whoever else has a copy of it: only those who use this one count.
+    /// [`Mount::end_soon`] is to follow.
+    ///
+    /// # Errors
+    /// See [`MountError`]: in use, mostly.
+    pub fn unmount_here(&self) -> Result<(), MountError> {
+        while_busy(MountError::is_busy, || {
+            match sys::unmount_fuse(&self.path, UnmountMode::IfIdle) {
+                Err(error) if error.is_not_mounted() && self.session.wait_ended(GONE_WAIT) => {
+                    Ok(())
+                }
+                outcome => outcome,
+            }
+        })
+    }
+
+    /// After an unmount: ends the connection if somebody keeps it for longer than a moment, so that nobody waits for
+    /// an answer, and nothing of it stays.
+    pub fn end_soon(&self) {
+        if let Some(device) = self.device {
+            lingering::end_soon(&self.session, device);
+        }
+    }
+
     /// Has the kernel write what programs wrote before, as far as it has that still: contents, and where it gathers
     /// writes times as well. It is waited for on another thread. Never to be called from an operation of the tree, nor
     /// with a lock that one needs.
@@ -336,17 +368,6 @@ pub fn while_busy<T, E>(
                 step = (step * 2).min(Duration::from_millis(100));
             }
             outcome => return outcome,
-        }
-    }
-}
-
-/// Removes mounts at `path` whose server has died: they say ENOTCONN to everyone.
-pub fn remove_dead_mounts(path: &Path) {
-    // One lies upon the other when several servers died; the limit is for a mount that does not
-    // go, which the mounting that follows reports.
-    for _ in 0..16 {
-        if !sys::is_dead_mount(path) || sys::unmount_fuse(path, UnmountMode::Detach).is_err() {
-            return;
         }
     }
 }

@@ -95,6 +95,8 @@ pub struct FuseMountOptions {
     pub no_devices: bool,
     /// Access times are not kept.
     pub no_atime: bool,
+    /// They are kept of each access, not only relative to changes.
+    pub strict_atime: bool,
 }
 
 impl FuseMountOptions {
@@ -105,6 +107,8 @@ impl FuseMountOptions {
             (self.no_suid, MountFlags::NOSUID),
             (self.no_devices, MountFlags::NODEV),
             (self.no_atime, MountFlags::NOATIME),
+            (self.strict_atime && !self.no_atime, MountFlags::STRICTATIME),
+            (!self.strict_atime && !self.no_atime, MountFlags::RELATIME),
         ];
         choices
             .into_iter()
@@ -478,6 +482,39 @@ pub struct MountedEntry {
     pub path: PathBuf,
     /// The type, as `fuse.zfs`.
     pub kind: Vec<u8>,
+    /// What the mount allows.
+    pub flags: MountedFlags,
+}
+
+/// What a mount allows, as the mount table shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MountedFlags {
+    /// No writing.
+    pub read_only: bool,
+    /// No programs are run from it.
+    pub no_exec: bool,
+    /// Set-id bits do nothing.
+    pub no_suid: bool,
+    /// Device nodes do nothing.
+    pub no_devices: bool,
+    /// Access times are not kept.
+    pub no_atime: bool,
+    /// Access times are kept relative to changes.
+    pub relative_atime: bool,
+}
+
+impl MountedFlags {
+    fn parse(words: &[u8]) -> Self {
+        let has = |word: &[u8]| words.split(|byte| *byte == b',').any(|one| one == word);
+        Self {
+            read_only: has(b"ro"),
+            no_exec: has(b"noexec"),
+            no_suid: has(b"nosuid"),
+            no_devices: has(b"nodev"),
+            no_atime: has(b"noatime"),
+            relative_atime: has(b"relatime"),
+        }
+    }
 }
 
 /// The mounts that this process sees, oldest first.
@@ -520,6 +557,7 @@ fn mounted_entry(line: &[u8]) -> Option<MountedEntry> {
         source: unescaped(fields.get(separator + 2)?),
         path: PathBuf::from(std::ffi::OsStr::from_bytes(&path)),
         kind: unescaped(fields.get(separator + 1)?),
+        flags: MountedFlags::parse(fields.get(5)?),
     })
 }
 

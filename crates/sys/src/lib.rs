@@ -10,11 +10,13 @@ mod buffer;
 mod dirty_pages;
 mod file;
 mod file_project;
+mod fuse_abort;
 mod fuse_device;
 mod fuse_watch;
 mod interrupt;
 mod locked;
 mod mount_holders;
+mod mount_table;
 mod mount_users;
 mod mounts_inside;
 mod passed;
@@ -28,14 +30,16 @@ pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buff
 pub use dirty_pages::{MountRoot, limit_dirty};
 pub use file::{Create, File, FileKind, OpenMode, file_kind};
 pub use file_project::{FileProject, file_project, set_file_project};
+pub use fuse_abort::abort_fuse;
 pub use fuse_device::{
-    FuseDevice, FuseMountOptions, MountError, MountedEntry, UnmountMode, change_mount_flags,
-    is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
+    FuseDevice, FuseMountOptions, MountError, MountedEntry, MountedFlags, UnmountMode,
+    change_mount_flags, is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
 };
 pub use fuse_watch::FuseWatch;
 pub use interrupt::{ThreadNumber, interrupt_thread};
 pub use locked::Locked;
 pub use mount_holders::{mount_holders, mounted_over};
+pub use mount_table::MountTableWatch;
 pub use mount_users::{MountUser, mount_copies, mount_device, mount_users};
 pub use mounts_inside::MountsInside;
 pub use passed::{PassedDescriptor, receive_descriptor, send_descriptor};

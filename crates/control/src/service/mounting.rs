@@ -16,7 +16,7 @@ use super::refusal::unreadable;
 use super::reporter::Reporter;
 use super::side_by_side::side_by_side;
 use crate::MountOptions;
-use crate::mounts::MountRequest;
+use crate::mounts::{Force, MountRequest};
 
 /// How many are mounted or unmounted at a time: mostly the kernel and the next txg are waited for.
 const AT_A_TIME: usize = 64;
@@ -297,7 +297,7 @@ impl Service {
     pub(super) fn unmount_below(
         &self,
         dataset: &str,
-        force: bool,
+        force: Force,
     ) -> Result<Vec<Mounted>, Failure> {
         let below = self.mounted_below(dataset);
         self.check_held(&below, force)?;
@@ -324,7 +324,7 @@ impl Service {
     fn unmount_place(
         &self,
         place: &[Mounted],
-        force: bool,
+        force: Force,
         is_refused: &AtomicBool,
     ) -> (Vec<Mounted>, Result<(), Failure>) {
         let mut gone = Vec::new();
@@ -357,7 +357,7 @@ impl Service {
     }
 
     /// Unmounts one file system because someone asked for it.
-    pub(super) fn unmount_one(&self, dataset: &str, force: bool) -> Result<(), Failure> {
+    pub(super) fn unmount_one(&self, dataset: &str, force: Force) -> Result<(), Failure> {
         let head = self.head("open", dataset)?;
         let mounted = self.mounted_below(dataset);
         let Some(own) = mounted
@@ -390,10 +390,20 @@ impl Service {
         Ok(())
     }
 
+    /// What `-f` of a command of `zfs` means. A suspended pool's file systems are waited for, not used.
+    pub(super) fn force(&self, is_asked: bool) -> Force {
+        match (is_asked, self.pool.suspended()) {
+            (false, _) => Force::None,
+            (true, None) => Force::Copies,
+            (true, Some(_)) => Force::All,
+        }
+    }
+
     /// Without force, nothing is unmounted that somebody else has a copy of.
-    fn check_held(&self, mounts: &[Mounted], force: bool) -> Result<(), Failure> {
-        if force {
-            return Ok(());
+    fn check_held(&self, mounts: &[Mounted], force: Force) -> Result<(), Failure> {
+        match force {
+            Force::Copies | Force::All => return Ok(()),
+            Force::None => {}
         }
         self.mounts()
             .check_held(mounts)
@@ -414,7 +424,7 @@ impl Service {
     }
 
     /// Unmounts everything of the pool, children first.
-    pub(super) fn unmount_all(&self, force: bool) -> Result<Vec<Mounted>, Failure> {
+    pub(super) fn unmount_all(&self, force: Force) -> Result<Vec<Mounted>, Failure> {
         self.unmount_below(&self.dsl.pool_name(), force)
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use admin::{Failure, FailureKind, Mounted, dataset_of};
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
-use control::{FileSource, MountOptions, MountRequest, Mounts};
+use control::{FileSource, Force, MountOptions, MountRequest, Mounts};
 use posix::FileSystem;
 
 use super::{Error, Result};
@@ -132,13 +132,13 @@ impl Mounts for OpenDatasets {
         Ok(())
     }
 
-    fn unmount(&self, dataset: &str, force: bool) -> std::result::Result<(), Failure> {
+    fn unmount(&self, dataset: &str, force: Force) -> std::result::Result<(), Failure> {
         let mut table = self.table.lock();
         let Some(at) = table.iter().position(|open| open.name() == dataset) else {
             return Ok(());
         };
         // One is the table's; handles are made under its lock, or from others.
-        if !force && Arc::strong_count(&table[at]) > 1 {
+        if force == Force::None && Arc::strong_count(&table[at]) > 1 {
             return Err(Failure::new(FailureKind::Busy, "dataset is busy"));
         }
         let open = table.remove(at);

@@ -19,7 +19,10 @@ pub(super) const COMMAND: Command = Command {
         "filesystem#bookmark",
     ],
     flags: &[
-        switch("f", "unmount by force"),
+        switch(
+            "f",
+            "unmount what other mount namespaces have copies of, too",
+        ),
         switch("n", "only say what would go"),
         switch("p", "say it for scripts"),
         switch("R", "clones outside, too"),

@@ -40,7 +40,7 @@ pub(super) const UNMOUNT: Command = Command {
     forms: &["-a", "filesystem|mountpoint"],
     flags: &[
         switch("a", "all"),
-        switch("f", "from under their users"),
+        switch("f", "also what other mount namespaces have copies of"),
         switch("u", "unload keys too"),
     ],
     operands: Operands::between(0, 1, ""),

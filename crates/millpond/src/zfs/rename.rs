@@ -16,7 +16,10 @@ pub(super) const COMMAND: Command = Command {
     summary: "Give a dataset, snapshot or bookmark another name.",
     forms: &["filesystem|volume|snapshot newname"],
     flags: &[
-        switch("f", "unmount by force"),
+        switch(
+            "f",
+            "unmount what other mount namespaces have copies of, too",
+        ),
         PARENTS,
         switch("u", "leave mounts as they are"),
         switch("r", "snapshots of this name below, too"),

@@ -21,7 +21,8 @@ pub(super) const COMMAND: Command = Command {
     run: export,
 };
 
-/// Strikes a pool that does not run off the register: one whose devices are gone, or any by force.
+/// Strikes a pool that does not run off the register: one whose devices are gone, or any by force. What its daemon
+/// left mounted is unmounted.
 fn forgotten(name: &str, force: bool) -> Result<bool, Failure> {
     let Some(known) = absent_named(name)? else {
         return Ok(false);
@@ -29,11 +30,30 @@ fn forgotten(name: &str, force: bool) -> Result<bool, Failure> {
     let Some(directory) = state_directory().filter(|_| force || known.present().is_empty()) else {
         return Ok(false);
     };
+    unmount_dead(name)?;
     forget(&directory, known.guid).map_err(|error| {
         let text = format!("{}: {error}", directory.display());
         Failure::new(FailureKind::Medium, text)
     })?;
     Ok(true)
+}
+
+/// Unmounts what a daemon that is gone left mounted.
+fn unmount_dead(pool: &str) -> Result<(), Failure> {
+    let unmounted = daemon::remove_dead_mounts_of(pool);
+    let left = unmounted.map_err(|error| {
+        let text = format!("cannot unmount what is left of '{pool}': {error}");
+        Failure::new(FailureKind::Service, text)
+    })?;
+    match left.first() {
+        Some(path) => Err(Failure::cannot(
+            FailureKind::Busy,
+            "unmount",
+            &path.to_string_lossy(),
+            "its daemon is gone, and it does not go",
+        )),
+        None => Ok(()),
+    }
 }
 
 fn export(call: &Invocation) -> Outcome {

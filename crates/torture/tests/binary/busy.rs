@@ -115,7 +115,14 @@ fn a_process_in_passing_is_waited_for() {
 /// to be had.
 fn apart(session: &Session, propagation: &str) -> Option<Holder> {
     let ready = session.images().join(format!("ready-{propagation}"));
-    let script = format!("touch {}; exec sleep 600", path(&ready));
+    // Other tests' mounts are not to be held.
+    let mounts = session.mounts();
+    let script = format!(
+        "grep fuse.zfs /proc/self/mountinfo | cut -d' ' -f5 | grep -v '^{}' | tac \
+         | xargs -r -n 1 umount -l 2>/dev/null; touch {}; exec sleep 600",
+        path(&mounts),
+        path(&ready)
+    );
     let program = [
         "unshare",
         "-m",
@@ -263,5 +270,77 @@ fn a_file_system_in_use_is_told_not_to_be_mounted_by_itself() {
     session.export("tank");
     session.import("tank", &[]);
     assert_eq!(session.ok(&["zfs", "mount"]).lines().count(), 1);
+    session.export_clean("tank");
+}
+
+/// As OpenZFS on Linux does it: whoever uses a file system is not robbed of it by the `-f` of `zfs`.
+#[test]
+fn force_takes_nothing_away_from_who_uses_it_here_but_with_the_pool() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.limit("fuse.busy_wait_ms=50");
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "tank/a"]);
+    let inside = session.mount("tank/a");
+    let holder = Holder::start(&["sleep", "600"], &inside);
+    for arguments in [
+        &["zfs", "unmount", "-f", "tank/a"][..],
+        &["zfs", "unmount", "-fa"],
+        &["zfs", "destroy", "-f", "tank/a"],
+        &["zfs", "rename", "-f", "tank/a", "tank/b"],
+    ] {
+        let said = busy(&session.run(arguments));
+        assert!(said.contains(&holder.named()), "{arguments:?}: {said}");
+        std::fs::write(inside.join("file"), "kept").expect("it is there");
+    }
+    session.ok(&["zpool", "export", "-f", "tank"]);
+    drop(holder);
+    session.import("tank", &[]);
+    assert!(inside.join("file").exists());
+    session.export_clean("tank");
+}
+
+/// Nobody waits for a server that has let go, and nothing of the mount stays.
+#[test]
+fn copies_elsewhere_end_with_what_force_unmounts() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    for name in ["tank/a", "tank/b", "tank/c"] {
+        session.ok(&["zfs", "create", name]);
+        std::fs::write(session.mount(name).join("file"), name).expect("written");
+    }
+    let Some(apart) = apart(&session, "private") else {
+        return;
+    };
+    let ends = |name: &str| {
+        let place = session.mount(name);
+        let asks = format!("nsenter -t {} -m stat -f {}", apart.0.id(), path(&place));
+        let begin = std::time::Instant::now();
+        loop {
+            let asked = session.shell(&asks, &[]);
+            let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+            if said.contains("Transport endpoint is not connected") {
+                return;
+            }
+            assert!(
+                begin.elapsed() < std::time::Duration::from_secs(30),
+                "{name}: {asked:?}"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    session.ok(&["zfs", "unmount", "-f", "tank/a"]);
+    ends("tank/a");
+    // With its directory, the kernel takes the copies of this one away by itself.
+    session.ok(&["zfs", "destroy", "-f", "tank/b"]);
+    session.ok(&["zfs", "mount", "tank/a"]);
+    let file = session.mount("tank/a").join("file");
+    assert_eq!(std::fs::read_to_string(file).expect("read"), "tank/a");
+    session.ok(&["zpool", "export", "-f", "tank"]);
+    session.import("tank", &[]);
+    drop(apart);
     session.export_clean("tank");
 }

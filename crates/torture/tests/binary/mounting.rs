@@ -151,3 +151,75 @@ fn a_rollback_mounts_nothing_over_what_links_lead_to() {
     assert_eq!(mounted_below(&outside), []);
     session.export_clean("tank");
 }
+
+/// What mount(8) does past the commands, the file system does as well: it keeps the access times.
+#[test]
+fn what_mount_changes_by_itself_holds_for_the_file_system() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "tank/a"]);
+    let place = session.mount("tank/a");
+    let file = place.join("file");
+    fs::write(&file, "text").expect("written");
+    let remount = |options: &str| {
+        // Without helpers: another one may be there for mounts of this type.
+        let script = format!("mount -i -o remount,{options} {}", path(&place));
+        let done = session.shell(&script, &[]);
+        assert!(done.status.success(), "{done:?}");
+    };
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000);
+    // Whether reading moves the access time that lies before the last change.
+    let is_kept = || {
+        let opened = fs::File::options().write(true).open(&file);
+        let times = fs::FileTimes::new().set_accessed(old);
+        opened.and_then(|file| file.set_times(times)).expect("set");
+        fs::read(&file).expect("read");
+        fs::metadata(&file)
+            .and_then(|m| m.accessed())
+            .expect("shown")
+            != old
+    };
+    let becomes = |wanted: bool| {
+        let begin = std::time::Instant::now();
+        while is_kept() != wanted {
+            assert!(
+                begin.elapsed() < std::time::Duration::from_secs(30),
+                "{wanted}"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    };
+    becomes(true);
+    remount("noatime");
+    becomes(false);
+    // The flags that are asked for later are beside it.
+    session.ok(&["zfs", "mount", "-o", "remount,noexec", "tank/a"]);
+    becomes(false);
+    remount("relatime");
+    becomes(true);
+    remount("ro");
+    assert!(fs::write(&file, "other").is_err());
+    remount("rw");
+    fs::write(&file, "other").expect("written");
+
+    // What the property forbids, no remount allows.
+    session.ok(&["zfs", "set", "readonly=on", "tank/a"]);
+    remount("rw");
+    let shown_read_only = || {
+        let entries = sys::mounted_entries().expect("the mount table");
+        let own = entries.iter().find(|entry| entry.path == place);
+        own.expect("mounted").flags.read_only
+    };
+    let begin = std::time::Instant::now();
+    while !shown_read_only() {
+        assert!(
+            begin.elapsed() < std::time::Duration::from_secs(30),
+            "it says so"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(fs::write(&file, "third").is_err());
+    session.export_clean("tank");
+}

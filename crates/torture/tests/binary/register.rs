@@ -248,3 +248,51 @@ fn systemd_is_told_when_a_pool_is_up_and_when_it_ends() {
     let list = session.run(&["zpool", "list"]);
     assert_noted(&list, "tank", &["tank.img: millpond zpool import tank"]);
 }
+
+/// What the daemon left mounted goes with the note of the pool.
+#[test]
+fn a_pool_that_is_forgotten_leaves_no_dead_mounts() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let mounted = |session: &Session| {
+        let mounts = session.mounts();
+        let entries = sys::mounted_entries().expect("the mount table");
+        entries
+            .iter()
+            .filter(|entry| entry.path.starts_with(&mounts))
+            .count()
+    };
+    let image = session.images().join("tank.img");
+    for (forced, gone) in [(false, true), (true, true), (true, false)] {
+        session.create("tank", 96, &[]);
+        session.ok(&["zfs", "create", "-p", "tank/a/b"]);
+        // A pool whose name begins alike is another one.
+        session.create("tank2", 96, &[]);
+        kill_server(&session, "tank");
+        while !session
+            .refused(&["zpool", "list", "tank"])
+            .contains("not running")
+        {
+            std::thread::yield_now();
+        }
+        if gone {
+            fs::remove_file(&image).expect("removed");
+        }
+        assert_eq!(mounted(&session), 4);
+        let export: &[&str] = if forced {
+            &["zpool", "export", "-f", "tank"]
+        } else {
+            &["zpool", "export", "tank"]
+        };
+        session.ok(export);
+        assert_eq!(mounted(&session), 1, "{export:?}");
+        assert!(!session.mount("tank").exists(), "made for the mount");
+        assert_eq!(errors(&session.run(&["zpool", "list"])), "");
+        session.export("tank2");
+        fs::remove_file(session.images().join("tank2.img")).expect("removed");
+        if !gone {
+            fs::remove_file(&image).expect("removed");
+        }
+    }
+}

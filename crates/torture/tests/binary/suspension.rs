@@ -174,3 +174,53 @@ fn a_removed_image_suspends_until_it_has_a_name_again() {
     assert_suspended(&session, "gone");
     session.ok(&["zpool", "export", "-f", "gone"]);
 }
+
+/// That nothing can be written any more may come out only when the pool is let go.
+#[test]
+fn a_pool_whose_image_is_gone_is_given_up_by_force_at_once() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    let leave = |session: &mut Session, arguments: &[&str]| {
+        session.create("gone", 128, &[]);
+        session.ok(&["zfs", "create", "gone/a"]);
+        fs::write(session.mount("gone/a").join("file"), "text").expect("written");
+        fs::remove_file(session.images().join("gone.img")).expect("removed");
+        session.run(arguments)
+    };
+    let is_mounted = |session: &Session| {
+        let mounts = session.mounts();
+        let entries = sys::mounted_entries().expect("the mount table");
+        entries.iter().any(|entry| entry.path.starts_with(&mounts))
+    };
+    let forced = leave(&mut session, &["zpool", "export", "-f", "gone"]);
+    assert!(forced.status.success(), "{forced:?}");
+    let said = String::from_utf8_lossy(&forced.stdout).into_owned();
+    assert!(
+        said.contains("are lost") && said.contains("not marked as exported"),
+        "{said}"
+    );
+    assert!(!is_mounted(&session));
+
+    let refused = leave(&mut session, &["zpool", "export", "gone"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("the file was removed while in use"), "{said}");
+    assert!(said.contains("'zpool export -f gone'"), "{said}");
+    assert!(is_mounted(&session));
+    session.ok(&["zpool", "export", "-f", "gone"]);
+    assert!(!is_mounted(&session));
+
+    // A signal ends the daemon as well, and it leaves nothing mounted.
+    let _running = leave(&mut session, &["zpool", "list"]);
+    for pid in session.daemons() {
+        let sent = Command::new("kill").arg(pid.to_string()).status();
+        assert!(sent.expect("kill runs").success());
+    }
+    let begin = Instant::now();
+    while !session.daemons().is_empty() {
+        assert!(begin.elapsed() < PROMPT, "it ends");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!is_mounted(&session));
+}

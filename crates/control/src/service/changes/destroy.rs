@@ -316,7 +316,7 @@ impl Service {
                 Ok(())
             }
             Step::Head(dataset) => {
-                let unmounted = self.unmount_below(dataset, force)?;
+                let unmounted = self.unmount_below(dataset, self.force(force))?;
                 match self.destroy_head(dataset) {
                     Ok(()) => {
                         self.kinds.forget_all();

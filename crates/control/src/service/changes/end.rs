@@ -1,10 +1,11 @@
 //! What ends a pool's service: exporting it and destroying it.
 
 use admin::changes::{DestroyPool, Export};
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, Mounted};
 use dsl::Actor;
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::mounts::Force;
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::mounting::framed;
@@ -35,7 +36,8 @@ impl PoolChange for Export {
         if self.force && service.pool.suspended().is_some() {
             return service.give_up(reporter);
         }
-        service.end("export", self.force, &|| service.pool.export())
+        let give_up = self.force.then_some(reporter);
+        service.end("export", self.force, &|| service.pool.export(), give_up)
     }
 }
 
@@ -57,7 +59,7 @@ impl PoolChange for DestroyPool {
     }
 
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
-        service.end("destroy", self.force, &|| service.pool.destroy())
+        service.end("destroy", self.force, &|| service.pool.destroy(), None)
     }
 }
 
@@ -65,7 +67,14 @@ impl Service {
     /// Lets go of a suspended pool, whose last changes cannot be written.
     fn give_up(&self, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let streams = self.streams.close(true)?;
-        let unmounted = self.unmount_all(true)?;
+        let unmounted = self.unmount_all(Force::All)?;
+        self.abandon(reporter);
+        self.gone(&unmounted);
+        streams.for_good();
+        Ok(())
+    }
+
+    fn abandon(&self, reporter: &mut Reporter<'_>) {
         let name = self.pool.name();
         if let Some(txg) = self.pool.abandon() {
             reporter.line(format!(
@@ -73,22 +82,25 @@ impl Service {
                  synchronized to files, and it is not marked as exported"
             ));
         }
+    }
+
+    /// The pool is not served any more, and these are not mounted.
+    fn gone(&self, unmounted: &[Mounted]) {
+        self.leave_register();
         for mount in unmounted {
             // An empty directory that was made for the mount goes with it.
             let _gone = std::fs::remove_dir(&mount.path);
         }
-        streams.for_good();
-        self.leave_register();
         self.finish();
-        Ok(())
     }
 
-    /// Unmounts all, then lets the pool go.
+    /// Unmounts all, then lets the pool go. One that cannot be written any more is given up, if that is to be.
     fn end(
         &self,
         verb: &str,
         force: bool,
         finish: &dyn Fn() -> pool::Result<()>,
+        give_up: Option<&mut Reporter<'_>>,
     ) -> Result<(), Failure> {
         let name = self.pool.name();
         let streams = self.streams.close(force).map_err(|failure| {
@@ -103,7 +115,8 @@ impl Service {
                 }
             }
         }
-        let unmounted = self.unmount_all(force).map_err(|failure| {
+        let how = if force { Force::All } else { Force::None };
+        let unmounted = self.unmount_all(how).map_err(|failure| {
             if failure.kind == FailureKind::Busy {
                 failure
                     .advise(format!("cannot {verb} '{name}': pool is busy"))
@@ -114,20 +127,30 @@ impl Service {
                 failure
             }
         })?;
-        if let Err(error) = finish() {
-            self.mount_again(&unmounted);
-            return Err(self.pool_refused(verb, &error));
+        match (finish(), give_up) {
+            (Ok(()), _) => {}
+            (Err(_), Some(reporter)) if self.pool.suspended().is_some() => self.abandon(reporter),
+            (Err(error), _) => {
+                self.mount_again(&unmounted);
+                return Err(self.not_let_go(verb, &error));
+            }
         }
         if !self.is_coming_back() {
             self.leave_cache_file();
         }
-        self.leave_register();
-        for mount in unmounted {
-            // An empty directory that was made for the mount goes with it.
-            let _gone = std::fs::remove_dir(&mount.path);
-        }
+        self.gone(&unmounted);
         streams.for_good();
-        self.finish();
         Ok(())
+    }
+
+    fn not_let_go(&self, verb: &str, error: &pool::PoolError) -> Failure {
+        let failure = self.pool_refused(verb, error);
+        if self.pool.suspended().is_none() {
+            return failure;
+        }
+        let name = self.pool.name();
+        failure.advise(format!(
+            "repair the devices and run 'zpool clear {name}', or give up what is not on disk: 'zpool export -f {name}'"
+        ))
     }
 }

@@ -76,9 +76,10 @@ impl PoolChange for Unmount {
     }
 
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+        let force = service.force(self.force);
         match &self.name {
-            Some(name) => service.unmount_one(name, self.force),
-            None => service.unmount_all(self.force).map(drop),
+            Some(name) => service.unmount_one(name, force),
+            None => service.unmount_all(force).map(drop),
         }
     }
 }

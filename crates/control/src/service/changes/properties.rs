@@ -9,6 +9,7 @@ use dsl::property::{CanMount, Effect, Figure, PropertyValue};
 use dsl::{Actor, Dataset, DslError, PropertyChange, SetProperties};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
+use crate::mounts::Force;
 use crate::service::Service;
 use crate::service::assignments::stored;
 use crate::service::delegation::{denied, denied_plainly};
@@ -177,7 +178,7 @@ impl Service {
         // Only the administrator moves what is mounted.
         let keep_mounts = keep_mounts || !self.actor().privileged;
         let unmounted = if moves && !keep_mounts {
-            self.unmount_below(dataset, false)?
+            self.unmount_below(dataset, Force::None)?
         } else {
             Vec::new()
         };

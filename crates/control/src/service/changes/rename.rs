@@ -49,7 +49,7 @@ impl PoolChange for Rename {
         let unmounted = if self.keep_mounts {
             Vec::new()
         } else {
-            service.unmount_below(from, self.force)?
+            service.unmount_below(from, service.force(self.force))?
         };
         let task = tasks::Rename {
             from: from.to_owned(),
