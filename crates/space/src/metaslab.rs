@@ -111,6 +111,11 @@ impl State {
         Some(from)
     }
 
+    /// Bytes that rest since txgs that have ended.
+    fn deferred_bytes(&self) -> u64 {
+        self.deferred.iter().map(RangeSet::bytes).sum()
+    }
+
     /// What was in use may be something else from now on.
     fn use_changes(&mut self) {
         self.in_use = 0..0;
@@ -298,7 +303,8 @@ impl Metaslab {
         Ok(())
     }
 
-    /// Takes a range that the maps call free but that is in use: claiming an intent log at import.
+    /// Takes a range that the maps call free but that is in use: claiming an intent log at import. Whoever wrote the
+    /// log may have taken for it what has not rested.
     pub(crate) fn claim(
         &self,
         range: Range<u64>,
@@ -309,10 +315,12 @@ impl Metaslab {
         loop {
             self.load(store)?;
             let mut state = self.state.lock();
-            let Some(free) = &mut state.free else {
+            if state.free.is_none() {
                 continue;
-            };
-            let taken = free.remove(range.clone());
+            }
+            self.end_rest(&mut state, &range);
+            let free = state.free.as_mut();
+            let taken = free.is_some_and(|free| free.remove(range.clone()));
             self.weigh(&mut state);
             return if taken && self.note_allocated(&mut state, txg, range.clone()) {
                 Ok(())
@@ -320,6 +328,18 @@ impl Metaslab {
                 Err(self.contradiction(&state, "claim", range))
             };
         }
+    }
+
+    /// Makes free what of a range rests.
+    fn end_rest(&self, state: &mut State, range: &Range<u64>) {
+        let rested_before = state.deferred_bytes();
+        let [newer, older] = &mut state.deferred;
+        let parts = [newer.take_overlap(range), older.take_overlap(range)];
+        for part in parts.into_iter().flatten() {
+            let added = self.add_free(state, part);
+            debug_assert!(added, "what rests is not free");
+        }
+        self.note_rest(state, rested_before);
     }
 
     /// Marks it as used for a txg: it stays loaded until that has synced.

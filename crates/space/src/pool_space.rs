@@ -93,6 +93,7 @@ pub struct PoolSpace {
     /// The last txg that has ended: what was used for it and not since may be unloaded.
     finished: AtomicU64,
     logs: bool,
+    last_logs: sync::LastLogs,
     two_words: bool,
     /// Bytes that log blocks may still take of the space that is not theirs.
     log_budget: AtomicU64,
@@ -147,6 +148,7 @@ impl PoolSpace {
             allocators,
             finished: AtomicU64::new(0),
             logs,
+            last_logs: sync::LastLogs::default(),
             two_words,
             log_budget: AtomicU64::new(u64::MAX),
             trims: TrimGate::new(),

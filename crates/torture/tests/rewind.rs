@@ -3,9 +3,11 @@
 use base::Txg;
 use format::block_pointer::BlockPointer;
 use millpond_torture::model::Tree;
-use millpond_torture::operation::Chooser;
-use millpond_torture::real::differences;
+use millpond_torture::operation::{Chooser, Operation, Place};
+use millpond_torture::random::Random;
+use millpond_torture::real::{self, differences};
 use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
+use millpond_torture::tunables;
 use pool::{ImportOptions, NewDevice, Pool, PoolError, Rewind, Selection};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -196,4 +198,103 @@ fn a_certain_txg_can_be_asked_for() {
     let test_pool = stopped.import(Rewind::To(Txg(txgs[2])), false).unwrap();
     assert_eq!(test_pool.pool.rewound().unwrap().txg, Txg(txgs[2]));
     stopped.check(test_pool, txgs[2]);
+}
+
+fn place(name: &str) -> Place {
+    Place {
+        directory: Vec::new(),
+        name: name.to_owned(),
+    }
+}
+
+/// A new file of so many MiB that compress to nothing less.
+fn write(test_pool: &TestPool, tree: &mut Tree, name: &str, pieces: usize) {
+    const PIECE: usize = 1 << 20;
+    let mut random = Random::new(pieces as u64);
+    let mut apply = |operation: &Operation| {
+        tree.apply(operation).unwrap();
+        real::apply(&test_pool.root(), operation).unwrap();
+    };
+    apply(&Operation::Create(place(name), 0o644));
+    for piece in 0..pieces {
+        let data = random.bytes(PIECE);
+        apply(&Operation::Write(place(name), piece * PIECE, data, false));
+    }
+}
+
+/// How a pool comes to be imported.
+#[derive(Clone, Copy)]
+enum Left {
+    /// As at a crash.
+    Open,
+    Exported,
+}
+
+/// A file is removed, and the pool imported and written in one txg, more than fits beside what the file had. Then it is
+/// imported as it was before what came last before the import: with the file, or at the export's last txg but one.
+fn what_went_before_an_import_is_there_after_it(left: Left) {
+    const SIZE: u64 = 96 << 20;
+    let _limits = tunables::by_default();
+    let asked = "txg.age_ns=600000000000,dsl.room_short_bytes=0,pool.space_short_bytes=0";
+    let text = format!("{asked},pool.ageing_bytes={}", 1_u64 << 40);
+    base::tunable::set_all(&tunables::all(), &text).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "disk");
+    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let test_pool = TestPool::create(vec![NewDevice::Path(path)]).unwrap();
+    let mut tree = Tree::new();
+    write(&test_pool, &mut tree, "gone", 40);
+    test_pool.pool.sync().unwrap();
+    let mut before = test_pool.pool.engine().unwrap().synced_txg();
+    let mut wanted = tree.clone();
+    let remove = Operation::Unlink(place("gone"));
+    tree.apply(&remove).unwrap();
+    real::apply(&test_pool.root(), &remove).unwrap();
+    match left {
+        Left::Open => {
+            test_pool.pool.sync().unwrap();
+            drop(test_pool);
+        }
+        Left::Exported => {
+            test_pool.export().unwrap();
+            wanted = tree.clone();
+        }
+    }
+    let stopped = Stopped {
+        folder,
+        states: BTreeMap::new(),
+    };
+    let mut txgs = stopped.roots().into_keys().rev();
+    let imported_at = txgs.next().unwrap();
+    if let Left::Exported = left {
+        before = Txg(txgs.next().unwrap());
+    }
+    let test_pool = stopped.import(Rewind::Never, false).unwrap();
+    write(&test_pool, &mut tree, "new", 24);
+    write(&test_pool, &mut tree, "other", 2);
+    test_pool.pool.sync().unwrap();
+    drop(test_pool);
+    println!("back to {before}, imported at {imported_at}");
+    let test_pool = stopped.import(Rewind::To(before), true).unwrap();
+    assert_eq!(test_pool.pool.rewound().unwrap().txg, before);
+    let found = differences(&wanted, &test_pool.root());
+    assert!(found.is_empty(), "as of {before}:\n{}", found.join("\n"));
+    drop(test_pool);
+    let test_pool = stopped.import(Rewind::Never, false).unwrap();
+    let found = differences(&tree, &test_pool.root());
+    assert!(found.is_empty(), "the newest:\n{}", found.join("\n"));
+    test_pool.export().unwrap();
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        zdb.assert_clean(stopped.folder.path(), POOL);
+    }
+}
+
+#[test]
+fn what_the_last_txg_before_a_crash_freed_rests_after_the_import() {
+    what_went_before_an_import_is_there_after_it(Left::Open);
+}
+
+#[test]
+fn what_the_last_txg_of_an_export_freed_rests_after_the_import() {
+    what_went_before_an_import_is_there_after_it(Left::Exported);
 }

@@ -59,11 +59,12 @@ pub(crate) fn open(
     let space = PoolSpace::new(vdevs, allocators, logged, two_words);
     if let Some(id) = logs {
         let zap = Arc::new(Zap::open(&mos.object(ObjectId(id))?)?);
-        for (txg, log) in maps.set_logs(zap)? {
+        let found = maps.set_logs(zap)?;
+        for ((txg, log), newer) in found.iter().copied().zip((0..found.len()).rev()) {
             let contents = maps
                 .read(log)
                 .map_err(|error| PoolError::Space(error.to_string()))?;
-            space.replay_log(txg, log, &contents.bytes)?;
+            space.replay_log(txg, log, &contents.bytes, newer)?;
         }
     }
     Ok(OpenedSpace {

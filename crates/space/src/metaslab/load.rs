@@ -10,17 +10,19 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Metaslab {
-    /// Takes up one change that a log holds; at import, before anything is loaded. False: it is older than what
-    /// the own map has, and was passed over.
+    /// Takes up one change that a log holds, `newer` logs before the last; at import, before anything is loaded. What
+    /// is older than what the own map has is passed over, but for what the free tells of rest.
     pub(crate) fn replay(
         &self,
         action: Action,
         range: &Range<u64>,
         log: Txg,
-    ) -> Result<bool, SpaceError> {
+        newer: usize,
+    ) -> Result<(), SpaceError> {
         let mut state = self.state.lock();
+        let rests = self.replay_rest(&mut state, action, range, newer);
         if log < state.unflushed_txg {
-            return Ok(false);
+            return Ok(());
         }
         let length = (range.end - range.start).cast_signed();
         let (fits, change) = match action {
@@ -32,12 +34,52 @@ impl Metaslab {
         }
         self.allocated.fetch_add(change, Ordering::Relaxed);
         self.lists.allocated.add(change);
-        if action == Action::Free {
+        if action == Action::Free && !rests {
             let expected = self.add_free(&mut state, range.clone());
             debug_assert!(expected, "nothing is loaded yet");
         }
         self.weigh(&mut state);
-        Ok(true)
+        Ok(())
+    }
+
+    /// What the last logs call freed has not rested: the states before them need it, and may be what is imported next.
+    /// What was given away since all the same, by whoever wrote them, is in use. True: the range rests.
+    fn replay_rest(
+        &self,
+        state: &mut State,
+        action: Action,
+        range: &Range<u64>,
+        newer: usize,
+    ) -> bool {
+        let rested_before = state.deferred_bytes();
+        for deferred in &mut state.deferred {
+            let _now_as_said_here = deferred.take_overlap(range);
+        }
+        let resting = match action {
+            Action::Free => state.deferred.get_mut(newer),
+            Action::Allocate => None,
+        };
+        let rests = resting.is_some();
+        if let Some(resting) = resting {
+            resting.extend([range.clone()]);
+        }
+        self.note_rest(state, rested_before);
+        rests
+    }
+
+    /// Counts and lists what rests, of which there was so much before.
+    pub(super) fn note_rest(&self, state: &State, bytes_before: u64) {
+        let bytes = state.deferred_bytes();
+        if bytes == bytes_before {
+            return;
+        }
+        self.lists.resting_bytes.change(bytes_before, bytes);
+        let mut lists = self.lists.lock();
+        if bytes == 0 && state.freed.is_empty() {
+            lists.resting.remove(&self.place.index);
+        } else {
+            lists.resting.insert(self.place.index);
+        }
     }
 
     /// Reads the maps, unless it is loaded.

@@ -8,7 +8,34 @@ use base::{ObjectId, Txg, VdevId};
 use format::space_map::{Encoder, Form, decode};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The last two logs, by txg: what the one of a txg that is being written, and the one before, say was freed rests when
+/// it is written.
+#[derive(Debug, Default)]
+pub(super) struct LastLogs {
+    newest: AtomicU64,
+    before: AtomicU64,
+}
+
+impl LastLogs {
+    /// A log was read or begun; by the thread that opens the pool or that syncs, in ascending order.
+    fn add(&self, txg: Txg) {
+        let newest = self.newest.load(Ordering::Relaxed);
+        if txg.0 > newest {
+            self.before.store(newest, Ordering::Relaxed);
+            self.newest.store(txg.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The last log before that of a txg; the txg itself without one.
+    fn before(&self, txg: Txg) -> Txg {
+        let newest = Txg(self.newest.load(Ordering::Relaxed));
+        let before = Txg(self.before.load(Ordering::Relaxed));
+        let found = if newest < txg { newest } else { before };
+        if found == Txg(0) { txg } else { found }
+    }
+}
 
 /// Units of log space maps, as a shift.
 const LOG_SHIFT: u32 = 9;
@@ -19,11 +46,19 @@ const CLEAN_PACE: usize = 16;
 const HURRY: usize = 16;
 
 impl PoolSpace {
-    /// Takes up one log at import, in ascending order of txg.
+    /// Takes up one log at import, in ascending order of txg; `newer` is how many come after it. Each txg that was
+    /// written has one, so what the last [`DEFER_TXGS`] say was freed goes on resting.
     ///
     /// # Errors
     /// An entry does not decode or contradicts the maps.
-    pub fn replay_log(&self, txg: Txg, log: ObjectId, bytes: &[u8]) -> Result<(), SpaceError> {
+    pub fn replay_log(
+        &self,
+        txg: Txg,
+        log: ObjectId,
+        bytes: &[u8],
+        newer: usize,
+    ) -> Result<(), SpaceError> {
+        self.last_logs.add(txg);
         for entry in decode(bytes, LOG_SHIFT) {
             let entry = entry.map_err(|source| SpaceError::Format {
                 object: log,
@@ -38,7 +73,8 @@ impl PoolSpace {
                 let size = 1_u64 << vdev.geometry().metaslab_shift;
                 let end = (range.start / size + 1).saturating_mul(size).min(range.end);
                 let part: Range<u64> = range.start..end;
-                vdev.metaslab(&part)?.replay(entry.action, &part, txg)?;
+                let metaslab = vdev.metaslab(&part)?;
+                metaslab.replay(entry.action, &part, txg, newer)?;
                 range.start = end;
             }
         }
@@ -117,13 +153,14 @@ impl PoolSpace {
         self.trim_logs(txg, store)
     }
 
-    /// Drops the logs that no metaslab needs. A metaslab whose logged changes cancel out needs its logs all the
-    /// same: half of a pair that cancels would contradict its map.
+    /// Drops the logs that no metaslab needs, but for the last ones, which tell an import what rests. A metaslab whose
+    /// logged changes cancel out needs its logs all the same: half of a pair that cancels would contradict its map.
     pub(super) fn trim_logs(&self, txg: Txg, store: &dyn SpaceStore) -> Result<(), SpaceError> {
         let vdevs = self.vdevs();
         let oldest = longest_unflushed(&vdevs).map(|(since, _)| since);
+        let kept = self.last_logs.before(txg);
         store
-            .trim_logs(oldest.unwrap_or(txg).min(txg))
+            .trim_logs(oldest.unwrap_or(txg).min(kept))
             .map_err(|source| SpaceError::Store {
                 object: ObjectId(0),
                 txg,
@@ -174,6 +211,7 @@ impl PoolSpace {
             source,
         };
         let log = store.log(pass.txg).map_err(failed)?;
+        self.last_logs.add(pass.txg);
         let mut changes = Vec::with_capacity(dirty.len());
         for metaslab in dirty {
             changes.push((metaslab.place().vdev, metaslab.take_for_log(pass, store)?));
