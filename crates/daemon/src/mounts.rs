@@ -75,6 +75,12 @@ impl Entry {
         self.shown().0.session()
     }
 
+    /// Snapshots may be gone.
+    fn forget_snapshots(&self) {
+        let (mount, _, tag) = self.shown();
+        self.tree.snapshots_changed(mount.session(), tag.root());
+    }
+
     /// Has the kernel write what programs wrote.
     fn write_back(&self) -> Result<(), Failure> {
         let wait = Duration::from_millis(fuse::WRITE_BACK_WAIT_MS.get());
@@ -663,7 +669,7 @@ impl Mounts for DaemonMounts {
                 let _detached = self.unmount(dataset, Force::All);
             }
         }
-        entry.tree.snapshots_changed();
+        entry.forget_snapshots();
     }
 
     fn renamed(&self, from: &str, to: &str) {
@@ -681,7 +687,7 @@ impl Mounts for DaemonMounts {
 
     fn snapshots_changed(&self, dataset: &str) {
         if let Some(entry) = self.find(dataset) {
-            entry.tree.snapshots_changed();
+            entry.forget_snapshots();
             self.show_snapshot_directory(&entry, dataset);
         }
     }

@@ -14,10 +14,11 @@ use crate::open_tracker::OpenTracker;
 use crate::session::Session;
 use crate::tree::Reply;
 use crate::unlinked::UnlinkedFiles;
-use crate::wire::Timestamp;
+use crate::wire::{ROOT_NODE, Timestamp};
 use base::clock::real_now;
 use gathering::Gathering;
 use posix::{Errno, FileSystem};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -183,13 +184,28 @@ impl DatasetTree {
         }
     }
 
-    /// Closes the snapshots that exist no more; to be called when one was destroyed.
-    pub fn snapshots_changed(&self) {
+    /// Closes the snapshots that exist no more, and has the kernel forget what it knows of them; to be called when one
+    /// was destroyed. Never called from an operation of this tree. `root` is the node id of this tree's root in the
+    /// mount.
+    pub fn snapshots_changed(&self, session: &Session, root: u64) {
         let Ok(present) = self.views.snapshots().list() else {
             return;
         };
-        let guids: Vec<u64> = present.iter().map(|entry| entry.guid).collect();
+        let guids: HashSet<u64> = present.iter().map(|entry| entry.guid).collect();
         self.close_snapshots(|guid| !guids.contains(&guid));
+        let gone = self.views.note_present(&guids);
+        let Some(directory) = Node::Control(ControlNode::Snapshots).id() else {
+            return;
+        };
+        for name in gone {
+            session.invalidate_name((root ^ ROOT_NODE) | directory, &name);
+        }
+    }
+
+    /// How many snapshots have a place among the mount's node ids.
+    #[must_use]
+    pub fn snapshot_slots(&self) -> usize {
+        self.views.slots_taken()
     }
 
     /// Closes the file systems of the snapshots that `which` chooses by GUID, with the files that
@@ -250,6 +266,14 @@ impl View {
         match self {
             Self::Live(live) => &live.file_system,
             Self::Snapshot(snapshot) => &snapshot.file_system,
+        }
+    }
+
+    /// The kernel is told of a node here.
+    fn count_lookup(&self) {
+        match self {
+            Self::Live(_) => {}
+            Self::Snapshot(snapshot) => snapshot.count_lookup(),
         }
     }
 

@@ -3,8 +3,8 @@
 //! A node id is an object number (40 bits) under a *view* (16 bits): the live file system in its
 //! present epoch, one of the snapshots, or the control directory. (The format would allow objects
 //! of 48 bits; 40 are half a pebibyte of dnodes. The byte above is for [`crate::MountMultiplexer`].) Nothing is
-//! remembered for a node, and nothing needs to be forgotten; ids mean the same after a restart. A rollback begins
-//! another epoch, so that ids from before it are known to be stale.
+//! remembered for a node; of a snapshot, how many references the kernel has, so that its slot is used again. Ids mean
+//! the same after a restart. A rollback begins another epoch, so that ids from before it are known to be stale.
 //!
 //! | view | meaning |
 //! |---|---|

@@ -12,6 +12,8 @@ mod gathered;
 mod page_cache;
 #[path = "live/removed.rs"]
 mod removed;
+#[path = "live/snapshots.rs"]
+mod snapshots;
 #[path = "../../dmu/tests/support/mod.rs"]
 mod support;
 #[path = "live/suspended.rs"]
@@ -242,7 +244,10 @@ impl Drop for Disk {
     }
 }
 
-/// Snapshots as this engine can have them: kept root pointers, for it frees nothing.
+/// GUIDs that are so far apart want the same place among the mount's node ids.
+const GUID_STEP: u64 = 0xFEFF;
+
+/// Snapshots as this engine can have them: kept root pointers, for it frees nothing. Those without a name are gone.
 struct Kept {
     disk: Arc<Disk>,
     roots: std::sync::Mutex<Vec<(String, BlockPointer)>>,
@@ -254,23 +259,21 @@ impl SnapshotSource for Kept {
         let entries = roots
             .iter()
             .enumerate()
+            .filter(|(_, (name, _))| !name.is_empty())
             .map(|(index, (name, _))| SnapshotEntry {
                 name: name.clone().into_bytes(),
-                guid: index as u64 + 1000,
+                guid: index as u64 * GUID_STEP + 1000,
                 object_set: index as u64 + 100,
             });
         Ok(entries.collect())
     }
 
     fn open(&self, guid: u64) -> Reply<Arc<FileSystem>> {
-        let index = usize::try_from(guid).unwrap() - 1000;
-        let root = self
-            .roots
-            .lock()
-            .unwrap()
-            .get(index)
-            .ok_or(Errno::ESTALE)?
-            .1;
+        let index = usize::try_from((guid - 1000) / GUID_STEP).unwrap();
+        let roots = self.roots.lock().unwrap();
+        let kept = roots.get(index).filter(|(name, _)| !name.is_empty());
+        let root = kept.ok_or(Errno::ESTALE)?.1;
+        drop(roots);
         let options = Disk::options(&self.disk.target.pipeline, index as u64 + 100);
         Ok(self
             .disk
@@ -380,7 +383,20 @@ impl Mounted {
         self.mount.write_back(WAIT).unwrap();
         let root = self.disk.root_pointer();
         self.kept.roots.lock().unwrap().push((name.into(), root));
-        self.tree.snapshots_changed();
+        self.snapshots_changed();
+    }
+
+    fn destroy_snapshot(&self, name: &str) {
+        let mut roots = self.kept.roots.lock().unwrap();
+        let kept = roots.iter_mut().find(|(other, _)| other == name).unwrap();
+        kept.0.clear();
+        drop(roots);
+        self.snapshots_changed();
+    }
+
+    fn snapshots_changed(&self) {
+        let session = self.mount.session();
+        self.tree.snapshots_changed(session, fuse::wire::ROOT_NODE);
     }
 
     /// Goes back to a snapshot.

@@ -89,6 +89,7 @@ impl DatasetTree {
                 let view = View::Snapshot(self.views.snapshot(slot)?);
                 let files = view.file_system();
                 let entry = view.entry(&files.getattr(files.root()).map_err(errno)?)?;
+                view.count_lookup();
                 let timeouts = Timeouts {
                     entry: Duration::ZERO,
                     attributes: LONG,

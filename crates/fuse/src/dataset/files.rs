@@ -5,7 +5,7 @@ use super::convert::{credentials, errno, kind, new_node, open_flags, rename_mode
 use super::gathering::ASKED_BYTES;
 use super::{DatasetTree, Place, SnapshotDirectory, View};
 use crate::handle::Handle;
-use crate::node::ControlNode;
+use crate::node::{ControlNode, Node};
 use crate::open_tracker::{OpenMode, Share};
 use crate::tree::{
     BeforeWrite, Caller, Creation, OPEN_DIRECT, Opened, Opening, Piece, ReadReply, Reply, Tree,
@@ -166,6 +166,9 @@ impl DatasetTree {
                 .and_then(|found| self.entry(view, found).ok());
             let shown = (view.inode(entry.object), kind(entry.file_type));
             if buffer.push(shown, entry.next_cookie, entry.name, known.as_ref()) {
+                if known.is_some() {
+                    view.count_lookup();
+                }
                 Visit::Continue
             } else {
                 full = true;
@@ -208,16 +211,26 @@ impl Tree for DatasetTree {
         // So the kernel finds any node again, of whatever kind: for a file handle of which it has
         // forgotten the inode.
         if name == b"." {
-            return self.entry(&view, &files.getattr(directory).map_err(errno)?);
+            let entry = self.entry(&view, &files.getattr(directory).map_err(errno)?)?;
+            view.count_lookup();
+            return Ok(entry);
         }
         match files.lookup(&credentials(caller), directory, name) {
-            Ok(found) => self.entry(&view, &found),
+            Ok(found) => {
+                let entry = self.entry(&view, &found)?;
+                view.count_lookup();
+                Ok(entry)
+            }
             Err(PosixError::NotFound) => view.absent(),
             Err(error) => Err(error.errno()),
         }
     }
 
-    fn forget(&self, node: u64, _lookups: u64) {
+    fn forget(&self, node: u64, lookups: u64) {
+        if let Some(Node::Snapshot { slot, .. }) = Node::from_id(node) {
+            self.views.forget(slot, lookups);
+            return;
+        }
         // Nodes that somebody uses are not forgotten, whatever the count.
         self.unlinked.forget(node);
     }

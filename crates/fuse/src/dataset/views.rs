@@ -6,7 +6,7 @@ use crate::tree::Reply;
 use crate::tunables;
 use base::lock::{Condvar, LockClass, Mutex, RwLock, rank};
 use posix::{Errno, FileSystem};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,10 +33,24 @@ enum State {
 }
 
 /// A snapshot as a slot remembers it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Seen {
     guid: u64,
     object_set: u64,
+    /// How it was called when it was looked at last.
+    name: Vec<u8>,
+    /// How many references to its nodes the kernel has. Whoever may give it more holds this.
+    known: Arc<AtomicU64>,
+    is_gone: bool,
+}
+
+impl Seen {
+    /// Whether nobody can name a node of it any more.
+    fn is_over(&self) -> bool {
+        self.is_gone
+            && Arc::strong_count(&self.known) == 1
+            && self.known.load(Ordering::Acquire) == 0
+    }
 }
 
 /// A snapshot's file system and where it is shown.
@@ -45,6 +59,14 @@ pub(super) struct SnapshotView {
     pub(super) file_system: Arc<FileSystem>,
     pub(super) slot: u16,
     pub(super) object_set: u64,
+    known: Arc<AtomicU64>,
+}
+
+impl SnapshotView {
+    /// The kernel is told of one of its nodes, and will say when it forgets it.
+    pub(super) fn count_lookup(&self) {
+        self.known.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 struct OpenSnapshot {
@@ -52,12 +74,29 @@ struct OpenSnapshot {
     last_use: AtomicU64,
 }
 
-/// Which slot a snapshot has. A slot stays with its snapshot while the mount lives: node ids that
-/// the kernel holds name it.
+/// Which slot a snapshot has. A slot stays with its snapshot while that exists or the kernel holds
+/// node ids, which name it; then another one may have it.
 #[derive(Default)]
 struct Slots {
     by_guid: HashMap<u64, u16>,
     by_slot: HashMap<u16, Seen>,
+}
+
+impl Slots {
+    /// Gives the slots up that nobody can name, of those in `which`.
+    fn give_up(&mut self, which: &[u16]) {
+        for slot in which {
+            if let Some(seen) = self.by_slot.get(slot).filter(|seen| seen.is_over()) {
+                self.by_guid.remove(&seen.guid);
+                self.by_slot.remove(slot);
+            }
+        }
+    }
+
+    fn gone(&self) -> Vec<u16> {
+        let gone = self.by_slot.iter().filter(|(_, seen)| seen.is_gone);
+        gone.map(|(slot, _)| *slot).collect()
+    }
 }
 
 pub(super) struct Views {
@@ -161,8 +200,14 @@ impl Views {
     /// snapshots want the same one.
     pub(super) fn slot(&self, entry: &SnapshotEntry) -> Reply<u16> {
         let mut slots = self.slots.lock();
-        if let Some(slot) = slots.by_guid.get(&entry.guid) {
-            return Ok(*slot);
+        if let Some(slot) = slots.by_guid.get(&entry.guid).copied() {
+            if let Some(seen) = slots.by_slot.get_mut(&slot) {
+                // It may have been received again.
+                seen.is_gone = false;
+                seen.object_set = entry.object_set;
+                seen.name.clone_from(&entry.name);
+            }
+            return Ok(slot);
         }
         let preferred = entry.guid % u64::from(SLOTS);
         let slot = (0..u64::from(SLOTS))
@@ -175,9 +220,47 @@ impl Views {
             Seen {
                 guid: entry.guid,
                 object_set: entry.object_set,
+                name: entry.name.clone(),
+                known: Arc::default(),
+                is_gone: false,
             },
         );
         Ok(slot)
+    }
+
+    /// The kernel has forgotten so many references to nodes of a slot.
+    pub(super) fn forget(&self, slot: u16, lookups: u64) {
+        let mut slots = self.slots.lock();
+        let Some(seen) = slots.by_slot.get(&slot) else {
+            return;
+        };
+        let fewer = |known: u64| Some(known.saturating_sub(lookups));
+        let _before = seen
+            .known
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+        slots.give_up(&[slot]);
+    }
+
+    /// Only snapshots with these GUIDs exist: gives up the slots of others, as soon as the kernel knows no node of
+    /// them. The names of those that it was told of and that are gone now.
+    pub(super) fn note_present(&self, present: &HashSet<u64>) -> Vec<Vec<u8>> {
+        let mut slots = self.slots.lock();
+        let mut names = Vec::new();
+        for seen in slots.by_slot.values_mut() {
+            let is_gone = !present.contains(&seen.guid);
+            if is_gone && !seen.is_gone {
+                names.push(seen.name.clone());
+            }
+            seen.is_gone = is_gone;
+        }
+        let gone = slots.gone();
+        slots.give_up(&gone);
+        names
+    }
+
+    /// How many slots are taken.
+    pub(super) fn slots_taken(&self) -> usize {
+        self.slots.lock().by_slot.len()
     }
 
     /// The file system of the snapshot in a slot, opened if it is not.
@@ -187,13 +270,14 @@ impl Views {
             .lock()
             .by_slot
             .get(&slot)
-            .copied()
+            .cloned()
             .ok_or(Errno::ESTALE)?;
         let file_system = self.open_snapshot(slot, seen.guid)?;
         Ok(SnapshotView {
             file_system,
             slot,
             object_set: seen.object_set,
+            known: seen.known,
         })
     }
 
