@@ -1,7 +1,8 @@
 //! Keys of encrypted datasets, and what they do: encrypt blocks, open them, prove those that are only authenticated.
 //!
 //! Purpose: from what a user knows to the wrapping key, from that and a stored record to a dataset's keys, and with
-//! these from stored bytes to plain ones and back. Ciphers and hashes are RustCrypto's, which run in constant time.
+//! these from stored bytes to plain ones and back. Ciphers and hashes are of libraries that run in constant time:
+//! RustCrypto, and ring where it is faster.
 //! Invariants: nothing from disk makes it panic; key bytes lie in [`sys::Locked`] memory, in no `Debug` output and no
 //! error, and the stack that they passed is overwritten. No two blocks are encrypted with one salt and
 //! initialisation vector.
