@@ -338,15 +338,13 @@ fn text(whole: &str) -> EventValue {
     EventValue::Text(whole[..whole.floor_char_boundary(TEXT_MAX)].to_owned())
 }
 
-/// Whether a device is out of use by itself, not by the operator's word to be offline.
+/// Whether a device failed, or fails too often: by itself, not by the operator's word to be offline.
 pub(crate) const fn is_failed(condition: Condition) -> bool {
     match condition.state {
         VdevState::Faulted | VdevState::CantOpen | VdevState::Removed => true,
-        VdevState::Unknown
-        | VdevState::Closed
-        | VdevState::Offline
-        | VdevState::Degraded
-        | VdevState::Healthy => false,
+        // In use, but with so many errors that another one is to stand in.
+        VdevState::Degraded => matches!(condition.aux, VdevAux::ErrorsExceeded),
+        VdevState::Unknown | VdevState::Closed | VdevState::Offline | VdevState::Healthy => false,
     }
 }
 

@@ -39,6 +39,7 @@ use crate::scan::phys::ScanPhys;
 use crate::sync::syncer::Syncer;
 use crate::trim::control::Trim;
 use crate::vdevs::changes::VdevChanges;
+use crate::vdevs::diagnosis::Diagnosis;
 
 static STATE: LockClass = LockClass::new("pool.state", rank::POOL + 10);
 
@@ -66,6 +67,8 @@ pub(crate) struct Writer {
     pub(crate) vdev_changes: Arc<VdevChanges>,
     pub(crate) features: Arc<FeaturesToEnable>,
     pub(crate) settings: Arc<Settings>,
+    /// What is done about devices that fail too often.
+    pub(crate) diagnosis: Arc<Diagnosis>,
 }
 
 #[derive(Default)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod devices;
+pub(crate) mod diagnosis;
 pub(crate) mod disks;
 pub(crate) mod dtl;
 pub(crate) mod new;

@@ -25,6 +25,7 @@ use crate::sync::syncer::{LastSynced, Syncer, UnderWay};
 use crate::sync::tasks::SyncTask;
 use crate::tunables;
 use crate::vdevs::changes::VdevChanges;
+use crate::vdevs::diagnosis::Diagnosis;
 use crate::vdevs::dtl::MissedTxgs;
 
 /// With the datasets.
@@ -148,8 +149,10 @@ impl WithDatasets {
             .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
         let (vdev_changes, features) = (VdevChanges::new(), FeaturesToEnable::new());
         let settings = Settings::new();
+        let diagnosis = Diagnosis::new();
         // The history comes last: the others write to it.
         let tasks: Vec<Arc<dyn SyncTask>> = vec![
+            diagnosis.clone(),
             vdev_changes.clone(),
             services.spares.clone(),
             features.clone(),
@@ -200,6 +203,7 @@ impl WithDatasets {
             vdev_changes,
             features,
             settings,
+            diagnosis,
         })
     }
 }

@@ -197,6 +197,18 @@ impl PoolServices {
         Ok(object.map(|object| Zap::open(&object)).transpose()?)
     }
 
+    /// The number that a property of a vdev was set to; none if it is not set.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub(crate) fn vdev_number(&self, vdev: Guid, row: &Row) -> Result<Option<u64>> {
+        let Some(table) = self.vdev_table(vdev)? else {
+            return Ok(None);
+        };
+        let value = table.lookup_value(row.name.as_bytes())?;
+        Ok(value.and_then(|value| value.as_word()))
+    }
+
     /// Sets a property of a vdev, or takes it back; in syncing context.
     pub(crate) fn set_vdev_property(
         &self,

@@ -14,6 +14,7 @@ use format::config::keys;
 use vdev::Leaf;
 
 use crate::error::{PoolError, Result};
+use crate::events::is_failed;
 use crate::pool::Pool;
 
 impl Pool {
@@ -67,9 +68,10 @@ impl Pool {
         for top in self.vdevs.tops() {
             for leaf in top.leaves().iter().filter(|leaf| named(leaf)) {
                 picked += 1;
-                let was_there = leaf.is_writable();
+                // One that failed too often is back as well, though it was there: a spare may stand in for it.
+                let was_well = leaf.is_writable() && !is_failed(leaf.condition());
                 match leaf.clear() {
-                    Ok(()) => self.note_cleared(leaf.guid(), leaf.is_writable() && !was_there),
+                    Ok(()) => self.note_cleared(leaf.guid(), leaf.is_writable() && !was_well),
                     Err(_) if top.config().is_log => top.give_up(),
                     Err(error) => {
                         failed.get_or_insert(error);
@@ -99,6 +101,9 @@ impl Pool {
     }
 
     fn note_cleared(&self, leaf: Guid, is_back: bool) {
+        if let Some(writer) = &self.writer {
+            writer.diagnosis.forget(leaf);
+        }
         self.services.events.vdev("vdev_clear", leaf);
         let config = &self.services.config;
         if is_back {

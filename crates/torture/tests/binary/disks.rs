@@ -144,7 +144,7 @@ fn a_device_that_failed_is_replaced_under_its_own_path() {
     assert_eq!(rows(&session)[4], "    b FAULTED");
     session.ok(&["zpool", "clear", "tank"]);
     session.ok(&["zpool", "wait", "tank"]);
-    assert_eq!(rows(&session)[4], "    b ONLINE");
+    assert_eq!(rows(&session)[3], "    b ONLINE");
     session.export_clean("tank");
 }
 
@@ -309,5 +309,66 @@ fn a_spare_is_added_stands_in_and_is_removed() {
         refused.contains("'spare' can be specified only once"),
         "{refused}"
     );
+    session.export_clean("tank");
+}
+
+/// Noise over all of an image but its labels.
+fn spoil(image: &Path) {
+    use std::os::unix::fs::FileExt;
+    const PIECE: u64 = 1 << 20;
+    let file = fs::File::options().write(true).open(image).expect("opened");
+    let length = file.metadata().expect("its size").len();
+    let noise: Vec<u8> = (0..PIECE)
+        .map(|at| (at * 2_654_435_761 >> 13) as u8)
+        .collect();
+    for at in (5 * PIECE..length - 2 * PIECE).step_by(PIECE as usize) {
+        file.write_all_at(&noise, at).expect("written");
+    }
+}
+
+#[test]
+fn a_device_with_too_many_errors_is_degraded_as_its_properties_say() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 128, &[]);
+    let first = session.images().join("tank.img");
+    let spoiled = image(&session, "b.img", 128);
+    let s = image(&session, "s.img", 128);
+    let (b, s) = (path(&spoiled), path(&s));
+    session.ok(&["zpool", "attach", "-w", "tank", path(&first), b]);
+    session.ok(&["zpool", "add", "tank", "spare", s]);
+    fs::write(session.mount("tank").join("file"), LINE.repeat(10_000)).expect("written");
+    session.ok(&["zpool", "set", "checksum_n=1000000", "tank", b]);
+    spoil(&spoiled);
+    session.ok(&["zpool", "scrub", "-w", "tank"]);
+    session.ok(&["zpool", "sync", "tank"]);
+    assert_eq!(rows(&session)[3], "    b ONLINE");
+    session.ok(&["zpool", "clear", "tank"]);
+    // Ten in ten minutes where nothing is set.
+    session.ok(&["zpool", "set", "checksum_n=none", "tank", b]);
+    spoil(&spoiled);
+    session.ok(&["zpool", "scrub", "-w", "tank"]);
+    session.ok(&["zpool", "sync", "tank"]);
+    let begun = std::time::Instant::now();
+    while spare_rows(&session) != ["  s INUSE"] {
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", rows(&session));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let status = session.ok(&["zpool", "status", "tank"]);
+    let row = status.lines().find(|line| line.contains("b.img "));
+    let row = row.expect("its row");
+    assert!(
+        row.contains("DEGRADED") && row.ends_with("too many errors"),
+        "{status}"
+    );
+    session.ok(&["zpool", "wait", "tank"]);
+    session.ok(&["zpool", "clear", "tank"]);
+    let begun = std::time::Instant::now();
+    while spare_rows(&session) != ["  s AVAIL"] {
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", rows(&session));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(rows(&session)[3], "    b ONLINE");
     session.export_clean("tank");
 }

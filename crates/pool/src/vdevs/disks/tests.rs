@@ -1,6 +1,7 @@
 //! Devices that come and go one by one; after each the pool is as it was, and zdb finds nothing wrong with what is
 //! left.
 
+mod failing;
 mod labels;
 mod spares;
 

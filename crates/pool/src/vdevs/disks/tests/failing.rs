@@ -1,0 +1,168 @@
+//! Devices that fail too often: they go out of use, or are called degraded, as their properties say.
+
+use dsl::PropertyValue;
+use sim::{Fault, FaultKind, SimulatedDisk, Times};
+
+use super::*;
+
+/// All but the labels: the device is there, and blocks on it fail.
+fn faulty(kind: FaultKind) -> Fault {
+    Fault {
+        kind,
+        range: format::label::DATA_START..SIZE - (1 << 20),
+        times: Times::Always,
+    }
+}
+
+/// A mirror of simulated disks, with a spare.
+fn mirror(folder: &Path, seed: u64) -> (Arc<Pool>, Churn, [SimulatedDisk; 2]) {
+    let disks = [SimulatedDisk::new(SIZE, 1), SimulatedDisk::new(SIZE, 2)];
+    let open = |name: &str, disk: &SimulatedDisk| {
+        NewDevice::Open(folder.join(name), Arc::new(disk.clone()))
+    };
+    let vdev = NewVdev::Mirror(vec![open("a", &disks[0]), open("b", &disks[1])]);
+    let mut options = CreateOptions::new("tank", vec![vdev]);
+    options.spares = files(folder, &["s"]);
+    let pool = Pool::create(options).unwrap();
+    let mut churn = Churn::new(&pool, seed);
+    churn.run(&pool, 2);
+    (pool, churn, disks)
+}
+
+fn condition(pool: &Pool, name: &str) -> Condition {
+    let guid = leaf(pool, name);
+    let mut leaves = crate::vdevs::dtl::leaves(&pool.vdevs).into_iter();
+    leaves.find(|leaf| leaf.guid() == guid).unwrap().condition()
+}
+
+fn errors(pool: &Pool, name: &str) -> vdev::ErrorCounts {
+    let guid = leaf(pool, name);
+    let mut leaves = crate::vdevs::dtl::leaves(&pool.vdevs).into_iter();
+    leaves.find(|leaf| leaf.guid() == guid).unwrap().errors()
+}
+
+fn set(pool: &Pool, vdev: Guid, name: &str, value: Option<u64>) {
+    let value = value.map(PropertyValue::Number);
+    pool.set_vdev_properties(vdev, vec![(name.to_owned(), value)])
+        .unwrap();
+}
+
+fn scrub(pool: &Arc<Pool>) {
+    pool.start_scrub().unwrap();
+    pool.wait_scrub().unwrap();
+    // What was found is looked at in the next txg.
+    pool.sync().unwrap();
+}
+
+fn states_of(pool: &Pool, guid: Guid) -> Vec<String> {
+    let events = pool.events(0).into_iter();
+    let changes = events.filter(|event| event.class.ends_with(".statechange"));
+    let field = |event: &crate::events::Event, name: &str| {
+        let found = event.fields.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let number = crate::events::EventValue::Number(guid.0);
+    changes
+        .filter(|event| field(event, "vdev_guid").as_ref() == Some(&number))
+        .map(|event| format!("{:?}", field(&event, "vdev_state")))
+        .collect()
+}
+
+const TOO_MANY: VdevAux = VdevAux::ErrorsExceeded;
+
+#[test]
+fn a_device_with_too_many_io_errors_is_faulted_and_a_spare_steps_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, mut churn, disks) = mirror(folder.path(), 61);
+    let (a, top) = (leaf(&pool, "a"), pool.config().root.children[0].guid());
+    // That of the leaf counts, and not that of the mirror.
+    set(&pool, top, "io_n", Some(1));
+    set(&pool, a, "io_n", Some(1 << 40));
+    disks[0].inject(faulty(FaultKind::ReadError));
+    scrub(&pool);
+    assert!(errors(&pool, "a").read > 20, "{:?}", errors(&pool, "a"));
+    assert_eq!(condition(&pool, "a"), Condition::HEALTHY);
+    // Nothing of before counts after it.
+    disks[0].heal();
+    pool.clear(&|_| true).unwrap();
+    set(&pool, a, "io_n", None);
+    set(&pool, top, "io_n", Some(15));
+    pool.sync().unwrap();
+    assert_eq!(condition(&pool, "a"), Condition::HEALTHY);
+    disks[0].inject(faulty(FaultKind::ReadError));
+    scrub(&pool);
+    wait("the spare", || shape(&pool) == "mirror(spare(a s) b)");
+    assert_eq!(
+        condition(&pool, "a"),
+        Condition::new(VdevState::Faulted, TOO_MANY)
+    );
+    assert!(
+        states_of(&pool, a)
+            .iter()
+            .any(|state| state.contains("FAULTED"))
+    );
+    churn.run(&pool, 1);
+    churn.check(&pool);
+    // It is back, gets what it missed, and the spare waits again.
+    disks[0].heal();
+    pool.clear(&|_| true).unwrap();
+    wait("its end", || shape(&pool) == "mirror(a b)");
+    wait_whole(&pool);
+    assert_eq!(condition(&pool, "a"), Condition::HEALTHY);
+    churn.check(&pool);
+    pool.export().unwrap();
+}
+
+#[test]
+fn a_device_with_wrong_bytes_is_degraded_and_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, mut churn, disks) = mirror(folder.path(), 62);
+    let b = leaf(&pool, "b");
+    disks[1].inject(faulty(FaultKind::RottenRead));
+    scrub(&pool);
+    wait("the spare", || shape(&pool) == "mirror(a spare(b s))");
+    assert_eq!(
+        condition(&pool, "b"),
+        Condition::new(VdevState::Degraded, TOO_MANY)
+    );
+    assert!(
+        states_of(&pool, b)
+            .iter()
+            .any(|state| state.contains("DEGRADED"))
+    );
+    churn.run(&pool, 1);
+    disks[1].heal();
+    wait_whole(&pool);
+    pool.clear(&|_| true).unwrap();
+    wait("its end", || shape(&pool) == "mirror(a b)");
+    assert_eq!(condition(&pool, "b"), Condition::HEALTHY);
+    churn.check(&pool);
+    pool.export().unwrap();
+}
+
+#[test]
+fn a_device_that_is_needed_is_degraded_however_often_it_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, mut churn, disks) = mirror(folder.path(), 63);
+    pool.remove_spare(pool.spares()[0].guid).unwrap();
+    // The other one gives wrong bytes: it cannot stand for this one.
+    disks[1].inject(faulty(FaultKind::RottenRead));
+    scrub(&pool);
+    assert_eq!(
+        condition(&pool, "b"),
+        Condition::new(VdevState::Degraded, TOO_MANY)
+    );
+    disks[1].heal();
+    disks[0].inject(faulty(FaultKind::ReadError));
+    scrub(&pool);
+    assert!(errors(&pool, "a").read > 20, "{:?}", errors(&pool, "a"));
+    assert_eq!(
+        condition(&pool, "a"),
+        Condition::new(VdevState::Degraded, TOO_MANY)
+    );
+    disks[0].heal();
+    pool.clear(&|_| true).unwrap();
+    churn.run(&pool, 1);
+    churn.check(&pool);
+    pool.export().unwrap();
+}
