@@ -264,6 +264,7 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
         writer.engine.wait_synced(None)?;
         events.system("pool_import", Vec::new());
         pool.follow_failmode();
+        pool.release_spares();
         if !pool.resume_resilver()? && !pool.resilver_if_needed()? {
             pool.resume_scrub()?;
         }

@@ -12,7 +12,7 @@ use base::thread;
 use base::{Guid, ObjectId, Txg};
 use device::{Access, BlockDevice, FileDevice};
 use dmu::AllocateObject;
-use format::config::{directory, keys};
+use format::config::{directory, keys, vdev_types};
 use format::label::{self, PoolState};
 use format::{BlockPointer, NvList, ObjectType, Uberblock, nvlist};
 use vdev::{Leaf, LeafConfig};
@@ -288,6 +288,22 @@ impl Pool {
                     break;
                 }
             }
+        }
+    }
+
+    /// Devices that are found again after they were away get what they missed; then the spares may go that stand in
+    /// for them. One that lacks nothing was replaced by hand, and keeps its spare.
+    pub(crate) fn release_spares(&self) {
+        let leaves = dtl::leaves(&self.vdevs).into_iter();
+        let back = leaves.filter(|leaf| leaf.is_writable() && !leaf.missing().is_empty());
+        let back: Vec<Guid> = back.map(|leaf| leaf.guid()).collect();
+        let config = &self.services.config;
+        let is_spared = |root: &VdevConfig, leaf: Guid| {
+            let above = root.parent_of(leaf);
+            above.is_some_and(|above| above.kind() == vdev_types::SPARE)
+        };
+        if config.with(|whole| back.iter().any(|leaf| is_spared(&whole.root, *leaf))) {
+            config.change(|whole| back.iter().for_each(|leaf| whole.root.note_unspare(*leaf)));
         }
     }
 

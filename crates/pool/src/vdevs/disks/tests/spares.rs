@@ -140,6 +140,37 @@ fn a_spare_goes_when_the_device_is_back_or_was_replaced() {
 }
 
 #[test]
+fn a_spare_goes_when_the_device_is_found_again_at_an_import() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, mut churn) = with_spare(folder.path(), 48);
+    pool.export().unwrap();
+    drop(pool);
+    let pool = import_without(folder.path(), "b");
+    wait("the spare", || shape(&pool) == "raidz(a spare(b s) c)");
+    churn.run(&pool, 1);
+    wait_whole_but(&pool, &["/b"]);
+    pool.export().unwrap();
+    drop(pool);
+    let pool = import(folder.path());
+    wait("its end", || shape(&pool) == "raidz(a b c)");
+    wait_whole(&pool);
+    assert_eq!(spares(&pool), [WAITS]);
+    churn.check(&pool);
+    // One that stands in for a device that lacks nothing was put there by hand, and stays.
+    let c = leaf(&pool, "c");
+    pool.attach_device(c, &path(folder.path(), "s"), &REPLACE)
+        .unwrap();
+    wait_whole(&pool);
+    pool.export().unwrap();
+    drop(pool);
+    let pool = import(folder.path());
+    pool.sync().unwrap();
+    wait_whole(&pool);
+    assert_eq!(shape(&pool), "raidz(a b spare(c s))");
+    close(pool, folder.path());
+}
+
+#[test]
 fn a_spare_stays_when_the_device_goes_for_good() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
