@@ -2,7 +2,7 @@
 
 use crate::session::{Session, path};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn image(session: &Session, name: &str, mebibytes: u64) -> PathBuf {
     let image = session.images().join(name);
@@ -319,7 +319,7 @@ fn spoil(image: &Path) {
     let file = fs::File::options().write(true).open(image).expect("opened");
     let length = file.metadata().expect("its size").len();
     let noise: Vec<u8> = (0..PIECE)
-        .map(|at| (at * 2_654_435_761 >> 13) as u8)
+        .map(|at| ((at * 2_654_435_761) >> 13) as u8)
         .collect();
     for at in (5 * PIECE..length - 2 * PIECE).step_by(PIECE as usize) {
         file.write_all_at(&noise, at).expect("written");
