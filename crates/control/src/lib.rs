@@ -23,4 +23,6 @@ mod vdevs;
 pub use found::{Found, discover, explain_nothing, is_feature, labelclear, upgraded_features};
 pub use image::{ImageProgress, ImageReport, ImageRequest, Reproducible, Watcher, make_image};
 pub use mounts::{Force, MountOptions, MountRequest, Mounts, NoMounts};
-pub use service::{FileSource, Opened, Service, SnapshotRecord, cached_devices, kind_of_device};
+pub use service::{
+    FileSource, OpenVolume, Opened, Service, SnapshotRecord, cached_devices, kind_of_device,
+};

@@ -21,6 +21,7 @@ mod mountpoint;
 mod new_keys;
 pub(crate) mod open;
 mod open_heads;
+mod open_volumes;
 mod owner_space;
 mod owners;
 mod plan;
@@ -70,6 +71,7 @@ use reporter::Reporter;
 
 pub use cache_file::cached_devices;
 pub use open::Opened;
+pub use open_volumes::OpenVolume;
 pub use refusal::kind_of_device;
 pub use source::{FileSource, SnapshotRecord};
 
@@ -84,6 +86,7 @@ pub struct Service {
     pool: Arc<Pool>,
     dsl: Arc<Dsl>,
     heads: Arc<open_heads::OpenHeads>,
+    volumes: Arc<open_volumes::OpenVolumes>,
     mounts: Arc<dyn Mounts>,
     altroot: Option<PathBuf>,
     readonly: bool,
@@ -117,6 +120,7 @@ impl Service {
         let Opened {
             pool,
             heads,
+            volumes,
             altroot,
             begin,
         } = opened;
@@ -125,6 +129,7 @@ impl Service {
             readonly: pool.is_read_only(),
             pool,
             heads,
+            volumes,
             mounts,
             altroot,
             load_guid: sys::SystemRng.nonzero_u64(),

@@ -138,6 +138,7 @@ fn set_tunables(text: &str) -> Result<(), String> {
     let mut all = pool::tunables::all();
     all.extend(posix::TUNABLES);
     all.extend(fuse::TUNABLES);
+    all.extend(volume::TUNABLES);
     if text.parse::<u64>().is_err() {
         all.extend(pool::tunables::FAULTS);
     }

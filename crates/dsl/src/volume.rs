@@ -6,7 +6,8 @@ use base::ObjectId;
 use dmu::{AllocateObject, CreateZap, ObjectSet, Tx, Zap};
 use format::ObjectType;
 
-const DATA: ObjectId = ObjectId(1);
+/// The object that has a volume's data.
+pub const DATA: ObjectId = ObjectId(1);
 const TABLE: ObjectId = ObjectId(2);
 const SIZE: &str = "size";
 
@@ -32,8 +33,16 @@ pub fn populate(set: &Arc<ObjectSet>, tx: &Tx, size: u64, block_size: u64) -> dm
 /// The size of a volume in bytes; none when it cannot be read.
 #[must_use]
 pub fn size(set: &ObjectSet) -> Option<u64> {
-    let table = Zap::open(&set.object(TABLE).ok()?).ok()?;
-    table.lookup(SIZE.as_bytes()).ok()?
+    stored_size(set).ok()?
+}
+
+/// The size of a volume in bytes; none when nothing says it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn stored_size(set: &ObjectSet) -> dmu::Result<Option<u64>> {
+    let table = Zap::open(&set.object(TABLE)?)?;
+    table.lookup(SIZE.as_bytes())
 }
 
 /// The bytes of a volume's blocks; none when it cannot be read.

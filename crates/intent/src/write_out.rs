@@ -11,8 +11,8 @@ use std::sync::Arc;
 use base::lock::{LockClass, Mutex, rank};
 use base::{ByteOrder, ObjectId, Txg};
 use dmu::{BlockWriter, DmuError, Early, Object};
-use format::BlockPointer;
 use format::intent_log::{WriteFields, encode_record, kind};
+use format::{BlockPointer, ObjectType};
 use txg::TxgHold;
 use vdev::WriteGroup;
 
@@ -161,7 +161,9 @@ impl Log {
         if groups.iter().any(|group| group.wait().is_err()) {
             return;
         }
-        let items = placed.finish(id, &writes);
+        // A volume keeps its size whatever is written, and OpenZFS replays no record there that only tells one.
+        let tells_sizes = object.info().object_type != ObjectType::ZVOL;
+        let items = placed.finish(id, &writes, tells_sizes);
         let found = writes.iter().zip(items);
         let found = found.filter_map(|(write, items)| Some((write.stamp, items?)));
         self.lists.replace(id, found.collect());
@@ -299,7 +301,13 @@ impl Placed {
     }
 
     /// What is to be replaced: writes that rely on one that is not, are not either.
-    fn finish(mut self, object: ObjectId, writes: &[LargeWrite]) -> Vec<Option<Vec<Item>>> {
+    /// Without `tells_sizes`, a part whose block is in a later record has none.
+    fn finish(
+        mut self,
+        object: ObjectId,
+        writes: &[LargeWrite],
+        tells_sizes: bool,
+    ) -> Vec<Option<Vec<Item>>> {
         // From the last on: each relies on later ones only.
         self.needs.sort_unstable_by(|left, right| right.cmp(left));
         for (write, owner) in self.needs {
@@ -310,6 +318,7 @@ impl Placed {
         }
         let records = |(write, slots): (&LargeWrite, Option<Vec<Slot>>)| {
             let slots = slots?.into_iter();
+            let slots = slots.filter(|slot| tells_sizes || slot.pointer.is_some());
             Some(slots.map(|slot| record(object, write, &slot)).collect())
         };
         writes.iter().zip(self.writes).map(records).collect()

@@ -58,5 +58,5 @@ pub use library::{
     DestroyOptions, DirEntry, Error, File, FileOptions, FileSystem, FileType, Image, ImageDataset,
     ListOptions, Metadata, OpenOptions, Pool, Property, PropertySource, ReadDir, Result,
     SetMetadata, Space, SpaceFault, SpaceFaultKind, Vdev, VerifyOptions, VerifyProgress,
-    VerifyReport, listen,
+    VerifyReport, Volume, listen,
 };

@@ -14,6 +14,7 @@ mod paths;
 mod pool;
 mod properties;
 mod read_dir;
+mod volume;
 
 pub use datasets::{DatasetInfo, DatasetKind, ListOptions};
 pub use error::{Error, Result};
@@ -29,3 +30,4 @@ pub use options::{CreateOptions, DestroyOptions, OpenOptions, Vdev};
 pub use pool::Pool;
 pub use properties::{Property, PropertySource};
 pub use read_dir::{DirEntry, ReadDir};
+pub use volume::Volume;

@@ -56,6 +56,7 @@ pub const VARIABLE: &str = "MILLPOND_TUNABLES";
 pub fn all() -> Vec<&'static Tunable> {
     let mut all = pool::tunables::all();
     all.extend(posix::TUNABLES);
+    all.extend(volume::TUNABLES);
     all
 }
 

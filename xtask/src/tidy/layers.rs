@@ -27,6 +27,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("pool", 9),
     ("admin", 9),
     ("posix", 10),
+    ("volume", 10),
     ("replication", 10),
     ("fuse", 11),
     ("inspect", 11),

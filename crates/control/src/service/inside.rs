@@ -6,7 +6,6 @@ use admin::{Assignments, Failure, FailureKind, Value, human_bytes};
 use dmu::{Reservation, Tx};
 use dsl::Dataset;
 use dsl::property::{Figure, dataset as property};
-use dsl::volume::Resizing;
 use posix::VERSION_ACCOUNTING;
 
 use super::Service;
@@ -25,6 +24,7 @@ impl Service {
         PoolSource {
             pool: Arc::clone(&self.pool),
             heads: Arc::clone(&self.heads),
+            volumes: Arc::clone(&self.volumes),
         }
     }
 
@@ -94,24 +94,12 @@ impl Service {
                 return refuse("size is greater than available space".to_owned());
             }
         }
-        self.store_size(dataset, old, size)
+        let volume = self.source().open_volume(dataset);
+        let volume = volume.map_err(|failure| framed(VERB, name, failure))?;
+        volume
+            .resize(size)
             .map_err(|error| Failure::cannot(FailureKind::Medium, VERB, name, error))?;
         Ok(outside)
-    }
-
-    fn store_size(&self, dataset: &Arc<Dataset>, old: u64, size: u64) -> Result<(), String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        let set = dataset.object_set().map_err(|error| text(&error))?;
-        let engine = self.pool.engine().ok_or("the pool is read-only")?;
-        let volume = Resizing::open(&set).map_err(|error| text(&error))?;
-        let reservation = Reservation {
-            names: 1,
-            objects: 1,
-            net_free: size < old,
-            ..Reservation::default()
-        };
-        let tx = Tx::assign(engine, &reservation).map_err(|error| text(&error))?;
-        volume.resize(&tx, old, size).map_err(|error| text(&error))
     }
 
     /// Limits what a user, group or project may use; 0 lifts the limit.

@@ -24,6 +24,7 @@ use super::assignments::{InsideValues, split_inside, stored};
 use super::contents::clock;
 use super::new_keys;
 use super::open_heads::OpenHeads;
+use super::open_volumes::OpenVolumes;
 use super::refusal::kind_of;
 use super::rules::{self, Target};
 use crate::compatibility::Compatibility;
@@ -32,6 +33,7 @@ use crate::compatibility::Compatibility;
 pub struct Opened {
     pub(super) pool: Arc<Pool>,
     pub(super) heads: Arc<OpenHeads>,
+    pub(super) volumes: Arc<OpenVolumes>,
     pub(super) altroot: Option<PathBuf>,
     pub(super) begin: Begin,
 }
@@ -88,6 +90,7 @@ fn create(request: &CreateRequest) -> Result<Opened, Failure> {
     Ok(Opened {
         pool,
         heads: OpenHeads::new(),
+        volumes: OpenVolumes::new(),
         altroot: request.altroot.clone(),
         begin: Begin {
             command: request.command.clone(),
@@ -354,6 +357,7 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
     Ok(Opened {
         pool,
         heads: OpenHeads::new(),
+        volumes: OpenVolumes::new(),
         altroot: request.altroot.clone(),
         begin: Begin {
             unmounted: request.unmounted,

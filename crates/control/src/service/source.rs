@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use admin::{Failure, FailureKind};
-use base::notice;
 use dsl::property::dataset::{LOGBIAS, SYNC};
 use dsl::property::{
     AclType, SnapshotDirectory,
@@ -16,6 +15,7 @@ use posix::{DatasetProperties, FileSystem, IntentLog, MountOptions, Source};
 
 use super::contents::{clock, file_properties};
 use super::open_heads::OpenHeads;
+use super::open_volumes::{OpenVolumes, say_replayed};
 use super::refusal::{reason, unreadable};
 
 /// A snapshot, as a mount lists it.
@@ -31,7 +31,7 @@ pub struct SnapshotRecord {
 
 /// Opens the files of a pool's datasets: for mounts, and for programs that have it in their own
 /// process.
-pub struct FileSource(PoolSource);
+pub struct FileSource(pub(super) PoolSource);
 
 impl FileSource {
     /// Of a pool that was just opened.
@@ -40,6 +40,7 @@ impl FileSource {
         Self(PoolSource {
             pool: Arc::clone(&opened.pool),
             heads: Arc::clone(&opened.heads),
+            volumes: Arc::clone(&opened.volumes),
         })
     }
 
@@ -148,6 +149,7 @@ impl std::fmt::Debug for FileSource {
 pub(super) struct PoolSource {
     pub(super) pool: Arc<Pool>,
     pub(super) heads: Arc<OpenHeads>,
+    pub(super) volumes: Arc<OpenVolumes>,
 }
 
 impl PoolSource {
@@ -155,7 +157,7 @@ impl PoolSource {
         self.pool.dsl()
     }
 
-    fn dataset(&self, name: &str) -> Result<Arc<Dataset>, Failure> {
+    pub(super) fn dataset(&self, name: &str) -> Result<Arc<Dataset>, Failure> {
         self.dsl().dataset(name).map_err(|error| {
             let (kind, text) = reason(&error);
             Failure::new(kind, text)
@@ -163,7 +165,7 @@ impl PoolSource {
     }
 
     /// The log of a head that may be written, with its policy as the properties say.
-    fn log(&self, dataset: &Arc<Dataset>) -> Result<Option<Arc<Log>>, Failure> {
+    pub(super) fn log(&self, dataset: &Arc<Dataset>) -> Result<Option<Arc<Log>>, Failure> {
         if dataset.is_snapshot() {
             return Ok(None);
         }
@@ -215,19 +217,11 @@ impl PoolSource {
         let replayed = posix::replay(self.source(dataset, Some(log))?, log)
             .map_err(|error| Failure::new(FailureKind::Medium, error.to_string()))?;
         let name = dataset.name().map_err(unreadable)?;
-        for (sequence, reason) in &replayed.lost {
-            notice::say(&format_args!(
-                "{name}: record {sequence} of the intent log is lost with what it changes: {reason}"
-            ));
-        }
-        let Some((sequence, reason)) = replayed.failed else {
-            return Ok(true);
-        };
-        notice::say(&format_args!(
-            "{name}: record {sequence} of the intent log cannot be replayed ({reason}): \
-             the dataset is read-only, and its log is kept"
-        ));
-        Ok(false)
+        Ok(say_replayed(
+            &name,
+            &replayed.lost,
+            replayed.failed.as_ref(),
+        ))
     }
 
     fn open(

@@ -1,7 +1,7 @@
 //! Datasets and snapshots.
 
 use admin::changes::{
-    CloneSnapshot, Create, Destroy, Hold, Promote, Release, Rename, Rollback, Snapshot,
+    CloneSnapshot, Create, Destroy, Hold, Promote, Release, Rename, Rollback, Snapshot, VolumeSpec,
 };
 use admin::rows::dataset::{REFERENCED, USED};
 use admin::{Change, DatasetQuery, DestroyTarget, Request, Response, Selection, Types, Value};
@@ -154,6 +154,31 @@ impl Pool {
             name: name.to_owned(),
             volume: None,
             properties: assignments(properties)?,
+            parents: false,
+            unmounted: true,
+            key: None,
+        }))
+    }
+
+    /// Makes a volume of `size` bytes, with these properties. It reserves its space, unless they say
+    /// `("refreservation", "none")`.
+    ///
+    /// # Errors
+    /// It exists, its parent does not, a property makes no sense, or there is no room.
+    pub fn create_volume(&self, name: &str, size: u64, properties: &[(&str, &str)]) -> Result<()> {
+        let sparse = ("refreservation", "none");
+        let others: Vec<_> = properties
+            .iter()
+            .filter(|one| **one != sparse)
+            .copied()
+            .collect();
+        self.change(Change::Create(Create {
+            name: name.to_owned(),
+            volume: Some(VolumeSpec {
+                size,
+                sparse: others.len() < properties.len(),
+            }),
+            properties: assignments(&others)?,
             parents: false,
             unmounted: true,
             key: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use admin::{Failure, FailureKind, Mounted, dataset_of};
 use base::lock::{LockClass, Mutex, RwLock, RwLockReadGuard, rank};
-use control::{FileSource, Force, MountOptions, MountRequest, Mounts};
+use control::{FileSource, Force, MountOptions, MountRequest, Mounts, OpenVolume};
 use posix::FileSystem;
 
 use super::{Error, Result};
@@ -101,6 +101,12 @@ impl OpenDatasets {
         });
         table.push(Arc::clone(&open));
         Ok(open)
+    }
+
+    /// Opens a volume, or finds it open.
+    pub(super) fn volume(&self, name: &str) -> Result<Arc<OpenVolume>> {
+        let framed = |reason: Failure| Failure::cannot(reason.kind, "open", name, reason);
+        Ok(self.source.open_volume(name).map_err(framed)?)
     }
 
     fn present(&self, name: &str) -> std::result::Result<Present, Failure> {

@@ -184,7 +184,7 @@ impl Pool {
         Ok(())
     }
 
-    fn check_alive(&self) -> Result<()> {
+    pub(super) fn check_alive(&self) -> Result<()> {
         if self.shared.ended.load(Ordering::Acquire) {
             let text = format!("pool '{}' was exported", self.name());
             return Err(Error::Stale(text));

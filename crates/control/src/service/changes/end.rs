@@ -67,6 +67,8 @@ impl Service {
     /// Lets go of a suspended pool, whose last changes cannot be written.
     fn give_up(&self, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let streams = self.streams.close(true)?;
+        // Nothing waits for a suspended pool: what they had in memory is lost with the rest.
+        let _closed = self.volumes.close(true);
         let unmounted = self.unmount_all(Force::All)?;
         self.abandon(reporter);
         self.gone(&unmounted);
@@ -94,6 +96,18 @@ impl Service {
         self.finish();
     }
 
+    /// Lets no volume be opened any more, and ends the use of those that are open if that is forced.
+    fn close_volumes(&self, verb: &str, force: bool) -> Result<(), Failure> {
+        self.volumes.close(force).map_err(|names| {
+            let pool = self.pool.name();
+            let failure = Failure::cannot(FailureKind::Busy, verb, &pool, "pool is busy");
+            let open = names
+                .into_iter()
+                .map(|name| format!("volume '{name}' is open"));
+            open.fold(failure, Failure::advise)
+        })
+    }
+
     /// Unmounts all, then lets the pool go. One that cannot be written any more is given up, if that is to be.
     fn end(
         &self,
@@ -106,17 +120,22 @@ impl Service {
         let streams = self.streams.close(force).map_err(|failure| {
             Failure::cannot(FailureKind::Busy, verb, &name, "pool is busy").advise(failure.message)
         })?;
+        self.close_volumes(verb, force)?;
         for mount in self.mounts().mounted() {
             match self.mounts().barrier(&mount.dataset) {
                 // What is detached from under its users is theirs to lose.
                 Err(_) if force => {}
                 written => {
-                    written.map_err(|failure| framed(verb, &mount.dataset, failure))?;
+                    written.map_err(|failure| {
+                        self.volumes.reopen();
+                        framed(verb, &mount.dataset, failure)
+                    })?;
                 }
             }
         }
         let how = if force { Force::All } else { Force::None };
         let unmounted = self.unmount_all(how).map_err(|failure| {
+            self.volumes.reopen();
             if failure.kind == FailureKind::Busy {
                 failure
                     .advise(format!("cannot {verb} '{name}': pool is busy"))
@@ -131,6 +150,7 @@ impl Service {
             (Ok(()), _) => {}
             (Err(_), Some(reporter)) if self.pool.suspended().is_some() => self.abandon(reporter),
             (Err(error), _) => {
+                self.volumes.reopen();
                 self.mount_again(&unmounted);
                 return Err(self.not_let_go(verb, &error));
             }

@@ -191,6 +191,9 @@ impl Service {
             self.mount_again(&unmounted);
             return Err(self.set_refused(dataset, &names, &error));
         }
+        if let Err(failure) = self.source().refresh_volumes() {
+            reporter.warn(failure);
+        }
         if moves && !keep_mounts {
             // Turning a mount point on mounts it, as turning it off has unmounted it.
             let by_itself = !was_mounted.is_empty() || names.iter().any(|name| MOUNTPOINT.is(name));

@@ -39,6 +39,7 @@ impl PoolChange for Rollback {
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let snapshot = self.snapshot.as_str();
         let (dataset, short) = snapshot.split_once('@').unwrap_or((snapshot, ""));
+        service.check_volume_unused("rollback", dataset)?;
         let later = later(self, service, dataset, short)?;
         if !self.destroy_later && !later.is_empty() {
             return Err(too_late(
@@ -131,6 +132,16 @@ fn later(
 }
 
 impl Service {
+    /// Refuses while somebody has the volume of that name open: who reads it would not know that it is another.
+    fn check_volume_unused(&self, verb: &str, name: &str) -> Result<(), Failure> {
+        let head = self.head("open", name)?;
+        if self.volumes.is_open(&head) {
+            let text = "dataset is busy";
+            return Err(Failure::cannot(FailureKind::Busy, verb, name, text));
+        }
+        Ok(())
+    }
+
     /// Goes back to the latest snapshot, under the mount if there is one.
     fn roll(&self, dataset: &str, short: &str) -> Result<(), Failure> {
         let cannot = |error: &DslError| refused("rollback", dataset, error);

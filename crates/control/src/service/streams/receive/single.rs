@@ -272,6 +272,13 @@ impl Receiving<'_, '_> {
             if !force {
                 self.barrier(&path, context)?;
             }
+            if service
+                .dsl
+                .head(&path)
+                .is_ok_and(|head| service.volumes.is_open(&head))
+            {
+                return Err(context.failure(FailureKind::Busy, "dataset is busy"));
+            }
             let suspended = service.mounts().suspend(&path);
             suspended.map_err(|failure| context.failure(failure.kind, failure.message))?;
         }
