@@ -144,7 +144,7 @@ fn a_device_that_failed_is_replaced_under_its_own_path() {
     assert_eq!(rows(&session)[4], "    b FAULTED");
     session.ok(&["zpool", "clear", "tank"]);
     session.ok(&["zpool", "wait", "tank"]);
-    assert_eq!(rows(&session)[3], "    b ONLINE");
+    assert_eq!(rows(&session)[4], "    b ONLINE");
     session.export_clean("tank");
 }
 

@@ -91,8 +91,9 @@ fn a_spare_stands_in_and_waits_again() {
     drop(pool);
     std::fs::rename(folder.join("c.away"), folder.join("c")).unwrap();
     let pool = import(folder);
+    // It is back, and not offline as the other one is.
+    wait("its end", || shape(&pool) == "raidz(a spare(b s) c)");
     wait_whole_but(&pool, &["/b"]);
-    pool.detach_device(leaf(&pool, "t")).unwrap();
     pool.detach_device(leaf(&pool, "s")).unwrap();
     assert_eq!(shape(&pool), "raidz(a b c)");
     assert_eq!(spares(&pool), [WAITS, WAITS]);
