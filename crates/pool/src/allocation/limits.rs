@@ -81,7 +81,8 @@ impl Limits {
         self.checkpoint.store(bytes, Ordering::Relaxed);
     }
 
-    /// Says that nothing is allocated: OpenZFS then leaves the use of special vdevs out of account.
+    /// Says that nothing is allocated: OpenZFS then leaves the use of special vdevs out of account, and what rests is
+    /// kept from nobody.
     pub(crate) fn set_read_only(&self) {
         self.read_only.store(true, Ordering::Relaxed);
     }
@@ -116,7 +117,8 @@ impl Limits {
         let deflated = |vdev: &VdevSpace, bytes: u64| vdev.geometry().layout.deflated(bytes);
         let normal = of(ClassKind::Normal);
         let data: u64 = normal.map(|vdev| deflated(vdev, capacity(vdev))).sum();
-        let extra = if self.read_only.load(Ordering::Relaxed) {
+        let read_only = self.read_only.load(Ordering::Relaxed);
+        let extra = if read_only {
             0
         } else {
             let extra = of(ClassKind::Special).chain(of(ClassKind::Dedup));
@@ -140,7 +142,12 @@ impl Limits {
             },
             checkpoint: self.checkpoint.load(Ordering::Relaxed),
             slop: slop(data, log),
-            deferred: space.deferred_bytes(ClassKind::Normal) + self.listed.load(Ordering::Relaxed),
+            deferred: self.listed.load(Ordering::Relaxed)
+                + if read_only {
+                    0
+                } else {
+                    space.deferred_bytes(ClassKind::Normal)
+                },
         }
     }
 

@@ -39,8 +39,8 @@ impl PoolChange for Rollback {
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let snapshot = self.snapshot.as_str();
         let (dataset, short) = snapshot.split_once('@').unwrap_or((snapshot, ""));
-        service.check_volume_unused("rollback", dataset)?;
         let later = later(self, service, dataset, short)?;
+        service.check_volume_unused("rollback", dataset)?;
         if !self.destroy_later && !later.is_empty() {
             return Err(too_late(
                 snapshot,
