@@ -4,8 +4,9 @@ use base::ByteOrder;
 use codec::Checksum;
 
 use crate::FormatError;
-use crate::block_pointer::{BlockPointer, Dva};
+use crate::block_pointer::{BlockPointer, Dva, MAC_SIZE};
 use crate::embedded_checksum::{self, EmbeddedChecksum};
+use crate::object_type::ObjectType;
 use crate::record::{areas, require};
 
 areas! {
@@ -42,6 +43,11 @@ pub fn verifier(leader: &BlockPointer) -> [u64; 4] {
     verifier_of(leader.dva(0), leader.physical_birth().0)
 }
 
+/// Whether the sum in the header is folded, as that in the leader is: a place for a code is left in both.
+fn is_folded(leader: &BlockPointer) -> bool {
+    leader.is_encrypted() && leader.object_type() != ObjectType::OBJECT_SET
+}
+
 fn verifier_of(first: Option<Dva>, birth: u64) -> [u64; 4] {
     let first = first.unwrap_or_default();
     [first.vdev.0, first.offset, birth, 0]
@@ -66,7 +72,15 @@ impl GangHeader {
     pub fn decode(block: &[u8], leader: &BlockPointer) -> Result<Self, FormatError> {
         require("gang header", block, SIZE)?;
         let header = block.get(..SIZE).unwrap_or_default();
-        let order = embedded_checksum::verify(Checksum::GangHeader, header, verifier(leader))?;
+        let (kind, verifier) = (Checksum::GangHeader, verifier(leader));
+        let folded = is_folded(leader)
+            .then(|| embedded_checksum::verify_encrypted(kind, header, verifier).ok())
+            .flatten();
+        let order = match folded {
+            Some(order) => order,
+            // Also what builds of November 2026 wrote of encrypted blocks: whole, which OpenZFS does not read.
+            None => embedded_checksum::verify(kind, header, verifier)?,
+        };
         Ok(Self {
             members: GangAreas::AT.members.get(header, order),
         })
@@ -80,7 +94,13 @@ impl GangHeader {
             .members
             .put(&mut block, &self.members, ByteOrder::NATIVE);
         // 512 bytes have room for the trailer.
-        let _ = embedded_checksum::seal(Checksum::GangHeader, &mut block, verifier(leader));
+        let (kind, verifier) = (Checksum::GangHeader, verifier(leader));
+        let _ = if is_folded(leader) {
+            // The leader has the code.
+            embedded_checksum::seal_encrypted(kind, &mut block, verifier, &[0; MAC_SIZE])
+        } else {
+            embedded_checksum::seal(kind, &mut block, verifier)
+        };
         block
     }
 

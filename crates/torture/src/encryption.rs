@@ -20,6 +20,16 @@ pub(crate) fn draw(seed: u64) -> NewEncryption {
     if !random.one_in(3) {
         return NewEncryption::Inherited;
     }
+    drawn(&mut random)
+}
+
+/// The same; it is encrypted, with one of the ciphers.
+#[must_use]
+pub(crate) fn some(seed: u64) -> NewEncryption {
+    drawn(&mut Random::new(seed ^ 0xC1FE))
+}
+
+fn drawn(random: &mut Random) -> NewEncryption {
     let suite = SUITES.start() + random.below(SUITES.count());
     println!("encryption: suite {suite}");
     let material = KeyMaterial {

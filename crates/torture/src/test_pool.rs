@@ -54,6 +54,17 @@ impl TestPool {
         Self::create_as(options)
     }
 
+    /// [`TestPool::create`]; the root file system and all below it are encrypted, with a cipher that the seed draws.
+    ///
+    /// # Errors
+    /// The pool cannot be made.
+    pub fn create_encrypted(devices: Vec<NewDevice>, seed: u64) -> Result<Self, PoolError> {
+        let mut options = CreateOptions::new(POOL, vec![vdev(devices)]);
+        options.root.populate = Some(crate::pool_model::real::populate());
+        options.root.encryption = crate::encryption::some(seed);
+        Self::create_as(options)
+    }
+
     /// Makes a pool on one vdev.
     ///
     /// # Errors

@@ -36,6 +36,8 @@ struct Plan {
     rounds: usize,
     /// Larger blocks are stored in pieces.
     whole_block_max: Option<u64>,
+    /// Encrypted in any case; else if the seed says so.
+    encrypted: bool,
 }
 
 impl Plan {
@@ -43,6 +45,7 @@ impl Plan {
         devices: 1,
         rounds: 3,
         whole_block_max: None,
+        encrypted: false,
     };
 }
 
@@ -61,8 +64,12 @@ fn history_with(seed: u64, plan: &Plan, limit: &dyn Fn()) {
     let _limits = tunables::drawn(seed);
     limit();
     let folder = tempfile::tempdir().unwrap();
-    let mut test_pool =
-        TestPool::create_drawn(new_devices(folder.path(), devices, seed), seed).unwrap();
+    let devices = new_devices(folder.path(), devices, seed);
+    let mut test_pool = if plan.encrypted {
+        TestPool::create_encrypted(devices, seed).unwrap()
+    } else {
+        TestPool::create_drawn(devices, seed).unwrap()
+    };
     let mut pool_model = PoolModel::new(POOL);
     test_pool.draw_storage(seed, false, Some(&mut pool_model));
     let (mut files, mut changes) = (Chooser::new(seed), ChangeChooser::new(seed));
@@ -127,6 +134,18 @@ fn a_random_history_with_blocks_in_pieces() {
     history(seed(3), &plan);
 }
 
+/// Also the blocks above the data, and the smallest that can be cut: zdb reads the headers of all.
+#[test]
+fn a_random_history_with_encrypted_blocks_in_pieces() {
+    let plan = Plan {
+        rounds: 1,
+        whole_block_max: Some(512),
+        encrypted: true,
+        ..Plan::PLAIN
+    };
+    history(seed(4), &plan);
+}
+
 /// Two metaslabs loaded at most beside those that are worked on, and none: each allocation that changes its place and
 /// each map that is brought up to date loads, each end of a txg unloads.
 #[test]
@@ -158,6 +177,7 @@ mod torture_runs {
                     devices: 1 + usize::from(seed % 5 == 4),
                     whole_block_max: (seed % 3 == 2).then_some(512 << (seed % 7)),
                     rounds: 3,
+                    encrypted: false,
                 };
                 super::super::history(seed, &plan);
             }
