@@ -130,6 +130,26 @@ impl VdevError {
         matches!(self, Self::ReadFailed { failures, .. }
             if failures.iter().any(|f| f.failure == Failure::Checksum))
     }
+
+    /// Whether one leaf did not take something because the file system that holds its image is full.
+    #[must_use]
+    pub const fn is_of_full_host(&self) -> bool {
+        match self {
+            Self::Device(error)
+            | Self::Leaf(LeafFailure {
+                failure: Failure::Device(error),
+                ..
+            }) => matches!(error, DeviceError::HostFull { .. }),
+            Self::Leaf(_)
+            | Self::NoSuchTop(_)
+            | Self::OutOfRange { .. }
+            | Self::ReadFailed { .. }
+            | Self::WriteFailed { .. }
+            | Self::FlushFailed { .. }
+            | Self::Format { .. }
+            | Self::TooSmall { .. } => false,
+        }
+    }
 }
 
 fn list(failures: &[LeafFailure]) -> String {

@@ -2,15 +2,20 @@
 //!
 //! Data are on the devices and flushed first. Then labels 0 and 2, flush, the uberblock into all four labels, flush,
 //! labels 1 and 3, flush. A crash in between leaves a label pair and an uberblock that belong together.
+//!
+//! A device that takes data but no label is no help: once it is alone, an import knows nothing of what it was given. It
+//! goes out of use where others have the same; where too few take the uberblock for its txg to be believed after an
+//! import, the pool is suspended.
 
 use crate::config::PoolConfig;
 use crate::error::{PoolError, Result};
+use crate::vdevs::diagnosis;
 use base::Guid;
 use base::invariant::Findings;
 use format::config::keys;
 use format::uberblock::Uberblock;
 use std::sync::Arc;
-use vdev::{LabelPair, Leaf, Top, VdevTree};
+use vdev::{LabelPair, Leaf, Top, VdevError, VdevTree};
 
 /// How many top-level vdevs get an uberblock in a txg that changes no configuration.
 const TOPS_PER_TXG: usize = 3;
@@ -65,10 +70,17 @@ impl Commit<'_> {
     fn write_uberblock(&self, tops: &[Arc<Top>]) -> Result<()> {
         let mut written = 0;
         for top in tops {
+            let (mut taken, mut without) = (0, Vec::new());
             for leaf in top.leaves().iter().filter(|leaf| leaf.is_writable()) {
-                let done = leaf.write_uberblock(self.uberblock, false).is_ok();
-                written += usize::from(done && !top.config().is_log);
+                match leaf.write_uberblock(self.uberblock, false) {
+                    Ok(_) => taken += 1,
+                    Err(error) => without.push((leaf, error)),
+                }
             }
+            if taken > 0 {
+                self.do_without(top, &without)?;
+            }
+            written += if top.config().is_log { 0 } else { taken };
         }
         if written == 0 {
             return Err(PoolError::NoUberblockWritten {
@@ -76,6 +88,25 @@ impl Commit<'_> {
             });
         }
         vdev::flush_tops(tops).map_err(PoolError::Commit)
+    }
+
+    /// What follows when some leaves of a vdev took the uberblock in none of their labels: to an import they have
+    /// missed the txg, and the others stand for them.
+    fn do_without(&self, top: &Arc<Top>, without: &[(&Arc<Leaf>, VdevError)]) -> Result<()> {
+        let txg = self.uberblock.txg;
+        let lacks = |leaf: &Leaf| without.iter().any(|(one, _)| one.guid() == leaf.guid());
+        if !without.is_empty() && !top.config().is_log && top.outage(&lacks).contains(txg) {
+            return Err(PoolError::NoUberblockWritten { txg });
+        }
+        for (leaf, error) in without {
+            if error.is_of_full_host() {
+                // It may have room again, and gets the txg then.
+                leaf.note_missing(txg);
+            } else {
+                diagnosis::takes_no_label(top, leaf);
+            }
+        }
+        Ok(())
     }
 
     fn write_labels(&self, tops: &[Arc<Top>], pair: LabelPair) -> Result<()> {

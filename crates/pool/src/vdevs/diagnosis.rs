@@ -202,6 +202,12 @@ fn limit_of(services: &PoolServices, top: &Top, leaf: &Leaf, kind: Kind) -> Opti
     kind.limit(set(count), set(seconds))
 }
 
+/// A leaf did not take the uberblock of a txg in any label: it goes out of use at once, however few errors that are. In
+/// the end of a txg: nobody detaches another one meanwhile.
+pub(crate) fn takes_no_label(top: &Top, leaf: &Arc<Leaf>) {
+    condemn(top, leaf, Kind::Io);
+}
+
 /// Takes a leaf out of use for its errors, or calls it degraded.
 fn condemn(top: &Top, leaf: &Arc<Leaf>, kind: Kind) {
     let state = leaf.condition().state;

@@ -166,3 +166,80 @@ fn a_device_that_is_needed_is_degraded_however_often_it_fails() {
     churn.check(&pool);
     pool.export().unwrap();
 }
+
+/// The labels, and nothing else.
+fn faulty_labels(disk: &SimulatedDisk) {
+    let reserved = format::label::DATA_START;
+    for range in [0..reserved, SIZE - (512 << 10)..SIZE] {
+        disk.inject(Fault {
+            kind: FaultKind::WriteError,
+            range,
+            times: Times::Always,
+        });
+    }
+}
+
+/// Alone at an import it would know nothing of what it was given: it is no help, and says so.
+#[test]
+fn a_device_that_takes_data_but_no_label_goes_out_of_use_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, mut churn, disks) = mirror(folder.path(), 66);
+    let (a, top) = (leaf(&pool, "a"), pool.config().root.children[0].guid());
+    for guid in [a, top] {
+        set(&pool, guid, "io_n", Some(1 << 40));
+    }
+    faulty_labels(&disks[0]);
+    churn.run(&pool, 1);
+    pool.sync().unwrap();
+    assert_eq!(
+        condition(&pool, "a"),
+        Condition::new(VdevState::Faulted, TOO_MANY)
+    );
+    assert!(pool.suspended().is_none());
+    // The other one has what this one lacks from now on.
+    let other = leaf(&pool, "b");
+    pool.detach_device(other).unwrap_err();
+    churn.run(&pool, 2);
+    pool.sync().unwrap();
+    let missing = |name: &str| {
+        let guid = leaf(&pool, name);
+        let mut leaves = crate::vdevs::dtl::leaves(&pool.vdevs).into_iter();
+        leaves.find(|leaf| leaf.guid() == guid).unwrap().missing()
+    };
+    assert!(!missing("a").is_empty() && missing("b").is_empty());
+    disks[0].heal();
+    pool.clear(&|_| true).unwrap();
+    pool.sync().unwrap();
+    assert_eq!(condition(&pool, "a"), Condition::HEALTHY);
+    pool.export().unwrap();
+}
+
+/// Too few would be believed after an import: nothing is acknowledged.
+#[test]
+fn a_txg_whose_uberblock_too_few_devices_take_is_not_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let disks: Vec<SimulatedDisk> = (1..4).map(|seed| SimulatedDisk::new(SIZE, seed)).collect();
+    let devices = disks
+        .iter()
+        .zip(["a", "b", "c"])
+        .map(|(disk, name)| NewDevice::Open(folder.path().join(name), Arc::new(disk.clone())));
+    let vdev = NewVdev::RaidZ(1, devices.collect());
+    let pool = Pool::create(CreateOptions::new("tank", vec![vdev])).unwrap();
+    let mut churn = Churn::new(&pool, 67);
+    churn.run(&pool, 2);
+    let on_disk = pool.on_disk();
+    disks[..2].iter().for_each(faulty_labels);
+    let top = pool.config().root.children[0].guid();
+    let change = ("io_n".to_owned(), Some(PropertyValue::Number(20)));
+    let refused = pool.set_vdev_properties(top, vec![change]).unwrap_err();
+    assert!(matches!(refused, PoolError::Suspended { .. }), "{refused}");
+    assert_eq!(pool.on_disk(), on_disk);
+    disks.iter().for_each(SimulatedDisk::heal);
+    pool.clear(&|_| true).unwrap();
+    pool.sync().unwrap();
+    for name in ["a", "b", "c"] {
+        assert_eq!(condition(&pool, name), Condition::HEALTHY, "{name}");
+    }
+    churn.check(&pool);
+    pool.export().unwrap();
+}
