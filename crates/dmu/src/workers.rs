@@ -53,9 +53,9 @@ impl SyncWorkers {
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
         let failure = Mutex::new(&FAILURE, None);
-        let syncing = SyncContext::is_current();
+        let enter = SyncContext::for_helpers();
         let work = || {
-            let _context = SyncContext::enter(syncing);
+            let _context = enter();
             while !stop.load(Ordering::Relaxed) {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= count {

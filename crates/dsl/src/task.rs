@@ -116,7 +116,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Why the task is not possible; or the engine ended or is suspended: then the task is not begun any more, but one
-    /// that has begun is on disk when the engine goes on.
+    /// whose change is made is on disk when the engine goes on.
     pub fn run<T: Task + 'static>(&self, task: T) -> Result<T::Output> {
         self.run_as(&Actor::administrator(), task)
     }
@@ -186,12 +186,16 @@ impl Dsl {
             pass,
             actor,
         };
+        // Should a device not answer now, the task fails; if it waited for the device and went on later, nobody would
+        // reckon with it any more.
+        let impatient = txg::SyncContext::enter_task();
         if checked != Some(self.stamp()) {
             task.check(&context)?;
         }
         let services = self.services();
         services.begin_task();
         let done = task.apply(&context);
+        drop(impatient);
         if done.is_ok() {
             tx.keep();
         } else {

@@ -2,7 +2,7 @@
 //! the device is back and the pool was cleared.
 
 use base::random::{Rng, SeededRng};
-use dsl::tasks::Snapshot;
+use dsl::tasks::{Rollback, Snapshot};
 use millpond_torture::aftermath;
 use millpond_torture::model::Tree;
 use millpond_torture::operation::Chooser;
@@ -10,7 +10,7 @@ use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
 use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
-use pool::{NewDevice, PoolError};
+use pool::{CreateOptions, NewDevice, NewVdev, PoolError};
 use posix::{Credentials, FileType, NewNode, OpenOptions, WriteOptions};
 use sim::{Fault, FaultKind, SimulatedDisk, Times};
 use std::sync::Arc;
@@ -234,6 +234,65 @@ fn a_task_that_was_refused_is_not_done_later() {
     );
     pool.dsl().run(snapshot()).unwrap();
     rig.same();
+}
+
+/// The same of one that had begun, and could not read what it needs: it is undone when the device does not answer, and
+/// waits for nothing.
+#[test]
+fn a_task_that_cannot_read_is_undone_and_not_done_later() {
+    let _limits = tunables::drawn_but(81, &["cache.", "txg.", "dmu.", "dsl.", "pool."]);
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 81));
+    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(&disk) as _);
+    let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
+    options.root.populate = Some(millpond_torture::pool_model::real::populate());
+    options.cache_bytes = 1;
+    let test_pool = TestPool::create_as(options).unwrap();
+    let (mut tree, mut chooser) = (Tree::new(), Chooser::new(81));
+    run_operations(&test_pool.root(), &mut tree, &mut chooser, 12);
+    let pool = Arc::clone(&test_pool.pool);
+    let name = format!("{POOL}@before");
+    let names = vec![name.clone()];
+    pool.dsl()
+        .run(Snapshot {
+            names,
+            properties: Vec::new(),
+        })
+        .unwrap();
+    run_operations(&test_pool.root(), &mut tree, &mut chooser, 12);
+    pool.sync().unwrap();
+    test_pool.close_all();
+    let head = pool.dsl().head(POOL).unwrap();
+    // For every n: the device answers n reads of the rollback, and then none.
+    for after in 0.. {
+        let before = head.epoch();
+        let fault = Fault::everywhere(FaultKind::ReadError, Times::After(after));
+        disk.inject(fault);
+        let rolled_back = pool.dsl().run(Rollback {
+            path: POOL.to_owned(),
+            snapshot: Some("before".to_owned()),
+        });
+        let told = head.epoch();
+        disk.heal();
+        pool.clear(&|_| true).unwrap();
+        pool.sync().unwrap();
+        assert_eq!(head.epoch(), told, "it came later, after {after} reads");
+        if told != before {
+            // The sync that came after the change may have waited.
+            assert!(after > 0, "it reads nothing");
+            break;
+        }
+        assert!(rolled_back.is_err());
+        let found = differences(&tree, &test_pool.root());
+        assert!(
+            found.is_empty(),
+            "after {after} reads: {}",
+            found.join("\n")
+        );
+        test_pool.close_all();
+    }
+    drop(head);
+    drop(pool);
+    test_pool.export().unwrap();
 }
 
 #[test]

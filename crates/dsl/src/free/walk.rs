@@ -7,7 +7,7 @@
 //! spill block last. A block that cannot be read is freed, and what hangs below it is lost.
 
 use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
-use dmu::BlockStore;
+use dmu::{BlockStore, DmuError};
 use format::dnode::{self, DnodePhys, SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
 use format::record::get_at;
 use format::{BlockPointer, ObjectSetPhys};
@@ -163,7 +163,7 @@ impl<'a> TreeWalk<'a> {
             let place = Bookmark::root(ObjectSetId(NO_OBJECT_SET));
             let at_root = self.bookmark.is_some_and(|mark| mark[2] == u64::MAX);
             if !at_root
-                && let Some(block) = self.read(root, place)
+                && let Some(block) = self.read(root, place)?
                 && let Ok(phys) = ObjectSetPhys::decode(&block)
             {
                 self.object_set(&phys, free)?;
@@ -239,7 +239,7 @@ impl<'a> TreeWalk<'a> {
         if spot.level == 0 && spot.object != 0 {
             return Ok(());
         }
-        let Some(block) = self.read(pointer, spot.place()) else {
+        let Some(block) = self.read(pointer, spot.place())? else {
             return Ok(());
         };
         if spot.level == 0 {
@@ -277,8 +277,13 @@ impl<'a> TreeWalk<'a> {
         Ok(())
     }
 
-    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Option<Buffer> {
-        self.store.read_structure(pointer, place).ok()
+    /// The content of a block; none if it is lost. One on a device that does not answer is not.
+    fn read(&self, pointer: &BlockPointer, place: Bookmark) -> Result<Option<Buffer>> {
+        match self.store.read_structure(pointer, place) {
+            Ok(block) => Ok(Some(block)),
+            Err(source) if source.is_of_device() => Err(DmuError::Read { place, source }.into()),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Gives a block, or pauses before it.

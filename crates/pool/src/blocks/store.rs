@@ -93,9 +93,10 @@ impl PipelineStore {
     }
 
     /// Whether a read that failed so is to be done again: a sync cannot go on without its block,
-    /// nor give up half-way, so it waits for the device.
+    /// nor give up half-way, so it waits for the device. A task can: its caller was told that the pool is suspended, or
+    /// would be, and reckons with it no more.
     fn wait_for_devices(&self, error: &ReadError) -> bool {
-        if !SyncContext::is_current() || !error.is_of_devices() {
+        if !SyncContext::waits_for_devices() || !error.is_of_devices() {
             return false;
         }
         self.engine()
