@@ -4,6 +4,7 @@ mod bookmark;
 mod change_key;
 mod create;
 mod destroy;
+mod emptying;
 mod hold;
 mod leftovers;
 mod limits;

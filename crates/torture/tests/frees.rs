@@ -3,13 +3,13 @@
 
 use base::Txg;
 use base::metrics::registry;
-use dsl::tasks::{DestroySnapshots, Snapshot};
+use dsl::tasks::{CreateDataset, DestroySnapshots, Snapshot};
 use dsl::{PropertyChange, PropertyValue, SetProperties};
 use millpond_torture::operation::{Operation, Place};
 use millpond_torture::random::Random;
 use millpond_torture::real;
 use millpond_torture::test_pool::{POOL, TestPool, image};
-use pool::NewDevice;
+use pool::{CreateOptions, NewDevice, NewVdev};
 use posix::{AllocateMode, Credentials, FileSystem, OpenOptions};
 use sim::SimulatedDisk;
 use std::path::Path;
@@ -274,6 +274,115 @@ fn a_crash_between_two_pieces_leaves_whole_files_and_loses_no_space() {
         let event = first + (last - first) * point / points;
         check_crash(&disk, event, point as u64, folder.path());
     }
+    drop(limits);
+}
+
+/// A pool in which nobody frees trees in the background, with a file system of one long file and two that have nothing
+/// to do with it.
+fn without_background(disk: &Arc<SimulatedDisk>, blocks: usize) -> TestPool {
+    let device = NewDevice::Open("/simulated/disk".into(), Arc::clone(disk) as _);
+    let mut options = CreateOptions::new(POOL, vec![NewVdev::Single(device)]);
+    options.root.populate = Some(millpond_torture::pool_model::real::populate());
+    let mut features = pool::default_features();
+    features.retain(|feature| feature.guid != format::features::ASYNC_DESTROY.guid);
+    options.features = Some(features);
+    let test_pool = TestPool::create_as(options).unwrap();
+    for name in [DOOMED, CALM] {
+        let create = CreateDataset {
+            path: format!("{POOL}/{name}"),
+            kind: format::ObjectSetKind::FileSystem,
+            properties: vec![("recordsize".to_owned(), PropertyValue::Number(4096))],
+            case_insensitive: false,
+            populate: Some(millpond_torture::pool_model::real::populate()),
+        };
+        test_pool.pool.dsl().run(create).unwrap();
+    }
+    let doomed = test_pool.system(&format!("{POOL}/{DOOMED}"));
+    for (name, blocks) in [("long", blocks), ("short", 3)] {
+        write_file(&doomed, name, blocks);
+    }
+    write_file(
+        &test_pool.system(&format!("{POOL}/{CALM}")),
+        "long",
+        CRASH_BLOCKS,
+    );
+    drop(doomed);
+    test_pool.pool.sync().unwrap();
+    test_pool.close_all();
+    test_pool
+}
+
+const DOOMED: &str = "doomed";
+const CALM: &str = "calm";
+
+#[test]
+fn a_file_system_goes_in_pieces_where_nobody_frees_trees_in_the_background() {
+    const BLOCKS: usize = 3000;
+    let limits = Limits::set(300, 700, 64);
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 5));
+    let test_pool = without_background(&disk, BLOCKS);
+    let engine = Arc::clone(test_pool.pool.engine().unwrap());
+    let (before, dropped) = (engine.synced_txg(), dropped_max());
+    let dsl = test_pool.pool.dsl();
+    dsl.destroy_head(&format!("{POOL}/{DOOMED}")).unwrap();
+    assert!(dsl.head(&format!("{POOL}/{DOOMED}")).is_err());
+    assert!(engine.synced_txg() >= Txg(before.0 + BLOCKS as u64 / 700));
+    assert!(engine.blocks_to_free_max() <= 700);
+    assert!(dropped_max() <= dropped.max(700 + BESIDE));
+    let at_once = registry().histogram("dsl.tree_blocks_at_once");
+    assert!(
+        at_once.snapshot().max <= BESIDE,
+        "{} blocks in the txg in which it went",
+        at_once.snapshot().max
+    );
+    drop(limits);
+    judge(test_pool, &disk);
+}
+
+/// It is there whole, or it is gone with all that it had once the pool is imported.
+#[test]
+fn a_crash_while_a_file_system_goes_in_pieces_loses_no_space() {
+    let limits = Limits::set(32, 48, 8);
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 6));
+    let test_pool = without_background(&disk, 400);
+    let first = disk.log_len();
+    let dsl = test_pool.pool.dsl();
+    dsl.destroy_head(&format!("{POOL}/{DOOMED}")).unwrap();
+    let last = disk.log_len();
+    drop(test_pool);
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "crashed");
+    let points = 24.min(last - first);
+    let mut left = Vec::new();
+    for point in 0..=points {
+        let event = first + (last - first) * point / points;
+        let _ = std::fs::remove_file(&path);
+        let crashed = disk.crash_at(event, point as u64);
+        crashed.write_to_file(&path).unwrap();
+        let test_pool = TestPool::import(folder.path(), false).unwrap();
+        let doomed = format!("{POOL}/{DOOMED}");
+        let is_left = test_pool.pool.dsl().head(&doomed).is_ok();
+        left.push(is_left);
+        for name in [Some(CALM), is_left.then_some(DOOMED)]
+            .into_iter()
+            .flatten()
+        {
+            let system = test_pool.system(&format!("{POOL}/{name}"));
+            let found = read_file(&system, "long").unwrap();
+            let blocks = if name == CALM { CRASH_BLOCKS } else { 400 };
+            assert!(
+                found == (0..blocks).flat_map(block).collect::<Vec<u8>>(),
+                "{name}, event {event}"
+            );
+        }
+        millpond_torture::aftermath::export(test_pool, folder.path());
+        if event.is_multiple_of(8)
+            && let Some(zdb) = golden::Zdb::from_environment()
+        {
+            zdb.assert_clean(folder.path(), POOL);
+        }
+    }
+    assert!(left.contains(&true) && left.contains(&false), "{left:?}");
     drop(limits);
 }
 

@@ -6,7 +6,7 @@
 use std::sync::{Arc, LazyLock};
 
 use base::ObjectId;
-use base::metrics::{Counter, registry};
+use base::metrics::{Counter, Histogram, registry};
 use dmu::{AllocateObject, Object, Tx};
 use format::bptree::{BlockTreeEntry, BlockTreePhys, DONE};
 use format::config::directory as keys;
@@ -26,6 +26,10 @@ const QUEUE_BLOCK: u32 = 128 * 1024;
 /// Trees of destroyed datasets that leaked because their entry in the queue cannot be read.
 static TREES_LOST: LazyLock<Arc<Counter>> =
     LazyLock::new(|| registry().counter("dsl.queued_trees_lost"));
+
+/// Blocks of trees that were freed in one txg, in a pool without `async_destroy`.
+static FREED_AT_ONCE: LazyLock<Arc<Histogram>> =
+    LazyLock::new(|| registry().histogram("dsl.tree_blocks_at_once"));
 
 impl Dsl {
     fn queue(&self) -> Result<Option<Arc<Object>>> {
@@ -135,7 +139,8 @@ impl Dsl {
         self.mos.free(tx, queue.id())
     }
 
-    /// Frees the blocks of the tree under `root` born after `birth`, all at once.
+    /// Frees the blocks of the tree under `root` born after `birth`, all at once. There are not many
+    /// ([`Dsl::destroy_head`]).
     pub(crate) fn free_tree_now(
         &self,
         tx: &Tx,
@@ -145,6 +150,7 @@ impl Dsl {
         let store = self.mos.store.as_ref();
         let mut walk = TreeWalk::new(store, birth, [0; 4], u64::MAX);
         walk.run(root, &mut |pointer| self.release(tx, pointer))?;
+        FREED_AT_ONCE.record(walk.visited());
         Ok(())
     }
 

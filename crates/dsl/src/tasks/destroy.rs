@@ -328,28 +328,7 @@ impl Task for DestroyHead {
     }
 
     fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
-        let directory = context.dsl.directory(&self.path)?;
-        let head = directory
-            .head()?
-            .ok_or_else(|| DslError::not_found(self.path.as_str()))?;
-        let name = || self.path.clone();
-        if directory.parent().is_none() {
-            return Err(DslError::busy(name()));
-        }
-        if head.has_snapshots()? {
-            return Err(DslError::HasSnapshots { name: name() });
-        }
-        if directory.has_children()? {
-            return Err(DslError::HasChildren { name: name() });
-        }
-        if head.deadlist()?.is_legacy() {
-            let what = "a deadlist of an old pool version";
-            return Err(DslError::Unsupported { name: name(), what });
-        }
-        if head.is_in_use() || head.is_held_long() {
-            return Err(DslError::busy(name()));
-        }
-        Ok(())
+        check_head(context, &self.path)
     }
 
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
@@ -370,6 +349,30 @@ impl Task for DestroyHead {
         end_intent_log(context, &head)?;
         destroy_head(context, &head)
     }
+}
+
+/// Whether a head can be destroyed.
+pub(super) fn check_head(context: &TaskContext<'_>, path: &str) -> Result<()> {
+    let directory = context.dsl.directory(path)?;
+    let head = directory.head()?.ok_or_else(|| DslError::not_found(path))?;
+    let name = || path.to_owned();
+    if directory.parent().is_none() {
+        return Err(DslError::busy(name()));
+    }
+    if head.has_snapshots()? {
+        return Err(DslError::HasSnapshots { name: name() });
+    }
+    if directory.has_children()? {
+        return Err(DslError::HasChildren { name: name() });
+    }
+    if head.deadlist()?.is_legacy() {
+        let what = "a deadlist of an old pool version";
+        return Err(DslError::Unsupported { name: name(), what });
+    }
+    if head.is_in_use() || head.is_held_long() {
+        return Err(DslError::busy(name()));
+    }
+    Ok(())
 }
 
 /// Frees the intent log of a head whose object set goes.

@@ -8,7 +8,6 @@ use dmu::DmuError;
 use format::ObjectType;
 use format::dsl::{DatasetPhys, key};
 
-use super::DestroyHead;
 use super::destroy::destroy_snapshot;
 use super::hold::release;
 use crate::dataset::Dataset;
@@ -46,7 +45,7 @@ impl Dsl {
         collect(&self.root_directory()?, &mut doomed, &mut kept)?;
         // Children come after their parents: the deepest go first.
         for path in doomed.into_iter().rev() {
-            match self.run(DestroyHead { path: path.clone() }) {
+            match self.destroy_head(&path) {
                 Ok(()) => done.destroyed.push(path),
                 Err(crate::DslError::Engine(error)) => return Err(error.into()),
                 Err(error) => done.kept.push((path, error.to_string())),

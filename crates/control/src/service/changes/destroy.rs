@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use admin::changes::{Destroy, DestroyTarget};
 use admin::{Failure, FailureKind, name};
-use dsl::tasks::{DestroyBookmark, DestroyHead, DestroySnapshots};
+use dsl::tasks::{DestroyBookmark, DestroySnapshots};
 use dsl::{Actor, Dataset, DslError};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
@@ -342,7 +342,7 @@ impl Service {
         };
         let path = hidden.name();
         drop(hidden);
-        self.dsl.run(DestroyHead { path })
+        self.dsl.destroy_head(&path)
     }
 
     /// Destroys a head. Right after a mount, its last use may be somebody who is just ending.
@@ -352,8 +352,7 @@ impl Service {
         self.destroy_left_beside(path)?;
         let mut attempt = 1;
         loop {
-            let path = path.to_owned();
-            match self.dsl.run(DestroyHead { path }) {
+            match self.dsl.destroy_head(path) {
                 Err(DslError::Busy { .. }) if attempt < ATTEMPTS => {
                     attempt += 1;
                     std::thread::sleep(PAUSE);

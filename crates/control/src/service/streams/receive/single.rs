@@ -223,7 +223,7 @@ impl Receiving<'_, '_> {
             drop(left);
             // One that is under way is held, so that it stays; then it is said that this is busy.
             let path = hidden.name();
-            drop(self.service.dsl.run(dsl::tasks::DestroyHead { path }));
+            drop(self.service.dsl.destroy_head(&path));
         }
     }
 
