@@ -37,6 +37,10 @@ pub mod keys {
     pub const PARITY_COUNT: &str = "nparity";
     pub const RAIDZ_EXPAND_TXGS: &str = "raidz_expand_txgs";
     pub const RAIDZ_EXPANDING: &str = "raidz_expanding";
+    pub const DRAID_DATA_COUNT: &str = "draid_ndata";
+    pub const DRAID_SPARE_COUNT: &str = "draid_nspares";
+    pub const DRAID_GROUP_COUNT: &str = "draid_ngroups";
+    pub const DRAID_CHILD_COUNT: &str = "draid_nchildren";
     pub const WHOLE_DISK: &str = "whole_disk";
     pub const NOT_PRESENT: &str = "not_present";
     pub const METASLAB_ARRAY: &str = "metaslab_array";
@@ -139,6 +143,9 @@ pub mod vdev_zap {
     pub const ALLOCATION_BIAS: &str = "org.zfsonlinux:allocation_bias";
     pub const REBUILD: &str = "org.openzfs:vdev_rebuild";
     pub const RAIDZ_EXPAND_STATE: &str = "org.openzfs:raidz_expand_state";
+    pub const RAIDZ_EXPAND_START_TIME: &str = "org.openzfs:raidz_expand_start_time";
+    pub const RAIDZ_EXPAND_END_TIME: &str = "org.openzfs:raidz_expand_end_time";
+    pub const RAIDZ_EXPAND_BYTES_COPIED: &str = "org.openzfs:raidz_expand_bytes_copied";
     pub const TRIM_STATE: &str = "org.zfsonlinux:vdev_trim_state";
     pub const TRIM_OFFSET: &str = "org.zfsonlinux:next_offset_to_trim";
     pub const TRIM_TIME: &str = "org.zfsonlinux:vdev_trim_action_time";

@@ -95,7 +95,22 @@ bits! {
     }
 }
 
+/// [`ReflowInfo`]'s state while the first sectors are in the scratch area, and nowhere else for certain.
+const SCRATCH_HOLDS: u64 = 1;
+
 impl Uberblock {
+    /// Up to which byte the RAID-Z vdev that is getting another child has moved.
+    #[must_use]
+    pub const fn moved_bytes(&self) -> u64 {
+        ReflowInfo::AT.offset.get(self.reflow_info) << 9
+    }
+
+    /// Whether the first bytes that moved are in the scratch area of each child, and perhaps nowhere else.
+    #[must_use]
+    pub const fn begins_to_move(&self) -> bool {
+        ReflowInfo::AT.state.get(self.reflow_info) == SCRATCH_HOLDS
+    }
+
     /// The uberblock of a new txg as OpenZFS 2.3 writes it, without multihost protection.
     #[must_use]
     pub const fn new(

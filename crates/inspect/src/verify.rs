@@ -193,7 +193,7 @@ fn sides(pool: &RawPool, report: &mut Report) -> Vec<Side> {
             match leaf.device() {
                 Some(device) => sides.push(Side {
                     vdev: top.id().0,
-                    layout: top.layout(),
+                    layout: top.layout().clone(),
                     child: (child, children),
                     path: leaf.path().to_string(),
                     device: Arc::clone(&device),

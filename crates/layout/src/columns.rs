@@ -1,16 +1,19 @@
 //! The columns of a block: what of it goes to which child.
 
-use crate::raidz::Stripe;
-use crate::{Kind, Layout};
+use crate::draid::DraidStripes;
+use crate::raidz::Stripes;
+use crate::{Block, Kind, Layout};
 
-/// The part of a block, or of its parity, that lies on one child, in one piece.
+/// A part of a block, or of its parity, that lies on one child, in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
+    /// Which stripe of the block it belongs to, from 0: parity stands for the columns of its own stripe.
+    pub stripe: usize,
     /// Which child, from 0.
     pub child: usize,
     /// Where in the child's allocatable area, bytes.
     pub offset: u64,
-    /// How long, in bytes: whole sectors.
+    /// How long, in bytes: whole sectors. A column that holds nothing counts for its stripe's parity all the same.
     pub len: u64,
     /// What is there.
     pub content: Content,
@@ -23,11 +26,16 @@ pub enum Content {
     Whole,
     /// A row of parity, from 0, over the columns with data.
     Parity(usize),
-    /// The block from this byte on; what is behind its end is zero.
-    Data(u64),
+    /// Data of the block; what is behind the end of the block is zero.
+    Data {
+        /// Where in the block it begins, bytes.
+        start: u64,
+        /// How much it is, bytes. The rest of the column is zero.
+        len: u64,
+    },
 }
 
-/// The columns of a block, in their order: those of parity first. Made without allocating.
+/// The columns of a block, stripe by stripe, in their order: those of parity first. Made without allocating.
 #[derive(Clone, Debug)]
 pub struct Columns {
     shape: Shape,
@@ -39,18 +47,29 @@ pub struct Columns {
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Copies { offset: u64, len: u64 },
-    Stripe(Stripe),
+    RaidZ(Stripes),
+    Draid(DraidStripes),
 }
 
 impl Columns {
-    pub(crate) const fn new(layout: Layout, offset: u64, psize: u64, children: usize) -> Self {
-        let len = layout.whole_sectors(psize);
+    pub(crate) fn new(layout: &Layout, block: &Block, children: usize) -> Self {
+        let len = layout.whole_sectors(block.psize);
         let (shape, end) = match layout.kind() {
-            Kind::Single | Kind::Mirror => (Shape::Copies { offset, len }, children),
+            Kind::Single | Kind::Mirror => {
+                let offset = block.offset;
+                (Shape::Copies { offset, len }, children)
+            }
             Kind::RaidZ(raidz) => {
-                let (first, sectors) = (offset / layout.sector(), len / layout.sector());
-                let stripe = raidz.stripe(first, sectors, raidz.is_exchanged(offset));
-                (Shape::Stripe(stripe), stripe.count() as usize)
+                let stripes = raidz.stripes(block, layout.sector());
+                let count = match &stripes {
+                    Stripes::One(stripe) => stripe.count(),
+                    Stripes::Rows(rows) => rows.count(),
+                };
+                (Shape::RaidZ(stripes), count as usize)
+            }
+            Kind::Draid(draid) => {
+                let stripes = draid.stripes(block, layout.sector());
+                (Shape::Draid(stripes), stripes.count() as usize)
             }
         };
         Self {
@@ -71,26 +90,33 @@ impl Iterator for Columns {
         }
         let index = self.next;
         self.next += 1;
-        Some(match self.shape {
-            Shape::Copies { offset, len } => Column {
-                child: index,
-                offset,
-                len,
-                content: Content::Whole,
-            },
-            Shape::Stripe(stripe) => {
-                let column = stripe.column(index as u64);
-                let bytes = |sectors: u64| sectors.saturating_mul(self.sector);
-                Column {
-                    child: column.child as usize,
-                    offset: bytes(column.start),
-                    len: bytes(column.len),
-                    content: match column.data_start {
-                        None => Content::Parity(index),
-                        Some(start) => Content::Data(bytes(start)),
-                    },
-                }
+        let column = match &self.shape {
+            Shape::Copies { offset, len } => {
+                return Some(Column {
+                    stripe: 0,
+                    child: index,
+                    offset: *offset,
+                    len: *len,
+                    content: Content::Whole,
+                });
             }
+            Shape::RaidZ(Stripes::One(stripe)) => stripe.column(index as u64),
+            Shape::RaidZ(Stripes::Rows(rows)) => rows.column(index as u64),
+            Shape::Draid(stripes) => stripes.column(index as u64),
+        };
+        let bytes = |sectors: u64| sectors.saturating_mul(self.sector);
+        Some(Column {
+            stripe: column.stripe as usize,
+            child: column.child as usize,
+            offset: bytes(column.start),
+            len: bytes(column.len),
+            content: match column.data_start {
+                None => Content::Parity(column.index as usize),
+                Some(start) => Content::Data {
+                    start: bytes(start),
+                    len: bytes(column.data_len),
+                },
+            },
         })
     }
 

@@ -1,11 +1,11 @@
 //! The kinds of top-level vdevs, as far as the places of bytes depend on them.
 
-use crate::RaidZ;
+use crate::{Draid, RaidZ};
 
 /// How the children of a vdev share what it holds. What places of bytes depend on (the parity and the width of a
 /// RAID-Z) belongs into the variant. How many sides a mirror has does not, as it changes with attaching and detaching:
 /// whoever asks says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One disk or file.
     Single,
@@ -13,16 +13,29 @@ pub enum Kind {
     Mirror,
     /// Each block is a stripe over some or all children, with parity.
     RaidZ(RaidZ),
+    /// Each block is in stripes of a fixed width over some of the children, with parity; the room of spares is spread
+    /// over all.
+    Draid(Draid),
 }
 
 impl Kind {
     /// How many of `children` may lack a block that can be read all the same.
     #[must_use]
-    pub const fn tolerance(self, children: usize) -> usize {
+    pub const fn tolerance(&self, children: usize) -> usize {
         match self {
             Self::Single => 0,
             Self::Mirror => children.saturating_sub(1),
             Self::RaidZ(raidz) => raidz.parity(),
+            Self::Draid(draid) => draid.parity(),
+        }
+    }
+
+    /// Whether every child has every byte.
+    #[must_use]
+    pub const fn is_copies(&self) -> bool {
+        match self {
+            Self::Single | Self::Mirror => true,
+            Self::RaidZ(_) | Self::Draid(_) => false,
         }
     }
 }

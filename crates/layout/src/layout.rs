@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use crate::{Columns, Kind};
+use crate::{Block, Columns, Kind, Placement};
+use base::Txg;
 
 /// How a top-level vdev spreads blocks over its children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     kind: Kind,
     ashift: u32,
@@ -28,19 +29,19 @@ impl Layout {
 
     /// The kind of vdev.
     #[must_use]
-    pub const fn kind(self) -> Kind {
-        self.kind
+    pub const fn kind(&self) -> &Kind {
+        &self.kind
     }
 
     /// The size of a sector as a power of two.
     #[must_use]
-    pub const fn ashift(self) -> u32 {
+    pub const fn ashift(&self) -> u32 {
         self.ashift
     }
 
     /// The size of a sector in bytes; one for a shift that no number has room for.
     #[must_use]
-    pub const fn sector(self) -> u64 {
+    pub const fn sector(&self) -> u64 {
         match 1_u64.checked_shl(self.ashift) {
             Some(sector) => sector,
             None => 1,
@@ -49,41 +50,53 @@ impl Layout {
 
     /// `len` bytes in whole sectors.
     #[must_use]
-    pub const fn whole_sectors(self, len: u64) -> u64 {
+    pub const fn whole_sectors(&self, len: u64) -> u64 {
         let mask = self.sector() - 1;
         len.saturating_add(mask) & !mask
     }
 
     /// The stored sizes that waste nothing are multiples of this, in bytes; it is the smallest of them too.
     #[must_use]
-    pub const fn granule(self) -> u64 {
-        match self.kind {
+    pub const fn granule(&self) -> u64 {
+        match &self.kind {
             Kind::Single | Kind::Mirror | Kind::RaidZ(_) => self.sector(),
+            Kind::Draid(draid) => self.sector() * draid.data() as u64,
         }
     }
 
-    /// What a block of `psize` stored bytes takes up, parity and padding included.
+    /// What allocated places begin at, and are as long as, multiples of, in bytes.
     #[must_use]
-    pub const fn asize(self, psize: u64) -> u64 {
-        match self.kind {
-            Kind::Single | Kind::Mirror => self.whole_sectors(psize),
-            Kind::RaidZ(raidz) => raidz
-                .sectors_allocated(self.whole_sectors(psize) / self.sector())
-                .saturating_mul(self.sector()),
+    pub const fn unit(&self) -> u64 {
+        match &self.kind {
+            Kind::Single | Kind::Mirror | Kind::RaidZ(_) => self.sector(),
+            Kind::Draid(draid) => self.sector().saturating_mul(draid.unit()),
         }
+    }
+
+    /// What a block of `psize` stored bytes takes up that is written in txg `birth`, parity and padding included.
+    #[must_use]
+    pub fn asize(&self, psize: u64, birth: Txg) -> u64 {
+        let whole = self.whole_sectors(psize);
+        let sectors = match &self.kind {
+            Kind::Single | Kind::Mirror => return whole,
+            Kind::RaidZ(raidz) => raidz.sectors_allocated(whole / self.sector(), birth),
+            Kind::Draid(draid) => draid.sectors_allocated(whole / self.sector()),
+        };
+        sectors.saturating_mul(self.sector())
     }
 
     /// What datasets are charged with for `asize` allocated bytes: as many as the data would take up without parity, if
     /// all blocks were of 128 KiB.
     #[must_use]
-    pub const fn deflated(self, asize: u64) -> u64 {
+    pub fn deflated(&self, asize: u64) -> u64 {
         (asize >> CHARGE_SHIFT).saturating_mul(self.deflate_ratio())
     }
 
     /// The charge for an allocated sector of 512 bytes.
     #[must_use]
-    pub const fn deflate_ratio(self) -> u64 {
-        match self.asize(REFERENCE_BLOCK) >> CHARGE_SHIFT {
+    pub fn deflate_ratio(&self) -> u64 {
+        // That of the vdev as it was made: what datasets are charged with is not to change.
+        match self.asize(REFERENCE_BLOCK, Txg(0)) >> CHARGE_SHIFT {
             0 => 0,
             sectors => REFERENCE_BLOCK / sectors,
         }
@@ -91,10 +104,12 @@ impl Layout {
 
     /// How much more than its stored bytes a dataset is charged with, at most, for a block of any number of 512 bytes.
     #[must_use]
-    pub const fn charge_overhead(self) -> u64 {
+    pub fn charge_overhead(&self) -> u64 {
         let in_sector = self.sector().saturating_sub(1 << CHARGE_SHIFT);
-        match self.kind {
+        match &self.kind {
             Kind::Single | Kind::Mirror => in_sector,
+            // A row that is not full is charged as a full one.
+            Kind::Draid(_) => self.granule().saturating_sub(1 << CHARGE_SHIFT),
             // A row that is not full has all parity, and what is left over is less than a row of parity and a sector.
             // Full rows cost nothing, as the block by which deflate ratios are measured has less of them.
             Kind::RaidZ(raidz) => {
@@ -106,36 +121,41 @@ impl Layout {
 
     /// How many of `children` may lack a block that can be read all the same.
     #[must_use]
-    pub const fn tolerance(self, children: usize) -> usize {
+    pub const fn tolerance(&self, children: usize) -> usize {
         self.kind.tolerance(children)
     }
 
-    /// Where the block of `psize` stored bytes at `offset` lies on the children.
+    /// What of a block lies on which child.
     #[must_use]
-    pub const fn columns(self, offset: u64, psize: u64, children: usize) -> Columns {
-        Columns::new(self, offset, psize, children)
+    pub fn columns(&self, block: &Block, children: usize) -> Columns {
+        Columns::new(self, block, children)
+    }
+
+    /// The columns of a block, and the pieces of children in which they lie.
+    #[must_use]
+    pub fn placement(&self, block: &Block, children: usize) -> Placement {
+        Placement::new(self.columns(block, children))
     }
 
     /// Whether every child has every byte of the vdev at the vdev's own offset. Only then can neighbouring blocks be
     /// read together without knowing where one ends, and children be compared.
     #[must_use]
-    pub const fn is_copies(self) -> bool {
-        match self.kind {
-            Kind::Single | Kind::Mirror => true,
-            Kind::RaidZ(_) => false,
-        }
+    pub const fn is_copies(&self) -> bool {
+        self.kind.is_copies()
     }
 
     /// The bytes of a child that hold nothing but what lies in `range` of the vdev.
     #[must_use]
-    pub const fn on_child(self, range: Range<u64>, child: usize) -> Range<u64> {
-        match self.kind {
-            Kind::Single | Kind::Mirror => range,
-            Kind::RaidZ(raidz) => {
-                let sector = self.sector();
-                let (from, to) = (range.start.div_ceil(sector), range.end / sector);
-                let (from, to) = raidz.sectors_of_child(from, to, child as u64);
-                from * sector..to * sector
+    pub fn on_child(&self, range: Range<u64>, child: usize) -> Vec<Range<u64>> {
+        let sector = self.sector();
+        let (from, to) = (range.start.div_ceil(sector), range.end / sector);
+        let bytes = |(from, to): (u64, u64)| from * sector..to * sector;
+        match &self.kind {
+            Kind::Single | Kind::Mirror => vec![range],
+            Kind::RaidZ(raidz) => vec![bytes(raidz.sectors_of_child(from, to, child as u64))],
+            Kind::Draid(draid) => {
+                let pieces = draid.sectors_of_child((from, to), child as u64, sector);
+                pieces.into_iter().map(bytes).collect()
             }
         }
     }
@@ -143,27 +163,29 @@ impl Layout {
     /// How many bytes of a block of `psize` have to be written when only the first `used` of them count. Where the
     /// place of each byte depends on the length of the block, that is all of it.
     #[must_use]
-    pub const fn written_size(self, used: u64, psize: u64) -> u64 {
-        match self.kind {
+    pub const fn written_size(&self, used: u64, psize: u64) -> u64 {
+        match &self.kind {
             Kind::Single | Kind::Mirror if used < psize => used,
-            Kind::Single | Kind::Mirror | Kind::RaidZ(_) => psize,
+            Kind::Single | Kind::Mirror | Kind::RaidZ(_) | Kind::Draid(_) => psize,
         }
     }
 
     /// The allocatable bytes of a vdev whose smallest child has `smallest`: where children add up, their number counts.
     #[must_use]
-    pub const fn size(self, smallest: u64) -> u64 {
-        match self.kind {
+    pub fn size(&self, smallest: u64) -> u64 {
+        match &self.kind {
             Kind::Single | Kind::Mirror => smallest,
+            Kind::Draid(draid) => draid.size(smallest),
             Kind::RaidZ(raidz) => smallest.saturating_mul(raidz.width() as u64),
         }
     }
 
     /// The allocatable bytes that each child must have for a vdev of `size`: the reverse.
     #[must_use]
-    pub const fn child_size(self, size: u64) -> u64 {
-        match self.kind {
+    pub fn child_size(&self, size: u64) -> u64 {
+        match &self.kind {
             Kind::Single | Kind::Mirror => size,
+            Kind::Draid(draid) => draid.child_size(size),
             Kind::RaidZ(raidz) => size.div_ceil(raidz.width() as u64),
         }
     }

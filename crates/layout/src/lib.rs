@@ -8,12 +8,23 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+mod block;
 mod columns;
+mod draid;
+mod growth;
 mod kind;
 mod layout;
+mod permutation;
+mod placement;
 mod raidz;
+mod rows;
+mod stripe;
 
+pub use block::Block;
 pub use columns::{Column, Columns, Content};
+pub use draid::Draid;
+pub use growth::Growth;
 pub use kind::Kind;
 pub use layout::Layout;
+pub use placement::{Piece, Placement};
 pub use raidz::RaidZ;

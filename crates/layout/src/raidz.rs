@@ -1,17 +1,27 @@
 //! RAID-Z: blocks in stripes of their own, each with its parity.
 
+use crate::Block;
+use crate::growth::Growth;
+use crate::rows::Rows;
+use crate::stripe::{Shape, StripeColumn, exchanged};
+use base::Txg;
+use std::sync::Arc;
+
 /// The least and the most rows of parity.
-const PARITY_RANGE: std::ops::RangeInclusive<u8> = 1..=3;
+pub(crate) const PARITY_RANGE: std::ops::RangeInclusive<u8> = 1..=3;
 
 /// Of 1-parity vdevs, blocks whose offset has this bit exchange their first two columns, so that parity does not
 /// always lie on the same children.
 const EXCHANGE_BIT: u64 = 1 << 20;
 
 /// The geometry of a RAID-Z vdev.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RaidZ {
     parity: u8,
-    width: u8,
+    /// How many children there are.
+    children: u8,
+    /// How it got children since it was made; none if it did not.
+    growth: Option<Arc<Growth>>,
 }
 
 impl RaidZ {
@@ -20,64 +30,98 @@ impl RaidZ {
     /// Source: the format notes, "RAID-Z", limits.
     #[must_use]
     pub fn new(parity: u64, width: usize) -> Option<Self> {
-        let (parity, width) = (u8::try_from(parity).ok()?, u8::try_from(width).ok()?);
-        (PARITY_RANGE.contains(&parity) && width > parity).then_some(Self { parity, width })
+        let (parity, children) = (u8::try_from(parity).ok()?, u8::try_from(width).ok()?);
+        let is_possible = PARITY_RANGE.contains(&parity) && children > parity;
+        is_possible.then_some(Self {
+            parity,
+            children,
+            growth: None,
+        })
+    }
+
+    /// The vdev, grown to what it is now: blocks are wider by one child from each of the txgs `since` on, and the last
+    /// child comes on top of that where it `is_growing`. None if it cannot have been as narrow as that.
+    #[must_use]
+    pub fn grown(self, since: &[Txg], is_growing: bool) -> Option<Self> {
+        let later = since.len().checked_add(usize::from(is_growing))?;
+        let first = usize::from(self.children).checked_sub(later)?;
+        if later == 0 {
+            return Some(self);
+        }
+        let is_possible = first > usize::from(self.parity) && since.is_sorted();
+        is_possible.then(|| Self {
+            growth: Some(Arc::new(Growth::new(since, is_growing))),
+            ..self
+        })
+    }
+
+    /// How it got children since it was made.
+    #[must_use]
+    pub fn growth(&self) -> Option<&Growth> {
+        self.growth.as_deref()
     }
 
     /// How many rows of parity there are: 1 to 3.
     #[must_use]
-    pub const fn parity(self) -> usize {
+    pub const fn parity(&self) -> usize {
         self.parity as usize
     }
 
-    /// How many children there are.
+    /// How many children count for its size: all but one that is being added.
     #[must_use]
-    pub const fn width(self) -> usize {
-        self.width as usize
+    pub fn width(&self) -> usize {
+        usize::from(self.children) - usize::from(self.is_growing())
     }
 
-    /// How many children hold data of a stripe that is as long as the vdev is wide.
-    const fn data_width(self) -> u64 {
-        self.width as u64 - self.parity as u64
+    fn is_growing(&self) -> bool {
+        self.growth().is_some_and(|growth| growth.is_growing())
+    }
+
+    /// How wide blocks of a txg are.
+    fn width_at(&self, birth: Txg) -> u64 {
+        let later = self.growth().map_or(0, |growth| growth.since(birth));
+        self.width().saturating_sub(later) as u64
     }
 
     /// How many sectors a block of so many takes up: with its parity, and with what is left over where nothing would
     /// fit into it any more.
-    pub(crate) const fn sectors_allocated(self, data: u64) -> u64 {
-        let parity = data
-            .div_ceil(self.data_width())
-            .saturating_mul(self.parity as u64);
-        let (used, step) = (data.saturating_add(parity), self.parity as u64 + 1);
+    pub(crate) fn sectors_allocated(&self, data: u64, birth: Txg) -> u64 {
+        let parity = u64::from(self.parity);
+        let rows = data.div_ceil(self.width_at(birth).saturating_sub(parity).max(1));
+        let (used, step) = (
+            data.saturating_add(rows.saturating_mul(parity)),
+            parity.saturating_add(1),
+        );
         used.div_ceil(step).saturating_mul(step)
     }
 
-    /// The stripe of a block of so many sectors that begins at sector `first` of the vdev. `is_exchanged` is of its
-    /// offset in bytes.
-    pub(crate) const fn stripe(self, first: u64, sectors: u64, is_exchanged: bool) -> Stripe {
-        let (height, rest) = (sectors / self.data_width(), sectors % self.data_width());
-        let long = if rest == 0 {
-            0
-        } else {
-            rest + self.parity as u64
-        };
-        Stripe {
-            parity: self.parity as u64,
-            width: self.width as u64,
-            first,
-            height,
-            long,
-            is_exchanged: is_exchanged && self.parity == 1,
+    /// The stripes of a block, on sectors of so many bytes.
+    pub(crate) fn stripes(&self, block: &Block, sector: u64) -> Stripes {
+        let width = self.width_at(block.birth);
+        let sectors = block.psize.div_ceil(sector);
+        let shape = Shape::new(u64::from(self.parity), width, sectors);
+        let first = block.offset / sector;
+        let is_exchanged = self.parity == 1 && block.offset & EXCHANGE_BIT != 0;
+        let children = u64::from(self.children);
+        if width == children && !self.is_growing() {
+            return Stripes::One(Stripe {
+                shape,
+                first,
+                is_exchanged,
+            });
         }
+        let moved = self.growth().and_then(Growth::moved);
+        let moved = moved.map(|bytes| bytes / sector);
+        Stripes::Rows(Rows::new(shape, first, is_exchanged, (children, moved)))
     }
 
-    /// Whether a block at this offset exchanges its first two columns.
-    pub(crate) const fn is_exchanged(self, offset: u64) -> bool {
-        self.parity == 1 && offset & EXCHANGE_BIT != 0
-    }
-
-    /// The sectors of child `child` (from, to) that hold nothing but sectors `from..to` of the vdev.
-    pub(crate) const fn sectors_of_child(self, from: u64, to: u64, child: u64) -> (u64, u64) {
-        let width = self.width as u64;
+    /// The sectors of child `child` (from, to) that hold nothing but sectors `from..to` of the vdev. While sectors move
+    /// from child to child that is none.
+    pub(crate) fn sectors_of_child(&self, from: u64, to: u64, child: u64) -> (u64, u64) {
+        if self.is_growing() {
+            return (0, 0);
+        }
+        let width = u64::from(self.children);
         (
             from.saturating_sub(child).div_ceil(width),
             to.saturating_sub(child).div_ceil(width),
@@ -85,69 +129,42 @@ impl RaidZ {
     }
 }
 
-/// The stripe of one block, in sectors.
+/// The stripes of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stripes {
+    /// One, of columns that are as long as they need be.
+    One(Stripe),
+    /// Of a vdev that got more children: one a row.
+    Rows(Rows),
+}
+
+/// The stripe of one block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stripe {
-    parity: u64,
-    width: u64,
+    shape: Shape,
     first: u64,
-    /// The length of the short columns.
-    height: u64,
-    /// How many columns, from the first, are longer by one.
-    long: u64,
     is_exchanged: bool,
 }
 
-/// A column of a stripe, in sectors.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StripeColumn {
-    pub(crate) child: u64,
-    /// From the beginning of the child.
-    pub(crate) start: u64,
-    pub(crate) len: u64,
-    /// From the beginning of the block; none for parity.
-    pub(crate) data_start: Option<u64>,
-}
-
 impl Stripe {
-    /// How many columns there are: first those of parity.
-    pub(crate) const fn count(self) -> u64 {
-        if self.height == 0 {
-            self.long
-        } else {
-            self.width
-        }
+    pub(crate) const fn count(&self) -> u64 {
+        self.shape.count()
     }
 
     /// A column, from 0.
-    pub(crate) const fn column(self, index: u64) -> StripeColumn {
-        // Only the places change, not what is there.
-        let place = match (self.is_exchanged, index) {
-            (true, 0) => 1,
-            (true, 1) => 0,
-            (_, index) => index,
-        };
-        let turned = self.first % self.width + place;
-        let wraps = turned >= self.width;
-        let start = self.first / self.width + wraps as u64;
-        let data_start = if index < self.parity {
-            None
-        } else {
-            let before = index - self.parity;
-            // The columns before that are longer by one, without those of parity.
-            let long_data = self.long.saturating_sub(self.parity);
-            let longer = if before < long_data {
-                before
-            } else {
-                long_data
-            };
-            Some(before * self.height + longer)
-        };
+    pub(crate) fn column(&self, index: u64) -> StripeColumn {
+        let width = self.shape.width;
+        let turned = self.first % width + exchanged(self.is_exchanged, index);
+        let wraps = turned >= width;
+        let len = self.shape.len(index);
         StripeColumn {
-            child: turned - if wraps { self.width } else { 0 },
-            start,
-            len: self.height + (index < self.long) as u64,
-            data_start,
+            stripe: 0,
+            index,
+            child: turned - if wraps { width } else { 0 },
+            start: self.first / width + u64::from(wraps),
+            len,
+            data_start: self.shape.data_start(index),
+            data_len: len,
         }
     }
 }

@@ -50,7 +50,7 @@ impl Pipeline {
             let Ok(top) = self.vdevs.top(dva.vdev) else {
                 continue;
             };
-            let asize = top.allocated_size(gang::SIZE as u64);
+            let asize = top.allocated_size(gang::SIZE as u64, block.physical_birth());
             self.allocator.free(&Dva { asize, ..dva }, txg);
         }
         members

@@ -165,7 +165,8 @@ impl Pipeline {
         for dva in pointer.dvas() {
             let top = self.vdevs.top(dva.vdev)?;
             let block = (sealed.clone(), pointer.psize());
-            top.write_beginning(dva.offset, block, IoClass::SyncWrite, group);
+            let place = (dva.offset, pointer.physical_birth());
+            top.write_beginning(place, block, IoClass::SyncWrite, group);
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ impl Pipeline {
         };
         let top = self.vdevs.top(dva.vdev).ok();
         if let Some(top) = &top {
-            sum.examined_bytes += top.allocated_size(length as u64);
+            sum.examined_bytes += top.allocated_size(length as u64, block.physical_birth());
             let mut accept = |data: &[u8]| self.verdict(block, data);
             if let Ok(outcome) = top.scrub(range, true, &mut accept) {
                 sum.count(outcome.repaired, length);
@@ -211,7 +211,7 @@ impl Pipeline {
             let Ok(top) = self.vdevs.top(dva.vdev) else {
                 continue;
             };
-            sum.examined_bytes += top.allocated_size(length as u64);
+            sum.examined_bytes += top.allocated_size(length as u64, block.physical_birth());
             let Ok(outcome) = top.scrub(range_of(&dva), promised, accept) else {
                 continue;
             };

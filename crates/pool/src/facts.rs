@@ -7,6 +7,7 @@
 mod checkpoint;
 mod clones;
 mod dedup;
+mod expansion;
 mod fragmentation;
 mod removal;
 mod work;
@@ -20,6 +21,7 @@ use crate::pool::Pool;
 pub use checkpoint::Checkpoint;
 pub use clones::ClonedBlocks;
 pub use dedup::DedupTables;
+pub use expansion::Expansion;
 pub use removal::Removal;
 pub use work::{LeafWork, Progress};
 

@@ -44,7 +44,9 @@ pub use config::{PoolConfig, VdevConfig};
 pub use create::{CreateOptions, default_features};
 pub use error::{ImportBlocker, LastUser, MissingFeature, PoolError, Result};
 pub use events::{Event, EventValue};
-pub use facts::{Checkpoint, ClonedBlocks, DedupTables, Facts, LeafWork, Progress, Removal};
+pub use facts::{
+    Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress, Removal,
+};
 pub use import::discover::{FoundDevice, FoundPool, discover};
 pub use import::options::{ImportOptions, Rewind, Selection};
 pub use mos::data_error::DataError;

@@ -47,6 +47,8 @@ pub(crate) struct Place {
     pub(crate) range: Range<u64>,
     /// log2 of the smallest allocation.
     pub(crate) shift: u32,
+    /// What allocations begin at, and are as long as, multiples of, in bytes.
+    pub(crate) unit: u64,
 }
 
 /// A metaslab.
@@ -209,10 +211,10 @@ impl Metaslab {
         let Place {
             vdev,
             range: whole,
-            shift,
+            unit,
             ..
         } = &self.place;
-        let units = (range.start | range.end) & ((1 << shift) - 1) == 0;
+        let units = range.start.is_multiple_of(*unit) && range.end.is_multiple_of(*unit);
         let is_inside = invariant!(
             findings,
             units && range.start >= whole.start && range.end <= whole.end,

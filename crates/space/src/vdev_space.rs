@@ -30,7 +30,7 @@ pub enum ClassKind {
 }
 
 /// How a top-level vdev is cut into metaslabs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VdevGeometry {
     /// Index in the pool.
     pub vdev: VdevId,
@@ -107,6 +107,12 @@ impl VdevGeometry {
     }
 }
 
+/// The part of a range in which places can be allocated.
+fn whole_units(range: Range<u64>, unit: u64) -> Range<u64> {
+    let start = range.start.next_multiple_of(unit);
+    start..start.max(range.end / unit * unit)
+}
+
 impl VdevSpace {
     /// The space of a vdev whose metaslabs are `known`, in order; those beyond its end were never used. What is
     /// broken in it is noted in the pool's `findings`.
@@ -120,8 +126,9 @@ impl VdevSpace {
             let place = Place {
                 vdev: geometry.vdev,
                 index,
-                range: start..start + size,
+                range: whole_units(start..start + size, geometry.layout.unit()),
                 shift: geometry.layout.ashift(),
+                unit: geometry.layout.unit(),
             };
             Arc::new(Metaslab::new(place, &info, &lists))
         });

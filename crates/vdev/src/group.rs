@@ -53,6 +53,8 @@ pub struct FailedWrite {
     pub vdev: VdevId,
     /// Offset in its allocatable area.
     pub offset: u64,
+    /// The txg of the block: where its bytes lie may depend on it.
+    pub birth: Txg,
     /// The bytes.
     pub data: Buffer,
     /// What the write was for.
@@ -233,6 +235,7 @@ pub(crate) struct WriteCompletion {
     number: u64,
     vdev: VdevId,
     offset: u64,
+    birth: Txg,
     data: Buffer,
     class: IoClass,
     remaining: AtomicUsize,
@@ -244,7 +247,7 @@ impl WriteCompletion {
     /// A write that so many will report on.
     pub(crate) fn new(
         (group, kept): (&Arc<WriteGroup>, &Arc<KeptWrites>),
-        place: (VdevId, u64),
+        place: (VdevId, u64, Txg),
         data: Buffer,
         class: IoClass,
         reports: Reports,
@@ -259,6 +262,7 @@ impl WriteCompletion {
             number: group.next_write.fetch_add(1, Ordering::Relaxed),
             vdev: place.0,
             offset: place.1,
+            birth: place.2,
             data,
             class,
             remaining: AtomicUsize::new(reports.count),
@@ -331,6 +335,7 @@ impl WriteCompletion {
         let failed = FailedWrite {
             vdev: self.vdev,
             offset: self.offset,
+            birth: self.birth,
             data: self.data.clone(),
             class: self.class,
             failures,

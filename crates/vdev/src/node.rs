@@ -2,10 +2,11 @@
 
 use crate::members::Members;
 use crate::{Condition, Leaf, TxgRanges};
-use base::Guid;
+use base::{Guid, Txg};
 use format::NvList;
 use format::config::{keys, vdev_types};
-use layout::{Kind, RaidZ};
+use format::nvlist::Value;
+use layout::{Draid, Kind, RaidZ};
 use std::sync::Arc;
 
 /// A vdev below the root.
@@ -29,7 +30,7 @@ pub struct Interior {
 }
 
 /// How and why several vdevs share what one holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InteriorKind {
     /// The same bytes, for redundancy.
     Mirror,
@@ -39,11 +40,12 @@ pub enum InteriorKind {
     Spare,
     /// Stripes with parity.
     RaidZ(RaidZ),
+    /// Stripes with parity, spread with the room of spares.
+    Draid(Draid),
 }
 
 impl InteriorKind {
-    /// The kind of a vdev over so many children by its configuration; none if it is not known. A RAID-Z that got more
-    /// children since it was made is not: its older blocks are as wide as it was then.
+    /// The kind of a vdev over so many children by its configuration; none if it is not known, or contradicts itself.
     #[must_use]
     pub fn of(config: &NvList, children: usize) -> Option<Self> {
         match config.str(keys::TYPE)? {
@@ -51,34 +53,55 @@ impl InteriorKind {
             vdev_types::REPLACING => Some(Self::Replacing),
             vdev_types::SPARE => Some(Self::Spare),
             vdev_types::RAIDZ => {
-                let was_narrower = [keys::RAIDZ_EXPAND_TXGS, keys::RAIDZ_EXPANDING];
-                if was_narrower.iter().any(|key| config.get(key).is_some()) {
-                    return None;
-                }
                 let parity = config.u64(keys::PARITY_COUNT)?;
-                RaidZ::new(parity, children).map(Self::RaidZ)
+                let since = match config.get(keys::RAIDZ_EXPAND_TXGS) {
+                    None => Vec::new(),
+                    Some(Value::Uint64Array(txgs)) => txgs.iter().copied().map(Txg).collect(),
+                    Some(_) => return None,
+                };
+                let is_growing = config.get(keys::RAIDZ_EXPANDING).is_some();
+                let raidz = RaidZ::new(parity, children)?;
+                raidz.grown(&since, is_growing).map(Self::RaidZ)
             }
+            vdev_types::DRAID => Self::draid_of(config, children),
             _ => None,
         }
     }
 
+    fn draid_of(config: &NvList, children: usize) -> Option<Self> {
+        let count = |key| usize::try_from(config.u64(key)?).ok();
+        // In groups whose failures are independent: another order of the children.
+        if config.get(keys::DRAID_CHILD_COUNT).is_some() {
+            return None;
+        }
+        let (data, spares) = (
+            count(keys::DRAID_DATA_COUNT)?,
+            count(keys::DRAID_SPARE_COUNT)?,
+        );
+        let parity = config.u64(keys::PARITY_COUNT)?;
+        let draid = Draid::new(parity, data, children, spares)?;
+        let is_meant = count(keys::DRAID_GROUP_COUNT) == Some(draid.groups());
+        is_meant.then_some(Self::Draid(draid))
+    }
+
     /// Whether it may lie inside another vdev: only those whose children hold the same bytes.
     #[must_use]
-    pub const fn may_be_inside(self) -> bool {
+    pub const fn may_be_inside(&self) -> bool {
         match self {
             Self::Mirror | Self::Replacing | Self::Spare => true,
-            Self::RaidZ(_) => false,
+            Self::RaidZ(_) | Self::Draid(_) => false,
         }
     }
 
     /// The type's name in configurations.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Mirror => vdev_types::MIRROR,
             Self::Replacing => vdev_types::REPLACING,
             Self::Spare => vdev_types::SPARE,
             Self::RaidZ(_) => vdev_types::RAIDZ,
+            Self::Draid(_) => vdev_types::DRAID,
         }
     }
 }
@@ -86,10 +109,11 @@ impl InteriorKind {
 impl InteriorKind {
     /// How the children share what the vdev holds.
     #[must_use]
-    pub const fn kind(self) -> Kind {
+    pub fn kind(&self) -> Kind {
         match self {
             Self::Mirror | Self::Replacing | Self::Spare => Kind::Mirror,
-            Self::RaidZ(raidz) => Kind::RaidZ(raidz),
+            Self::RaidZ(raidz) => Kind::RaidZ(raidz.clone()),
+            Self::Draid(draid) => Kind::Draid(*draid),
         }
     }
 }
@@ -97,7 +121,7 @@ impl InteriorKind {
 impl Node {
     /// How the children share what the vdev holds.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
+    pub fn kind(&self) -> Kind {
         match self {
             Self::Leaf(_) => Kind::Single,
             Self::Interior(interior) => interior.kind.kind(),
@@ -171,7 +195,7 @@ impl Children {
     pub(crate) fn new(node: &Node) -> Self {
         let (mut leaves, mut ranges) = (Vec::new(), Vec::new());
         match node {
-            Node::Interior(Interior { kind, children, .. }) if !is_copies(kind.kind()) => {
+            Node::Interior(Interior { kind, children, .. }) if !kind.kind().is_copies() => {
                 for child in children {
                     let start = leaves.len();
                     child.gather(&mut leaves);
@@ -215,13 +239,6 @@ impl Children {
     /// Which leaves stand for one another.
     pub(crate) const fn members(&self) -> &Arc<Members> {
         &self.members
-    }
-}
-
-const fn is_copies(kind: Kind) -> bool {
-    match kind {
-        Kind::Single | Kind::Mirror => true,
-        Kind::RaidZ(_) => false,
     }
 }
 

@@ -13,9 +13,9 @@ use crate::{
     VdevError, VdevState, Verdict, WriteGroup,
 };
 use base::thread::{self, Role};
-use base::{Guid, VdevId};
+use base::{Guid, Txg, VdevId};
 use device::DeviceError;
-use layout::{Kind, Layout};
+use layout::{Block, Kind, Layout, Placement};
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
 
@@ -128,8 +128,21 @@ impl Top {
 
     /// How it spreads blocks over its leaves.
     #[must_use]
-    pub const fn layout(&self) -> Layout {
-        self.layout
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Says up to which byte it has moved, if it is a RAID-Z that is getting another child.
+    pub fn set_moved(&self, bytes: u64) {
+        match self.layout.kind() {
+            Kind::RaidZ(raidz) => {
+                raidz
+                    .growth()
+                    .into_iter()
+                    .for_each(|growth| growth.set_moved(bytes));
+            }
+            Kind::Single | Kind::Mirror | Kind::Draid(_) => {}
+        }
     }
 
     /// How many of its children may lack a block that can be read all the same.
@@ -166,15 +179,25 @@ impl Top {
         self.node.condition()
     }
 
-    /// What a block of `psize` bytes takes up.
+    /// What a block of `psize` bytes takes up that is written in txg `birth`.
     #[must_use]
-    pub const fn allocated_size(&self, psize: u64) -> u64 {
-        self.layout.asize(psize)
+    pub fn allocated_size(&self, psize: u64, birth: Txg) -> u64 {
+        self.layout.asize(psize, birth)
     }
 
-    fn contains(&self, offset: u64, len: usize) -> Result<(), VdevError> {
+    /// Where a block lies on the children.
+    fn placement(&self, offset: u64, len: usize, birth: Txg) -> Placement {
+        let block = Block {
+            offset,
+            psize: len as u64,
+            birth,
+        };
+        self.layout.placement(&block, self.children.count())
+    }
+
+    fn contains(&self, offset: u64, len: usize, birth: Txg) -> Result<(), VdevError> {
         let (len, asize) = (len as u64, self.asize());
-        let end = offset.checked_add(self.layout.asize(len));
+        let end = offset.checked_add(self.layout.asize(len, birth));
         if end.is_some_and(|end| end <= asize) {
             return Ok(());
         }
@@ -225,7 +248,7 @@ impl Top {
         class: IoClass,
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ReadOutcome, VdevError> {
-        self.contains(range.offset, range.len)?;
+        self.contains(range.offset, range.len, range.birth)?;
         let mut failures = Vec::new();
         let mut bad = Vec::new();
         let read_failed = |failures| VdevError::ReadFailed {
@@ -248,7 +271,7 @@ impl Top {
         }
         match self.layout.kind() {
             Kind::Single | Kind::Mirror => {}
-            Kind::RaidZ(_) => {
+            Kind::RaidZ(_) | Kind::Draid(_) => {
                 return self
                     .read_stripe((range, class), accept)
                     .map_err(read_failed);
@@ -284,18 +307,29 @@ impl Top {
     /// Queues the write of `data` at `offset` on every leaf. Returns at once unless the queue is
     /// full; then the caller writes for a while. Failures are the group's: [`WriteGroup::wait`].
     pub fn write(&self, offset: u64, data: Buffer, class: IoClass, group: &Arc<WriteGroup>) {
+        self.write_of((offset, group.txg()), data, class, group);
+    }
+
+    /// [`Top::write`] of a block of another txg than the group's: where its bytes lie may depend on it.
+    pub(crate) fn write_of(
+        &self,
+        (offset, birth): (u64, Txg),
+        data: Buffer,
+        class: IoClass,
+        group: &Arc<WriteGroup>,
+    ) {
         let data = self.padded(data);
-        let inside = self.contains(offset, data.len()).is_ok();
+        let inside = self.contains(offset, data.len(), birth).is_ok();
         if data.is_empty() {
             return;
         }
-        let parts = parts((self.layout, self.children.count()), offset, &data);
+        let parts = parts(&self.placement(offset, data.len(), birth), &data);
         let reports = parts
             .iter()
-            .flat_map(|(column, _)| self.children.of(column.child));
+            .flat_map(|(piece, _)| self.children.of(piece.child));
         let completion = WriteCompletion::new(
             (group, &self.kept),
-            (self.id(), offset),
+            (self.id(), offset, birth),
             data.clone(),
             class,
             Reports {
@@ -308,10 +342,10 @@ impl Top {
             completion.give_up(Vec::new());
             return;
         }
-        for (column, bytes) in parts {
-            for leaf in self.children.of(column.child) {
+        for (piece, bytes) in parts {
+            for leaf in self.children.of(piece.child) {
                 if inside && leaf.is_writable() {
-                    let place = Leaf::device_offset(column.offset);
+                    let place = Leaf::device_offset(piece.offset);
                     leaf.write(place, bytes.clone(), Arc::clone(&completion));
                     continue;
                 }
@@ -332,17 +366,18 @@ impl Top {
         }
     }
 
-    /// [`Top::write`] of a block of `psize` bytes of which only the first ones count: where nothing depends on the
-    /// others, they are not written.
+    /// [`Top::write`] of a block of `psize` bytes, of txg `birth`, of which only the first ones count: where nothing
+    /// depends on the others, they are not written.
     pub fn write_beginning(
         &self,
-        offset: u64,
+        (offset, birth): (u64, Txg),
         (data, psize): (Buffer, u64),
         class: IoClass,
         group: &Arc<WriteGroup>,
     ) {
         let size = self.layout.written_size(data.len() as u64, psize);
-        self.write(offset, with_zeros(data, size as usize), class, group);
+        let data = with_zeros(data, size as usize);
+        self.write_of((offset, birth), data, class, group);
     }
 
     /// Gives the bytes of `leaf` that hold nothing but what lies in `range` back to its device. Nobody may have been
@@ -352,8 +387,9 @@ impl Top {
     /// As [`Leaf::discard`].
     pub fn discard(&self, leaf: &Leaf, range: std::ops::Range<u64>) -> Result<(), VdevError> {
         let child = self.children.child_of(leaf.guid()).unwrap_or(0);
-        let place = self.layout.on_child(range, child);
-        leaf.discard(place.start, place.end.saturating_sub(place.start))
+        let mut places = self.layout.on_child(range, child).into_iter();
+        places
+            .try_for_each(|place| leaf.discard(place.start, place.end.saturating_sub(place.start)))
     }
 
     /// Makes every write that is done (whose group was waited for) durable on every usable leaf.

@@ -22,7 +22,7 @@ pub struct Layouts<'a>(RwLockReadGuard<'a, Vec<Option<Arc<Top>>>>);
 impl Layouts<'_> {
     /// The layout of a vdev, if there is one of that id.
     #[must_use]
-    pub fn of(&self, id: VdevId) -> Option<Layout> {
+    pub fn of(&self, id: VdevId) -> Option<&Layout> {
         let index = usize::try_from(id.0).ok()?;
         self.0.get(index)?.as_ref().map(|top| top.layout())
     }
@@ -79,6 +79,13 @@ impl VdevTree {
             tops.resize(index + 1, None);
         }
         std::mem::replace(&mut tops[index], top)
+    }
+
+    /// Says up to which byte the vdev that is getting another child has moved, by an uberblock.
+    pub fn set_moved(&self, bytes: u64) {
+        for top in self.tops() {
+            top.set_moved(bytes);
+        }
     }
 
     /// Says how much is dirty, in thousandths of the limit: the more, the more writes at once.
@@ -138,7 +145,8 @@ impl WriteGroup {
     pub fn write_again(self: &Arc<Self>, vdevs: &VdevTree) {
         for failed in self.take_failed() {
             if let Ok(top) = vdevs.top(failed.vdev) {
-                top.write(failed.offset, failed.data, failed.class, self);
+                let place = (failed.offset, failed.birth);
+                top.write_of(place, failed.data, failed.class, self);
             } else {
                 self.fails_again(failed);
             }

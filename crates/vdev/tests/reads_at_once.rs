@@ -175,7 +175,7 @@ impl Pool {
             birth: Txg(5),
         };
         let far = (1 + self.random.below(8)) << ASHIFT;
-        self.end += self.top.allocated_size(len as u64) + far;
+        self.end += self.top.allocated_size(len as u64, range.birth) + far;
         let group = WriteGroup::new(Txg(5));
         let data = Buffer::from_slice(&bytes);
         self.top
@@ -186,14 +186,18 @@ impl Pool {
 
     fn columns(&self, range: BlockRange) -> Vec<Column> {
         let len = range.len as u64;
-        let columns = self.top.layout().columns(range.offset, len, WIDTH);
-        columns.collect()
+        let block = layout::Block {
+            offset: range.offset,
+            psize: len,
+            birth: range.birth,
+        };
+        self.top.layout().columns(&block, WIDTH).collect()
     }
 
     /// What the slowest of the columns of data takes alone.
     fn slowest_ns(&self, range: BlockRange) -> u64 {
         let columns = self.columns(range).into_iter();
-        let data = columns.filter(|column| matches!(column.content, Content::Data(_)));
+        let data = columns.filter(|column| matches!(column.content, Content::Data { .. }));
         let cost = |column: Column| self.models[column.child].cost_ns(0, 1, column.len);
         data.map(cost).max().unwrap()
     }
@@ -267,7 +271,7 @@ fn a_column_that_fails_costs_one_further_round() {
         let columns = pool.columns(block.0);
         let data = columns
             .iter()
-            .filter(|column| matches!(column.content, Content::Data(_)));
+            .filter(|column| matches!(column.content, Content::Data { .. }));
         for column in data.take(2) {
             pool.disks[column.child]
                 .fails
@@ -288,7 +292,7 @@ fn parity_is_read_only_when_it_is_needed() {
         pool.read_ns(&block);
         for column in pool.columns(block.0) {
             let reads = pool.disks[column.child].reads.load(Ordering::Relaxed);
-            let expected = usize::from(matches!(column.content, Content::Data(_)));
+            let expected = usize::from(matches!(column.content, Content::Data { .. }));
             assert_eq!(reads, expected, "{column:?}");
         }
     });

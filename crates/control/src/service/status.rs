@@ -178,7 +178,7 @@ impl Service {
             note: self.note(),
             scan,
             removal: kept.removal().map(stored::removal),
-            expansion: None,
+            expansion: kept.expansion().map(stored::expansion),
             checkpoint: kept.checkpoint().map(stored::checkpoint),
             vdevs,
             dedup: stored::dedup(kept.dedup()),

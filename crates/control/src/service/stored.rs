@@ -1,8 +1,11 @@
 //! What the pool's own object set keeps ([`pool::Facts`]), as it travels.
 
-use admin::{CheckpointReport, DedupReport, LeafWork, LeafWorkState, RemovalReport, VdevReport};
+use admin::{
+    CheckpointReport, DedupReport, ExpansionReport, LeafWork, LeafWorkState, RemovalReport,
+    VdevReport,
+};
 use base::Guid;
-use pool::{Checkpoint, DedupTables, Facts, Progress, Removal, TrimState};
+use pool::{Checkpoint, DedupTables, Expansion, Facts, Progress, Removal, TrimState};
 
 /// The dedup tables; nothing while they hold nothing.
 pub(super) fn dedup(tables: DedupTables) -> DedupReport {
@@ -30,6 +33,15 @@ pub(super) fn removal(found: Removal) -> RemovalReport {
         ended: found.ended_s,
         copied: found.copied,
         mapping_memory: found.mapping_memory,
+    }
+}
+
+pub(super) fn expansion(found: Expansion) -> ExpansionReport {
+    ExpansionReport {
+        vdev: found.name,
+        started: found.started_s,
+        ended: found.ended_s,
+        copied: found.copied,
     }
 }
 

@@ -159,7 +159,7 @@ table! {
     )
         .depends_on(&[&REDACTION_BOOKMARKS]).support(Support::ReadOnly);
     RAIDZ_EXPANSION: feature("org.openzfs:raidz_expansion", "Support for raidz expansion")
-        .in_label().support(Support::None);
+        .in_label();
     FAST_DEDUP: feature("com.klarasystems:fast_dedup", "Support for advanced deduplication")
         .read_only_compatible().support(Support::ReadOnly);
     LONGNAME: feature("org.zfsonlinux:longname", "support filename up to 1024 bytes")

@@ -82,6 +82,7 @@ impl RawPool {
         let tried = candidates.len();
         let mut newest_error = None;
         for (uberblocks_skipped, uberblock) in candidates.into_iter().enumerate() {
+            pipeline.vdevs().set_moved(uberblock.moved_bytes());
             match open_mos(&pipeline, &uberblock) {
                 Ok(mos) => {
                     let pool = Self {

@@ -1,12 +1,12 @@
 //! Checking many blocks at once: every copy on every side, sorted by place, in long reads.
 
-use base::Bookmark;
+use base::{Bookmark, Txg};
 use std::sync::Arc;
 
 use device::BlockDevice;
 use format::block_pointer::{BlockPointer, Dva};
 use format::gang::{self, GangHeader};
-use layout::{Column, Layout};
+use layout::{Block, Column, Layout};
 use pipeline::{Pipeline, ReadRequest};
 use sys::BufferMut;
 use vdev::{BlockRange, DATA_START, Failure, IoClass, Leaf, Verdict};
@@ -78,10 +78,15 @@ pub(crate) struct Side {
 
 impl Side {
     /// What it holds of `length` bytes at an address.
-    fn column(&self, dva: &Dva, length: u64) -> Option<Column> {
+    fn column(&self, dva: &Dva, length: u64, birth: Txg) -> Option<Column> {
         let (child, children) = self.child;
+        let block = Block {
+            offset: dva.offset,
+            psize: length,
+            birth,
+        };
         self.layout
-            .columns(dva.offset, length, children)
+            .columns(&block, children)
             .find(|column| column.child == child)
     }
 }
@@ -168,7 +173,7 @@ impl<'a> Bulk<'a> {
                 if of_vdev(&side) && may_miss && missed(side) {
                     self.bytes_missed += length;
                 } else if of_vdev(&side)
-                    && let Some(column) = side.column(&dva, length)
+                    && let Some(column) = side.column(&dva, length, birth)
                 {
                     self.copies.push(Copy {
                         leaf,

@@ -335,7 +335,7 @@ impl<'a> Worker<'a> {
             let Ok(top) = self.walk.pipeline.vdevs().top(dva.vdev) else {
                 continue;
             };
-            let asize = top.allocated_size(gang::SIZE as u64);
+            let asize = top.allocated_size(gang::SIZE as u64, block.physical_birth());
             self.claim_range(dva.vdev.0, dva.offset, asize, item);
         }
         let request = ReadRequest::new(item.bookmark)

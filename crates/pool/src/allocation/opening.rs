@@ -78,6 +78,7 @@ pub(crate) fn geometry(top: &VdevConfig, class: ClassKind) -> Result<VdevGeometr
     let layout = top.layout().ok_or_else(|| PoolError::UnsupportedVdev {
         kind: top.kind().to_owned(),
     })?;
+    let ashift = layout.ashift();
     let geometry = VdevGeometry {
         vdev: top.id(),
         class,
@@ -85,8 +86,8 @@ pub(crate) fn geometry(top: &VdevConfig, class: ClassKind) -> Result<VdevGeometr
         metaslab_shift: top.metaslab_shift(),
         size: top.asize(),
     };
-    let sound = format::label::ASHIFT_RANGE.contains(&layout.ashift())
-        && (layout.ashift()..=48).contains(&geometry.metaslab_shift)
+    let sound = format::label::ASHIFT_RANGE.contains(&ashift)
+        && (ashift..=48).contains(&geometry.metaslab_shift)
         && geometry.size >> geometry.metaslab_shift <= METASLABS_MAX;
     if sound {
         Ok(geometry)

@@ -8,8 +8,6 @@ use pipeline::{Granularity, Pipeline, PipelineConfig};
 use txg::Engine;
 use vdev::VdevTree;
 
-use layout::Layout;
-
 use crate::allocation::allocator::PoolAllocator;
 use crate::allocation::late::LateAllocator;
 use crate::allocation::limits::Limits;
@@ -156,16 +154,24 @@ impl WithSpace {
     }
 }
 
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// The allocation units of the normal class.
 fn granularity(config: &PoolConfig) -> Granularity {
     let tops = config.root.children.iter();
     let units = tops
         .filter(|top| !top.is_hole() && !top.flag(format::config::keys::IS_LOG))
-        .map(|top| top.layout().map_or(512, Layout::granule).max(512));
-    // Powers of two: the greatest common divisor is the smallest.
-    let smallest = units.min().unwrap_or(512);
+        .map(|top| top.layout().map_or(512, |layout| layout.granule()).max(512));
+    let units: Vec<u64> = units.collect();
+    let unit = units.iter().copied().reduce(greatest_common_divisor);
     Granularity {
-        smallest,
-        unit: smallest,
+        smallest: units.into_iter().min().unwrap_or(512),
+        unit: unit.unwrap_or(512),
     }
 }

@@ -50,6 +50,10 @@ impl Inspection<'_> {
                 let kind = "removed";
                 return Some(ImportBlocker::VdevKind { kind });
             }
+            if top.list.get(keys::RAIDZ_EXPANDING).is_some() {
+                let kind = "RAID-Z (being expanded)";
+                return Some(ImportBlocker::VdevKind { kind });
+            }
         }
         self.rebuild().or_else(|| self.outage())
     }

@@ -66,6 +66,10 @@ pub(crate) fn load(pool: Guid, devices: &mut Devices, options: &LoadOptions) -> 
         });
     }
     check_label_features(&found, &uberblock)?;
+    if uberblock.begins_to_move() {
+        let kind = "RAID-Z, whose expansion has just begun,".to_owned();
+        return Err(PoolError::UnsupportedVdev { kind });
+    }
     let labels = Stage::open(&found.config, devices, &uberblock, options)?;
     let config = labels.stored_config()?;
     // The stored configuration is the truth; labels only led to it, and may name other devices.
@@ -170,6 +174,7 @@ impl Stage {
     ) -> Result<Self> {
         check_sectors(&config.root)?;
         let tree = open_tree(&config.root, devices);
+        tree.vdevs.set_moved(uberblock.moved_bytes());
         // What they missed is in the pool that is read from them.
         dtl::leaves(&tree.vdevs)
             .iter()

@@ -293,7 +293,8 @@ impl<'a> Sweep<'a> {
                 sum += self.look_again(copy);
                 continue;
             };
-            sum.examined_bytes += top.allocated_size(copy.stored_bytes());
+            sum.examined_bytes +=
+                top.allocated_size(copy.stored_bytes(), copy.block.physical_birth());
             let lacking: Vec<Lacking> = results
                 .iter()
                 .filter(|result| result.right[index].is_none())

@@ -130,7 +130,7 @@ pub(crate) fn prepare_top(
     }
     let layout = Layout::new(kind, ashift);
     let asize = layout.size(smallest);
-    let mut top = match kind {
+    let mut top = match layout.kind() {
         Kind::Single => {
             let mut leaf = leaves.remove(0);
             leaf.list.set(keys::ID, id as u64);
@@ -140,6 +140,15 @@ pub(crate) fn prepare_top(
         Kind::RaidZ(raidz) => {
             let mut top = interior_config(vdev_types::RAIDZ, id, leaves, options.rng);
             top.list.set(keys::PARITY_COUNT, raidz.parity() as u64);
+            top
+        }
+        Kind::Draid(draid) => {
+            let mut top = interior_config(vdev_types::DRAID, id, leaves, options.rng);
+            top.list
+                .set(keys::PARITY_COUNT, draid.parity() as u64)
+                .set(keys::DRAID_DATA_COUNT, draid.data() as u64)
+                .set(keys::DRAID_SPARE_COUNT, draid.spares() as u64)
+                .set(keys::DRAID_GROUP_COUNT, draid.groups() as u64);
             top
         }
     };

@@ -137,8 +137,16 @@ pub(super) fn write_label(guid: Guid, path: &Path, device: &Arc<dyn BlockDevice>
     Ok(leaf.initialise_labels(&list, &blank)?)
 }
 
+/// Whether a spare is room that a dRAID has on all of its devices.
+fn is_distributed(spare: &VdevConfig) -> bool {
+    spare.kind() == vdev_types::DISTRIBUTED_SPARE
+}
+
 /// Whether the device of a spare is where the list says.
 fn is_there(spare: &VdevConfig) -> bool {
+    if is_distributed(spare) {
+        return true;
+    }
     let path = PathBuf::from(spare.path().unwrap_or_default());
     let device = FileDevice::open(&path, Access::ReadOnly);
     device.is_ok_and(|device| {
@@ -198,6 +206,9 @@ impl Pool {
         let _one = writer.vdev_changes.alone();
         let spare = self.services.spares.find(guid);
         let spare = spare.ok_or(PoolError::NoSuchVdev { guid })?;
+        if is_distributed(&spare) {
+            return Err(refused("a distributed spare cannot be removed"));
+        }
         if self.config().root.find(guid).is_some() {
             return Err(refused("device is in use"));
         }
@@ -275,7 +286,8 @@ impl Pool {
         for leaf in leaves.filter(|leaf| is_failed(leaf.condition())) {
             for spare in self.services.spares.list() {
                 let path = PathBuf::from(spare.path().unwrap_or_default());
-                if self.waiting_spare(&path).is_none() || !is_there(&spare) {
+                let is_device = !is_distributed(&spare);
+                if self.waiting_spare(&path).is_none() || !is_device || !is_there(&spare) {
                     continue;
                 }
                 let options = AttachOptions {

@@ -52,6 +52,7 @@ fn metaslab() -> (Metaslab, Arc<Findings>) {
         index: 0,
         range: SIZE..2 * SIZE,
         shift: 12,
+        unit: 4096,
     };
     let lists = Arc::new(Lists::new(&findings));
     let metaslab = Metaslab::new(place, &MetaslabInfo::default(), &lists);

@@ -41,7 +41,8 @@ impl Metaslab {
             let Some(free) = &mut state.free else {
                 continue;
             };
-            let alignment = ALIGNMENT.max(1 << self.place.shift);
+            let unit = self.place.unit;
+            let alignment = unit * ALIGNMENT.div_ceil(unit);
             let piece = |segment: Range<u64>| {
                 let start = segment.start.max(within.start);
                 let start = start.checked_next_multiple_of(alignment)?;

@@ -155,7 +155,7 @@ impl PoolSpace {
                 region,
                 avoid,
                 request,
-                size: allocated_size(vdev, request.size),
+                size: allocated_size(vdev, request),
                 loads: &mut loads,
                 store,
             };
@@ -282,9 +282,9 @@ fn floor_power(size: u64) -> u64 {
     size.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
-/// What a block of `size` bytes takes up.
-fn allocated_size(vdev: &VdevSpace, size: u64) -> u64 {
-    vdev.geometry().layout.asize(size)
+/// What a block takes up.
+fn allocated_size(vdev: &VdevSpace, request: &Request) -> u64 {
+    vdev.geometry().layout.asize(request.size, request.txg)
 }
 
 fn is_used(vdev: &VdevSpace, avoid: &[(Arc<Metaslab>, Extent)]) -> bool {
@@ -326,7 +326,7 @@ fn take(
     let Some(vdev) = vdevs.iter().find(|vdev| vdev.geometry().vdev == place.vdev) else {
         return Ok(None);
     };
-    let wanted = (allocated_size(vdev, request.size), manner(region));
+    let wanted = (allocated_size(vdev, request), manner(region));
     let range = metaslab.allocate(wanted, request.txg, store)?;
     Ok(range.map(|range| Extent {
         vdev: place.vdev,

@@ -33,7 +33,13 @@ fn reported(failing: usize) -> (Arc<WriteGroup>, Vec<Arc<Leaf>>) {
     };
     let data = Buffer::zeroed(512);
     let class = IoClass::AsyncWrite;
-    let completion = WriteCompletion::new((&group, &kept), (VdevId(0), 0), data, class, reports);
+    let completion = WriteCompletion::new(
+        (&group, &kept),
+        (VdevId(0), 0, Txg(4)),
+        data,
+        class,
+        reports,
+    );
     for (index, leaf) in leaves.iter().enumerate() {
         assert_eq!(group.outstanding(), 1);
         let gone = Failure::Unavailable(VdevState::Offline, VdevAux::None);

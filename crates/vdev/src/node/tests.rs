@@ -32,12 +32,35 @@ fn kinds_are_named_as_in_configurations() {
 }
 
 #[test]
-fn a_raidz_that_was_narrower_is_not_taken_for_one_that_was_not() {
-    for key in [keys::RAIDZ_EXPAND_TXGS, keys::RAIDZ_EXPANDING] {
-        let mut expanded = config("raidz", Some(1));
-        expanded.set(key, 1_u64);
-        assert_eq!(InteriorKind::of(&expanded, 4), None);
-    }
+fn a_raidz_may_have_been_narrower() {
+    let mut expanded = config("raidz", Some(1));
+    expanded.set(keys::RAIDZ_EXPAND_TXGS, vec![40_u64, 90]);
+    let raidz = RaidZ::new(1, 6).unwrap();
+    let since = [Txg(40), Txg(90)];
+    let grown = InteriorKind::RaidZ(raidz.clone().grown(&since, false).unwrap());
+    assert_eq!(InteriorKind::of(&expanded, 6), Some(grown));
+    // It cannot have been of one child.
+    assert_eq!(InteriorKind::of(&expanded, 3), None);
+    expanded.set(keys::RAIDZ_EXPANDING, Value::Boolean);
+    let growing = InteriorKind::RaidZ(raidz.grown(&since, true).unwrap());
+    assert_eq!(InteriorKind::of(&expanded, 6), Some(growing));
+    expanded.set(keys::RAIDZ_EXPAND_TXGS, 40_u64);
+    assert_eq!(InteriorKind::of(&expanded, 6), None);
+}
+
+#[test]
+fn a_draid_says_as_many_groups_as_its_geometry_has() {
+    let mut draid = config("draid", Some(2));
+    draid
+        .set(keys::DRAID_DATA_COUNT, 4_u64)
+        .set(keys::DRAID_SPARE_COUNT, 1_u64)
+        .set(keys::DRAID_GROUP_COUNT, 7_u64);
+    let known = InteriorKind::Draid(Draid::new(2, 4, 8, 1).unwrap());
+    assert_eq!(InteriorKind::of(&draid, 8), Some(known));
+    assert_eq!(InteriorKind::of(&draid, 9), None);
+    // Groups of failures are not known.
+    draid.set(keys::DRAID_CHILD_COUNT, 4_u64);
+    assert_eq!(InteriorKind::of(&draid, 8), None);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn push_as(class: IoClass, leaf: &Arc<Leaf>, group: &Arc<WriteGroup>, offset: u6
         tolerance: 0,
         members: Arc::clone(Children::new(&Node::Leaf(Arc::clone(leaf))).members()),
     };
-    let place = (VdevId(0), offset);
+    let place = (VdevId(0), offset, group.txg());
     let completion = WriteCompletion::new((group, kept), place, data.clone(), class, reports);
     leaf.write(offset, data, completion);
 }

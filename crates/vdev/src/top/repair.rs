@@ -53,10 +53,12 @@ impl Top {
         promised: bool,
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ScrubOutcome, VdevError> {
-        self.contains(range.offset, range.len)?;
+        self.contains(range.offset, range.len, range.birth)?;
         match self.layout.kind() {
             Kind::Single | Kind::Mirror => {}
-            Kind::RaidZ(_) => return Ok(self.scrub_stripe((range, promised), accept)),
+            Kind::RaidZ(_) | Kind::Draid(_) => {
+                return Ok(self.scrub_stripe((range, promised), accept));
+            }
         }
         let order = self.order(range);
         let mut outcome = ScrubOutcome::default();
@@ -97,7 +99,8 @@ impl Top {
     /// # Errors
     /// The leaf cannot be read, or the place is not inside the vdev.
     pub fn read_side(&self, leaf: &Leaf, offset: u64, len: usize) -> Result<Buffer, VdevError> {
-        self.contains(offset, len)?;
+        // Of copies, which take up the same in every txg.
+        self.contains(offset, len, Txg(0))?;
         self.check_is_copies(offset, len)?;
         let whole = len.next_multiple_of(1 << leaf.ashift());
         let data = leaf
@@ -126,7 +129,7 @@ impl Top {
     /// # Errors
     /// The leaf cannot be read, or the place is not inside the vdev.
     pub fn read_unjudged(&self, range: BlockRange, class: IoClass) -> Result<Buffer, VdevError> {
-        self.contains(range.offset, range.len)?;
+        self.contains(range.offset, range.len, range.birth)?;
         self.check_is_copies(range.offset, range.len)?;
         let order = self.order(range);
         let Some((leaf, _)) = order.first() else {
@@ -187,12 +190,13 @@ impl Top {
             return repaired;
         }
         let data = self.padded(data.clone());
-        for (column, bytes) in parts((self.layout, self.children.count()), range.offset, &data) {
-            for leaf in self.children.of(column.child) {
+        let placement = self.placement(range.offset, data.len(), range.birth);
+        for (piece, bytes) in parts(&placement, &data) {
+            for leaf in self.children.of(piece.child) {
                 if !lacking.iter().any(|lacking| Arc::ptr_eq(lacking, leaf)) {
                     continue;
                 }
-                let place = Leaf::device_offset(column.offset);
+                let place = Leaf::device_offset(piece.offset);
                 // A newer write to the place is under way, and speaks for itself: the block is gone and
                 // its place reused, or this is a log block that is being written.
                 if leaf.is_writable() && leaf.has_newer(place, bytes.len()) {
@@ -237,7 +241,10 @@ impl Top {
 
     /// Writes right bytes, found elsewhere, over a block of which no leaf here has them.
     pub fn heal(&self, range: BlockRange, data: &Buffer) -> Repaired {
-        if self.contains(range.offset, data.len()).is_err() {
+        if self
+            .contains(range.offset, data.len(), range.birth)
+            .is_err()
+        {
             return Repaired::default();
         }
         self.repair(self.leaves(), range, data)

@@ -11,7 +11,7 @@ use super::{Repaired, ScrubOutcome, Top};
 use crate::reads::read_all;
 use crate::{BlockRange, Failure, IoClass, Leaf, LeafFailure, ReadOutcome, VdevError, Verdict};
 use itertools::Itertools;
-use layout::{Column, Content};
+use layout::{Content, Piece, Placement};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use sys::{Buffer, BufferMut};
@@ -21,16 +21,16 @@ struct StripeRead<'a> {
     top: &'a Top,
     range: BlockRange,
     class: IoClass,
-    /// The columns, those of parity first.
-    columns: Vec<Column>,
-    pieces: Vec<Piece>,
+    placement: Placement,
+    /// What is known of each of its pieces.
+    known: Vec<Known>,
     failures: Vec<LeafFailure>,
     /// Leaves that could have had their column, and did not.
     lacking: Vec<Arc<Leaf>>,
 }
 
-/// What is known of a column.
-enum Piece {
+/// What is known of a piece.
+enum Known {
     Unread,
     Read {
         data: Buffer,
@@ -42,7 +42,7 @@ enum Piece {
     Lost,
 }
 
-impl Piece {
+impl Known {
     const fn bytes(&self) -> Option<&Buffer> {
         match self {
             Self::Read { data, .. } => Some(data),
@@ -89,8 +89,8 @@ impl Top {
             .as_ref()
             .map(|data| self.repair(&read.lacking, range, data));
         // Those that were away, or all if nobody has the block.
-        let columns = read.columns.iter();
-        let leaves = columns.flat_map(|column| self.children.of(column.child));
+        let pieces = read.placement.pieces().iter();
+        let leaves = pieces.flat_map(|piece| self.children.of(piece.child));
         let is_left = |leaf: &&Arc<Leaf>| data.is_none() || !leaf.is_readable();
         left_behind(leaves.filter(is_left), range.birth);
         if promised {
@@ -112,7 +112,7 @@ impl Top {
         range: BlockRange,
         accept: &mut dyn FnMut(&[u8]) -> Verdict,
     ) -> Result<ScrubOutcome, VdevError> {
-        self.contains(range.offset, range.len)?;
+        self.contains(range.offset, range.len, range.birth)?;
         let (data, read) = self.examine_stripe(range, accept);
         Ok(ScrubOutcome {
             data,
@@ -143,98 +143,122 @@ impl Top {
 
 impl<'a> StripeRead<'a> {
     fn new(top: &'a Top, range: BlockRange, class: IoClass) -> Self {
-        let children = top.children.count();
-        let columns = top
-            .layout
-            .columns(range.offset, range.len as u64, children)
-            .collect::<Vec<_>>();
-        let pieces = columns.iter().map(|_| Piece::Unread).collect();
+        let placement = top.placement(range.offset, range.len, range.birth);
+        let known = placement.pieces().iter().map(|_| Known::Unread).collect();
         Self {
             top,
             range,
             class,
-            columns,
-            pieces,
+            placement,
+            known,
             failures: Vec::new(),
             lacking: Vec::new(),
         }
     }
 
-    fn is_parity(&self, column: usize) -> bool {
-        match self.columns[column].content {
-            Content::Parity(_) => true,
-            Content::Data(_) | Content::Whole => false,
+    fn pieces(&self) -> &[Piece] {
+        self.placement.pieces()
+    }
+
+    /// Which pieces hold nothing but parity.
+    fn only_parity(&self) -> Vec<bool> {
+        let mut only = vec![true; self.known.len()];
+        for (index, column) in self.placement.columns().iter().enumerate() {
+            let (piece, _) = self.placement.place(index);
+            match column.content {
+                Content::Data { len: 1.., .. } | Content::Whole => {
+                    only.get_mut(piece)
+                        .into_iter()
+                        .for_each(|only| *only = false);
+                }
+                Content::Data { .. } | Content::Parity(_) => {}
+            }
         }
+        only
     }
 
-    /// Columns of which nothing can be had, so far.
-    fn lost(&self) -> Vec<usize> {
-        let without = |column: &usize| match self.pieces[*column] {
-            Piece::Lost => true,
-            Piece::Unread => !self.is_parity(*column),
-            Piece::Read { .. } => false,
-        };
-        (0..self.pieces.len()).filter(without).collect()
+    /// What is there of a column, unless its child is one of `without`.
+    fn bytes(&self, column: usize, without: &[usize]) -> Option<&[u8]> {
+        let at = self.placement.columns().get(column)?;
+        let (piece, start) = self.placement.place(column);
+        if at.len == 0 {
+            return Some(&[]);
+        }
+        if without.contains(&at.child) {
+            return None;
+        }
+        let bytes = self.known.get(piece)?.bytes()?;
+        bytes.get(start..start.checked_add(usize::try_from(at.len).ok()?)?)
     }
 
-    /// How many rows of parity are there.
-    fn parity_count(&self) -> usize {
-        (0..self.pieces.len())
-            .filter(|column| self.is_parity(*column) && self.pieces[*column].bytes().is_some())
-            .count()
+    /// How many columns of data of a stripe could not be had so far, and how many of parity are there.
+    fn lost_and_standing(&self, stripe: std::ops::Range<usize>) -> (usize, usize) {
+        let (mut lost, mut standing) = (0, 0);
+        for index in stripe {
+            let is_there = self.bytes(index, &[]).is_some();
+            match self.placement.columns().get(index).map(|c| c.content) {
+                Some(Content::Parity(_)) => standing += usize::from(is_there),
+                Some(Content::Data { .. } | Content::Whole) => lost += usize::from(!is_there),
+                None => {}
+            }
+        }
+        (lost, standing)
     }
 
     /// Whether parity stands for all data that could not be had.
     fn is_enough(&self) -> bool {
-        let data = self.lost().into_iter().filter(|c| !self.is_parity(*c));
-        data.count() <= self.parity_count()
+        let mut stripes = self.placement.stripes();
+        stripes.all(|stripe| {
+            let (lost, standing) = self.lost_and_standing(stripe);
+            lost <= standing
+        })
     }
 
-    /// The leaves that have a column, or may have something older in its place, the busiest first.
-    fn leaves_of(&self, column: usize, stale: bool) -> Vec<&'a Arc<Leaf>> {
-        let leaves = self.top.children.of(self.columns[column].child).iter();
+    /// The leaves that have a piece, or may have something older in its place, the busiest first.
+    fn leaves_of(&self, piece: usize, stale: bool) -> Vec<&'a Arc<Leaf>> {
+        let leaves = self.top.children.of(self.pieces()[piece].child).iter();
         let has = |leaf: &&Arc<Leaf>| leaf.is_readable() && leaf.misses(self.range.birth) == stale;
         let mut leaves: Vec<_> = leaves.filter(has).collect();
         leaves.sort_by_key(|leaf| Reverse(leaf.handle().active()));
         leaves
     }
 
-    /// Reads the columns that are wanted and not there yet, all at once, from leaves that should have them, or from
+    /// Reads the pieces that are wanted and not there yet, all at once, from leaves that should have them, or from
     /// those that may have something older. Where one fails another is asked.
     fn read(&mut self, wanted: impl Fn(usize) -> bool, stale: bool) {
-        let is_open = |column: &usize| match self.pieces[*column] {
-            Piece::Unread => true,
-            Piece::Lost => stale,
-            Piece::Read { .. } => false,
+        let is_open = |piece: &usize| match self.known[*piece] {
+            Known::Unread => true,
+            Known::Lost => stale,
+            Known::Read { .. } => false,
         };
-        let open = (0..self.columns.len()).filter(|c| is_open(c) && wanted(*c));
-        let mut open: Vec<_> = open.map(|c| (c, self.leaves_of(c, stale))).collect();
-        for (column, _) in &open {
-            self.pieces[*column] = Piece::Lost;
+        let open = (0..self.known.len()).filter(|p| is_open(p) && wanted(*p));
+        let mut open: Vec<_> = open.map(|p| (p, self.leaves_of(p, stale))).collect();
+        for (piece, _) in &open {
+            self.known[*piece] = Known::Lost;
         }
         while !open.is_empty() {
             open.retain_mut(|(_, leaves)| !leaves.is_empty());
-            let next = |(column, leaves): &mut (usize, Vec<_>)| Some((*column, leaves.pop()?));
+            let next = |(piece, leaves): &mut (usize, Vec<_>)| Some((*piece, leaves.pop()?));
             let asked: Vec<(usize, &Arc<Leaf>)> = open.iter_mut().filter_map(next).collect();
             let results = self.read_leaves(&asked);
-            for ((column, leaf), data) in asked.into_iter().zip(results) {
+            for ((piece, leaf), data) in asked.into_iter().zip(results) {
                 if let Some(data) = data {
-                    self.pieces[column] = Piece::Read {
+                    self.known[piece] = Known::Read {
                         data,
                         leaf: Arc::clone(leaf),
                         is_stale: stale,
                     };
-                    open.retain(|(other, _)| *other != column);
+                    open.retain(|(other, _)| *other != piece);
                 }
             }
         }
     }
 
-    /// Reads columns from leaves, all at once. One that should have its column and cannot read it is named: writing may
+    /// Reads pieces from leaves, all at once. One that should have its piece and cannot read it is named: writing may
     /// cure that.
     fn read_leaves(&mut self, asked: &[(usize, &Arc<Leaf>)]) -> Vec<Option<Buffer>> {
-        let place = |(column, leaf): &(usize, &'_ Arc<Leaf>)| {
-            let Column { offset, len, .. } = self.columns[*column];
+        let place = |(piece, leaf): &(usize, &'_ Arc<Leaf>)| {
+            let Piece { offset, len, .. } = self.pieces()[*piece];
             (Arc::clone(leaf), Leaf::device_offset(offset), len as usize)
         };
         let places: Vec<_> = asked.iter().map(place).collect();
@@ -258,17 +282,18 @@ impl<'a> StripeRead<'a> {
 
     /// The block as the leaves say that it is, if it is the wanted one.
     fn as_it_is(&mut self, accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
-        let columns = 0..self.columns.len();
-        let (parity, data): (Vec<_>, Vec<_>) = columns.partition(|column| self.is_parity(*column));
-        let is_there = |column: &usize| {
-            let is_read = self.pieces[*column].bytes().is_some();
-            is_read || !self.leaves_of(*column, false).is_empty()
+        let only_parity = self.only_parity();
+        let pieces = 0..self.known.len();
+        let (parity, data): (Vec<_>, Vec<_>) = pieces.partition(|piece| only_parity[*piece]);
+        let is_there = |piece: &usize| {
+            let is_read = self.known[*piece].bytes().is_some();
+            is_read || !self.leaves_of(*piece, false).is_empty()
         };
-        // What stands for columns that are known not to be there is read with the others.
-        let away = data.iter().filter(|column| !is_there(column)).count();
+        // What stands for pieces that are known not to be there is read with the others.
+        let away = data.iter().filter(|piece| !is_there(piece)).count();
         let standing = parity.into_iter().filter(is_there).take(away);
         let first: Vec<_> = data.iter().copied().chain(standing).collect();
-        self.read(|column| first.contains(&column), false);
+        self.read(|piece| first.contains(&piece), false);
         if !self.is_enough() {
             self.read(|_| true, false);
         }
@@ -278,12 +303,17 @@ impl<'a> StripeRead<'a> {
         self.judge(&[], accept)
     }
 
-    /// Somebody lies: tries without each set of columns that parity can stand for, small sets first.
+    /// Somebody lies: tries without each set of children that parity can stand for, small sets first.
     fn leave_out(&mut self, accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
         self.read(|_| true, false);
-        let there = |column: &usize| self.pieces[*column].bytes().is_some();
-        let read: Vec<_> = (0..self.pieces.len()).filter(there).collect();
-        let spare = self.parity_count();
+        let known = self.known.iter().zip(self.pieces());
+        let there = known.filter(|(known, _)| known.bytes().is_some());
+        let mut read: Vec<_> = there.map(|(_, piece)| piece.child).collect();
+        read.sort_unstable();
+        read.dedup();
+        let standing = self.placement.stripes();
+        let standing = standing.map(|stripe| self.lost_and_standing(stripe).1);
+        let spare = standing.max().unwrap_or(0);
         for count in 1..=spare {
             for without in read.iter().copied().combinations(count) {
                 if let Some(data) = self.judge(&without, accept) {
@@ -294,12 +324,12 @@ impl<'a> StripeRead<'a> {
         None
     }
 
-    /// The block without these columns, if it is the wanted one.
+    /// The block without these children, if it is the wanted one.
     fn judge(&self, without: &[usize], accept: &mut dyn FnMut(&[u8]) -> Verdict) -> Option<Buffer> {
         let data = self.assemble(without)?;
         let data = data.slice(0..self.range.len);
-        let is_doubtful = self.pieces.iter().enumerate().any(|(column, piece)| {
-            matches!(piece, Piece::Read { is_stale: true, .. }) && !without.contains(&column)
+        let is_doubtful = self.known.iter().zip(self.pieces()).any(|(known, piece)| {
+            matches!(known, Known::Read { is_stale: true, .. }) && !without.contains(&piece.child)
         });
         match accept(&data) {
             Verdict::Proven => Some(data),
@@ -308,71 +338,87 @@ impl<'a> StripeRead<'a> {
         }
     }
 
-    /// The block from the columns that are there but for these; none if they are too few.
+    /// The block from the columns that are there but for those of these children; none if they are too few.
     fn assemble(&self, without: &[usize]) -> Option<Buffer> {
-        let bytes_of = |column: usize| {
-            let piece = self.pieces[column].bytes();
-            piece.filter(|_| !without.contains(&column)).map(|b| &b[..])
-        };
         let whole = self.top.layout.whole_sectors(self.range.len as u64);
         let mut data = BufferMut::scratch(usize::try_from(whole).ok()?);
+        for stripe in self.placement.stripes() {
+            self.assemble_stripe(stripe, without, &mut data)?;
+        }
+        Some(data.freeze())
+    }
+
+    /// [`StripeRead::assemble`] of one stripe.
+    fn assemble_stripe(
+        &self,
+        stripe: std::ops::Range<usize>,
+        without: &[usize],
+        data: &mut [u8],
+    ) -> Option<()> {
         let (mut known, mut parity, mut lost) = (Vec::new(), Vec::new(), Vec::new());
-        let mut rest = &mut data[..];
-        for (index, column) in self.columns.iter().enumerate() {
-            let bytes = bytes_of(index);
-            match column.content {
+        let (mut rest, mut at) = (data, 0);
+        for index in stripe {
+            let bytes = self.bytes(index, without);
+            match self.placement.columns().get(index)?.content {
                 Content::Parity(_) => parity.push(bytes),
-                Content::Data(_) | Content::Whole => {
-                    let (room, after) = rest.split_at_mut_checked(column.len as usize)?;
-                    rest = after;
+                Content::Whole => return None,
+                Content::Data { start, len } => {
+                    let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
+                    // An empty column has no place in the block.
+                    let skipped = if len == 0 { 0 } else { start.checked_sub(at)? };
+                    let (_, room) = rest.split_at_mut_checked(skipped)?;
+                    let (room, after) = room.split_at_mut_checked(len)?;
+                    (rest, at) = (after, at + skipped + len);
+                    let bytes = bytes.and_then(|bytes| bytes.get(..len));
                     match bytes {
-                        Some(bytes) if bytes.len() == room.len() => room.copy_from_slice(bytes),
-                        Some(_) | None => lost.push((known.len(), room)),
+                        Some(bytes) => room.copy_from_slice(bytes),
+                        None => lost.push((known.len(), room)),
                     }
                     known.push(bytes);
                 }
             }
         }
-        if !lost.is_empty() {
-            codec::reconstruct(&known, &parity, &mut lost).ok()?;
+        if lost.is_empty() {
+            return Some(());
         }
-        Some(data.freeze())
+        codec::reconstruct(&known, &parity, &mut lost).ok()
     }
 
-    /// The columns as they should be.
-    fn expected(&self, data: &Buffer) -> Vec<(Column, Buffer)> {
+    /// The pieces as they should be.
+    fn expected(&self, data: &Buffer) -> Vec<Buffer> {
         let data = self.top.padded(data.clone());
-        let layout = (self.top.layout, self.top.children.count());
-        parts(layout, self.range.offset, &data)
+        let parts = parts(&self.placement, &data);
+        parts.into_iter().map(|(_, bytes)| bytes).collect()
     }
 
-    /// Names the leaves whose columns were not the right ones.
-    fn find_wrong(&mut self, expected: &[(Column, Buffer)]) {
-        for (piece, (_, right)) in self.pieces.iter().zip(expected) {
-            let Piece::Read {
+    /// Names the leaves whose pieces were not the right ones.
+    fn find_wrong(&mut self, expected: &[Buffer]) {
+        for (known, right) in self.known.iter().zip(expected) {
+            let Known::Read {
                 data,
                 leaf,
                 is_stale: false,
-            } = piece
+            } = known
             else {
                 continue;
             };
-            if **data != **right {
+            let named = self.lacking.iter().any(|other| Arc::ptr_eq(other, leaf));
+            if **data != **right && !named {
                 self.failures.push(leaf.handle().failure(Failure::Checksum));
                 self.lacking.push(Arc::clone(leaf));
             }
         }
     }
 
-    /// Reads the columns from the leaves that were not asked for them, and names those that have others; those that
+    /// Reads the pieces from the leaves that were not asked for them, and names those that have others; those that
     /// missed them are not asked.
-    fn compare_others(&mut self, expected: &[(Column, Buffer)]) {
+    fn compare_others(&mut self, expected: &[Buffer]) {
         let mut others = Vec::new();
-        for (index, (column, _)) in expected.iter().enumerate() {
-            for leaf in self.top.children.of(column.child) {
-                let was_asked = match &self.pieces[index] {
-                    Piece::Read { leaf: asked, .. } => Arc::ptr_eq(asked, leaf),
-                    Piece::Unread | Piece::Lost => false,
+        for index in 0..expected.len() {
+            for leaf in self.top.children.of(self.pieces()[index].child) {
+                let was_asked = match &self.known[index] {
+                    Known::Read { leaf: asked, .. } => Arc::ptr_eq(asked, leaf),
+                    Known::Unread | Known::Lost => false,
                 };
                 let same = |lacking: &Arc<Leaf>| Arc::ptr_eq(lacking, leaf);
                 let is_known = self.lacking.iter().any(same);
@@ -388,13 +434,14 @@ impl<'a> StripeRead<'a> {
         }
         let results = self.read_leaves(&others);
         for ((index, leaf), data) in others.into_iter().zip(results) {
-            if data.is_some_and(|data| *data != *expected[index].1) {
+            let named = self.lacking.iter().any(|other| Arc::ptr_eq(other, leaf));
+            if data.is_some_and(|data| *data != *expected[index]) && !named {
                 self.name(leaf, Failure::Checksum);
             }
         }
     }
 
-    /// Names a leaf that lacks its column.
+    /// Names a leaf that lacks its piece.
     fn name(&mut self, leaf: &Arc<Leaf>, failure: Failure) {
         self.failures.push(leaf.handle().failure(failure));
         self.lacking.push(Arc::clone(leaf));
@@ -404,8 +451,8 @@ impl<'a> StripeRead<'a> {
     /// knows which are wrong.
     fn nothing_found(&mut self) {
         let is_enough = self.is_enough();
-        for (index, column) in self.columns.iter().enumerate() {
-            for leaf in self.top.children.of(column.child) {
+        for (index, piece) in self.placement.pieces().iter().enumerate() {
+            for leaf in self.top.children.of(piece.child) {
                 if self.failures.iter().any(|known| known.leaf == leaf.guid()) {
                     continue;
                 }
@@ -414,7 +461,7 @@ impl<'a> StripeRead<'a> {
                     Failure::Unavailable(condition.state, condition.aux)
                 } else if leaf.misses(self.range.birth) {
                     Failure::Missing
-                } else if is_enough && self.pieces[index].bytes().is_some() {
+                } else if is_enough && self.known[index].bytes().is_some() {
                     Failure::Checksum
                 } else {
                     continue;

@@ -61,6 +61,7 @@ impl Picture {
             index: 0,
             range: 0..SIZE,
             shift: 12,
+            unit: 4096,
         };
         let lists = Arc::new(Lists::new(&Arc::default()));
         Self {

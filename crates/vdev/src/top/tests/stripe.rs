@@ -15,7 +15,7 @@ fn raidz_node(parity: u64, nodes: Vec<Node>) -> Node {
     })
 }
 
-fn top_of(node: Node, width: u64) -> Arc<Top> {
+pub(super) fn top_of(node: Node, width: u64) -> Arc<Top> {
     let config = TopConfig {
         id: VdevId(0),
         guid: Guid(99),
@@ -34,7 +34,7 @@ fn raidz(parity: u64, width: usize) -> (Vec<Arc<MemoryDevice>>, Arc<Top>) {
 }
 
 /// Bytes of which no two sectors are alike.
-fn block(len: usize, seed: u64) -> Vec<u8> {
+pub(super) fn block(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut byte = || {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -43,7 +43,7 @@ fn block(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| byte()).collect()
 }
 
-fn write(top: &Top, offset: u64, bytes: &[u8]) -> Result<(), VdevError> {
+pub(super) fn write(top: &Top, offset: u64, bytes: &[u8]) -> Result<(), VdevError> {
     let group = WriteGroup::new(Txg(5));
     top.write(
         offset,
@@ -54,16 +54,16 @@ fn write(top: &Top, offset: u64, bytes: &[u8]) -> Result<(), VdevError> {
     group.wait()
 }
 
-fn equals(bytes: &[u8]) -> impl FnMut(&[u8]) -> Verdict {
+pub(super) fn equals(bytes: &[u8]) -> impl FnMut(&[u8]) -> Verdict {
     move |read| Verdict::proof(read == bytes)
 }
 
-fn read(top: &Top, offset: u64, bytes: &[u8]) -> Result<ReadOutcome, VdevError> {
+pub(super) fn read(top: &Top, offset: u64, bytes: &[u8]) -> Result<ReadOutcome, VdevError> {
     let range = range(offset, bytes.len());
     top.read(range, IoClass::SyncRead, &mut equals(bytes))
 }
 
-fn set_away(top: &Top, leaf: usize, is_away: bool) {
+pub(super) fn set_away(top: &Top, leaf: usize, is_away: bool) {
     let condition = if is_away {
         Condition::new(VdevState::Offline, VdevAux::None)
     } else {
@@ -72,23 +72,28 @@ fn set_away(top: &Top, leaf: usize, is_away: bool) {
     top.leaves()[leaf].set_condition(condition);
 }
 
-/// Spoils what a child has of a block.
-fn spoil(
+fn columns(top: &Top, offset: u64, len: usize) -> Vec<layout::Column> {
+    top.placement(offset, len, Txg(5)).columns().to_vec()
+}
+
+/// Spoils what a child has of a block; answers in how many pieces that lay.
+pub(super) fn spoil(
     top: &Top,
     devices: &[Arc<MemoryDevice>],
     (offset, len): (u64, usize),
     child: usize,
-) -> bool {
-    let mut columns = top.layout().columns(offset, len as u64, devices.len());
-    let Some(column) = columns.find(|column| column.child == child) else {
-        return false;
-    };
-    let at = (DATA_START + column.offset) as usize;
-    let mut bytes = devices[child].bytes.lock().unwrap();
-    bytes[at..at + column.len as usize]
-        .iter_mut()
-        .for_each(|byte| *byte ^= 0x5c);
-    true
+) -> usize {
+    let placement = top.placement(offset, len, Txg(5));
+    let pieces = placement.pieces().iter();
+    let pieces: Vec<_> = pieces.filter(|piece| piece.child == child).collect();
+    for piece in &pieces {
+        let at = (DATA_START + piece.offset) as usize;
+        let mut bytes = devices[child].bytes.lock().unwrap();
+        bytes[at..at + piece.len as usize]
+            .iter_mut()
+            .for_each(|byte| *byte ^= 0x5c);
+    }
+    pieces.len()
 }
 
 /// Blocks one after the other: of one sector, of a part of a row, of whole rows and a bit.
@@ -96,7 +101,7 @@ fn blocks(top: &Top) -> Vec<(u64, Vec<u8>)> {
     let mut offset = (1 << 20) - 8192;
     let mut next = |(index, len): (usize, usize)| {
         let place = offset;
-        offset += top.layout().asize(len as u64);
+        offset += top.layout().asize(len as u64, Txg(5));
         (place, block(len, index as u64))
     };
     let lens = [512, 4096, 9000, 65536, 131_072, 70_000];
@@ -139,7 +144,7 @@ fn devices_that_lie_are_found_out_and_repaired() {
                 let place = (*offset, bytes.len());
                 let spoilt = liars
                     .iter()
-                    .filter(|child| spoil(&top, &devices, place, **child));
+                    .filter(|child| spoil(&top, &devices, place, **child) > 0);
                 let spoilt: Vec<_> = spoilt.map(|child| Guid(*child as u64 + 1)).collect();
                 let mut accept = equals(bytes);
                 let outcome = top
@@ -168,7 +173,7 @@ fn a_read_believes_the_checksum_and_names_who_had_something_else() {
     write(&top, 8192, &bytes).unwrap();
     let place = (8192, bytes.len());
     // One of parity, one of data: what is not needed is not looked at.
-    let columns: Vec<_> = top.layout().columns(8192, 131_072, 6).collect();
+    let columns = columns(&top, 8192, 131_072);
     let (parity, data) = (columns[0].child, columns[3].child);
     spoil(&top, &devices, place, parity);
     let outcome = read(&top, 8192, &bytes).unwrap();
@@ -194,7 +199,7 @@ fn more_liars_than_parity_are_an_error_of_all_and_nothing_is_written() {
     let bytes = block(65536, 9);
     write(&top, 0, &bytes).unwrap();
     let place = (0, bytes.len());
-    let spoilt = (0..4).filter(|child| spoil(&top, &devices, place, *child));
+    let spoilt = (0..4).filter(|child| spoil(&top, &devices, place, *child) > 0);
     assert_eq!(spoilt.take(2).count(), 2);
     let before: Vec<_> = devices
         .iter()
@@ -218,7 +223,7 @@ fn a_device_that_cannot_read_a_column_gets_it_again() {
     let (devices, top) = raidz(1, 3);
     let bytes = block(32768, 4);
     write(&top, 4096 * 7, &bytes).unwrap();
-    let columns: Vec<_> = top.layout().columns(4096 * 7, 32768, 3).collect();
+    let columns = columns(&top, 4096 * 7, 32768);
     let at = (DATA_START + columns[1].offset) as usize;
     devices[columns[1].child]
         .bad_read
