@@ -135,6 +135,12 @@ pub struct SendRequest {
     pub replicate: bool,
     /// With the properties: a package.
     pub properties: bool,
+    /// With the holds: a package.
+    #[serde(default)]
+    pub holds: bool,
+    /// Of a dataset that was received, the properties as they were received.
+    #[serde(default)]
+    pub backup: bool,
     /// Of a package, without these datasets and what is below them.
     pub excluded: Vec<String>,
     /// Of a package, without what has no such snapshot.
@@ -145,6 +151,9 @@ pub struct SendRequest {
     pub embedded: bool,
     /// Compressed blocks may.
     pub compressed: bool,
+    /// Blocks of encrypted datasets go as they are encrypted, all others as they are stored.
+    #[serde(default)]
+    pub raw: bool,
     /// The rest of a stream that was received in part; it tells snapshot and source.
     pub token: Option<String>,
 }

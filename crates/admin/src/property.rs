@@ -257,6 +257,9 @@ pub trait RowText {
     /// It is not a value of the property.
     fn parse(&self, text: &str) -> Result<Value, PropertyError>;
 
+    /// Whether a value that comes from elsewhere is one that the property can have.
+    fn accepts(&self, value: &Value) -> bool;
+
     /// Whether the value is fixed when the dataset is made, or measured, or kept where it is no
     /// matter of sources.
     fn is_fixed(&self) -> bool;
@@ -315,6 +318,20 @@ impl RowText for Row {
                 text::check_text(self.name, rule, text)?;
                 Ok(Value::Text(text.to_owned()))
             }
+        }
+    }
+
+    fn accepts(&self, value: &Value) -> bool {
+        match (self.kind, value) {
+            (Kind::Number(_, range), Value::Number(number)) => range.contains(*number),
+            (Kind::Index(words), Value::Number(number)) => {
+                words.iter().any(|(_, stored)| stored == number)
+            }
+            (Kind::Text(rule), Value::Text(text)) => {
+                text::check_text(self.name, rule, text).is_ok()
+            }
+            (Kind::Number(..) | Kind::Index(_), Value::Text(_) | Value::Absent)
+            | (Kind::Text(_), Value::Number(_) | Value::Absent) => false,
         }
     }
 

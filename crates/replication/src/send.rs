@@ -1,51 +1,26 @@
 //! Sends a snapshot: BEGIN, what changed since an earlier snapshot or all of it, END.
 
 mod begin;
+mod error;
 mod estimate;
 mod frees;
 mod objects;
+mod raw;
 mod window;
 
 use std::io::Write;
 use std::sync::Arc;
 
 use base::{Guid, ObjectId, ObjectSetId, Txg};
-use dsl::{Dataset, DslError};
-use format::FormatError;
-use pipeline::ReadError;
+use dsl::Dataset;
 use pool::Pool;
-use stream::{StreamError, Writer};
+use stream::Writer;
 
 use objects::Walk;
 use window::Window;
 
+pub use error::SendError;
 pub use estimate::estimate;
-
-/// Why a snapshot could not be sent.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// A block cannot be read.
-    #[error("{0}")]
-    Read(#[from] ReadError),
-    /// A block is not what it should be.
-    #[error("{0}")]
-    Format(#[from] FormatError),
-    /// The dataset cannot be read.
-    #[error("{0}")]
-    Dsl(#[from] DslError),
-    /// The object set cannot be read.
-    #[error("{0}")]
-    Dmu(#[from] dmu::DmuError),
-    /// The stream cannot be written.
-    #[error("{0}")]
-    Stream(#[from] StreamError),
-    /// What the stream would need that was not asked for.
-    #[error("the dataset has {0}, which need option {1}")]
-    Needs(&'static str, &'static str),
-    /// Parts of the dataset are missing.
-    #[error("the dataset is redacted")]
-    Redacted,
-}
 
 /// What a stream may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +31,8 @@ pub struct SendOptions {
     pub embedded: bool,
     /// Blocks as they are compressed (`-c`).
     pub compressed: bool,
+    /// Blocks of encrypted datasets as they are encrypted, all others as by the three above (`-w`).
+    pub raw: bool,
 }
 
 /// What the receiver has already.
@@ -69,6 +46,8 @@ pub struct SendFrom {
     pub is_origin: bool,
     /// Its physical and logical bytes, where they are known.
     pub sizes: Option<(u64, u64)>,
+    /// The guid of its set of vectors; 0 where nothing is encrypted.
+    pub ivset: u64,
 }
 
 /// What is to be sent.

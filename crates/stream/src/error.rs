@@ -31,6 +31,9 @@ pub enum StreamError {
     /// What should be a list of names and values is none.
     #[error("{0}")]
     Format(#[from] FormatError),
+    /// The list at the head of a package is not as a sender makes it.
+    #[error("the head of the package is not valid: {0}")]
+    BadPackage(&'static str),
     /// A resume token that no receiver made.
     #[error("resume token is corrupt")]
     BadToken,

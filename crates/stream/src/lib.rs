@@ -28,6 +28,7 @@
 mod begin;
 mod error;
 mod features;
+mod package;
 mod reader;
 mod record;
 mod token;
@@ -39,6 +40,7 @@ mod tests;
 pub use begin::{Header, begin_name, decode_list, name_field};
 pub use error::StreamError;
 pub use features::Features;
+pub use package::{PackageList, PackageSnapshot, PackageSystem, PackageValue};
 pub use reader::{Item, Part, Reader};
 pub use record::Record;
 pub use token::ResumeToken;

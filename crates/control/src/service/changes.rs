@@ -121,6 +121,18 @@ impl Service {
         Ok(())
     }
 
+    /// Does a change as a part of another request, which has its turn and records itself.
+    pub(super) fn change_within(
+        &self,
+        actor: &Actor,
+        change: &Change,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), Failure> {
+        let change = as_pool_change(change);
+        self.authorize(actor, change)?;
+        change.apply(self, reporter)
+    }
+
     /// Refuses what the caller may not. Root and the daemon's own user may everything, others what
     /// is granted to them.
     fn authorize(&self, actor: &Actor, change: &dyn PoolChange) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ mod figures;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use admin::{Failure, Setting, Source, Types, Value};
+use admin::{Failure, RowText, Setting, Source, Types, Value};
 use base::ObjectId;
 use base::lock::{LockClass, RwLock, rank};
 use dmu::ObjectSet;
@@ -93,6 +93,7 @@ impl PoolDatasetIndex<'_> {
             dataset,
             phys,
             space: OnceLock::new(),
+            received: OnceLock::new(),
             contents: OnceLock::new(),
         })
     }
@@ -190,6 +191,7 @@ pub(crate) struct DatasetSource<'a> {
     directory: Arc<Directory>,
     phys: DatasetPhys,
     space: OnceLock<DatasetSpace>,
+    received: OnceLock<Vec<(String, Value)>>,
     contents: OnceLock<Option<Arc<ObjectSet>>>,
 }
 
@@ -201,6 +203,21 @@ impl DatasetSource<'_> {
         }
         let space = self.dataset.space().map_err(unreadable)?;
         Ok(*self.space.get_or_init(|| space))
+    }
+
+    /// The value that a stream brought, whether or not another one stands before it.
+    fn received(&self, name: &str) -> Result<Option<Value>, Failure> {
+        let all = if let Some(all) = self.received.get() {
+            all
+        } else {
+            let stored = self.dataset.stored_properties().map_err(unreadable)?;
+            let all = stored.into_iter();
+            let all = all.filter_map(|one| Some((one.name, value_of(one.received?))));
+            let all: Vec<(String, Value)> = all.collect();
+            self.received.get_or_init(|| all)
+        };
+        let found = all.iter().find(|(other, _)| other == name);
+        Ok(found.map(|(_, value)| value.clone()))
     }
 
     /// The contents, if they can be opened: without a key they cannot.
@@ -301,12 +318,25 @@ impl PropertySource for DatasetSource<'_> {
         }
         let effective = self.dataset.effective(row).map_err(unreadable)?;
         let setting = effective.map(setting_of);
-        Ok(self.temporary(row, setting.as_ref()).or(setting))
+        let setting = self.temporary(row, setting.as_ref()).or(setting);
+        let received = self.received(row.name)?;
+        if received.is_none() {
+            return Ok(setting);
+        }
+        let usual = || Setting::from(row.default_value(), Source::Default);
+        Ok(Some(Setting {
+            received,
+            ..setting.unwrap_or_else(usual)
+        }))
     }
 
     fn user_property(&self, name: &str) -> Result<Option<Setting>, Failure> {
         let effective = self.dataset.user_property(name).map_err(unreadable)?;
-        Ok(effective.map(setting_of))
+        let received = self.received(name)?;
+        Ok(effective.map(setting_of).map(|setting| Setting {
+            received,
+            ..setting
+        }))
     }
 
     fn user_properties(&self) -> Result<Vec<(String, Setting)>, Failure> {

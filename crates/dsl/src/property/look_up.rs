@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use dmu::Zap;
+use format::dsl::property as suffix;
 
 use super::cache::Key;
 use super::effective::{Effective, Got, Source};
@@ -98,6 +99,15 @@ impl Directory {
     /// The ZAP of properties cannot be read.
     pub fn stored_properties(&self) -> Result<Vec<StoredProperty>> {
         list(&self.property_zap()?)
+    }
+
+    /// Whether a stream brought properties, even if none is left.
+    ///
+    /// # Errors
+    /// The ZAP of properties cannot be read.
+    pub fn has_received_properties(&self) -> Result<bool> {
+        let marker = suffix::HAS_RECEIVED.as_bytes();
+        Ok(self.property_zap()?.lookup_value(marker)?.is_some())
     }
 }
 

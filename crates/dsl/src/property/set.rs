@@ -30,6 +30,8 @@ pub enum PropertyChange {
     Receive(PropertyValue),
     /// The received value goes.
     ClearReceived,
+    /// A stream brought properties, whether or not this dataset has some: the name does not matter.
+    NoteReceived,
 }
 
 /// Changes properties of a dataset.
@@ -94,6 +96,7 @@ impl Task for SetProperties {
                 PropertyChange::Inherit
                 | PropertyChange::RevertToReceived
                 | PropertyChange::ClearReceived => ("inherit", format!("{name}=")),
+                PropertyChange::NoteReceived => continue,
             };
             context.record(&HistoryEvent {
                 name: event,
@@ -258,6 +261,7 @@ fn write(zap: &Zap, tx: &Tx, name: &str, change: &PropertyChange) -> Result<()> 
             put(zap, tx, name, suffix::RECEIVED, &value.to_stored())
         }
         PropertyChange::ClearReceived => remove(zap, tx, name, suffix::RECEIVED),
+        PropertyChange::NoteReceived => put(zap, tx, "", suffix::HAS_RECEIVED, &Value::word(0)),
     }
 }
 

@@ -17,6 +17,7 @@ use super::rollback::swap;
 use super::snapshot::{check_reservation, check_txg};
 use super::{split_path, take_snapshot};
 use crate::dataset::{Dataset, DatasetFeature, ResumePoint, ResumeState, create_head};
+use crate::directory::key_creation::NewEncryption;
 use crate::directory::{Directory, create_directory};
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
@@ -48,6 +49,8 @@ pub struct BeginReceive {
     pub large_blocks: bool,
     /// What the dataset is counted for from the beginning.
     pub features: Vec<DatasetFeature>,
+    /// A new dataset is not encrypted, whatever is above it.
+    pub unencrypted: bool,
     /// What is kept, if a receive that is interrupted may go on.
     pub resumable: Option<ResumeState>,
 }
@@ -164,7 +167,12 @@ impl BeginReceive {
             if self.from_guid.0 != 0 {
                 return Err(DslError::not_found(self.path.as_str()));
             }
-            return Ok(());
+            let (parent, _) = split_path(&self.path)?;
+            let parent = context.dsl.directory(parent)?;
+            return self
+                .encryption()
+                .check(context.dsl, Some(&parent))
+                .map(drop);
         };
         let found = context.dsl.dataset(origin)?;
         if !found.is_snapshot() {
@@ -184,6 +192,15 @@ impl BeginReceive {
             });
         }
         found.check_root()
+    }
+
+    /// How what is not a clone is encrypted.
+    fn encryption(&self) -> NewEncryption {
+        if self.unencrypted {
+            NewEncryption::Off
+        } else {
+            NewEncryption::Inherited
+        }
     }
 
     /// Receives into a new dataset.
@@ -223,9 +240,14 @@ impl BeginReceive {
     ) -> Result<Arc<Dataset>> {
         let (dsl, tx) = (context.dsl, context.tx);
         let directory = create_directory(dsl, tx, parent.id(), component)?;
+        let is_encrypted = self.encryption().apply(tx, &directory, Some(parent))?;
         let origin = dsl.origin_snapshot()?;
         let origin = origin.map(|id| dsl.dataset_by_id(id)).transpose()?;
         let receiving = create_head(dsl, tx, &directory, origin.as_ref())?;
+        if is_encrypted {
+            receiving.activate(tx, DatasetFeature::Encryption)?;
+        }
+        dsl.new_stamp();
         fill(context, &receiving, self.kind, None)?;
         Ok(receiving)
     }
@@ -485,17 +507,20 @@ fn check_unmodified(head: &Arc<Dataset>, source: &Arc<Dataset>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what this version cannot write.
+/// Refuses what cannot be written: without its key, or by this version.
 fn refuse_unwritable(dataset: &Dataset, name: &str) -> Result<()> {
+    let record = dataset.directory().key_record()?;
+    if record.is_some_and(|record| !record.is_loaded()) {
+        return Err(DslError::KeyUnloaded {
+            name: name.to_owned(),
+        });
+    }
     let refuse = |what| {
         Err(DslError::Unsupported {
             name: name.to_owned(),
             what,
         })
     };
-    if dataset.is_encrypted()? {
-        return refuse("encryption");
-    }
     if dataset
         .extra_word(features::REDACTED_DATASETS.guid)?
         .is_some()

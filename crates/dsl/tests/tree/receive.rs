@@ -19,6 +19,7 @@ pub(crate) fn begin(path: &str, from_guid: Guid) -> BeginReceive {
         case_insensitive: false,
         large_blocks: false,
         features: Vec::new(),
+        unencrypted: false,
         resumable: None,
     }
 }

@@ -1,7 +1,7 @@
 //! Send streams and resume tokens.
 
 use crate::target::{Target, targets};
-use stream::{Reader, Record, ResumeToken, decode_list};
+use stream::{PackageList, Reader, Record, ResumeToken, decode_list};
 
 pub(super) const TARGETS: &[Target] = targets! {
     stream: |bytes| {
@@ -11,8 +11,22 @@ pub(super) const TARGETS: &[Target] = targets! {
             let again = item.record.encode(reader.order());
             let decoded = Record::decode(&again, reader.order()).expect("our own record decodes");
             assert_eq!(decoded, item.record);
-            if let Record::Begin(_) = decoded {
-                let _ = decode_list(&payload);
+            if let Record::Begin(_) = decoded
+                && let Ok(Some(list)) = decode_list(&payload)
+            {
+                let _ = PackageList::of(&list);
+            }
+        }
+    };
+    package_list: |bytes| {
+        if let Ok(Some(list)) = decode_list(bytes)
+            && let Ok(list) = PackageList::of(&list)
+        {
+            for system in &list.systems {
+                let _ = list.base_of(system);
+                for snapshot in &system.snapshots {
+                    assert!(list.system_with(snapshot.guid).is_some());
+                }
             }
         }
     };

@@ -35,6 +35,12 @@ pub(super) const COMMAND: Command = Command {
         )
         .or("replicate"),
         switch("p", "with properties: a package").or("props"),
+        switch(
+            "b",
+            "of what was received, the properties as received: a package",
+        )
+        .or("backup"),
+        switch("h", "with holds: a package").or("holds"),
         option(
             "X",
             "dataset[,dataset]",
@@ -45,6 +51,11 @@ pub(super) const COMMAND: Command = Command {
         switch("L", "blocks of more than 128 KiB as they are").or("large-block"),
         switch("e", "blocks that lie in their pointers as they are").or("embed"),
         switch("c", "blocks as they are compressed").or("compressed"),
+        switch(
+            "w",
+            "blocks as they are stored, encrypted ones without their key",
+        )
+        .or("raw"),
         switch("D", "ignored: there are no deduplicated streams any more").or("dedup"),
         switch("n", "send nothing").or("dryrun"),
         switch("v", "say what is sent, and how much that is").or("verbose"),
@@ -104,8 +115,11 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
         large_blocks: call.has("L"),
         embedded: call.has("e"),
         compressed: call.has("c"),
+        raw: call.has("w"),
         replicate: call.has("R"),
         properties: call.has("p"),
+        holds: call.has("h"),
+        backup: call.has("b"),
         excluded: excluded(call),
         skip_missing: call.has("s"),
         ..SendRequest::default()
@@ -124,7 +138,7 @@ fn request(call: &Invocation) -> Result<SendRequest, Stop> {
     if step.is_some() && all.is_some() {
         return Err(usage("-i and -I exclude each other"));
     }
-    let in_package = request.replicate || request.properties;
+    let in_package = request.replicate || request.properties || request.holds || request.backup;
     if !in_package {
         check(snapshot, &[NameKind::Snapshot, NameKind::Dataset])?;
     } else {

@@ -50,6 +50,8 @@ pub struct Place {
     pub origin: Option<String>,
     /// What is there may go.
     pub force: bool,
+    /// What is new is not encrypted, whatever is above it.
+    pub unencrypted: bool,
     /// If it is interrupted, it may go on.
     pub resumable: bool,
 }
@@ -164,6 +166,7 @@ impl Head {
             case_insensitive: self.flags & FLAG_CASE_INSENSITIVE != 0,
             large_blocks: self.features.has(Features::LARGE_BLOCKS),
             features: features.collect(),
+            unencrypted: place.unencrypted,
             resumable: place.resumable.then(|| self.state()),
         }
     }

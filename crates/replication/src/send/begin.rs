@@ -14,10 +14,8 @@ use format::{NvList, ObjectSetKind};
 use pool::Pool;
 use stream::{Features, Header, name_field};
 
+use super::raw::{self, VERSION_SPILL};
 use super::{SendError, SendJob};
-
-/// The version of file systems that have spill blocks.
-const VERSION_SPILL: u64 = 5;
 
 /// How blocks are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +26,8 @@ pub(super) struct Form {
     pub(super) embedded: bool,
     /// Compressed blocks stay so.
     pub(super) compressed: bool,
+    /// Blocks are as they are encrypted.
+    pub(super) raw: bool,
     /// What the stream makes use of.
     pub(super) features: Features,
 }
@@ -43,27 +43,23 @@ pub(super) struct Begun {
     pub(super) form: Form,
 }
 
-/// What a job's stream begins with.
-pub(super) fn begin(pool: &Arc<Pool>, job: &SendJob) -> Result<Begun, SendError> {
+/// How a job's blocks are sent, by what was asked for and what there is.
+fn form(pool: &Pool, job: &SendJob, version: u64) -> Result<Form, SendError> {
     let dataset = &job.dataset;
-    let phys = dataset.phys()?;
     let in_use = dataset.features()?;
     let uses = |feature: DatasetFeature| in_use.contains(&feature);
     let is_active = |feature| pool.features().is_active(feature);
-    if uses(DatasetFeature::RedactedDatasets) {
-        return Err(SendError::Redacted);
-    }
-    let large = job.options.large_blocks && uses(DatasetFeature::LargeBlocks);
+    let (asked, is_encrypted) = (job.options, dataset.is_encrypted()?);
+    let raw = asked.raw && is_encrypted;
+    let large = (asked.large_blocks || asked.raw) && uses(DatasetFeature::LargeBlocks);
     if uses(DatasetFeature::LargeMicrozap) && !large {
         return Err(SendError::Needs("large micro ZAPs", "-L"));
     }
     // In an encrypted dataset no block lies in its pointer.
-    let embedded = job.options.embedded && !dataset.is_encrypted()? && is_active(&EMBEDDED_DATA);
-    let compressed = job.options.compressed && !dataset.is_encrypted()?;
-    let objects = dataset.object_set()?;
-    let kind = objects.kind();
+    let embedded = (asked.embedded || asked.raw) && !is_encrypted && is_active(&EMBEDDED_DATA);
+    let compressed = raw || ((asked.compressed || asked.raw) && !is_encrypted);
     let features = Features::NONE
-        .with_if(Features::SA_SPILL, version(&objects)? >= VERSION_SPILL)
+        .with_if(Features::SA_SPILL, version >= VERSION_SPILL)
         .with_if(Features::EMBED_DATA, embedded)
         .with_if(
             Features::LZ4,
@@ -72,6 +68,7 @@ pub(super) fn begin(pool: &Arc<Pool>, job: &SendJob) -> Result<Begun, SendError>
         .with_if(Features::LARGE_BLOCKS, large)
         .with_if(Features::RESUMING, job.resume.is_some())
         .with_if(Features::COMPRESSED, compressed)
+        .with_if(Features::RAW, raw)
         .with_if(Features::LARGE_DNODE, uses(DatasetFeature::LargeDnode))
         .with_if(
             Features::ZSTD,
@@ -82,11 +79,58 @@ pub(super) fn begin(pool: &Arc<Pool>, job: &SendJob) -> Result<Begun, SendError>
             Features::LARGE_MICROZAP,
             uses(DatasetFeature::LargeMicrozap),
         );
+    Ok(Form {
+        block_max: if large || raw {
+            BLOCK_MAX
+        } else {
+            SMALL_BLOCK_MAX
+        },
+        embedded,
+        compressed,
+        raw,
+        features,
+    })
+}
+
+/// What is sent raw says of its keys, what it is and its version as a file system; that takes no key.
+fn raw_head(pool: &Arc<Pool>, job: &SendJob) -> Result<(NvList, ObjectSetKind, u64), SendError> {
+    let dataset = &job.dataset;
+    let root = dataset.root()?.ok_or(SendError::NotEncrypted)?;
+    let from_ivset = job.from.map_or(0, |from| from.ivset);
+    let keys = raw::keys(dataset, &root, from_ivset)?;
+    let version = match root.kind {
+        ObjectSetKind::FileSystem => raw::version(pool, dataset, &root)?,
+        ObjectSetKind::Volume
+        | ObjectSetKind::None
+        | ObjectSetKind::Meta
+        | ObjectSetKind::Other => 0,
+    };
+    Ok((keys, root.kind, version))
+}
+
+/// What a job's stream begins with.
+pub(super) fn begin(pool: &Arc<Pool>, job: &SendJob) -> Result<Begun, SendError> {
+    let dataset = &job.dataset;
+    let phys = dataset.phys()?;
+    if dataset
+        .features()?
+        .contains(&DatasetFeature::RedactedDatasets)
+    {
+        return Err(SendError::Redacted);
+    }
+    let (keys, kind, version) = if job.options.raw && dataset.is_encrypted()? {
+        let (keys, kind, version) = raw_head(pool, job)?;
+        (Some(keys), kind, version)
+    } else {
+        let objects = dataset.object_set()?;
+        (None, objects.kind(), version(&objects)?)
+    };
+    let form = form(pool, job, version)?;
     let flag = |flag: u32, is_set: bool| if is_set { flag } else { 0 };
     let record = BeginRecord {
         payload_length: 0,
         magic: MAGIC,
-        version_info: Header::Substream.version_info(features),
+        version_info: Header::Substream.version_info(form.features),
         creation_time: phys.creation_time,
         object_set_kind: u32::try_from(kind.number()).unwrap_or(0),
         flags: FLAG_FREE_RECORDS
@@ -100,18 +144,15 @@ pub(super) fn begin(pool: &Arc<Pool>, job: &SendJob) -> Result<Begun, SendError>
         from_guid: job.from.map_or(Guid(0), |from| from.guid),
         name: name_field(job.name.as_bytes()),
     };
-    let list = job.resume.map(|(object, offset)| {
-        let mut list = NvList::new();
+    let mut list = NvList::new();
+    if let Some((object, offset)) = job.resume {
         list.set("resume_object", object.0);
         list.set("resume_offset", offset);
-        list
-    });
-    let form = Form {
-        block_max: if large { BLOCK_MAX } else { SMALL_BLOCK_MAX },
-        embedded,
-        compressed,
-        features,
-    };
+    }
+    if let Some(keys) = keys {
+        list.set("crypt_keydata", keys);
+    }
+    let list = (!list.is_empty()).then_some(list);
     Ok(Begun { record, list, form })
 }
 

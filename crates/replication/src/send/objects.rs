@@ -21,9 +21,9 @@ use pool::Pool;
 use stream::{Features, Record};
 use sys::Buffer;
 
-use super::SendError;
 use super::begin::{Form, SMALL_BLOCK_MAX};
 use super::window::{Contents, Window};
+use super::{SendError, raw};
 
 /// The slots of a block of dnodes, to count with.
 const PER_BLOCK: u64 = SLOTS_PER_BLOCK as u64;
@@ -132,6 +132,18 @@ impl Walk<'_> {
             .read(pointer, &ReadRequest::new(place))?)
     }
 
+    /// A block of dnodes as it is stored.
+    fn read_stored(
+        &self,
+        tree: Tree<'_>,
+        pointer: &BlockPointer,
+        index: u64,
+    ) -> Result<Buffer, SendError> {
+        let place = Bookmark::new(self.set, tree.object, 0, index);
+        let request = ReadRequest::new(place);
+        Ok(self.pool.pipeline().read_stored(pointer, &request)?)
+    }
+
     /// The pointers in an indirect block.
     fn children<'b>(
         tree: Tree<'_>,
@@ -166,7 +178,15 @@ impl Walk<'_> {
             }
             return Ok(());
         }
-        let data = self.read(tree, pointer, level, index)?;
+        let data = if level == 0 && self.form.raw {
+            raw::check(pointer)?;
+            let first = index * PER_BLOCK;
+            let range = raw::range(first, PER_BLOCK, pointer, self.to_guid);
+            window.record(range, Vec::new())?;
+            self.read_stored(tree, pointer, index)?
+        } else {
+            self.read(tree, pointer, level, index)?
+        };
         if level > 0 {
             for (index, child) in Self::children(tree, &data, index) {
                 self.dnodes(tree, &child, level - 1, index, window)?;
@@ -179,7 +199,7 @@ impl Walk<'_> {
                 Slot::Free => self.free_objects(object.0, 1, window)?,
                 Slot::Allocated { .. } => {
                     let bytes = data.get(slot * SLOT_SIZE..).unwrap_or(&[]);
-                    self.object(object, &DnodePhys::decode(bytes)?, window)?;
+                    self.object(object, (&DnodePhys::decode(bytes)?, bytes), window)?;
                 }
             }
         }
@@ -209,7 +229,7 @@ impl Walk<'_> {
     fn object<W: Write>(
         &self,
         object: ObjectId,
-        dnode: &DnodePhys,
+        (dnode, stored): (&DnodePhys, &[u8]),
         window: &mut Window<'_, W>,
     ) -> Result<(), SendError> {
         if self.resume.is_some_and(|(from, _)| object < from) {
@@ -240,6 +260,11 @@ impl Walk<'_> {
         };
         let mut bonus = dnode.bonus_bytes().to_vec();
         bonus.resize(bonus.len().next_multiple_of(8), 0);
+        let (record, bonus) = if self.form.raw {
+            raw::object(record, dnode, stored)
+        } else {
+            (record, bonus)
+        };
         window.record(Record::Object(record), bonus)?;
         let end = dnode.max_block_id.saturating_add(1);
         let end = end.saturating_mul(dnode.data_block_size().into());
@@ -296,6 +321,11 @@ impl Walk<'_> {
             kind: 0,
         };
         let place = Bookmark::spill(self.set, tree.object);
+        if self.form.raw {
+            raw::check(pointer)?;
+            let record = Box::new(raw::spill(record, pointer));
+            return window.block(pointer, place, Contents::Stored(record));
+        }
         window.block(pointer, place, Contents::Plain(vec![Record::Spill(record)]))
     }
 
@@ -353,22 +383,7 @@ impl Walk<'_> {
             return self.embedded(tree, pointer, (offset, size.into()), window);
         }
         let is_cut = size > self.form.block_max;
-        let plain = WriteRecord {
-            object: tree.object,
-            kind: tree.dnode.object_type.0.into(),
-            offset,
-            logical_size: size.into(),
-            to_guid: self.to_guid,
-            checksum_kind: CHECKSUM_OFF,
-            flags: 0,
-            compression: 0,
-            checksum: [0; 4],
-            key: 0,
-            compressed_size: 0,
-            salt: [0; 8],
-            iv: [0; 12],
-            mac: [0; 16],
-        };
+        let plain = self.plain(tree, offset);
         let place = Bookmark::new(self.set, tree.object, 0, index);
         if is_cut {
             let offsets =
@@ -388,7 +403,9 @@ impl Walk<'_> {
                 Contents::Plain(offsets.map(piece).collect()),
             );
         }
-        if pointer.is_embedded() || pointer.is_encrypted() {
+        if self.form.raw {
+            raw::check(pointer)?;
+        } else if pointer.is_embedded() || pointer.is_encrypted() {
             return window.block(pointer, place, Contents::Plain(vec![Record::Write(plain)]));
         }
         let dedup = pointer.checksum().is_ok_and(|kind| kind.is_dedup_safe());
@@ -399,6 +416,10 @@ impl Walk<'_> {
             key: key(pointer),
             ..plain
         };
+        if self.form.raw {
+            let record = Box::new(raw::write(keyed, pointer));
+            return window.block(pointer, place, Contents::Stored(record));
+        }
         if self.stays_compressed(tree, pointer)? {
             let stored = WriteRecord {
                 compression: pointer.compression_id(),
@@ -412,6 +433,26 @@ impl Walk<'_> {
             );
         }
         window.block(pointer, place, Contents::Plain(vec![Record::Write(keyed)]))
+    }
+
+    /// The record of a block that has nothing to tell but its contents.
+    fn plain(&self, tree: Tree<'_>, offset: u64) -> WriteRecord {
+        WriteRecord {
+            object: tree.object,
+            kind: tree.dnode.object_type.0.into(),
+            offset,
+            logical_size: tree.dnode.data_block_size().into(),
+            to_guid: self.to_guid,
+            checksum_kind: CHECKSUM_OFF,
+            flags: 0,
+            compression: 0,
+            checksum: [0; 4],
+            key: 0,
+            compressed_size: 0,
+            salt: [0; 8],
+            iv: [0; 12],
+            mac: [0; 16],
+        }
     }
 
     fn stays_compressed(&self, tree: Tree<'_>, pointer: &BlockPointer) -> Result<bool, SendError> {

@@ -62,6 +62,7 @@ impl Bench {
                 snapshot: head.snapshot.clone(),
                 origin: None,
                 force,
+                unencrypted: false,
                 resumable,
             };
             let receiving = match head.resumes_at {

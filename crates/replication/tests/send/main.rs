@@ -26,6 +26,7 @@ fn job(pool: &Pool, name: &str, from: Option<&str>, options: SendOptions) -> Sen
             txg: phys.creation_txg,
             is_origin: false,
             sizes: Some((phys.compressed_bytes, phys.uncompressed_bytes)),
+            ivset: 0,
         }
     });
     SendJob {
@@ -73,6 +74,7 @@ fn one_snapshot() {
         large_blocks: true,
         embedded: true,
         compressed: true,
+        raw: false,
     };
     let plain = SendOptions::default();
     for (file, name, from, options) in [
@@ -84,4 +86,29 @@ fn one_snapshot() {
         send(&pool, &job(&pool, name, from, options), &mut writer).unwrap();
         check(&golden, file, &writer.into_output());
     }
+    // Without encryption raw means all three.
+    let raw = SendOptions {
+        raw: true,
+        ..SendOptions::default()
+    };
+    let mut writer = Writer::new(Vec::new());
+    send(&pool, &job(&pool, "gst/src@2", None, raw), &mut writer).unwrap();
+    check(&golden, "compressed.stream", &writer.into_output());
+}
+
+#[test]
+fn an_encrypted_snapshot_is_sent_raw_without_its_key() {
+    let Some(golden) = golden::pool("enc") else {
+        return;
+    };
+    let pool = open(&golden);
+    let raw = SendOptions {
+        raw: true,
+        ..SendOptions::default()
+    };
+    let mut writer = Writer::new(Vec::new());
+    send(&pool, &job(&pool, "genc/pass@s", None, raw), &mut writer).unwrap();
+    check(&golden, "enc-raw.stream", &writer.into_output());
+    let plain = job(&pool, "genc/pass@s", None, SendOptions::default());
+    assert!(send(&pool, &plain, &mut Writer::new(Vec::new())).is_err());
 }

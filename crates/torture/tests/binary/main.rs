@@ -24,6 +24,7 @@ mod metrics;
 mod model;
 mod mounting;
 mod owners;
+mod packages;
 mod progress;
 mod projects;
 mod receiving;

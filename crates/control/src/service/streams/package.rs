@@ -78,15 +78,9 @@ impl Packing<'_> {
         let Some(head) = directory.head().map_err(unreadable)? else {
             return Ok(());
         };
-        if head.is_encrypted().map_err(unreadable)? {
-            let text =
-                "an encrypted dataset is sent with properties only raw, which is not there yet";
-            return Err(Failure::cannot(
-                FailureKind::Unsupported,
-                "send",
-                &name,
-                text,
-            ));
+        if !self.request.raw && head.is_encrypted().map_err(unreadable)? {
+            let text = "encrypted dataset may not be sent with properties without the raw flag";
+            return Err(Failure::cannot(FailureKind::Invalid, "send", &name, text));
         }
         let system = System::load(head, name, self.to, above)?;
         let below = match &system {
@@ -110,17 +104,26 @@ impl Packing<'_> {
         Ok(())
     }
 
-    /// The streams: a dataset after that which it was cloned from.
+    /// The streams: a dataset after the one above it and that which it was cloned from.
     fn jobs(&self) -> Result<Vec<Sent>, Failure> {
         let mut jobs = Vec::new();
         let mut left: Vec<&System> = self.systems.iter().collect();
         while !left.is_empty() {
-            let waits = |system: &System| {
-                let origin = system.origin.as_ref().map(|origin| origin.directory().id());
-                left.iter()
-                    .any(|other| Some(other.head.directory().id()) == origin)
+            let is_left = |id: ObjectId| left.iter().any(|one| one.head.directory().id() == id);
+            let waits_for_origin = |system: &System| {
+                let origin = system.origin.as_ref();
+                origin.is_some_and(|origin| is_left(origin.directory().id()))
             };
-            let (later, now): (Vec<_>, Vec<_>) = left.iter().copied().partition(|one| waits(one));
+            let waits = |system: &System| {
+                let above = system.head.directory().parent();
+                waits_for_origin(system) || above.is_some_and(|above| is_left(above.id()))
+            };
+            let (mut later, mut now): (Vec<_>, Vec<_>) =
+                left.iter().copied().partition(|one| waits(one));
+            if now.is_empty() {
+                // One is a clone of what lies below it: no receiver can have it without help.
+                (later, now) = left.iter().copied().partition(|one| waits_for_origin(one));
+            }
             // No two are cloned from each other: some can always go.
             if now.is_empty() {
                 break;
@@ -198,6 +201,9 @@ impl Packing<'_> {
         if !self.request.replicate {
             list.set("not_recursive", Value::Boolean);
         }
+        if self.request.raw {
+            list.set("raw", Value::Boolean);
+        }
         let mut systems = NvList::new();
         for system in &self.systems {
             let guid = system.head.guid().map_err(unreadable)?;
@@ -214,7 +220,7 @@ impl Packing<'_> {
         if let Some(origin) = &system.origin {
             entry.set("origin", origin.guid().map_err(unreadable)?.0);
         }
-        entry.set("props", properties(&system.head)?);
+        entry.set("props", properties(&system.head, self.request.backup)?);
         let base = self
             .from
             .and_then(|from| system.named(from))
@@ -225,12 +231,26 @@ impl Packing<'_> {
                 || (self.request.intermediate && base.is_some_and(|base| one.txg >= base))
         };
         let (mut snapshots, mut of_snapshots) = (NvList::new(), NvList::new());
+        let mut holds = NvList::new();
         for snapshot in system.snapshots.iter().filter(is_told) {
             snapshots.set(&snapshot.name, snapshot.guid.0);
-            of_snapshots.set(&snapshot.name, properties(&snapshot.dataset)?);
+            let own = properties(&snapshot.dataset, self.request.backup)?;
+            of_snapshots.set(&snapshot.name, own);
+            let tags = holds_of(&snapshot.dataset)?;
+            if !tags.is_empty() {
+                holds.set(&snapshot.name, tags);
+            }
         }
         entry.set("snaps", snapshots);
         entry.set("snapprops", of_snapshots);
+        let record = system.head.directory().key_record().map_err(unreadable)?;
+        let root = record.and_then(|record| record.root().map(|root| root.id()));
+        if self.request.raw && root == Some(system.head.directory().id()) {
+            entry.set("is_encroot", Value::Boolean);
+        }
+        if self.request.holds {
+            entry.set("snapholds", holds);
+        }
         Ok(entry)
     }
 }
@@ -279,9 +299,24 @@ impl System {
     }
 }
 
-/// What is set at a dataset, or was received there.
-fn properties(dataset: &Dataset) -> Result<NvList, Failure> {
+/// A snapshot's holds, each with when it was made.
+fn holds_of(snapshot: &Dataset) -> Result<NvList, Failure> {
     let mut list = NvList::new();
+    for hold in snapshot.holds().map_err(unreadable)? {
+        list.set(&hold.tag, hold.time);
+    }
+    Ok(list)
+}
+
+/// What is set at a dataset, or was received there. As a backup, only what was received, if it ever was.
+fn properties(dataset: &Dataset, backup: bool) -> Result<NvList, Failure> {
+    let mut list = NvList::new();
+    let only_received = backup
+        && !dataset.is_snapshot()
+        && dataset
+            .directory()
+            .has_received_properties()
+            .map_err(unreadable)?;
     for stored in dataset.stored_properties().map_err(unreadable)? {
         let StoredProperty {
             name,
@@ -294,7 +329,12 @@ fn properties(dataset: &Dataset) -> Result<NvList, Failure> {
             Some(admin::PropertyName::User(_)) => true,
             Some(admin::PropertyName::Computed(_)) | None => false,
         };
-        match local.or(received.filter(|_| !inherits)) {
+        let value = if only_received {
+            received
+        } else {
+            local.or(received.filter(|_| !inherits))
+        };
+        match value {
             Some(PropertyValue::Number(number)) if is_sent => {
                 list.set(&name, number);
             }

@@ -13,7 +13,7 @@ use base::Guid;
 use base::lock::MutexGuard;
 use dsl::{Actor, Dataset};
 use replication::receive::{Head, Incoming, Piece, Place, ReceiveError};
-use stream::{Part, Record, StreamError, decode_list};
+use stream::{Part, Record, StreamError};
 use sys::PassedDescriptor;
 
 use crate::service::Service;
@@ -22,24 +22,20 @@ use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
 
 mod failures;
+mod follow;
 mod naming;
+mod package;
 mod properties;
 mod single;
 
 use failures::Context;
 use naming::{Named, named};
-use properties::Wanted;
+use package::Package;
+use properties::{Wanted, types_of};
 use single::{Step, skip};
 
 /// How often it is looked whether it is a receive's turn.
 const TURN_PAUSE: Duration = Duration::from_millis(2);
-
-/// Whether a stream is in a package.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Among {
-    Alone,
-    Others,
-}
 
 /// A receive under way.
 struct Receiving<'a, 'r> {
@@ -103,19 +99,14 @@ impl Receiving<'_, '_> {
         };
         if first.item.part == Part::Substream {
             let head = head_of(&first)?;
-            return self.one(&mut incoming, &first, &head, Among::Alone);
+            return self.one(&mut incoming, &first, &head, None);
         }
-        let list = decode_list(&first.payload);
-        let list = list.map_err(|error| Context::Any.broken(&error.into()))?;
-        if list.is_some() {
-            let text = "packages with properties are not received yet";
-            return Err(Context::Any.failure(FailureKind::Unsupported, text));
-        }
-        self.streams(&mut incoming)
+        let package = Package::of(&first).map_err(|error| Context::Any.broken(&error.into()))?;
+        self.package(&mut incoming, &package)
     }
 
     /// The streams of a package, whose BEGIN was read.
-    fn streams(&mut self, incoming: &mut Incoming) -> Result<(), Failure> {
+    fn streams(&mut self, incoming: &mut Incoming, package: &Package) -> Result<(), Failure> {
         let mut is_head = true;
         loop {
             let piece = incoming.next_piece();
@@ -126,11 +117,14 @@ impl Receiving<'_, '_> {
             };
             match (piece.item.part, &piece.item.record) {
                 // The first ends the package's head, the next one all.
-                (Part::Package, Record::End(_)) if is_head => is_head = false,
+                (Part::Package, Record::End(_)) if is_head => {
+                    is_head = false;
+                    self.follow(package)?;
+                }
                 (Part::Package, _) => return Ok(()),
                 (Part::Substream, _) => {
                     let head = head_of(&piece)?;
-                    self.one(incoming, &piece, &head, Among::Others)?;
+                    self.one(incoming, &piece, &head, Some(package))?;
                 }
             }
         }
@@ -142,13 +136,19 @@ impl Receiving<'_, '_> {
         incoming: &mut Incoming,
         begin: &Piece,
         head: &Head,
-        among: Among,
+        package: Option<&Package>,
     ) -> Result<(), Failure> {
         let request = self.request;
         let sent = (head.dataset.as_str(), head.snapshot.as_str());
-        let Named { path, snapshot } =
-            named((&request.target, request.naming), &head.dataset, sent)?;
-        if among == Among::Others && self.has(&path, head.to_guid)? {
+        let list = package.and_then(|package| package.list.as_ref().map(|list| (package, list)));
+        let top = list.map_or(head.dataset.as_str(), |(package, _)| package.top.as_str());
+        let Named { path, snapshot } = named((&request.target, request.naming), top, sent)?;
+        let packaged = list.and_then(|(_, list)| list.system_with(head.to_guid));
+        let path = match packaged {
+            Some(system) => self.place_in_package(head, system, path)?,
+            None => path,
+        };
+        if package.is_some() && self.has(&path, head.to_guid)? {
             if request.verbose {
                 let line = format!("snap {path}@{snapshot} already exists; ignoring");
                 self.reporter.line(line);
@@ -160,6 +160,11 @@ impl Receiving<'_, '_> {
             None if head.is_clone() => self.snapshot_with(head.from_guid, &path)?,
             None => None,
         };
+        let mut wanted = Wanted::of(request, sent.0 == top);
+        if let Some(system) = packaged {
+            let of = (path.as_str(), types_of(head.kind));
+            wanted.receive(self.service, of, &system.properties, self.reporter);
+        }
         let step = Step {
             head,
             place: Place {
@@ -167,11 +172,14 @@ impl Receiving<'_, '_> {
                 snapshot,
                 origin,
                 force: request.force,
+                unencrypted: wanted.is_unencrypted(),
                 resumable: request.resumable,
             },
             begins_at: begins_at(begin),
             context: Context::of(head),
-            wanted: Wanted::of(&request.properties, &request.excluded)?,
+            wanted,
+            packaged,
+            is_in_package: package.is_some(),
         };
         self.substream(incoming, step)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use admin::{Caller, Failure, FailureKind, SendRequest, StreamSize, name};
 use dsl::Dataset;
 use format::NvList;
+use format::dsl::key::IVSET_GUID;
 use replication::send::{SendError, SendFrom, SendJob, SendOptions, estimate, send};
 use stream::{Features, ResumeToken, StreamError, Writer};
 use sys::PassedDescriptor;
@@ -56,7 +57,12 @@ impl Service {
         let whole = &request.snapshot;
         let framed = |error| send_failed(whole, &SendError::from(error));
         if let Some(Package { name, list }) = &plan.package {
-            let begun = writer.begin_package(name.as_bytes(), Features::NONE, list.as_ref());
+            let features = if request.holds {
+                Features::HOLDS
+            } else {
+                Features::NONE
+            };
+            let begun = writer.begin_package(name.as_bytes(), features, list.as_ref());
             begun.map_err(framed)?;
         }
         for sent in &plan.jobs {
@@ -113,7 +119,7 @@ impl Service {
             let text = "only a snapshot can be sent, or a file system of a pool that is imported read-only";
             return Err(Failure::cannot(FailureKind::Invalid, "send", name, text));
         }
-        if request.replicate || request.properties {
+        if request.replicate || request.properties || request.holds || request.backup {
             if let Some(from) = &request.from {
                 self.send_source(&snapshot, name, from)?;
             }
@@ -214,6 +220,7 @@ impl Service {
                 txg: mark.creation_txg,
                 is_origin: false,
                 sizes: mark.counts_freed().then_some(sizes),
+                ivset: mark.ivset_guid,
             });
         }
         let source = self.dsl.dataset(from).map_err(|_| missing())?;
@@ -228,8 +235,8 @@ impl Service {
         let bad =
             |text: &str| Failure::new(FailureKind::Invalid, format!("cannot resume send: {text}"));
         let token = ResumeToken::decode(text).map_err(|error| bad(&error.to_string()))?;
-        if token.raw || token.redact_snapshots.is_some() {
-            return Err(bad("raw and redacted streams are not sent"));
+        if token.redact_snapshots.is_some() {
+            return Err(bad("redacted streams are not sent"));
         }
         let name = String::from_utf8_lossy(&token.to_name).into_owned();
         let head = name::dataset_of(&name);
@@ -262,6 +269,7 @@ impl Service {
                 large_blocks: asked.large_blocks || token.large_blocks,
                 embedded: asked.embedded || token.embedded,
                 compressed: asked.compressed || token.compressed,
+                raw: asked.raw || token.raw,
             },
             resume: Some((token.object, token.offset)),
         };
@@ -305,6 +313,7 @@ pub(super) fn options(request: &SendRequest) -> SendOptions {
         large_blocks: request.large_blocks,
         embedded: request.embedded,
         compressed: request.compressed,
+        raw: request.raw,
     }
 }
 
@@ -315,6 +324,10 @@ pub(super) fn from_snapshot(source: &Dataset, to: &Dataset) -> Result<SendFrom, 
         txg: phys.creation_txg,
         is_origin: source.directory().id() != to.directory().id(),
         sizes: Some((phys.compressed_bytes, phys.uncompressed_bytes)),
+        ivset: source
+            .extra_word(IVSET_GUID)
+            .map_err(unreadable)?
+            .unwrap_or(0),
     })
 }
 
@@ -328,7 +341,8 @@ fn send_failed(name: &str, error: &SendError) -> Failure {
         SendError::Read(_) | SendError::Format(_) | SendError::Dmu(_) => FailureKind::Medium,
         SendError::Stream(StreamError::Io(_)) => FailureKind::Service,
         SendError::Stream(_) | SendError::Needs(..) => FailureKind::Invalid,
-        SendError::Redacted => FailureKind::Unsupported,
+        SendError::NotEncrypted => FailureKind::Medium,
+        SendError::OtherOrder | SendError::Redacted => FailureKind::Unsupported,
     };
     Failure::cannot(kind, "send", name, error)
 }

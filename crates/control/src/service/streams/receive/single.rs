@@ -5,16 +5,17 @@ use std::sync::atomic::Ordering;
 
 use admin::{Failure, FailureKind, ReceiveNaming, Types, human_bytes, name};
 use base::clock::monotonic_ns;
-use dsl::{Dataset, LongHold};
+use dsl::tasks::Hold;
+use dsl::{Dataset, DslError, LongHold};
 use format::ObjectSetKind;
 use replication::receive::{Head, Incoming, Place, apply};
-use stream::{Part, Record};
+use stream::{PackageSystem, Part, Record};
 
 use super::failures::Context;
-use super::properties::Wanted;
+use super::properties::{Wanted, receive_of_snapshot};
 use super::{Receiving, turn};
 use crate::service::changes::destroy::RECEIVED;
-use crate::service::refusal::unreadable;
+use crate::service::refusal::{refused, unreadable};
 use crate::service::resume::token_of;
 
 /// A stream, and where it goes.
@@ -25,6 +26,10 @@ pub(super) struct Step<'a> {
     pub(super) begins_at: u64,
     pub(super) context: Context,
     pub(super) wanted: Wanted,
+    /// What the package has for it.
+    pub(super) packaged: Option<&'a PackageSystem>,
+    /// Others come before it or after it.
+    pub(super) is_in_package: bool,
 }
 
 impl Receiving<'_, '_> {
@@ -135,6 +140,10 @@ impl Receiving<'_, '_> {
         if step.head.resumes_at.is_some() {
             return missing(path);
         }
+        if self.request.dry_run && step.is_in_package {
+            // What comes before it would have made it.
+            return Ok(());
+        }
         if !step.head.is_full() && step.place.origin.is_none() {
             if !step.head.is_clone() {
                 return missing(path);
@@ -176,7 +185,7 @@ impl Receiving<'_, '_> {
             if let Some(parent) = name::parent_of(&path)
                 && self.request.naming == ReceiveNaming::WithoutPool
             {
-                service.make_parents(parent, self.request.unmounted, self.reporter)?;
+                self.make_parents(parent)?;
             }
         } else {
             self.clear_way(&path);
@@ -197,13 +206,30 @@ impl Receiving<'_, '_> {
             step.place.origin = origin.transpose().map_err(unreadable)?;
         }
         if is_new {
-            let set = step.wanted.set_first(service, &path);
+            let set = step.wanted.set_first(service, &receiving);
             if let Err(failure) = set {
                 let hold = receiving.hold_long();
                 return Err(self.broken_off(step, receiving, hold, failure));
             }
         }
         Ok(receiving)
+    }
+
+    /// Makes what is to be above a new dataset. It is mounted with what is received, so that none lies under another.
+    fn make_parents(&mut self, parent: &str) -> Result<(), Failure> {
+        let dsl = &self.service.dsl;
+        let ends = parent.match_indices('/').map(|(at, _)| at);
+        let paths = ends
+            .chain([parent.len()])
+            .filter_map(|end| parent.get(..end));
+        let missing: Vec<&str> = paths.filter(|path| dsl.head(path).is_err()).collect();
+        self.service.make_parents(parent, true, self.reporter)?;
+        for path in missing {
+            let head = dsl.head(path);
+            self.made
+                .push(head.map_err(|error| refused("open", path, &error))?);
+        }
+        Ok(())
     }
 
     /// Takes away what a receive that nobody can go on with has left, if that could not be done at once.
@@ -290,10 +316,62 @@ impl Receiving<'_, '_> {
         let snapshot = done.map_err(|error| context.refused(&path, force, &error))?;
         service.kinds.forget_all();
         service.mounts().snapshots_changed(&path);
-        if !is_beside && let Some(head) = snapshot.directory().head().map_err(unreadable)? {
-            self.made.push(head);
+        // The snapshot is there, whatever becomes of the rest.
+        if let Err(failure) = self.dress(step, &path, &snapshot, is_beside) {
+            self.reporter.warn(failure);
         }
-        step.wanted.set_last(service, &path, self.reporter);
+        Ok(())
+    }
+
+    /// Gives a dataset and its new snapshot what the stream and the command have for them beside the data.
+    fn dress(
+        &mut self,
+        step: &mut Step<'_>,
+        path: &str,
+        snapshot: &Dataset,
+        is_beside: bool,
+    ) -> Result<(), Failure> {
+        let service = self.service;
+        if let Some(head) = snapshot.directory().head().map_err(unreadable)? {
+            if is_beside {
+                step.wanted.prepare(&head)?;
+            } else {
+                self.made.push(head);
+            }
+        }
+        let keep_mounts = self.request.unmounted;
+        step.wanted
+            .set_last(service, path, keep_mounts, self.reporter);
+        self.dress_snapshot(step, snapshot)
+    }
+
+    /// Gives a snapshot the properties and holds that the package has for it.
+    fn dress_snapshot(&mut self, step: &Step<'_>, snapshot: &Dataset) -> Result<(), Failure> {
+        let packaged = step
+            .packaged
+            .and_then(|system| system.snapshot(step.head.to_guid));
+        let Some(packaged) = packaged else {
+            return Ok(());
+        };
+        let service = self.service;
+        let name = snapshot.name().map_err(unreadable)?;
+        receive_of_snapshot(
+            service,
+            snapshot,
+            &name,
+            &packaged.properties,
+            self.reporter,
+        )?;
+        if self.request.skip_holds {
+            return Ok(());
+        }
+        for tag in &packaged.holds {
+            let holds = vec![(name.clone(), tag.clone())];
+            match service.dsl.run_as(&self.actor, Hold { holds }) {
+                Ok(()) | Err(DslError::HoldExists { .. }) => {}
+                Err(error) => self.reporter.warn(refused("hold snapshot", &name, &error)),
+            }
+        }
         Ok(())
     }
 

@@ -1,0 +1,113 @@
+//! Packages: several streams, and what the list at their head says of their datasets.
+
+use admin::{Failure, FailureKind, name};
+use base::Guid;
+use replication::receive::{Head, Incoming, Piece};
+use stream::{PackageList, PackageSystem, Record, StreamError, begin_name, decode_list};
+
+use super::Receiving;
+use super::failures::Context;
+use super::naming::named;
+
+/// The head of a package.
+pub(super) struct Package {
+    /// The topmost dataset where it was sent from.
+    pub(super) top: String,
+    /// What is in it; none of one that has only snapshots of one dataset.
+    pub(super) list: Option<PackageList>,
+}
+
+impl Package {
+    /// What a package's BEGIN says.
+    pub(super) fn of(begin: &Piece) -> Result<Self, StreamError> {
+        let list = decode_list(&begin.payload)?;
+        let list = list.as_ref().map(PackageList::of).transpose()?;
+        let name = match &begin.item.record {
+            Record::Begin(begin) => begin_name(begin),
+            Record::Object(_)
+            | Record::FreeObjects(_)
+            | Record::Write(_)
+            | Record::Free(_)
+            | Record::End(_)
+            | Record::WriteByReference(_)
+            | Record::Spill(_)
+            | Record::WriteEmbedded(_)
+            | Record::ObjectRange(_)
+            | Record::Redact(_) => &[],
+        };
+        let name = std::str::from_utf8(name).ok();
+        let top = name.and_then(|name| name.split_once('@'));
+        match (top, &list) {
+            (None, Some(_)) => Err(StreamError::BadPackage("it is of no snapshot")),
+            (top, _) => Ok(Self {
+                top: top.map_or_else(String::new, |(top, _)| top.to_owned()),
+                list,
+            }),
+        }
+    }
+
+    /// The list of a package with all below its topmost dataset that continues an earlier one.
+    pub(super) fn continues(&self) -> Option<(&PackageList, &str)> {
+        let list = self.list.as_ref().filter(|list| list.is_recursive)?;
+        Some((list, list.from.as_deref()?))
+    }
+}
+
+impl Receiving<'_, '_> {
+    /// A package, whose BEGIN was read.
+    pub(super) fn package(
+        &mut self,
+        incoming: &mut Incoming,
+        package: &Package,
+    ) -> Result<(), Failure> {
+        let is_recursive = package.list.as_ref().is_some_and(|list| list.is_recursive);
+        if is_recursive && self.request.target.contains('@') {
+            let text = "cannot specify snapshot name for multi-snapshot stream";
+            return Err(Context::Any.failure(FailureKind::Invalid, text));
+        }
+        self.streams(incoming, package)?;
+        // What had to wait for its origin or its place has it now.
+        self.follow(package)
+    }
+
+    /// Where a stream goes: to the dataset that continues here what it continues there, if that has another name here.
+    pub(super) fn place_in_package(
+        &self,
+        head: &Head,
+        system: &PackageSystem,
+        path: String,
+    ) -> Result<String, Failure> {
+        let dsl = &self.service.dsl;
+        if dsl.head(&path).is_ok() {
+            return Ok(path);
+        }
+        if !head.is_full() && !head.is_clone() {
+            let found = self.snapshot_with(head.from_guid, &path)?;
+            return Ok(found.map_or(path, |found| name::dataset_of(&found).to_owned()));
+        }
+        let parent = name::parent_of(&path);
+        let is_there = parent.is_some_and(|parent| dsl.head(parent).is_ok());
+        if is_there || system.parent_snapshot == Guid(0) {
+            return Ok(path);
+        }
+        let Some(above) = self.snapshot_with(system.parent_snapshot, &path)? else {
+            return Ok(path);
+        };
+        let last = path
+            .rsplit_once('/')
+            .map_or(path.as_str(), |(_, last)| last);
+        Ok(format!("{}/{last}", name::dataset_of(&above)))
+    }
+
+    /// Where the package's topmost dataset is here.
+    pub(super) fn top_of(&self, package: &Package) -> Result<String, Failure> {
+        self.path_of(package, &package.top)
+    }
+
+    /// Where a dataset of the package is to be here.
+    pub(super) fn path_of(&self, package: &Package, sent: &str) -> Result<String, Failure> {
+        let target = (self.request.target.as_str(), self.request.naming);
+        let short = package.list.as_ref().map_or("", |list| list.to.as_str());
+        Ok(named(target, &package.top, (sent, short))?.path)
+    }
+}
