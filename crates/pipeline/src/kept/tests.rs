@@ -117,6 +117,15 @@ fn what_is_read_while_it_may_be_written_is_not_kept() {
 }
 
 #[test]
+fn what_a_forged_pointer_means_is_not_found() {
+    let kept = Kept::default();
+    kept.keep((VDEV, 0), &[1; 4096], TXG, LIMIT);
+    for start in [u64::MAX, u64::MAX - 511, u64::MAX - CHUNK_BYTES, 1 << 63] {
+        assert!(kept.get((VDEV, start), 4096, TXG).is_none());
+    }
+}
+
+#[test]
 fn memory_is_bounded_and_the_oldest_go() {
     let kept = Kept::default();
     let piece = vec![7; 3 * CHUNK_BYTES as usize];

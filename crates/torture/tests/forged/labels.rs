@@ -1,6 +1,6 @@
 //! What a forger makes of labels: configurations, uberblocks and boot blocks, with checksums that are right.
 
-use crate::image::DeviceImage;
+use crate::image::PoolImage;
 use crate::lists;
 use crate::mutation::EDGES;
 use crate::tree::Tree;
@@ -10,16 +10,31 @@ use format::embedded_checksum::{self, EmbeddedChecksum, label_verifier};
 use format::{Uberblock, label};
 use millpond_torture::random::Random;
 
-/// The configurations: the same forgery in all four labels, or each label its own.
-pub(crate) fn configurations(image: &mut DeviceImage, random: &mut Random) -> String {
+/// The configurations of one device or of all: the same forgery in the four labels of a device, or each label its own.
+pub(crate) fn configurations(image: &mut PoolImage, random: &mut Random) -> String {
+    let devices = if random.one_in(2) {
+        0..image.device_count()
+    } else {
+        let one = random.below(image.device_count());
+        one..one + 1
+    };
+    let mut texts = Vec::new();
+    for device in devices {
+        let text = configurations_of(image, device, random);
+        texts.push(format!("device {device}: {text}"));
+    }
+    texts.join(" | ")
+}
+
+fn configurations_of(image: &mut PoolImage, device: usize, random: &mut Random) -> String {
     let room = label::CONFIG_SIZE - embedded_checksum::SIZE;
     let together = !random.one_in(3);
     let kept = random.below(1 << label::COUNT);
     let mut texts = Vec::new();
     let mut forged = None;
-    for index in 0..label::COUNT {
-        let at = image.label(index) + label::CONFIG_OFFSET;
-        let piece = image.bytes_at(at, label::CONFIG_SIZE).to_vec();
+    for (index, place) in image.labels(device).into_iter().enumerate() {
+        let at = place + label::CONFIG_OFFSET;
+        let piece = image.bytes_at(device, at, label::CONFIG_SIZE);
         let Ok(list) = label::decode_config(&piece, at) else {
             continue;
         };
@@ -35,39 +50,50 @@ pub(crate) fn configurations(image: &mut DeviceImage, random: &mut Random) -> St
         let mut piece = vec![0; label::CONFIG_SIZE];
         piece[..packed.len()].copy_from_slice(&packed);
         label::seal(&mut piece, at).expect("there is room");
-        image.put(at, piece);
+        image.put(device, at, piece);
     }
     texts.dedup();
     texts.join(" | ")
 }
 
-/// Uberblocks: of the newest slot, or of many.
-pub(crate) fn uberblocks(image: &mut DeviceImage, tree: &Tree, random: &mut Random) -> String {
+/// Uberblocks of a device, and maybe the same of all: of the newest slot, or of many.
+pub(crate) fn uberblocks(image: &mut PoolImage, tree: &Tree, random: &mut Random) -> String {
+    let rings: Vec<(usize, (u32, u64))> = (0..image.device_count())
+        .filter_map(|device| Some((device, image.ring(device)?)))
+        .collect();
+    let on_all = random.one_in(2);
+    let (first, (ashift, newest)) = *random.pick(&rings);
     let slots = match random.below(3) {
-        0 => label::slot_count(image.ashift),
+        0 => label::slot_count(ashift),
         1 => 4,
         _ => 1,
     };
     let labels = *random.pick(&[1, label::COUNT]);
     let mut texts = Vec::new();
     for back in 0..slots {
-        let slot = (image.slot + back) % label::slot_count(image.ashift);
         let (uberblock, text) = forged_uberblock(image, tree, random);
         let order = if random.one_in(4) {
             other_order()
         } else {
             ByteOrder::NATIVE
         };
+        let slot = newest + back;
         texts.push(format!("slot {slot}, {order:?}: {text}"));
-        for index in 0..labels {
-            let at = image.label(index) + label::slot_offset(slot, image.ashift);
-            let piece = sealed(&uberblock, image.ashift, at, order);
-            image.put(at, piece);
+        for (device, (ashift, newest)) in &rings {
+            if *device != first && !on_all {
+                continue;
+            }
+            let slot = (newest + back) % label::slot_count(*ashift);
+            for place in image.labels(*device).into_iter().take(labels) {
+                let at = place + label::slot_offset(slot, *ashift);
+                let piece = sealed(&uberblock, *ashift, at, order);
+                image.put(*device, at, piece);
+            }
         }
     }
     texts.truncate(4);
     format!(
-        "{slots} uberblocks in {labels} labels: {}",
+        "{slots} uberblocks in {labels} labels, all devices: {on_all}: {}",
         texts.join(" | ")
     )
 }
@@ -94,7 +120,7 @@ fn sealed(uberblock: &Uberblock, ashift: u32, at: u64, order: ByteOrder) -> Vec<
     slot
 }
 
-fn forged_uberblock(image: &DeviceImage, tree: &Tree, random: &mut Random) -> (Uberblock, String) {
+fn forged_uberblock(image: &PoolImage, tree: &Tree, random: &mut Random) -> (Uberblock, String) {
     let mut uberblock = image.uberblock;
     let (edge, noise) = (*random.pick(&EDGES), random.draw());
     let text = match random.below(11) {
@@ -151,19 +177,19 @@ fn forged_uberblock(image: &DeviceImage, tree: &Tree, random: &mut Random) -> (U
 }
 
 /// What lies before the configuration: blank space, and the boot environment.
-pub(crate) fn boot_blocks(image: &mut DeviceImage, random: &mut Random) -> String {
+pub(crate) fn boot_blocks(image: &mut PoolImage, random: &mut Random) -> String {
     let is_sealed = random.one_in(2);
-    for index in 0..label::COUNT {
-        let start = image.label(index);
+    let device = random.below(image.device_count());
+    for place in image.labels(device) {
         let mut boot = random.bytes(label::BOOT_ENVIRONMENT_SIZE);
         boot[..8].copy_from_slice(&random.pick(&EDGES).to_le_bytes());
-        let at = start + label::BOOT_ENVIRONMENT_OFFSET;
+        let at = place + label::BOOT_ENVIRONMENT_OFFSET;
         if is_sealed {
             label::seal(&mut boot, at).expect("there is room");
         }
-        image.put(at, boot);
+        image.put(device, at, boot);
         let front = usize::try_from(label::BOOT_ENVIRONMENT_OFFSET).expect("a small number");
-        image.put(start, random.bytes(front));
+        image.put(device, place, random.bytes(front));
     }
-    format!("boot blocks, sealed: {is_sealed}")
+    format!("boot blocks of device {device}, sealed: {is_sealed}")
 }

@@ -1,6 +1,6 @@
 //! What a forger writes: numbers at their limits, numbers of other objects, pointers to other blocks.
 
-use crate::image::DeviceImage;
+use crate::image::PoolImage;
 use crate::lists::{self, TEXTS};
 use crate::tree::Tree;
 use base::ByteOrder;
@@ -58,7 +58,7 @@ impl Mutation {
 
 /// Changes so many blocks of the image, by the seed of `random`.
 pub(crate) fn draw(
-    image: &DeviceImage,
+    image: &PoolImage,
     tree: &Tree,
     count: usize,
     random: &mut Random,
@@ -84,7 +84,7 @@ pub(crate) fn draw(
 }
 
 /// Changes what the pool's own object set says of the pool: packed lists, the history, tables of features and objects.
-pub(crate) fn configuration(image: &DeviceImage, tree: &Tree, random: &mut Random) -> Mutation {
+pub(crate) fn configuration(image: &PoolImage, tree: &Tree, random: &mut Random) -> Mutation {
     let of_pool: Vec<usize> = (0..tree.blocks.len())
         .filter(|index| {
             let found = &tree.blocks[*index];
@@ -293,7 +293,7 @@ fn other_pointer(tree: &Tree, plain: &mut [u8], random: &mut Random) -> String {
 
 /// What another block of the same size holds, or noise.
 fn other_contents(
-    image: &DeviceImage,
+    image: &PoolImage,
     tree: &Tree,
     index: usize,
     plain: &mut [u8],

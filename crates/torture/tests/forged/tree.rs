@@ -1,6 +1,6 @@
 //! Every block of an image, with the place of the pointer to it, so that one can be replaced.
 
-use crate::image::{DeviceImage, Parent};
+use crate::image::{PoolImage, Parent};
 use base::ByteOrder;
 use format::dnode::{
     self, BLOCK_POINTER_SIZE as POINTER_BYTES, CORE_SIZE as POINTERS_OFFSET, DnodePhys, SLOT_SIZE,
@@ -42,7 +42,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// All blocks that can be reached.
-    pub(crate) fn of(image: &DeviceImage) -> Self {
+    pub(crate) fn of(image: &PoolImage) -> Self {
         let mut tree = Self {
             blocks: Vec::new(),
             sets: 0,
@@ -53,7 +53,7 @@ impl Tree {
         tree
     }
 
-    fn add(&mut self, image: &DeviceImage, found: Found) -> Option<(usize, Vec<u8>)> {
+    fn add(&mut self, image: &PoolImage, found: Found) -> Option<(usize, Vec<u8>)> {
         let plain = image.block(&found.pointer)?;
         let dva = found.pointer.dva(0)?;
         if !self.seen.insert((dva.offset, found.pointer.birth().0)) {
@@ -63,7 +63,7 @@ impl Tree {
         Some((self.blocks.len() - 1, plain))
     }
 
-    fn object_set(&mut self, image: &DeviceImage, pointer: BlockPointer, parent: Parent) {
+    fn object_set(&mut self, image: &PoolImage, pointer: BlockPointer, parent: Parent) {
         let of = (self.sets, 0);
         let found = Found {
             pointer,
@@ -84,7 +84,7 @@ impl Tree {
     /// The dnode that begins at a byte of a block.
     fn dnode(
         &mut self,
-        image: &DeviceImage,
+        image: &PoolImage,
         (block, at): (usize, usize),
         plain: &[u8],
         of: (usize, u64),
@@ -118,7 +118,7 @@ impl Tree {
 
     fn pointer(
         &mut self,
-        image: &DeviceImage,
+        image: &PoolImage,
         (block, place): (usize, usize),
         plain: &[u8],
         (kind, level, of): (ObjectType, u8, (usize, u64)),
@@ -156,7 +156,7 @@ impl Tree {
     }
 
     /// Puts other contents into blocks: they, and all blocks above them, are stored anew.
-    pub(crate) fn replace(&self, image: &mut DeviceImage, mut plain: BTreeMap<usize, Vec<u8>>) {
+    pub(crate) fn replace(&self, image: &mut PoolImage, mut plain: BTreeMap<usize, Vec<u8>>) {
         let mut uberblock = image.uberblock;
         // What is above was found before.
         while let Some((index, contents)) = plain.pop_last() {

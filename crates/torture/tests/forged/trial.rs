@@ -1,20 +1,29 @@
 //! What is tried with a forged pool: everything that a user would. Errors are fine.
 
+use crate::pools;
 use base::ObjectId;
+use crypto::{KeyFormat, WrappingKey};
 use dsl::tasks::{DestroyHead, DestroySnapshots, Release, Snapshot};
-use inspect::{Checks, CopyOptions, Image};
-use millpond_torture::test_pool::{POOL, TestPool};
+use format::ObjectSetKind;
+use inspect::{Checks, CopyOptions, Image, ListOptions, TreeOptions};
+use millpond_torture::test_pool::TestPool;
+use pool::{ImportOptions, Pool, PoolError, Selection};
 use posix::{Credentials, FileSystem, FileType, OpenOptions, Visit};
+use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
+use volume::{Durability, Source, Volume};
 
 /// Files and directories looked at: a forged tree may be an endless one.
 const NODES_MAX: usize = 3000;
 const READ_MAX: u64 = 4 << 20;
+/// Who says that a passphrase is hashed more often asks for patience, not for memory.
+const ITERATIONS_MAX: u64 = 400_000;
 
 /// All of it, on the images of a folder.
-pub(crate) fn run(folder: &Path) {
+pub(crate) fn run(folder: &Path, pool: &str) {
     stage("inspect");
-    match Image::open(&[folder.to_owned()], Some(POOL), None) {
+    match Image::open(&[folder.to_owned()], Some(pool), None) {
         Ok(image) => {
             let checks = Checks {
                 data: true,
@@ -27,34 +36,169 @@ pub(crate) fn run(folder: &Path) {
         }
         Err(error) => println!("{ERROR}open: {error}"),
     }
+    stage("print");
+    print(folder, pool);
     stage("cp");
-    copy_out(folder);
+    copy_out(folder, pool);
     for read_only in [true, false] {
         stage(if read_only {
             "import, read-only"
         } else {
             "import"
         });
-        match TestPool::import(folder, read_only) {
-            Ok(test_pool) => use_pool(&test_pool, read_only),
+        match import(folder, pool, read_only) {
+            Ok(test_pool) => use_pool(&test_pool, pool, read_only),
             Err(error) => println!("{ERROR}import: {error}"),
         }
     }
     stage("end");
 }
 
+/// What an output takes that is not looked at: a forged pool can have it be endless, and a terminal is closed then.
+struct Few(usize);
+
+impl std::io::Write for Few {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        const ENOUGH: usize = 64 << 20;
+        self.0 += bytes.len();
+        match self.0 {
+            ..ENOUGH => Ok(bytes.len()),
+            _ => Err(std::io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// All that `inspect`, `tree` and `ls` can print.
+fn print(folder: &Path, pool: &str) {
+    let arguments = ["-lluuCCdddbbccmmiihhvv"].map(OsString::from);
+    let arguments: Vec<_> = arguments
+        .into_iter()
+        .chain([folder.as_os_str().to_owned(), pool.into()])
+        .collect();
+    let status = inspect::run(&arguments, &mut Few(0));
+    if status != 0 {
+        println!("{ERROR}print: status {status}");
+    }
+    let place = [format!("{}:", folder.display())];
+    note(
+        "tree",
+        inspect::tree(&place, &TreeOptions::default(), &mut Few(0)),
+    );
+    let options = ListOptions {
+        long: true,
+        recursive: true,
+        ..ListOptions::default()
+    };
+    note("ls", inspect::ls(&place, &options, &mut Few(0)));
+}
+
+/// The pool, with the keys of what is encrypted.
+pub(crate) fn import(folder: &Path, name: &str, read_only: bool) -> Result<TestPool, PoolError> {
+    let selection = Selection::Name(name.to_owned());
+    let mut options = ImportOptions::new(vec![folder.to_owned()], selection);
+    options.read_only = read_only;
+    options.force = true;
+    let pool = Pool::import(&options)?;
+    load_keys(&pool);
+    Ok(TestPool::open(pool, read_only))
+}
+
+fn load_keys(pool: &Pool) {
+    let dsl = pool.dsl();
+    let Ok(root) = dsl.root_directory() else {
+        return;
+    };
+    let Ok(heads) = dsl.heads_under(&root) else {
+        return;
+    };
+    for head in heads.iter().take(100) {
+        let directory = head.directory();
+        let Ok(Some(record)) = directory.key_record() else {
+            continue;
+        };
+        let Some(root) = record.root().filter(|_| !record.is_loaded()) else {
+            continue;
+        };
+        let Some(material) = note("material", record.material()) else {
+            continue;
+        };
+        let hex = format!("{}7", "0".repeat(63));
+        let given = match material.format {
+            KeyFormat::Raw => &pools::RAW_KEY[..],
+            KeyFormat::Hex => hex.as_bytes(),
+            KeyFormat::Passphrase if material.iterations > ITERATIONS_MAX => continue,
+            KeyFormat::Passphrase => pools::PASSPHRASE,
+        };
+        if let Some(key) = note("key", WrappingKey::from_material(given, material)) {
+            note("load", dsl.load_key(root, key));
+        }
+    }
+}
+
+/// Opens a volume; what its log owes is applied before.
+pub(crate) fn open_volume(
+    pool: &Arc<Pool>,
+    name: &str,
+    read_only: bool,
+) -> Result<Volume, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let dataset = pool.dsl().dataset(name).map_err(|error| text(&error))?;
+    let engine = pool.engine().filter(|_| !read_only).cloned();
+    let log = match &engine {
+        Some(_) if !dataset.is_snapshot() => pool.intent_log(&dataset),
+        _ => Ok(None),
+    };
+    let log = log.map_err(|error| text(&error))?;
+    let source = || -> Result<Source, String> {
+        Ok(Source {
+            objects: dataset.object_set().map_err(|error| text(&error))?,
+            engine: engine.clone().filter(|_| log.is_some()),
+            log: log.clone(),
+            admission: Some(dataset.admission()),
+            read_only,
+        })
+    };
+    if let Some(log) = log.as_ref().filter(|log| log.is_owed()) {
+        volume::replay(source()?, log).map_err(|error| text(&error))?;
+    }
+    Volume::open(source()?).map_err(|error| text(&error))
+}
+
+fn use_volume(volume: &Volume, read_only: bool) {
+    let mut buffer = vec![0; 128 << 10];
+    let mut at = 0;
+    while at < READ_MAX.min(volume.size()) {
+        let len = buffer.len().min((volume.size() - at) as usize);
+        note("read", volume.read_at(at, &mut buffer[..len]));
+        at += len as u64;
+    }
+    note("next", volume.next_data(0));
+    note("next", volume.next_hole(0));
+    if !read_only {
+        note("write", volume.write_at(8192, &[5; 20_000], Durability::AtOnce));
+        note("discard", volume.discard(0, 100_000, Durability::AtOnce));
+        note("resize", volume.resize(volume.size() / 2 / 4096 * 4096));
+        note("flush", volume.flush());
+    }
+    note("close", volume.close());
+}
+
 /// Where a link of the pool leads: out of the folder that it is copied to.
 pub(crate) const AWAY: &str = "../../outside";
 
 /// The files of the pool, copied into a folder; nothing beside that folder changes.
-fn copy_out(folder: &Path) {
+fn copy_out(folder: &Path, pool: &str) {
     let [target, outside] = ["out/target", "outside"].map(|name| folder.join(name));
     for made in [&target, &outside, &folder.join("out/outside")] {
         std::fs::create_dir_all(made).expect("a folder");
     }
     let before = around(folder);
     for name in ["", "/child", "/clone", "@one"] {
-        let place = format!("{}:{POOL}{name}", crate::main_image(folder).display());
+        let place = format!("{}:{pool}{name}", folder.display());
         let options = CopyOptions {
             recursive: true,
             ..CopyOptions::default()
@@ -125,7 +269,7 @@ fn heads(test_pool: &TestPool) -> Vec<String> {
     names
 }
 
-fn use_pool(test_pool: &TestPool, read_only: bool) {
+fn use_pool(test_pool: &TestPool, pool_name: &str, read_only: bool) {
     let names = heads(test_pool);
     note("status", test_pool.pool.status());
     for name in &names {
@@ -134,6 +278,20 @@ fn use_pool(test_pool: &TestPool, read_only: bool) {
             continue;
         }
         stage(&format!("walk {name}"));
+        let dataset = note("dataset", test_pool.pool.dsl().dataset(name));
+        let kind = dataset.and_then(|it| Some(note("objects", it.object_set())?.kind()));
+        if kind == Some(ObjectSetKind::Volume) {
+            if let Some(volume) = note("open", open_volume(&test_pool.pool, name, read_only)) {
+                use_volume(&volume, read_only);
+            }
+            continue;
+        }
+        // What was received in part has nothing that can be mounted, or nearly all.
+        let head = test_pool.pool.dsl().head(name);
+        if head.is_ok_and(|head| head.is_inconsistent().unwrap_or(true)) {
+            drop(test_pool.try_system(name));
+            continue;
+        }
         let Some(system) = note("mount", test_pool.try_system(name)) else {
             continue;
         };
@@ -160,38 +318,49 @@ fn use_pool(test_pool: &TestPool, read_only: bool) {
     stage("snapshot");
     let dsl = pool.dsl();
     let task = Snapshot {
-        names: vec![format!("{POOL}@forged")],
+        names: vec![format!("{pool_name}@forged")],
         properties: Vec::new(),
     };
     note("snapshot", dsl.run(task));
     stage("destroy");
-    let release = Release {
-        holds: vec![(format!("{POOL}@two"), "held".to_owned())],
-    };
-    note("release", dsl.run(release));
-    let is_below = |name: &&String| !name.contains('@') && *name != POOL;
-    for name in names.iter().rev().filter(is_below) {
-        let task = DestroyHead { path: name.clone() };
-        note("destroy", dsl.run(task));
+    let held = format!("{pool_name}@two");
+    if names.contains(&held) {
+        let holds = vec![(held, "held".to_owned())];
+        note("release", dsl.run(Release { holds }));
     }
-    let snapshots: Vec<String> = names
-        .iter()
-        .filter(|name| name.contains('@'))
-        .cloned()
-        .collect();
-    for name in snapshots {
-        let task = DestroySnapshots {
-            names: vec![name],
-            defer: false,
-        };
-        note("destroy", dsl.run(task));
-    }
+    destroy(test_pool, pool_name, &names);
     stage("sync");
     for _ in 0..3 {
         note("sync", pool.sync());
     }
     stage("export");
     note("export", pool.export());
+}
+
+/// Heads without snapshots first: clones are among them. Then the snapshots, and what is left.
+fn destroy(test_pool: &TestPool, pool_name: &str, names: &[String]) {
+    let dsl = test_pool.pool.dsl();
+    let (snapshots, heads): (Vec<&String>, Vec<_>) =
+        names.iter().partition(|name| name.contains('@'));
+    let has_snapshots = |head: &str| {
+        let mut of = snapshots.iter().filter_map(|it| it.split_once('@'));
+        of.any(|(of, _)| of == head)
+    };
+    let below = heads.into_iter().rev().filter(|name| *name != pool_name);
+    let (late, early): (Vec<&String>, Vec<_>) = below.partition(|name| has_snapshots(name));
+    let head = |name: &String| {
+        let task = DestroyHead { path: name.clone() };
+        note("destroy", dsl.run(task));
+    };
+    early.into_iter().for_each(head);
+    for name in &snapshots {
+        let task = DestroySnapshots {
+            names: vec![(*name).clone()],
+            defer: false,
+        };
+        note("destroy", dsl.run(task));
+    }
+    late.into_iter().for_each(head);
 }
 
 fn walk(system: &FileSystem, directory: ObjectId, depth: usize, left: &mut usize) {
