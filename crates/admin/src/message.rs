@@ -499,6 +499,8 @@ pub struct ImportRequest {
     pub altroot: Option<PathBuf>,
     /// Pool properties.
     pub properties: Assignments,
+    /// Why it may be a stranger's, as the end of a sentence about it.
+    pub of_stranger: Option<String>,
     /// Mount options.
     pub mount_options: Vec<String>,
     /// The command line for the history.

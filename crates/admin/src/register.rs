@@ -34,6 +34,9 @@ pub struct KnownPool {
     pub altroot: Option<PathBuf>,
     /// Whether nothing was written.
     pub readonly: bool,
+    /// Why it may be a stranger's, until an import says that it is trusted.
+    #[serde(default)]
+    pub of_stranger: Option<String>,
     /// When its daemon began, seconds since 1970.
     pub began: u64,
     /// When its daemon was told to end, if it was not killed.

@@ -17,6 +17,8 @@ use crate::vdevs::{LeafFacts, class_in_label, pool_state, tree};
 pub struct Found {
     /// What the list shows.
     pub candidate: ImportCandidate,
+    /// Why it may be a stranger's, as the end of a sentence about it.
+    pub of_stranger: Option<String>,
 }
 
 /// Looks for pools in directories and on devices; on the machine's devices if none are named.
@@ -30,10 +32,34 @@ pub fn discover(search: &[PathBuf]) -> Result<Vec<Found>, Failure> {
         .iter()
         .map(|pool| Found {
             candidate: candidate(pool),
+            of_stranger: of_stranger(pool),
         })
         .collect();
     found.sort_by(|a, b| a.candidate.name.cmp(&b.candidate.name));
     Ok(found)
+}
+
+/// Whether somebody else than who asks may have made the pool what it is: another host used it last, or a file of it
+/// belongs to another user.
+fn of_stranger(found: &FoundPool) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let (host, user) = (Host::current(), &found.last_user);
+    let named = |name: &str| !name.is_empty() && name != host.name;
+    if host.is_other(user) || named(&user.host_name) {
+        return Some(match user.host_name.as_str() {
+            "" => "was last used elsewhere".to_owned(),
+            name => format!("was last used on '{}'", name.escape_debug()),
+        });
+    }
+    let leaves = found.config.root.leaves();
+    let files = leaves.iter().filter_map(|leaf| found.device(leaf.guid()));
+    let mut owners = files.filter_map(|device| {
+        let known = std::fs::metadata(&device.path).ok()?;
+        let is_strange = known.is_file() && known.uid() != 0 && known.uid() != sys::user_id();
+        is_strange.then(|| known.uid())
+    });
+    let owner = owners.next()?;
+    Some(format!("is in a file of user {owner}"))
 }
 
 fn candidate(found: &FoundPool) -> ImportCandidate {

@@ -51,6 +51,8 @@ pub struct MountRequest {
     pub path: PathBuf,
     /// The alternate root that it must not leave; none where it was named by who asks, or there is none.
     pub beneath: Option<PathBuf>,
+    /// Why the pool may be a stranger's, as the end of a sentence about it: then nothing is covered that nobody named.
+    pub of_stranger: Option<String>,
     /// How.
     pub options: MountOptions,
 }

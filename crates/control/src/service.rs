@@ -89,6 +89,8 @@ pub struct Service {
     volumes: Arc<open_volumes::OpenVolumes>,
     mounts: Arc<dyn Mounts>,
     altroot: Option<PathBuf>,
+    /// Why the pool may be a stranger's.
+    of_stranger: Option<String>,
     readonly: bool,
     load_guid: u64,
     kinds: Kinds,
@@ -135,6 +137,7 @@ impl Service {
             load_guid: sys::SystemRng.nonzero_u64(),
             kinds: Kinds::new(),
             mount_words: begin.mount_words.clone(),
+            of_stranger: begin.of_stranger.clone(),
             begin,
             changes: Mutex::new(&CHANGES, ()),
             acting: Mutex::new(&ACTING, Actor::administrator()),

@@ -26,7 +26,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
-use sys::{MountError, MountsInside, UnmountMode};
+use sys::{MountDirectory, MountError, MountsInside, UnmountMode};
 
 static TABLE_CLASS: LockClass = LockClass::new("daemon.mounts", rank::FRONT_END + 2);
 
@@ -257,12 +257,23 @@ impl DaemonMounts {
         inside.min_by_key(|(_, way)| way.len())
     }
 
-    fn start(&self, request: &MountRequest) -> Result<Entry, Failure> {
+    /// Whether a path lies in something that is mounted.
+    fn is_inside(&self, path: &Path) -> bool {
+        let mut entries = self.entries().into_iter();
+        entries.any(|entry| path != entry.path && path.starts_with(&entry.path))
+    }
+
+    fn start(
+        &self,
+        request: &MountRequest,
+        onto: Option<&MountDirectory>,
+    ) -> Result<Entry, Failure> {
         let MountRequest {
             dataset,
             path,
             options,
             beneath: _,
+            of_stranger: _,
         } = request;
         let file_options = file_system_options(dataset);
         let live = self.open_live(dataset, &file_options, options)?;
@@ -281,7 +292,7 @@ impl DaemonMounts {
         };
         let tree = DatasetTree::new(Arc::clone(&live), Arc::new(snapshots), directory);
         let told = Told::default();
-        match self.place(request, &live, &tree, &told) {
+        match self.place(request, onto, &live, &tree, &told) {
             Ok(place) => Ok(Entry {
                 dataset: name,
                 path: path.clone(),
@@ -335,6 +346,7 @@ impl DaemonMounts {
     fn place(
         &self,
         request: &MountRequest,
+        directory: Option<&MountDirectory>,
         live: &FileSystem,
         tree: &Arc<DatasetTree>,
         told: &Told,
@@ -344,6 +356,7 @@ impl DaemonMounts {
             path,
             options,
             beneath: _,
+            of_stranger: _,
         } = request;
         if let Some((host, way)) = self.host(path) {
             let (mount, multiplexer, host_tag) = host.shown();
@@ -370,7 +383,8 @@ impl DaemonMounts {
         } else {
             multiplexer.clone()
         };
-        let mount = Mount::start(path, shown, &options).map_err(|error| mount_failure(&error))?;
+        let mount = Mount::start_on(path, directory, shown, &options)
+            .map_err(|error| mount_failure(&error))?;
         told.is(&options);
         if asked_to_gather && !mount.session().gathers_writes() {
             notice::say(&format_args!(
@@ -521,9 +535,11 @@ impl Mounts for DaemonMounts {
                 "filesystem already mounted",
             ));
         }
+        let is_in_pool = self.is_inside(&request.path);
         let is_new = !request.path.exists();
-        mount_point::prepare(request)?;
-        let entry = self.start(request).inspect_err(|_| {
+        let directory = mount_point::prepare(request, is_in_pool)?;
+        let is_new = directory.as_ref().map_or(is_new, MountDirectory::is_new);
+        let entry = self.start(request, directory.as_ref()).inspect_err(|_| {
             if is_new {
                 // It was made for the mount.
                 let _gone = std::fs::remove_dir(&request.path);

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use sys::{FuseMountOptions, MountError, UnmountMode};
+use sys::{FuseMountOptions, MountDirectory, MountError, UnmountMode};
 
 /// The part of the mount's type after `fuse.`: tools that know ZFS by its type find it there.
 const SUBTYPE: &str = "zfs";
@@ -157,8 +157,21 @@ impl Mount {
         options: &MountOptions,
     ) -> Result<Self, MountFailure> {
         remove_dead_mounts(path);
+        Self::start_on(path, None, tree, options)
+    }
+
+    /// [`Self::start`] on a directory that was found before.
+    ///
+    /// # Errors
+    /// See [`MountFailure`].
+    pub fn start_on(
+        path: &Path,
+        directory: Option<&MountDirectory>,
+        tree: Arc<dyn Tree>,
+        options: &MountOptions,
+    ) -> Result<Self, MountFailure> {
         let kernel_options = options.for_kernel();
-        let device = sys::mount_fuse(path, &kernel_options)?;
+        let device = sys::mount_fuse_on(path, directory, &kernel_options)?;
         let gathers = options.session.writeback_cache
             && gathered_bytes(path).is_some_and(|bytes| tree.gathers_writes(bytes));
         let session_options = SessionOptions {

@@ -2,14 +2,15 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use base::{Bookmark, ObjectId};
-use dmu::DmuError;
+use dmu::{DmuError, Object};
 use posix::{Attributes, Credentials, OpenFile, OpenOptions, PosixError};
 
 use crate::problems::Problems;
 use crate::raw::RawObject;
-use crate::view::View;
+use crate::view::{View, VolumeView};
 
 /// Bytes asked for at once.
 const STEP: u64 = 1 << 20;
@@ -20,6 +21,112 @@ const VAGUE_FAILURES_MAX: u32 = 64;
 pub(crate) trait Sink {
     /// Takes bytes; offsets only grow.
     fn data(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// Why a range cannot be read.
+struct Lost {
+    error: String,
+    /// The block that cannot be, if it is known.
+    place: Option<Bookmark>,
+}
+
+impl Lost {
+    fn of(error: &DmuError) -> Self {
+        let place = if let DmuError::Read { place, .. } | DmuError::Corrupt { place, .. } = error {
+            Some(*place)
+        } else {
+            None
+        };
+        Self {
+            error: error.to_string(),
+            place,
+        }
+    }
+}
+
+impl From<PosixError> for Lost {
+    fn from(error: PosixError) -> Self {
+        let place = if let PosixError::Storage(error) = &error {
+            Self::of(error).place
+        } else {
+            None
+        };
+        Self {
+            error: error.to_string(),
+            place,
+        }
+    }
+}
+
+/// What has bytes and holes.
+trait Bytes {
+    /// The next byte that is in no hole; none: there are only holes.
+    fn next_data(&self, offset: u64) -> Result<Option<u64>, Lost>;
+    /// The next byte that is in a hole.
+    fn next_hole(&self, offset: u64) -> Result<u64, Lost>;
+    /// Shows bytes piece by piece, up to the first that cannot be read; says how many there were.
+    fn read(&self, offset: u64, length: usize, visit: &mut dyn FnMut(&[u8]))
+    -> Result<usize, Lost>;
+}
+
+impl Bytes for OpenFile {
+    fn next_data(&self, offset: u64) -> Result<Option<u64>, Lost> {
+        match self.seek_data(offset) {
+            Err(PosixError::NoSuchOffset) => Ok(None),
+            found => Ok(Some(found?)),
+        }
+    }
+
+    fn next_hole(&self, offset: u64) -> Result<u64, Lost> {
+        Ok(self.seek_hole(offset)?)
+    }
+
+    fn read(
+        &self,
+        offset: u64,
+        length: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Lost> {
+        Ok(self.read_with(offset, length, &mut |block, part| {
+            if let Some(bytes) = block.get(part) {
+                visit(bytes);
+            }
+        })?)
+    }
+}
+
+/// The data of a volume.
+struct VolumeData(Arc<Object>);
+
+impl Bytes for VolumeData {
+    fn next_data(&self, offset: u64) -> Result<Option<u64>, Lost> {
+        self.0.next_data(offset).map_err(|error| Lost::of(&error))
+    }
+
+    fn next_hole(&self, offset: u64) -> Result<u64, Lost> {
+        self.0.next_hole(offset).map_err(|error| Lost::of(&error))
+    }
+
+    fn read(
+        &self,
+        offset: u64,
+        length: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Lost> {
+        let size = (self.0.block_size() as usize).max(1);
+        self.0.prefetch(offset, length as u64);
+        let mut buffer = vec![0; size];
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let in_block = size - (at % size as u64) as usize;
+            let piece = &mut buffer[..in_block.min(length - done)];
+            self.0.read(at, piece).map_err(|error| Lost::of(&error))?;
+            visit(piece);
+            done += piece.len();
+        }
+        Ok(done)
+    }
 }
 
 /// Reads a whole file into a sink. Unreadable ranges go to `problems`; an error is the sink's.
@@ -43,22 +150,30 @@ pub(crate) fn read(
             return Ok(());
         }
     };
-    let mut reader = Reader {
-        open,
+    let reader = Reader {
+        bytes: &open,
         object: file.object,
         size: file.size,
         raw: view.raw.object(file.object).ok(),
         damage: Damage::default(),
     };
-    let written = reader.run(sink);
-    for (range, error) in reader.damage.ranges {
-        let (length, start) = (range.end - range.start, range.start);
-        problems.note(
-            &shown,
-            format_args!("{length} bytes at {start} are lost: {error}"),
-        );
-    }
-    written
+    reader.read(&shown, problems, sink)
+}
+
+/// Reads a whole volume into a sink, as [`read`] does a file.
+pub(crate) fn read_volume(
+    volume: &VolumeView,
+    problems: &mut Problems,
+    sink: &mut dyn Sink,
+) -> io::Result<()> {
+    let reader = Reader {
+        bytes: &VolumeData(Arc::clone(&volume.data)),
+        object: volume.data.id(),
+        size: volume.size,
+        raw: volume.raw.object(volume.data.id()).ok(),
+        damage: Damage::default(),
+    };
+    reader.read(&volume.name, problems, sink)
 }
 
 /// Ranges that cannot be read; neighbours are one.
@@ -69,35 +184,47 @@ struct Damage {
 }
 
 impl Damage {
-    fn add(&mut self, range: Range<u64>, error: &PosixError) {
+    fn add(&mut self, range: Range<u64>, error: &Lost) {
         match self.ranges.last_mut() {
             Some((last, _)) if last.end == range.start => last.end = range.end,
-            _ => self.ranges.push((range, error.to_string())),
+            _ => self.ranges.push((range, error.error.clone())),
         }
     }
 }
 
-struct Reader {
-    open: OpenFile,
+struct Reader<'a> {
+    bytes: &'a dyn Bytes,
     object: ObjectId,
     size: u64,
     raw: Option<RawObject>,
     damage: Damage,
 }
 
-impl Reader {
+impl Reader<'_> {
+    fn read(mut self, shown: &str, problems: &mut Problems, sink: &mut dyn Sink) -> io::Result<()> {
+        let written = self.run(sink);
+        for (range, error) in self.damage.ranges {
+            let (length, start) = (range.end - range.start, range.start);
+            problems.note(
+                shown,
+                format_args!("{length} bytes at {start} are lost: {error}"),
+            );
+        }
+        written
+    }
+
     fn run(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
         let mut offset = 0;
         while offset < self.size {
-            match self.open.seek_data(offset) {
-                Ok(found) => offset = found.max(offset),
-                Err(PosixError::NoSuchOffset) => break,
+            match self.bytes.next_data(offset) {
+                Ok(Some(found)) if found < self.size => offset = found.max(offset),
+                Ok(_) => break,
                 Err(error) => {
                     offset = self.skip(offset, &error);
                     continue;
                 }
             }
-            let hole = self.open.seek_hole(offset);
+            let hole = self.bytes.next_hole(offset);
             // Where the end of the data is not known, it is found step by step.
             let end = hole
                 .unwrap_or_else(|_| self.block_end(offset))
@@ -113,14 +240,12 @@ impl Reader {
         while offset < range.end {
             let length = (range.end - offset).min(STEP);
             let mut written = Ok(());
-            let read = self
-                .open
-                .read_with(offset, length as usize, &mut |block, part| {
-                    if let (Ok(()), Some(bytes)) = (&written, block.get(part)) {
-                        written = sink.data(offset, bytes);
-                        offset += bytes.len() as u64;
-                    }
-                });
+            let read = self.bytes.read(offset, length as usize, &mut |bytes| {
+                if written.is_ok() {
+                    written = sink.data(offset, bytes);
+                    offset += bytes.len() as u64;
+                }
+            });
             written?;
             match read {
                 Ok(0) => return Ok(self.size),
@@ -132,15 +257,9 @@ impl Reader {
     }
 
     /// Notes damage at an offset; where to go on behind it.
-    fn skip(&mut self, offset: u64, error: &PosixError) -> u64 {
-        let span = if let PosixError::Storage(
-            DmuError::Read { place, .. } | DmuError::Corrupt { place, .. },
-        ) = error
-        {
-            self.span(place).filter(|span| span.contains(&offset))
-        } else {
-            None
-        };
+    fn skip(&mut self, offset: u64, error: &Lost) -> u64 {
+        let span = error.place.as_ref().and_then(|place| self.span(place));
+        let span = span.filter(|span| span.contains(&offset));
         let end = match span {
             Some(span) => span.end,
             None if self.damage.vague >= VAGUE_FAILURES_MAX => self.size,

@@ -6,8 +6,10 @@
 mod children;
 mod metadata;
 mod progress;
+mod volume;
 mod writer;
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +27,7 @@ use crate::error::{InspectError, Result};
 use crate::list::{DEPTH_MAX, join};
 use crate::place::{self, Named};
 use crate::problems::Problems;
-use crate::view::{Entry, LastLink, View};
+use crate::view::{Entry, LastLink, View, VolumeView};
 use metadata::Restorer;
 use progress::Progress;
 use writer::SparseFile;
@@ -39,6 +41,9 @@ pub struct CopyOptions {
     pub one_file_system: bool,
     /// Replace what is there already (`-f`).
     pub force: bool,
+    /// Also what gives rights or acts by itself (`--trust`): set-id bits, device nodes, capabilities and other
+    /// attributes of the system. Names come from an image that nobody vouches for.
+    pub trusted: bool,
     /// Who is told on the standard error how far it is.
     pub audience: Audience,
 }
@@ -74,51 +79,76 @@ pub fn cp(words: &[String], destination: &Path, options: &CopyOptions) -> Result
     } else {
         LastLink::Follow
     };
-    let mut progress = Progress::new(options.audience);
-    place::for_each(words, last, &mut problems, &mut |named, problems| {
+    let copying = Copying {
+        options: *options,
+        progress: RefCell::new(Progress::new(options.audience)),
+    };
+    let mut visit_volume = |view: &VolumeView, problems: &mut Problems| {
+        let own = last_name(view.name.as_bytes());
+        let (folder, name) = place_at(destination, is_directory, own)?;
+        let at = open_destination(&folder)?;
+        copying.volume(view, (at.as_fd(), &folder, &name), problems);
+        Ok(true)
+    };
+    let mut visit = |named: Named, problems: &mut Problems| {
         let (folder, name) = destination_of(&named, destination, is_directory)?;
-        let failed = |source: Errno| InspectError::Destination {
-            path: folder.clone(),
-            source: source.into(),
-        };
-        let folder_fd = open_folder(CWD, folder.as_os_str().as_bytes(), false).map_err(failed)?;
-        let mut copy = |named: &Named,
-                        base: BorrowedFd<'_>,
-                        path: &Path,
-                        name: Option<&[u8]>,
-                        problems: &mut Problems| {
-            let mut copier = Copier {
-                options: *options,
-                view: &named.view,
-                base,
-                base_path: path,
-                restorer: Restorer::new(),
-                links: HashMap::new(),
-                seen: HashSet::new(),
-                problems,
-                progress: &mut progress,
-            };
-            copier.copy(named, name);
-        };
-        copy(
-            &named,
-            folder_fd.as_fd(),
-            &folder,
-            name.as_deref(),
-            problems,
-        );
+        let folder_fd = open_destination(&folder)?;
+        let name = name.as_deref();
+        copying.files(&named, (folder_fd.as_fd(), &folder, name), problems);
         if options.recursive && !options.one_file_system && named.is_root() {
             let place = (&folder_fd, folder.as_path());
-            children::each(&named, place, name.as_deref(), problems, &mut copy);
+            children::each(&named, place, name, problems, &copying);
         }
         Ok(())
-    })?;
+    };
+    place::for_each_dataset(words, last, &mut problems, &mut visit, &mut visit_volume)?;
+    let mut progress = copying.progress.into_inner();
     progress.finish();
     Ok(Copied {
         entries: progress.entries,
         bytes: progress.bytes,
         problems,
     })
+}
+
+/// What all that one command copies has in common.
+struct Copying {
+    options: CopyOptions,
+    progress: RefCell<Progress>,
+}
+
+impl Copying {
+    /// Copies files into an open folder, whose path is for people; without a name right into it.
+    fn files(
+        &self,
+        named: &Named,
+        (base, base_path, name): (BorrowedFd<'_>, &Path, Option<&[u8]>),
+        problems: &mut Problems,
+    ) {
+        let mut copier = Copier {
+            options: self.options,
+            view: &named.view,
+            base,
+            base_path,
+            restorer: Restorer::new(self.options.trusted),
+            links: HashMap::new(),
+            seen: HashSet::new(),
+            problems,
+            progress: &mut self.progress.borrow_mut(),
+        };
+        copier.copy(named, name);
+    }
+
+    /// Copies a volume into a file of an open folder.
+    fn volume(
+        &self,
+        view: &VolumeView,
+        place: (BorrowedFd<'_>, &Path, &[u8]),
+        problems: &mut Problems,
+    ) {
+        let mut progress = self.progress.borrow_mut();
+        volume::copy(view, place, &self.options, problems, &mut progress);
+    }
 }
 
 /// The folder to make something in, and its name there; without one, the contents go right in.
@@ -136,7 +166,7 @@ fn destination_of(
         } else {
             &named.path
         };
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let name = last_name(path);
         if name == b".." {
             return Err(InspectError::Usage(format!(
                 "'{}' has no name of its own",
@@ -144,6 +174,28 @@ fn destination_of(
             )));
         }
         return Ok((destination.to_owned(), Some(name.to_vec())));
+    }
+    let (folder, name) = place_at(destination, false, b"")?;
+    Ok((folder, Some(name)))
+}
+
+fn last_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+fn open_destination(folder: &Path) -> Result<OwnedFd> {
+    open_folder(CWD, folder.as_os_str().as_bytes(), false).map_err(|source| {
+        InspectError::Destination {
+            path: folder.to_owned(),
+            source: source.into(),
+        }
+    })
+}
+
+/// The folder to make something in, and its name there: its own name in a directory.
+fn place_at(destination: &Path, is_directory: bool, own: &[u8]) -> Result<(PathBuf, Vec<u8>)> {
+    if is_directory {
+        return Ok((destination.to_owned(), own.to_vec()));
     }
     let Some(name) = destination.file_name() else {
         let destination = destination.display();
@@ -154,7 +206,7 @@ fn destination_of(
         .filter(|parent| !parent.as_os_str().is_empty());
     Ok((
         parent.unwrap_or(Path::new(".")).to_owned(),
-        Some(name.as_bytes().to_vec()),
+        name.as_bytes().to_vec(),
     ))
 }
 
@@ -441,6 +493,15 @@ impl Copier<'_> {
                 rustix::fs::symlinkat(&target[..], spot.folder, spot.name)
             })?;
         } else {
+            let is_device = matches!(
+                attributes.file_type,
+                FileType::CharacterDevice | FileType::BlockDevice
+            );
+            if is_device && !self.options.trusted {
+                return Err(io::Error::other(
+                    "a device node is left out (--trust makes it)",
+                ));
+            }
             let kind = metadata::kind(attributes.file_type);
             let device = rustix::fs::makedev(attributes.device.0, attributes.device.1);
             let mode = Mode::RUSR | Mode::WUSR;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use posix::Attributes;
 
-use crate::error::Result;
+use crate::error::{InspectError, Result};
 use crate::problems::Problems;
 use crate::raw::DatasetEntry;
 use crate::source::{Source, Sources};
 use crate::target::{self, Target};
-use crate::view::{LastLink, View};
+use crate::view::{LastLink, View, VolumeView};
 
 /// Something that a command line names.
 pub(crate) struct Named {
@@ -37,14 +37,53 @@ pub(crate) fn for_each(
     problems: &mut Problems,
     visit: &mut dyn FnMut(Named, &mut Problems) -> Result<()>,
 ) -> Result<()> {
+    for_each_dataset(words, last, problems, visit, &mut |_, _| Ok(false))
+}
+
+/// [`for_each`]; volumes are handed to `visit_volume`, which says whether it took them.
+pub(crate) fn for_each_dataset(
+    words: &[String],
+    last: LastLink,
+    problems: &mut Problems,
+    visit: &mut dyn FnMut(Named, &mut Problems) -> Result<()>,
+    visit_volume: &mut dyn FnMut(&VolumeView, &mut Problems) -> Result<bool>,
+) -> Result<()> {
     let mut sources = Sources::default();
     for target in target::parse(words)? {
         match find(&mut sources, &target, last, problems) {
             Ok(named) => visit(named, problems)?,
+            Err(error @ InspectError::WrongKind { .. }) => {
+                let volume = volume(&mut sources, &target, problems)?;
+                let is_taken = match volume {
+                    Some(volume) => visit_volume(&volume, problems)?,
+                    None => false,
+                };
+                if !is_taken {
+                    problems.add(error);
+                }
+            }
             Err(error) => problems.add(error),
         }
     }
     Ok(())
+}
+
+/// The volume that a target names, if it is one.
+fn volume(
+    sources: &mut Sources,
+    target: &Target,
+    problems: &mut Problems,
+) -> Result<Option<VolumeView>> {
+    let source = sources.get(target, problems)?;
+    match source.find(&target.place) {
+        Ok(found) if found.path.is_empty() => {
+            Ok(source.volume(&found.dataset).unwrap_or_else(|error| {
+                problems.add(error);
+                None
+            }))
+        }
+        Ok(_) | Err(_) => Ok(None),
+    }
 }
 
 fn find(

@@ -17,7 +17,7 @@ use crate::error::{InspectError, Result};
 use crate::problems::Problems;
 use crate::raw::{DatasetEntry, OpenOptions, RawPool, ZapKey, dataset_phys};
 use crate::target::{Components, Target};
-use crate::view::View;
+use crate::view::{View, VolumeView};
 
 /// Threads that read ahead, and what they may hold.
 const READERS: usize = 2;
@@ -110,6 +110,11 @@ impl Source {
     /// Mounts a dataset.
     pub(crate) fn view(&self, dataset: &DatasetEntry) -> Result<View> {
         View::open(&self.pool.pipeline, Arc::clone(&self.store), dataset)
+    }
+
+    /// A dataset as a volume; none if it is none.
+    pub(crate) fn volume(&self, dataset: &DatasetEntry) -> Result<Option<VolumeView>> {
+        VolumeView::open(&self.pool.pipeline, Arc::clone(&self.store), dataset)
     }
 
     /// The dataset that a place names, and the path in it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::ObjectId;
 use base::clock::SystemClock;
-use dmu::{ObjectSet, OpenObjectSet};
+use dmu::{DmuError, Object, ObjectSet, OpenObjectSet};
 use format::ObjectSetKind;
 use format::znode::DirectoryEntry;
 use pipeline::Pipeline;
@@ -29,6 +29,68 @@ pub(crate) struct View {
     pub(crate) name: String,
     pub(crate) files: Arc<FileSystem>,
     pub(crate) raw: RawObjectSet,
+}
+
+/// The objects of a volume: its data, and a table with its size.
+const VOLUME_DATA: ObjectId = ObjectId(1);
+const VOLUME_TABLE: ObjectId = ObjectId(2);
+
+/// A volume, open for reading past damage.
+pub(crate) struct VolumeView {
+    pub(crate) name: String,
+    pub(crate) data: Arc<Object>,
+    pub(crate) raw: RawObjectSet,
+    pub(crate) size: u64,
+}
+
+impl VolumeView {
+    /// None if the dataset is no volume.
+    pub(crate) fn open(
+        pipeline: &Arc<Pipeline>,
+        store: Arc<Store>,
+        dataset: &DatasetEntry,
+    ) -> Result<Option<Self>> {
+        let root = &dataset.phys.block_pointer;
+        if root.is_hole() {
+            return Ok(None);
+        }
+        let id = base::ObjectSetId(dataset.id.0);
+        let raw = RawObjectSet::open(pipeline, id, *root)?;
+        if raw.phys.kind != ObjectSetKind::Volume {
+            return Ok(None);
+        }
+        if root.is_encrypted() {
+            return Err(InspectError::Encrypted(dataset.name.clone()));
+        }
+        let size = raw.object(VOLUME_TABLE)?.zap_lookup(b"size")?;
+        let size = size.and_then(|size| size.as_word());
+        let size = size.ok_or_else(|| InspectError::WrongKind {
+            path: dataset.name.clone(),
+            problem: "the volume has no size",
+        })?;
+        let open = OpenObjectSet {
+            store,
+            id,
+            writable: false,
+            objects_max: OBJECTS_MAX,
+        };
+        let failed = |source: DmuError| InspectError::Files {
+            path: dataset.name.clone(),
+            source: source.into(),
+        };
+        let objects = ObjectSet::open(open, root).map_err(failed)?;
+        Ok(Some(Self {
+            name: dataset.name.clone(),
+            data: objects.object(VOLUME_DATA).map_err(failed)?,
+            raw,
+            size,
+        }))
+    }
+
+    /// Whether changes wait in its intent log, which is not replayed here.
+    pub(crate) fn has_log(&self) -> bool {
+        !self.raw.phys.log_header.log.is_hole()
+    }
 }
 
 /// A name in a directory.
@@ -138,6 +200,8 @@ impl View {
         problems: &mut Problems,
     ) -> Vec<Entry> {
         let mut entries = Vec::new();
+        // Every directory is listed with these two, which are not stored.
+        let (mut dots, mut own) = (0, 2);
         let listed = self
             .files
             .readdir(&Credentials::root(), directory, 0, &mut |entry| {
@@ -153,9 +217,11 @@ impl View {
                 format_args!("the directory is damaged: {error}"),
             );
             entries = self.remaining_entries(directory);
+            own = 0;
         }
         entries.retain(|entry| {
             if entry.name == b"." || entry.name == b".." {
+                dots += 1;
                 return false;
             }
             let sane = !entry.name.is_empty() && !entry.name.iter().any(|c| matches!(c, 0 | b'/'));
@@ -164,6 +230,9 @@ impl View {
             }
             sane
         });
+        if dots > own {
+            problems.note(self.path(path), "an entry called '.' or '..' is left out");
+        }
         entries.sort();
         entries
     }

@@ -79,9 +79,8 @@ fn chunks_of(start: u64, bytes: u64) -> impl Iterator<Item = (u64, Range<usize>)
     (start / CHUNK_BYTES..end.div_ceil(CHUNK_BYTES)).map(move |chunk| {
         let base = chunk * CHUNK_BYTES;
         // A forged pointer can lead to the last of all chunks.
-        let within = |at: u64| {
-            usize::try_from(at.clamp(base, base.saturating_add(CHUNK_BYTES)) - base)
-        };
+        let within =
+            |at: u64| usize::try_from(at.clamp(base, base.saturating_add(CHUNK_BYTES)) - base);
         let (from, to) = (within(start), within(end));
         (chunk, from.unwrap_or(0)..to.unwrap_or(0))
     })

@@ -4,6 +4,7 @@
 //! over a socket; it finds that socket as its standard input, so that no descriptor of ours is
 //! inherited by any other process started meanwhile.
 
+use crate::mount_directory::MountDirectory;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
@@ -273,8 +274,22 @@ impl FuseDevice {
 /// # Errors
 /// See [`MountError`].
 pub fn mount_fuse(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice, MountError> {
+    mount_fuse_on(path, None, options)
+}
+
+/// [`mount_fuse`] on a directory that was found before, which `path` may not lead to any more. Ordinary users' helper
+/// goes by the path: it sees to it that the user may mount there.
+///
+/// # Errors
+/// See [`MountError`].
+pub fn mount_fuse_on(
+    path: &Path,
+    directory: Option<&MountDirectory>,
+    options: &FuseMountOptions,
+) -> Result<FuseDevice, MountError> {
     if rustix::process::geteuid().is_root() {
-        match mount_directly(path, options) {
+        let by_number = directory.map(MountDirectory::by_number);
+        match mount_directly(path, by_number.as_deref().unwrap_or(path), options) {
             // Root of a container without the right to mount: the helper may have it.
             Err(MountError::MountPoint {
                 error: Errno::PERM, ..
@@ -285,14 +300,18 @@ pub fn mount_fuse(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice,
     mount_by_helper(path, options)
 }
 
-fn mount_directly(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice, MountError> {
+fn mount_directly(
+    path: &Path,
+    onto: &Path,
+    options: &FuseMountOptions,
+) -> Result<FuseDevice, MountError> {
     let failed = |error| MountError::MountPoint {
         path: path.to_owned(),
         error,
     };
     let mut device = FuseDevice::open().map_err(MountError::Device)?;
     device.own = true;
-    let metadata = std::fs::metadata(path).map_err(|error| failed(errno_of(&error)))?;
+    let metadata = std::fs::metadata(onto).map_err(|error| failed(errno_of(&error)))?;
     let mut data = format!(
         "fd={},rootmode={:o},user_id={},group_id={}",
         device.descriptor.as_raw_fd(),
@@ -310,7 +329,7 @@ fn mount_directly(path: &Path, options: &FuseMountOptions) -> Result<FuseDevice,
     let kind = format!("fuse.{}", options.subtype);
     rustix::mount::mount(
         options.source.as_str(),
-        path,
+        onto,
         kind,
         options.flags(),
         data.as_c_str(),

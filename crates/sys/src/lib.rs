@@ -15,6 +15,7 @@ mod fuse_device;
 mod fuse_watch;
 mod interrupt;
 mod locked;
+mod mount_directory;
 mod mount_holders;
 mod mount_table;
 mod mount_users;
@@ -33,11 +34,12 @@ pub use file_project::{FileProject, file_project, set_file_project};
 pub use fuse_abort::abort_fuse;
 pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, MountedFlags, UnmountMode,
-    change_mount_flags, is_dead_mount, mount_fuse, mounted_entries, unmount_fuse,
+    change_mount_flags, is_dead_mount, mount_fuse, mount_fuse_on, mounted_entries, unmount_fuse,
 };
 pub use fuse_watch::FuseWatch;
 pub use interrupt::{ThreadNumber, interrupt_thread};
 pub use locked::Locked;
+pub use mount_directory::{MountDirectory, MountWayError};
 pub use mount_holders::{mount_holders, mounted_over};
 pub use mount_table::MountTableWatch;
 pub use mount_users::{MountUser, mount_copies, mount_device, mount_users};

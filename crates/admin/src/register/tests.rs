@@ -8,6 +8,7 @@ fn pool(guid: u64, devices: &[&Path]) -> KnownPool {
         devices: devices.iter().map(PathBuf::from).collect(),
         altroot: Some("/mnt".into()),
         readonly: false,
+        of_stranger: None,
         began: 1000,
         ended: None,
     }

@@ -61,16 +61,23 @@ impl Service {
     }
 
     pub(super) fn mount_options(&self, head: &Dataset) -> Result<MountOptions, Failure> {
+        // What set-id programs and device nodes of a stranger's pool do, nobody here has decided.
+        let is_stranger = self.of_stranger.is_some();
         Ok(MountOptions {
             readonly: self.readonly || is_on(head, dataset::READONLY)?,
             atime: is_on(head, dataset::ATIME)?,
             relatime: is_on(head, dataset::RELATIME)?,
-            devices: is_on(head, dataset::DEVICES)?,
+            devices: is_on(head, dataset::DEVICES)? && (!is_stranger || self.is_asked("devices")),
             exec: is_on(head, dataset::EXEC)?,
-            setuid: is_on(head, dataset::SETUID)?,
+            setuid: is_on(head, dataset::SETUID)? && (!is_stranger || self.is_asked("setuid")),
             overlay: is_on(head, dataset::OVERLAY)?,
             write_back: None,
         })
+    }
+
+    /// Whether the import was given a word of mount options.
+    pub(super) fn is_asked(&self, word: &str) -> bool {
+        self.mount_words.iter().any(|given| given == word)
     }
 
     /// How a head would be mounted, or the reason why it is not.
@@ -136,6 +143,10 @@ impl Service {
                 dataset,
                 path,
                 beneath: self.altroot.clone().filter(|_| flags.at.is_none()),
+                of_stranger: self
+                    .of_stranger
+                    .clone()
+                    .filter(|_| flags.at.is_none() && !flags.overlay),
                 options,
             },
             by_itself: can_mount != CanMount::NoAuto,

@@ -43,6 +43,8 @@ pub struct Opened {
 pub(super) struct Begin {
     /// Mount nothing.
     pub(super) unmounted: bool,
+    /// Why the pool may be a stranger's.
+    pub(super) of_stranger: Option<String>,
     /// Words of mount options.
     pub(super) mount_words: Vec<String>,
     /// Pool properties to set.
@@ -344,7 +346,8 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
         options.read_only = true;
     }
     let pool = Pool::import(&options).map_err(|error| import_refused(request, &error))?;
-    let notes = rewind_notes(&pool, request.dry_run);
+    let mut notes = rewind_notes(&pool, request.dry_run);
+    notes.extend(stranger_note(request));
     if request.dry_run {
         let text = notes.join("\n");
         let text = if text.is_empty() {
@@ -361,12 +364,28 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
         altroot: request.altroot.clone(),
         begin: Begin {
             unmounted: request.unmounted,
+            of_stranger: request.of_stranger.clone(),
             mount_words: request.mount_options.clone(),
             properties: request.properties.clone(),
             command: request.command.clone(),
             notes,
         },
     })
+}
+
+/// What the file systems of a stranger's pool are mounted without, for root: others' mounts are never otherwise.
+fn stranger_note(request: &ImportRequest) -> Option<String> {
+    let stranger = request.of_stranger.as_ref()?;
+    let words = &request.mount_options;
+    let asked = |word: &str| words.iter().any(|given| given.contains(word));
+    let is_decided = asked("setuid") && asked("devices");
+    if sys::user_id() != 0 || request.unmounted || request.dry_run || is_decided {
+        return None;
+    }
+    let name = request.new_name.as_ref().unwrap_or(&request.name);
+    Some(format!(
+        "{name} {stranger}: set-id programs and device nodes in it do nothing; '-o setuid,devices' if you trust it"
+    ))
 }
 
 fn rewind_notes(pool: &Pool, dry_run: bool) -> Vec<String> {

@@ -51,6 +51,10 @@ impl Service {
             devices: paths.map(PathBuf::from).collect(),
             altroot: self.altroot.clone(),
             readonly: self.readonly,
+            of_stranger: self
+                .of_stranger
+                .clone()
+                .filter(|_| !(self.is_asked("setuid") && self.is_asked("devices"))),
             began,
             ended: None,
         }

@@ -12,16 +12,12 @@ use base::ObjectId;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::open_folder;
+use super::{Copying, open_folder};
 use crate::error::{InspectError, Result};
 use crate::place::Named;
 use crate::problems::Problems;
 use crate::source::Source;
-use crate::view::LastLink;
-
-/// Copies a dataset's root into an open folder, whose path is for people, under a name.
-pub(super) type Copy<'a> =
-    &'a mut dyn FnMut(&Named, BorrowedFd<'_>, &Path, Option<&[u8]>, &mut Problems);
+use crate::view::{LastLink, VolumeView};
 
 /// A dataset whose children are to be copied.
 struct Waiting {
@@ -38,7 +34,7 @@ pub(super) fn each(
     folder: (&OwnedFd, &Path),
     name: Option<&[u8]>,
     problems: &mut Problems,
-    copy: Copy<'_>,
+    copying: &Copying,
 ) {
     let (head, snapshot) = match top.dataset.name.split_once('@') {
         Some((head, snapshot)) => (head, Some(snapshot)),
@@ -65,10 +61,23 @@ pub(super) fn each(
                     Ok(at) => {
                         let path = folder.1.join(parent.made.join("/"));
                         note_log(&named, problems);
-                        copy(&named, at.as_fd(), &path, Some(child.as_bytes()), problems);
+                        let place = (at.as_fd(), path.as_path(), Some(child.as_bytes()));
+                        copying.files(&named, place, problems);
                     }
                     Err(error) => problems.note(&name, error),
                 },
+                Err(InspectError::WrongKind { .. })
+                    if let Some(volume) = volume(source, directory, &name, snapshot, problems) =>
+                {
+                    match folder_at(folder.0.as_fd(), &parent.made) {
+                        Ok(at) => {
+                            let path = folder.1.join(parent.made.join("/"));
+                            let place = (at.as_fd(), path.as_path(), child.as_bytes());
+                            copying.volume(&volume, place, problems);
+                        }
+                        Err(error) => problems.note(&name, error),
+                    }
+                }
                 // It was made later, or has been left out of that snapshot.
                 Ok(None) => problems.remark(format_args!("{name} has no such snapshot")),
                 Err(error) => problems.note(&name, format_args!("not copied: {error}")),
@@ -122,6 +131,28 @@ fn named(
         attributes,
         path: Vec::new(),
     }))
+}
+
+/// A volume, or its snapshot; what is wrong with it goes to `problems`.
+fn volume(
+    source: &Arc<Source>,
+    directory: ObjectId,
+    name: &str,
+    snapshot: Option<&str>,
+    problems: &mut Problems,
+) -> Option<VolumeView> {
+    let open = || {
+        let head = source.head(directory, name)?;
+        let dataset = match snapshot {
+            None => head,
+            Some(snapshot) => source.snapshot(&head, snapshot)?,
+        };
+        source.volume(&dataset)
+    };
+    open().unwrap_or_else(|error| {
+        problems.add(error);
+        None
+    })
 }
 
 /// The folder below another; what is not there yet is made, as it is where a parent could not be copied.

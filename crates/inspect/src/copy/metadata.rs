@@ -20,11 +20,14 @@ type SetAttribute<'a> = &'a dyn Fn(&[u8], &[u8]) -> rustix::io::Result<()>;
 pub(super) struct Restorer {
     user: u32,
     group: u32,
+    /// Also what gives rights.
+    trusted: bool,
 }
 
 impl Restorer {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(trusted: bool) -> Self {
         Self {
+            trusted,
             user: sys::user_id(),
             group: sys::group_id(),
         }
@@ -46,7 +49,8 @@ impl Restorer {
         self.xattrs(view, attributes, &mut noted, &|name, value| {
             rustix::fs::fsetxattr(file, name, value, XattrFlags::empty())
         });
-        noted.result("mode", rustix::fs::fchmod(file, self.mode(attributes)));
+        let mode = self.mode(attributes, &mut noted);
+        noted.result("mode", rustix::fs::fchmod(file, mode));
         noted.result("times", rustix::fs::futimens(file, &times(attributes)));
     }
 
@@ -73,7 +77,7 @@ impl Restorer {
             rustix::fs::lsetxattr(&path, name, value, XattrFlags::empty())
         });
         if attributes.file_type != FileType::Symlink {
-            let mode = self.mode(attributes);
+            let mode = self.mode(attributes, &mut noted);
             noted.result(
                 "mode",
                 rustix::fs::chmodat(folder, name, mode, AtFlags::empty()),
@@ -99,8 +103,14 @@ impl Restorer {
     }
 
     /// The mode to set: without set-id bits that would now give somebody else's rights.
-    fn mode(&self, attributes: &Attributes) -> Mode {
+    fn mode(&self, attributes: &Attributes, noted: &mut Noted<'_>) -> Mode {
         let mut mode = attributes.permissions & 0o7777;
+        let is_directory = attributes.file_type == FileType::Directory;
+        let given = if is_directory { 0o4000 } else { 0o6000 };
+        if self.user == 0 && !self.trusted && mode & given != 0 {
+            mode &= !given;
+            noted.withheld("set-id bits");
+        }
         if self.user != 0 {
             if attributes.uid != self.user {
                 mode &= !0o4000;
@@ -129,6 +139,10 @@ impl Restorer {
             if privileged && self.user != 0 {
                 continue;
             }
+            if privileged && !self.trusted {
+                noted.withheld("capabilities and other attributes of the system");
+                continue;
+            }
             let shown = String::from_utf8_lossy(&name);
             match view.files.getxattr(&who, attributes.object, &name) {
                 Ok(value) => noted.result(&shown, set(&name, &value)),
@@ -147,6 +161,12 @@ struct Noted<'a> {
 }
 
 impl Noted<'_> {
+    /// Root is told once that something is left out: it may have been wanted.
+    fn withheld(&mut self, what: &str) {
+        self.problems
+            .remark(format_args!("{what} are left out (--trust keeps them)"));
+    }
+
     fn result(&mut self, what: &str, result: rustix::io::Result<()>) {
         if let Err(error) = result {
             self.problem(what, &error);

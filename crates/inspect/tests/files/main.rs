@@ -24,8 +24,40 @@ const RECURSIVE: CopyOptions = CopyOptions {
     // Each dataset is compared with its own manifest.
     one_file_system: true,
     force: false,
+    trusted: true,
     audience: millpond_inspect::Audience::Nobody,
 };
+
+#[test]
+fn a_volume_is_a_raw_file() {
+    let Some(pool) = golden::pool("vol") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let options = CopyOptions {
+        recursive: true,
+        ..CopyOptions::default()
+    };
+    let images = pool.images();
+    let name = pool.pool_name();
+    let volume = words(&images, &format!("{name}/v"));
+    cp(&volume, &folder.path().join("alone"), &options).unwrap();
+    let copied = cp(&words(&images, ""), &folder.path().join("all"), &options).unwrap();
+    assert_eq!(copied.problems.lines().count(), 0);
+    let snapshot = words(&images, &format!("{name}/v@s"));
+    cp(&snapshot, folder.path(), &options).unwrap();
+    let wanted = pool.lines("vol.sha256").concat();
+    let wanted = wanted.split_whitespace().next().unwrap().to_owned();
+    for copy in ["alone", "all/v", "v@s"] {
+        let bytes = std::fs::read(folder.path().join(copy)).unwrap();
+        let found = <sha2::Sha256 as sha2::Digest>::digest(&bytes);
+        let found: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(found, wanted, "{copy}");
+    }
+    // What is there is not written over unasked.
+    let again = cp(&volume, &folder.path().join("alone"), &options).unwrap();
+    assert_eq!(again.problems.lines().count(), 1);
+}
 
 fn is_root() -> bool {
     sys::user_id() == 0

@@ -112,6 +112,7 @@ impl Pool {
             unmounted: true,
             altroot: None,
             properties: Assignments::new(),
+            of_stranger: None,
             mount_options: Vec::new(),
             command: format!("library open {}", found.name),
         }))

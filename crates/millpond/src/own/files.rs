@@ -58,6 +58,10 @@ pub(super) const CP: Command = Command {
         ),
         switch("x", "with -r: only the file system that is named"),
         switch("f", "replace what is there already"),
+        switch(
+            "trust",
+            "as root: keep set-id bits, device nodes, capabilities and other attributes of the system",
+        ),
         PROGRESS_JSON,
     ],
     operands: Operands::at_least(2, "missing destination"),
@@ -109,6 +113,7 @@ fn cp(call: &Invocation) -> Outcome {
         recursive: call.has("r"),
         one_file_system: call.has("x"),
         force: call.has("f"),
+        trusted: call.has("trust"),
         audience: Audience::of(json),
     };
     let copied = inspect::cp(sources, Path::new(destination), &options);

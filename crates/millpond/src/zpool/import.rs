@@ -313,6 +313,10 @@ fn import_one(
 /// A pool that was served here comes back where it was, unless told otherwise.
 pub(crate) fn as_before(call: &Invocation, request: &mut ImportRequest, absent: &[KnownPool]) {
     let known = absent.iter().find(|known| known.guid == request.guid);
+    if let Some(known) = known {
+        // This host may have another name now, and a stranger's pool has been written by it.
+        request.of_stranger.clone_from(&known.of_stranger);
+    }
     let Some(known) = known.filter(|_| !call.has("d")) else {
         return;
     };
@@ -386,6 +390,7 @@ pub(crate) fn request(
         unmounted: call.has("N"),
         altroot,
         properties,
+        of_stranger: found.of_stranger.clone(),
         mount_options,
         command: call.line.clone(),
     })

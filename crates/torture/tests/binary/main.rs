@@ -32,6 +32,7 @@ mod register;
 mod sending;
 mod session;
 mod stopped;
+mod strangers;
 mod suspension;
 mod trims;
 mod verbs;

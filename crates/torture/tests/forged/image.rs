@@ -1,12 +1,12 @@
 //! The bytes of a pool: blocks read through their pointers, and put back changed, with every checksum above them
 //! made right.
 
-use base::ByteOrder;
+use base::{ByteOrder, Txg};
 use codec::generate_parity;
 use codec::{Checksum, Compression, Salt, checksum, decompress};
 use format::nvlist::Value;
 use format::{BlockPointer, Dva, NvList, Uberblock, label};
-use layout::{Content, Kind, Layout, RaidZ};
+use layout::{Block, Content, Kind, Layout, RaidZ};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -146,9 +146,9 @@ fn top(vdev: &NvList, devices: &[Device]) -> Option<Top> {
         }
         _ => return None,
     };
-    let children: Vec<Vec<usize>> = match kind {
+    let children: Vec<Vec<usize>> = match &kind {
         Kind::Single => vec![leaves(vdev, devices)],
-        Kind::Mirror | Kind::RaidZ(_) => {
+        Kind::Mirror | Kind::RaidZ(_) | Kind::Draid(_) => {
             below.iter().map(|child| leaves(child, devices)).collect()
         }
     };
@@ -200,17 +200,21 @@ impl PoolImage {
         let top = self.tops.get(&dva.vdev.0)?;
         let psize = pointer.psize();
         let mut stored = vec![0; usize::try_from(psize).ok()?];
-        for column in top
-            .layout
-            .columns(dva.offset, psize, top.children.len())
-        {
+        let block = Block {
+            offset: dva.offset,
+            psize,
+            birth: pointer.physical_birth(),
+        };
+        for column in top.layout.columns(&block, top.children.len()) {
             let start = match column.content {
                 Content::Whole if column.child == 0 => 0,
                 Content::Whole | Content::Parity(_) => continue,
-                Content::Data(start) => usize::try_from(start).ok()?,
+                Content::Data { start, .. } => usize::try_from(start).ok()?,
             };
             let device = &self.devices[*top.children[column.child].first()?];
-            let len = usize::try_from(column.len).ok()?.min(stored.len() - start);
+            let len = usize::try_from(column.len)
+                .ok()?
+                .min(stored.len().checked_sub(start)?);
             let at = label::DATA_START + column.offset;
             let piece = stored.get_mut(start..start + len)?;
             device.file.read_exact_at(piece, at).ok()?;
@@ -250,12 +254,12 @@ impl PoolImage {
     /// Puts bytes into free space of a top-level vdev; says where, and how much it takes.
     fn place(&mut self, id: u64, plain: &[u8]) -> (u64, u64) {
         let top = self.tops.get_mut(&id).expect("it was looked up");
-        let asize = top.layout.asize(plain.len() as u64);
+        let asize = top.layout.asize(plain.len() as u64, self.uberblock.txg);
         loop {
             let offset = top.next;
             top.next += asize;
             assert!(top.next < top.size, "no room for what is forged");
-            let columns = pieces(top, offset, plain);
+            let columns = pieces(top, offset, plain, self.uberblock.txg);
             let is_free = columns.iter().all(|(device, at, bytes)| {
                 let stored = self.devices[*device].bytes_at(*at, bytes.len());
                 stored.iter().all(|byte| *byte == 0)
@@ -330,18 +334,20 @@ impl PoolImage {
     }
 }
 
-/// What of a block goes to which device, and where.
-fn pieces(top: &Top, offset: u64, plain: &[u8]) -> Vec<(usize, u64, Vec<u8>)> {
-    let columns: Vec<_> = top
-        .layout
-        .columns(offset, plain.len() as u64, top.children.len())
-        .collect();
+/// What of a block that is written in a txg goes to which device, and where.
+fn pieces(top: &Top, offset: u64, plain: &[u8], birth: Txg) -> Vec<(usize, u64, Vec<u8>)> {
+    let block = Block {
+        offset,
+        psize: plain.len() as u64,
+        birth,
+    };
+    let columns: Vec<_> = top.layout.columns(&block, top.children.len()).collect();
     let data: Vec<Vec<u8>> = columns
         .iter()
         .map(|column| {
             let start = match column.content {
                 Content::Whole => 0,
-                Content::Data(start) => start as usize,
+                Content::Data { start, .. } => start as usize,
                 Content::Parity(_) => return Vec::new(),
             };
             let mut bytes = plain[start.min(plain.len())..].to_vec();
@@ -365,7 +371,7 @@ fn pieces(top: &Top, offset: u64, plain: &[u8]) -> Vec<(usize, u64, Vec<u8>)> {
     for (column, bytes) in columns.iter().zip(data) {
         let bytes = match column.content {
             Content::Parity(row) => rows[row].clone(),
-            Content::Whole | Content::Data(_) => bytes,
+            Content::Whole | Content::Data { .. } => bytes,
         };
         for device in &top.children[column.child] {
             found.push((*device, label::DATA_START + column.offset, bytes.clone()));

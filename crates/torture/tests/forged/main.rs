@@ -37,6 +37,20 @@ struct Told {
     errors: Vec<String>,
 }
 
+/// How long a process had to wait because others were running: the longest of its threads.
+fn waited_for_cpus(process: u32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+    let waited = threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|thread| {
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            text.split_whitespace().nth(1)?.parse().ok()
+        });
+    Duration::from_nanos(waited.max().unwrap_or(0))
+}
+
 /// How a trial ended.
 fn judge(mut child: Child, log: &Path) -> Told {
     let begun = Instant::now();
@@ -49,7 +63,7 @@ fn judge(mut child: Child, log: &Path) -> Told {
             let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
             line.split_whitespace().nth(1)?.parse::<u64>().ok()
         });
-        let fault = if begun.elapsed() > TIME_MAX {
+        let fault = if begun.elapsed().saturating_sub(waited_for_cpus(child.id())) > TIME_MAX {
             Some(format!("it ran longer than {TIME_MAX:?}"))
         } else {
             let used = memory_kib.unwrap_or(0);

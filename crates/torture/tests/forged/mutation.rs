@@ -57,12 +57,7 @@ impl Mutation {
 }
 
 /// Changes so many blocks of the image, by the seed of `random`.
-pub(crate) fn draw(
-    image: &PoolImage,
-    tree: &Tree,
-    count: usize,
-    random: &mut Random,
-) -> Mutation {
+pub(crate) fn draw(image: &PoolImage, tree: &Tree, count: usize, random: &mut Random) -> Mutation {
     let mut mutation = Mutation::default();
     while mutation.plain.len() < count {
         let index = choose(tree, random);

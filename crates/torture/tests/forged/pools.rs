@@ -265,6 +265,7 @@ fn receive_in_part(test_pool: &TestPool) {
         snapshot: "one".to_owned(),
         origin: None,
         force: false,
+        unencrypted: false,
         resumable: true,
     };
     let receiving = pool.dsl().run(head.begin(&place)).unwrap();

@@ -1,6 +1,6 @@
 //! Every block of an image, with the place of the pointer to it, so that one can be replaced.
 
-use crate::image::{PoolImage, Parent};
+use crate::image::{Parent, PoolImage};
 use base::ByteOrder;
 use format::dnode::{
     self, BLOCK_POINTER_SIZE as POINTER_BYTES, CORE_SIZE as POINTERS_OFFSET, DnodePhys, SLOT_SIZE,

@@ -140,11 +140,7 @@ fn load_keys(pool: &Pool) {
 }
 
 /// Opens a volume; what its log owes is applied before.
-pub(crate) fn open_volume(
-    pool: &Arc<Pool>,
-    name: &str,
-    read_only: bool,
-) -> Result<Volume, String> {
+pub(crate) fn open_volume(pool: &Arc<Pool>, name: &str, read_only: bool) -> Result<Volume, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let dataset = pool.dsl().dataset(name).map_err(|error| text(&error))?;
     let engine = pool.engine().filter(|_| !read_only).cloned();
@@ -179,7 +175,10 @@ fn use_volume(volume: &Volume, read_only: bool) {
     note("next", volume.next_data(0));
     note("next", volume.next_hole(0));
     if !read_only {
-        note("write", volume.write_at(8192, &[5; 20_000], Durability::AtOnce));
+        note(
+            "write",
+            volume.write_at(8192, &[5; 20_000], Durability::AtOnce),
+        );
         note("discard", volume.discard(0, 100_000, Durability::AtOnce));
         note("resize", volume.resize(volume.size() / 2 / 4096 * 4096));
         note("flush", volume.flush());

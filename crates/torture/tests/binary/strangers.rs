@@ -1,0 +1,137 @@
+//! Pools that somebody else may have made: what they mount covers nothing unasked, and gives nobody rights.
+
+use crate::session::{Session, path};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+/// A user of no system.
+const SOMEBODY: u32 = 54_321;
+
+/// What the kernel says of the mount at a path.
+fn flags(at: &Path) -> String {
+    let table = fs::read_to_string("/proc/self/mountinfo").expect("a mount table");
+    let line = table
+        .lines()
+        .find(|line| line.split(' ').nth(4) == Some(path(at)));
+    line.and_then(|line| line.split(' ').nth(5))
+        .unwrap_or("not mounted")
+        .to_owned()
+}
+
+/// Imports the pool `tank`; what was said of it.
+fn import(session: &Session, options: &[&str]) -> String {
+    let (images, mounts) = (session.images(), session.mounts());
+    let mut arguments = vec!["zpool", "import", "-d", path(&images), "-R", path(&mounts)];
+    arguments.extend(options);
+    arguments.push("tank");
+    let output = session.run(&arguments);
+    assert!(output.status.success(), "{output:?}");
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn an_image_of_another_user_gives_no_rights_and_covers_nothing() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let image = session.images().join("tank.img");
+    if fs::metadata(&image).expect("an image").uid() != 0 {
+        println!("skipped: only root gives images away");
+        return;
+    }
+    let mount = session.mount("tank");
+    session.ok(&["zfs", "create", "tank/child"]);
+    session.ok(&["zfs", "unmount", "tank/child"]);
+    // Where the child's mount point is there is a way out.
+    let outside = session.mounts().join("outside");
+    fs::create_dir(&outside).expect("made");
+    fs::remove_dir(mount.join("child")).expect("removed");
+    symlink(&outside, mount.join("child")).expect("linked");
+    session.export("tank");
+    let own = import(&session, &[]);
+    assert!(!own.contains("if you trust it"), "{own}");
+    assert!(!flags(&mount).contains("nosuid"), "{}", flags(&mount));
+    assert!(own.contains("leads through a symbolic link"), "{own}");
+    assert_eq!(flags(&outside), "not mounted");
+    session.ok(&["zpool", "export", "tank"]);
+
+    std::os::unix::fs::chown(&image, Some(SOMEBODY), Some(SOMEBODY)).expect("given away");
+    let strange = import(&session, &[]);
+    assert!(strange.contains("if you trust it"), "{strange}");
+    let options = flags(&mount);
+    assert!(
+        options.contains("nosuid") && options.contains("nodev"),
+        "{options}"
+    );
+    // A change of properties does not lift that.
+    session.ok(&["zfs", "set", "setuid=on", "devices=on", "tank"]);
+    assert_eq!(flags(&mount), options);
+    // What comes to lie over files of this system is refused, unless somebody says so.
+    let full = session.mounts().join("full");
+    fs::create_dir(&full).expect("made");
+    fs::write(full.join("file"), "").expect("written");
+    let output = session.run(&["zfs", "create", "-o", "mountpoint=/full", "tank/full"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("is not empty") && said.contains("zfs mount -O tank/full"),
+        "{said}"
+    );
+    assert_eq!(flags(&full), "not mounted");
+    session.ok(&["zfs", "mount", "-O", "tank/full"]);
+    assert!(flags(&full).contains("nosuid"));
+    // Below the pool's own file systems it may cover what they have.
+    session.ok(&["zfs", "create", "-o", "canmount=noauto", "tank/inner"]);
+    fs::create_dir_all(mount.join("inner/folder")).expect("made");
+    session.ok(&["zfs", "mount", "tank/inner"]);
+    session.ok(&["zpool", "export", "tank"]);
+
+    let trusted = import(&session, &["-o", "setuid,devices"]);
+    assert!(!trusted.contains("if you trust it"), "{trusted}");
+    let options = flags(&mount);
+    assert!(
+        !options.contains("nosuid") && !options.contains("nodev"),
+        "{options}"
+    );
+    session.ok(&["zpool", "export", "tank"]);
+}
+
+#[test]
+fn a_copy_gives_no_rights_that_nobody_asked_for() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    let image = session.images().join("tank.img");
+    if fs::metadata(&image).expect("an image").uid() != 0 {
+        println!("skipped: only root could give rights away");
+        return;
+    }
+    let program = session.mount("tank").join("program");
+    fs::write(&program, "#!/bin/sh").expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o6755)).expect("set");
+    let node = session.mount("tank").join("null");
+    let made = session.shell("mknod \"$1\" c 1 3", &[path(&node)]);
+    assert!(made.status.success(), "{made:?}");
+    session.export("tank");
+    let from = format!("{}:", path(&image));
+    let out = session.mounts().join("out");
+    let said = session.refused(&["cp", "-r", &from, path(&out)]);
+    assert!(
+        said.contains("a device node is left out (--trust makes it)"),
+        "{said}"
+    );
+    assert!(
+        said.contains("set-id bits are left out (--trust keeps them)"),
+        "{said}"
+    );
+    let mode = |path: &Path| fs::metadata(path).map(|found| found.mode() & 0o7777).ok();
+    assert_eq!(mode(&out.join("program")), Some(0o755));
+    assert_eq!(mode(&out.join("null")), None);
+    let trusted = session.mounts().join("trusted");
+    session.ok(&["cp", "-r", "--trust", &from, path(&trusted)]);
+    assert_eq!(mode(&trusted.join("program")), Some(0o6755));
+    assert!(mode(&trusted.join("null")).is_some());
+}
