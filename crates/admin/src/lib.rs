@@ -48,7 +48,7 @@ pub use handler::{Handler, Sink};
 pub use message::{
     Assignments, Caller, CreateRequest, DatasetQuery, DatasetRow, ImportRequest, KeyRoot, Mounted,
     OpenRequest, ReceiveNaming, ReceiveRequest, Request, Response, Said, Selection, SendRequest,
-    StreamRequest, StreamSize, VdevShape, VdevSpec,
+    ServeRequest, StreamRequest, StreamSize, VdevShape, VdevSpec,
 };
 pub use metrics::{
     ClassIo, Distribution, IoReport, LeafIo, Metric, MetricFamily, MetricsReport, Reading,

@@ -120,6 +120,17 @@ pub enum StreamRequest {
     Send(SendRequest),
     /// Read a stream.
     Receive(ReceiveRequest),
+    /// Serve volumes to a client of NBD.
+    Serve(ServeRequest),
+}
+
+/// Which volumes a client of NBD may have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ServeRequest {
+    /// Volumes and snapshots of some. The first is what a client gets who names none.
+    pub volumes: Vec<String>,
+    /// Nothing is changed.
+    pub read_only: bool,
 }
 
 /// What is to be sent.

@@ -4,6 +4,7 @@ mod blocks;
 mod codecs;
 mod logs;
 mod messages;
+mod nbd;
 mod objects;
 mod streams;
 mod text;
@@ -11,13 +12,14 @@ mod zaps;
 
 use crate::target::Target;
 
-const GROUPS: [&[Target]; 8] = [
+const GROUPS: [&[Target]; 9] = [
     blocks::TARGETS,
     objects::TARGETS,
     zaps::TARGETS,
     logs::TARGETS,
     codecs::TARGETS,
     messages::TARGETS,
+    nbd::TARGETS,
     streams::TARGETS,
     text::TARGETS,
 ];

@@ -5,6 +5,7 @@ mod files;
 pub(crate) mod inspect;
 mod man;
 mod mkimage;
+mod nbd;
 mod serve;
 mod stat;
 
@@ -26,6 +27,7 @@ static COMMANDS: &[Command] = &[
     files::CP,
     files::TREE,
     mkimage::COMMAND,
+    nbd::COMMAND,
     serve::COMMAND,
     inspect::COMMAND,
     stat::COMMAND,

@@ -102,6 +102,19 @@ impl PassedDescriptor {
         })
     }
 
+    /// The same once more, so that one thread reads and another one writes. What ends one of the two ends both.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            descriptor: self.descriptor.try_clone()?,
+            is_socket: self.is_socket,
+            client: self.client.try_clone()?,
+            stop: Arc::clone(&self.stop),
+        })
+    }
+
     /// Set by whoever wants reading and writing to end soon.
     #[must_use]
     pub fn stop(&self) -> Arc<AtomicBool> {

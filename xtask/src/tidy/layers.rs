@@ -12,6 +12,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("codec", 2),
     ("format", 3),
     ("crypto", 4),
+    ("nbd", 1),
     ("stream", 4),
     ("device", 4),
     ("layout", 4),

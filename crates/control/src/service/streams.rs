@@ -1,4 +1,4 @@
-//! Requests whose data goes through a descriptor of the command's: `zfs send` and `zfs receive`.
+//! Requests whose data goes through a descriptor of the command's: `zfs send`, `zfs receive`, and clients of NBD.
 //!
 //! The data is read or written on the thread that answers the command. While any of it is under way, the pool cannot be
 //! exported; a forced export ends it.
@@ -17,6 +17,7 @@ use super::{Service, finish_with};
 mod package;
 mod receive;
 mod sending;
+mod serving;
 #[cfg(test)]
 mod tests;
 
@@ -154,6 +155,7 @@ impl Service {
         match request {
             StreamRequest::Send(request) => self.send(request, caller, data),
             StreamRequest::Receive(request) => self.receive(request, caller, data, reporter),
+            StreamRequest::Serve(request) => self.serve_volumes(request, caller, data),
         }
     }
 }

@@ -23,6 +23,7 @@ mod many;
 mod metrics;
 mod model;
 mod mounting;
+mod network_disks;
 mod owners;
 mod packages;
 mod progress;

@@ -1,0 +1,94 @@
+//! What a client of NBD says.
+
+use std::io::Cursor;
+use std::sync::{Arc, OnceLock};
+
+use base::queue::Bounded;
+use base::thread::Role;
+use base::thread_pool::ThreadPool;
+use nbd::{Disk, Exports, Fault};
+
+use crate::target::{Target, targets};
+
+pub(super) const TARGETS: &[Target] = targets! {
+    nbd: |bytes| {
+        let _ = nbd::serve(Cursor::new(bytes.to_vec()), std::io::sink(), &One, &nobody());
+    };
+};
+
+/// Threads that there are none of: who serves does all himself.
+fn nobody() -> Arc<ThreadPool> {
+    static NOBODY: OnceLock<Arc<ThreadPool>> = OnceLock::new();
+    let made = NOBODY.get_or_init(|| {
+        let none = ThreadPool::new(("fuzz-nbd", Role::PART), 0, Bounded::new("nbd.requests", 1));
+        none.close();
+        none
+    });
+    Arc::clone(made)
+}
+
+/// A disk whose even blocks are holes, and who keeps nothing.
+struct Striped;
+
+const BLOCK: u64 = 512;
+const SIZE: u64 = 64 * BLOCK;
+
+/// The first block at or after that of a byte that is a hole, or is none.
+fn find(offset: u64, hole: bool) -> u64 {
+    let is_hole = (offset / BLOCK).is_multiple_of(2);
+    if is_hole == hole {
+        offset
+    } else {
+        (offset / BLOCK + 1) * BLOCK
+    }
+}
+
+impl Disk for Striped {
+    fn size(&self) -> u64 {
+        SIZE
+    }
+    fn block_size(&self) -> u32 {
+        BLOCK as u32
+    }
+    fn is_read_only(&self) -> bool {
+        false
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        within(offset, out.len() as u64)
+    }
+    fn write(&self, offset: u64, data: &[u8], _durable: bool) -> Result<(), Fault> {
+        within(offset, data.len() as u64)
+    }
+    fn write_zeroes(&self, offset: u64, length: u64, _durable: bool) -> Result<(), Fault> {
+        within(offset, length)
+    }
+    fn trim(&self, offset: u64, length: u64, _durable: bool) -> Result<(), Fault> {
+        within(offset, length)
+    }
+    fn flush(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn next_data(&self, offset: u64) -> Result<Option<u64>, Fault> {
+        Ok(Some(find(offset, false)).filter(|found| *found < SIZE))
+    }
+    fn next_hole(&self, offset: u64) -> Result<u64, Fault> {
+        Ok(find(offset, true).min(SIZE))
+    }
+}
+
+/// A disk is asked for nothing beyond its end.
+fn within(offset: u64, length: u64) -> Result<(), Fault> {
+    assert!(offset.checked_add(length).is_some_and(|end| end <= SIZE));
+    Ok(())
+}
+
+struct One;
+
+impl Exports for One {
+    fn names(&self) -> Vec<String> {
+        vec!["disk".to_owned()]
+    }
+    fn open(&self, _name: &str) -> Result<Arc<dyn Disk>, Fault> {
+        Ok(Arc::new(Striped))
+    }
+}

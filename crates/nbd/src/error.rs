@@ -1,0 +1,14 @@
+//! Why a connection ends.
+
+use std::io;
+
+/// Why a connection ends before the client says so.
+#[derive(Debug, thiserror::Error)]
+pub enum NbdError {
+    /// It broke.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The client does not speak the protocol.
+    #[error("the client does not speak the protocol: {0}")]
+    Protocol(&'static str),
+}

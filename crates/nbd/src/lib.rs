@@ -1,0 +1,41 @@
+//! The NBD protocol, as a server speaks it: fixed newstyle negotiation, simple and structured replies.
+//!
+//! Purpose: requests of a client become calls of a [`Disk`], several at once, and their answers replies. Invariants: a
+//! client is not trusted: no input panics, nothing is allocated for more than the protocol allows, and no more than a
+//! bounded number of bytes is under way for one connection. What a flush was answered for covers all that was answered
+//! before it, on any connection to the disk, if the disk's own flush does. Called by `control`, which has the disks.
+//! Must not know pools, sockets or who may do what.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+// Decoders: no input may panic, no number be cut or change its sign unseen.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
+
+mod disk;
+mod error;
+mod extents;
+mod negotiation;
+mod reply;
+mod server;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use disk::{Disk, Exports, Fault};
+pub use error::NbdError;
+pub use server::{MEMORY_MAX, serve};
