@@ -1,6 +1,7 @@
 //! The project's one command: `cargo xtask ci [LEVEL]`, and its parts.
 
 mod api;
+mod bench;
 mod ci;
 mod controls;
 mod environment;
@@ -33,6 +34,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     stress     stress-ng, git, SQLite, a C compiler
                     xfstests   generic/quick; XFSTESTS names the folder in which it was built
                     postgres   PostgreSQL while the server is killed; a number: so many times
+  bench [TURNS] [PROGRAMS,…]
+                  a mount of the release binary where programs compute beside it, against a FUSE server that does nothing,
+                  as root; fails when a rate is below its bar
   controls [NAME…]
                   take cures out of a copy of the tree, one by one: the test that tests/controls names must fail
   fuzz [TARGET] [--seconds N]
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         ["ci"] => return ci::run("test"),
         ["ci", level] => return ci::run(level),
         ["suites", name, rest @ ..] => suites::run(name, rest),
+        ["bench", rest @ ..] => bench::run(rest),
         ["controls", names @ ..] => controls::run(names),
         ["fuzz", "--minimize"] => fuzz::minimize(None),
         ["fuzz", "--minimize", target] => fuzz::minimize(Some(target)),

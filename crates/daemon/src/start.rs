@@ -183,7 +183,9 @@ fn run_child(open: Open<'_>, tell: Sink<'_>) -> Result<ExitCode, Failure> {
         .and_then(|pipe| Starter::watch(pipe.into()));
     let starter = starter.map_err(|error| service_failure("the pipe", error))?;
     // Fails only for the leader of a process group, which a fresh child is not.
-    let _session = sys::new_session();
+    if sys::new_session().is_ok() {
+        fuse::session_is_own();
+    }
     let request = receive::<OpenRequest>(&mut io::stdin());
     let request = request.map_err(|error| service_failure("the request", error))?;
     let request = request.ok_or_else(|| service_failure("the request", "none came"))?;

@@ -26,11 +26,12 @@ pub use dataset::{DatasetTree, SUSPEND_WAIT, SnapshotDirectory, SnapshotEntry, S
 pub use dead_mounts::{remove_dead_mounts, remove_dead_mounts_of};
 pub use mount::{Mount, MountFailure, MountOptions, MountState, NotWrittenBack, while_busy};
 pub use mount_multiplexer::{MountMultiplexer, TreeTag};
-pub use session::{Session, SessionError, SessionOptions};
+pub use session::{Session, SessionError, SessionOptions, session_is_own};
 pub use tree::{
     BeforeWrite, Caller, Creation, Opened, Opening, Piece, ReadReply, Reply, Tree, Writing, Written,
 };
 pub use tunables::{
     BUSY_IDLE_MS, BUSY_MOUNTS_MAX, BUSY_WAIT_MS, PARKED_REQUESTS_MAX, PARKED_THREADS_MAX,
-    POLLS_LOSS_PARTS, POLLS_SAVED_NS_MAX, READERS_MAX, TUNABLES, WRITE_BACK, WRITE_BACK_WAIT_MS,
+    POLLS_LOSS_PARTS, POLLS_SAVED_NS_MAX, READERS_MAX, SESSION_WEIGHT, TUNABLES, WRITE_BACK,
+    WRITE_BACK_WAIT_MS,
 };

@@ -18,6 +18,7 @@ mod readers;
 mod send;
 mod shared;
 mod thread_pools;
+mod weight;
 
 use crate::errno;
 use crate::tree::Tree;
@@ -34,6 +35,7 @@ use shared::Shared;
 use std::sync::Arc;
 use std::time::Duration;
 use sys::{Errno, FuseDevice};
+pub use weight::session_is_own;
 
 /// Why a connection could not be opened or used.
 #[derive(Debug, thiserror::Error)]

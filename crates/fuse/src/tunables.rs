@@ -40,6 +40,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &PARKED_REQUESTS_MAX,
     &POLLS_LOSS_PARTS,
     &POLLS_SAVED_NS_MAX,
+    &SESSION_WEIGHT,
     &BUSY_WAIT_MS,
     &DURABLE_THREADS_MAX,
     &DURABLE_QUEUED_MAX,
@@ -82,6 +83,9 @@ pub static POLLS_LOSS_PARTS: Tunable = Tunable::new("fuse.polls_loss_parts", 64,
 /// So much of what looking has saved counts against what it costs.
 pub static POLLS_SAVED_NS_MAX: Tunable =
     Tunable::new("fuse.polls_saved_ns_max", 10_000_000, 0, 1_000_000_000);
+
+/// While requests are read, the daemon's session has a nice value of less by so much, if it may: 0 for never.
+pub static SESSION_WEIGHT: Tunable = Tunable::new("fuse.session_weight", 10, 0, 20);
 
 /// How long an unmount is tried again while the mount is in use: processes in passing hold one for a moment.
 pub static BUSY_WAIT_MS: Tunable = Tunable::new("fuse.busy_wait_ms", 1_000, 0, 60_000);

@@ -23,6 +23,7 @@ mod mounts_inside;
 mod passed;
 mod process;
 mod random;
+mod session_weight;
 pub mod system;
 mod terminal;
 pub mod thread;
@@ -52,4 +53,5 @@ pub use process::{
 };
 pub use random::SystemRng;
 pub use rustix::io::Errno;
+pub use session_weight::{CpuUse, cpu_use, session_nice, set_session_nice};
 pub use terminal::HiddenInput;

@@ -70,6 +70,37 @@ pub fn cpu_count() -> usize {
     base::thread::cpus()
 }
 
+/// What tells how many threads could run at this moment.
+#[derive(Debug)]
+pub struct RunnableThreads {
+    file: fs::File,
+}
+
+impl RunnableThreads {
+    /// None where the system does not tell.
+    #[must_use]
+    pub fn open() -> Option<Self> {
+        let file = fs::File::open("/proc/loadavg").ok()?;
+        let threads = Self { file };
+        threads.count().map(|_| threads)
+    }
+
+    /// Threads of the whole machine that run or wait for a CPU, the asking one included.
+    #[must_use]
+    pub fn count(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let len = rustix::io::pread(&self.file, &mut text, 0).ok()?;
+        runnable_of(text.get(..len)?)
+    }
+}
+
+/// `0.20 0.18 0.12 3/80 11206`: the fourth field is runnable threads and all.
+fn runnable_of(text: &[u8]) -> Option<u64> {
+    let field = text.split(|byte| *byte == b' ').nth(3)?;
+    let count = field.split(|byte| *byte == b'/').next()?;
+    std::str::from_utf8(count).ok()?.parse().ok()
+}
+
 /// Whether this process is the superuser.
 #[must_use]
 pub fn is_superuser() -> bool {

@@ -17,7 +17,10 @@ use std::mem::size_of;
 use std::sync::OnceLock;
 
 /// Answers somebody who waits, with little work each time.
-pub const ANSWERS: Role = Role::new(|| begin(&USUAL));
+pub const ANSWERS: Role = Role::new(|| {
+    begin(&USUAL);
+    crate::session_weight::count_as_answering();
+});
 /// Anything else that is not long work.
 pub const ORDINARY: Role = Role::new(|| begin(&USUAL));
 /// Does long work that nobody waits for step by step (txgs, compression, scrubs): it gets its share of the CPU,

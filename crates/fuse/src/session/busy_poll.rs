@@ -13,13 +13,16 @@
 //! at each poll, and a reader that gets it back late finds its time used up.
 //!
 //! Where programs compute beside it, polling is the wrong thing: a yield gives them whole slices, and the system, which
-//! lets those go first that have slept, sees one more thread that computes. So there is an [`Account`]: what is found
-//! is what was saved, a yield that took long is what it cost, and who owes sleeps until the loss is a small part of the
-//! time.
+//! lets those go first that have slept, sees one more thread that computes. So nobody polls while as many others could
+//! run as there are CPUs ([`Demand`]). What that does not see has an [`Account`]: what is found is what was saved, a
+//! yield that took long is what it cost, and who owes sleeps until the loss is a small part of the time.
+
+mod demand;
 
 use super::counters::counters;
 use crate::tunables::{POLLS_LOSS_PARTS, POLLS_SAVED_NS_MAX};
 use base::clock::monotonic_ns;
+use demand::others_want_cpus;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sys::{Errno, FuseDevice};
@@ -201,6 +204,7 @@ impl BusyPoller {
         if arrivals.is_worth_polling()
             && ACCOUNT.allows(monotonic_ns())
             && let Some(_place) = Place::take()
+            && !others_want_cpus(monotonic_ns())
             && let Some(read) = self.poll(device, arrivals, buffer)
         {
             return read;
@@ -250,7 +254,7 @@ impl BusyPoller {
                 }
             }
             // Another reader has met somebody who computes.
-            if !ACCOUNT.allows(now_ns) {
+            if !ACCOUNT.allows(now_ns) || switched && others_want_cpus(now_ns) {
                 return None;
             }
         }

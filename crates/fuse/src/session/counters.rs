@@ -36,8 +36,12 @@ pub(crate) struct Counters {
     pub(crate) polls_in_vain: Arc<Counter>,
     /// Times that polling was given up for a while: others want the CPUs.
     pub(crate) polls_given_up: Arc<Counter>,
+    /// Looks at the machine's runnable threads that found the CPUs wanted: nobody polls for a while.
+    pub(crate) polls_put_off: Arc<Counter>,
     /// How long those who computed kept a reader that polled from its CPU.
     pub(crate) polls_lost_ns: Arc<Counter>,
+    /// Times that the daemon's session got more weight.
+    pub(crate) session_raised: Arc<Counter>,
     /// Invalidations sent.
     pub(crate) notifications: Arc<Counter>,
 }
@@ -66,7 +70,9 @@ impl Counters {
             polls_caught: registry.counter("fuse.polls_caught"),
             polls_in_vain: registry.counter("fuse.polls_in_vain"),
             polls_given_up: registry.counter("fuse.polls_given_up"),
+            polls_put_off: registry.counter("fuse.polls_put_off"),
             polls_lost_ns: registry.counter("fuse.polls_lost_ns"),
+            session_raised: registry.counter("fuse.session_raised"),
             notifications: registry.counter("fuse.notifications"),
         }
     }

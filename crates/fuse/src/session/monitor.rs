@@ -11,8 +11,11 @@ use std::time::Duration;
 
 /// How often the monitor looks while the readers are busy.
 const TICK: Duration = Duration::from_millis(1);
-/// So many quiet looks, and the monitor sleeps until it is called.
-const QUIET_TICKS: u32 = 50;
+/// After so many quiet looks it looks half as often, and after as many more half as often again: where CPUs are short,
+/// its own turns are those of readers.
+const QUIET_TICKS: u32 = 6;
+/// So much less often, and the monitor sleeps until it is called: after 42 ms.
+const TICK_DOUBLINGS: u32 = 3;
 
 /// What a monitor does when readers have been free for a while.
 pub(super) enum Rest {
@@ -49,7 +52,8 @@ fn run<S: ReaderSet>(set: &Arc<S>) {
     let mut quiet = 0;
     loop {
         let is_empty = readers.alive.load(Ordering::SeqCst) == 0;
-        if quiet >= QUIET_TICKS || is_empty {
+        let doublings = quiet / QUIET_TICKS;
+        if doublings >= TICK_DOUBLINGS || is_empty {
             let limit = match set.rest() {
                 Rest::Over => return,
                 Rest::Sleep => None,
@@ -67,7 +71,7 @@ fn run<S: ReaderSet>(set: &Arc<S>) {
             quiet = 0;
             continue;
         }
-        std::thread::sleep(TICK);
+        std::thread::sleep(TICK * (1 << doublings));
         if readers.waiting.load(Ordering::Relaxed) > 0 {
             quiet += 1;
             continue;

@@ -24,6 +24,7 @@ use super::monitor::{self, ReaderSet, Rest};
 use super::negotiate::TRANSFER_LEN_MAX;
 use super::reader_states::{BusyPlace, Readers};
 use super::shared::Shared;
+use super::weight;
 use crate::tree::ReadReply;
 use crate::tunables::BUSY_IDLE_MS;
 use base::clock::monotonic_ns;
@@ -134,17 +135,21 @@ impl ReaderSet for OwnReaders {
     fn rest(&self) -> Rest {
         if self.readers.alive.load(Ordering::SeqCst) == 0 {
             self.shared.hand_over.end_own();
+            weight::nobody_asks_any_more();
             return Rest::Over;
         }
         if !self.gives_back {
+            weight::nobody_asks_any_more();
             return Rest::Sleep;
         }
+        weight::nobody_asks(monotonic_ns());
         let idle = Duration::from_millis(BUSY_IDLE_MS.get());
         let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
         if self.readers.are_quiet_for(idle_ns) && common::watch(&self.shared) {
             self.readers.send_away();
             self.shared.hand_over.end_own();
             counters().given_back.increment();
+            weight::nobody_asks_any_more();
             return Rest::Over;
         }
         Rest::SleepFor(idle)
@@ -197,6 +202,7 @@ fn serve(worker: &mut Worker, message: &[u8], slot: usize, others_waiting: usize
     readers
         .arrivals
         .arrived(word(message, THREAD_AT), started_ns);
+    weight::request_came(started_ns);
     let place = readers.place(others_waiting);
     let serving = readers.serve(slot, others_waiting, started_ns);
     let is_done = worker.serve(message, place);

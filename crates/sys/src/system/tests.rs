@@ -31,3 +31,13 @@ fn the_lowest_limit_of_a_control_group_and_those_above_holds() {
 fn this_process_may_use_some_memory() {
     assert!(memory_bytes() >= 1 << 20);
 }
+
+#[test]
+fn runnable_threads_are_counted() {
+    assert_eq!(runnable_of(b"0.20 0.18 0.12 3/80 11206\n"), Some(3));
+    assert_eq!(runnable_of(b"0.20 0.18 0.12"), None);
+    assert_eq!(runnable_of(b"a b c d/80 1"), None);
+    // Whoever asks runs.
+    let threads = RunnableThreads::open().unwrap();
+    assert!(threads.count().unwrap() >= 1);
+}

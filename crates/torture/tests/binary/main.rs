@@ -32,6 +32,7 @@ mod receiving;
 mod register;
 mod sending;
 mod session;
+mod session_weight;
 mod stopped;
 mod strangers;
 mod suspension;
