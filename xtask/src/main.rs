@@ -35,8 +35,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     xfstests   generic/quick; XFSTESTS names the folder in which it was built
                     postgres   PostgreSQL while the server is killed; a number: so many times
   bench [TURNS] [PROGRAMS,…]
-                  a mount of the release binary where programs compute beside it, against a FUSE server that does nothing,
-                  as root; fails when a rate is below its bar
+                  a mount of the release binary where programs compute beside it, against a FUSE server that
+                  does nothing, as root; fails when a rate is below its bar
   controls [NAME…]
                   take cures out of a copy of the tree, one by one: the test that tests/controls names must fail
   fuzz [TARGET] [--seconds N]

@@ -1,5 +1,5 @@
 //! A FUSE server that does nothing: it keeps names and sizes in memory and throws data away. What the kernel, the
-//! channel and the load cost without a file system behind them is the floor of benchmarks (`cargo xtask bench`). Nothing
+//! channel and the load cost without a file system is the floor of benchmarks (`cargo xtask bench`). Nothing
 //! of our own transport is in it but the device and the protocol: two threads, each with a descriptor of its own, that
 //! sleep until a request comes.
 //!

@@ -44,8 +44,8 @@ pub(super) fn request_came(now_ns: u64) {
         LOOKED_NS.compare_exchange(looked_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed);
     if claimed.is_ok() {
         let mut state = STATE.lock();
-        let wish = state.look(now_ns, sys::cpu_use());
-        state.follow(wish);
+        let target = state.look(now_ns, sys::cpu_use());
+        state.follow(target);
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn nobody_asks(now_ns: u64) {
     if now_ns.saturating_sub(LOOKED_NS.load(Ordering::Relaxed)) > PAUSE_NS
         && IS_OWN.load(Ordering::Relaxed)
     {
-        STATE.lock().follow(Wish::Usual);
+        STATE.lock().follow(Target::Usual);
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn nobody_asks_any_more() {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Target {
     /// That of a program.
     Usual,
     /// More.
@@ -86,7 +86,7 @@ struct State {
 }
 
 impl State {
-    fn look(&mut self, now_ns: u64, used: CpuUse) -> Wish {
+    fn look(&mut self, now_ns: u64, used: CpuUse) -> Target {
         let passed_ns = now_ns.saturating_sub(self.looked_ns).max(1);
         let all_ns = used.all_ns.saturating_sub(self.used.all_ns);
         let answering_ns = used.answering_ns.saturating_sub(self.used.answering_ns);
@@ -94,24 +94,24 @@ impl State {
         self.used = used;
         if passed_ns > PAUSE_NS {
             self.other_work = 0;
-            return Wish::AsItIs;
+            return Target::AsItIs;
         }
         let other_ns = all_ns.saturating_sub(answering_ns);
         let work = other_ns.saturating_mul(256) / passed_ns;
         self.other_work = (self.other_work * 3 + work) / 4;
         match self.other_work {
-            ..LITTLE => Wish::More,
-            LITTLE..=MUCH => Wish::AsItIs,
-            _ => Wish::Usual,
+            ..LITTLE => Target::More,
+            LITTLE..=MUCH => Target::AsItIs,
+            _ => Target::Usual,
         }
     }
 
-    fn follow(&mut self, wish: Wish) {
+    fn follow(&mut self, target: Target) {
         let more = i32::try_from(SESSION_WEIGHT.get()).map_or(0, |steps| -steps);
-        let wanted = match (wish, self.given) {
-            (Wish::More, None) if more != 0 => more,
-            (Wish::Usual, Some(_)) => 0,
-            (Wish::More | Wish::Usual | Wish::AsItIs, _) => return,
+        let wanted = match (target, self.given) {
+            (Target::More, None) if more != 0 => more,
+            (Target::Usual, Some(_)) => 0,
+            (Target::More | Target::Usual | Target::AsItIs, _) => return,
         };
         if self.is_settled {
             return;

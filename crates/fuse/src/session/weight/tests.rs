@@ -3,7 +3,7 @@ use super::*;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Looks for two seconds, while so much of a CPU is used by threads that answer and by others.
-fn looks(state: &mut State, from_s: u64, (answering, other): (f64, f64)) -> Vec<Wish> {
+fn looks(state: &mut State, from_s: u64, (answering, other): (f64, f64)) -> Vec<Target> {
     let steps = 20;
     let looks = (0..steps).map(|step| {
         let now_ns = from_s * SECOND_NS + step * LOOK_NS;
@@ -20,11 +20,11 @@ fn looks(state: &mut State, from_s: u64, (answering, other): (f64, f64)) -> Vec<
 #[test]
 fn who_answers_gets_more_soon_and_who_works_does_not() {
     for answering in [0.01, 0.5, 2.0] {
-        let wishes = looks(&mut State::default(), 10, (answering, 0.1));
-        assert_eq!(wishes[0], Wish::AsItIs, "after a pause");
-        assert!(wishes[1..].iter().all(|wish| *wish == Wish::More));
-        let wishes = looks(&mut State::default(), 10, (answering, 1.0));
-        assert!(wishes[4..].iter().all(|wish| *wish == Wish::Usual));
+        let targets = looks(&mut State::default(), 10, (answering, 0.1));
+        assert_eq!(targets[0], Target::AsItIs, "after a pause");
+        assert!(targets[1..].iter().all(|target| *target == Target::More));
+        let targets = looks(&mut State::default(), 10, (answering, 1.0));
+        assert!(targets[4..].iter().all(|target| *target == Target::Usual));
     }
 }
 
@@ -37,11 +37,11 @@ fn a_burst_of_work_changes_nothing_and_long_work_does() {
         ..state.used
     };
     let now_ns = state.looked_ns + LOOK_NS;
-    assert_ne!(state.look(now_ns, used), Wish::Usual);
-    let wishes = looks(&mut state, 13, (0.5, 1.0));
-    assert_eq!(wishes.last(), Some(&Wish::Usual));
-    let wishes = looks(&mut state, 15, (0.5, 0.0));
-    assert_eq!(wishes.last(), Some(&Wish::More));
+    assert_ne!(state.look(now_ns, used), Target::Usual);
+    let targets = looks(&mut state, 13, (0.5, 1.0));
+    assert_eq!(targets.last(), Some(&Target::Usual));
+    let targets = looks(&mut state, 15, (0.5, 0.0));
+    assert_eq!(targets.last(), Some(&Target::More));
 }
 
 #[test]
