@@ -13,8 +13,8 @@
 //! at each poll, and a reader that gets it back late finds its time used up.
 //!
 //! Where programs compute beside it, polling is the wrong thing: a yield gives them whole slices, and the system, which
-//! lets those go first that have slept, sees one more thread that computes. So nobody polls while as many others could
-//! run as there are CPUs ([`Demand`]). What that does not see has an [`Account`]: what is found is what was saved, a
+//! lets those go first that have slept, sees one more thread that computes. So nobody polls while more others could
+//! run than there are CPUs ([`Demand`]). What that does not see has an [`Account`]: what is found is what was saved, a
 //! yield that took long is what it cost, and who owes sleeps until the loss is a small part of the time.
 
 mod demand;

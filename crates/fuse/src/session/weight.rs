@@ -37,7 +37,8 @@ pub fn session_is_own() {
 /// A request was read.
 pub(super) fn request_came(now_ns: u64) {
     let looked_ns = LOOKED_NS.load(Ordering::Relaxed);
-    if now_ns.saturating_sub(looked_ns) < LOOK_NS || !IS_OWN.load(Ordering::Relaxed) {
+    let is_wanted = IS_OWN.load(Ordering::Relaxed) && SESSION_WEIGHT.get() != 0;
+    if !is_wanted || now_ns.saturating_sub(looked_ns) < LOOK_NS {
         return;
     }
     let claimed =

@@ -1,4 +1,5 @@
-//! The daemon's session has more weight than a program while programs ask, and that of a program otherwise.
+//! Where it is asked for, the daemon's session has more weight than a program while programs ask, and that of a program
+//! otherwise.
 
 use crate::session::Session;
 use std::fs;
@@ -59,6 +60,7 @@ fn a_weight_that_somebody_else_gave_stays() {
     let Some(mut session) = Session::new() else {
         return;
     };
+    session.limit("fuse.session_weight=5");
     session.create("tank", 128, &[]);
     let is_known = nice_of_server(&session) == Some(0);
     let [server] = session.daemons()[..] else {

@@ -1,7 +1,7 @@
 //! Whether others want the CPUs on which readers would poll.
 //!
 //! The system tells at any time how many threads could run. Without the readers that poll and the one caller whom they
-//! poll for, these are the others; when they are as many as there are CPUs, each reader that stays runnable keeps
+//! poll for, these are the others; when they are more than there are CPUs, each reader that stays runnable keeps
 //! somebody waiting, and is kept waiting. A look takes about a microsecond and is taken once a millisecond; when the
 //! CPUs are wanted, the next one is later each time, for what is found then is as a rule the same.
 
@@ -56,7 +56,7 @@ impl Demand {
         }
         let found = self.found.load(Ordering::Relaxed);
         // Where it is not told, the account is what is left.
-        let is_high = others().is_some_and(|others| others >= cpus);
+        let is_high = others().is_some_and(|others| others > cpus);
         let (after, believed_ns) = if is_high {
             counters().polls_put_off.increment();
             let doublings = found.min(DOUBLINGS_MAX);
