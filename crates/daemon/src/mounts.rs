@@ -7,6 +7,8 @@
 //! the same one, go on meanwhile.
 
 mod remounts;
+#[cfg(test)]
+mod tests;
 
 use self::remounts::Told;
 use super::mount_point;
@@ -503,11 +505,13 @@ fn mount_failure(failure: &MountFailure) -> Failure {
 fn unmount_failure(entry: &Entry, error: &MountError) -> Failure {
     match error {
         busy if busy.is_busy() => in_use(entry),
-        MountError::Helper { .. } => busy("pool or dataset is busy"),
-        MountError::MountPoint { .. } | MountError::Device(_) | MountError::NoHelper(_) => {
-            Failure::new(FailureKind::Service, error.to_string())
-        }
+        other => not_unmounted(other),
     }
+}
+
+/// What keeps something mounted that nobody uses: the helper's words, if it is the helper (it goes by `/etc/mtab`).
+fn not_unmounted(error: &MountError) -> Failure {
+    Failure::new(FailureKind::Service, error.to_string())
 }
 
 /// Somebody uses a mounted dataset, and who, as far as that can be seen.
