@@ -51,6 +51,13 @@ pub(crate) struct Place {
     pub(crate) unit: u64,
 }
 
+impl Place {
+    /// How long it is, bytes.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}
+
 /// A metaslab.
 #[derive(Debug)]
 pub(crate) struct Metaslab {

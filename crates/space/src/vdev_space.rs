@@ -62,6 +62,8 @@ pub struct MetaslabInfo {
 #[derive(Debug)]
 pub struct VdevSpace {
     geometry: VdevGeometry,
+    /// What can be allocated when nothing is: whole units of all metaslabs.
+    capacity_bytes: u64,
     metaslabs: Vec<Arc<Metaslab>>,
     /// Which of them are in which state.
     lists: Arc<Lists>,
@@ -142,6 +144,7 @@ impl VdevSpace {
         };
         Self {
             geometry,
+            capacity_bytes: metaslabs.iter().map(|one| one.place().bytes()).sum(),
             for_log: for_log.map(|metaslab| metaslab.place().index),
             for_metadata,
             metaslabs,
@@ -175,8 +178,8 @@ impl VdevSpace {
     /// Bytes that are set aside for log blocks.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
-        self.for_log
-            .map_or(0, |_| 1 << self.geometry.metaslab_shift)
+        let for_log = self.for_log.and_then(|index| self.metaslabs.get(index));
+        for_log.map_or(0, |metaslab| metaslab.place().bytes())
     }
 
     /// Whether a metaslab is set aside for log blocks.
@@ -241,7 +244,7 @@ impl VdevSpace {
     /// Bytes of all metaslabs.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
-        (self.metaslabs.len() as u64) << self.geometry.metaslab_shift
+        self.capacity_bytes
     }
 
     /// Bytes freed that may not be used again yet.

@@ -136,8 +136,7 @@ table! {
         .read_only_compatible().support(Support::ReadOnly);
     ZSTD_COMPRESS: feature("org.freebsd:zstd_compress", "zstd compression algorithm support.")
         .per_dataset().depends_on(&[&EXTENSIBLE_DATASET]);
-    DRAID: feature("org.openzfs:draid", "Support for distributed spare RAID")
-        .in_label().support(Support::None);
+    DRAID: feature("org.openzfs:draid", "Support for distributed spare RAID").in_label();
     ZILSAXATTR: feature(
         "org.openzfs:zilsaxattr",
         "Support for xattr=sa extended attribute logging in ZIL.",

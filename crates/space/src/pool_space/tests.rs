@@ -712,3 +712,33 @@ fn an_allocation_waits_for_space_under_a_discard() {
     let used = space.trim_step(VdevId(0), 0, (sizes, true), &store);
     assert!(matches!(used, Ok(crate::TrimStep::End)));
 }
+
+#[test]
+fn places_of_a_draid_are_whole_stripes() {
+    let draid = layout::Draid::new(1, 2, 4, 1).unwrap();
+    let geometry = VdevGeometry {
+        vdev: VdevId(0),
+        class: ClassKind::Normal,
+        layout: Layout::new(Kind::Draid(draid), 9),
+        metaslab_shift: 16,
+        size: 4 << 16,
+    };
+    let unit = geometry.layout.unit();
+    let vdev = VdevSpace::new(geometry, &[], &Arc::default());
+    // A metaslab begins and ends with a stripe: of 128 sectors there is room for 42 of three.
+    assert_eq!(vdev.capacity_bytes(), 4 * 42 * unit);
+    let space = PoolSpace::new(vec![Some(vdev)], 2, true, true);
+    let store = MemoryStore::default();
+    let mut taken = 0;
+    for psize in [512, 1024, 5000, 512, 20_000].into_iter().cycle().take(40) {
+        let Ok(extents) = space.allocate(&request(ClassKind::Normal, psize), &store) else {
+            break;
+        };
+        for extent in extents {
+            assert!(extent.range.start.is_multiple_of(unit));
+            assert!(extent.range.end.is_multiple_of(unit));
+            taken += extent.range.end - extent.range.start;
+        }
+    }
+    assert!(taken >= 28 * unit);
+}

@@ -22,13 +22,14 @@ const READABLE: &[&str] = &[
     "raidz2",
     "raidz3",
     "expanded",
+    "draid",
 ];
 /// Pools that must import for writing.
 const WRITABLE: &[&str] = &[
-    "default", "nofeat", "grub2", "gang", "streams", "raidz1", "raidz3", "expanded",
+    "default", "nofeat", "grub2", "gang", "streams", "raidz1", "raidz3", "expanded", "draid",
 ];
 /// Pools of stripes, whose devices may be away or lie one at a time.
-const STRIPES: &[&str] = &["expanded"];
+const STRIPES: &[&str] = &["expanded", "draid"];
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
