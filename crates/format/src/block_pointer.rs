@@ -213,6 +213,18 @@ impl BlockPointer {
         !self.is_embedded() && DVA_GANG.get(self.words[1]) == 1
     }
 
+    /// The word of sizes, numbers and flags.
+    #[must_use]
+    pub const fn properties(&self) -> u64 {
+        let [.., properties, _, _, _, _, _, _, _, _, _] = self.words;
+        properties
+    }
+
+    /// Says whether the dedup table counts the block's references.
+    pub fn set_dedup(&mut self, counted: bool) {
+        self.set(DEDUP, counted.into());
+    }
+
     /// Whether the dedup table counts the block's references.
     #[must_use]
     pub fn is_dedup(&self) -> bool {

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use crate::bits::{BitField, BitLayout, Bits};
 use crate::record::{Field, Layout};
 use crate::{
-    block_pointer, bookmark, bpobj, bptree, brt, deadlist, dnode, dsl, embedded_checksum, gang,
-    history, intent_log, label, object_set, sa, space_map, stream, uberblock, zap, znode,
+    block_pointer, bookmark, bpobj, bptree, brt, deadlist, dedup, dnode, dsl, embedded_checksum,
+    gang, history, intent_log, label, object_set, sa, space_map, stream, uberblock, zap, znode,
 };
 
 /// A declaration: of bytes, or of the bits of a word.
@@ -58,6 +58,10 @@ fn pool() -> Vec<Group> {
             bytes space_map::SpaceMapPhys, brt::BlockReferencePhys;
             words space_map::OneWordEntry, space_map::TwoWordFirst, space_map::TwoWordSecond,
                 space_map::DebugEntry;
+        },
+        declared! { "Dedup tables"
+            bytes dedup::DedupVariantPhys, dedup::FlatDedupPhys, dedup::DedupLogPhys;
+            words dedup::DedupKeyWord, dedup::DedupLogHead, dedup::DedupRecordHead;
         },
         declared! { "History"
             bytes history::HistoryPhys;

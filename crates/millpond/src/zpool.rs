@@ -54,7 +54,7 @@ pub(crate) static PROGRAM: Program = Program {
             "checkpoint",
             "take recursive snapshots ('zfs snapshot -r') instead",
         ),
-        ("ddtprune", "deduplicated pools can be read only"),
+        ("ddtprune", "dedup tables keep every entry that is in use"),
         ("initialize", "free space is never written to here"),
         ("prefetch", "nothing is loaded before it is asked for"),
         (

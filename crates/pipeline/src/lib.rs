@@ -12,6 +12,7 @@
 
 mod allocator;
 mod blame;
+mod dedup;
 mod error;
 mod free;
 mod kept;
@@ -32,6 +33,7 @@ mod tunables;
 mod write;
 
 pub use allocator::{Allocation, AllocationClass, AllocationError, AllocationRequest, Allocator};
+pub use dedup::{DedupAnswer, DedupMode, DedupSource};
 pub use error::{Attempt, AttemptFailure, FreeError, Mismatch, ReadError, Unreadable, WriteError};
 pub use keys::{Key, KeySource};
 pub use pipeline::{

@@ -18,7 +18,7 @@ use vdev::VdevTree;
 use crate::kept::Kept;
 use crate::prefetched::PrefetchedBlocks;
 use crate::recent_gangs::RecentGangs;
-use crate::{Allocator, Key, KeySource, ReadError};
+use crate::{Allocator, DedupSource, Key, KeySource, ReadError};
 
 static SALT_CLASS: LockClass = LockClass::new("pipeline.salt", rank::PIPELINE + 40);
 
@@ -101,6 +101,8 @@ pub struct PipelineStatistics {
     pub gangs_written: u64,
     /// Blocks left where they were because nothing changed.
     pub writes_avoided: u64,
+    /// Blocks that a dedup table had already.
+    pub blocks_deduplicated: u64,
     /// Copies written again from good ones.
     pub copies_healed: u64,
     /// Reads that met bad copies and had no leave to repair them.
@@ -118,6 +120,7 @@ pub(crate) struct Counters {
     pub(crate) blocks_embedded: Counter,
     pub(crate) gangs_written: Counter,
     pub(crate) writes_avoided: Counter,
+    pub(crate) blocks_deduplicated: Counter,
     pub(crate) copies_healed: Counter,
     pub(crate) repairs_refused: Counter,
     pub(crate) unreadable: Counter,
@@ -133,6 +136,7 @@ impl Counters {
             blocks_embedded: self.blocks_embedded.get(),
             gangs_written: self.gangs_written.get(),
             writes_avoided: self.writes_avoided.get(),
+            blocks_deduplicated: self.blocks_deduplicated.get(),
             copies_healed: self.copies_healed.get(),
             repairs_refused: self.repairs_refused.get(),
             unreadable: self.unreadable.get(),
@@ -151,6 +155,7 @@ impl Source for Counters {
             ("blocks_embedded", found.blocks_embedded),
             ("gangs_written", found.gangs_written),
             ("writes_avoided", found.writes_avoided),
+            ("blocks_deduplicated", found.blocks_deduplicated),
             ("copies_healed", found.copies_healed),
             ("repairs_refused", found.repairs_refused),
             ("unreadable", found.unreadable),
@@ -185,6 +190,7 @@ pub struct Pipeline {
     heal: AtomicBool,
     repairs: OnceLock<Arc<dyn Repairs>>,
     keys: OnceLock<Arc<dyn KeySource>>,
+    pub(crate) dedup: OnceLock<Arc<dyn DedupSource>>,
     hole_birth: AtomicBool,
     smallest_allocation: AtomicU64,
     allocation_unit: AtomicU64,
@@ -221,6 +227,7 @@ impl Pipeline {
             heal: AtomicBool::new(config.heal),
             repairs: OnceLock::new(),
             keys: OnceLock::new(),
+            dedup: OnceLock::new(),
             hole_birth: AtomicBool::new(config.hole_birth),
             smallest_allocation: AtomicU64::new(config.granularity.smallest),
             allocation_unit: AtomicU64::new(config.granularity.unit),
@@ -264,6 +271,11 @@ impl Pipeline {
     /// Says who knows the keys of encrypted blocks; before that nobody does. A second call is ignored.
     pub fn set_keys(&self, keys: Arc<dyn KeySource>) {
         let _ = self.keys.set(keys);
+    }
+
+    /// Says who counts references by content; before that nobody does. A second call is ignored.
+    pub fn set_dedup(&self, tables: Arc<dyn DedupSource>) {
+        let _ = self.dedup.set(tables);
     }
 
     /// The key of an object set's blocks.

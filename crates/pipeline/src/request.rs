@@ -7,7 +7,7 @@ use format::object_type::ObjectType;
 use sys::Buffer;
 use vdev::IoClass;
 
-use crate::AllocationClass;
+use crate::{AllocationClass, DedupMode};
 
 /// How to read a block.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +107,8 @@ pub struct WritePolicy {
     pub zero_detect: bool,
     /// Whether an unchanged block (by a strong checksum) keeps its old pointer.
     pub nopwrite: bool,
+    /// Whether it is looked for in the dedup table of its checksum.
+    pub dedup: DedupMode,
     /// Where to allocate.
     pub class: AllocationClass,
     /// A block that takes at most so many bytes as stored goes to [`AllocationClass::SmallData`]; 0: none
@@ -126,6 +128,7 @@ impl WritePolicy {
         embed: true,
         zero_detect: true,
         nopwrite: false,
+        dedup: DedupMode::Off,
         class: AllocationClass::Normal,
         small_max: 0,
         encrypt: false,

@@ -1,6 +1,7 @@
 //! Writing: hole, embedded, unchanged, in place, new space, or a gang, in that order of preference.
 
 mod compress;
+mod counted;
 mod gang;
 mod sealing;
 #[cfg(test)]
@@ -73,6 +74,27 @@ impl Pipeline {
         }
         // By what the whole block takes, also when it must be cut.
         let request = &request.for_size(psize);
+        if let Some(counted) = self.write_counted(request, &block, &stored, group)? {
+            if counted != request.previous {
+                self.keep(request, &counted, (&sealing, &stored));
+            }
+            return Ok(counted);
+        }
+        self.place(request, &mut block, &stored, group)?;
+        self.counters.blocks_written.increment();
+        self.keep(request, &block, (&sealing, &stored));
+        Ok(block)
+    }
+
+    /// Gives a block its addresses, and queues its device writes: in place, in new space, or in pieces.
+    fn place(
+        &self,
+        request: &WriteRequest<'_>,
+        block: &mut BlockPointer,
+        stored: &Buffer,
+        group: &Arc<WriteGroup>,
+    ) -> Result<(), WriteError> {
+        let psize = stored.len() as u64;
         let previous = &request.previous;
         if may_rewrite(request, psize)
             && previous.is_gang()
@@ -82,35 +104,30 @@ impl Pipeline {
             for (index, dva) in previous.dvas().enumerate() {
                 block.set_dva(index, Some(dva));
             }
-            self.rewrite_gang(request, &block, header, &stored, group)?;
+            self.rewrite_gang(request, block, header, stored, group)
         } else if may_rewrite(request, psize) && !previous.is_gang() {
             self.counters.blocks_rewritten.increment();
             for (index, dva) in previous.dvas().enumerate() {
                 block.set_dva(index, Some(dva));
             }
-            self.queue_copies(request, block.dvas(), &stored, group)?;
+            self.queue_copies(request, block.dvas(), stored, group)
         } else {
             match self.allocate(request, psize, request.policy.copies) {
                 Ok(allocation) => {
                     for (index, dva) in allocation.iter().enumerate() {
                         block.set_dva(index, Some(dva));
                     }
-                    self.queue_copies(request, allocation.iter(), &stored, group)?;
+                    self.queue_copies(request, allocation.iter(), stored, group)
                 }
                 Err(AllocationError::NoSpace { .. }) => {
-                    self.write_in_pieces(request, &mut block, &stored, group)?;
+                    self.write_in_pieces(request, block, stored, group)
                 }
-                Err(source) => {
-                    return Err(WriteError::Allocation {
-                        bookmark: request.bookmark,
-                        source,
-                    });
-                }
+                Err(source) => Err(WriteError::Allocation {
+                    bookmark: request.bookmark,
+                    source,
+                }),
             }
         }
-        self.counters.blocks_written.increment();
-        self.keep(request, &block, (&sealing, &stored));
-        Ok(block)
     }
 
     /// Gives the cache what was written, where it is to have that.

@@ -3,6 +3,7 @@
 //! Purpose: `dmu` knows blocks by two small traits; this supplies them over the pipeline, to the datasets'
 //! sync and to that of the pool's own object set. Must not know what the blocks mean.
 
+pub(crate) mod dedup;
 pub(crate) mod gate;
 pub(crate) mod references;
 mod rules;

@@ -400,6 +400,7 @@ fn assemble(options: CreateOptions, config: PoolConfig, vdevs: &Arc<VdevTree>) -
         pass: 1,
         group: &group,
         may_share: false,
+        may_deduplicate: false,
     };
     let workers = SyncWorkers::new(1);
     let pass = SyncPass {

@@ -47,8 +47,8 @@ pub enum ImportBlocker {
     /// Blocks are cloned.
     #[error("its tables of cloned blocks are not of this machine's kind")]
     BlockCloning,
-    /// Blocks are deduplicated.
-    #[error("it has a dedup table")]
+    /// Blocks are deduplicated, and how is not known.
+    #[error("it has a dedup table of an unknown kind")]
     Dedup,
     /// A checkpoint exists.
     #[error("it has a checkpoint")]

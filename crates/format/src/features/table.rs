@@ -160,7 +160,7 @@ table! {
     RAIDZ_EXPANSION: feature("org.openzfs:raidz_expansion", "Support for raidz expansion")
         .in_label();
     FAST_DEDUP: feature("com.klarasystems:fast_dedup", "Support for advanced deduplication")
-        .read_only_compatible().support(Support::ReadOnly);
+        .read_only_compatible();
     LONGNAME: feature("org.zfsonlinux:longname", "support filename up to 1024 bytes")
         .per_dataset().depends_on(&[&EXTENSIBLE_DATASET]);
     LARGE_MICROZAP: feature(

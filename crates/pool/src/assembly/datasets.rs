@@ -16,6 +16,7 @@ use super::foundation::Allocating;
 use super::services::{WithServices, Writing};
 use crate::allocation::opening::OpenedSpace;
 use crate::blocks::Sharing;
+use crate::blocks::dedup::WeakTables;
 use crate::blocks::gate::ReuseGate;
 use crate::error::{PoolError, Result};
 use crate::pool::services::PoolServices;
@@ -53,14 +54,15 @@ pub(crate) struct Whole {
 }
 
 impl WithServices {
-    /// Reads which blocks are shared; nobody asks in a pool that is not written.
+    /// Reads which blocks are shared, and the dedup tables; nobody asks in a pool that is not written.
     ///
     /// # Errors
     /// The tables cannot be read.
     pub(crate) fn load_references(&self) -> Result<()> {
         let services = &self.services;
         let (mos, directory) = (&services.mos, &services.directory);
-        services.references.load(mos, directory, &self.vdevs)
+        services.references.load(mos, directory, &self.vdevs)?;
+        services.dedup.load(mos, directory)
     }
 
     /// With the datasets of a pool that there is.
@@ -145,6 +147,7 @@ impl WithDatasets {
             allocator,
         } = writing.allocating;
         services.store.set_written(&engine, &gate, sharing);
+        self.pipeline.set_dedup(WeakTables::of(&services.dedup));
         let deferred = deferred_frees(services)?
             .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
         let (vdev_changes, features) = (VdevChanges::new(), FeaturesToEnable::new());

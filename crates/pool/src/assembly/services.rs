@@ -13,6 +13,7 @@ use vdev::VdevTree;
 use super::foundation::{Allocating, WithSpace};
 use crate::allocation::opening::OpenedSpace;
 use crate::blocks::WriteRules;
+use crate::blocks::dedup::DedupTables;
 use crate::blocks::references::BlockReferenceTable;
 use crate::config::PoolConfig;
 use crate::config::state::ConfigState;
@@ -85,7 +86,13 @@ impl WithSpace {
         let logged = logged.is_some_and(|space| space.space.has_logs());
         let store = self.foundation.store;
         let references = BlockReferenceTable::new();
-        let frees = Frees::new(Arc::clone(&store), Arc::clone(&references), logged);
+        let dedup = DedupTables::new();
+        let frees = Frees::new(
+            Arc::clone(&store),
+            Arc::clone(&references),
+            Arc::clone(&dedup),
+            logged,
+        );
         let (vdevs, pipeline) = (self.foundation.vdevs, self.foundation.pipeline);
         let writing = self.writing.map(|allocating| {
             let log_devices = LogDevices::new(&vdevs, &allocating.space.space);
@@ -115,6 +122,7 @@ impl WithSpace {
             config: Arc::new(ConfigState::new(identity.config, identity.config_object)),
             frees: Arc::new(frees),
             references,
+            dedup,
             limits: self.limits,
             logs: of_writing.map(|writing| Arc::clone(&writing.logs)),
             scrub: of_writing.map(|writing| Arc::clone(&writing.scrub)),

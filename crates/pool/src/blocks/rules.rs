@@ -7,7 +7,7 @@ use dmu::BlockKind;
 use dsl::StoragePolicy;
 use dsl::property::RedundantMetadata;
 use format::ObjectType;
-use pipeline::{AllocationClass, WritePolicy};
+use pipeline::{AllocationClass, DedupMode, WritePolicy};
 
 /// The rules of an object set: its effective properties, as far as writing goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(crate) struct WriteRules {
     pub(crate) copies: u8,
     /// The property redundant_metadata.
     pub(crate) redundant_metadata: RedundantMetadata,
+    /// The property dedup, as stored (2 off, else a checksum, plus 256 to verify).
+    pub(crate) dedup: u64,
     /// The property `special_small_blocks`: file blocks up to so many bytes, as stored, go to special devices.
     pub(crate) small_max: u64,
     /// Whether all blocks are encrypted, or at least proven by the dataset's key.
@@ -35,6 +37,9 @@ pub(crate) struct WriteRules {
 }
 
 const ON: u64 = 1;
+const OFF: u64 = 2;
+/// In the property dedup: what has the same checksum is compared.
+const VERIFY: u64 = 256;
 /// From this level on, `max` keeps one more copy.
 const LEVEL_MAX: u8 = 2;
 
@@ -47,6 +52,7 @@ impl WriteRules {
             checksum: ON,
             copies: copies_max,
             redundant_metadata: RedundantMetadata::All,
+            dedup: OFF,
             small_max: 0,
             encrypt: false,
             is_meta: true,
@@ -64,6 +70,7 @@ impl WriteRules {
             checksum: policy.checksum,
             copies: u8::try_from(policy.copies).unwrap_or(1).clamp(1, 3),
             redundant_metadata: policy.redundant_metadata,
+            dedup: policy.dedup,
             small_max: policy.special_small_blocks,
             encrypt: policy.encrypted,
             is_meta: false,
@@ -82,7 +89,8 @@ impl WriteRules {
     pub(crate) fn policy(&self, kind: &BlockKind) -> WritePolicy {
         let metadata = is_metadata(kind);
         let compression = self.compression_of(kind, metadata);
-        let checksum = self.checksum_of(kind, metadata);
+        let (dedup, counted) = self.dedup_of(metadata);
+        let checksum = counted.unwrap_or_else(|| self.checksum_of(kind, metadata));
         let copies = self.copies_of(kind, metadata);
         WritePolicy {
             compression,
@@ -90,10 +98,16 @@ impl WriteRules {
             copies,
             gang_copies: self.gang_copies_of(kind, metadata).max(copies),
             embed: self.may_embed && (kind.level == 0) && kind.object_type.may_embed(),
-            zero_detect: compression != Compression::Off,
-            nopwrite: !metadata && checksum.is_nopwrite_safe() && compression != Compression::Off,
-            // Where there are no special vdevs, or they are full, the normal ones serve.
-            class: if metadata || self.is_meta {
+            zero_detect: compression != Compression::Off || counted.is_some(),
+            nopwrite: !metadata
+                && counted.is_none()
+                && checksum.is_nopwrite_safe()
+                && compression != Compression::Off,
+            dedup,
+            // Where there are no such vdevs, or they are full, the normal ones serve.
+            class: if kind.object_type == ObjectType::DDT_ZAP {
+                AllocationClass::Dedup
+            } else if metadata || self.is_meta {
                 AllocationClass::Special
             } else {
                 AllocationClass::Normal
@@ -136,6 +150,26 @@ impl WriteRules {
         } else {
             chosen
         }
+    }
+
+    /// Whether a block is looked for in a dedup table, and the checksum by which it is.
+    fn dedup_of(&self, metadata: bool) -> (DedupMode, Option<Checksum>) {
+        if metadata || self.is_meta || self.dedup == OFF || self.dedup == 0 {
+            return (DedupMode::Off, None);
+        }
+        let kind = match self.dedup & !VERIFY {
+            ON => Checksum::Sha256,
+            other => checksum(other),
+        };
+        if !kind.is_nopwrite_safe() {
+            return (DedupMode::Off, None);
+        }
+        let mode = if self.dedup & VERIFY != 0 || !kind.is_dedup_safe() {
+            DedupMode::Verify
+        } else {
+            DedupMode::Trust
+        };
+        (mode, Some(kind))
     }
 
     fn copies_of(&self, kind: &BlockKind, metadata: bool) -> u8 {

@@ -5,7 +5,7 @@ use base::{ByteOrder, Txg};
 use dmu::{BlockError, BlockReference, BlockWrite, BlockWriter};
 use dsl::{StoragePolicy, WriterSource};
 use format::{BlockPointer, ObjectType};
-use pipeline::{Pipeline, WritePolicy, WriteRequest};
+use pipeline::{DedupMode, Pipeline, WritePolicy, WriteRequest};
 use std::sync::Arc;
 use vdev::WriteGroup;
 
@@ -23,6 +23,8 @@ pub(crate) struct PassWriters<'a> {
     pub(crate) group: &'a Arc<WriteGroup>,
     /// Whether blocks may refer to stored ones with the same bytes.
     pub(crate) may_share: bool,
+    /// Whether dedup tables are asked: only a sync changes them.
+    pub(crate) may_deduplicate: bool,
 }
 
 impl WriterSource for PassWriters<'_> {
@@ -81,7 +83,10 @@ impl RuledWriter<'_> {
 
 impl BlockWriter for RuledWriter<'_> {
     fn write(&self, write: &BlockWrite<'_>) -> Result<BlockPointer, BlockError> {
-        let policy = self.rules.policy(&write.kind);
+        let mut policy = self.rules.policy(&write.kind);
+        if !self.pass.may_deduplicate {
+            policy.dedup = DedupMode::Off;
+        }
         if let Some(stored) = &write.shared {
             let reference = BlockReference {
                 stored,

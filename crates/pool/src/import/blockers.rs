@@ -87,9 +87,6 @@ impl Inspection<'_> {
             if name == directory::CHECKPOINT {
                 return Ok(Some(ImportBlocker::Checkpoint));
             }
-            if name.starts_with(directory::DEDUP_PREFIX) && name != directory::DEDUP_STATISTICS {
-                return Ok(Some(ImportBlocker::Dedup));
-            }
             if name == directory::REMOVING && self.removal_under_way()? {
                 let kind = "removed";
                 return Ok(Some(ImportBlocker::VdevKind { kind }));

@@ -74,6 +74,7 @@ impl DataWriter for HeadWriter {
             pass: 1,
             group,
             may_share: false,
+            may_deduplicate: false,
         };
         run(&*writers.writer(Some(&policy)));
         true

@@ -227,8 +227,6 @@ impl Features {
         let feature = features::ALL.iter().find(active)?;
         Some(if **feature == features::ZPOOL_CHECKPOINT {
             ImportBlocker::Checkpoint
-        } else if **feature == features::FAST_DEDUP {
-            ImportBlocker::Dedup
         } else {
             ImportBlocker::Feature {
                 feature: feature.name.to_owned(),

@@ -91,6 +91,10 @@ impl Services for PoolServices {
     }
 
     fn shares(&self, pointer: &BlockPointer) {
+        // What a dedup table counts it has counted when it was written.
+        if pointer.is_dedup() {
+            return;
+        }
         if !self.task.shares(pointer) {
             self.references.added(pointer);
         }

@@ -15,6 +15,7 @@ use format::nvlist::{NvList, Value};
 
 use crate::allocation::limits::{Limits, SpaceFigures};
 use crate::blocks::PipelineStore;
+use crate::blocks::dedup::DedupTables;
 use crate::blocks::references::BlockReferenceTable;
 use crate::config::state::ConfigState;
 use crate::error::Result;
@@ -45,6 +46,8 @@ pub(crate) struct PoolServices {
     pub(crate) frees: Arc<Frees>,
     /// Which blocks are shared.
     pub(crate) references: Arc<BlockReferenceTable>,
+    /// Which content is stored where.
+    pub(crate) dedup: Arc<DedupTables>,
     pub(crate) limits: Arc<Limits>,
     /// Of a pool that is open for writing.
     pub(crate) logs: Option<Arc<IntentLogs>>,

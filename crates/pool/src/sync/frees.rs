@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use crate::blocks::PipelineStore;
+use crate::blocks::dedup::DedupTables;
 use crate::blocks::references::BlockReferenceTable;
 use crate::scan::pending::PendingBlocks;
 
@@ -36,6 +37,7 @@ const DEFER_PASS: u32 = 2;
 pub(crate) struct Frees {
     store: Arc<PipelineStore>,
     references: Arc<BlockReferenceTable>,
+    dedup: Arc<DedupTables>,
     /// The pool has space map logs: everything is freed at once.
     at_once: bool,
     pass: AtomicU32,
@@ -54,11 +56,13 @@ impl Frees {
     pub(crate) fn new(
         store: Arc<PipelineStore>,
         references: Arc<BlockReferenceTable>,
+        dedup: Arc<DedupTables>,
         at_once: bool,
     ) -> Self {
         Self {
             store,
             references,
+            dedup,
             at_once,
             pass: AtomicU32::new(0),
             pending: Mutex::new(&PENDING, Pending::default()),
@@ -93,8 +97,12 @@ impl Frees {
         }
     }
 
-    /// Gives back the space of a block whose last reference went.
+    /// Gives back the space of a block whose last reference went, as far as clones are concerned: of what a dedup table
+    /// counts, that decides.
     pub(crate) fn free_last(&self, txg: Txg, pointer: &BlockPointer) {
+        if pointer.is_dedup() {
+            return self.dedup.dropped(pointer);
+        }
         self.scan.freed(txg, pointer);
         match self.store.free(pointer, txg) {
             Ok(()) => {}

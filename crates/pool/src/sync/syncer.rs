@@ -256,6 +256,7 @@ impl Syncer {
             pass,
             group,
             may_share: self.may_share(),
+            may_deduplicate: true,
         };
         let engine = self.engine.upgrade();
         if let Some(engine) = &engine {
@@ -275,6 +276,9 @@ impl Syncer {
         if pass == 1 {
             self.sync_tasks(txg)?;
         }
+        // After a scan may have begun.
+        self.services
+            .begin_dedup(&Tx::syncing(txg), !all_are_whole(&self.vdevs))?;
         self.missed.sync()?;
         self.config.store(&self.objects, txg)?;
         // What a head cannot write, its log still has: that is cut for good once the head is written.
@@ -299,9 +303,9 @@ impl Syncer {
             }
         }
         let services = &self.services;
-        services.settle_references(&Tx::syncing(txg), |pointer| {
-            self.frees.free_last(txg, pointer);
-        })?;
+        let tx = Tx::syncing(txg);
+        services.settle_references(&tx, |pointer| self.frees.free_last(txg, pointer))?;
+        services.settle_dedup(&tx, |pointer| self.frees.free_last(txg, pointer))?;
         self.space.sync(txg, pass, &*self.maps)?;
         self.count_histograms(txg, self.maps.take_maps_change())?;
         if let Some(fault) = self.allocator.take_fault() {

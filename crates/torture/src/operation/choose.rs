@@ -208,6 +208,10 @@ impl Chooser {
             5..9 => self.random.below(70_000.min(max)),
             _ => self.random.below(max / 2),
         };
+        // What was written before somewhere else: files have blocks in common, as deduplication wants them.
+        if self.random.one_in(4) {
+            return Random::new(1 + self.random.below(3) as u64).bytes(length);
+        }
         self.random.bytes(length)
     }
 

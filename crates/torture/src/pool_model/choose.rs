@@ -18,6 +18,8 @@ const PROPERTIES: &[(&str, &[u64])] = &[
     ("redundant_metadata", &[0, 1, 2, 3]),
     ("dnodesize", &[0, 1, 1024, 2048, 16 << 10]),
     ("xattr", &[1, 2]),
+    // off, on, verify, sha512, edonr by comparison, blake3
+    ("dedup", &[2, 1, 1, 257, 11, 13 | 256, 14]),
     // standard, always
     ("sync", &[0, 1]),
     ("quota", &[0, 300 << 20]),
@@ -27,7 +29,7 @@ const PROPERTIES: &[(&str, &[u64])] = &[
 ];
 
 /// The first of these decide how blocks are stored, and nothing else.
-const OF_STORAGE: usize = 7;
+const OF_STORAGE: usize = 8;
 
 /// Draws how a file system stores its blocks: some of these properties, with values that a seed picks. With `verified`,
 /// blocks have checksums that find damage.
@@ -38,7 +40,9 @@ pub fn storage(path: &str, seed: u64, verified: bool) -> Vec<Change> {
     let mut changes = Vec::new();
     for (name, values) in &PROPERTIES[..OF_STORAGE] {
         let value = *random.pick(values);
-        if random.one_in(2) && !(verified && *name == "checksum" && value == OFF) {
+        // What is equal to a damaged block would be damaged, too.
+        let finds_damage = !(*name == "checksum" && value == OFF) && *name != "dedup";
+        if random.one_in(2) && (finds_damage || !verified) {
             let (name, value) = ((*name).to_owned(), PropertyValue::Number(value));
             changes.push(Change::Set(path.to_owned(), name, value));
         }

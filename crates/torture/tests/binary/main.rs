@@ -5,6 +5,7 @@ mod answering;
 mod busy;
 mod copied_out;
 mod copies;
+mod deduplication;
 mod delegation;
 mod details;
 mod differences;

@@ -44,11 +44,22 @@ const COMPRESSION_NEEDS: &[Need] = &[
     need(Values::Low(15), &features::LZ4_COMPRESS),
     need(Values::Low(16), &features::ZSTD_COMPRESS),
 ];
+/// In the property dedup, beside a checksum.
+const VERIFY: u64 = 256;
 const CHECKSUM_NEEDS: &[Need] = &[
     need(Values::Is(11), &features::SHA512),
     need(Values::Is(12), &features::SKEIN),
     need(Values::Is(13), &features::EDONR),
     need(Values::Is(14), &features::BLAKE3),
+];
+const DEDUP_NEEDS: &[Need] = &[
+    need(Values::Is(11), &features::SHA512),
+    need(Values::Is(11 | VERIFY), &features::SHA512),
+    need(Values::Is(12), &features::SKEIN),
+    need(Values::Is(12 | VERIFY), &features::SKEIN),
+    need(Values::Is(13 | VERIFY), &features::EDONR),
+    need(Values::Is(14), &features::BLAKE3),
+    need(Values::Is(14 | VERIFY), &features::BLAKE3),
 ];
 const LARGE_BLOCKS_NEEDED: &[Need] = &[need(Values::Above(128 << 10), &features::LARGE_BLOCKS)];
 const LIMITS_NEEDED: &[Need] = &[need(Values::All, &features::FILESYSTEM_LIMITS)];
@@ -244,7 +255,8 @@ table! {
     DEDUP: u64 = index("dedup", "DEDUP", words::DEDUP, 2)
         .types(FV)
         .values(DEDUP_VALUES)
-        .support(Support::DefaultOnly(Unsupported::NotYet));
+        .needs(DEDUP_NEEDS)
+        .effects(&[Effect::ActivateFeature]);
     MLSLABEL: String = text("mlslabel", "MLSLABEL", "<sensitivity label>")
         .types(FVS)
         .settable(NONE)

@@ -21,6 +21,7 @@ fn rules(redundant_metadata: RedundantMetadata) -> WriteRules {
         checksum: 1,
         copies: 1,
         redundant_metadata,
+        dedup: 2,
         small_max: 8192,
         encrypt: false,
         is_meta: false,
@@ -95,4 +96,45 @@ fn weak_checksums_do_not_guard_metadata() {
         weak.policy(&kind(ObjectType::DIRECTORY, 0)).checksum,
         Checksum::Fletcher4
     );
+}
+
+#[test]
+fn deduplicated_data_have_the_checksum_of_their_table() {
+    use pipeline::DedupMode::{Off, Trust, Verify};
+    for (property, checksum, mode) in [
+        (1, Checksum::Sha256, Trust),
+        (257, Checksum::Sha256, Verify),
+        (11, Checksum::Sha512, Trust),
+        (13 | 256, Checksum::Edonr, Verify),
+        // Nobody can set it, and a table of it would trust what must be compared.
+        (13, Checksum::Edonr, Verify),
+        (14 | 256, Checksum::Blake3, Verify),
+        (2, Checksum::Fletcher4, Off),
+    ] {
+        let rules = WriteRules {
+            dedup: property,
+            compression: 15,
+            ..rules(RedundantMetadata::All)
+        };
+        let data = rules.policy(&kind(ObjectType::PLAIN_FILE, 0));
+        assert_eq!((data.checksum, data.dedup), (checksum, mode), "{property}");
+        assert!(!data.nopwrite);
+        let indirect = rules.policy(&kind(ObjectType::PLAIN_FILE, 1));
+        assert_eq!(
+            (indirect.checksum, indirect.dedup),
+            (Checksum::Fletcher4, Off)
+        );
+    }
+    let uncompressed = WriteRules {
+        dedup: 1,
+        ..rules(RedundantMetadata::All)
+    };
+    assert!(
+        uncompressed
+            .policy(&kind(ObjectType::PLAIN_FILE, 0))
+            .zero_detect
+    );
+    let own = WriteRules::meta(true, true, 3);
+    let table = own.policy(&kind(ObjectType::DDT_ZAP, 0));
+    assert_eq!(table.class, pipeline::AllocationClass::Dedup);
 }

@@ -1,0 +1,194 @@
+//! Booking what a pass referred to, entered and dropped.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
+use std::sync::Arc;
+
+use codec::Checksum;
+use dmu::Tx;
+use format::BlockPointer;
+use format::dedup::{DedupBlock, DedupForm, key_of};
+
+use super::booking::Booking;
+use super::table::Table;
+use super::{Entry, METERS, Name};
+use crate::error::Result;
+use crate::pool::services::PoolServices;
+
+impl PoolServices {
+    /// Books what the pass changed; `free` gives back the space of blocks that nothing refers to any more.
+    pub(crate) fn settle_dedup(&self, tx: &Tx, mut free: impl FnMut(&BlockPointer)) -> Result<()> {
+        let pending = std::mem::take(&mut *self.dedup.pending.lock());
+        METERS
+            .pending
+            .set(i64::try_from(pending.entries.len()).unwrap_or(i64::MAX));
+        if pending.entries.is_empty() && pending.dropped.is_empty() {
+            return Ok(());
+        }
+        // By key: neighbours are in one block of their ZAP.
+        let mut entries: BTreeMap<Name, Entry> = pending.entries.into_iter().collect();
+        for pointer in &pending.dropped {
+            self.drop_reference(&mut entries, pointer, &mut free);
+        }
+        let mut booking: Option<Booking<'_>> = None;
+        for (name, mut entry) in entries {
+            if entry.now == entry.before {
+                continue;
+            }
+            let Ok(kind) = Checksum::from_id(name.0) else {
+                continue;
+            };
+            free_unused(&mut entry, kind, &name, &mut free);
+            if booking
+                .as_ref()
+                .is_none_or(|booking| booking.table.kind != kind)
+            {
+                self.finish_booking(booking.take())?;
+                booking = Some(self.book_dedup(tx, kind)?);
+            }
+            if let Some(booking) = &mut booking {
+                booking.apply(&name.1, &entry)?;
+            }
+        }
+        self.finish_booking(booking)?;
+        self.dedup.tell(&self.limits);
+        Ok(())
+    }
+
+    /// A pointer is no more: its block's entry counts one reference less. Without an entry the block was the pointer's
+    /// alone; where that cannot be known it stays, and leaks.
+    fn drop_reference(
+        &self,
+        entries: &mut BTreeMap<Name, Entry>,
+        pointer: &BlockPointer,
+        free: &mut impl FnMut(&BlockPointer),
+    ) {
+        let Ok(kind) = pointer.checksum() else {
+            METERS.leaked.increment();
+            return;
+        };
+        let name = (kind.id(), key_of(pointer));
+        let entry = match entries.entry(name) {
+            Place::Occupied(known) => known.into_mut(),
+            Place::Vacant(place) => match self.dedup.load_entry(kind, &name.1) {
+                Ok(entry) => place.insert(entry),
+                Err(_) => {
+                    METERS.leaked.increment();
+                    return;
+                }
+            },
+        };
+        match entry.now.block_of(pointer) {
+            Some(block) => block.references = block.references.saturating_sub(1),
+            None => {
+                let mut own = *pointer;
+                own.set_dedup(false);
+                free(&own);
+            }
+        }
+    }
+
+    /// The table of a checksum, to be changed; made if it is not there.
+    fn book_dedup<'a>(&'a self, tx: &'a Tx, kind: Checksum) -> Result<Booking<'a>> {
+        if let Some(table) = self.dedup.table(kind) {
+            return Ok(Booking::new(self, tx, Table::clone(&table)));
+        }
+        let form = self.dedup.form_of(None);
+        let mut booking = Booking::new(self, tx, Table::new(kind, form));
+        if form == DedupForm::Flat {
+            booking.make_folder()?;
+        }
+        Ok(booking)
+    }
+
+    fn finish_booking(&self, booking: Option<Booking<'_>>) -> Result<()> {
+        let Some(booking) = booking else {
+            return Ok(());
+        };
+        let number = booking.table.kind.id();
+        match booking.finish()? {
+            Some(table) => {
+                let table = Arc::new(table);
+                self.dedup.tables.write().insert(number, table);
+            }
+            None => {
+                self.dedup.tables.write().remove(&number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings into the ZAPs what logs have that OpenZFS left: ours are changed at once.
+    fn drain_logs(&self, tx: &Tx) -> Result<()> {
+        let tables: Vec<Arc<Table>> = self.dedup.tables.read().values().cloned().collect();
+        for table in tables {
+            let Some(folder) = &table.folder else {
+                continue;
+            };
+            if folder.logged.is_empty() {
+                continue;
+            }
+            let logged = Arc::clone(&folder.logged);
+            let mut drained = Table::clone(&table);
+            if let Some(folder) = &mut drained.folder {
+                folder.logged = Arc::default();
+                for log in &folder.logs {
+                    log.free_range(tx, 0, u64::MAX)?;
+                }
+                folder.empty_logs(tx)?;
+            }
+            let mut booking = Booking::new(self, tx, drained);
+            for (key, now) in logged.iter() {
+                let found = booking.table.lookup(key)?;
+                let before = found.map_or_else(
+                    || format::dedup::DedupValue::new(booking.table.form),
+                    |(_, value)| value,
+                );
+                let mut entry = Entry {
+                    home: found.map(|(class, _)| class),
+                    before,
+                    now: *now,
+                };
+                // What nobody refers to was freed when that was logged.
+                for block in &mut entry.now.blocks {
+                    if block.references == 0 {
+                        *block = DedupBlock::default();
+                    }
+                }
+                booking.apply(key, &entry)?;
+            }
+            self.finish_booking(Some(booking))?;
+            self.dedup.tell(&self.limits);
+        }
+        Ok(())
+    }
+
+    /// A pass begins; `lacking`: devices lack something.
+    pub(crate) fn begin_dedup(&self, tx: &Tx, lacking: bool) -> Result<()> {
+        let fast = self.features.is_enabled(&format::features::FAST_DEDUP);
+        let scrub = self.scrub.as_ref().and_then(|scrub| scrub.current());
+        let is_careful = lacking && scrub.is_some_and(|scan| scan.is_running());
+        self.dedup.begin(fast, is_careful);
+        self.drain_logs(tx)
+    }
+}
+
+/// Frees the blocks of an entry that nobody refers to, and what old pools have of it besides: nobody makes that any
+/// more.
+fn free_unused(
+    entry: &mut Entry,
+    kind: Checksum,
+    (_, key): &Name,
+    free: &mut impl FnMut(&BlockPointer),
+) {
+    let skipped = match entry.now.form {
+        DedupForm::Legacy => 1,
+        DedupForm::Flat => 0,
+    };
+    for (number, block) in entry.now.blocks.iter_mut().enumerate() {
+        if block.is_stored() && (block.references == 0 || number < skipped) {
+            free(&block.pointer(kind, key));
+            *block = DedupBlock::default();
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Deduplicated file systems: blocks with the same content are stored once, whatever becomes of who refers to them, and
+//! the tables say what OpenZFS's zdb says of them.
+
+use crate::limits::noise;
+use crate::session::{Session, path};
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+/// What a pool property says.
+fn property(session: &Session, name: &str) -> String {
+    let text = session.ok(&["zpool", "get", "-Hpo", "value", name, "tank"]);
+    text.trim().to_owned()
+}
+
+fn number(session: &Session, name: &str) -> u64 {
+    property(session, name).parse().expect("a number")
+}
+
+/// The rows of a histogram, word by word: those of `zpool status -D`, and of `zdb -DD` under its last heading.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    let lines = text.lines().map(|line| line.split_whitespace());
+    let lines = lines.map(|words| words.map(str::to_owned).collect::<Vec<_>>());
+    let is_row =
+        |words: &Vec<String>| words.len() == 9 && words[0] != "refcnt" && words[0] != "------";
+    lines.filter(is_row).collect()
+}
+
+/// What the pool's status says of its tables.
+fn histogram(session: &Session) -> Vec<Vec<String>> {
+    rows(&session.ok(&["zpool", "status", "-D", "tank"]))
+}
+
+/// Exports the pool, has zdb and our own check look at it, and imports it again. `shown` is what the status said.
+fn judge(session: &mut Session, shown: &[Vec<String>]) {
+    session.export_clean("tank");
+    let images = session.images();
+    // It compares each count with what it has seen.
+    session.ok(&["inspect", "--verify", path(&images.join("tank.img"))]);
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        let output = zdb.run(&images, &["-DD"], &["tank"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (_, all) = text.split_once("aggregated").unwrap_or_default();
+        let known = rows(all);
+        assert_eq!(shown, known, "zdb -DD:\n{text}");
+    }
+    session.import("tank", &[]);
+}
+
+/// A pool of one device, whose tables are of the older kind or of the newer.
+fn pool(fast: bool) -> Option<Session> {
+    let mut session = Session::new()?;
+    let feature = match fast {
+        true => "feature@fast_dedup=enabled",
+        false => "feature@fast_dedup=disabled",
+    };
+    session.create("tank", 256, &["-o", feature, "-O", "compression=off"]);
+    Some(session)
+}
+
+fn life_of_tables(fast: bool) {
+    const MIB: u64 = 1 << 20;
+    let Some(mut session) = pool(fast) else {
+        return;
+    };
+    let before = number(&session, "allocated");
+    session.ok(&["zfs", "create", "-o", "dedup=on", "tank/d"]);
+    let at = session.mount("tank/d");
+    let bytes = noise(8);
+    for name in ["a", "b", "c"] {
+        fs::write(at.join(name), &bytes).expect("written");
+    }
+    session.ok(&["zpool", "sync"]);
+    assert_eq!(property(&session, "dedupratio"), "3.00");
+    let allocated = number(&session, "allocated") - before;
+    assert!((8 * MIB..10 * MIB).contains(&allocated), "{allocated}");
+    let used = session.ok(&["zfs", "get", "-Hpo", "value", "referenced", "tank/d"]);
+    assert!(used.trim().parse::<u64>().expect("a number") >= 24 * MIB);
+    if fast {
+        assert_eq!(property(&session, "feature@fast_dedup"), "active");
+    }
+    let shown = histogram(&session);
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    assert_eq!(shown[0][..2], ["2", "64"]);
+    judge(&mut session, &shown);
+
+    // One block of a copy changes; the same is written over another; a copy is in a snapshot only, and in a clone.
+    let file = fs::File::options()
+        .write(true)
+        .open(at.join("b"))
+        .expect("opened");
+    file.write_all_at(b"changed", 1_000_000).expect("written");
+    file.write_all_at(&bytes[..256 << 10], 0).expect("written");
+    drop(file);
+    session.ok(&["zfs", "snapshot", "tank/d@one"]);
+    session.ok(&["zfs", "clone", "tank/d@one", "tank/clone"]);
+    fs::remove_file(at.join("c")).expect("removed");
+    fs::write(session.mount("tank/clone").join("e"), &bytes).expect("written");
+    session.ok(&["zpool", "sync"]);
+    let shown = histogram(&session);
+    assert_eq!(shown.last().expect("a total")[1], "65");
+    judge(&mut session, &shown);
+    let mut changed = bytes.clone();
+    changed[1_000_000..1_000_007].copy_from_slice(b"changed");
+    assert!(fs::read(at.join("a")).expect("read") == bytes);
+    assert!(fs::read(at.join("b")).expect("read") == changed);
+    assert!(fs::read(session.mount("tank/clone").join("c")).expect("read") == bytes);
+
+    session.ok(&["zfs", "destroy", "-r", "tank/clone"]);
+    session.ok(&["zfs", "destroy", "tank/d@one"]);
+    fs::remove_file(at.join("a")).expect("removed");
+    session.ok(&["zpool", "sync"]);
+    session.ok(&["zpool", "wait", "-t", "free", "tank"]);
+    session.ok(&["zpool", "sync"]);
+    assert_eq!(property(&session, "dedupratio"), "1.00");
+    let shown = histogram(&session);
+    judge(&mut session, &shown);
+    assert!(fs::read(at.join("b")).expect("read") == changed);
+
+    // With the last block the tables go, and all that they took.
+    session.ok(&["zfs", "destroy", "-r", "tank/d"]);
+    session.ok(&["zpool", "wait", "-t", "free", "tank"]);
+    session.ok(&["zpool", "sync"]);
+    let status = session.ok(&["zpool", "status", "-D", "tank"]);
+    assert!(status.contains("no DDT entries"), "{status}");
+    if fast {
+        assert_eq!(property(&session, "feature@fast_dedup"), "enabled");
+    }
+    judge(&mut session, &[]);
+    let left = number(&session, "allocated");
+    assert!(left < before + MIB, "{left} bytes, {before} before");
+    session.export_clean("tank");
+}
+
+#[test]
+fn what_is_equal_is_stored_once_and_freed_with_its_last_reference() {
+    life_of_tables(true);
+}
+
+#[test]
+fn pools_without_the_feature_get_tables_of_the_older_kind() {
+    life_of_tables(false);
+}
+
+#[test]
+fn every_kind_of_deduplication_keeps_a_table_of_its_own() {
+    const KINDS: [&str; 8] = [
+        "sha256,verify",
+        "sha512",
+        "sha512,verify",
+        "skein",
+        "edonr,verify",
+        "blake3",
+        "verify",
+        "on",
+    ];
+    let Some(mut session) = pool(true) else {
+        return;
+    };
+    let bytes = noise(1);
+    for (number, kind) in KINDS.iter().enumerate() {
+        let name = format!("tank/{number}");
+        let copies = format!("copies={}", 1 + number % 3);
+        session.ok(&[
+            "zfs",
+            "create",
+            "-o",
+            &format!("dedup={kind}"),
+            "-o",
+            &copies,
+            "-o",
+            "recordsize=16K",
+            &name,
+        ]);
+        for file in ["a", "b"] {
+            fs::write(session.mount(&name).join(file), &bytes).expect("written");
+        }
+    }
+    session.ok(&["zpool", "sync"]);
+    let shown = histogram(&session);
+    judge(&mut session, &shown);
+    for number in 0..KINDS.len() {
+        let at = session.mount(&format!("tank/{number}"));
+        for file in ["a", "b"] {
+            assert!(fs::read(at.join(file)).expect("read") == bytes, "{number}");
+        }
+        fs::remove_file(at.join("a")).expect("removed");
+    }
+    session.ok(&["zpool", "sync"]);
+    session.ok(&["zpool", "wait", "-t", "free", "tank"]);
+    session.ok(&["zpool", "sync"]);
+    let shown = histogram(&session);
+    judge(&mut session, &shown);
+    session.export_clean("tank");
+}
