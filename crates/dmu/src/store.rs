@@ -179,6 +179,9 @@ pub trait BlockAccounting: Sync {
     /// same): nothing refers any more to what is below it, and nobody can free that. `bytes` says how much that is, as
     /// far as it is known: of an object that was freed whole, once, with the last such block.
     fn leaked(&self, _pointer: &BlockPointer, _bytes: u64) {}
+    /// A sync of an object set is done: by so many bytes its dnodes grew. The blocks born in it, less those killed,
+    /// must come to the same.
+    fn grew(&self, _bytes: i64) {}
 }
 
 /// What a sync of an object set needs.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use base::{Bookmark, ObjectSetId, Txg, VdevId};
 use codec::{Checksum, ChecksumValue};
@@ -33,6 +33,8 @@ pub(crate) struct MemoryStore {
     /// How many pointers lead to each block.
     live: Mutex<BTreeMap<u64, u64>>,
     dead: Mutex<Vec<u64>>,
+    /// What the blocks born in a sync are charged with, less those killed.
+    grown: AtomicI64,
     /// Done once, after the next read has its block and before the reader gets it.
     pub(crate) after_read: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Done once, after a block of dnodes was rewritten where it is.
@@ -241,6 +243,8 @@ impl BlockAccounting for MemoryStore {
         let count = live.entry(offset(pointer)).or_default();
         assert!(*count == 0 || is_reference, "born twice: {pointer:?}");
         *count += 1;
+        let bytes = self.charged_bytes(pointer).cast_signed();
+        self.grown.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn killed(&self, pointer: &BlockPointer) {
@@ -249,6 +253,13 @@ impl BlockAccounting for MemoryStore {
         let count = count.unwrap_or_else(|| panic!("killed but not alive: {pointer:?}"));
         *count -= 1;
         self.dead.lock().push(offset(pointer));
+        let bytes = self.charged_bytes(pointer).cast_signed();
+        self.grown.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn grew(&self, bytes: i64) {
+        let told = self.grown.swap(0, Ordering::Relaxed);
+        assert_eq!(bytes, told, "what the dnodes say, and the blocks");
     }
 }
 

@@ -4,9 +4,10 @@
 //! again until nothing is dirty. Tasks that fill a new dataset sync it themselves, so that a
 //! snapshot of it in the same txg sees it whole.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use base::Txg;
+use base::{Txg, invariant};
 use dmu::{BlockAccounting, BlockStore, ObjectSet, SyncContext, SyncWorkers, Tx};
 use format::dsl::{UsedBy, hidden};
 use format::{BlockPointer, features};
@@ -22,12 +23,19 @@ struct MosAccounting<'a> {
     dsl: &'a Dsl,
     store: &'a dyn BlockStore,
     txg: Txg,
+    /// What was charged in this sync, less what it came to by the dnodes.
+    unmatched: AtomicI64,
 }
 
 impl BlockAccounting for MosAccounting<'_> {
     fn born(&self, pointer: &BlockPointer) {
         let sizes = Sizes::of(self.store, pointer);
         *self.dsl.mos_charge.lock() += sizes;
+        self.unmatched.fetch_add(sizes.used, Ordering::Relaxed);
+    }
+
+    fn grew(&self, bytes: i64) {
+        self.unmatched.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     fn killed(&self, pointer: &BlockPointer) {
@@ -36,6 +44,7 @@ impl BlockAccounting for MosAccounting<'_> {
         }
         let sizes = Sizes::of(self.store, pointer);
         *self.dsl.mos_charge.lock() -= sizes;
+        self.unmatched.fetch_sub(sizes.used, Ordering::Relaxed);
         if pointer.is_embedded() {
             return;
         }
@@ -220,6 +229,7 @@ impl Dsl {
             dsl: self,
             store,
             txg: pass.txg,
+            unmatched: AtomicI64::new(0),
         };
         let root = self.mos.set.sync(&SyncContext {
             txg: pass.txg,
@@ -231,6 +241,16 @@ impl Dsl {
             account_owners: false,
             account_objects: false,
         })?;
+        let unmatched = accounting.unmatched.into_inner();
+        if let Some(engine) = pass.engine {
+            invariant!(
+                engine.findings(),
+                unmatched == 0,
+                "dsl.blocks",
+                "the pool's own objects are charged with {unmatched} bytes in txg {} that are not in their dnodes",
+                pass.txg
+            );
+        }
         Ok(Some(root))
     }
 

@@ -63,7 +63,8 @@ impl Log {
             None => self.objects.as_ref(),
         };
         let newest = batch.blocks.last().map(|block| block.next.birth());
-        let group = WriteGroup::new(newest.unwrap_or_default());
+        let findings = self.engine.findings();
+        let group = WriteGroup::of_pool(newest.unwrap_or_default(), findings);
         let mut vdevs: Vec<VdevId> = Vec::new();
         let mut good = true;
         for block in &batch.blocks {

@@ -14,7 +14,8 @@
 
 use std::collections::VecDeque;
 
-use base::Txg;
+use base::invariant::Findings;
+use base::{Txg, invariant};
 use format::BlockPointer;
 use format::intent_log::LogHeader;
 
@@ -121,6 +122,32 @@ impl Chain {
         }
     }
 
+    /// Callers are about to be told that this batch is durable: a replay must come through to its last block. A chain
+    /// that was given up meanwhile says nothing.
+    pub(crate) fn check_durable<'a>(
+        &self,
+        findings: &Findings,
+        mut batch: impl ExactSizeIterator<Item = &'a BlockPointer>,
+    ) {
+        let blocks = batch.len();
+        let Some(first) = batch.next() else {
+            return;
+        };
+        let mut links = self.links.iter();
+        let Some(place) = links.rposition(|link| link.pointer.same_block(first)) else {
+            return;
+        };
+        // What comes before the one before was looked at with the batches before.
+        let before = usize::from(place > 0);
+        let mut looked_at = self.links.iter().skip(place - before).take(blocks + before);
+        invariant!(
+            findings,
+            looked_at.all(|link| link.durable),
+            "intent.durable",
+            "a batch of {blocks} blocks is said to be durable, and a block up to its last one is not"
+        );
+    }
+
     /// A claimed chain is not wanted any more: `blocks` is all it has. Once only: the next txg frees them, and one that
     /// synced since the caller read the chain may have done so already.
     pub(crate) fn discard(&mut self, blocks: Vec<BlockPointer>) {
@@ -165,3 +192,6 @@ impl Chain {
         now
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,6 +134,12 @@ impl Log {
             let completed = commit_queue.complete(batch.number, durable, now_ns);
             (completed, commit_queue.leave(false))
         };
+        if released.iter().any(|(_, durable)| *durable) {
+            let blocks = batch.blocks.iter().map(|block| &block.pointer);
+            self.chain
+                .lock()
+                .check_durable(self.engine.findings(), blocks);
+        }
         // The next batch first: the device is idle.
         let again = next_leader.is_some_and(|next_leader| !self.appoint(&next_leader));
         release(released);

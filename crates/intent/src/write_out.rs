@@ -142,7 +142,7 @@ impl Log {
             let Ok(hold) = self.engine.hold() else {
                 return;
             };
-            let group = WriteGroup::new(hold.txg());
+            let group = WriteGroup::of_pool(hold.txg(), self.engine.findings());
             let chunk = Chunk {
                 object: &object,
                 hold: &hold,

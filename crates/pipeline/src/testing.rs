@@ -111,6 +111,8 @@ pub(crate) struct Bump {
     /// How much it has left to give.
     pub(crate) room: AtomicU64,
     pub(crate) read_only: AtomicBool,
+    /// Whether it gives less than what was asked for.
+    pub(crate) gives_short: AtomicBool,
     pub(crate) live: Mutex<BTreeSet<(u64, u64)>>,
 }
 
@@ -127,7 +129,10 @@ impl Allocator for Bump {
             return Err(AllocationError::ReadOnly);
         }
         let (psize, copies) = (request.psize, request.copies);
-        let asize = psize.next_multiple_of(512);
+        let mut asize = psize.next_multiple_of(512);
+        if self.gives_short.load(Ordering::Relaxed) {
+            asize -= 512;
+        }
         if asize > self.longest.load(Ordering::Relaxed) {
             return Err(AllocationError::NoSpace { psize, copies });
         }
@@ -213,6 +218,7 @@ impl Rig {
             longest: AtomicU64::new(u64::MAX),
             room: AtomicU64::new(u64::MAX),
             read_only: AtomicBool::new(false),
+            gives_short: AtomicBool::new(false),
             live: Mutex::new(BTreeSet::new()),
         });
         let tree = Arc::new(VdevTree::new(vec![Some(top)]));

@@ -9,8 +9,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use base::ByteOrder;
 use base::metrics::flow;
+use base::{ByteOrder, invariant};
 use codec::Compression;
 use format::block_pointer::{BLOCK_SIZE_MAX, BlockPointer, Dva, Protection};
 use sys::Buffer;
@@ -213,6 +213,17 @@ impl Pipeline {
                     bookmark: request.bookmark,
                     source,
                 })?;
+            let size = top.allocated_size(stored.len() as u64, request.txg);
+            let dva_asize = dva.asize;
+            invariant!(
+                group.findings(),
+                size <= dva_asize,
+                "pipeline.room",
+                "{} bytes take {size} on vdev {}, and got {dva_asize} at {}",
+                stored.len(),
+                dva.vdev,
+                dva.offset
+            );
             top.write(dva.offset, stored.clone(), IoClass::AsyncWrite, group);
         }
         Ok(())

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{ObjectId, Txg};
+use base::invariant::Findings;
+use base::{ObjectId, Txg, invariant};
 use dmu::{DmuError, Object, Tx, Zap};
 use format::sa::Attribute;
 use intent::Completion;
@@ -190,6 +191,11 @@ impl Core {
         state: &mut State,
         list: Option<&Object>,
     ) -> Result<()> {
+        if let Some(writing) = self.writing_parts() {
+            let references = znode.references.load(Ordering::Relaxed);
+            let users = (state.links, references);
+            check_unused(writing.engine.findings(), znode.id(), users, state.freed);
+        }
         if let Some(list) = list {
             self.store.objects.free(tx, list.id())?;
         }
@@ -457,6 +463,26 @@ impl Core {
     }
 }
 
+/// A file that is freed has no name, nobody has it open, and it was not freed before: else its number comes to be
+/// another's while somebody still goes by it.
+fn check_unused(findings: &Findings, id: ObjectId, users: (u64, u32), is_freed: bool) {
+    let (links, references) = users;
+    invariant!(
+        findings,
+        links == 0 && references == 0 && !is_freed,
+        "posix.freed",
+        "file {id} is freed, and has {links} names, {references} references{}",
+        if is_freed {
+            ", and was freed before"
+        } else {
+            ""
+        }
+    );
+}
+
 fn is_xattr(state: &State) -> bool {
     state.has(crate::znode::internal_flags::XATTR)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,9 @@ use crate::members::Members;
 use crate::queue::{Help, Queue};
 use crate::top::KeptWrites;
 use crate::{Failure, IoClass, LeafFailure, VdevError};
+use base::invariant::Findings;
 use base::lock::{Condvar, LockClass, Mutex, rank};
-use base::{Guid, Txg, VdevId};
+use base::{Guid, Txg, VdevId, invariant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,6 +24,8 @@ static COMPLETION_CLASS: LockClass = LockClass::new("vdev.write_completion", ran
 pub struct WriteGroup {
     id: u64,
     txg: Txg,
+    /// Of the pool.
+    findings: Arc<Findings>,
     outstanding: AtomicUsize,
     waiters: AtomicUsize,
     /// The number of the next write: of two writes to one place the later one counts.
@@ -64,13 +67,21 @@ pub struct FailedWrite {
 }
 
 impl WriteGroup {
-    /// A group without writes. A leaf that misses one of its writes is noted as missing `txg`.
+    /// A group without writes, of no pool: what is found wrong about its writes is told to nobody. A leaf that misses
+    /// one of its writes is noted as missing `txg`.
     #[must_use]
     pub fn new(txg: Txg) -> Arc<Self> {
+        Self::of_pool(txg, &Arc::default())
+    }
+
+    /// The same of a pool, which does not go on when something about the writes is wrong.
+    #[must_use]
+    pub fn of_pool(txg: Txg, findings: &Arc<Findings>) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             txg,
+            findings: Arc::clone(findings),
             outstanding: AtomicUsize::new(0),
             waiters: AtomicUsize::new(0),
             next_write: AtomicU64::new(0),
@@ -85,6 +96,12 @@ impl WriteGroup {
     #[must_use]
     pub const fn txg(&self) -> Txg {
         self.txg
+    }
+
+    /// Where is noted what must not be.
+    #[must_use]
+    pub const fn findings(&self) -> &Arc<Findings> {
+        &self.findings
     }
 
     /// Waits until every write of the group is done. That does not make them durable:
@@ -209,7 +226,18 @@ impl WriteGroup {
 
     /// Notes that a write is done.
     fn finish(&self) {
-        if self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let before = self.outstanding.fetch_sub(1, Ordering::AcqRel);
+        let is_there = invariant!(
+            self.findings,
+            before > 0,
+            "vdev.writes",
+            "more writes of txg {} have ended than were begun",
+            self.txg
+        );
+        if !is_there {
+            // Who waits for the others would else wait for ever.
+            self.outstanding.fetch_add(1, Ordering::AcqRel);
+        } else if before == 1 {
             // Taken so that the notice cannot fall between a waiter's look and its sleep.
             drop(self.state.lock());
             self.done.notify_all();
@@ -294,7 +322,20 @@ impl WriteCompletion {
             }
             self.failures.lock().push((Arc::clone(handle), failure));
         }
-        if self.remaining.fetch_sub(1, Ordering::AcqRel) > 1 {
+        let before = self.remaining.fetch_sub(1, Ordering::AcqRel);
+        let is_expected = invariant!(
+            self.group.findings,
+            before > 0,
+            "vdev.writes",
+            "a leaf reported twice on the write at {} of vdev {}",
+            self.offset,
+            self.vdev
+        );
+        if !is_expected {
+            self.remaining.fetch_add(1, Ordering::AcqRel);
+            return;
+        }
+        if before > 1 {
             return;
         }
         let failures = std::mem::take(&mut *self.failures.lock());

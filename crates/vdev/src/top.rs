@@ -13,7 +13,7 @@ use crate::{
     VdevError, VdevState, Verdict, WriteGroup,
 };
 use base::thread::{self, Role};
-use base::{Guid, Txg, VdevId};
+use base::{Guid, Txg, VdevId, invariant};
 use device::DeviceError;
 use layout::{Block, Kind, Layout, Placement};
 use std::sync::Arc;
@@ -319,10 +319,18 @@ impl Top {
         group: &Arc<WriteGroup>,
     ) {
         let data = self.padded(data);
-        let inside = self.contains(offset, data.len(), birth).is_ok();
         if data.is_empty() {
             return;
         }
+        let inside = invariant!(
+            group.findings(),
+            self.contains(offset, data.len(), birth).is_ok(),
+            "vdev.inside",
+            "{} bytes are written at {offset} of vdev {}, which has {}",
+            data.len(),
+            self.id(),
+            self.asize()
+        );
         let parts = parts(&self.placement(offset, data.len(), birth), &data);
         let reports = parts
             .iter()

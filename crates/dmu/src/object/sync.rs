@@ -42,6 +42,8 @@ pub(crate) struct Synced {
     pub(crate) header: DnodeHeader,
     pub(crate) tree: Tree,
     pub(crate) footprint: Footprint,
+    /// By how much its blocks are charged more than before.
+    pub(crate) used_delta: i64,
 }
 
 impl Object {
@@ -341,6 +343,7 @@ impl Work {
             header: self.header.clone(),
             tree: edited.tree,
             footprint,
+            used_delta: delta,
         })
     }
 

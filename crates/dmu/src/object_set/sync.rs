@@ -57,6 +57,8 @@ struct Results {
     /// Block, old pointer, new pointer; nothing when the block has no dnode left.
     blocks: Vec<(u64, BlockPointer, Option<BlockPointer>)>,
     changes: Changes,
+    /// By how much the objects' blocks are charged more than before.
+    used_delta: i64,
 }
 
 impl ObjectSet {
@@ -117,6 +119,7 @@ impl ObjectSet {
         }
         let _pass = self.shared.passes.begin(txg);
         objects.sort_unstable_by_key(|object| object.id());
+        check_once(context, &objects);
         let ordinary = objects.partition_point(|object| Owner::of_object(object.id()).is_none());
         let mut special = objects.split_off(ordinary);
         let results = self.sync_objects(context, &objects)?;
@@ -130,14 +133,19 @@ impl ObjectSet {
             account_objects: false,
             ..*context
         };
+        let mut used_delta = results.used_delta;
         for object in &special {
             if let Some(work) = object.begin_sync(txg) {
                 let synced = work.run(&unaccounted)?;
+                used_delta += synced.used_delta;
                 object.end_sync(txg, &synced, false);
             }
         }
-        let next = self.sync_meta(context, results.blocks)?;
-        let root = self.sync_root(context, &next)?;
+        let (next, meta_delta) = self.sync_meta(context, results.blocks)?;
+        let (root, root_delta) = self.sync_root(context, &next)?;
+        context
+            .accounting
+            .grew(used_delta + meta_delta + root_delta);
         self.meta.swap(next);
         for object in objects.iter().chain(&special) {
             object.leave();
@@ -178,6 +186,7 @@ impl ObjectSet {
             let mut all = results.lock();
             all.blocks.append(&mut mine.blocks);
             all.changes.merge(mine.changes);
+            all.used_delta += mine.used_delta;
             Ok::<(), DmuError>(())
         })?;
         Ok(results.into_inner())
@@ -199,6 +208,7 @@ impl ObjectSet {
                 .and_then(|index| larges[index].done.get());
             let outcome = if let Some(synced) = large {
                 encode_into(&mut data, object, synced);
+                results.used_delta += synced.used_delta;
                 object.end_sync(context.txg, synced, context.account_owners)
             } else {
                 let Some(work) = object.begin_sync(context.txg) else {
@@ -207,6 +217,7 @@ impl ObjectSet {
                 let synced = work.run(context)?;
                 encode_into(&mut data, object, &synced);
                 drop(work);
+                results.used_delta += synced.used_delta;
                 object.end_sync(context.txg, &synced, context.account_owners)
             };
             results.changes.add(&outcome);
@@ -235,12 +246,12 @@ impl ObjectSet {
         Ok(())
     }
 
-    /// Makes the next version of the array of dnodes.
+    /// Makes the next version of the array of dnodes; by how much its blocks are charged more than before.
     fn sync_meta(
         &self,
         context: &SyncContext<'_>,
         mut blocks: Vec<(u64, BlockPointer, Option<BlockPointer>)>,
-    ) -> Result<MetaVersion> {
+    ) -> Result<(MetaVersion, i64)> {
         let mut next = MetaVersion::clone(&self.meta.version());
         blocks.sort_unstable_by_key(|(block, _, _)| *block);
         let mut editor = Editor::new(next.tree.clone(), context, Meta::reader(&self.shared));
@@ -267,10 +278,14 @@ impl ObjectSet {
                 .flags
                 .set(format::dnode::DnodeFlags::USED_BYTES, true);
         }
-        Ok(next)
+        Ok((next, edited.used_delta))
     }
 
-    fn sync_root(&self, context: &SyncContext<'_>, next: &MetaVersion) -> Result<BlockPointer> {
+    fn sync_root(
+        &self,
+        context: &SyncContext<'_>,
+        next: &MetaVersion,
+    ) -> Result<(BlockPointer, i64)> {
         let header = self.header.lock().clone();
         let owners = self.owners.read().clone();
         let special = |owner: Owner| {
@@ -315,9 +330,9 @@ impl ObjectSet {
         };
         let new = context.writer.write(&request);
         let new = new.map_err(|source| DmuError::Write { place, source })?;
-        book(context, self.shared.store.as_ref(), &root, &new);
+        let (delta, _) = book(context, self.shared.store.as_ref(), &root, &new);
         self.header.lock().root = new;
-        Ok(new)
+        Ok((new, delta))
     }
 
     /// Applies the changes of charges to the accounting ZAPs.
@@ -366,6 +381,21 @@ fn count(zap: &Zap, tx: &Tx, key: &[u8], change: i64) -> Result<()> {
     match zap.increment(tx, key, change) {
         Err(error) if error.is_damage() => Ok(()),
         done => done,
+    }
+}
+
+/// Which objects a txg changed is known from its list alone; one that is on it twice would be written from two states.
+fn check_once(context: &SyncContext<'_>, sorted: &[Arc<Object>]) {
+    let Some(engine) = context.engine else {
+        return;
+    };
+    let twice = sorted
+        .array_windows()
+        .find(|[one, other]| one.id() == other.id());
+    if let Some([object, _]) = twice {
+        let (object, txg) = (object.id(), context.txg);
+        let finding = format_args!("object {object} is twice on the list of txg {txg}");
+        engine.findings().note("dmu.dirty", finding);
     }
 }
 

@@ -227,6 +227,27 @@ fn negative_control_an_object_that_enters_again_is_seen() {
 }
 
 #[test]
+fn an_object_that_is_twice_on_a_dirty_list_is_a_broken_invariant() {
+    let mut harness = Harness::new(ObjectSetKind::Other);
+    let engine = txg::Engine::new(txg::EngineConfig::default());
+    let object = harness.set.allocate(&harness.tx(), &shape(1)).unwrap();
+    for requeues in [false, true] {
+        assert_eq!(engine.findings().first(), None);
+        super::dirty::REQUEUES.set(requeues);
+        for change in 0..2u8 {
+            object.write(&harness.tx(), 0, &[change; 512]).unwrap();
+        }
+        super::dirty::REQUEUES.set(false);
+        let closed = harness.advance();
+        let store = std::sync::Arc::clone(&harness.store);
+        let synced = harness.sync_with(closed, store.as_ref(), Some(&engine));
+        assert!(synced.is_ok() || requeues);
+    }
+    let found = engine.findings().first().map(|first| first.name);
+    assert_eq!(found, Some("dmu.dirty"));
+}
+
+#[test]
 fn an_object_is_on_a_dirty_list_once_a_txg() {
     let mut harness = Harness::new(ObjectSetKind::Other);
     let object = harness.set.allocate(&harness.tx(), &shape(1)).unwrap();

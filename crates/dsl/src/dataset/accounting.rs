@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use base::Txg;
+use base::invariant::Findings;
 use base::lock::{LockClass, Mutex, rank};
+use base::{Txg, invariant};
 use codec::{Checksum, Compression};
 use dmu::{BlockAccounting, BlockStore, SyncWorkers, Tx};
 use format::BlockPointer;
@@ -67,6 +68,8 @@ pub(crate) struct HeadAccounting<'a> {
     /// What went to the deadlist and only the previous snapshot has now.
     pub(super) previous_unique: Sums,
     births: Births,
+    /// By how much the head grew, as its dnodes count it.
+    grown_bytes: AtomicI64,
     pub(super) dropped_blocks: AtomicU64,
     /// Bytes that nothing refers to any more and nobody can free, of what is not shared with the previous snapshot.
     pub(super) leaked_bytes: AtomicU64,
@@ -112,6 +115,7 @@ impl<'a> HeadAccounting<'a> {
             buried: Sums::default(),
             previous_unique: Sums::default(),
             births: head.births()?,
+            grown_bytes: AtomicI64::new(0),
             dropped_blocks: AtomicU64::new(0),
             leaked_bytes: AtomicU64::new(0),
             features: AtomicU32::new(0),
@@ -192,6 +196,19 @@ impl HeadAccounting<'_> {
         })
     }
 
+    /// What a head gained and lost in a sync is what its blocks are charged with, block by block.
+    pub(super) fn check(&self, findings: &Findings) {
+        let charged = self.referenced.get().used;
+        let grown = self.grown_bytes.load(Ordering::Relaxed);
+        invariant!(
+            findings,
+            charged == grown,
+            "dsl.blocks",
+            "a head is charged with {charged} bytes more in txg {}, and its dnodes with {grown}",
+            self.txg
+        );
+    }
+
     /// Whether a new pointer leads to a block that an earlier txg stored.
     fn is_shared(&self, pointer: &BlockPointer) -> bool {
         !pointer.is_embedded() && pointer.physical_birth() < self.txg
@@ -251,5 +268,9 @@ impl BlockAccounting for HeadAccounting<'_> {
         if pointer.birth() > self.previous_snapshot_txg {
             self.leaked_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
+    }
+
+    fn grew(&self, bytes: i64) {
+        self.grown_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }

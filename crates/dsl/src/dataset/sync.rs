@@ -97,6 +97,9 @@ impl Dataset {
         } = begun;
         let root = object_set.sync(&self.sync_context(pass, object_set, &*writer, accounting))?;
         accounting.settle(pass.workers)?;
+        if let Some(engine) = pass.engine {
+            accounting.check(engine.findings());
+        }
         Ok(root)
     }
 

@@ -8,6 +8,7 @@ use dmu::{AllocateObject, BlockStore, ObjectSet, OpenObjectSet, SyncWorkers, Tx}
 use format::{ObjectSetKind, ObjectType};
 use millpond_dsl::tasks::{Clone, CreateDataset, DestroyHead, DestroySnapshots, Promote, Snapshot};
 use millpond_dsl::{Dsl, DslError, NewPool, OpenDsl, SyncPass, Task};
+use txg::{Engine, EngineConfig};
 
 use crate::memory::{self, Memory, Shared, Writers};
 use crate::walk;
@@ -18,6 +19,8 @@ pub(crate) struct Harness {
     pub(crate) dsl: Arc<Dsl>,
     pub(crate) mos: Arc<ObjectSet>,
     workers: SyncWorkers,
+    /// Only notes broken invariants.
+    pub(crate) engine: Arc<Engine>,
     txg: u64,
 }
 
@@ -35,6 +38,7 @@ impl Harness {
         let mos = ObjectSet::create(options, ObjectSetKind::Meta, &tx).unwrap();
         memory::new_directory(&mos, &tx);
         let workers = SyncWorkers::new(1);
+        let engine = Engine::new(EngineConfig::default());
         let writers = Writers {
             memory: memory.clone(),
             txg: Txg(4),
@@ -43,7 +47,7 @@ impl Harness {
             txg: Txg(4),
             pass: 1,
             workers: &workers,
-            engine: None,
+            engine: Some(&engine),
             writers: &writers,
         };
         let open = OpenDsl {
@@ -62,6 +66,7 @@ impl Harness {
             dsl,
             mos,
             workers,
+            engine,
             txg: 4,
         };
         harness.sync();
@@ -84,7 +89,7 @@ impl Harness {
             txg,
             pass: number,
             workers,
-            engine: None,
+            engine: Some(&self.engine),
             writers: &writers,
         })
     }
@@ -144,6 +149,7 @@ impl Harness {
     }
 
     pub(crate) fn check(&self) {
+        assert_eq!(self.engine.findings().first(), None);
         walk::check(&self.dsl, &self.memory);
     }
 
@@ -174,6 +180,18 @@ impl Harness {
         };
         file.write(&tx, block * 4096, &vec![seed | 1; length])
             .unwrap();
+    }
+
+    /// Makes an object of the pool itself dirty.
+    pub(crate) fn touch_mos(&self) {
+        let shape = AllocateObject {
+            object_type: ObjectType::PLAIN_OTHER,
+            block_size: 4096,
+            ..AllocateObject::default()
+        };
+        let tx = Tx::syncing(Txg(self.txg));
+        let object = self.mos.allocate(&tx, &shape).unwrap();
+        object.write(&tx, 0, &[1; 4096]).unwrap();
     }
 
     pub(crate) fn free(&self, path: &str, object: u64) {

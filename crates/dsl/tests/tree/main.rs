@@ -3,6 +3,7 @@
 
 mod blocks;
 mod harness;
+mod invariants;
 mod lists;
 mod livelists;
 mod lives;

@@ -65,6 +65,20 @@ proptest! {
 }
 
 #[test]
+fn a_block_that_is_longer_than_its_place_is_a_broken_invariant() {
+    let rig = Rig::new();
+    let data = noise(4096, 1);
+    for short in [false, true] {
+        rig.allocator.gives_short.store(short, Ordering::Relaxed);
+        let group = WriteGroup::new(TXG);
+        rig.pipeline.write(&request(&data), &group).expect("room");
+        group.wait().expect("memory takes writes");
+        let found = group.findings().first().map(|first| first.name);
+        assert_eq!(found, short.then_some("pipeline.room"));
+    }
+}
+
+#[test]
 fn zeros_become_holes_unless_compression_is_off() {
     let rig = Rig::new();
     let zeros = Buffer::zeroed(4096);

@@ -119,7 +119,7 @@ impl LastSynced {
 
 impl SyncTarget for Syncer {
     fn sync(&self, txg: Txg) -> Result<(), SyncFailure> {
-        let group = WriteGroup::new(txg);
+        let group = WriteGroup::of_pool(txg, &self.findings);
         // Should this fail, what was accepted can still be read: also what no leaf took.
         self.under_way.set(Some(Arc::clone(&group)));
         self.sync_txg(txg, &group).map_err(|error| SyncFailure {

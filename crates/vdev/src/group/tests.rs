@@ -14,8 +14,8 @@ fn leaf(guid: u64) -> Arc<Leaf> {
     Leaf::new(config, Some(device))
 }
 
-/// Three children of which one may fail: `failing` of them do.
-fn reported(failing: usize) -> (Arc<WriteGroup>, Vec<Arc<Leaf>>) {
+/// A write on three children of which one may fail.
+fn write() -> (Arc<WriteGroup>, Vec<Arc<Leaf>>, Arc<WriteCompletion>) {
     let leaves: Vec<_> = (1..=3).map(leaf).collect();
     let group = WriteGroup::new(Txg(7));
     let kept = KeptWrites::new();
@@ -40,6 +40,12 @@ fn reported(failing: usize) -> (Arc<WriteGroup>, Vec<Arc<Leaf>>) {
         class,
         reports,
     );
+    (group, leaves, completion)
+}
+
+/// The same: `failing` of them do.
+fn reported(failing: usize) -> (Arc<WriteGroup>, Vec<Arc<Leaf>>) {
+    let (group, leaves, completion) = write();
     for (index, leaf) in leaves.iter().enumerate() {
         assert_eq!(group.outstanding(), 1);
         let gone = Failure::Unavailable(VdevState::Offline, VdevAux::None);
@@ -61,4 +67,28 @@ fn a_write_is_good_as_long_as_no_more_children_failed_than_the_layout_tolerates(
     group.wait().unwrap_err();
     assert!(leaves.iter().all(|leaf| !leaf.misses(Txg(7))));
     assert_eq!(group.take_failed()[0].failures.len(), 2);
+}
+
+#[test]
+fn a_leaf_that_reports_twice_is_a_broken_invariant() {
+    let (group, leaves, completion) = write();
+    for leaf in &leaves {
+        completion.report(leaf.handle(), Ok(()));
+    }
+    assert_eq!(group.findings().first(), None);
+    completion.report(leaves[0].handle(), Ok(()));
+    assert_eq!(group.findings().first().unwrap().name, "vdev.writes");
+    // Nobody hangs for it.
+    assert_eq!(group.outstanding(), 0);
+    group.wait().unwrap();
+}
+
+#[test]
+fn a_write_that_ends_twice_is_a_broken_invariant() {
+    let (group, _leaves, completion) = write();
+    completion.give_up(Vec::new());
+    assert_eq!(group.findings().first(), None);
+    completion.give_up(Vec::new());
+    assert_eq!(group.findings().first().unwrap().name, "vdev.writes");
+    assert_eq!(group.outstanding(), 0);
 }

@@ -366,7 +366,13 @@ fn nothing_outside_is_touched() {
     let beyond = range(60 << 20, 512);
     let read = top.read(beyond, IoClass::SyncRead, &mut is(0));
     assert!(matches!(read, Err(VdevError::OutOfRange { .. })));
-    assert!(put(&top, u64::MAX - 4095, 1, 4096).wait().is_err());
+    assert_eq!(put(&top, 8192, 1, 4096).findings().first(), None);
+    for offset in [60 << 20, (60 << 20) - 2048, u64::MAX - 4095] {
+        let group = put(&top, offset, 1, 4096);
+        assert!(group.wait().is_err());
+        // Nobody is given such a place: whoever has it is wrong about it.
+        assert_eq!(group.findings().first().unwrap().name, "vdev.inside");
+    }
     assert_eq!(top.leaves()[0].errors().write, 0);
 }
 
