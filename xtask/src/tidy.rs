@@ -1,7 +1,8 @@
 //! House rules that a tool can check: layering, circles of files, file length, stray markers, links, drawn limits, who
-//! reads clocks, names of properties, texts that negative controls take out.
+//! reads clocks and decodes what, names of properties, texts that negative controls take out.
 
 mod circles;
+mod decoders;
 mod layers;
 mod links;
 mod properties;
@@ -26,6 +27,7 @@ pub(crate) fn run() -> TaskResult {
     faults.extend(circles::check(&root, &files)?);
     faults.extend(texts::check(&root, &files)?);
     faults.extend(queues::check(&root, &files)?);
+    faults.extend(decoders::check(&root, &files)?);
     faults.extend(links::check(&root, &files)?);
     faults.extend(sources::check(&root, &files)?);
     faults.extend(properties::check(&root, &files)?);

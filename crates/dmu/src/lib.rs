@@ -17,6 +17,7 @@ mod object;
 mod object_set;
 mod pointer;
 mod ranges;
+pub mod raw;
 mod stage;
 mod store;
 #[cfg(test)]

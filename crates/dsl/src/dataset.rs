@@ -261,7 +261,7 @@ impl Dataset {
         if let Some(record) = self.directory().key_record()?
             && record.is_old()?
         {
-            return Ok(Some("encryption of before OpenZFS 0.8"));
+            return Ok(Some("encryption from before OpenZFS 0.8"));
         }
         Ok(None)
     }

@@ -25,6 +25,7 @@ pub mod name;
 mod new_pool;
 mod policy;
 pub mod property;
+pub mod records;
 mod registry;
 mod services;
 mod sizes;

@@ -5,4 +5,3 @@ pub(crate) mod late;
 pub(crate) mod limits;
 pub(crate) mod maps;
 pub(crate) mod opening;
-pub(crate) mod savings;

@@ -10,10 +10,10 @@ mod dedup;
 mod expansion;
 mod fragmentation;
 mod removal;
+mod stored;
 mod work;
 
-use base::ObjectId;
-use dmu::{Object, ObjectSet, Zap};
+use dmu::{ObjectSet, Zap};
 use format::config::directory;
 
 use crate::pool::Pool;
@@ -23,13 +23,13 @@ pub use clones::ClonedBlocks;
 pub use dedup::DedupTables;
 pub use expansion::Expansion;
 pub use removal::Removal;
+pub(crate) use stored::Stored;
 pub use work::{LeafWork, Progress};
 
 /// What a pool's own object set says.
 pub struct Facts<'a> {
     pool: &'a Pool,
-    set: &'a ObjectSet,
-    directory: Option<Zap>,
+    stored: Stored<'a>,
 }
 
 impl Pool {
@@ -38,10 +38,10 @@ impl Pool {
     pub fn facts(&self) -> Facts<'_> {
         let set: &ObjectSet = self.meta_object_set();
         let object = set.object(directory::OBJECT).ok();
+        let directory = object.and_then(|object| Zap::open(&object).ok());
         Facts {
             pool: self,
-            set,
-            directory: object.and_then(|object| Zap::open(&object).ok()),
+            stored: Stored::new(set, directory),
         }
     }
 }
@@ -50,28 +50,25 @@ impl Facts<'_> {
     /// The txg up to which the last whole scrub went; 0: there was none.
     #[must_use]
     pub fn last_scrubbed_txg(&self) -> u64 {
-        let words = self.words(directory::LAST_SCRUBBED_TXG);
+        let words = self.stored.words(directory::LAST_SCRUBBED_TXG);
         words.and_then(|words| words.first().copied()).unwrap_or(0)
     }
 
-    /// An entry of the directory.
-    fn words(&self, key: &str) -> Option<Vec<u64>> {
-        let directory = self.directory.as_ref()?;
-        let value = directory.lookup_value(key.as_bytes()).ok()??;
-        Some(value.to_words())
+    /// What the dedup tables hold.
+    #[must_use]
+    pub fn dedup(&self) -> DedupTables {
+        self.stored.dedup_tables()
     }
 
-    /// The object that an entry of the directory names.
-    fn object_named(&self, key: &str) -> Option<ObjectId> {
-        let words = self.words(key)?;
-        words.first().copied().map(ObjectId)
+    /// Totals of the reference tables of all vdevs.
+    #[must_use]
+    pub fn clones(&self) -> ClonedBlocks {
+        self.stored.cloned_blocks(&self.pool.config().root)
     }
 
-    fn object(&self, id: ObjectId) -> Option<std::sync::Arc<Object>> {
-        self.set.object(id).ok()
-    }
-
-    fn zap(&self, id: ObjectId) -> Option<Zap> {
-        Zap::open(&self.object(id)?).ok()
+    /// The checkpoint, if there is one.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        self.stored.checkpoint_of(&self.pool.config().root)
     }
 }

@@ -18,11 +18,12 @@ use format::label::PoolState;
 use format::uberblock::VERSION_FEATURES;
 use txg::{Engine, EngineConfig};
 
-use crate::allocation::{opening, savings};
+use crate::allocation::opening;
 use crate::assembly::{Beginning, Identity, WithDatasets, deferred_frees};
 use crate::blocks::WriteRules;
 use crate::config::host::{Host, kernel_module_present};
 use crate::error::{ImportBlocker, PoolError, Result};
+use crate::facts::Stored;
 use crate::import::blockers::Inspection;
 use crate::import::discover::{FoundPool, discover};
 use crate::import::load::Loaded;
@@ -241,7 +242,15 @@ fn note_kept(services: &Arc<PoolServices>) -> Result<()> {
         limits.set_listed(u64::try_from(sizes.used).unwrap_or(0));
     }
     let config = services.config.get();
-    let _ = savings::load(&services.mos, &services.directory, &config.root, limits);
+    let stored = Stored::new(&services.mos, Some(services.directory.clone()));
+    limits.set_checkpoint(stored.checkpointed_bytes(&config.root));
+    limits.set_shared(stored.cloned_blocks(&config.root).saved);
+    let dedup = stored.dedup_statistics();
+    limits.set_saved(dedup.saved_bytes());
+    limits.set_dedup_percent(match dedup.ratio() {
+        0 => 100,
+        percent => percent,
+    });
     Ok(())
 }
 

@@ -72,7 +72,7 @@ impl Object {
             let mut cost = survey.cost;
             tries += 1;
             let state = self.state.read();
-            // What could not be read may have been the tree of before.
+            // What could not be read may have been the earlier tree.
             if failed && state.generation != generation && tries < TRIES {
                 continue;
             }

@@ -145,7 +145,7 @@ impl Table {
         if shard.objects.contains_key(&object.id().0) {
             return Entered::Taken;
         }
-        // Under the lock that an object must leave the core through: what the dnodes of before did not show is here.
+        // An object leaves memory under this lock only: what the earlier dnodes did not show is here.
         if !current() {
             return Entered::Outdated;
         }

@@ -125,7 +125,7 @@ impl KeyRecord {
         })
     }
 
-    /// Whether it is of before the format was settled. Such datasets can be read.
+    /// Whether it is from before the format was settled. Such datasets can be read.
     pub(crate) fn is_old(&self) -> Result<bool> {
         let zap = self.directory.dsl.mos.zap(self.record)?;
         Ok(zap.lookup(names::VERSION.as_bytes())?.unwrap_or(0) == 0)

@@ -7,8 +7,8 @@
 //! spill block last. A block that cannot be read is freed, and what hangs below it is lost.
 
 use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
-use dmu::{BlockStore, DmuError};
-use format::dnode::{self, DnodePhys, SLOT_SIZE, SLOTS_PER_BLOCK, Slot};
+use dmu::{BlockStore, DmuError, raw};
+use format::dnode::{self, DnodePhys, SLOTS_PER_BLOCK, Slot};
 use format::record::get_at;
 use format::{BlockPointer, ObjectSetPhys};
 use sys::Buffer;
@@ -164,7 +164,7 @@ impl<'a> TreeWalk<'a> {
             let at_root = self.bookmark.is_some_and(|mark| mark[2] == u64::MAX);
             if !at_root
                 && let Some(block) = self.read(root, place)?
-                && let Ok(phys) = ObjectSetPhys::decode(&block)
+                && let Ok(phys) = raw::root(&block)
             {
                 self.object_set(&phys, free)?;
             }
@@ -267,8 +267,7 @@ impl<'a> TreeWalk<'a> {
             let object = number
                 .saturating_mul(PER_BLOCK)
                 .saturating_add(index as u64);
-            let bytes = block.get(index * SLOT_SIZE..).unwrap_or(&[]);
-            if let Ok(dnode) = DnodePhys::decode(bytes)
+            if let Ok(dnode) = raw::dnode(block, index)
                 && object != 0
             {
                 self.dnode(&dnode, object, free)?;

@@ -4,7 +4,8 @@ use base::{ByteOrder, ObjectId};
 use format::config::{directory, keys, vdev_zap};
 use format::space_map::SpaceMapPhys;
 
-use super::Facts;
+use super::Stored;
+use crate::config::VdevConfig;
 
 /// Which word of an uberblock says when it was written.
 const TIMESTAMP: usize = 4;
@@ -18,13 +19,19 @@ pub struct Checkpoint {
     pub consumes: u64,
 }
 
-impl Facts<'_> {
+impl Stored<'_> {
     /// The checkpoint, if there is one.
-    #[must_use]
-    pub fn checkpoint(&self) -> Option<Checkpoint> {
+    pub(super) fn checkpoint_of(&self, root: &VdevConfig) -> Option<Checkpoint> {
         let uberblock = self.words(directory::CHECKPOINT)?;
-        let config = self.pool.config();
-        let consumes = config.root.children.iter().map(|top| {
+        Some(Checkpoint {
+            created_s: *uberblock.get(TIMESTAMP)?,
+            consumes: self.checkpointed_bytes(root),
+        })
+    }
+
+    /// Bytes that are kept for a checkpoint alone: also of one that is being given up.
+    pub(crate) fn checkpointed_bytes(&self, root: &VdevConfig) -> u64 {
+        let consumes = root.children.iter().map(|top| {
             let map = top
                 .object(keys::VDEV_ZAP_TOP)
                 .and_then(|id| self.zap(id))
@@ -32,10 +39,7 @@ impl Facts<'_> {
                 .and_then(|id| self.object(ObjectId(id)));
             map.map_or(0, |map| map.with_bonus(freed_in_map))
         });
-        Some(Checkpoint {
-            created_s: *uberblock.get(TIMESTAMP)?,
-            consumes: consumes.sum(),
-        })
+        consumes.fold(0, u64::saturating_add)
     }
 }
 

@@ -4,7 +4,8 @@ use base::ByteOrder;
 use format::brt::BlockReferencePhys;
 use format::config::directory;
 
-use super::Facts;
+use super::Stored;
+use crate::config::VdevConfig;
 
 /// Blocks that files share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,12 +16,11 @@ pub struct ClonedBlocks {
     pub saved: u64,
 }
 
-impl Facts<'_> {
+impl Stored<'_> {
     /// Totals of the reference tables of all vdevs.
-    #[must_use]
-    pub fn clones(&self) -> ClonedBlocks {
+    pub(crate) fn cloned_blocks(&self, root: &VdevConfig) -> ClonedBlocks {
         let mut found = ClonedBlocks::default();
-        for top in &self.pool.config().root.children {
+        for top in &root.children {
             let key = format!("{}{}", directory::BLOCK_REFERENCE_PREFIX, top.id().0);
             let table = self.object_named(&key).and_then(|id| self.object(id));
             let Some(table) = table else { continue };

@@ -4,7 +4,7 @@ use base::ObjectId;
 use dmu::Zap;
 use format::config::directory;
 
-use super::Facts;
+use super::Stored;
 
 /// Words of a bucket of the statistics: blocks, their logical, physical and allocated bytes, and the same four as
 /// referenced.
@@ -42,29 +42,39 @@ impl DedupTables {
     /// References to blocks per block, in hundredths and by bytes; 0 without any.
     #[must_use]
     pub fn ratio(&self) -> u64 {
-        let sum = |word: usize| {
-            let words = self.buckets.iter().map(|bucket| bucket[word]);
-            words.fold(0, u64::saturating_add)
-        };
-        let referenced = u128::from(sum(REFERENCED)) * 100;
-        let ratio = referenced.checked_div(u128::from(sum(ALLOCATED)));
+        let referenced = u128::from(self.sum(REFERENCED)) * 100;
+        let ratio = referenced.checked_div(u128::from(self.sum(ALLOCATED)));
         ratio
             .and_then(|ratio| u64::try_from(ratio).ok())
             .unwrap_or(0)
     }
+
+    /// Bytes that there would be more if each reference had blocks of its own.
+    pub(crate) fn saved_bytes(&self) -> u64 {
+        self.sum(REFERENCED).saturating_sub(self.sum(ALLOCATED))
+    }
+
+    fn sum(&self, word: usize) -> u64 {
+        let words = self.buckets.iter().map(|bucket| bucket[word]);
+        words.fold(0, u64::saturating_add)
+    }
 }
 
-impl Facts<'_> {
-    /// What the dedup tables hold.
-    #[must_use]
-    pub fn dedup(&self) -> DedupTables {
+impl Stored<'_> {
+    /// How many blocks the dedup tables hold, and nothing of what the tables take.
+    pub(crate) fn dedup_statistics(&self) -> DedupTables {
         let statistics = self
             .object_named(directory::DEDUP_STATISTICS)
             .and_then(|id| self.zap(id));
-        let mut found = DedupTables {
+        DedupTables {
             buckets: statistics.map_or_else(Vec::new, |zap| histogram(&zap)),
             ..DedupTables::default()
-        };
+        }
+    }
+
+    /// What the dedup tables hold.
+    pub(super) fn dedup_tables(&self) -> DedupTables {
+        let mut found = self.dedup_statistics();
         let directory = self.directory.as_ref();
         let entries = directory.and_then(|zap| zap.entries().ok());
         let entries = entries.unwrap_or_default();

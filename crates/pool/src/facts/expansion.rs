@@ -36,7 +36,7 @@ impl Facts<'_> {
     }
 
     fn expansion_of(&self, top: &VdevConfig) -> Option<Expansion> {
-        let table = self.zap(top.object(keys::VDEV_ZAP_TOP)?)?;
+        let table = self.stored.zap(top.object(keys::VDEV_ZAP_TOP)?)?;
         let number = |name: &str| table.lookup(name.as_bytes()).ok().flatten();
         let state = number(vdev_zap::RAIDZ_EXPAND_STATE)?;
         if ![RUNS, FINISHED].contains(&state) {

@@ -64,7 +64,7 @@ impl Facts<'_> {
     /// The mean of a top-level vdev's metaslabs, each with the weight of its free bytes; none if its maps
     /// keep no histograms.
     fn of_vdev(&self, top: &VdevConfig) -> Option<u64> {
-        let array = self.object(top.object(keys::METASLAB_ARRAY)?)?;
+        let array = self.stored.object(top.object(keys::METASLAB_ARRAY)?)?;
         let shift = top.metaslab_shift();
         let (count, size) = (top.asize().checked_shr(shift)?, 1_u64.checked_shl(shift)?);
         let info = array.info();
@@ -81,7 +81,7 @@ impl Facts<'_> {
                 // All of it is free.
                 continue;
             }
-            let map = self.object(ObjectId(id))?;
+            let map = self.stored.object(ObjectId(id))?;
             let (percent, allocated) = map.with_bonus(|bonus| {
                 (bonus.len() >= SpaceMapPhys::SIZE).then(|| {
                     let map = SpaceMapPhys::decode_padded(bonus, ByteOrder::NATIVE);

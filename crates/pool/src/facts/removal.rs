@@ -33,7 +33,7 @@ impl Facts<'_> {
     /// The last removal of a top-level vdev, if there ever was one.
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {
-        let words = self.words(directory::REMOVING)?;
+        let words = self.stored.words(directory::REMOVING)?;
         let &[state, removing, last, start, end, _to_copy, copied] = words.as_slice() else {
             return None;
         };
@@ -43,7 +43,7 @@ impl Facts<'_> {
         let config = self.pool.config();
         let tops = config.root.children.iter();
         let entries: u64 = tops
-            .filter_map(|top| self.object(top.object(keys::INDIRECT_OBJECT)?))
+            .filter_map(|top| self.stored.object(top.object(keys::INDIRECT_OBJECT)?))
             .map(|map| map.with_bonus(mapping_entries))
             .sum();
         Some(Removal {

@@ -48,7 +48,7 @@ impl Facts<'_> {
         let config = self.pool.config();
         let leaves = config.root.leaves();
         let node = leaves.iter().find(|node| node.guid() == leaf)?;
-        let table = self.zap(node.object(keys::VDEV_ZAP_LEAF)?)?;
+        let table = self.stored.zap(node.object(keys::VDEV_ZAP_LEAF)?)?;
         // What is stored is of the last txg.
         let trim = self.pool.leaf_trim(leaf).map(|trim| Progress {
             state: trim.state,

@@ -5,10 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use base::{ByteOrder, ObjectId, ObjectSetId, Txg};
-use format::ObjectType;
+use base::{ObjectId, ObjectSetId, Txg};
+use dsl::records;
 use format::block_pointer::BlockPointer;
-use format::dsl::DatasetPhys;
 use pipeline::ReadRequest;
 use vdev::IoClass;
 
@@ -97,10 +96,9 @@ fn verify(loaded: &Loaded, rewind: Rewind) -> Result<()> {
     let mut id = ObjectId(0);
     while let Some(next) = loaded.objects.mos.next_object(id)? {
         let object = loaded.objects.mos.object(next)?;
-        if object.info().bonus_type == ObjectType::DSL_DATASET {
-            let phys = object.with_bonus(|bonus| DatasetPhys::decode(bonus, ByteOrder::NATIVE));
-            let phys = phys.map_err(PoolError::corrupt("dataset"))?;
-            verify_tree(loaded, ObjectSetId(next.0), &phys.block_pointer, after)?;
+        let root = records::dataset_root(&object).map_err(PoolError::corrupt("dataset"))?;
+        if let Some(root) = root {
+            verify_tree(loaded, ObjectSetId(next.0), &root, after)?;
         }
         id = next;
     }

@@ -5,7 +5,6 @@
 //! Only the log of a head counts: a snapshot has a copy of the header that it was taken with.
 
 use base::{Bookmark, Txg};
-use format::ObjectSetPhys;
 use format::intent_log::LogHeader;
 use intent::{LogPart, Resume};
 use pipeline::{ReadRequest, Scrubbed};
@@ -87,7 +86,7 @@ fn look(
         Err(_) if is_settled => return None,
         Err(_) => return Some(Err(Rewritten)),
     };
-    let header = ObjectSetPhys::decode(&root).ok()?.log_header;
+    let header = dmu::raw::root(&root).ok()?.log_header;
     let part = intent::part(&pool.pipeline, (set, &header), from, (until, CHAIN_BLOCKS));
     let result = scrub_part(pool, &header, &part);
     Some(Ok((result, part.next)))

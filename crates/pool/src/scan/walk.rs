@@ -4,8 +4,9 @@
 //! resume at is not read again; a block before it is not looked at again.
 
 use base::{Bookmark, ObjectId, ObjectSetId, Txg};
+use dmu::raw;
 use format::block_pointer::{self, BlockPointer};
-use format::dnode::{SLOT_SIZE, SLOTS_PER_BLOCK, Slot, slots};
+use format::dnode::{SLOTS_PER_BLOCK, Slot, slots};
 use format::{DnodePhys, ObjectSetPhys, ObjectType};
 use pipeline::{Pipeline, ReadRequest};
 use vdev::IoClass;
@@ -239,11 +240,10 @@ impl Node {
 
     /// What the pointers in it point to; nothing for one that makes no sense.
     fn children(self, data: &[u8]) -> impl Iterator<Item = Option<Self>> {
-        let below = data.chunks_exact(block_pointer::SIZE).enumerate();
-        below.map(move |(index, bytes)| {
-            let pointer = BlockPointer::decode(bytes, base::ByteOrder::NATIVE).ok()?;
+        let below = raw::pointers(data).enumerate();
+        below.map(move |(index, pointer)| {
             Some(Self {
-                pointer,
+                pointer: pointer?,
                 level: self.level - 1,
                 block: (self.block << self.tree.shift) + index as u64,
                 ..self
@@ -279,7 +279,7 @@ fn tops(tree: Tree, dnode: &DnodePhys) -> impl Iterator<Item = Node> {
 
 /// What the walk reads below the root of an object set, in the order of the walk.
 pub(super) fn read_below_root(data: &[u8]) -> Vec<Node> {
-    let Ok(phys) = ObjectSetPhys::decode(data) else {
+    let Ok(phys) = raw::root(data) else {
         return Vec::new();
     };
     let mut below: Vec<Node> = tops(Tree::meta(&phys.meta_dnode), &phys.meta_dnode).collect();
@@ -301,8 +301,7 @@ fn accounting(phys: &ObjectSetPhys) -> impl Iterator<Item = (u64, &DnodePhys)> {
 fn dnodes(data: &[u8], block: u64) -> impl Iterator<Item = Option<(u64, DnodePhys)>> {
     let taken = slots(data).filter(|(_, slot)| *slot != Slot::Free);
     let decoded = taken.map(move |(index, _)| {
-        let bytes = data.get(index * SLOT_SIZE..).unwrap_or_default();
-        let dnode = DnodePhys::decode(bytes).ok()?;
+        let dnode = raw::dnode(data, index).ok()?;
         Some((block * SLOTS_PER_BLOCK as u64 + index as u64, dnode))
     });
     decoded.filter(|found| {
@@ -403,7 +402,7 @@ impl Walk<'_> {
         let Some(data) = self.read(root, bookmark) else {
             return Step::On;
         };
-        let Ok(phys) = ObjectSetPhys::decode(&data) else {
+        let Ok(phys) = raw::root(&data) else {
             self.not_seen(root);
             return Step::On;
         };

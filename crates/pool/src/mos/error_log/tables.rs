@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{ByteOrder, ObjectId, Txg};
+use base::{ObjectId, Txg};
 use dmu::{CreateZap, ObjectSet, Tx, Zap};
+use dsl::records;
 use format::ObjectType;
 use format::config::directory as names;
-use format::dsl::{DatasetPhys, DirectoryPhys};
 use format::features;
 use format::zap::Value;
 
@@ -172,20 +172,7 @@ fn new_table(mos: &Arc<ObjectSet>, tx: &Tx) -> dmu::Result<Zap> {
 
 /// The head of the directory of a dataset; what is unknown stands for itself.
 fn head_of(mos: &ObjectSet, dataset: ObjectId) -> ObjectId {
-    let find = || {
-        let object = mos.object(dataset).ok()?;
-        let is_dataset = object.info().bonus_type == ObjectType::DSL_DATASET;
-        let phys = object.with_bonus(|bytes| DatasetPhys::decode_padded(bytes, ByteOrder::NATIVE));
-        let directory = mos.object(phys.directory).ok().filter(|_| is_dataset)?;
-        let is_directory = directory.info().bonus_type == ObjectType::DSL_DIRECTORY;
-        let phys =
-            directory.with_bonus(|bytes| DirectoryPhys::decode_padded(bytes, ByteOrder::NATIVE));
-        Some(phys.head_dataset).filter(|head| is_directory && head.0 != 0)
-    };
-    if dataset.0 == 0 {
-        return dataset;
-    }
-    find().unwrap_or(dataset)
+    records::head_of(mos, dataset).unwrap_or(dataset)
 }
 
 fn numbers<const N: usize>(name: &[u8]) -> Option<[u64; N]> {

@@ -1,0 +1,29 @@
+//! What the blocks of an object set hold, for those who walk them without opening it: scans, sends, and frees of trees
+//! whose dataset is gone. Blocks are in host order, as [`crate::BlockStore`] gives them.
+
+use base::ByteOrder;
+use format::block_pointer::{self, BlockPointer};
+use format::dnode::SLOT_SIZE;
+use format::{DnodePhys, FormatError, ObjectSetPhys};
+
+/// The root block of an object set.
+///
+/// # Errors
+/// It is none.
+pub fn root(block: &[u8]) -> Result<ObjectSetPhys, FormatError> {
+    ObjectSetPhys::decode(block)
+}
+
+/// The dnode that begins in a slot of a block of dnodes.
+///
+/// # Errors
+/// None does.
+pub fn dnode(block: &[u8], slot: usize) -> Result<DnodePhys, FormatError> {
+    DnodePhys::decode(block.get(slot * SLOT_SIZE..).unwrap_or_default())
+}
+
+/// The pointers in an indirect block, in their order; nothing for one that makes no sense.
+pub fn pointers(block: &[u8]) -> impl Iterator<Item = Option<BlockPointer>> {
+    let all = block.chunks_exact(block_pointer::SIZE);
+    all.map(|bytes| BlockPointer::decode(bytes, ByteOrder::NATIVE).ok())
+}
