@@ -57,6 +57,6 @@ pub use library::{
     Block, BlockAddress, Blocks, CreateOptions, DamagedCopy, DatasetInfo, DatasetKind,
     DestroyOptions, DirEntry, Error, File, FileOptions, FileSystem, FileType, Image, ImageDataset,
     ListOptions, Metadata, OpenOptions, Pool, Property, PropertySource, ReadDir, Result,
-    SetMetadata, Space, SpaceFault, SpaceFaultKind, Vdev, VerifyOptions, VerifyProgress,
-    VerifyReport, Volume, listen,
+    RollbackOptions, SetMetadata, Space, SpaceFault, SpaceFaultKind, Vdev, VerifyOptions,
+    VerifyProgress, VerifyReport, Volume, listen,
 };

@@ -26,7 +26,7 @@ pub use image::{
 };
 pub use metadata::{FileType, Metadata, SetMetadata, Space};
 pub use notices::listen;
-pub use options::{CreateOptions, DestroyOptions, OpenOptions, Vdev};
+pub use options::{CreateOptions, DestroyOptions, OpenOptions, RollbackOptions, Vdev};
 pub use pool::Pool;
 pub use properties::{Property, PropertySource};
 pub use read_dir::{DirEntry, ReadDir};

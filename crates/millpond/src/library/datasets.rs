@@ -7,7 +7,7 @@ use admin::rows::dataset::{REFERENCED, USED};
 use admin::{Change, DatasetQuery, DestroyTarget, Request, Response, Selection, Types, Value};
 
 use super::assignments::assignments;
-use super::{DestroyOptions, Error, Pool, Result};
+use super::{DestroyOptions, Error, Pool, Result, RollbackOptions};
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -267,13 +267,13 @@ impl Pool {
     /// with what is there now.
     ///
     /// # Errors
-    /// It is not the newest, and `destroy_later` does not allow newer snapshots and bookmarks to be destroyed; or one
-    /// of these has clones.
-    pub fn rollback(&self, snapshot: &str, destroy_later: bool) -> Result<()> {
+    /// It is not the newest, and `options` do not allow newer snapshots and bookmarks to be destroyed, or clones of
+    /// these.
+    pub fn rollback(&self, snapshot: &str, options: RollbackOptions) -> Result<()> {
         self.change(Change::Rollback(Rollback {
             snapshot: snapshot.to_owned(),
-            destroy_later,
-            destroy_clones: false,
+            destroy_later: options.newer,
+            destroy_clones: options.clones,
             force: false,
         }))
     }

@@ -175,3 +175,33 @@ impl DestroyOptions {
         self
     }
 }
+
+/// What a rollback may destroy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RollbackOptions {
+    pub(super) newer: bool,
+    pub(super) clones: bool,
+}
+
+impl RollbackOptions {
+    /// Nothing: the snapshot must be the newest.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Newer snapshots and bookmarks.
+    #[must_use]
+    pub fn destroy_newer(mut self) -> Self {
+        self.newer = true;
+        self
+    }
+
+    /// Newer snapshots and bookmarks, and clones of these.
+    #[must_use]
+    pub fn destroy_clones(mut self) -> Self {
+        self.newer = true;
+        self.clones = true;
+        self
+    }
+}

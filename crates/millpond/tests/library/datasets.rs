@@ -3,7 +3,7 @@
 use super::Fixture;
 use millpond::{
     CreateOptions, DatasetKind, DestroyOptions, Error, FileOptions, ListOptions, OpenOptions, Pool,
-    PropertySource,
+    PropertySource, RollbackOptions,
 };
 use std::io::ErrorKind;
 
@@ -59,9 +59,10 @@ fn a_rollback_makes_open_files_stale_and_not_the_file_system() {
     let open = files.open("f", &FileOptions::new().read().write()).unwrap();
     pool.snapshot(&["pond@two"]).unwrap();
 
-    assert!(pool.rollback("pond@one", false).is_err());
+    let alone = RollbackOptions::new();
+    assert!(pool.rollback("pond@one", alone).is_err());
     assert_eq!(files.read("f").unwrap(), b"newer");
-    pool.rollback("pond@one", true).unwrap();
+    pool.rollback("pond@one", alone.destroy_newer()).unwrap();
     assert_eq!(files.read("f").unwrap(), b"old");
     let error = open.read_all().unwrap_err();
     assert!(matches!(error, Error::Stale(_)), "{error}");
