@@ -70,7 +70,7 @@ pub struct CacheStatistics {
 }
 
 /// A load in progress, on which others wait. Whoever changes what the cache has of its block takes it out of the
-/// pending_reads: then what it brings is of before, and is for those only who asked before.
+/// pending_reads: then what it brings is outdated, and is only for those who asked before.
 #[derive(Debug)]
 struct PendingRead {
     done: Mutex<bool>,

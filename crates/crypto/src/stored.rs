@@ -42,7 +42,7 @@ pub struct StoredKeys {
     pub suite: u64,
     /// The keys' own identity.
     pub guid: u64,
-    /// 1, or 0 in pools of before the format was settled.
+    /// 1, or 0 in pools from before the format was settled.
     pub version: u64,
     /// The keys.
     pub wrapped: WrappedKeys,

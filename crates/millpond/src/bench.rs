@@ -63,7 +63,7 @@ pub(crate) const COMMAND: Command = Command {
         option(
             "beside",
             "programs",
-            "so many programs compute meanwhile, each in a session of its own",
+            "run so many programs that only compute beside it, each in a session of its own",
         ),
         option(
             "probe",

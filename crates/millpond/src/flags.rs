@@ -3,7 +3,7 @@
 use crate::grammar::{Flag, switch};
 
 pub(crate) const SCRIPTED: Flag = switch("H", "no header, tabs between columns");
-pub(crate) const EXACT: Flag = switch("p", "numbers in full");
+pub(crate) const EXACT: Flag = switch("p", "exact numbers");
 pub(crate) const JSON: Flag = switch("j", "JSON").or("json");
 pub(crate) const JSON_INT: Flag = switch("json-int", "numbers as numbers in JSON");
 /// What long work of `millpond`'s own tells a program.

@@ -28,8 +28,8 @@ pub(super) const LS: Command = Command {
         ),
         switch("a", ". and .. too"),
         switch("R", "directories below as well"),
-        switch("1", "one name a line (always so)"),
-        switch("h", "sizes for people"),
+        switch("1", "one name a line (always the case)"),
+        switch("h", "human-readable sizes"),
         switch("j", "JSON").or("json"),
     ],
     operands: Operands::at_least(1, MISSING),
@@ -54,7 +54,7 @@ pub(super) const CP: Command = Command {
     flags: &[
         switch(
             "r",
-            "directories with all that is in them, and the file systems below",
+            "directories with everything below, including child file systems",
         ),
         switch("x", "with -r: only the file system that is named"),
         switch("f", "replace what is there already"),
@@ -75,7 +75,7 @@ pub(super) const TREE: Command = Command {
     forms: &[PLACE],
     flags: &[
         switch("d", "datasets and snapshots only"),
-        option("L", "levels", "no deeper than this"),
+        option("L", "levels", "at most so many levels"),
     ],
     operands: Operands::at_least(1, MISSING),
     run: tree,

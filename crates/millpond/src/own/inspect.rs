@@ -9,7 +9,7 @@ use crate::grammar::{Command, Operands};
 pub(super) const COMMAND: Command = Command {
     name: "inspect",
     aliases: &["zdb"],
-    summary: "Look into a pool without importing it (zdb); has its own flags.",
+    summary: "Inspect a pool without importing it (like zdb); has its own flags.",
     forms: &["..."],
     flags: &[],
     operands: Operands::ANY,

@@ -22,7 +22,7 @@ const EPOCH: &str = "SOURCE_DATE_EPOCH";
 pub(super) const COMMAND: Command = Command {
     name: "mkimage",
     aliases: &[],
-    summary: "Make a pool image with the contents of a directory; nothing is mounted.",
+    summary: "Create a pool image from a directory, without mounting anything.",
     forms: &["directory image"],
     flags: &[
         switch("f", "replace an image that is there"),
@@ -37,7 +37,7 @@ pub(super) const COMMAND: Command = Command {
         option(
             "size",
             "SIZE",
-            "how large the image is; else as large as it needs to be",
+            "size of the image; by default as large as needed",
         ),
         PROGRESS_JSON,
         switch(

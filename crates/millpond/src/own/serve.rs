@@ -11,11 +11,11 @@ use crate::zpool::import::{as_before, choose, places, request};
 pub(super) const COMMAND: Command = Command {
     name: "serve",
     aliases: &[],
-    summary: "Import a pool and serve it in this process, until it is exported or a signal comes.",
+    summary: "Import a pool and serve it in this process until it is exported or a signal arrives.",
     forms: &["pool|id"],
     flags: &[
         option("d", "dir|device", "where to look; may be repeated"),
-        switch("f", "even if it was in use elsewhere"),
+        switch("f", "even if it was in use on another host"),
         switch("N", "mount nothing"),
         option(
             "o",
@@ -26,7 +26,7 @@ pub(super) const COMMAND: Command = Command {
         option(
             "metrics",
             "[address:]port|path",
-            "offer the instruments to Prometheus: on a port of this host, or on a socket",
+            "serve metrics to Prometheus on a port of this host, or on a socket",
         ),
     ],
     operands: Operands::exactly(1, "missing pool argument"),

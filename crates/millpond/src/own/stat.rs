@@ -16,9 +16,13 @@ pub(super) const COMMAND: Command = Command {
     summary: "Show locks, queues, latencies and counters of running pools.",
     forms: &["[pool] ... [interval [count]]"],
     flags: &[
-        option("m", "text[,...]", "only what has one of these in its name"),
-        switch("a", "what never moved, too"),
-        switch("y", "without the figures since the import"),
+        option(
+            "m",
+            "text[,...]",
+            "only metrics whose name contains one of these",
+        ),
+        switch("a", "also what never changed"),
+        switch("y", "omit the figures since the import"),
         switch("j", "JSON").or("json"),
         switch("prometheus", "the text format of Prometheus"),
     ],

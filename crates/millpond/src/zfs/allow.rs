@@ -17,7 +17,7 @@ const ALLOW_BELOW: Flag = switch("d", "below only");
 const ALLOW_USERS: Flag = switch("u", "the names are of users");
 const ALLOW_GROUPS: Flag = switch("g", "the names are of groups");
 const ALLOW_EVERYONE: Flag = switch("e", "everyone");
-const ALLOW_CREATORS: Flag = switch("c", "whoever creates something below, on what they create");
+const ALLOW_CREATORS: Flag = switch("c", "for whoever creates a descendant, on that dataset");
 const ALLOW_SET: Flag = switch("s", "a set of permissions, to be granted by its name");
 const ALLOW_FLAGS: &[Flag] = &[
     ALLOW_LOCAL,
@@ -43,7 +43,7 @@ const UNALLOW_FLAGS: &[Flag] = &[
 pub(super) const ALLOW: Command = Command {
     name: "allow",
     aliases: &[],
-    summary: "Grant permissions to users and groups, or show what is granted.",
+    summary: "Grant permissions to users and groups, or show them.",
     forms: &[
         "filesystem|volume",
         "everyone|user|group[,...] perm|@setname[,...] filesystem|volume",
@@ -60,7 +60,7 @@ pub(super) const ALLOW: Command = Command {
 pub(super) const UNALLOW: Command = Command {
     name: "unallow",
     aliases: &[],
-    summary: "Take granted permissions back.",
+    summary: "Revoke granted permissions.",
     forms: &[
         "everyone|user|group[,...] [perm|@setname[,...]] filesystem|volume",
         "-e [perm|@setname[,...]] filesystem|volume",

@@ -11,7 +11,7 @@ use crate::output::{Outcome, cannot, usage};
 pub(super) const COMMAND: Command = Command {
     name: "bookmark",
     aliases: &[],
-    summary: "Make a bookmark of a snapshot or bookmark.",
+    summary: "Create a bookmark of a snapshot or bookmark.",
     forms: &["snapshot|bookmark newbookmark"],
     flags: &[],
     operands: Operands::exactly(2, "missing snapshot or bookmark argument"),

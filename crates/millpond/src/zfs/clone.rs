@@ -13,7 +13,7 @@ use crate::output::{Outcome, cannot};
 pub(super) const COMMAND: Command = Command {
     name: "clone",
     aliases: &[],
-    summary: "Make a writable copy of a snapshot.",
+    summary: "Create a clone of a snapshot.",
     forms: &["snapshot filesystem|volume"],
     flags: &[PARENTS, UNMOUNTED, PROPERTY],
     operands: Operands::exactly(2, "missing source or target dataset argument"),

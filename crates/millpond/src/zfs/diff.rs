@@ -14,10 +14,10 @@ pub(super) const COMMAND: Command = Command {
     summary: "Show which files changed since a snapshot.",
     forms: &["snapshot [snapshot|filesystem]"],
     flags: &[
-        switch("F", "the kinds of files, too"),
+        switch("F", "file types, too"),
         switch("H", "no arrows, tabs between columns"),
         switch("t", "the times of the last changes, too"),
-        switch("h", "names as they are, whatever is in them"),
+        switch("h", "do not escape characters in names"),
     ],
     operands: Operands::between(1, 2, "must provide at least one snapshot name"),
     run: diff,

@@ -14,7 +14,7 @@ use crate::render::Style;
 pub(super) const HOLD: Command = Command {
     name: "hold",
     aliases: &[],
-    summary: "Hold snapshots, so that they cannot be destroyed.",
+    summary: "Put holds on snapshots, so that they cannot be destroyed.",
     forms: &["tag snapshot ..."],
     flags: &[RECURSIVE],
     operands: Operands::at_least(2, "missing tag or snapshot argument"),

@@ -14,9 +14,9 @@ use crate::output::{Outcome, usage};
 pub(super) const COMMAND: Command = Command {
     name: "inherit",
     aliases: &[],
-    summary: "Forget a local value of a property.",
+    summary: "Clear a property, so that it is inherited.",
     forms: &["property filesystem|volume|snapshot ..."],
-    flags: &[RECURSIVE, switch("S", "back to the received value")],
+    flags: &[RECURSIVE, switch("S", "return to the received value")],
     operands: Operands::at_least(2, "missing property or dataset argument"),
     run: inherit,
 };

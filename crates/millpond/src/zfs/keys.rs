@@ -20,9 +20,13 @@ pub(super) const LOAD: Command = Command {
     forms: &["-a", "filesystem|volume"],
     flags: &[
         switch("a", "of all pools"),
-        switch("n", "only say whether they are right"),
-        switch("r", "of what is below, too"),
-        option("L", "keylocation", "where the key is, this time"),
+        switch("n", "only check whether the keys are correct"),
+        switch("r", "include descendants"),
+        option(
+            "L",
+            "keylocation",
+            "use this key location instead of the stored one",
+        ),
     ],
     operands: Operands::between(0, 1, ""),
     run: load,
@@ -32,11 +36,11 @@ pub(super) const LOAD: Command = Command {
 pub(super) const UNLOAD: Command = Command {
     name: "unload-key",
     aliases: &[],
-    summary: "Forget the keys of encrypted datasets.",
+    summary: "Unload the keys of encrypted datasets.",
     forms: &["-a", "filesystem|volume"],
     flags: &[
         switch("a", "of all pools"),
-        switch("r", "of what is below, too"),
+        switch("r", "include descendants"),
     ],
     operands: Operands::between(0, 1, ""),
     run: unload,

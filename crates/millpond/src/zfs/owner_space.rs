@@ -19,10 +19,7 @@ const OWNER_SORT: Flag = option("s", "field", "sort by it, smallest first; may b
 const OWNER_SORT_DOWN: Flag = option("S", "field", "sort by it, largest first; may be repeated");
 const OWNER_FLAGS: &[Flag] = &[
     SCRIPTED,
-    switch(
-        "i",
-        "no effect: names of Windows domains have no numbers here",
-    ),
+    switch("i", "no effect: Windows domains are not resolved here"),
     switch("n", "numbers instead of names"),
     EXACT,
     OWNER_FIELDS,
@@ -39,7 +36,7 @@ const OWNER_FLAGS: &[Flag] = &[
 pub(super) const USERSPACE: Command = Command {
     name: "userspace",
     aliases: &[],
-    summary: "Show what each user uses and may use.",
+    summary: "Show usage and quotas of users.",
     forms: &["filesystem|snapshot|path"],
     flags: OWNER_FLAGS,
     operands: Operands::exactly(1, DATASET),
@@ -50,7 +47,7 @@ pub(super) const USERSPACE: Command = Command {
 pub(super) const GROUPSPACE: Command = Command {
     name: "groupspace",
     aliases: &[],
-    summary: "Show what each group uses and may use.",
+    summary: "Show usage and quotas of groups.",
     forms: &["filesystem|snapshot|path"],
     flags: OWNER_FLAGS,
     operands: Operands::exactly(1, DATASET),
@@ -61,7 +58,7 @@ pub(super) const GROUPSPACE: Command = Command {
 pub(super) const PROJECTSPACE: Command = Command {
     name: "projectspace",
     aliases: &[],
-    summary: "Show what each project uses and may use.",
+    summary: "Show usage and quotas of projects.",
     forms: &["filesystem|snapshot|path"],
     flags: &[SCRIPTED, EXACT, OWNER_FIELDS, OWNER_SORT, OWNER_SORT_DOWN],
     operands: Operands::exactly(1, DATASET),

@@ -21,13 +21,13 @@ pub(super) const COMMAND: Command = Command {
     flags: &[
         switch(
             "c",
-            "check: what differs from the id of -p or of the operand",
+            "check: list files whose id differs from that of -p or of the operand",
         ),
-        switch("C", "clear: no project, and nothing handed down"),
-        switch("s", "set: what is made here gets the same project"),
+        switch("C", "clear the project and its inheritance"),
+        switch("s", "set: new files here inherit the project"),
         option("p", "id", "the project"),
         RECURSIVE,
-        switch("d", "of a directory only itself, not what is in it"),
+        switch("d", "a directory itself, not its contents"),
         switch("k", "with -C: keep the project"),
         switch("0", "with -c: names only, each ended by a NUL"),
     ],

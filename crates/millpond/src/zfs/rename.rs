@@ -13,16 +13,13 @@ use crate::output::{Outcome, Stop, cannot, usage};
 pub(super) const COMMAND: Command = Command {
     name: "rename",
     aliases: &[],
-    summary: "Give a dataset, snapshot or bookmark another name.",
+    summary: "Rename a dataset, snapshot or bookmark.",
     forms: &["filesystem|volume|snapshot newname"],
     flags: &[
-        switch(
-            "f",
-            "unmount what other mount namespaces have copies of, too",
-        ),
+        switch("f", "unmount even if other mount namespaces have copies"),
         PARENTS,
-        switch("u", "leave mounts as they are"),
-        switch("r", "snapshots of this name below, too"),
+        switch("u", "do not remount"),
+        switch("r", "also the snapshots of this name of descendants"),
     ],
     operands: Operands::exactly(2, "missing source or target dataset argument"),
     run: rename,

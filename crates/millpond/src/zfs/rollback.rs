@@ -12,12 +12,12 @@ use crate::output::{Outcome, cannot};
 pub(super) const COMMAND: Command = Command {
     name: "rollback",
     aliases: &[],
-    summary: "Go back to a snapshot.",
+    summary: "Roll a file system or volume back to a snapshot.",
     forms: &["snapshot"],
     flags: &[
         switch("r", "destroy later snapshots and bookmarks"),
         switch("R", "and their clones"),
-        switch("f", "unmount those by force"),
+        switch("f", "force unmounting of those clones"),
     ],
     operands: Operands::exactly(1, DATASET),
     run: rollback,

@@ -16,7 +16,7 @@ use crate::output::{Outcome, Stop, complain, print, usage};
 pub(super) const COMMAND: Command = Command {
     name: "send",
     aliases: &[],
-    summary: "Write a snapshot, or what changed since another, to the standard output.",
+    summary: "Write a snapshot, or the changes since another, to standard output.",
     forms: &[
         "[-i|-I snapshot] snapshot",
         "-R [-i|-I snapshot] snapshot",
@@ -26,44 +26,40 @@ pub(super) const COMMAND: Command = Command {
         option(
             "i",
             "snapshot",
-            "only what changed since this snapshot or bookmark",
+            "send only what changed since this snapshot or bookmark",
         ),
         option("I", "snapshot", "the same, with all snapshots between"),
         switch(
             "R",
-            "with properties, all snapshots and all below: a package",
+            "a package: properties, all snapshots and all descendants",
         )
         .or("replicate"),
-        switch("p", "with properties: a package").or("props"),
-        switch(
-            "b",
-            "of what was received, the properties as received: a package",
-        )
-        .or("backup"),
-        switch("h", "with holds: a package").or("holds"),
+        switch("p", "a package with properties").or("props"),
+        switch("b", "a package with received properties as received").or("backup"),
+        switch("h", "a package with holds").or("holds"),
         option(
             "X",
             "dataset[,dataset]",
-            "of a package, without these and what is below them",
+            "leave these and their descendants out of a package",
         )
         .or("exclude"),
-        switch("s", "of a package, without what has no such snapshot").or("skip-missing"),
-        switch("L", "blocks of more than 128 KiB as they are").or("large-block"),
-        switch("e", "blocks that lie in their pointers as they are").or("embed"),
-        switch("c", "blocks as they are compressed").or("compressed"),
+        switch("s", "leave datasets without that snapshot out of a package").or("skip-missing"),
+        switch("L", "send blocks larger than 128 KiB whole").or("large-block"),
+        switch("e", "send embedded blocks as they are").or("embed"),
+        switch("c", "send blocks compressed as they are stored").or("compressed"),
         switch(
             "w",
-            "blocks as they are stored, encrypted ones without their key",
+            "send blocks as they are stored, encrypted ones without their key",
         )
         .or("raw"),
         switch("D", "ignored: there are no deduplicated streams any more").or("dedup"),
         switch("n", "send nothing").or("dryrun"),
-        switch("v", "say what is sent, and how much that is").or("verbose"),
+        switch("v", "show what is sent, with its size").or("verbose"),
         switch("P", "the same, for programs").or("parsable"),
         option(
             "t",
             "resume_token",
-            "the rest of a stream of which a part was received",
+            "resume a stream that was received in part",
         ),
     ],
     operands: Operands::between(0, 1, ""),

@@ -14,7 +14,7 @@ pub(super) const COMMAND: Command = Command {
     aliases: &[],
     summary: "Set properties.",
     forms: &["property=value ... filesystem|volume|snapshot ..."],
-    flags: &[switch("u", "leave mounts as they are")],
+    flags: &[switch("u", "do not remount")],
     operands: Operands::at_least(2, "missing property=value or dataset argument"),
     run: set,
 };

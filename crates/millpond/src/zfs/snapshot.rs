@@ -13,7 +13,7 @@ use crate::output::{Outcome, usage};
 pub(super) const COMMAND: Command = Command {
     name: "snapshot",
     aliases: &["snap"],
-    summary: "Take snapshots, all at the same moment.",
+    summary: "Create snapshots, all at the same moment.",
     forms: &["filesystem|volume@snap ..."],
     flags: &[RECURSIVE, PROPERTY],
     operands: Operands::at_least(1, "missing snapshot argument"),

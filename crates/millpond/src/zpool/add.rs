@@ -16,13 +16,9 @@ pub(super) const COMMAND: Command = Command {
     forms: &["pool vdev ..."],
     flags: &[
         switch("f", "use devices that look used, and mixed redundancy"),
-        switch("n", "only say what would be added"),
+        switch("n", "only show what would be added"),
         option("o", "ashift=number", "the sector size as a power of two"),
-        option(
-            "size",
-            "SIZE",
-            "make files of this size where there are none",
-        ),
+        option("size", "SIZE", "create missing files with this size"),
     ],
     operands: Operands::at_least(1, "missing pool name argument"),
     run: add,

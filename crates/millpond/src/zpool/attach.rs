@@ -12,7 +12,7 @@ use crate::output::{Outcome, usage};
 
 const FLAGS: &[Flag] = &[
     switch("f", "use a device that looks used"),
-    switch("w", "wait until it has everything"),
+    switch("w", "wait until it is resilvered"),
     option("o", "ashift=number", "the sector size as a power of two"),
 ];
 
@@ -20,7 +20,7 @@ const FLAGS: &[Flag] = &[
 pub(super) const ATTACH: Command = Command {
     name: "attach",
     aliases: &[],
-    summary: "Make a device a side of the mirror that another one is, or becomes.",
+    summary: "Attach a device to another one, which becomes a mirror, or to a mirror.",
     forms: &["pool device new-device"],
     flags: FLAGS,
     operands: Operands::ANY,

@@ -11,7 +11,7 @@ use crate::output::Outcome;
 pub(super) const COMMAND: Command = Command {
     name: "clear",
     aliases: &[],
-    summary: "Forget errors and resume a suspended pool.",
+    summary: "Clear errors and resume a suspended pool.",
     forms: &["pool [device]"],
     flags: &[],
     operands: Operands::between(1, 2, "missing pool name"),

@@ -16,7 +16,7 @@ use crate::grammar::{Command, Flag, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, print, usage};
 
 /// Of everything that makes a pool.
-pub(crate) const NO_FEATURES: Flag = switch("d", "enable no feature unless named");
+pub(crate) const NO_FEATURES: Flag = switch("d", "enable only the features that are named");
 /// Likewise.
 pub(crate) const POOL_PROPERTY: Flag = option(
     "o",
@@ -34,22 +34,18 @@ pub(crate) const ROOT_PROPERTY: Flag = option(
 pub(super) const COMMAND: Command = Command {
     name: "create",
     aliases: &[],
-    summary: "Make a pool.",
+    summary: "Create a pool.",
     forms: &["pool vdev ..."],
     flags: &[
         switch("f", "use devices that look used"),
-        switch("n", "only say what would be made"),
+        switch("n", "only show what would be created"),
         NO_FEATURES,
         POOL_PROPERTY,
         ROOT_PROPERTY,
         option("m", "mountpoint", "where the root file system is mounted"),
         ALTERNATE_ROOT,
-        option("t", "tempname", "the pool's name for now"),
-        option(
-            "size",
-            "SIZE",
-            "make files of this size where there are none",
-        ),
+        option("t", "tempname", "a temporary name of the pool"),
+        option("size", "SIZE", "create missing files with this size"),
     ],
     operands: Operands::at_least(1, "missing pool name argument"),
     run: create,

@@ -11,7 +11,7 @@ use crate::output::{Outcome, usage};
 pub(super) const COMMAND: Command = Command {
     name: "detach",
     aliases: &[],
-    summary: "Take a device away from a mirror, or call a replacement off.",
+    summary: "Detach a device from a mirror, or cancel a replacement.",
     forms: &["pool device"],
     flags: &[],
     operands: Operands::ANY,

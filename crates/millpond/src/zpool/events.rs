@@ -15,13 +15,13 @@ use crate::output::{Outcome, Stop, complain, print, usage};
 pub(super) const COMMAND: Command = Command {
     name: "events",
     aliases: &[],
-    summary: "Show what happened to pools since they were imported.",
+    summary: "Show events of pools since they were imported.",
     forms: &["[pool]", "-c"],
     flags: &[
         switch("v", "all particulars, too"),
         SCRIPTED,
-        switch("f", "go on with what happens from now on"),
-        switch("c", "forget all events"),
+        switch("f", "follow new events"),
+        switch("c", "clear all events"),
     ],
     operands: Operands::between(0, 1, ""),
     run: events,

@@ -14,7 +14,7 @@ use crate::output::Outcome;
 pub(super) const COMMAND: Command = Command {
     name: "export",
     aliases: &[],
-    summary: "Unmount everything and let pools go.",
+    summary: "Export pools: unmount everything and release the devices.",
     forms: &["pool ...", "-a"],
     flags: &[switch("a", "all pools"), switch("f", "unmount by force")],
     operands: Operands::ANY,

@@ -14,7 +14,7 @@ pub(super) const COMMAND: Command = Command {
     forms: &["[pool] ..."],
     flags: &[
         switch("i", "internal events, too"),
-        switch("l", "who and where"),
+        switch("l", "user, host and zone"),
     ],
     operands: Operands::ANY,
     run: history,

@@ -14,15 +14,15 @@ use crate::repeat::Interval;
 pub(super) const COMMAND: Command = Command {
     name: "iostat",
     aliases: &[],
-    summary: "Show what pools and their devices read and write.",
+    summary: "Show the I/O of pools and their devices.",
     forms: &["[pool] ... [interval [count]]"],
     flags: &[
         switch("v", "the vdevs, too"),
         switch("l", "average latencies, too"),
-        switch("q", "what waits and what is under way, too"),
+        switch("q", "also waiting and active requests"),
         switch("w", "histograms of latencies instead"),
         switch("r", "histograms of request sizes instead"),
-        switch("y", "without the figures since the import"),
+        switch("y", "omit the figures since the import"),
         switch("n", "print the header only once"),
         SCRIPTED,
         EXACT,

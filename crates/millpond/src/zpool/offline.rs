@@ -11,10 +11,10 @@ use crate::output::{Outcome, Stop, usage};
 pub(super) const OFFLINE: Command = Command {
     name: "offline",
     aliases: &[],
-    summary: "Take devices out of use that others can stand for.",
+    summary: "Take redundant devices offline.",
     forms: &["pool device ..."],
     flags: &[
-        switch("f", "as devices that failed"),
+        switch("f", "mark them as failed"),
         switch("t", "until the next import"),
     ],
     operands: Operands::ANY,

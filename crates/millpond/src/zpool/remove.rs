@@ -13,7 +13,7 @@ pub(super) const COMMAND: Command = Command {
     aliases: &[],
     summary: "Remove log devices from a pool.",
     forms: &["pool device ..."],
-    flags: &[switch("w", "wait until it is done, as it does anyway")],
+    flags: &[switch("w", "wait until it is done (always the case)")],
     operands: Operands::at_least(2, "missing pool or device argument"),
     run: remove,
 };

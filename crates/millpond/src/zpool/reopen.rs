@@ -11,9 +11,9 @@ use crate::output::{Outcome, usage};
 pub(super) const REOPEN: Command = Command {
     name: "reopen",
     aliases: &[],
-    summary: "Look at devices again: which are back, which are gone.",
+    summary: "Reopen the devices of a pool.",
     forms: &["[pool] ..."],
-    flags: &[switch("n", "a scrub that is under way goes on as it is")],
+    flags: &[switch("n", "do not resilver while a scrub runs")],
     operands: Operands::ANY,
     run: reopen,
 };
@@ -22,7 +22,7 @@ pub(super) const REOPEN: Command = Command {
 pub(super) const RESILVER: Command = Command {
     name: "resilver",
     aliases: &[],
-    summary: "Give devices what they missed; a resilver that runs begins anew.",
+    summary: "Start a resilver; one that runs is restarted.",
     forms: &["pool ..."],
     flags: &[],
     operands: Operands::at_least(1, "missing pool name argument"),
@@ -33,9 +33,9 @@ pub(super) const RESILVER: Command = Command {
 pub(super) const REGUID: Command = Command {
     name: "reguid",
     aliases: &[],
-    summary: "Give a pool another guid, for one that is a copy of another.",
+    summary: "Give a pool a new guid, for instance a copy of another pool.",
     forms: &["pool"],
-    flags: &[option("g", "guid", "this one; else a random one")],
+    flags: &[option("g", "guid", "use this guid instead of a random one")],
     operands: Operands::between(1, 1, "missing pool name"),
     run: reguid,
 };

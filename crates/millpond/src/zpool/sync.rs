@@ -10,7 +10,7 @@ use crate::output::Outcome;
 pub(super) const COMMAND: Command = Command {
     name: "sync",
     aliases: &[],
-    summary: "Write out everything that was written so far.",
+    summary: "Make everything written so far durable.",
     forms: &["[pool] ..."],
     flags: &[switch("f", "even if there is nothing to write")],
     operands: Operands::ANY,

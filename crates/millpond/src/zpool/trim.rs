@@ -11,16 +11,17 @@ use crate::output::{Outcome, usage};
 pub(super) const COMMAND: Command = Command {
     name: "trim",
     aliases: &[],
-    summary: "Give free space back to devices, in the background.",
+    summary: "Discard free space on devices, in the background.",
     forms: &["pool [device] ...", "-a"],
     flags: &[
         switch("a", "all pools"),
-        switch(
-            "d",
-            "so that what was there is gone for good; no device can",
+        switch("d", "secure trim; no device supports it"),
+        option(
+            "r",
+            "rate",
+            "at most so many bytes a second for each device",
         ),
-        option("r", "rate", "bytes a second at most, for each device"),
-        switch("c", "give it up"),
+        switch("c", "cancel it"),
         switch("s", "suspend it"),
         switch("w", "wait until it has ended"),
     ],

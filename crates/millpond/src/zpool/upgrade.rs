@@ -11,7 +11,7 @@ use crate::output::{Outcome, Stop, complain, print, usage};
 pub(super) const COMMAND: Command = Command {
     name: "upgrade",
     aliases: &[],
-    summary: "Enable features, or list what could be.",
+    summary: "Enable features, or list those that could be enabled.",
     forms: &["", "-v", "-a | pool ..."],
     flags: &[
         switch("a", "all pools"),
