@@ -7,7 +7,6 @@ use std::io::Write;
 use std::sync::Arc;
 
 use base::{Bookmark, Guid, ObjectId, ObjectSetId, Txg};
-use dmu::raw;
 use dsl::Dataset;
 use format::block_pointer::{EMBEDDED_PAYLOAD_MAX, EmbeddedKind};
 use format::dnode::{BLOCK_POINTER_SIZE, SLOT_SIZE, SLOTS_PER_BLOCK, Slot, slots};
@@ -200,7 +199,7 @@ impl Walk<'_> {
                 Slot::Free => self.free_objects(object.0, 1, window)?,
                 Slot::Allocated { .. } => {
                     let bytes = data.get(slot * SLOT_SIZE..).unwrap_or(&[]);
-                    self.object(object, (&raw::dnode(&data, slot)?, bytes), window)?;
+                    self.object(object, (&dmu::raw::dnode(&data, slot)?, bytes), window)?;
                 }
             }
         }

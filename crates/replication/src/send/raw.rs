@@ -103,8 +103,7 @@ pub(super) fn version(
     let Some((_, Slot::Allocated { .. })) = found else {
         return Ok(0);
     };
-    let bytes = dnodes.get(MASTER * SLOT_SIZE..).unwrap_or_default();
-    let Some(block) = first(&DnodePhys::decode(bytes)?, ObjectId(MASTER as u64))? else {
+    let Some(block) = first(&dmu::raw::dnode(&dnodes, MASTER)?, ObjectId(MASTER as u64))? else {
         return Ok(0);
     };
     let word = block.first_chunk().map(|word| ByteOrder::NATIVE.u64(*word));
