@@ -61,6 +61,7 @@ impl BlockStore for Store {
             seen: base::Txg(0),
             block: *block,
             bookmark: *place,
+            follow: None,
         };
         let requests: Vec<PrefetchRequest> = blocks.iter().map(request).collect();
         self.prefetcher.prefetch(&requests);

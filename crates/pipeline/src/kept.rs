@@ -54,6 +54,8 @@ pub(crate) struct Kept {
     count: AtomicUsize,
     /// Bytes that may be read around blocks before something is found in what was.
     credit_bytes: AtomicU64,
+    /// What was kept and found when [`Self::age`] looked last.
+    uses_seen: AtomicU64,
     hit: Counter,
     /// What was there, and not the block.
     pub(crate) wrong: Counter,
@@ -66,6 +68,7 @@ impl Default for Kept {
             state: Mutex::new(&KEPT, State::default()),
             count: AtomicUsize::new(0),
             credit_bytes: AtomicU64::new(CREDIT_BYTES_MAX),
+            uses_seen: AtomicU64::new(0),
             hit: Counter::new(),
             wrong: Counter::new(),
             stored: Counter::new(),
@@ -138,21 +141,75 @@ impl Kept {
         self.stored.add(data.len() as u64);
     }
 
-    /// The piece of a device that is read with one operation and has a range in it, as long as it pays to read all of
-    /// it. `limit_bytes` as of [`Self::keep`].
-    pub(crate) fn around(&self, range: Range<u64>, limit_bytes: u64) -> Option<Range<u64>> {
+    /// The piece of a device that is read with one operation and has a short range in it, less what is kept already, as
+    /// long as it pays to read that. `limit_bytes` as of [`Self::keep`].
+    pub(crate) fn around(
+        &self,
+        vdev: VdevId,
+        range: Range<u64>,
+        seen: Txg,
+        limit_bytes: u64,
+    ) -> Option<Range<u64>> {
         let unit = tunables::RUN_BYTES.get() / CHUNK_BYTES * CHUNK_BYTES;
-        if unit == 0 || limit_bytes < 2 * unit {
+        let length = range.end.checked_sub(range.start)?;
+        // What is longer was cut out of something longer still, whose other parts others read.
+        if unit == 0 || limit_bytes < 2 * unit || length > unit / 2 {
             return None;
         }
         let start = range.start / unit * unit;
         let end = range.end.checked_next_multiple_of(unit)?;
-        let more = (end - start).checked_sub(range.end - range.start)?;
+        let Range { start, end } = self.missing(vdev, start..end, &range, seen);
+        let more = (end - start).checked_sub(length)?;
         let left = |credit: u64| credit.checked_sub(more);
         let order = Ordering::Relaxed;
         let credit = &self.credit_bytes;
         credit.fetch_update(order, order, left).ok()?;
         Some(start..end)
+    }
+
+    /// A range of a device without what is kept of it, as of `seen` or later, before and after the part that is
+    /// `wanted`.
+    pub(crate) fn missing(
+        &self,
+        vdev: VdevId,
+        range: Range<u64>,
+        wanted: &Range<u64>,
+        seen: Txg,
+    ) -> Range<u64> {
+        let Range { mut start, mut end } = range;
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return start..end;
+        }
+        let state = self.state.lock();
+        let valid = |chunk: u64| {
+            let base = chunk * CHUNK_BYTES;
+            let found = state.chunks.get(&(vdev, chunk));
+            let found = found.filter(|chunk| chunk.seen >= seen);
+            found.map(|chunk| base + chunk.valid.start as u64..base + chunk.valid.end as u64)
+        };
+        while start < wanted.start
+            && let Some(kept) = valid(start / CHUNK_BYTES).filter(|kept| kept.contains(&start))
+        {
+            start = kept.end.min(wanted.start);
+        }
+        while end > wanted.end
+            && let Some(kept) =
+                valid((end - 1) / CHUNK_BYTES).filter(|kept| kept.contains(&(end - 1)))
+        {
+            end = kept.start.max(wanted.end);
+        }
+        start..end
+    }
+
+    /// Lets all go if nothing was kept or found since the last time, so that memory follows what is walked through.
+    pub(crate) fn age(&self) {
+        let uses = self.hit.get() + self.stored.get();
+        let before = self.uses_seen.swap(uses, Ordering::Relaxed);
+        if before == uses && self.count.load(Ordering::Relaxed) > 0 {
+            let gone = std::mem::take(&mut *self.state.lock());
+            self.count.store(0, Ordering::Relaxed);
+            drop(gone);
+        }
     }
 
     /// Something was found.

@@ -1,10 +1,12 @@
 //! Reading ahead: a bounded queue and a few threads that fill the cache.
 
+mod places;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use base::lock::{LockClass, Mutex, rank};
 use base::metrics::{Counter, Gauge, Source, Value, registry};
@@ -15,9 +17,13 @@ use format::block_pointer::BlockPointer;
 
 use sys::Buffer;
 
-use crate::run::{Stretch, stretches};
 use crate::{Pipeline, tunables};
 
+#[cfg(test)]
+pub(crate) use places::stretches;
+pub(crate) use places::{Places, Stretch};
+
+static PLACES: LockClass = LockClass::new("pipeline.prefetch_places", rank::PIPELINE + 44);
 static FOLLOWING: LockClass = LockClass::new("pipeline.prefetch_following", rank::PIPELINE + 45);
 
 /// What reading ahead did so far.
@@ -48,6 +54,8 @@ pub struct PrefetchRequest {
     pub bookmark: Bookmark,
     /// As of [`crate::ReadRequest`].
     pub seen: Txg,
+    /// What is done with the block when it is there, besides.
+    pub follow: Option<Follow>,
 }
 
 /// What a block leads to: it is shown each block that was requested, and says what else to read.
@@ -57,40 +65,37 @@ pub type Follow = fn(&[u8], &PrefetchRequest) -> Vec<PrefetchRequest>;
 enum Run {
     /// Requests in the order of those who have them.
     Neighbours(Vec<PrefetchRequest>),
-    /// A piece of a device.
-    Stretch(Stretch, Option<Follow>),
+    /// The next piece of a device with blocks that wait in the order of their places.
+    Next,
     /// What is in the cache already, for what it leads to.
-    Known(Vec<PrefetchRequest>, Follow),
+    Known(Vec<PrefetchRequest>),
 }
 
-impl Run {
-    /// What is to be read.
-    fn requests(&self) -> &[PrefetchRequest] {
-        match self {
-            Self::Neighbours(requests) | Self::Stretch(Stretch { requests, .. }, _) => requests,
-            Self::Known(..) => &[],
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        self.requests()
-            .iter()
-            .map(|request| request.block.lsize())
-            .sum()
-    }
-}
-
-/// Runs under way that lead to other blocks, and these: requested together when the last run has ended, or when there
+/// Blocks under way that lead to others, and these: requested together when the last of them is there, or when there
 /// are many.
 #[derive(Default)]
 struct Following {
-    runs: usize,
+    under_way: usize,
     found: Vec<PrefetchRequest>,
+}
+
+/// Blocks that wait in the order of their places, and how often [`Run::Next`] is queued for them.
+#[derive(Default)]
+struct Waiting {
+    places: Places,
+    calls: usize,
+}
+
+fn bytes_of(requests: &[PrefetchRequest]) -> u64 {
+    requests.iter().map(|request| request.block.lsize()).sum()
 }
 
 struct Shared {
     pipeline: Arc<Pipeline>,
     queue: Bounded<Run>,
+    threads: usize,
+    closing: AtomicBool,
+    waiting: Mutex<Waiting>,
     following: Mutex<Following>,
     in_flight_bytes: AtomicU64,
     in_flight: Gauge,
@@ -114,6 +119,9 @@ impl Prefetcher {
     pub fn new(pipeline: Arc<Pipeline>, threads: usize, budget_bytes: u64) -> Self {
         let shared = Arc::new(Shared {
             queue: Bounded::new("prefetch", tunables::PREFETCH_RUNS.count()),
+            threads: threads.max(1),
+            closing: AtomicBool::new(false),
+            waiting: Mutex::new(&PLACES, Waiting::default()),
             following: Mutex::new(&FOLLOWING, Following::default()),
             pipeline,
             in_flight_bytes: AtomicU64::new(0),
@@ -129,11 +137,7 @@ impl Prefetcher {
             let shared = Arc::clone(&shared);
             let start = thread::named(format!("prefetch-{number}"), sys::thread::ORDINARY);
             // Fewer threads, or none, only mean less read-ahead.
-            let serve = move || {
-                while let Some(run) = shared.queue.pop() {
-                    shared.serve(&run);
-                }
-            };
+            let serve = move || shared.serve_all(number == 0);
             start.spawn(serve).ok()
         };
         let threads = (0..threads).filter_map(start).collect();
@@ -144,13 +148,17 @@ impl Prefetcher {
     /// the cache for each, and a queue's lock.
     pub fn prefetch(&self, requests: &[PrefetchRequest]) {
         let run = self.shared.admit(requests.iter().copied());
-        if !run.is_empty() {
-            self.shared.push(Run::Neighbours(run));
+        let bytes = bytes_of(&run);
+        if let Some(Err(Run::Neighbours(run))) =
+            (!run.is_empty()).then(|| self.shared.queue.push(Run::Neighbours(run)))
+        {
+            self.shared.failed.add(run.len() as u64);
+            self.shared.give_back(bytes);
         }
     }
 
-    /// The same of blocks that may lie anywhere: they are read by their places, together with what is between them
-    /// where that is little.
+    /// The same of blocks that may lie anywhere: all that wait are read in the order of their places, whoever asked
+    /// first, together with what is between them where that is little.
     pub fn prefetch_scattered(&self, requests: Vec<PrefetchRequest>, follow: Option<Follow>) {
         self.shared.scatter(requests, follow);
     }
@@ -193,54 +201,108 @@ impl Shared {
         run
     }
 
-    /// Gives a run to the threads, or gives it up.
-    fn push(&self, run: Run) -> bool {
-        let pushed = self.queue.push(run);
-        if let Err(run) = &pushed {
-            self.failed.add(run.requests().len() as u64);
-            self.give_back(run.bytes());
-        }
-        pushed.is_ok()
-    }
-
     fn scatter(&self, mut requests: Vec<PrefetchRequest>, follow: Option<Follow>) {
-        let mut runs = Vec::new();
-        if let Some(follow) = follow {
-            let cache = &self.pipeline.cache;
-            let is_known = |request: &mut PrefetchRequest| {
-                self.pipeline
-                    .name_of(request)
-                    .is_some_and(|key| cache.contains(&key))
-            };
-            let known: Vec<PrefetchRequest> = requests.extract_if(.., is_known).collect();
-            if !known.is_empty() {
-                runs.push(Run::Known(known, follow));
-            }
+        for request in &mut requests {
+            request.follow = follow;
         }
-        let stretches = stretches(self.admit(requests.into_iter()));
-        runs.extend(
-            stretches
-                .into_iter()
-                .map(|stretch| Run::Stretch(stretch, follow)),
-        );
+        let cache = &self.pipeline.cache;
+        let is_known = |request: &mut PrefetchRequest| {
+            let name = self.pipeline.name_of(request);
+            request.follow.is_some() && name.is_some_and(|key| cache.contains(&key))
+        };
+        let known: Vec<PrefetchRequest> = requests.extract_if(.., is_known).collect();
+        let admitted = self.admit(requests.into_iter());
         if follow.is_some() {
-            self.following.lock().runs += runs.len();
+            self.following.lock().under_way += known.len() + admitted.len();
         }
-        for run in runs {
-            if !self.push(run)
-                && let Some(follow) = follow
-            {
-                self.followed(Vec::new(), follow);
+        if !known.is_empty()
+            && let Err(Run::Known(known)) = self.queue.push(Run::Known(known))
+        {
+            self.followed(&known, Vec::new());
+        }
+        if !admitted.is_empty() {
+            self.line_up(admitted);
+        }
+    }
+
+    /// Lets blocks wait for their turn by place.
+    fn line_up(&self, requests: Vec<PrefetchRequest>) {
+        let mut waiting = self.waiting.lock();
+        let mut dropped = Vec::new();
+        for request in requests {
+            dropped.extend(waiting.places.add(request));
+        }
+        let given_up = if self.call(&mut waiting) {
+            Vec::new()
+        } else {
+            std::mem::take(&mut waiting.places).into_requests()
+        };
+        drop(waiting);
+        self.failed.add(given_up.len() as u64);
+        dropped.extend(given_up);
+        self.give_back(bytes_of(&dropped));
+        self.followed(&dropped, Vec::new());
+    }
+
+    /// Sees to it that threads come for what waits, behind those who read something else; whether any will.
+    fn call(&self, waiting: &mut Waiting) -> bool {
+        let wanted = self.threads.min(waiting.places.len());
+        while waiting.calls < wanted && self.queue.push(Run::Next).is_ok() {
+            waiting.calls += 1;
+        }
+        waiting.calls > 0 || wanted == 0
+    }
+
+    /// A thread's part. One of them looks now and then whether what was read over gaps is of any use.
+    fn serve_all(&self, also_ages: bool) {
+        while !self.closing.load(Ordering::Relaxed) {
+            let run = if also_ages {
+                let idle = Duration::from_millis(tunables::KEPT_IDLE_MS.get());
+                let run = self.queue.pop_for(idle);
+                if run.is_none() {
+                    self.pipeline.kept.age();
+                }
+                run
+            } else {
+                self.queue.pop()
+            };
+            if let Some(run) = run {
+                self.serve(run);
             }
         }
     }
 
-    /// A run has ended, and led to these.
-    fn followed(&self, found: Vec<PrefetchRequest>, follow: Follow) {
+    /// Reads what is next by place, and what is after that if nobody is called for it.
+    fn serve_next(&self) {
+        let mut is_called = true;
+        loop {
+            let mut waiting = self.waiting.lock();
+            waiting.calls -= usize::from(is_called);
+            let stretch = waiting.places.take();
+            let others_come = self.call(&mut waiting);
+            drop(waiting);
+            if let Some(stretch) = &stretch {
+                self.read(stretch);
+            }
+            if others_come || stretch.is_none() || self.closing.load(Ordering::Relaxed) {
+                return;
+            }
+            is_called = false;
+        }
+    }
+
+    /// These were served, and lead to those.
+    fn followed(&self, served: &[PrefetchRequest], found: Vec<PrefetchRequest>) {
+        let Some(follow) = served.iter().find_map(|request| request.follow) else {
+            return;
+        };
+        let count = served.iter().filter(|request| request.follow.is_some());
+        let count = count.count();
         let mut following = self.following.lock();
         following.found.extend(found);
-        following.runs = following.runs.saturating_sub(1);
-        let due = following.runs == 0 || following.found.len() >= tunables::FOLLOWED_MAX.count();
+        following.under_way = following.under_way.saturating_sub(count);
+        let due =
+            following.under_way == 0 || following.found.len() >= tunables::FOLLOWED_MAX.count();
         if !due || following.found.is_empty() {
             return;
         }
@@ -249,33 +311,37 @@ impl Shared {
         self.scatter(found, Some(follow));
     }
 
-    fn serve(&self, run: &Run) {
+    fn serve(&self, run: Run) {
         let pipeline = &self.pipeline;
         match run {
-            Run::Neighbours(requests) => self.failed.add(pipeline.read_ahead(requests)),
-            Run::Stretch(stretch, None) => {
-                self.failed
-                    .add(pipeline.read_stretch(stretch, &mut |_, _| {}));
+            Run::Neighbours(requests) => {
+                self.failed.add(pipeline.read_ahead(&requests));
+                self.give_back(bytes_of(&requests));
             }
-            Run::Known(requests, follow) => {
+            Run::Known(requests) => {
                 let mut found = Vec::new();
-                for request in requests {
-                    let data = pipeline
-                        .name_of(request)
-                        .and_then(|key| pipeline.cache.get(&key));
-                    found.extend(data.iter().flat_map(|data| follow(data, request)));
+                for request in &requests {
+                    let key = pipeline.name_of(request);
+                    let data = key.and_then(|key| pipeline.cache.get(&key));
+                    let follow = data.iter().zip(request.follow);
+                    found.extend(follow.flat_map(|(data, follow)| follow(data, request)));
                 }
-                self.followed(found, *follow);
+                self.followed(&requests, found);
             }
-            Run::Stretch(stretch, Some(follow)) => {
-                let mut found = Vec::new();
-                let mut see =
-                    |request: &PrefetchRequest, data: &Buffer| found.extend(follow(data, request));
-                self.failed.add(pipeline.read_stretch(stretch, &mut see));
-                self.followed(found, *follow);
-            }
+            Run::Next => self.serve_next(),
         }
-        self.give_back(run.bytes());
+    }
+
+    fn read(&self, stretch: &Stretch) {
+        let mut found = Vec::new();
+        let mut see = |request: &PrefetchRequest, data: &Buffer| {
+            let follow = request.follow.iter();
+            found.extend(follow.flat_map(|follow| follow(data, request)));
+        };
+        self.failed
+            .add(self.pipeline.read_stretch(stretch, &mut see));
+        self.give_back(bytes_of(&stretch.requests));
+        self.followed(&stretch.requests, found);
     }
 
     /// Blocks of so many bytes are on their way no more.
@@ -318,6 +384,7 @@ impl Source for Shared {
 
 impl Drop for Prefetcher {
     fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Relaxed);
         self.shared.queue.close();
         while self.shared.queue.try_pop().is_some() {}
         for thread in self.threads.drain(..) {

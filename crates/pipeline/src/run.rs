@@ -7,7 +7,7 @@ use sys::Buffer;
 use vdev::{BlockRange, IoClass, Verdict};
 
 use crate::pipeline::{memory_of, stay_of};
-use crate::prefetch::PrefetchRequest;
+use crate::prefetch::{PrefetchRequest, Stretch};
 use crate::read::decode;
 use crate::tunables::{GAP_BYTES, KEPT_BYTES, PREFETCH_CACHE_SHARE, RUN_BYTES};
 use crate::{Pipeline, ReadRequest};
@@ -134,25 +134,35 @@ impl Pipeline {
             return None;
         }
         let (from, to) = (first.block.dva(0)?, last.block.dva(0)?);
-        // A disk that goes on where it was does not seek.
-        let start = if from.offset - stretch.start <= GAP_BYTES.get() {
-            stretch.start
-        } else {
-            from.offset
-        };
-        let end = to.offset.checked_add(last.block.psize())?;
+        let hull = from.offset..to.offset.checked_add(last.block.psize())?;
         let seen = wanted.iter().map(|request| request.seen).min()?;
         let share = self.cache.limit_bytes() / PREFETCH_CACHE_SHARE.get();
         let most_kept = KEPT_BYTES.get().min(share);
         let top = self.vdevs.top(from.vdev).ok()?;
-        let around = (seen != Txg(0) && end <= top.asize())
-            .then(|| self.kept.around(start..end, most_kept))
+        let is_keepable = seen != Txg(0) && hull.end <= top.asize();
+        let around = is_keepable
+            .then(|| self.kept.around(from.vdev, hull.clone(), seen, most_kept))
             .flatten();
         if is_alone && around.is_none() {
             return None;
         }
-        let read = around.unwrap_or(start..end);
-        let (start, end) = (read.start, read.end.min(top.asize().max(end)));
+        // A disk that goes on where it was does not seek; what it read there need not be read again.
+        let gap = from.offset.saturating_sub(stretch.start);
+        let read = around.unwrap_or_else(|| {
+            let start = if gap <= GAP_BYTES.get() {
+                stretch.start.min(hull.start)
+            } else {
+                hull.start
+            };
+            let kept = &self.kept;
+            let rest = kept.missing(from.vdev, start..hull.end, &hull, seen);
+            if rest.start == hull.start {
+                start..hull.end
+            } else {
+                rest
+            }
+        });
+        let (start, end) = (read.start, read.end.min(top.asize().max(hull.end)));
         let range = BlockRange {
             offset: start,
             len: usize::try_from(end.checked_sub(start)?).ok()?,
@@ -212,47 +222,6 @@ fn follows(start: &BlockPointer, last: &BlockPointer, next: &BlockPointer) -> bo
         && plain(last)
         && plain(next)
         && theirs.offset - first.offset + next.psize() <= RUN_BYTES.get()
-}
-
-/// A piece of a device, and the blocks in it that are requested, by place.
-#[derive(Debug)]
-pub(crate) struct Stretch {
-    /// Where it begins: at its first block, or where the stretch before it ends.
-    pub(crate) start: u64,
-    pub(crate) requests: Vec<PrefetchRequest>,
-}
-
-/// Requests by their places, cut into pieces that are worth an operation each: gaps are read where they are small.
-pub(crate) fn stretches(mut requests: Vec<PrefetchRequest>) -> Vec<Stretch> {
-    let place = |request: &PrefetchRequest| {
-        let dva = request.block.dva(0);
-        dva.map(|dva| (dva.vdev, dva.offset))
-    };
-    requests.sort_by_key(place);
-    let mut found: Vec<Stretch> = Vec::new();
-    // Device and end of the last block, unless it has to be read by itself.
-    let mut before = None;
-    for request in requests {
-        let Some(dva) = request.block.dva(0) else {
-            continue;
-        };
-        let end = dva.offset.saturating_add(request.block.psize());
-        let alone = request.block.is_gang() || request.block.is_encrypted();
-        let near = before.filter(|(vdev, last)| {
-            *vdev == dva.vdev && !alone && dva.offset.saturating_sub(*last) <= GAP_BYTES.get()
-        });
-        before = (!alone).then_some((dva.vdev, end));
-        match (near, found.last_mut()) {
-            (Some(_), Some(stretch)) if end - stretch.start <= RUN_BYTES.get() => {
-                stretch.requests.push(request);
-            }
-            (near, _) => found.push(Stretch {
-                start: near.map_or(dva.offset, |(_, last)| last.min(dva.offset)),
-                requests: vec![request],
-            }),
-        }
-    }
-    found
 }
 
 /// Where the bytes of `block` lie in a run that begins with `first`.

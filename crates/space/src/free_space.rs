@@ -20,7 +20,7 @@ pub(crate) struct FreeSpace {
 }
 
 /// A run of metadata is not begun where there is less room than this part of it.
-const RUN_LEAST_SHARE: u64 = 4;
+const RUN_LEAST_SHARE: u64 = 8;
 
 /// Which of the free segments is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

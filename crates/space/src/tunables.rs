@@ -45,7 +45,7 @@ pub static ROTOR_BYTES: Tunable = Tunable::new("space.rotor_bytes", 1 << 20, 1, 
 /// those of a vdev that is opened. No more than metadata can work on at once.
 pub static METADATA_SHARE: Tunable = Tunable::new("space.metadata_share", 8, 1, 1 << 20);
 
-/// Metadata are written in runs of so many bytes, each into the lowest free segment of at least a quarter of that;
+/// Metadata are written in runs of so many bytes, each into the lowest free segment of at least an eighth of that;
 /// without one into the lowest that fits. In shorter ones they lie closer together, but a disk seeks for each of them.
 pub static METADATA_RUN_BYTES: Tunable =
     Tunable::new("space.metadata_run_bytes", 1 << 20, 0, 1 << 30);

@@ -1,6 +1,7 @@
 //! Models, random histories and crash points: what the engine must survive.
 
 pub mod aftermath;
+pub mod at_best;
 pub mod comparison;
 pub mod counters;
 pub mod crowd;

@@ -23,6 +23,16 @@ pub(super) use parts::Walks;
 
 /// So many of the blocks wanted of a part are looked for in the cache first: if they are there, the others are too.
 const SAMPLES: usize = 8;
+
+/// What is to be read ahead.
+#[derive(Default)]
+struct Wanted {
+    /// Whole parts.
+    swept: Vec<(BlockPointer, Bookmark)>,
+    /// What was listed.
+    missing: Vec<(BlockPointer, Bookmark)>,
+}
+
 impl ObjectSet {
     /// Starts reading the dnodes of objects that somebody who walks through directories is about to look at. Best
     /// effort; waits for at most a few indirect blocks, which he needs as well.
@@ -32,23 +42,32 @@ impl ObjectSet {
         blocks.dedup();
         let shift = self.meta.entries_shift();
         let of_part = |a: &u64, b: &u64| a >> shift == b >> shift;
+        let mut found = Wanted::default();
         let parts = blocks.chunk_by(of_part);
         for wanted in parts.take(tunables::WALK_PARTS.count()) {
-            self.prefetch_in_part(wanted, shift);
+            self.look_in_part(wanted, shift, &mut found);
+        }
+        // Each together, for what lies in several parts lies mixed on the device.
+        let store = &self.shared.store;
+        let seen = store.now();
+        if !found.swept.is_empty() {
+            store.prefetch_scattered(&found.swept, seen, true);
+        }
+        if !found.missing.is_empty() {
+            store.prefetch_scattered(&found.missing, seen, false);
         }
     }
 
-    /// The same in one part of the array.
-    fn prefetch_in_part(&self, wanted: &[u64], shift: u32) {
+    /// What of one part of the array is to be read.
+    fn look_in_part(&self, wanted: &[u64], shift: u32, found: &mut Wanted) {
         let Some(part) = wanted.first().map(|block| block >> shift) else {
             return;
         };
         let shared = &self.shared;
         let reader = Meta::reader(shared);
-        let seen = shared.store.now();
         let version = self.meta.version();
         let tree = crate::tree::Tree {
-            seen,
+            seen: shared.store.now(),
             ..version.tree.clone()
         };
         let Ok(above) = tree.lookup_at(&reader, 1, part) else {
@@ -82,10 +101,9 @@ impl ObjectSet {
         let blocks = end.saturating_sub(first);
         if self.walks.note(part, missing.len() as u64, blocks) {
             METERS.sweeps.increment();
-            let all: Vec<_> = (first..end).filter_map(at).collect();
-            shared.store.prefetch_scattered(&all, seen, true);
+            found.swept.extend((first..end).filter_map(at));
         } else {
-            shared.store.prefetch_scattered(&missing, seen, false);
+            found.missing.extend(missing);
         }
     }
 }

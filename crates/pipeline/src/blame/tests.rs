@@ -27,6 +27,7 @@ fn ahead(blocks: &[BlockPointer]) -> Vec<PrefetchRequest> {
         seen: TXG,
         block: *block,
         bookmark: Bookmark::default(),
+        follow: None,
     };
     blocks.iter().map(request).collect()
 }
@@ -54,7 +55,7 @@ fn who_reads_ahead_too_late_blames_nobody() {
         let theirs = rig.disks[0].at(offset(&blocks[0], 0), 8192);
         rig.pipeline.read_ahead(&requests);
         rig.pipeline.cache().clear();
-        for stretch in crate::run::stretches(requests) {
+        for stretch in crate::prefetch::stretches(requests) {
             rig.pipeline.read_stretch(&stretch, &mut |_, _| {});
         }
         assert_eq!(blamed(&rig), [0, 0], "{sides} sides, {count} blocks");

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::prefetch::PrefetchRequest;
-use crate::run::stretches;
+use crate::prefetch::stretches;
 use crate::testing::{Rig, TXG, noise, request};
 use crate::{Allocator, ReadRequest};
 
@@ -16,6 +16,7 @@ fn prefetch_request(block: &BlockPointer, seen: Txg) -> PrefetchRequest {
         block: *block,
         bookmark: Bookmark::default(),
         seen,
+        follow: None,
     }
 }
 
@@ -42,7 +43,7 @@ fn read(rig: &Rig, block: &BlockPointer) -> Buffer {
 #[test]
 fn what_lay_between_is_found_and_verified() {
     let rig = Rig::with(|config| config.cache_bytes = 64 << 20);
-    let blocks: Vec<BlockPointer> = (0..64)
+    let blocks: Vec<BlockPointer> = (0..96)
         .map(|seed| rig.write(&request(&noise(32 << 10, seed))).expect("room"))
         .collect();
     let damaged = blocks[3].dva(0).expect("an address").offset;
@@ -56,11 +57,11 @@ fn what_lay_between_is_found_and_verified() {
         assert!(read(&rig, &blocks[at])[..] == noise(32 << 10, at as u64)[..]);
     }
     // Also those that are requested, and those around, to the end of a piece that is read with one operation.
-    read_stretch(&rig, &[&blocks[6], &blocks[9], &blocks[31]], TXG);
+    read_stretch(&rig, &[&blocks[6], &blocks[9], &blocks[63]], TXG);
     assert_eq!(reads_of(&rig), before);
     let asked = ReadRequest::new(Bookmark::default());
     assert!(rig.pipeline.read(&blocks[3], &asked).is_err());
-    read(&rig, &blocks[32]);
+    read(&rig, &blocks[64]);
     assert!(reads_of(&rig) > before);
 }
 
@@ -143,20 +144,55 @@ fn memory_is_bounded_and_the_oldest_go() {
 #[test]
 fn little_is_read_around_blocks_where_nothing_is_found() {
     let kept = Kept::default();
+    let around = |block: &Range<u64>, limit| kept.around(VDEV, block.clone(), Txg(5), limit);
     let mut more = 0;
     for at in 0..1000_u64 {
         let block = at * (4 << 20)..at * (4 << 20) + 512;
-        let around = kept.around(block.clone(), 32 << 20);
-        let around = around.unwrap_or(block.clone());
+        let around = around(&block, 32 << 20).unwrap_or(block.clone());
         assert!(around.start <= block.start && block.end <= around.end);
         more += around.end - around.start - 512;
     }
     assert!(more <= CREDIT_BYTES_MAX);
     let block = 0..512;
-    assert_eq!(kept.around(block.clone(), 32 << 20), None);
-    (0..16).for_each(|_| kept.earn());
-    assert_eq!(kept.around(block.clone(), 32 << 20), Some(0..1 << 20));
-    assert_eq!(kept.around(block, 0), None, "nothing can be kept");
+    assert_eq!(around(&block, 32 << 20), None);
+    (0..32).for_each(|_| kept.earn());
+    assert_eq!(around(&block, 32 << 20), Some(0..2 << 20));
+    assert_eq!(around(&block, 0), None, "nothing can be kept");
+}
+
+#[test]
+fn what_is_kept_is_not_read_again_around_blocks() {
+    let kept = Kept::default();
+    let keep = |start: u64, bytes: usize| {
+        kept.keep((VDEV, start), &vec![7; bytes], Txg(5), 32 << 20);
+    };
+    let around = |block: Range<u64>, seen| kept.around(VDEV, block, seen, 32 << 20);
+    let block = 300 << 10..301 << 10;
+    keep(0, 100 << 10);
+    keep(1900 << 10, 148 << 10);
+    let left = Some(100 << 10..1900 << 10);
+    assert_eq!(around(block.clone(), Txg(5)), left);
+    // What was read earlier may not have what is wanted now; so it is read again.
+    assert_eq!(around(block.clone(), Txg(6)), Some(0..2 << 20));
+    // Up to the block, not into it.
+    keep(0, 400 << 10);
+    assert_eq!(around(block, Txg(5)), Some(300 << 10..1900 << 10));
+    // What is long is a part of what others read as well.
+    assert_eq!(around(500 << 10..1600 << 10, Txg(5)), None);
+}
+
+#[test]
+fn what_nobody_finds_anything_in_is_let_go() {
+    let kept = Kept::default();
+    kept.keep((VDEV, 0), &[7; 1024], Txg(5), 32 << 20);
+    kept.age();
+    assert!(kept.get((VDEV, 0), 512, Txg(5)).is_some());
+    kept.earn();
+    kept.age();
+    assert!(kept.get((VDEV, 0), 512, Txg(5)).is_some());
+    kept.age();
+    assert!(kept.get((VDEV, 0), 512, Txg(5)).is_none());
+    assert!(kept.state.lock().chunks.is_empty());
 }
 
 const DEVICE_BYTES: usize = 4 * CHUNK_BYTES as usize;

@@ -8,6 +8,7 @@ fn prefetch_request(block: &BlockPointer) -> PrefetchRequest {
         seen: base::Txg(0),
         block: *block,
         bookmark: Bookmark::default(),
+        follow: None,
     }
 }
 
@@ -129,7 +130,7 @@ fn scattered_blocks_are_read_with_the_gaps_between_them_and_nothing_of_these_is_
 #[test]
 fn stretches_end_at_wide_gaps_and_go_on_where_the_last_ended_at_their_size() {
     let rig = Rig::new();
-    let blocks: Vec<BlockPointer> = (0..24)
+    let blocks: Vec<BlockPointer> = (0..40)
         .map(|seed| rig.write(&request(&noise(64 << 10, seed))).expect("room"))
         .collect();
     let all = stretches(blocks.iter().map(prefetch_request).collect());
@@ -139,12 +140,12 @@ fn stretches_end_at_wide_gaps_and_go_on_where_the_last_ended_at_their_size() {
     let last = all[0].requests.last().expect("not empty");
     assert_eq!(all[1].start, place(&last.block) + last.block.psize());
     let far = stretches(
-        [0, 23]
+        [0, 39]
             .map(|at: usize| prefetch_request(&blocks[at]))
             .to_vec(),
     );
     assert_eq!(far.len(), 2);
-    assert_eq!(far[1].start, place(&blocks[23]));
+    assert_eq!(far[1].start, place(&blocks[39]));
 }
 
 /// What the blocks of one test lead to.
@@ -161,7 +162,7 @@ fn behind(data: &[u8], request: &PrefetchRequest) -> Vec<PrefetchRequest> {
 #[test]
 fn what_scattered_blocks_lead_to_is_read_when_all_of_them_were() {
     let rig = Rig::new();
-    let blocks: Vec<BlockPointer> = (0..24)
+    let blocks: Vec<BlockPointer> = (0..40)
         .map(|seed| rig.write(&request(&noise(32 << 10, seed))).expect("room"))
         .collect();
     rig.pipeline.cache().clear();
@@ -172,9 +173,9 @@ fn what_scattered_blocks_lead_to_is_read_when_all_of_them_were() {
         request.bookmark.block = at;
         request
     };
-    // 0 and 22 are too far apart for one operation; 5 leads on.
-    *BEHIND.lock().unwrap() = vec![(0, named(4)), (22, named(5)), (5, named(6))];
-    prefetcher.prefetch_scattered(vec![named(22), named(0)], Some(behind));
+    // 0 and 38 are too far apart for one operation; 5 leads on.
+    *BEHIND.lock().unwrap() = vec![(0, named(4)), (38, named(5)), (5, named(6))];
+    prefetcher.prefetch_scattered(vec![named(38), named(0)], Some(behind));
     let deadline = Instant::now() + Duration::from_secs(10);
     while pipeline.cache().statistics().blocks < 5 && Instant::now() < deadline {
         std::thread::yield_now();
@@ -190,5 +191,5 @@ fn what_scattered_blocks_lead_to_is_read_when_all_of_them_were() {
     }
     wait(&prefetcher);
     assert_eq!(pipeline.cache().statistics().blocks, 6);
-    assert_eq!(prefetcher.shared.following.lock().runs, 0);
+    assert_eq!(prefetcher.shared.following.lock().under_way, 0);
 }

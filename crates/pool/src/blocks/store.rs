@@ -167,6 +167,7 @@ fn requests(blocks: &[(BlockPointer, Bookmark)], seen: Txg) -> Vec<PrefetchReque
         block: *block,
         bookmark: *place,
         seen,
+        follow: None,
     };
     blocks.iter().map(request).collect()
 }

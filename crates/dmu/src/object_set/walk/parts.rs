@@ -15,7 +15,12 @@ const PATIENCE_MAX: u64 = 6;
 /// Where walks have been: each word holds a part, how often it was swept, and the blocks found missing since.
 pub(crate) struct Walks {
     parts: Box<[AtomicU64]>,
+    /// Blocks that may be swept on account of what was found missing, wherever that was.
+    credit: AtomicU64,
 }
+
+/// What was found missing long ago pays for no more than so many blocks.
+const CREDIT_MAX: u64 = 1 << 16;
 
 const MISSING_BITS: u32 = 24;
 const SWEPT_BITS: u32 = 4;
@@ -24,6 +29,7 @@ impl Walks {
     pub(crate) fn new() -> Self {
         Self {
             parts: (0..PARTS).map(|_| AtomicU64::new(0)).collect(),
+            credit: AtomicU64::new(0),
         }
     }
 
@@ -47,7 +53,15 @@ impl Walks {
             .div_ceil(share)
             .max(tunables::SWEEP_MISSING_MIN.get())
             << swept;
-        let due = all >= enough;
+        let credit = self.credit.load(Ordering::Relaxed);
+        let credit = missing.saturating_mul(share).saturating_add(credit);
+        let credit = credit.min(CREDIT_MAX);
+        // Who walks misses a few blocks in many parts at once. A first sweep may be paid for by all of them.
+        let is_paid = swept == 0 && all >= tunables::SWEEP_MISSING_MIN.get() && credit >= blocks;
+        let due = all >= enough || is_paid;
+        let spent = if due { blocks } else { 0 };
+        let credit = credit.saturating_sub(spent);
+        self.credit.store(credit, Ordering::Relaxed);
         let (swept, all) = if due {
             ((swept + 1).min(PATIENCE_MAX), 0)
         } else {
