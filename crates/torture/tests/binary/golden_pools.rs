@@ -175,7 +175,12 @@ fn golden_pools_of_stripes_are_repaired() {
                 let status = session.ok(&["zpool", "status", &name]);
                 assert!(status.contains("with 0 errors"), "{status}");
                 let repaired = !status.contains("repaired 0B");
-                assert_eq!(repaired, found, "{scrub}: {status}");
+                // One device of the dRAID has nothing but the room of the spare where blocks are.
+                let may_have_none = pool.name == "draid";
+                assert!(
+                    repaired == found || may_have_none && !repaired,
+                    "{scrub}: {status}"
+                );
             }
             session.export_clean(&name);
         }
