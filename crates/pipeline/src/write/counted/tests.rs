@@ -81,7 +81,7 @@ fn counted(data: &Buffer, mode: DedupMode, checksum: Checksum) -> WriteRequest<'
 #[test]
 fn equal_blocks_are_stored_once() {
     let (rig, table) = rig(false);
-    for data in [noise(8192, 1), text(8192)] {
+    for data in [noise(8192, 1), text(1 << 16)] {
         let write = counted(&data, DedupMode::Trust, Checksum::Sha256);
         let first = rig.write(&write).expect("room");
         let later = WriteRequest {
