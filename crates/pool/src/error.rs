@@ -47,8 +47,8 @@ pub enum ImportBlocker {
     /// Blocks are cloned.
     #[error("its tables of cloned blocks are not of this machine's kind")]
     BlockCloning,
-    /// Blocks are deduplicated, and how is not known.
-    #[error("it has a dedup table of an unknown kind")]
+    /// Blocks are deduplicated, and how is not known, or by a machine of the other byte order.
+    #[error("it has a dedup table of an unknown kind or of the other byte order")]
     Dedup,
     /// A checkpoint exists.
     #[error("it has a checkpoint")]

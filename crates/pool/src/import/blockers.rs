@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::ByteOrder;
 use dmu::Zap;
 use format::Uberblock;
 use format::config::{directory, keys};
@@ -86,6 +87,12 @@ impl Inspection<'_> {
             };
             if name == directory::CHECKPOINT {
                 return Ok(Some(ImportBlocker::Checkpoint));
+            }
+            // Tables of a machine of the other byte order have not been written by anybody here yet.
+            let is_table =
+                name.starts_with(directory::DEDUP_PREFIX) && name != directory::DEDUP_STATISTICS;
+            if is_table && self.uberblock.root.byte_order() != ByteOrder::NATIVE {
+                return Ok(Some(ImportBlocker::Dedup));
             }
             if name == directory::REMOVING && self.removal_under_way()? {
                 let kind = "removed";
