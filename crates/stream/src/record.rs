@@ -90,6 +90,24 @@ impl Record {
         bytes
     }
 
+    /// The head of a stream or package, if it is one.
+    #[must_use]
+    pub const fn begin(&self) -> Option<&BeginRecord> {
+        match self {
+            Self::Begin(begin) => Some(begin),
+            Self::Object(_)
+            | Self::FreeObjects(_)
+            | Self::Write(_)
+            | Self::Free(_)
+            | Self::End(_)
+            | Self::WriteByReference(_)
+            | Self::Spill(_)
+            | Self::WriteEmbedded(_)
+            | Self::ObjectRange(_)
+            | Self::Redact(_) => None,
+        }
+    }
+
     /// The number of its kind.
     #[must_use]
     pub const fn number(&self) -> u32 {

@@ -281,19 +281,9 @@ fn turn<'a>(
 
 /// What a BEGIN says.
 fn head_of(piece: &Piece) -> Result<Head, Failure> {
-    let found = match &piece.item.record {
-        Record::Begin(begin) => Head::of(begin, &piece.payload),
-        Record::Object(_)
-        | Record::FreeObjects(_)
-        | Record::Write(_)
-        | Record::Free(_)
-        | Record::End(_)
-        | Record::WriteByReference(_)
-        | Record::Spill(_)
-        | Record::WriteEmbedded(_)
-        | Record::ObjectRange(_)
-        | Record::Redact(_) => Err(ReceiveError::Invalid("no BEGIN")),
-    };
+    let begin = piece.item.record.begin();
+    let found = begin.ok_or(ReceiveError::Invalid("no BEGIN"));
+    let found = found.and_then(|begin| Head::of(begin, &piece.payload));
     found.map_err(|error| Context::Any.broken(&error))
 }
 

@@ -3,7 +3,7 @@
 use admin::{Failure, FailureKind, name};
 use base::Guid;
 use replication::receive::{Head, Incoming, Piece};
-use stream::{PackageList, PackageSystem, Record, StreamError, begin_name, decode_list};
+use stream::{PackageList, PackageSystem, StreamError, begin_name, decode_list};
 
 use super::Receiving;
 use super::failures::Context;
@@ -22,19 +22,7 @@ impl Package {
     pub(super) fn of(begin: &Piece) -> Result<Self, StreamError> {
         let list = decode_list(&begin.payload)?;
         let list = list.as_ref().map(PackageList::of).transpose()?;
-        let name = match &begin.item.record {
-            Record::Begin(begin) => begin_name(begin),
-            Record::Object(_)
-            | Record::FreeObjects(_)
-            | Record::Write(_)
-            | Record::Free(_)
-            | Record::End(_)
-            | Record::WriteByReference(_)
-            | Record::Spill(_)
-            | Record::WriteEmbedded(_)
-            | Record::ObjectRange(_)
-            | Record::Redact(_) => &[],
-        };
+        let name = begin.item.record.begin().map_or(&[][..], begin_name);
         let name = std::str::from_utf8(name).ok();
         let top = name.and_then(|name| name.split_once('@'));
         match (top, &list) {
