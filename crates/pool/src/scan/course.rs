@@ -105,6 +105,12 @@ impl Course {
         self.leg.map(|leg| (self.epoch, leg))
     }
 
+    /// Whether `target` is what is gone through in `epoch`. Another may have taken its place, which goes on in the same
+    /// epoch.
+    pub(crate) fn is_at(&self, epoch: u64, target: Target) -> bool {
+        self.epoch == epoch && self.leg.is_some_and(|leg| leg.target == target)
+    }
+
     /// What was born later than this belongs to later datasets.
     pub(crate) fn set_until(&mut self, epoch: u64, until: Txg) {
         if self.epoch == epoch

@@ -134,7 +134,7 @@ pub(super) fn step(pool: &Pool, scrub: &Scrub, epoch: u64, leg: Leg) {
     let place = slice(pool, scrub, &mut ahead, (leg, &scan));
     *scrub.ahead.lock() = ahead;
     let Some(place) = place else {
-        return pass_over(pool, scrub, epoch);
+        return pass_over(pool, scrub, (epoch, leg.target));
     };
     if let Some(place) = place {
         let mut control = scrub.control.lock();
@@ -162,12 +162,12 @@ pub(super) fn step(pool: &Pool, scrub: &Scrub, epoch: u64, leg: Leg) {
 }
 
 /// An object set that cannot be found is not gone through, nor what comes after it: unless it was destroyed this very
-/// moment, and another is under way.
-fn pass_over(pool: &Pool, scrub: &Scrub, epoch: u64) {
+/// moment, and another is under way or has taken its place.
+fn pass_over(pool: &Pool, scrub: &Scrub, (epoch, target): (u64, Target)) {
     let _tree = pool.dsl.quiet();
     let mut control = scrub.control.lock();
     let control = &mut *control;
-    let is_lost = control.course.leg().is_some_and(|(now, _)| now == epoch);
+    let is_lost = control.course.is_at(epoch, target);
     if let Some(scan) = control.scan.as_mut().filter(|_| is_lost) {
         scan.errors += 1;
         pool.leave_behind_through(Txg(u64::MAX));

@@ -107,6 +107,22 @@ fn a_snapshot_destroyed_half_way_has_its_successor_seen_twice() {
 }
 
 #[test]
+fn a_snapshot_that_another_took_the_place_of_is_not_lost() {
+    let mut course = half_way();
+    let (epoch, leg) = course.leg().unwrap();
+    assert!(course.is_at(epoch, leg.target));
+    course.follow(Succession::Merged {
+        snapshot: ObjectId(7),
+        taken: Txg(20),
+        next: ObjectId(71),
+    });
+    assert_eq!(course.leg().map(|(now, _)| now), Some(epoch));
+    assert!(!course.is_at(epoch, leg.target));
+    assert!(course.is_at(epoch, Target::Dataset(ObjectId(71))));
+    assert!(!course.is_at(epoch + 1, Target::Dataset(ObjectId(71))));
+}
+
+#[test]
 fn a_head_that_is_destroyed_is_seen_no_more() {
     let mut course = half_way();
     course.follow(Succession::Gone { head: ObjectId(9) });
