@@ -15,7 +15,6 @@ use dmu::{SyncWorkers, Zap};
 use dsl::NamedList;
 use format::config::{directory, keys};
 use format::label::PoolState;
-use format::uberblock::VERSION_FEATURES;
 use txg::{Engine, EngineConfig};
 
 use crate::allocation::opening;
@@ -259,7 +258,8 @@ fn own_rules(features: &Features, version: u64) -> WriteRules {
     WriteRules::meta(
         features.is_active(&format::features::LZ4_COMPRESS),
         features.is_active(&format::features::EMBEDDED_DATA),
-        if version >= VERSION_FEATURES { 3 } else { 1 },
+        // Version 1 knows one copy only.
+        if version > 1 { 3 } else { 1 },
     )
 }
 
