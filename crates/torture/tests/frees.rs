@@ -1,10 +1,13 @@
 //! Long frees in pieces: what a txg frees and what its sync keeps in memory are bounded, each piece leaves whole files,
 //! and a crash between two of them loses no space.
 
-use base::Txg;
 use base::metrics::registry;
+use base::{ByteOrder, ObjectId, Txg};
+use dmu::Zap;
 use dsl::tasks::{CreateDataset, DestroySnapshots, Snapshot};
-use dsl::{PropertyChange, PropertyValue, SetProperties};
+use dsl::{PropertyChange, PropertyValue, SetProperties, Task, TaskContext};
+use format::bptree::BlockTreeEntry;
+use format::config::directory;
 use millpond_torture::operation::{Operation, Place};
 use millpond_torture::random::Random;
 use millpond_torture::real;
@@ -385,6 +388,82 @@ fn a_crash_while_a_file_system_goes_in_pieces_loses_no_space() {
     }
     assert!(left.contains(&true) && left.contains(&false), "{left:?}");
     drop(limits);
+}
+
+/// Says of the first queued tree that it was freed up to a block of a file.
+struct FreedTo {
+    object: u64,
+    block: u64,
+}
+
+impl Task for FreedTo {
+    type Output = ();
+
+    fn check(&mut self, _: &TaskContext<'_>) -> dsl::Result<()> {
+        Ok(())
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> dsl::Result<()> {
+        let set = &context.dsl.mos().set;
+        let directory = Zap::open(&set.object(directory::OBJECT)?)?;
+        let queue = directory.lookup(directory::BPTREE.as_bytes())?.unwrap();
+        let mut entry = [0; BlockTreeEntry::SIZE];
+        let queue = set.object(ObjectId(queue))?;
+        queue.read(0, &mut entry)?;
+        let mut entry = BlockTreeEntry::decode_padded(&entry, ByteOrder::NATIVE);
+        entry.bookmark = [u64::MAX, self.object, 0, self.block];
+        Ok(queue.write(context.tx, 0, &entry.to_bytes(ByteOrder::NATIVE))?)
+    }
+}
+
+/// The bytes that a report calls leaked.
+fn leaked_bytes(report: &str) -> u64 {
+    let (_, after) = report.split_once("(leaked ").expect("a leak");
+    after.split(')').next().unwrap().parse().unwrap()
+}
+
+/// What comes before the bookmark of a tree is not the tree's any more, and may be another block's.
+#[test]
+fn a_tree_that_is_freed_in_part_holds_what_is_left_of_it() {
+    const BLOCKS: usize = 1000;
+    let shares = Shares::set(1000, 1, 64);
+    let disk = Arc::new(SimulatedDisk::new(SIZE, 8));
+    let test_pool = test_pool(&disk);
+    let dsl = test_pool.pool.dsl();
+    let path = format!("{POOL}/{DOOMED}");
+    let create = CreateDataset {
+        path: path.clone(),
+        kind: format::ObjectSetKind::FileSystem,
+        properties: vec![("recordsize".to_owned(), PropertyValue::Number(BLOCK as u64))],
+        case_insensitive: false,
+        populate: Some(millpond_torture::pool_model::real::populate()),
+    };
+    dsl.run(create).unwrap();
+    let system = test_pool.system(&path);
+    write_file(&system, "long", BLOCKS);
+    let root = Credentials::root();
+    let found = system.lookup(&root, system.root(), b"long").unwrap();
+    let object = found.object.0;
+    test_pool.pool.sync().unwrap();
+    drop(system);
+    test_pool.close_all();
+    dsl.destroy_head(&path).unwrap();
+    let block = BLOCKS as u64 / 2;
+    dsl.run(FreedTo { object, block }).unwrap();
+    test_pool.export().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    disk.write_to_file(&image(folder.path(), "0")).unwrap();
+    let mut report = Vec::new();
+    let arguments = ["--verify".into(), folder.path().as_os_str().to_owned()];
+    inspect::run(&arguments, &mut report);
+    let leaked = leaked_bytes(&String::from_utf8_lossy(&report));
+    assert!((256_000..320_000).contains(&leaked), "{leaked} bytes");
+    if let Some(zdb) = golden::Zdb::from_environment() {
+        let output = zdb.run(folder.path(), &["-bcc"], &[POOL]);
+        let report = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(leaked_bytes(&report), leaked, "{report}");
+    }
+    drop(shares);
 }
 
 #[test]

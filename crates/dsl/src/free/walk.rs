@@ -8,6 +8,7 @@
 
 use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
 use dmu::{BlockStore, DmuError, raw};
+use format::bptree::{self, FreedTo, TreePlace};
 use format::dnode::{self, DnodePhys, SLOTS_PER_BLOCK, Slot};
 use format::record::get_at;
 use format::{BlockPointer, ObjectSetPhys};
@@ -17,11 +18,7 @@ use crate::error::Result;
 
 /// The object set of bookmarks into trees whose dataset is gone.
 const NO_OBJECT_SET: u64 = u64::MAX;
-const SPILL_BLOCK: u64 = u64::MAX - 1;
 const POINTER: usize = 128;
-const USER: u64 = u64::MAX;
-const GROUP: u64 = u64::MAX - 1;
-const PROJECT: u64 = u64::MAX - 2;
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,94 +27,6 @@ pub(super) enum WalkEnd {
     Done,
     /// The limit was reached; the walk goes on from this bookmark.
     Paused([u64; 4]),
-}
-
-/// A position in the order of the walk: object, then block.
-type Position = (u64, u64);
-
-/// What a block covers, and its level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Extent {
-    first: Position,
-    last: Position,
-    level: u32,
-}
-
-/// A block's place in the tree.
-#[derive(Clone, Copy, Debug)]
-struct Spot {
-    object: u64,
-    level: u8,
-    block: u64,
-    entries_shift: u32,
-}
-
-impl Spot {
-    fn extent(self) -> Extent {
-        if self.block == SPILL_BLOCK {
-            let at = (self.object, SPILL_BLOCK);
-            return Extent {
-                first: at,
-                last: at,
-                level: 0,
-            };
-        }
-        let shift = u32::from(self.level) * self.entries_shift;
-        let first = shift_up(self.block, shift);
-        let last = shift_up(self.block.saturating_add(1), shift).saturating_sub(1);
-        if self.object != 0 {
-            let level = u32::from(self.level);
-            return Extent {
-                first: (self.object, first),
-                last: (self.object, last),
-                level,
-            };
-        }
-        /// A block of dnodes stands above all blocks of its objects.
-        const ABOVE_OBJECTS: u32 = 64;
-        const PER_BLOCK: u64 = SLOTS_PER_BLOCK as u64;
-        Extent {
-            first: (first.saturating_mul(PER_BLOCK), 0),
-            last: (
-                last.saturating_add(1)
-                    .saturating_mul(PER_BLOCK)
-                    .saturating_sub(1),
-                USER,
-            ),
-            level: ABOVE_OBJECTS + u32::from(self.level),
-        }
-    }
-
-    fn bookmark(self) -> [u64; 4] {
-        [NO_OBJECT_SET, self.object, self.level.into(), self.block]
-    }
-
-    fn place(self) -> Bookmark {
-        let object_set = ObjectSetId(NO_OBJECT_SET);
-        if self.block == SPILL_BLOCK {
-            return Bookmark::spill(object_set, ObjectId(self.object));
-        }
-        Bookmark::new(object_set, ObjectId(self.object), self.level, self.block)
-    }
-}
-
-fn shift_up(value: u64, shift: u32) -> u64 {
-    if shift >= u64::BITS || value > u64::MAX >> shift {
-        u64::MAX
-    } else {
-        value << shift
-    }
-}
-
-/// What to do with a block while the walk has not found its bookmark again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Resume {
-    /// It and all below were freed.
-    Skip,
-    /// All below was freed.
-    SkipChildren,
-    /// The bookmark may lie below, or the walk goes on anyway.
-    Enter,
 }
 
 /// A walk.
@@ -161,15 +70,14 @@ impl<'a> TreeWalk<'a> {
     pub(super) fn run(&mut self, root: &BlockPointer, free: &mut Free<'_>) -> Result<WalkEnd> {
         if self.is_dead(root) {
             let place = Bookmark::root(ObjectSetId(NO_OBJECT_SET));
-            let at_root = self.bookmark.is_some_and(|mark| mark[2] == u64::MAX);
+            let at_root = self.bookmark.is_some_and(|at| bptree::is_root(&at));
             if !at_root
                 && let Some(block) = self.read(root, place)?
                 && let Ok(phys) = raw::root(&block)
             {
                 self.object_set(&phys, free)?;
             }
-            const ROOT_LEVEL: u64 = u64::MAX;
-            self.give(root, [NO_OBJECT_SET, 0, ROOT_LEVEL, 0], free)?;
+            self.give(root, [NO_OBJECT_SET, 0, bptree::ROOT_LEVEL, 0], free)?;
         }
         Ok(self.paused.map_or(WalkEnd::Done, WalkEnd::Paused))
     }
@@ -177,9 +85,9 @@ impl<'a> TreeWalk<'a> {
     fn object_set(&mut self, phys: &ObjectSetPhys, free: &mut Free<'_>) -> Result<()> {
         self.dnode(&phys.meta_dnode, 0, free)?;
         let owners = [
-            (PROJECT, &phys.project_used),
-            (GROUP, &phys.group_used),
-            (USER, &phys.user_used),
+            (bptree::PROJECT, &phys.project_used),
+            (bptree::GROUP, &phys.group_used),
+            (bptree::USER, &phys.user_used),
         ];
         for (object, dnode) in owners {
             if let Some(dnode) = dnode {
@@ -196,7 +104,7 @@ impl<'a> TreeWalk<'a> {
         for (block, pointer) in (0u64..).zip(&dnode.pointers[..count]) {
             self.block(
                 pointer,
-                Spot {
+                TreePlace {
                     object,
                     level,
                     block,
@@ -206,13 +114,13 @@ impl<'a> TreeWalk<'a> {
             )?;
         }
         if let Some(spill) = &dnode.spill {
-            let spot = Spot {
+            let place = TreePlace {
                 object,
                 level: 0,
-                block: SPILL_BLOCK,
+                block: bptree::SPILL_BLOCK,
                 entries_shift,
             };
-            self.block(spill, spot, free)?;
+            self.block(spill, place, free)?;
         }
         Ok(())
     }
@@ -221,39 +129,46 @@ impl<'a> TreeWalk<'a> {
         !pointer.is_hole() && pointer.birth() > self.birth && self.paused.is_none()
     }
 
-    fn block(&mut self, pointer: &BlockPointer, spot: Spot, free: &mut Free<'_>) -> Result<()> {
+    fn block(
+        &mut self,
+        pointer: &BlockPointer,
+        place: TreePlace,
+        free: &mut Free<'_>,
+    ) -> Result<()> {
         if !self.is_dead(pointer) {
             return Ok(());
         }
-        let resume = self.resume(spot);
-        if resume == Resume::Skip {
+        let freed = self
+            .bookmark
+            .map_or(FreedTo::Nothing, |at| place.freed_to(&at));
+        if freed == FreedTo::All {
             return Ok(());
         }
-        if resume == Resume::Enter {
-            self.below(pointer, spot, free)?;
+        if freed == FreedTo::Nothing {
+            self.below(pointer, place, free)?;
         }
-        self.give(pointer, spot.bookmark(), free)
+        let [object, level, block] = [place.object, place.level.into(), place.block];
+        self.give(pointer, [NO_OBJECT_SET, object, level, block], free)
     }
 
-    fn below(&mut self, pointer: &BlockPointer, spot: Spot, free: &mut Free<'_>) -> Result<()> {
-        if spot.level == 0 && spot.object != 0 {
+    fn below(
+        &mut self,
+        pointer: &BlockPointer,
+        place: TreePlace,
+        free: &mut Free<'_>,
+    ) -> Result<()> {
+        if place.level == 0 && place.object != 0 {
             return Ok(());
         }
-        let Some(block) = self.read(pointer, spot.place())? else {
+        let Some(block) = self.read(pointer, bookmark(place))? else {
             return Ok(());
         };
-        if spot.level == 0 {
-            return self.dnodes(&block, spot.block, free);
+        if place.level == 0 {
+            return self.dnodes(&block, place.block, free);
         }
         for (index, bytes) in (0u64..).zip(block.chunks_exact(POINTER)) {
             let child: BlockPointer = get_at(bytes, 0, ByteOrder::NATIVE);
-            let first = shift_up(spot.block, spot.entries_shift);
-            let child_spot = Spot {
-                level: spot.level - 1,
-                block: first.saturating_add(index),
-                ..spot
-            };
-            self.block(&child, child_spot, free)?;
+            self.block(&child, place.child(index), free)?;
         }
         Ok(())
     }
@@ -305,38 +220,12 @@ impl<'a> TreeWalk<'a> {
         self.visited += 1;
         free(pointer)
     }
+}
 
-    fn resume(&mut self, spot: Spot) -> Resume {
-        let Some([_, object, level, block]) = self.bookmark else {
-            return Resume::Enter;
-        };
-        if level == u64::MAX {
-            return Resume::Skip;
-        }
-        if (spot.object, u64::from(spot.level), spot.block) == (object, level, block) {
-            self.bookmark = None;
-            return Resume::SkipChildren;
-        }
-        // The shift of another object's tree is not known, nor needed: its level is 0 or its
-        // extent is compared by object alone.
-        let level = u8::try_from(level).unwrap_or(u8::MAX);
-        let mark = Spot {
-            object,
-            level,
-            block,
-            entries_shift: spot.entries_shift,
-        }
-        .extent();
-        let mine = spot.extent();
-        if mine.first > mark.last {
-            self.bookmark = None;
-            return Resume::Enter;
-        }
-        let inside = mine.first >= mark.first && mine.last <= mark.last && mine.level < mark.level;
-        if mine.last < mark.first || inside {
-            Resume::Skip
-        } else {
-            Resume::Enter
-        }
+fn bookmark(place: TreePlace) -> Bookmark {
+    let object_set = ObjectSetId(NO_OBJECT_SET);
+    if place.block == bptree::SPILL_BLOCK {
+        return Bookmark::spill(object_set, ObjectId(place.object));
     }
+    Bookmark::new(object_set, ObjectId(place.object), place.level, place.block)
 }

@@ -2,6 +2,7 @@
 
 use base::{Bookmark, ByteOrder, ObjectId, ObjectSetId, Txg};
 use format::block_pointer::{self, BlockPointer};
+use format::bptree::{self, FreedTo, TreePlace};
 use format::dnode::{self, DnodePhys, SLOT_SIZE, Slot};
 use format::object_set::ObjectSetPhys;
 use format::record::get_at;
@@ -11,9 +12,6 @@ use vdev::IoClass;
 
 use crate::error::Result;
 use crate::raw::read_sealed;
-
-/// The number that a bookmark gives the block of attributes that did not fit a dnode.
-const SPILL_BLOCK: u64 = u64::MAX - 1;
 
 /// What the bottom of a tree of blocks holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +41,10 @@ pub(crate) struct Item {
     pub(crate) younger_than: Txg,
     pub(crate) holds: Holds,
     pub(crate) strength: Strength,
+    /// How far its tree was freed: the block that comes next, or zeros.
+    freed_to: [u64; 4],
+    /// Log2 of the pointers in an indirect block of its object.
+    entries_shift: u32,
 }
 
 impl Item {
@@ -54,18 +56,47 @@ impl Item {
             younger_than,
             holds: Holds::ObjectSet,
             strength: Strength::Firm,
+            freed_to: [0; 4],
+            entries_shift: 0,
         }
     }
 
-    /// The same, of a dataset that is being destroyed.
-    pub(crate) fn pending(mut self) -> Self {
+    /// A block that belongs to no tree.
+    pub(crate) fn alone(block: BlockPointer, strength: Strength) -> Self {
+        Self {
+            bookmark: Bookmark::default(),
+            holds: Holds::Data,
+            strength,
+            ..Self::root(ObjectSetId::MOS, block, Txg(0))
+        }
+    }
+
+    /// The same, of a dataset that is being destroyed, and was freed up to a bookmark.
+    pub(crate) fn pending(mut self, freed_to: [u64; 4]) -> Self {
         self.strength = Strength::Pending;
+        self.freed_to = freed_to;
         self
     }
 
     /// Whether it leads further, or may.
     pub(crate) fn is_read(&self) -> bool {
-        self.bookmark.level != 0 || self.holds != Holds::Data
+        let leads = self.bookmark.level != 0 || self.holds != Holds::Data;
+        leads && self.freed() == FreedTo::Nothing
+    }
+
+    /// What of it and below was freed in the background.
+    pub(crate) fn freed(&self) -> FreedTo {
+        match u8::try_from(self.bookmark.level) {
+            Ok(level) => TreePlace {
+                object: self.bookmark.object.0,
+                level,
+                block: self.bookmark.block,
+                entries_shift: self.entries_shift,
+            }
+            .freed_to(&self.freed_to),
+            Err(_) if bptree::is_root(&self.freed_to) => FreedTo::Children,
+            Err(_) => FreedTo::Nothing,
+        }
     }
 
     fn request(&self) -> ReadRequest {
@@ -171,6 +202,7 @@ impl Item {
         visit: &mut impl FnMut(std::result::Result<Self, String>),
     ) {
         let level = dnode.levels as i8 - 1;
+        let entries_shift = dnode.entries_shift();
         let pointers = dnode.pointers.iter().take(dnode.pointer_count.into());
         for (index, pointer) in pointers.enumerate() {
             let bookmark = Bookmark {
@@ -183,6 +215,7 @@ impl Item {
                 block: *pointer,
                 bookmark,
                 holds,
+                entries_shift,
                 ..*self
             }));
         }
@@ -191,12 +224,13 @@ impl Item {
                 object_set: self.bookmark.object_set,
                 object,
                 level: 0,
-                block: SPILL_BLOCK,
+                block: bptree::SPILL_BLOCK,
             };
             visit(Ok(Self {
                 block: spill,
                 bookmark,
                 holds: Holds::Data,
+                entries_shift,
                 ..*self
             }));
         }

@@ -107,7 +107,7 @@ fn for_each_listed(
     Ok(())
 }
 
-/// Datasets that are being destroyed in the background.
+/// Datasets that are being destroyed in the background: what is left of them. The rest may be others' by now.
 fn visit_trees(pool: &RawPool, walk: &Walk<'_>) -> Result<()> {
     let Some(id) = pool.directory_word(directory::BPTREE)? else {
         return Ok(());
@@ -125,7 +125,7 @@ fn visit_trees(pool: &RawPool, walk: &Walk<'_>) -> Result<()> {
         if entry.birth != bptree::DONE {
             // The datasets' object numbers are gone with them.
             let set = ObjectSetId(entry.bookmark[0]);
-            items.push(Item::root(set, entry.root, entry.birth).pending());
+            items.push(Item::root(set, entry.root, entry.birth).pending(entry.bookmark));
         }
     }
     walk.run(items);

@@ -20,8 +20,7 @@ pub(crate) struct References {
     /// All references that the table knows of.
     pub(crate) expected: u64,
     seen: AtomicU64,
-    /// Of those that wait to be freed, while something else refers to the block: a list of such has each once, a tree
-    /// may have it although it is freed.
+    /// Of those that wait to be freed, while something else refers to the block.
     pending: AtomicU64,
 }
 

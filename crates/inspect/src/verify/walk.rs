@@ -7,10 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::Bookmark;
 use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread::{self, Role};
-use base::{Bookmark, Txg};
 use format::block_pointer::BlockPointer;
+use format::bptree::FreedTo;
 use format::gang;
 use pipeline::{Pipeline, ReadRequest};
 use vdev::IoClass;
@@ -138,15 +139,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn visit_alone(&self, blocks: &[BlockPointer], strength: Strength) {
         let mut worker = Worker::new(self);
         for block in blocks {
-            let bookmark = Bookmark::default();
-            let (younger_than, holds) = (Txg(0), Holds::Data);
-            worker.count(&Item {
-                block: *block,
-                bookmark,
-                younger_than,
-                holds,
-                strength,
-            });
+            worker.count(&Item::alone(*block, strength));
         }
         self.findings.lock().merge(worker.finish());
     }
@@ -256,7 +249,8 @@ impl<'a> Worker<'a> {
 
     /// Takes on a child: counted here if it leads no further, else left for any thread.
     fn take_on(&mut self, child: Item) {
-        if child.block.is_hole() || child.block.birth() <= child.younger_than {
+        let is_old = child.block.is_hole() || child.block.birth() <= child.younger_than;
+        if is_old || child.freed() == FreedTo::All {
             return;
         }
         if child.is_read() {
