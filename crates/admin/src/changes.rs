@@ -55,8 +55,8 @@ pub enum Change {
     SetPool(SetPool),
     /// Set properties of a vdev.
     SetVdev(SetVdev),
-    /// Enable all features that this software supports.
-    Upgrade,
+    /// Raise the pool's version, and enable all features that this software supports.
+    Upgrade(Upgrade),
     /// Start, stop or pause a scrub.
     Scrub(ScrubAction),
     /// Wait until a scrub has ended.
@@ -500,6 +500,13 @@ pub struct ReopenDevices {
 pub struct Reguid {
     /// This one; none: a random one.
     pub guid: Option<u64>,
+}
+
+/// Raise the pool's version, and enable all features that this software supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upgrade {
+    /// To this version; features are enabled only with 5000.
+    pub version: u64,
 }
 
 /// Unmount all, write everything out and let the pool go.

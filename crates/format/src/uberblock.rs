@@ -21,6 +21,14 @@ pub const WORD_COUNT: usize = SIZE / 8;
 pub const VERSION_FEATURES: u64 = 5000;
 /// The newest version before feature flags.
 pub const VERSION_LAST_NUMBERED: u64 = 28;
+/// The first version whose lists of dead blocks are those of today: by birth, with lists in lists.
+pub const VERSION_DEADLISTS: u64 = 26;
+
+/// Whether a pool can have this version.
+#[must_use]
+pub const fn version_is_known(version: u64) -> bool {
+    version == VERSION_FEATURES || (version >= 1 && version <= VERSION_LAST_NUMBERED)
+}
 
 record! {
     /// The root of a pool as of one txg.
@@ -200,8 +208,7 @@ impl Uberblock {
     /// Whether a pool of this version can be opened at all.
     #[must_use]
     pub const fn version_is_known(&self) -> bool {
-        self.version == VERSION_FEATURES
-            || (self.version >= 1 && self.version <= VERSION_LAST_NUMBERED)
+        version_is_known(self.version)
     }
 }
 

@@ -16,6 +16,7 @@ use format::config::{directory, keys, vdev_types};
 use format::features::{self, Feature, Support};
 use format::label::PoolState;
 use format::nvlist::Value;
+use format::uberblock::{VERSION_DEADLISTS, VERSION_FEATURES, VERSION_LAST_NUMBERED};
 use format::{BlockPointer, NvList, ObjectSetKind, Uberblock};
 use space::{ClassKind, PoolSpace, VdevSpace};
 use txg::{Engine, EngineConfig};
@@ -27,7 +28,7 @@ use crate::assembly::{Beginning, Blocks, Foundation, Identity, Whole, WithSpace}
 use crate::blocks::{PassWriters, WriteRules};
 use crate::config::host::Host;
 use crate::config::{PoolConfig, VdevConfig};
-use crate::create::new_objects::{NewPool, VERSION_FEATURES, in_dependency_order};
+use crate::create::new_objects::{NewPool, in_dependency_order};
 use crate::error::{PoolError, Result};
 use crate::mos::features::Features;
 use crate::pool::Pool;
@@ -56,6 +57,8 @@ pub struct CreateOptions {
     pub ashift: Option<u32>,
     /// Whether devices may belong to another pool (`-f`).
     pub force: bool,
+    /// Its version: 26 to 28, which have no features, or 5000.
+    pub version: u64,
     /// Features to enable; `None`: all that we maintain.
     pub features: Option<Vec<&'static Feature>>,
     /// Properties of the pool.
@@ -92,6 +95,7 @@ impl CreateOptions {
             spares: Vec::new(),
             ashift: None,
             force: false,
+            version: VERSION_FEATURES,
             features: None,
             properties: Vec::new(),
             root: dsl::NewPool::default(),
@@ -156,6 +160,12 @@ struct Prepared {
 }
 
 fn prepare(options: &CreateOptions) -> Result<Prepared> {
+    let numbered = VERSION_DEADLISTS..=VERSION_LAST_NUMBERED;
+    if options.version != VERSION_FEATURES && !numbered.contains(&options.version) {
+        return Err(PoolError::Invalid {
+            reason: format!("property 'version' number {} is invalid.", options.version),
+        });
+    }
     if options.vdevs.is_empty() {
         return Err(PoolError::Invalid {
             reason: "invalid vdev specification: at least one toplevel vdev must be specified"
@@ -183,7 +193,7 @@ fn prepare(options: &CreateOptions) -> Result<Prepared> {
         .set(keys::GUID, guid.0)
         .set(keys::CREATE_TXG, Txg::INITIAL.0);
     let mut list = NvList::new();
-    list.set(keys::VERSION, VERSION_FEATURES)
+    list.set(keys::VERSION, options.version)
         .set(keys::NAME, options.name.as_str())
         .set(keys::STATE, PoolState::Active.number())
         .set(keys::TXG, 0_u64)
@@ -246,7 +256,7 @@ impl Pool {
 /// Labels that claim the devices; their txg 0 says that the pool is not there yet.
 fn initialise_labels(config: &PoolConfig, vdevs: &VdevTree) -> Result<()> {
     let blank = Uberblock::new(
-        VERSION_FEATURES,
+        config.version(),
         Txg(0),
         config.root.guid_sum(),
         0,
@@ -273,7 +283,11 @@ struct Settled {
 
 impl Settled {
     fn new(options: &CreateOptions) -> Result<Self> {
-        let wanted = options.features.clone().unwrap_or_else(default_features);
+        let wanted = match &options.features {
+            Some(features) => features.clone(),
+            None if options.version < VERSION_FEATURES => Vec::new(),
+            None => default_features(),
+        };
         let mut settled = Self {
             enabled: in_dependency_order(&wanted),
             roles: options.roles(),
@@ -368,11 +382,12 @@ fn assemble(options: CreateOptions, config: PoolConfig, vdevs: &Arc<VdevTree>) -
     let settled = Settled::new(&options)?;
     let (with_space, opened) = empty(&options, &settled, &config, vdevs)?;
     let (mos, pipeline) = (with_space.mos(), with_space.pipeline());
-    let txg = Txg::INITIAL;
+    let (txg, version) = (Txg::INITIAL, options.version);
     let tx = Tx::syncing(txg);
     let new = NewPool {
         objects: &mos,
         tx: &tx,
+        version,
         features: &settled.enabled,
         salt: settled.salt,
         capacity_bytes: opened.space.capacity_bytes(ClassKind::Normal),
@@ -381,7 +396,7 @@ fn assemble(options: CreateOptions, config: PoolConfig, vdevs: &Arc<VdevTree>) -
     let mut root = config.root.clone();
     let with_services = with_space.with_services(Identity {
         name: options.temporary_name.unwrap_or(options.name),
-        version: VERSION_FEATURES,
+        version,
         directory: directory.clone(),
         features: Features::none(),
         config,
@@ -418,11 +433,11 @@ fn assemble(options: CreateOptions, config: PoolConfig, vdevs: &Arc<VdevTree>) -
     store_properties(services, &tx, &options.properties)?;
     services.config.change(|config| config.root = root);
     services.update_label_features();
-    note_creation(services, &tx, &settled.enabled)?;
+    note_creation(services, &tx, version, &settled.enabled)?;
     datasets.dsl.create_root(options.root, &pass)?;
     group.wait()?;
     datasets.with_writer(Beginning {
-        uberblock: Uberblock::new(VERSION_FEATURES, Txg(0), 0, 0, BlockPointer::HOLE),
+        uberblock: Uberblock::new(version, Txg(0), 0, 0, BlockPointer::HOLE),
         missed: BTreeMap::new(),
         workers: match options.reproducible {
             true => SyncWorkers::new(1),
@@ -432,12 +447,17 @@ fn assemble(options: CreateOptions, config: PoolConfig, vdevs: &Arc<VdevTree>) -
 }
 
 /// The first records of the history.
-fn note_creation(services: &PoolServices, tx: &Tx, enabled: &[&'static Feature]) -> Result<()> {
+fn note_creation(
+    services: &PoolServices,
+    tx: &Tx,
+    version: u64,
+    enabled: &[&'static Feature],
+) -> Result<()> {
     let note = |name: &str, text: &str| {
         let now_s = services.clock.now_s();
         services.history.internal(tx, name, text, None, now_s)
     };
-    let text = format!("pool version {VERSION_FEATURES}; software version millpond");
+    let text = format!("pool version {version}; software version millpond");
     note("create", &text)?;
     for feature in enabled {
         note("set", &format!("feature@{}=enabled", feature.name))?;

@@ -18,6 +18,7 @@ use base::{Guid, ObjectSetId, Txg};
 use dsl::{Dataset, Dsl, Services};
 use format::NvList;
 use format::label::PoolState;
+use format::uberblock::version_is_known;
 use intent::Log;
 use pipeline::Pipeline;
 use space::{Extent, Loaded, PoolSpace};
@@ -189,7 +190,7 @@ impl Pool {
     /// Its version.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.services.version
+        self.services.version()
     }
 
     /// Its space.
@@ -409,6 +410,23 @@ impl Pool {
             let list = &mut config.list;
             list.set(format::config::keys::STATE, state.number());
         });
+    }
+
+    /// Raises the version of the pool (`zpool upgrade -V`); whether it was an older one.
+    ///
+    /// # Errors
+    /// The pool is read-only or stopped, or the version is none.
+    pub fn raise_version(&self, version: u64) -> Result<bool> {
+        if !version_is_known(version) {
+            return Err(PoolError::UnsupportedVersion { version });
+        }
+        let writer = self.writer()?;
+        if version <= self.version() {
+            return Ok(false);
+        }
+        writer.features.raise_next(version);
+        writer.engine.wait_synced(None)?;
+        Ok(true)
     }
 
     /// Enables every feature that we maintain (`zpool upgrade`); answers which were not enabled

@@ -65,7 +65,7 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::Delegate(change) => change,
         Change::SetPool(change) => change,
         Change::SetVdev(change) => change,
-        Change::Upgrade => &upgrade::Upgrade,
+        Change::Upgrade(change) => change,
         Change::Scrub(change) => change,
         Change::WaitScrub => &scrub::WaitScrub,
         Change::Trim(change) => change,

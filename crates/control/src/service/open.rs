@@ -11,7 +11,7 @@ use base::clock::Clock;
 use base::{Guid, Txg};
 use device::FileDevice;
 use dsl::property::dataset::KEYLOCATION;
-use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY};
+use dsl::property::pool::{ALTROOT, ASHIFT, BOOTFS, CACHEFILE, COMPATIBILITY, VERSION};
 use dsl::{NewEncryption, PropertyValue};
 use pool::{
     CreateOptions, ImportOptions, LastUser, MissingFeature, NewDevice, NewVdev, Pool, PoolError,
@@ -19,6 +19,7 @@ use pool::{
 };
 
 use format::features::{ENCRYPTION, Feature};
+use format::uberblock::VERSION_FEATURES;
 
 use super::assignments::{InsideValues, split_inside, stored};
 use super::contents::clock;
@@ -212,6 +213,7 @@ pub(crate) fn create_options(
             continue;
         }
         match value {
+            Value::Number(version) if VERSION.is(name) => options.version = *version,
             Value::Number(ashift) if ASHIFT.is(name) => {
                 options.ashift = u32::try_from(*ashift).ok().filter(|ashift| *ashift != 0);
                 // Vdevs that are added later follow it.
@@ -276,6 +278,12 @@ fn root_file_system(request: &CreateRequest, maker: &Maker) -> Result<dsl::NewPo
 
 /// The features of a new pool: the default ones, or none, and those named.
 fn features(request: &CreateRequest) -> Result<Vec<&'static format::features::Feature>, Failure> {
+    let version = request.properties.iter().find(|(name, _)| VERSION.is(name));
+    if let Some((_, Value::Number(version))) = version
+        && *version < VERSION_FEATURES
+    {
+        return Ok(Vec::new());
+    }
     let limit = request
         .properties
         .iter()

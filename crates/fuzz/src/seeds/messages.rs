@@ -24,7 +24,7 @@ const CHANGES: &[&str] = &[
     r#"{"Delegate":{"name":"p","grant":true,"recursive":false,"changes":[["ul$0",["create"]]]}}"#,
     r#"{"SetPool":{"properties":[["autotrim",{"Number":1}]]}}"#,
     r#"{"SetVdev":{"vdev":"1","properties":[]}}"#,
-    r#""Upgrade""#,
+    r#"{"Upgrade":{"version":5000}}"#,
     r#"{"Scrub":"Start"}"#,
     r#"{"Clear":{"vdev":null}}"#,
     r#"{"AddVdevs":{"vdevs":[{"class":"Data","shape":{"Mirror":["/a","/b"]}}],"force":true}}"#,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use admin::rows::dataset::MOUNTPOINT;
-use admin::rows::pool::ALTROOT;
+use admin::rows::pool::{ALTROOT, VERSION};
 use admin::{
     Assignments, CreateRequest, Failure, FailureKind, OpenRequest, PropertyError, Value, VdevClass,
     VdevSpec, client,
@@ -128,6 +128,11 @@ pub(crate) fn request(
             (None, Value::Text(text)) if property == "tname" => temporary_name = Some(text),
             (None, value) => properties.push((property, value)),
         }
+    }
+    if !features.is_empty() && properties.iter().any(|(name, _)| VERSION.is(name)) {
+        return Err(usage(
+            "'feature@' and 'version' properties cannot be specified together",
+        ));
     }
     let mut dataset_properties = Assignments::new();
     for text in call.values("O") {

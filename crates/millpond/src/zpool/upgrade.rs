@@ -1,7 +1,10 @@
 //! `zpool upgrade`: which features there are, which are not enabled, and enabling them.
 
+use admin::changes::Upgrade;
 use admin::rows::pool::{COMPATIBILITY, VERSION};
 use admin::{Change, PropertyName, Selection, Value};
+
+use format::uberblock::{VERSION_FEATURES, version_is_known};
 
 use crate::daemons::{change, ended, pools, report, running};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
@@ -12,7 +15,7 @@ pub(super) const COMMAND: Command = Command {
     name: "upgrade",
     aliases: &[],
     summary: "Enable features, or list those that could be enabled.",
-    forms: &["", "-v", "-a | pool ..."],
+    forms: &["", "-v", "[-V version] -a | pool ..."],
     flags: &[
         switch("a", "all pools"),
         switch("v", "list the features supported"),
@@ -26,17 +29,25 @@ fn upgrade(call: &Invocation) -> Outcome {
     if call.has("v") {
         return print(&crate::render::features_text());
     }
-    if call.has("V") {
-        return Err(usage(
-            "pools can only be upgraded to feature flags by this version",
-        ));
-    }
     if !call.has("a") && call.operands().is_empty() {
         return overview();
     }
+    let version = match call.value("V") {
+        None => VERSION_FEATURES,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|version| version_is_known(*version))
+            .ok_or_else(|| usage(format!("invalid version '{text}'")))?,
+    };
+    print("This system supports ZFS pool feature flags.\n\n")?;
     let (connections, mut complete) = pools(call.operands())?;
     for mut connection in connections {
-        match change(&mut connection, Change::Upgrade, &call.line) {
+        match change(
+            &mut connection,
+            Change::Upgrade(Upgrade { version }),
+            &call.line,
+        ) {
             Ok(()) => {}
             Err(Stop::Failure(failure)) => {
                 complain(&failure);

@@ -1,7 +1,7 @@
 //! The services of a pool: what it does for the layers above its blocks.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use base::ObjectId;
 use base::clock::Clock;
@@ -115,7 +115,7 @@ impl WithSpace {
             store,
             clock: identity.clock,
             rng: identity.rng,
-            version: identity.version,
+            version: AtomicU64::new(identity.version),
             writable: AtomicBool::new(of_writing.is_some()),
             features: Arc::new(identity.features.noting_for(engine)),
             history: Arc::new(history),

@@ -47,6 +47,16 @@ impl PipelineStore {
         }
     }
 
+    /// Holes that are written from now on tell when they were made.
+    pub(crate) fn write_hole_births(&self) {
+        self.pipeline.set_hole_birth(true);
+    }
+
+    /// Sets the salt of checksums.
+    pub(crate) fn set_salt(&self, salt: [u8; 32]) {
+        self.pipeline.set_salt(codec::Salt(salt));
+    }
+
     fn prefetcher(&self) -> &Prefetcher {
         self.prefetcher.get_or_init(|| {
             let (threads, bytes) = (PREFETCH_THREADS.count(), PREFETCH_BYTES.get());

@@ -14,11 +14,10 @@ use format::bpobj::BpobjPhys;
 use format::config::{directory, keys};
 use format::features::{self, Feature};
 use format::history::HistoryPhys;
+use format::uberblock::VERSION_FEATURES;
 use format::zap::Value;
 use std::sync::Arc;
 
-/// The pool version with feature flags.
-pub(crate) const VERSION_FEATURES: u64 = 5000;
 const HISTORY_BLOCK_SIZE: u32 = 128 << 10;
 const HISTORY_RING_MIN: u64 = 128 << 10;
 const HISTORY_RING_MAX: u64 = 1 << 30;
@@ -33,6 +32,8 @@ pub(crate) struct NewPool<'a> {
     pub(crate) objects: &'a Arc<ObjectSet>,
     /// Its first transaction.
     pub(crate) tx: &'a Tx,
+    /// The pool's version.
+    pub(crate) version: u64,
     /// The features to be enabled, each after those it depends on.
     pub(crate) features: &'a [&'static Feature],
     /// Secret of salted checksums.
@@ -55,7 +56,9 @@ impl NewPool<'_> {
     /// Makes everything else, and notes in `root` the objects of each vdev.
     pub(crate) fn fill(&self, pool: &Zap, root: &mut VdevConfig, roles: &[VdevRole]) -> Result<()> {
         let classed = roles.iter().filter(|role| role.has_feature()).count();
-        self.feature_tables(pool, classed as u64)?;
+        if self.version >= VERSION_FEATURES {
+            self.feature_tables(pool, classed as u64)?;
+        }
         let history = self.history()?;
         pool.add(self.tx, directory::HISTORY.as_bytes(), history.id().0)?;
         let config = self.packed_list()?;
@@ -63,7 +66,7 @@ impl NewPool<'_> {
         pool.add(
             self.tx,
             directory::CREATION_VERSION.as_bytes(),
-            VERSION_FEATURES,
+            self.version,
         )?;
         pool.add(self.tx, directory::DEFLATE.as_bytes(), 1)?;
         let deferred = self.deferred_frees()?;

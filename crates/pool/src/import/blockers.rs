@@ -6,7 +6,7 @@ use base::ByteOrder;
 use dmu::Zap;
 use format::Uberblock;
 use format::config::{directory, keys};
-use format::uberblock::VERSION_LAST_NUMBERED;
+use format::uberblock::VERSION_DEADLISTS;
 use vdev::VdevTree;
 
 use crate::config::PoolConfig;
@@ -26,7 +26,7 @@ pub(crate) struct Inspection<'a> {
 impl Inspection<'_> {
     /// The first blocker, apart from those inside datasets.
     pub(crate) fn blocker(&self) -> Result<Option<ImportBlocker>> {
-        if self.uberblock.version < VERSION_LAST_NUMBERED {
+        if self.uberblock.version < VERSION_DEADLISTS {
             let version = self.uberblock.version;
             return Ok(Some(ImportBlocker::LegacyVersion { version }));
         }

@@ -243,6 +243,27 @@ impl Features {
         features.map(|feature| feature.guid).collect()
     }
 
+    /// Gives a pool that had none its tables: no feature is enabled yet.
+    pub(crate) fn make_tables(&self, mos: &ObjectSet, root: &Zap, tx: &Tx) -> dmu::Result<()> {
+        let make = |key: &str| -> dmu::Result<Zap> {
+            let shape = CreateZap {
+                object_type: ObjectType::OTN_ZAP_METADATA,
+                ..CreateZap::default()
+            };
+            let zap = Zap::create(mos, tx, &shape)?;
+            root.add(tx, key.as_bytes(), zap.object().id().0)?;
+            Ok(zap)
+        };
+        let tables = Tables {
+            read: make(directory::FEATURES_FOR_READ)?,
+            write: make(directory::FEATURES_FOR_WRITE)?,
+            descriptions: make(directory::FEATURE_DESCRIPTIONS)?,
+            enabled_txg: None,
+        };
+        *self.tables.lock() = Some(tables);
+        Ok(())
+    }
+
     /// Enables a feature and what it depends on; nothing happens to one that is enabled.
     pub(crate) fn enable(
         &self,

@@ -33,7 +33,7 @@ impl Services for PoolServices {
     }
 
     fn version(&self) -> u64 {
-        self.version
+        self.version.load(Ordering::Relaxed)
     }
 
     fn is_writable(&self) -> bool {

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::clock::Clock;
 use base::random::Rng;
 use base::{ObjectId, Txg};
 use dmu::{ObjectSet, Tx, Zap};
-use format::config::keys;
+use format::config::{directory, keys};
 use format::deadlist::parse_integer_key;
-use format::features::Feature;
+use format::features::{self, Feature};
 use format::nvlist::{NvList, Value};
+use format::uberblock::VERSION_FEATURES;
 
 use crate::allocation::limits::{Limits, SpaceFigures};
 use crate::blocks::PipelineStore;
@@ -38,7 +39,8 @@ pub(crate) struct PoolServices {
     pub(crate) store: Arc<PipelineStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rng: Arc<dyn Rng>,
-    pub(crate) version: u64,
+    /// The pool's version: rises with `zpool upgrade`.
+    pub(crate) version: AtomicU64,
     pub(crate) writable: AtomicBool,
     pub(crate) features: Arc<Features>,
     pub(crate) history: Arc<History>,
@@ -100,10 +102,47 @@ impl PoolServices {
         if feature.flags.in_label {
             self.update_label_features();
         }
+        if *feature == features::HOLE_BIRTH {
+            // From this txg on holes tell when they were made: streams rely on it.
+            self.store.write_hole_births();
+        }
         let text = format!("feature@{}=enabled", feature.name);
         self.history
             .internal(tx, "set", &text, None, self.clock.now_s())?;
         Ok(())
+    }
+
+    /// Raises the pool's version; in syncing context. With the last numbered one behind it, the pool gets tables of
+    /// features, all disabled.
+    pub(crate) fn raise_version(&self, tx: &Tx, version: u64) -> Result<()> {
+        let before = self.version.load(Ordering::Relaxed);
+        if before >= version {
+            return Ok(());
+        }
+        if before < VERSION_FEATURES && version >= VERSION_FEATURES {
+            self.features.make_tables(&self.mos, &self.directory, tx)?;
+        }
+        self.version.store(version, Ordering::Relaxed);
+        self.config.change(|config| {
+            config.list.set(keys::VERSION, version);
+        });
+        let text = format!("version={version}");
+        self.history
+            .internal(tx, "set", &text, None, self.clock.now_s())?;
+        Ok(())
+    }
+
+    /// Gives a pool a salt of checksums that was made before there were any; in syncing context.
+    pub(crate) fn ensure_salt(&self, tx: &Tx) -> Result<()> {
+        let key = directory::CHECKSUM_SALT.as_bytes();
+        if self.directory.lookup_value(key)?.is_some() {
+            return Ok(());
+        }
+        let mut salt = [0; 32];
+        self.rng.fill(&mut salt);
+        self.store.set_salt(salt);
+        let value = format::zap::Value::bytes(&salt);
+        Ok(self.directory.add_value(tx, key, &value)?)
     }
 
     /// The datasets that a stored scan has still to see.

@@ -217,7 +217,7 @@ impl Pool {
             // It may be gone, as above. A spare waits again, with the labels that it had.
             let path = PathBuf::from(&*leaf.path());
             let _ = match self.services.spares.find(leaf.guid()) {
-                Some(_) => spares::write_label(leaf.guid(), &path, &device),
+                Some(_) => spares::write_label(self.version(), leaf.guid(), &path, &device),
                 None => vdev::clear_labels(device.as_ref()).map_err(PoolError::from),
             };
         }

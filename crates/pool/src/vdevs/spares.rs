@@ -33,9 +33,6 @@ use crate::vdevs::new::{NewDevice, leaf_config, open_device};
 /// The block size of the object that stores the list.
 const BLOCK_SIZE: u32 = 16 << 10;
 
-/// The version in the label of a spare.
-const LABEL_VERSION: u64 = 5000;
-
 /// A spare, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpareStatus {
@@ -123,17 +120,22 @@ fn labelled_as_spare(path: &Path, device: &dyn BlockDevice) -> Option<Guid> {
 }
 
 /// Gives a device the label of a spare that waits.
-pub(super) fn write_label(guid: Guid, path: &Path, device: &Arc<dyn BlockDevice>) -> Result<()> {
+pub(super) fn write_label(
+    version: u64,
+    guid: Guid,
+    path: &Path,
+    device: &Arc<dyn BlockDevice>,
+) -> Result<()> {
     let path = path.display().to_string();
     let mut list = NvList::new();
-    list.set(keys::VERSION, LABEL_VERSION)
+    list.set(keys::VERSION, version)
         .set(keys::STATE, PoolState::Spare.number())
         .set(keys::GUID, guid.0)
         .set(keys::PATH, path.as_str());
     let ashift = *label::ASHIFT_RANGE.start();
     let config = LeafConfig { guid, path, ashift };
     let leaf = Leaf::new(config, Some(Arc::clone(device)));
-    let blank = Uberblock::new(LABEL_VERSION, Txg(0), 0, 0, BlockPointer::HOLE);
+    let blank = Uberblock::new(version, Txg(0), 0, 0, BlockPointer::HOLE);
     Ok(leaf.initialise_labels(&list, &blank)?)
 }
 
@@ -180,7 +182,7 @@ impl Pool {
                 });
             }
             if shared.is_none() {
-                write_label(guid, &path, &opened)?;
+                write_label(self.version(), guid, &path, &opened)?;
             }
             let mut node = leaf_config(0, guid, &path, opened.kind(), Txg(0));
             for key in [keys::ID, keys::CREATE_TXG] {
@@ -365,7 +367,7 @@ impl Pool {
             if found.guid == spare.guid() && pool == Some(config.guid().0) {
                 let device: Arc<dyn BlockDevice> = Arc::new(device);
                 // The next import finds it as it is.
-                let _ = write_label(spare.guid(), &path, &device);
+                let _ = write_label(self.version(), spare.guid(), &path, &device);
             }
         }
     }

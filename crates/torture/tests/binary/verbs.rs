@@ -58,6 +58,82 @@ fn file_systems_are_upgraded() {
     session.export_clean("verb");
 }
 
+/// Holes made from an upgrade on tell when: an incremental stream relies on it.
+fn holes_are_sent(session: &Session, sparse: &std::path::Path) {
+    let script = "fallocate -p -o 131072 -l 131072 $1 && $0 zfs snapshot verb/a@holes && \
+                  $0 zfs send verb/a@full | $0 zfs receive verb/copy && \
+                  $0 zfs send -i @full verb/a@holes | $0 zfs receive verb/copy && cmp $1 $2";
+    let copy = session.mount("verb/copy").join("sparse");
+    let ran = session.shell(script, &[path(sparse), path(&copy)]);
+    assert!(ran.status.success(), "{ran:?}");
+}
+
+#[test]
+fn pools_of_numbered_versions_are_made_and_upgraded() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    for version in ["26", "28"] {
+        session.create("verb", 96, &["-o", &format!("version={version}")]);
+        let shown = session.ok(&["zpool", "get", "-Hpo", "value", "version", "verb"]);
+        assert_eq!(shown.trim(), version);
+        session.ok(&["zfs", "create", "verb/a"]);
+        fs::write(session.mount("verb/a").join("file"), "kept").expect("written");
+        session.ok(&["zfs", "snapshot", "verb/a@s"]);
+        session.ok(&["zfs", "clone", "verb/a@s", "verb/c"]);
+        fs::write(session.mount("verb/a").join("file"), "after").expect("written");
+        let sparse = session.mount("verb/a").join("sparse");
+        fs::write(&sparse, vec![b'y'; 500_000]).expect("written");
+        session.ok(&["zfs", "snapshot", "verb/a@full"]);
+        let refused = session.refused(&["zpool", "set", "feature@livelist=enabled", "verb"]);
+        let reason = "pool must be upgraded to support feature flags";
+        assert!(refused.contains(reason), "{refused}");
+        session.export_clean("verb");
+        session.import("verb", &[]);
+        if version == "26" {
+            let said = session.ok(&["zpool", "upgrade", "-V", "27", "verb"]);
+            let line = "Successfully upgraded 'verb' from version 26 to version 27.\n\n";
+            assert!(said.ends_with(line), "{said}");
+            session.export_clean("verb");
+            session.import("verb", &[]);
+        }
+        let said = session.ok(&["zpool", "upgrade", "verb"]);
+        let header = "This system supports ZFS pool feature flags.\n\nSuccessfully upgraded 'verb' \
+                      from version 2";
+        assert!(said.starts_with(header), "{said}");
+        assert!(said.contains("to feature flags.\nEnabled the following features on 'verb':\n"));
+        assert!(said.ends_with("\n\n"), "{said}");
+        let again = session.ok(&["zpool", "upgrade", "verb"]);
+        let line = "Pool 'verb' already has all supported and requested features enabled.\n";
+        assert!(again.ends_with(line), "{again}");
+        let file = session.mount("verb/a").join("file");
+        assert_eq!(fs::read_to_string(&file).expect("read"), "after");
+        holes_are_sent(&session, &sparse);
+        session.ok(&["zfs", "set", "compression=zstd", "checksum=skein", "verb/a"]);
+        fs::write(&file, vec![b'x'; 300_000]).expect("written");
+        session.ok(&["zfs", "destroy", "verb/c"]);
+        session.ok(&["zfs", "snapshot", "verb/a@t"]);
+        session.export_clean("verb");
+        session.import("verb", &[]);
+        let file = session.mount("verb/a").join("file");
+        assert_eq!(fs::read(&file).expect("read"), vec![b'x'; 300_000]);
+        session.ok(&["zpool", "destroy", "verb"]);
+    }
+    let image = session.images().join("none.img");
+    let create = [
+        "zpool",
+        "create",
+        "--size",
+        "96M",
+        "-o",
+        "version=29",
+        "verb",
+        path(&image),
+    ];
+    let refused = session.refused(&create);
+    assert!(refused.contains("number 29 is invalid"), "{refused}");
+}
+
 #[test]
 fn fragmentation_is_what_zdb_says() {
     let Some(zdb) = Zdb::from_environment() else {

@@ -8,6 +8,7 @@ use dsl::Actor;
 use dsl::property::Access;
 use dsl::property::pool::{ALTROOT, BOOTFS, CACHEFILE, COMPATIBILITY, VERSION};
 use format::features::{self, Support};
+use format::uberblock::{VERSION_FEATURES, version_is_known};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::compatibility::Compatibility;
@@ -70,10 +71,7 @@ impl Service {
                     self.set_cache_file(value)?;
                 }
                 Some(PropertyName::Native(row)) if VERSION.is(row.name) => {
-                    return refuse(
-                        FailureKind::Unsupported,
-                        "use 'zpool upgrade' to enable features",
-                    );
+                    self.set_version(value)?;
                 }
                 Some(PropertyName::Native(row)) if BOOTFS.is(row.name) => {
                     self.set_boot_file_system(value)?;
@@ -103,6 +101,19 @@ impl Service {
             }
         }
         Ok(())
+    }
+
+    /// Raises the version; features stay as they are.
+    fn set_version(&self, value: &Value) -> Result<(), Failure> {
+        let Value::Number(version) = value else {
+            return Ok(());
+        };
+        if !version_is_known(*version) || *version < self.pool.version() {
+            let text = format!("property 'version' number {version} is invalid.");
+            let (kind, pool) = (FailureKind::Invalid, self.pool.name());
+            return Err(Failure::cannot(kind, "set property for", &pool, text));
+        }
+        self.raise_pool_version(*version).map(drop)
     }
 
     /// The dataset that a boot loader takes; an empty name for none.
@@ -185,6 +196,10 @@ impl Service {
         if found.support != Support::Write {
             let text = format!("feature '{feature}' is not supported for writing");
             return refuse(FailureKind::Unsupported, &text);
+        }
+        if self.pool.version() < VERSION_FEATURES {
+            let text = "pool must be upgraded to support feature flags";
+            return refuse(FailureKind::Unsupported, text);
         }
         self.pool
             .enable_features(&[found])

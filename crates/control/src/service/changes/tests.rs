@@ -3,7 +3,7 @@ use admin::changes::{
     Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey,
     Mount, OfflineDevices, OnlineDevices, Promote, Reguid, Release, RemoveVdevs, Rename,
     ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot, Trim, TrimAction,
-    UnloadKey, Unmount, VolumeSpec, WaitTrim,
+    UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -290,7 +290,11 @@ fn of_the_pool() -> Vec<Case> {
             r#"{"SetVdev":{"vdev":"mirror-0","properties":[["comment","Absent"]]}}"#,
             REFUSED,
         ),
-        alone(Change::Upgrade, r#""Upgrade""#, REFUSED),
+        alone(
+            Change::Upgrade(Upgrade { version: 5000 }),
+            r#"{"Upgrade":{"version":5000}}"#,
+            REFUSED,
+        ),
         (
             Change::Sync,
             r#""Sync""#,

@@ -1,15 +1,15 @@
-//! Enabling the features that this software supports.
+//! Raising the pool's version, and enabling the features that this software supports.
 
+use admin::changes::Upgrade;
 use admin::{Failure, FailureKind};
 use dsl::Actor;
+use format::features::Feature;
+use format::uberblock::{VERSION_DEADLISTS, VERSION_FEATURES};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
 use crate::service::reporter::Reporter;
-
-/// Enable all features that this software supports.
-pub(super) struct Upgrade;
 
 impl PoolChange for Upgrade {
     fn authorize(&self, service: &Service, _actor: &Actor) -> Result<(), Failure> {
@@ -29,31 +29,73 @@ impl PoolChange for Upgrade {
     }
 
     fn apply(&self, service: &Service, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
-        let name = service.pool.name();
-        if service.pool.version() < 5000 {
-            let reason = "pools of a legacy version cannot be upgraded by this version";
+        let (name, before) = (service.pool.name(), service.pool.version());
+        let to = self.version;
+        if to < before {
+            reporter.line(format!(
+                "Pool '{name}' is already formatted using more current version '{before}'.\n"
+            ));
+            return Ok(());
+        }
+        if before == to && to < VERSION_FEATURES {
+            let line = format!("Pool '{name}' is already formatted using version {to}.\n");
+            reporter.line(line);
+            return Ok(());
+        }
+        let mut changed = service.raise_pool_version(to)?;
+        if changed {
+            let now = match to {
+                VERSION_FEATURES => "feature flags".to_owned(),
+                numbered => format!("version {numbered}"),
+            };
+            reporter.line(format!(
+                "Successfully upgraded '{name}' from version {before} to {now}."
+            ));
+        }
+        if to == VERSION_FEATURES {
+            let enabled = service.enable_all()?;
+            if !enabled.is_empty() {
+                changed = true;
+                reporter.line(format!("Enabled the following features on '{name}':"));
+                for feature in enabled {
+                    reporter.line(format!("  {}", feature.name));
+                }
+            } else if before == to {
+                reporter.line(format!(
+                    "Pool '{name}' already has all supported and requested features enabled."
+                ));
+            }
+        }
+        if changed {
+            reporter.line(String::new());
+        }
+        Ok(())
+    }
+}
+
+impl Service {
+    /// Raises the pool's version; whether it was an older one.
+    pub(super) fn raise_pool_version(&self, to: u64) -> Result<bool, Failure> {
+        let version = self.pool.version();
+        if version < VERSION_DEADLISTS && version < to {
+            let name = self.pool.name();
+            let reason = "pools of versions before 26 cannot be upgraded by this version";
             let kind = FailureKind::Unsupported;
             return Err(Failure::cannot(kind, "upgrade", &name, reason));
         }
-        let limit = service
+        let raised = self.pool.raise_version(to);
+        raised.map_err(|error| self.pool_refused("upgrade", &error))
+    }
+
+    /// Enables every feature that the pool may have; those that were not enabled.
+    fn enable_all(&self) -> Result<Vec<&'static Feature>, Failure> {
+        let name = self.pool.name();
+        let limit = self
             .compatibility()
             .map_err(|reason| Failure::cannot(FailureKind::Invalid, "upgrade", &name, reason))?;
         let mut wanted = pool::default_features();
         wanted.retain(|feature| limit.allows(feature.name));
-        let enabled = service
-            .pool
-            .enable_features(&wanted)
-            .map_err(|error| service.pool_refused("upgrade", &error))?;
-        if enabled.is_empty() {
-            reporter.line(format!(
-                "Pool '{name}' already has all supported and requested features enabled."
-            ));
-        } else {
-            reporter.line(format!("Enabled the following features on '{name}':"));
-            for feature in enabled {
-                reporter.line(format!("  {}", feature.name));
-            }
-        }
-        Ok(())
+        let enabled = self.pool.enable_features(&wanted);
+        enabled.map_err(|error| self.pool_refused("upgrade", &error))
     }
 }
