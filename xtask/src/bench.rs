@@ -1,12 +1,16 @@
-//! What is measured, not tested: how a mount does where programs compute beside it, against a server that does nothing.
+//! What is measured, not tested: mounts beside other file systems, and beside programs that compute.
 
 use crate::environment::{binary, root, target};
-use crate::run::{TaskResult, cargo, step};
+use crate::run::{TaskError, TaskResult, cargo, step};
 use std::process::Command;
 
-/// Builds the release binary and the server that does nothing, and measures both in turns. `arguments` are the
-/// script's: turns, and the numbers of programs.
+/// Builds the release binary and the server that does nothing, and runs one of the scripts with both, in turns.
 pub(crate) fn run(arguments: &[&str]) -> TaskResult {
+    let (script, rest) = match arguments {
+        ["compare", rest @ ..] => ("scripts/compare.py", rest),
+        ["beside", rest @ ..] => ("scripts/beside.py", rest),
+        rest => return Err(TaskError::Level(format!("bench {}", rest.join(" ")))),
+    };
     crate::ci::release_binary()?;
     let floor = [
         "build",
@@ -17,8 +21,8 @@ pub(crate) fn run(arguments: &[&str]) -> TaskResult {
         "floor",
     ];
     step("server that does nothing", cargo().args(floor))?;
-    let mut script = Command::new(root().join("scripts/beside.py"));
-    script.env("MILLPOND_BIN", binary("release"));
-    script.env("FLOOR_BIN", target().join("release/examples/floor"));
-    step("beside programs", script.args(arguments))
+    let mut command = Command::new(root().join(script));
+    command.env("MILLPOND_BIN", binary("release"));
+    command.env("FLOOR_BIN", target().join("release/examples/floor"));
+    step(script, command.args(rest))
 }

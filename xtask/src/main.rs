@@ -34,9 +34,12 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                     stress     stress-ng, git, SQLite, a C compiler
                     xfstests   generic/quick; XFSTESTS names the folder in which it was built
                     postgres   PostgreSQL while the server is killed; a number: so many times
-  bench [TURNS] [PROGRAMS,…]
+  bench beside [TURNS] [PROGRAMS,…]
                   a mount of the release binary where programs compute beside it, against a FUSE server that
                   does nothing, as root; fails when a rate is below its bar
+  bench compare [--turns N] [--small] [--only SYSTEM,…] [--write]
+                  such a mount beside ext4, btrfs and zfs-fuse as far as they are installed, in turns, as root; writes
+                  the table and the chart of docs/performance.md, or prints the table
   controls [NAME…]
                   take cures out of a copy of the tree, one by one: the test that tests/controls names must fail
   fuzz [TARGET] [--seconds N]

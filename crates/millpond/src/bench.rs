@@ -70,6 +70,11 @@ pub(crate) const COMMAND: Command = Command {
             "dir",
             "a directory on the device, to measure it alone",
         ),
+        option(
+            "durable",
+            "command",
+            "a command that makes what was written durable, where syncfs does not",
+        ),
         option("html", "file", "write a report with curves, too"),
         switch("k", "keep what was written"),
         switch("j", "JSON").or("json"),
@@ -255,6 +260,7 @@ fn prepare(
         contents: Contents::new(),
         beside,
         pool: pool_at(&place)?,
+        durable: call.value("durable").map(str::to_owned),
         place,
     };
     Ok((run, parameters))

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use admin::Change;
@@ -28,12 +29,20 @@ pub(super) struct Run {
     pub(super) beside: u64,
     /// The Millpond pool that the directory is in: it has to be told, for it never hears of `syncfs`.
     pub(super) pool: Option<String>,
+    /// A shell command that makes what was written durable: other FUSE servers do not hear of `syncfs` either.
+    pub(super) durable: Option<String>,
 }
 
 impl Run {
     /// Everything written so far is on the device when this returns.
     pub(super) fn make_durable(&self) -> io::Result<()> {
         rustix::fs::syncfs(File::open(&self.place)?)?;
+        if let Some(command) = &self.durable {
+            let ended = Command::new("sh").args(["-c", command]).status()?;
+            if !ended.success() {
+                return Err(io::Error::other(format!("'{command}': {ended}")));
+            }
+        }
         let Some(pool) = &self.pool else {
             return Ok(());
         };

@@ -15,6 +15,7 @@ fn run_in(place: &Path) -> Run {
         contents: Contents::new(),
         beside: 0,
         pool: None,
+        durable: None,
     }
 }
 
