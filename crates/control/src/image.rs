@@ -1,5 +1,5 @@
-//! A pool image from a directory, without a mount and without root: the pool is made in this process, filled
-//! through `posix`, and exported.
+//! A pool image from a directory or an archive, without a mount and without root: the pool is made in this process,
+//! filled through `posix`, and exported.
 //!
 //! Invariant: the image appears under its name when it is whole; what fails leaves nothing. Entries that cannot be
 //! read or kept are left out, and said.
@@ -9,7 +9,6 @@ mod request;
 mod source;
 mod survey;
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,60 +24,122 @@ use crate::service::open::{Maker, create_options, create_refused};
 use crate::service::refusal::{kind_of, kind_of_device};
 use fill::Filler;
 use request::cannot_make;
+use source::Source as Tree;
 use survey::Survey;
 
-pub use request::{ImageProgress, ImageReport, ImageRequest, Reproducible, Watcher};
+pub use request::{ImageProgress, ImageReport, ImageRequest, ImageSource, Reproducible, Watcher};
 
 /// Makes the image.
 ///
 /// # Errors
 /// It cannot be made at all; nothing is left of it then.
 pub fn make_image(request: &ImageRequest, watcher: Watcher<'_>) -> Result<ImageReport, Failure> {
-    check_places(request)?;
-    let survey = Survey::take(request, watcher)?;
-    let size = match request.pool.file_size {
-        Some(size) => size,
-        None => survey.image_size(&request.pool).ok_or_else(|| {
-            let text = format!("'{}' is too large", request.source.display());
+    check_image(request)?;
+    let source = source::open(request, watcher)?;
+    let survey = Survey::take(request, &*source, watcher)?;
+    let enough = || {
+        survey.image_size(&request.pool).ok_or_else(|| {
+            let text = "what is to be copied is too large";
             Failure::new(FailureKind::Invalid, text).advise("use '--size SIZE'")
-        })?,
+        })
     };
-    let partial = partial_path(&request.image);
-    let device = FileDevice::create(&partial, size)
-        .map_err(|error| device_refused(&request.image, &error))?;
-    let outcome = fill_image(request, &survey, device, watcher).and_then(|mut report| {
-        report.size = size;
-        let renamed = std::fs::rename(&partial, &request.image);
-        renamed.map_err(|error| cannot_make(FailureKind::Medium, &request.image, error))?;
-        // The name is durable too, where folders can be synced.
-        let _ = std::fs::File::open(folder_of(&request.image)).and_then(|folder| folder.sync_all());
-        Ok(report)
-    });
-    if outcome.is_err() {
-        let _gone = std::fs::remove_file(&partial);
+    let making = Making {
+        request,
+        source: &*source,
+        survey: &survey,
+    };
+    match request.pool.file_size {
+        Some(size) => making.make(size, watcher),
+        None if request.least => making.make_least(enough()?, watcher),
+        None => making.make(enough()?, watcher),
     }
-    outcome
+}
+
+/// What an image is made of, and how.
+struct Making<'a> {
+    request: &'a ImageRequest,
+    source: &'a dyn Tree,
+    survey: &'a Survey,
+}
+
+impl Making<'_> {
+    /// Makes the image of this size.
+    fn make(&self, size: u64, watcher: Watcher<'_>) -> Result<ImageReport, Failure> {
+        let (report, _) = self.try_size(size, watcher, |_| true)?;
+        Ok(report)
+    }
+
+    /// Makes the image twice or more: once to see what it takes, then as small as that allows.
+    fn make_least(&self, enough: u64, watcher: Watcher<'_>) -> Result<ImageReport, Failure> {
+        let (_, taken) = self.try_size(enough, watcher, |_| false)?;
+        let mut size = least_for(taken);
+        while size < enough {
+            match self.try_size(size, watcher, |_| true) {
+                Err(failure) if failure.kind == FailureKind::Space => {
+                    size = (size + size / 20).next_multiple_of(LEAST_UNIT);
+                }
+                made => return made.map(|(report, _)| report),
+            }
+        }
+        self.make(enough, watcher)
+    }
+
+    /// Makes the image; whether it is kept is asked when it is whole. Says what the pool had allocated.
+    fn try_size(
+        &self,
+        size: u64,
+        watcher: Watcher<'_>,
+        keep: impl Fn(&ImageReport) -> bool,
+    ) -> Result<(ImageReport, u64), Failure> {
+        let image = &self.request.image;
+        let partial = partial_path(image);
+        let device = FileDevice::create(&partial, size);
+        let device = device.map_err(|error| device_refused(image, &error))?;
+        let outcome = fill_image(self, device, watcher).and_then(|(mut report, taken)| {
+            report.size = size;
+            if keep(&report) {
+                let renamed = std::fs::rename(&partial, image);
+                renamed.map_err(|error| cannot_make(FailureKind::Medium, image, error))?;
+                // The name is durable too, where folders can be synced.
+                let folder = std::fs::File::open(folder_of(image));
+                let _ = folder.and_then(|folder| folder.sync_all());
+            } else {
+                let _gone = std::fs::remove_file(&partial);
+            }
+            Ok((report, taken))
+        });
+        if outcome.is_err() {
+            let _gone = std::fs::remove_file(&partial);
+        }
+        outcome
+    }
+}
+
+/// Sizes that are as small as can be are multiples of this.
+const LEAST_UNIT: u64 = 1 << 20;
+/// The smallest device.
+const LEAST_DEVICE: u64 = 64 << 20;
+/// Half of a small pool is kept back for removals, of a larger one so much, of a huge one a thirty-second.
+const KEPT_BACK: u64 = 128 << 20;
+
+/// How large an image has to be for so much in it, at least.
+fn least_for(taken: u64) -> u64 {
+    /// Labels, and what the end of a device is cut to.
+    const AROUND: u64 = 8 << 20;
+    let half = taken.saturating_mul(2);
+    let fixed = taken.saturating_add(KEPT_BACK);
+    let share = taken.saturating_add(taken / 31);
+    let data = half.min(fixed).max(share);
+    let size = data.saturating_add(AROUND).max(LEAST_DEVICE);
+    size.next_multiple_of(LEAST_UNIT)
 }
 
 fn device_refused(image: &Path, error: &DeviceError) -> Failure {
     cannot_make(kind_of_device(error), image, error)
 }
 
-/// Refuses a source that is no directory, an image that is there or in use, and one inside the source.
-fn check_places(request: &ImageRequest) -> Result<(), Failure> {
-    let source = &request.source;
-    let shown = source.display();
-    match std::fs::metadata(source) {
-        Ok(found) if found.is_dir() => {}
-        Ok(_) => {
-            let text = format!("'{shown}' is not a directory");
-            return Err(Failure::new(FailureKind::Invalid, text));
-        }
-        Err(error) => {
-            let text = format!("cannot open '{shown}': {error}");
-            return Err(Failure::new(FailureKind::Missing, text));
-        }
-    }
+/// Refuses an image that is there or in use, and one inside the directory that it is made from.
+fn check_image(request: &ImageRequest) -> Result<(), Failure> {
     let image = &request.image;
     let refuse = |kind, reason: &str| Err(cannot_make(kind, image, reason));
     match std::fs::symlink_metadata(image) {
@@ -98,11 +159,16 @@ fn check_places(request: &ImageRequest) -> Result<(), Failure> {
             }
         }
     }
-    let folder = folder_of(image);
-    let inside = match (source.canonicalize(), folder.canonicalize()) {
-        (Ok(source), Ok(folder)) => folder.starts_with(source),
-        (_, Err(error)) => return refuse(FailureKind::Missing, &error.to_string()),
-        (Err(_), _) => false,
+    let folder = match folder_of(image).canonicalize() {
+        Ok(folder) => folder,
+        Err(error) => return refuse(FailureKind::Missing, &error.to_string()),
+    };
+    let inside = match &request.source {
+        ImageSource::Directory(source) => {
+            let source = source.canonicalize();
+            source.is_ok_and(|source| folder.starts_with(source))
+        }
+        ImageSource::Archive(_) => false,
     };
     if inside {
         return refuse(FailureKind::Invalid, "it would be inside the directory");
@@ -132,7 +198,7 @@ fn options(
     clock: &Arc<dyn Clock>,
 ) -> Result<CreateOptions, Failure> {
     let maker = Maker {
-        owner: (survey.root.uid(), survey.root.gid()),
+        owner: (survey.root.uid, survey.root.gid),
         clock: Arc::clone(clock),
     };
     let mut options = create_options(&request.pool, &maker)?;
@@ -149,12 +215,17 @@ fn options(
     Ok(options)
 }
 
+/// Fills the image, and says what its pool has allocated then.
 fn fill_image(
-    request: &ImageRequest,
-    survey: &Survey,
+    making: &Making<'_>,
     device: FileDevice,
     watcher: Watcher<'_>,
-) -> Result<ImageReport, Failure> {
+) -> Result<(ImageReport, u64), Failure> {
+    let Making {
+        request,
+        source,
+        survey,
+    } = *making;
     let clock: Arc<dyn Clock> = match request.reproducible {
         Some(_) => Arc::new(ManualClock::new(
             survey.time_s.saturating_mul(1_000_000_000),
@@ -173,13 +244,15 @@ fn fill_image(
     };
     pool.log_history(&request.pool.command, &actor);
     let files = open_files(request, &pool, &clock)?;
-    let report = Filler::new(request, survey, &pool, &files, watcher).run()?;
+    let report = Filler::new(request, source, survey, &pool, &files, watcher).run()?;
     files
         .unmount()
         .map_err(|error| cannot_make(FailureKind::Medium, &request.image, error))?;
     drop(files);
+    pool.sync().map_err(|error| failed(&error))?;
+    let taken = pool.space().allocated;
     pool.export().map_err(|error| failed(&error))?;
-    Ok(report)
+    Ok((report, taken))
 }
 
 /// The root file system, open for writing whatever its properties say of later.

@@ -21,7 +21,9 @@ mod service;
 mod vdevs;
 
 pub use found::{Found, discover, explain_nothing, is_feature, labelclear, upgraded_features};
-pub use image::{ImageProgress, ImageReport, ImageRequest, Reproducible, Watcher, make_image};
+pub use image::{
+    ImageProgress, ImageReport, ImageRequest, ImageSource, Reproducible, Watcher, make_image,
+};
 pub use mounts::{Force, MountOptions, MountRequest, Mounts, NoMounts};
 pub use service::{
     FileSource, OpenVolume, Opened, Service, SnapshotRecord, cached_devices, kind_of_device,

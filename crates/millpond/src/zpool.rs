@@ -26,7 +26,7 @@ mod sync;
 mod trim;
 mod upgrade;
 mod vdev;
-mod vdev_specs;
+pub(crate) mod vdev_specs;
 mod wait;
 
 #[cfg(test)]

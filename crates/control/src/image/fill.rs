@@ -4,8 +4,6 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{File, Metadata};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use admin::{Failure, FailureKind};
@@ -17,7 +15,7 @@ use posix::{
 };
 
 use super::request::{ImageProgress, ImageReport, ImageRequest, Watcher, cannot_make, clamped};
-use super::source;
+use super::source::{self, Contents, Found, Source};
 use super::survey::Survey;
 use crate::service::refusal::kind_of;
 
@@ -38,6 +36,7 @@ enum Trouble {
 /// What is under way.
 pub(super) struct Filler<'a> {
     request: &'a ImageRequest,
+    source: &'a dyn Source,
     pool: &'a Pool,
     files: &'a FileSystem,
     watcher: Watcher<'a>,
@@ -54,7 +53,7 @@ pub(super) struct Filler<'a> {
 /// A directory whose entries are under way.
 struct Folder {
     path: PathBuf,
-    found: Metadata,
+    found: Found,
     object: ObjectId,
     rest: std::vec::IntoIter<OsString>,
 }
@@ -62,6 +61,7 @@ struct Folder {
 impl<'a> Filler<'a> {
     pub(super) fn new(
         request: &'a ImageRequest,
+        source: &'a dyn Source,
         survey: &Survey,
         pool: &'a Pool,
         files: &'a FileSystem,
@@ -75,6 +75,7 @@ impl<'a> Filler<'a> {
         };
         Self {
             request,
+            source,
             pool,
             files,
             watcher,
@@ -92,12 +93,13 @@ impl<'a> Filler<'a> {
 
     /// Copies everything.
     pub(super) fn run(mut self) -> Result<ImageReport, Failure> {
-        let source = self.request.source.clone();
-        let found = std::fs::metadata(&source).map_err(|error| {
-            let text = format!("cannot open '{}': {error}", source.display());
+        let path = self.source.root().to_owned();
+        let found = self.source.found(&path).map_err(|error| {
+            let text = format!("cannot open '{}': {error}", path.display());
             Failure::new(FailureKind::Missing, text)
         })?;
-        let root = self.folder(source, found, self.files.root());
+        self.source.report(&mut self.report);
+        let root = self.folder(path, found, self.files.root());
         let mut folders = vec![root];
         while let Some(folder) = folders.last_mut() {
             let Some(name) = folder.rest.next() else {
@@ -134,10 +136,10 @@ impl<'a> Filler<'a> {
         Ok(outcome)
     }
 
-    fn folder(&mut self, path: PathBuf, found: Metadata, object: ObjectId) -> Folder {
+    fn folder(&mut self, path: PathBuf, found: Found, object: ObjectId) -> Folder {
         // It is counted when it is done.
         self.report.progress.entries = self.report.progress.entries.saturating_sub(1);
-        let names = source::names(&path).unwrap_or_else(|error| {
+        let names = self.source.names(&path).unwrap_or_else(|error| {
             self.report.note(&path, error);
             Vec::new()
         });
@@ -212,28 +214,28 @@ impl<'a> Filler<'a> {
         parent: ObjectId,
         name: &[u8],
         path: &Path,
-    ) -> Result<Option<(Metadata, ObjectId)>, Trouble> {
-        let found = std::fs::symlink_metadata(path).map_err(unread)?;
+    ) -> Result<Option<(Found, ObjectId)>, Trouble> {
+        let found = self.source.found(path).map_err(unread)?;
         let who = owner(&found);
-        if let Some(first) = source::identity(&found).and_then(|id| self.linked.get(&id)) {
+        if let Some(first) = found.identity.and_then(|id| self.linked.get(&id)) {
             let linked = self.files.link(&who, *first, parent, name);
             return linked.map(|_| None).map_err(|error| self.failed(&error));
         }
-        let file_type = source::file_type(&found)
+        let file_type = found
+            .file_type
             .ok_or_else(|| Trouble::Entry("of no known kind".to_owned()))?;
         let node = NewNode {
             file_type,
-            permissions: found.mode() & 0o7777,
+            permissions: found.permissions,
             umask: 0,
-            device: source::device_numbers(&found),
+            device: found.device,
         };
         let made = match file_type {
             FileType::Regular => return self.regular(parent, name, path, &node),
             FileType::Directory => self.files.mkdir(&who, parent, name, &node),
             FileType::Symlink => {
-                let target = std::fs::read_link(path).map_err(unread)?;
-                let target = source::bytes(target.as_os_str());
-                self.files.symlink(&who, parent, name, target)
+                let target = self.source.target(path).map_err(unread)?;
+                self.files.symlink(&who, parent, name, &target)
             }
             FileType::Fifo
             | FileType::CharacterDevice
@@ -249,8 +251,8 @@ impl<'a> Filler<'a> {
         Ok(None)
     }
 
-    fn remember(&mut self, found: &Metadata, object: ObjectId) {
-        if let Some(identity) = source::identity(found) {
+    fn remember(&mut self, found: &Found, object: ObjectId) {
+        if let Some(identity) = found.identity {
             self.linked.insert(identity, object);
         }
     }
@@ -261,11 +263,11 @@ impl<'a> Filler<'a> {
         name: &[u8],
         path: &Path,
         node: &NewNode,
-    ) -> Result<Option<(Metadata, ObjectId)>, Trouble> {
+    ) -> Result<Option<(Found, ObjectId)>, Trouble> {
         // Opened first: what cannot be read leaves no empty file behind.
-        let from = source::open(path).map_err(unread)?;
-        let found = from.metadata().map_err(unread)?;
-        if !found.is_file() {
+        let from = self.source.open(path).map_err(unread)?;
+        let found = from.found().map_err(unread)?;
+        if !found.is_regular() {
             return Err(Trouble::Entry("changed while it was read".to_owned()));
         }
         let options = OpenOptions {
@@ -277,14 +279,14 @@ impl<'a> Filler<'a> {
             .create(&owner(&found), parent, name, node, options)
             .map_err(|error| self.failed(&error))?;
         self.remember(&found, to.object());
-        let copied = self.contents(&from, &to, found.size());
+        let copied = self.contents(&*from, &to, found.size);
         if matches!(copied, Err(Trouble::End(_))) {
             return copied.map(|()| None);
         }
         self.attributes(path, to.object(), &found)?;
         copied?;
-        let after = from.metadata().map_err(unread)?;
-        if (after.size(), source::modified(&after)) != (found.size(), source::modified(&found)) {
+        let after = from.found().map_err(unread)?;
+        if (after.size, after.modified) != (found.size, found.modified) {
             return Err(Trouble::Entry("changed while it was read".to_owned()));
         }
         Ok(None)
@@ -292,7 +294,7 @@ impl<'a> Filler<'a> {
 
     /// Copies what is in a file: whole records, so that the same contents give the same blocks however the source
     /// keeps its holes.
-    fn contents(&mut self, from: &File, to: &OpenFile, size: u64) -> Result<(), Trouble> {
+    fn contents(&mut self, from: &dyn Contents, to: &OpenFile, size: u64) -> Result<(), Trouble> {
         let piece = self.buffer.len() as u64;
         let mut at = 0;
         let copied = loop {
@@ -336,7 +338,13 @@ impl<'a> Filler<'a> {
     }
 
     /// Copies a range of at most one buffer. Records of zeros are holes where the image is to be reproducible.
-    fn piece(&mut self, from: &File, to: &OpenFile, start: u64, end: u64) -> Result<(), Trouble> {
+    fn piece(
+        &mut self,
+        from: &dyn Contents,
+        to: &OpenFile,
+        start: u64,
+        end: u64,
+    ) -> Result<(), Trouble> {
         let length = usize::try_from(end - start).unwrap_or(0);
         let mut buffer = std::mem::take(&mut self.buffer);
         let outcome = match from.read_exact_at(&mut buffer[..length], start) {
@@ -380,14 +388,9 @@ impl<'a> Filler<'a> {
     }
 
     /// Extended attributes, owner, mode and times.
-    fn attributes(
-        &mut self,
-        path: &Path,
-        object: ObjectId,
-        found: &Metadata,
-    ) -> Result<(), Trouble> {
+    fn attributes(&mut self, path: &Path, object: ObjectId, found: &Found) -> Result<(), Trouble> {
         let portable = self.request.reproducible.is_some();
-        let attributes = source::attributes(path, portable);
+        let attributes = self.source.attributes(path, portable);
         if let Some(problem) = attributes.problem {
             self.report.note(path, problem);
         }
@@ -406,16 +409,16 @@ impl<'a> Filler<'a> {
                 Err(end) => return Err(end),
             }
         }
-        let modified = clamped(self.request, source::modified(found));
+        let modified = clamped(self.request, found.modified);
         let accessed = match portable {
             // Reading moves it.
             true => modified,
-            false => source::accessed(found),
+            false => found.accessed,
         };
         let change = SetAttributes {
-            permissions: (!found.is_symlink()).then_some(found.mode() & 0o7777),
-            uid: Some(found.uid()),
-            gid: Some(found.gid()),
+            permissions: (!found.is_symlink()).then_some(found.permissions),
+            uid: Some(found.uid),
+            gid: Some(found.gid),
             atime: Some(SetTime::At(accessed)),
             mtime: Some(SetTime::At(modified)),
             ..SetAttributes::default()
@@ -428,10 +431,10 @@ impl<'a> Filler<'a> {
 }
 
 /// The owner of an entry, who may do everything.
-fn owner(of: &Metadata) -> Credentials {
+fn owner(of: &Found) -> Credentials {
     Credentials {
         privileged: true,
-        ..Credentials::new(of.uid(), of.gid())
+        ..Credentials::new(of.uid, of.gid)
     }
 }
 

@@ -1,6 +1,8 @@
 //! What image is asked for, and what is told of it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use admin::{CreateRequest, Failure, FailureKind};
 use posix::Timestamp;
@@ -11,14 +13,25 @@ const PROBLEMS_MAX: usize = 100;
 /// What image to make.
 #[derive(Debug, Clone)]
 pub struct ImageRequest {
-    /// The directory whose contents the root file system gets.
-    pub source: PathBuf,
+    /// What the root file system gets.
+    pub source: ImageSource,
     /// The image.
     pub image: PathBuf,
     /// The pool; without vdevs. Its `file_size` is the image's, `force` replaces an image that is there.
     pub pool: CreateRequest,
+    /// About as small as the contents allow, in place of `file_size`.
+    pub least: bool,
     /// The same bytes for the same contents and options.
     pub reproducible: Option<Reproducible>,
+}
+
+/// What an image is made of.
+#[derive(Debug, Clone)]
+pub enum ImageSource {
+    /// The contents of a directory.
+    Directory(PathBuf),
+    /// A tar archive: a file from its position on, or a pipe.
+    Archive(Arc<File>),
 }
 
 /// How an image is made reproducible.
@@ -34,7 +47,7 @@ pub struct Reproducible {
 pub struct ImageProgress {
     /// Files, directories and so on so far.
     pub entries: u64,
-    /// And in all; 0 while they are counted.
+    /// And in all; 0 while they are counted, or while an archive is read.
     pub entries_total: u64,
     /// Bytes of files so far.
     pub bytes: u64,

@@ -1,56 +1,50 @@
-//! Reading the directory that an image is made from.
+//! Where the files of an image come from: a directory, or an archive of one.
+
+mod archive;
+mod directory;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use admin::Failure;
 use posix::{FileType, Timestamp};
-use rustix::fs::{Mode, OFlags, SeekFrom};
-use rustix::io::Errno;
 
-/// The longest list of names and the longest value that Linux gives.
-const XATTR_BYTES_MAX: usize = 64 << 10;
+use super::request::{ImageReport, ImageRequest, ImageSource, Watcher};
+pub(super) use archive::Archive;
+pub(super) use directory::Directory;
 
-/// The names in a directory, in the order of their bytes.
-pub(super) fn names(path: &Path) -> io::Result<Vec<OsString>> {
-    let names = std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.file_name()));
-    let mut names = names.collect::<io::Result<Vec<_>>>()?;
-    names.sort();
-    Ok(names)
+/// What is known of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// None: a kind that no file system here has.
+    pub(super) file_type: Option<FileType>,
+    /// Permission bits with set-id and sticky bits.
+    pub(super) permissions: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    /// A device's major and minor number.
+    pub(super) device: (u32, u32),
+    pub(super) size: u64,
+    pub(super) modified: Timestamp,
+    pub(super) accessed: Timestamp,
+    /// What stands for a file with several names.
+    pub(super) identity: Option<(u64, u64)>,
 }
 
-/// The kind of an entry.
-pub(super) fn file_type(of: &Metadata) -> Option<FileType> {
-    FileType::from_mode(of.mode())
-}
-
-/// When it was last changed.
-pub(super) fn modified(of: &Metadata) -> Timestamp {
-    Timestamp {
-        seconds: of.mtime(),
-        nanoseconds: u32::try_from(of.mtime_nsec()).unwrap_or(0),
+impl Found {
+    pub(super) fn is_directory(&self) -> bool {
+        self.file_type == Some(FileType::Directory)
     }
-}
 
-/// When it was last read.
-pub(super) fn accessed(of: &Metadata) -> Timestamp {
-    Timestamp {
-        seconds: of.atime(),
-        nanoseconds: u32::try_from(of.atime_nsec()).unwrap_or(0),
+    pub(super) fn is_regular(&self) -> bool {
+        self.file_type == Some(FileType::Regular)
     }
-}
 
-/// A device's major and minor number.
-pub(super) fn device_numbers(of: &Metadata) -> (u32, u32) {
-    (rustix::fs::major(of.rdev()), rustix::fs::minor(of.rdev()))
-}
-
-/// What stands for a file with several names: its device and number.
-pub(super) fn identity(of: &Metadata) -> Option<(u64, u64)> {
-    (!of.is_dir() && of.nlink() > 1).then(|| (of.dev(), of.ino()))
+    pub(super) fn is_symlink(&self) -> bool {
+        self.file_type == Some(FileType::Symlink)
+    }
 }
 
 /// Extended attributes of one entry.
@@ -62,40 +56,70 @@ pub(super) struct Attributes {
     pub(super) problem: Option<String>,
 }
 
-/// The extended attributes of an entry. `portable`: only those that go with the file to another machine and that
-/// every user sees: `user.*`, capabilities and POSIX access lists.
-pub(super) fn attributes(path: &Path, portable: bool) -> Attributes {
-    let mut found = Attributes::default();
-    let mut names = vec![0; XATTR_BYTES_MAX];
-    let length = match rustix::fs::llistxattr(path, &mut names[..]) {
-        Ok(length) => length,
-        Err(Errno::NOTSUP | Errno::NOSYS) => return found,
-        Err(error) => {
-            found.problem = Some(format!("cannot list extended attributes: {error}"));
-            return found;
-        }
-    };
-    let mut names: Vec<&[u8]> = names[..length.min(names.len())]
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty() && (!portable || is_portable(name)))
-        .collect();
-    names.sort_unstable();
-    let mut value = vec![0; XATTR_BYTES_MAX];
-    for name in names {
-        match rustix::fs::lgetxattr(path, name, &mut value[..]) {
-            Ok(length) => {
-                let value = value[..length.min(value.len())].to_vec();
-                found.list.push((name.to_vec(), value));
-            }
-            // Gone since, or shown in the list only.
-            Err(Errno::NODATA | Errno::NOTSUP) => {}
-            Err(error) => {
-                let name = String::from_utf8_lossy(name);
-                found.problem = Some(format!("cannot read {name}: {error}"));
-            }
-        }
-    }
-    found
+/// A tree of files that can be gone through more than once. Paths begin with the one that [`Source::root`] gives.
+pub(super) trait Source {
+    /// The path of the root directory.
+    fn root(&self) -> &Path;
+
+    /// The names in a directory, in the order of their bytes.
+    fn names(&self, path: &Path) -> io::Result<Vec<OsString>>;
+
+    /// What is known of an entry; of a link, of the link itself, but for the root.
+    fn found(&self, path: &Path) -> io::Result<Found>;
+
+    /// Where a symbolic link leads to.
+    fn target(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// The extended attributes of an entry. `portable`: only those that go with the file to another machine and that
+    /// every user sees: `user.*`, capabilities and POSIX access lists.
+    fn attributes(&self, path: &Path, portable: bool) -> Attributes;
+
+    /// Opens a regular file.
+    fn open<'a>(&'a self, path: &Path) -> io::Result<Box<dyn Contents + 'a>>;
+
+    /// Notes what the source has and no image can get. Once, before anything is copied.
+    fn report(&self, report: &mut ImageReport);
+}
+
+/// What is in a file.
+pub(super) trait Contents {
+    /// What is known of it now.
+    fn found(&self) -> io::Result<Found>;
+
+    /// The next range with data at or after `from` in a file of `size` bytes; none: the rest is a hole.
+    fn next_data(&self, from: u64, size: u64) -> io::Result<Option<(u64, u64)>>;
+
+    /// Fills the buffer.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+/// Opens what an image is made of.
+///
+/// # Errors
+/// It is not there, or it is no archive.
+pub(super) fn open(
+    request: &ImageRequest,
+    watcher: Watcher<'_>,
+) -> Result<Box<dyn Source>, Failure> {
+    Ok(match &request.source {
+        ImageSource::Directory(path) => Box::new(Directory::open(path)?),
+        ImageSource::Archive(input) => Box::new(Archive::read(input, &request.image, watcher)?),
+    })
+}
+
+/// The next range of whole records with data at or after `from`, cut at the end of the file.
+pub(super) fn next_records(
+    file: &dyn Contents,
+    from: u64,
+    size: u64,
+    record: u64,
+) -> io::Result<Option<(u64, u64)>> {
+    let found = file.next_data(from, size)?;
+    Ok(found.map(|(start, end)| {
+        let start = start - start % record;
+        let end = end.checked_next_multiple_of(record).unwrap_or(size);
+        (start.max(from), end.min(size))
+    }))
 }
 
 fn is_portable(name: &[u8]) -> bool {
@@ -103,50 +127,6 @@ fn is_portable(name: &[u8]) -> bool {
         || name == b"security.capability"
         || name == b"system.posix_acl_access"
         || name == b"system.posix_acl_default"
-}
-
-/// Opens a file for reading; that leaves no trace where we may ask for that.
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
-        opened => opened,
-    };
-    Ok(File::from(opened?))
-}
-
-/// The next range with data at or after `from` in a file of `size` bytes; none: the rest is a hole.
-fn next_data(file: &File, from: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
-    if from >= size {
-        return Ok(None);
-    }
-    let start = match rustix::fs::seek(file, SeekFrom::Data(from)) {
-        Ok(start) => start,
-        Err(Errno::NXIO) => return Ok(None),
-        // A file system that knows of no holes.
-        Err(Errno::INVAL | Errno::NOTSUP) => return Ok(Some((from, size))),
-        Err(error) => return Err(error.into()),
-    };
-    if start >= size {
-        return Ok(None);
-    }
-    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
-    Ok(Some((start, end.clamp(start + 1, size))))
-}
-
-/// The next range of whole records with data at or after `from`, cut at the end of the file.
-pub(super) fn next_records(
-    file: &File,
-    from: u64,
-    size: u64,
-    record: u64,
-) -> io::Result<Option<(u64, u64)>> {
-    let found = next_data(file, from, size)?;
-    Ok(found.map(|(start, end)| {
-        let start = start - start % record;
-        let end = end.checked_next_multiple_of(record).unwrap_or(size);
-        (start.max(from), end.min(size))
-    }))
 }
 
 /// A name as bytes.

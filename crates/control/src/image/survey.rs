@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use admin::{Assignments, CreateRequest, Failure, FailureKind, Value};
@@ -14,7 +12,7 @@ use dsl::property::dataset::{COPIES, DNODESIZE, RECORDSIZE};
 use dsl::property::pool::ASHIFT;
 
 use super::request::{ImageProgress, ImageRequest, Watcher, clamped};
-use super::source;
+use super::source::{self, Found, Source};
 
 /// What a directory's own objects take at most, while it is small.
 const DIRECTORY_BYTES: u64 = 48 << 10;
@@ -27,8 +25,8 @@ const UNIT: u64 = 16 << 20;
 
 /// What there is.
 pub(super) struct Survey {
-    /// The directory itself.
-    pub(super) root: Metadata,
+    /// The root itself.
+    pub(super) root: Found,
     /// Files, directories and so on, the root included.
     pub(super) entries: u64,
     directories: u64,
@@ -88,6 +86,7 @@ impl Geometry {
 /// What is gathered on the way.
 struct Walk<'a> {
     request: &'a ImageRequest,
+    source: &'a dyn Source,
     geometry: Geometry,
     survey: Survey,
     digest: [u8; 32],
@@ -96,14 +95,20 @@ struct Walk<'a> {
 }
 
 impl Survey {
-    /// Walks through the directory. What cannot be read is passed over: the copy says so.
-    pub(super) fn take(request: &ImageRequest, watcher: Watcher<'_>) -> Result<Self, Failure> {
-        let root = std::fs::metadata(&request.source).map_err(|error| {
-            let text = format!("cannot open '{}': {error}", request.source.display());
+    /// Walks through the source. What cannot be read is passed over: the copy says so.
+    pub(super) fn take(
+        request: &ImageRequest,
+        source: &dyn Source,
+        watcher: Watcher<'_>,
+    ) -> Result<Self, Failure> {
+        let root_path = source.root().to_owned();
+        let root = source.found(&root_path).map_err(|error| {
+            let text = format!("cannot open '{}': {error}", root_path.display());
             Failure::new(FailureKind::Missing, text)
         })?;
         let mut walk = Walk {
             request,
+            source,
             geometry: Geometry::of(&request.pool),
             survey: Self {
                 root: root.clone(),
@@ -121,10 +126,11 @@ impl Survey {
             linked: HashSet::new(),
         };
         walk.options();
-        walk.entry(&request.source, b"", &root);
+        walk.entry(&root_path, b"", &root);
         let mut waiting: Vec<(PathBuf, std::vec::IntoIter<OsString>)> = Vec::new();
-        let names = |path: &Path| source::names(path).unwrap_or_default().into_iter();
-        waiting.push((request.source.clone(), names(&request.source)));
+        let names = |path: &Path| source.names(path).unwrap_or_default().into_iter();
+        let first = names(&root_path);
+        waiting.push((root_path, first));
         while let Some((folder, rest)) = waiting.last_mut() {
             let Some(name) = rest.next() else {
                 walk.mix(b"up");
@@ -132,7 +138,7 @@ impl Survey {
                 continue;
             };
             let path = folder.join(&name);
-            let Ok(found) = std::fs::symlink_metadata(&path) else {
+            let Ok(found) = source.found(&path) else {
                 continue;
             };
             walk.entry(&path, source::bytes(&name), &found);
@@ -140,7 +146,7 @@ impl Survey {
                 entries: walk.survey.entries,
                 ..ImageProgress::default()
             });
-            if found.is_dir() {
+            if found.is_directory() {
                 let names = names(&path);
                 waiting.push((path, names));
             }
@@ -199,25 +205,25 @@ impl Walk<'_> {
         self.mix(text.as_bytes());
     }
 
-    fn entry(&mut self, path: &Path, name: &[u8], found: &Metadata) {
+    fn entry(&mut self, path: &Path, name: &[u8], found: &Found) {
         self.survey.entries += 1;
         let portable = self.request.reproducible.is_some();
-        let attributes = source::attributes(path, portable).list;
+        let attributes = self.source.attributes(path, portable).list;
         if portable {
             let text = format!(
                 "{:?}",
                 (
-                    found.mode(),
-                    (found.uid(), found.gid(), found.rdev()),
-                    clamped(self.request, source::modified(found)),
-                    if found.is_file() { found.size() } else { 0 },
+                    (found.file_type, found.permissions),
+                    (found.uid, found.gid, found.device),
+                    clamped(self.request, found.modified),
+                    if found.is_regular() { found.size } else { 0 },
                 )
             );
             self.mix(name);
             self.mix(text.as_bytes());
             if found.is_symlink() {
-                let target = std::fs::read_link(path).unwrap_or_default();
-                self.mix(source::bytes(target.as_os_str()));
+                let target = self.source.target(path).unwrap_or_default();
+                self.mix(&target);
             }
         }
         for (name, value) in attributes {
@@ -226,18 +232,19 @@ impl Walk<'_> {
             self.survey.attributes += 1;
             self.survey.attribute_bytes += (name.len() + value.len()) as u64;
         }
-        self.youngest_s = self
-            .youngest_s
-            .max(u64::try_from(found.mtime()).unwrap_or(0));
-        if found.is_dir() {
+        let time_s = u64::try_from(found.modified.seconds).unwrap_or(0);
+        self.youngest_s = self.youngest_s.max(time_s);
+        if found.is_directory() {
             self.survey.directories += 1;
         }
-        let again = source::identity(found).is_some_and(|identity| !self.linked.insert(identity));
-        if found.is_file() && !again {
+        let again = found
+            .identity
+            .is_some_and(|identity| !self.linked.insert(identity));
+        if found.is_regular() && !again {
             let bytes = match portable {
                 // What is a hole here may be zeros elsewhere.
-                true => found.size(),
-                false => data_bytes(path, found, self.geometry.record),
+                true => found.size,
+                false => data_bytes(self.source, path, found.size, self.geometry.record),
             };
             let allocated = self.geometry.allocated(bytes).unwrap_or(u64::MAX);
             let survey = &mut self.survey;
@@ -258,16 +265,12 @@ impl Walk<'_> {
 }
 
 /// Bytes of a file in records that are not holes.
-fn data_bytes(path: &Path, found: &Metadata, record: u64) -> u64 {
-    let size = found.size();
-    if found.blocks().saturating_mul(512) >= size {
-        return size;
-    }
-    let Ok(file) = source::open(path) else {
+fn data_bytes(source: &dyn Source, path: &Path, size: u64, record: u64) -> u64 {
+    let Ok(file) = source.open(path) else {
         return 0;
     };
     let (mut at, mut bytes) = (0, 0);
-    while let Ok(Some((start, end))) = source::next_records(&file, at, size, record) {
+    while let Ok(Some((start, end))) = source::next_records(&*file, at, size, record) {
         bytes += end - start;
         at = end;
     }

@@ -1,12 +1,16 @@
-//! `mkimage`: a pool image from a directory.
+//! `mkimage`: a pool image from a directory or an archive.
 
 mod progress;
 
+use std::fs::File;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use admin::rows::pool::{ALTROOT, BOOTFS, CACHEFILE};
 use admin::{Failure, FailureKind, human_bytes};
-use control::{ImageReport, ImageRequest, Reproducible};
+use control::{ImageReport, ImageRequest, ImageSource, Reproducible};
 use serde_json::json;
 
 use crate::flags::PROGRESS_JSON;
@@ -14,16 +18,19 @@ use crate::grammar::{Command, Invocation, Operands, option, switch};
 use crate::output::{Outcome, Stop, complain, print, usage};
 use crate::render::{Json, JsonOptions};
 use crate::zpool::create::{self, NO_FEATURES, POOL_PROPERTY, ROOT_PROPERTY};
+use crate::zpool::vdev_specs::file_size;
 use progress::Progress;
 
+/// The size of an image that is as small as it can be.
+const LEAST: &str = "min";
 /// The time that no file of a reproducible image is younger than, in seconds since 1970.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
 
 pub(super) const COMMAND: Command = Command {
     name: "mkimage",
     aliases: &[],
-    summary: "Create a pool image from a directory, without mounting anything.",
-    forms: &["directory image"],
+    summary: "Create a pool image from a directory or a tar archive, without mounting anything.",
+    forms: &["directory image", "- image < archive"],
     flags: &[
         switch("f", "replace an image that is there"),
         NO_FEATURES,
@@ -37,7 +44,7 @@ pub(super) const COMMAND: Command = Command {
         option(
             "size",
             "SIZE",
-            "size of the image; by default as large as needed",
+            "size of the image, or 'min'; by default as large as needed, with room for changes",
         ),
         PROGRESS_JSON,
         switch(
@@ -101,8 +108,11 @@ fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
     let (source, image) = (call.operand(0), call.operand(1));
     let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
     let image = PathBuf::from(image);
+    let archive = source == "-";
     let name = match call.value("n") {
         Some(name) => name.to_owned(),
+        // An archive has no name.
+        None if call.has("reproducible") && archive => String::new(),
         // The image's bytes must not depend on what it is called.
         None if call.has("reproducible") => Path::new(source)
             .canonicalize()
@@ -123,16 +133,37 @@ fn request(call: &Invocation) -> Result<ImageRequest, Stop> {
             return Err(Failure::new(FailureKind::Invalid, text).into());
         }
     }
+    let least = call.value("size") == Some(LEAST);
+    if !least {
+        pool.file_size = file_size(call)?;
+    }
     let reproducible = call.has("reproducible").then(epoch).transpose()?;
     if reproducible.is_some() {
         pool.command = portable_line(call, &name);
     }
     Ok(ImageRequest {
-        source: PathBuf::from(source),
+        source: match archive {
+            true => ImageSource::Archive(Arc::new(archive_input()?)),
+            false => ImageSource::Directory(PathBuf::from(source)),
+        },
         image,
         pool,
+        least,
         reproducible,
     })
+}
+
+/// The standard input, which has the archive.
+fn archive_input() -> Result<File, Stop> {
+    let input = std::io::stdin();
+    if input.is_terminal() {
+        return Err(usage("the standard input is a terminal, not an archive"));
+    }
+    let input = input.as_fd().try_clone_to_owned().map_err(|error| {
+        let text = format!("cannot read the archive: {error}");
+        Failure::new(FailureKind::Medium, text)
+    })?;
+    Ok(File::from(input))
 }
 
 fn epoch() -> Result<Reproducible, Stop> {

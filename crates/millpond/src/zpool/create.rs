@@ -77,7 +77,8 @@ fn create(call: &Invocation) -> Outcome {
         let text = "invalid vdev specification: at least one toplevel vdev must be specified";
         return Err(Failure::new(FailureKind::Invalid, text).into());
     }
-    let request = request(call, name, specs)?;
+    let mut request = request(call, name, specs)?;
+    request.file_size = file_size(call)?;
     if let Some(temporary) = &request.temporary_name {
         admin::check_pool(temporary).map_err(|error| refused(&error))?;
     }
@@ -142,7 +143,6 @@ pub(crate) fn request(
         assign_dataset(&mut dataset_properties, &format!("mountpoint={path}"), true)
             .map_err(refused)?;
     }
-    let file_size = file_size(call)?;
     if let Some(path) = call.value("R")
         && !path.starts_with('/')
     {
@@ -159,7 +159,7 @@ pub(crate) fn request(
         dataset_properties,
         altroot,
         force: call.has("f"),
-        file_size,
+        file_size: None,
         key: None,
         command: call.line.clone(),
     })

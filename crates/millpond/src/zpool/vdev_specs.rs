@@ -251,7 +251,7 @@ pub(super) fn asked_ashift(call: &Invocation) -> Result<Option<u32>, Stop> {
 }
 
 /// The size of files that are to be made.
-pub(super) fn file_size(call: &Invocation) -> Result<Option<u64>, Stop> {
+pub(crate) fn file_size(call: &Invocation) -> Result<Option<u64>, Stop> {
     let parse = |text: &str| {
         admin::parse_size(text).map_err(|error| usage(format!("bad size '{text}': {error}")))
     };

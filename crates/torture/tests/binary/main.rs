@@ -19,6 +19,7 @@ mod killed;
 mod lifecycle;
 mod limits;
 mod log_devices;
+mod make_archive;
 mod make_image;
 mod many;
 mod metrics;

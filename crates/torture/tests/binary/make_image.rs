@@ -28,18 +28,18 @@ fn access_list() -> Vec<u8> {
     bytes
 }
 
-fn random(bytes: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn random(bytes: usize, seed: u64) -> Vec<u8> {
     let mut data = vec![0; bytes];
     SeededRng::new(seed).fill(&mut data);
     data
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::getuid().is_root()
 }
 
 /// A tree with one of everything that a user may make, and of everything that root may.
-fn make_tree(session: &Session, name: &str) -> PathBuf {
+pub(crate) fn make_tree(session: &Session, name: &str) -> PathBuf {
     let tree = session.mounts().join(name);
     for folder in ["a/b/empty", "many", "with space"] {
         fs::create_dir_all(tree.join(folder)).expect("a folder");
@@ -124,7 +124,7 @@ fn add_what_root_may(tree: &Path) {
     }
 }
 
-fn assert_same(wanted: &Path, found: &Path) {
+pub(crate) fn assert_same(wanted: &Path, found: &Path) {
     let differences = describe_tree(wanted).differences(&describe_tree(found));
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
@@ -183,7 +183,7 @@ fn as_nobody(session: &Session, arguments: &[&str]) -> Output {
     session.shell(DROP, arguments)
 }
 
-fn same_bytes(one: &Path, other: &Path) -> bool {
+pub(crate) fn same_bytes(one: &Path, other: &Path) -> bool {
     fs::read(one).expect("an image") == fs::read(other).expect("an image")
 }
 

@@ -45,7 +45,15 @@ impl Progress {
     }
 }
 
+/// An archive comes through a pipe.
+const fn is_reading(now: &ImageProgress) -> bool {
+    now.entries_total == 0 && now.entries == 0 && now.bytes > 0
+}
+
 fn object(now: &ImageProgress) -> Value {
+    if is_reading(now) {
+        return json!({"what": "reading", "bytes": now.bytes});
+    }
     if now.entries_total == 0 {
         return json!({"what": "counting", "entries": now.entries});
     }
@@ -59,6 +67,9 @@ fn object(now: &ImageProgress) -> Value {
 }
 
 fn line(now: &ImageProgress, elapsed: Duration) -> String {
+    if is_reading(now) {
+        return format!("reading: {}", human_bytes(now.bytes));
+    }
     if now.entries_total == 0 {
         return format!("counting: {} entries", now.entries);
     }
