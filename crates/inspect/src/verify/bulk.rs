@@ -99,7 +99,8 @@ pub(crate) struct Bulk<'a> {
     copies: Vec<Copy>,
     stripes: Vec<Stripe>,
     bytes: u64,
-    buffer: BufferMut,
+    /// None until something is read at length: many collections never do.
+    buffer: Option<BufferMut>,
     pub(crate) bad: Vec<BadCopy>,
     pub(crate) bytes_checked: u64,
     /// Bytes of copies that are not there yet: their device was away when they were written.
@@ -115,7 +116,7 @@ impl<'a> Bulk<'a> {
             copies: Vec::new(),
             stripes: Vec::new(),
             bytes: 0,
-            buffer: BufferMut::scratch((RUN_BYTES_MAX + (16 << 20) + 2 * ALIGNMENT) as usize),
+            buffer: None,
             bad: Vec::new(),
             bytes_checked: 0,
             bytes_missed: 0,
@@ -233,7 +234,8 @@ impl<'a> Bulk<'a> {
             Ok(length) => {
                 for copy in run {
                     let at = (DATA_START + copy.offset - start) as usize;
-                    let bytes = self.buffer[..length].get(at..at + copy.length as usize);
+                    let read = self.buffer.as_ref().and_then(|buffer| buffer.get(..length));
+                    let bytes = read.and_then(|read| read.get(at..at + copy.length as usize));
                     let good = bytes.is_some_and(|bytes| self.is_good(copy, bytes));
                     self.bytes_checked += copy.length;
                     if !good {
@@ -307,7 +309,11 @@ impl<'a> Bulk<'a> {
         let device = &self.sides[leaf].device;
         let end = end.next_multiple_of(ALIGNMENT).min(device.size());
         let length = end.saturating_sub(start) as usize;
-        let Some(target) = self.buffer.get_mut(..length) else {
+        const CAPACITY: u64 = RUN_BYTES_MAX + (16 << 20) + 2 * ALIGNMENT;
+        let buffer = self
+            .buffer
+            .get_or_insert_with(|| BufferMut::scratch(CAPACITY as usize));
+        let Some(target) = buffer.get_mut(..length) else {
             return Err("block too large".to_owned());
         };
         device

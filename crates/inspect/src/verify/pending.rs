@@ -52,20 +52,48 @@ pub(super) fn visit(
     visit_logs(pool, walk);
 }
 
+/// Blocks that are visited many at a time, for each visit has its price.
+struct Batch<'a> {
+    walk: &'a Walk<'a>,
+    blocks: Vec<BlockPointer>,
+}
+
+impl<'a> Batch<'a> {
+    const fn new(walk: &'a Walk<'a>) -> Self {
+        Self {
+            walk,
+            blocks: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, block: BlockPointer) {
+        self.blocks.push(block);
+        if self.blocks.len() >= BATCH_BLOCKS {
+            self.visit();
+        }
+    }
+
+    fn visit(&mut self) {
+        if !self.blocks.is_empty() {
+            self.walk.visit_alone(&self.blocks, Strength::Pending);
+            self.blocks.clear();
+        }
+    }
+}
+
+impl Drop for Batch<'_> {
+    /// What was found before a list turned out to be damaged counts.
+    fn drop(&mut self) {
+        self.visit();
+    }
+}
+
 fn visit_list(pool: &RawPool, walk: &Walk<'_>, name: &'static str) -> Result<()> {
     let Some(id) = pool.directory_word(name)? else {
         return Ok(());
     };
-    let mut batch = Vec::new();
-    for_each_listed(pool, ObjectId(id), 0, &mut |pointer| {
-        batch.push(pointer);
-        if batch.len() >= BATCH_BLOCKS {
-            walk.visit_alone(&batch, Strength::Pending);
-            batch.clear();
-        }
-    })?;
-    walk.visit_alone(&batch, Strength::Pending);
-    Ok(())
+    let mut batch = Batch::new(walk);
+    for_each_listed(pool, ObjectId(id), 0, &mut |pointer| batch.add(pointer))
 }
 
 /// Visits the pointers of a list and of the lists in it.
@@ -143,6 +171,7 @@ fn visit_livelists(pool: &RawPool, walk: &Walk<'_>) -> Result<()> {
             livelists.extend(deadlist::parse_integer_key(name).map(ObjectId));
         }
     })?;
+    let mut batch = Batch::new(walk);
     for livelist in livelists {
         let mut lists = Vec::new();
         pool.mos.object(livelist)?.zap_entries(&mut |entry| {
@@ -155,9 +184,9 @@ fn visit_livelists(pool: &RawPool, walk: &Walk<'_>) -> Result<()> {
                 let change = if bpobj::is_freed(&pointer) { -1 } else { 1 };
                 net.entry(key).or_insert((0, pointer)).0 += change;
             })?;
-            let live = net.into_values();
-            let live = live.flat_map(|(count, pointer)| (0..count).map(move |_| pointer));
-            walk.visit_alone(&live.collect::<Vec<_>>(), Strength::Pending);
+            for (count, pointer) in net.into_values() {
+                (0..count).for_each(|_| batch.add(pointer));
+            }
         }
     }
     Ok(())
@@ -169,6 +198,7 @@ fn visit_logs(pool: &RawPool, walk: &Walk<'_>) {
         .into_iter()
         .filter(|dataset| !dataset.phys.is_snapshot())
         .collect();
+    let mut batch = Batch::new(walk);
     for dataset in heads {
         let set = ObjectSetId(dataset.id.0);
         let block = dataset.phys.block_pointer;
@@ -179,8 +209,11 @@ fn visit_logs(pool: &RawPool, walk: &Walk<'_>) {
         let Ok(set) = RawObjectSet::open(&pool.pipeline, set, block) else {
             continue;
         };
-        let mut blocks = Vec::new();
-        log::for_each_block(&set, &mut |element| blocks.extend(element.blocks()));
-        walk.visit_alone(&blocks, Strength::Pending);
+        log::for_each_block(&set, &mut |element| {
+            element
+                .blocks()
+                .into_iter()
+                .for_each(|block| batch.add(block));
+        });
     }
 }

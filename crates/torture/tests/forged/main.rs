@@ -37,23 +37,29 @@ struct Told {
     errors: Vec<String>,
 }
 
-/// How long a process had to wait because others were running: the longest of its threads.
-fn waited_for_cpus(process: u32) -> Duration {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task"));
-    let waited = threads
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|thread| {
-            let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-            text.split_whitespace().nth(1)?.parse().ok()
-        });
-    Duration::from_nanos(waited.max().unwrap_or(0))
+/// How long the threads of a process had to wait because others were running, all together: one may wait for another
+/// that waits. Those that have ended count as they were seen last.
+#[derive(Default)]
+struct Waits(BTreeMap<String, u64>);
+
+impl Waits {
+    fn look(&mut self, process: u32) -> Duration {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+            if let Some(Ok(waited_ns)) = text.split_whitespace().nth(1).map(str::parse) {
+                let name = thread.file_name().to_string_lossy().into_owned();
+                self.0.insert(name, waited_ns);
+            }
+        }
+        Duration::from_nanos(self.0.values().sum())
+    }
 }
 
 /// How a trial ended.
 fn judge(mut child: Child, log: &Path) -> Told {
     let begun = Instant::now();
+    let mut waits = Waits::default();
     let ended = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break (!status.success()).then(|| format!("it ended with {status}"));
@@ -63,7 +69,7 @@ fn judge(mut child: Child, log: &Path) -> Told {
             let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
             line.split_whitespace().nth(1)?.parse::<u64>().ok()
         });
-        let fault = if begun.elapsed().saturating_sub(waited_for_cpus(child.id())) > TIME_MAX {
+        let fault = if begun.elapsed().saturating_sub(waits.look(child.id())) > TIME_MAX {
             Some(format!("it ran longer than {TIME_MAX:?}"))
         } else {
             let used = memory_kib.unwrap_or(0);
