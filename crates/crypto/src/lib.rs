@@ -32,6 +32,6 @@ pub use material::{
     HEX_DIGITS, KeyFormat, KeyMaterial, PASSPHRASE_BYTES, PBKDF2_ITERATIONS_DEFAULT,
     PBKDF2_ITERATIONS_MIN, WrappingKey,
 };
-pub use sealing::{BlockSeal, SealMark};
+pub use sealing::{BlockSeal, SealMark, seal_children};
 pub use stored::{StoredKeys, WrappedKeys};
 pub use suite::{Mode, Suite};

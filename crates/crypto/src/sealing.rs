@@ -15,7 +15,8 @@ use sys::{Locked, SystemRng};
 use crate::cipher::Cipher;
 use crate::error::BlockFault;
 use crate::keys::DatasetKeys;
-use crate::{dnodes, log, object_set};
+use crate::stored::VERSION;
+use crate::{dnodes, log, object_set, tree};
 
 /// So many blocks are encrypted with a salt; then the next one is drawn.
 const SALT_USES: u32 = 400_000_000;
@@ -153,6 +154,16 @@ impl DatasetKeys {
             cipher: Arc::clone(&cipher),
         });
         Ok((SealMark { salt, iv }, cipher))
+    }
+}
+
+/// Proves an indirect block of a dataset whose keys are not loaded, of which `content` is not compressed: the codes of
+/// its children are in it, and that is all it takes.
+#[must_use]
+pub fn seal_children(content: &[u8]) -> BlockSeal {
+    BlockSeal {
+        mark: None,
+        mac: Some(tree::code_of_children(content, VERSION)),
     }
 }
 

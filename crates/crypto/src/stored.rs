@@ -20,7 +20,7 @@ pub(crate) const HMAC_SIZE: usize = 64;
 const PLAIN_SIZE: usize = MASTER_SIZE + HMAC_SIZE;
 
 /// The newest version of a record.
-const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 1;
 
 /// A dataset's keys as they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

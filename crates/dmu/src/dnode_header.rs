@@ -60,6 +60,8 @@ pub(crate) struct DnodeHeader {
     pub(crate) block_sectors: u16,
     pub(crate) bonus_len: u16,
     pub(crate) max_block: u64,
+    /// Levels that the tree is to have at least.
+    pub(crate) levels_min: u8,
     pub(crate) bonus: Bonus,
 }
 
@@ -82,6 +84,7 @@ impl DnodeHeader {
             block_sectors: phys.data_block_sectors,
             bonus_len: phys.bonus_len,
             max_block: phys.max_block_id,
+            levels_min: 0,
             bonus,
         }
     }

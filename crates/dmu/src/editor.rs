@@ -111,29 +111,42 @@ impl<'a> Editor<'a> {
     /// Adds levels until `block` can be addressed.
     pub(crate) fn grow_to(&mut self, block: u64) -> Result<()> {
         while block >= self.tree.capacity() {
-            if self.tree.levels >= LEVELS_MAX || self.tree.entries_shift() == 0 {
-                return Err(DmuError::corrupt(
-                    self.reader.place(self.tree.levels, 0),
-                    "no level can be added",
-                ));
+            self.add_level()?;
+        }
+        Ok(())
+    }
+
+    /// Adds levels until there are so many.
+    pub(crate) fn raise(&mut self, levels: u8) -> Result<()> {
+        while self.tree.levels < levels {
+            self.add_level()?;
+        }
+        Ok(())
+    }
+
+    fn add_level(&mut self) -> Result<()> {
+        if self.tree.levels >= LEVELS_MAX || self.tree.entries_shift() == 0 {
+            return Err(DmuError::corrupt(
+                self.reader.place(self.tree.levels, 0),
+                "no level can be added",
+            ));
+        }
+        let old = self.tree.pointers;
+        let level = self.tree.levels;
+        self.tree.levels += 1;
+        self.tree.pointers = [BlockPointer::HOLE; 3];
+        if old.iter().any(|pointer| pointer.birth() != Txg(0)) {
+            let mut data = BufferMut::zeroed(self.tree.indirect_size());
+            for (index, pointer) in old.iter().enumerate() {
+                pointer::put(&mut data, index, pointer);
             }
-            let old = self.tree.pointers;
-            let level = self.tree.levels;
-            self.tree.levels += 1;
-            self.tree.pointers = [BlockPointer::HOLE; 3];
-            if old.iter().any(|pointer| pointer.birth() != Txg(0)) {
-                let mut data = BufferMut::zeroed(self.tree.indirect_size());
-                for (index, pointer) in old.iter().enumerate() {
-                    pointer::put(&mut data, index, pointer);
-                }
-                self.nodes.insert(
-                    (level, 0),
-                    Node {
-                        data,
-                        original: BlockPointer::HOLE,
-                    },
-                );
-            }
+            self.nodes.insert(
+                (level, 0),
+                Node {
+                    data,
+                    original: BlockPointer::HOLE,
+                },
+            );
         }
         Ok(())
     }
@@ -432,6 +445,7 @@ impl<'a> Editor<'a> {
         let place = self.reader.place(level, index);
         let request = BlockWrite {
             data: &data,
+            form: None,
             kind: BlockKind {
                 object_type: self.tree.object_type,
                 level,

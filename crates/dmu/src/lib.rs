@@ -30,10 +30,10 @@ mod zap;
 
 pub use error::{BlockError, DmuError, Result};
 pub use object::{Early, FreePiece, Object, ObjectInfo, StoredBlock, StoredBlocks};
-pub use object_set::{AllocateObject, ObjectSet, OpenObjectSet, read_by_walks};
+pub use object_set::{AllocateObject, ObjectSet, OpenObjectSet, SealedShape, read_by_walks};
 pub use store::{
     BlockAccounting, BlockKind, BlockReference, BlockStore, BlockWrite, BlockWriter, Owner,
-    ReferenceRules, SyncContext,
+    ReferenceRules, SealedBlock, SyncContext,
 };
 pub use tunables::TUNABLES;
 pub use tx::{Account, Admission, Footprint, Promise, Refusal, Reservation, Tx, TxError, Wanted};

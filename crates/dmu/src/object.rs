@@ -9,6 +9,7 @@ mod early;
 mod free;
 mod piece;
 mod read;
+mod sealed;
 mod share;
 mod stage;
 mod state;

@@ -2,6 +2,7 @@
 //! in tests. And what syncing reports to the layers above.
 
 use base::{Bookmark, ObjectId, ObjectSetId, Txg};
+use format::block_pointer::SealedForm;
 use format::{BlockPointer, ObjectType};
 use sys::Buffer;
 
@@ -114,11 +115,22 @@ pub struct BlockKind {
     pub compress: u8,
 }
 
+/// A block of level 0 of an encrypted dataset as another pool stores it.
+#[derive(Clone, Debug)]
+pub struct SealedBlock {
+    /// The stored bytes.
+    pub stored: Buffer,
+    /// What the pointer says of them.
+    pub form: SealedForm,
+}
+
 /// One block to be written.
 #[derive(Clone, Copy)]
 pub struct BlockWrite<'a> {
     /// The bytes, in host order.
     pub data: &'a Buffer,
+    /// Of a block that was sealed elsewhere: `data` are the bytes to be stored, and this is what the pointer says.
+    pub form: Option<SealedForm>,
     /// What the block is.
     pub kind: BlockKind,
     /// Its fill count, unless it turns out to be all zeros.

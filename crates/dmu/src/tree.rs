@@ -57,6 +57,14 @@ impl Reader<'_> {
             .read_seen(pointer, place, seen)
             .map_err(|source| DmuError::Read { place, source })
     }
+
+    /// Reads a block of dnodes for what it leads to: its bonuses may be ciphertext.
+    pub(crate) fn read_structure(&self, pointer: &BlockPointer, block: u64) -> Result<Buffer> {
+        let place = self.place(0, block);
+        self.store
+            .read_structure(pointer, place)
+            .map_err(|source| DmuError::Read { place, source })
+    }
 }
 
 /// `value >> shift`, for any shift.

@@ -229,6 +229,9 @@ impl Dataset {
     /// The key of its blocks.
     fn key(&self) -> Result<Key> {
         let set = ObjectSetId(self.id().0);
+        if self.open_object_set().is_some_and(|open| open.is_sealed()) {
+            return Ok(Key::Locked);
+        }
         let Some(record) = self.directory().key_record()? else {
             self.dsl.keys.forget(set);
             return Ok(Key::None);
@@ -304,6 +307,11 @@ impl Dataset {
     pub fn root_object_set(self: &Arc<Self>) -> Result<Arc<ObjectSet>> {
         // Whoever writes the root is to know whether it takes a key.
         self.key()?;
+        self.object_set_with(Need::Root)
+    }
+
+    /// The object set, whose key is not asked for.
+    fn sealed_root(self: &Arc<Self>) -> Result<Arc<ObjectSet>> {
         self.object_set_with(Need::Root)
     }
 
@@ -384,7 +392,8 @@ impl Dataset {
     pub(crate) fn close_if_idle(&self, txg: Txg) {
         let mut current = self.object_set.lock();
         if let Some(open) = &*current {
-            let is_used = || Arc::strong_count(open) > 1;
+            // It is known nowhere else that it is one.
+            let is_used = || Arc::strong_count(open) > 1 || open.is_sealed();
             let is_dirty = || (1..Txg::SLOTS as u64).any(|ahead| open.is_dirty(Txg(txg.0 + ahead)));
             if !may_close(is_used, is_dirty) {
                 return;
@@ -400,7 +409,7 @@ impl Dataset {
         let Some(open) = &*current else {
             return;
         };
-        let is_used = || Arc::strong_count(open) > 1;
+        let is_used = || Arc::strong_count(open) > 1 || open.is_sealed();
         let is_dirty = || (0..Txg::SLOTS as u64).any(|slot| open.is_dirty(Txg(slot)));
         if may_close(is_used, is_dirty) {
             *current = None;

@@ -159,6 +159,27 @@ pub enum DslError {
         /// The head.
         name: String,
     },
+    /// A stream of blocks as they are encrypted cannot be received there: it is not encrypted, or something that is not
+    /// sealed with the same keys would be replaced.
+    #[error("'{name}' is not what a raw stream can replace")]
+    NotSealed {
+        /// The head.
+        name: String,
+    },
+    /// A stream of blocks as they are encrypted has other keys.
+    #[error("'{name}' has other keys than the stream")]
+    OtherKeys {
+        /// The head.
+        name: String,
+    },
+    /// The snapshot that a raw stream continues was encrypted with other vectors.
+    #[error("the vectors of the source of the stream are not those of the snapshot of '{name}'")]
+    OtherVectors {
+        /// The head.
+        name: String,
+        /// It is not known with which, here or there.
+        is_unknown: bool,
+    },
     /// The pool is full.
     #[error("no space left in the pool")]
     NoSpace,
@@ -285,6 +306,9 @@ impl DslError {
             | Self::NoSource { .. }
             | Self::PartlyReceived { .. }
             | Self::NotResumable { .. }
+            | Self::NotSealed { .. }
+            | Self::OtherKeys { .. }
+            | Self::OtherVectors { .. }
             | Self::NoSpace
             | Self::Quota { .. }
             | Self::BadValue { .. }

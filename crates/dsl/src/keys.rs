@@ -128,6 +128,15 @@ impl Keys {
         known.locked.remove(&set);
     }
 
+    /// An object set is not to be opened with a key, whatever is loaded: what is in it is not whole yet.
+    pub(crate) fn keep_locked(&self, set: ObjectSetId) {
+        self.any.store(true, Ordering::Release);
+        let mut known = self.known.write();
+        known.opened.remove(&set);
+        known.open.remove(&set);
+        known.locked.insert(set);
+    }
+
     /// Whether anybody has an object set that was opened with a key.
     pub(crate) fn is_open(&self, set: ObjectSetId) -> bool {
         let known = self.known.read();

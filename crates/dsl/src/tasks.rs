@@ -23,7 +23,7 @@ pub use hold::{Hold, Release};
 pub use leftovers::{CleanedUp, ReleaseTemporary};
 pub(crate) use limits::{change_count, start_counting};
 pub use promote::Promote;
-pub use receive::{BeginReceive, EndReceive, ResumeReceive};
+pub use receive::{BeginReceive, EndReceive, ResumeReceive, SealedStream};
 pub use rename::{Rename, RenameSnapshot};
 pub use rollback::Rollback;
 pub use snapshot::Snapshot;

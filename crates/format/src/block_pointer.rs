@@ -18,7 +18,7 @@ use crate::record::{Plain, Shown, get_at, put_at, require};
 mod seal;
 mod words;
 
-pub use seal::{IV_SIZE, MAC_SIZE, Protection, SALT_SIZE};
+pub use seal::{IV_SIZE, MAC_SIZE, Protection, SALT_SIZE, SealedForm};
 pub use words::{BlockPointerAreas, BlockProperties, DvaFirst, DvaSecond, EmbeddedProperties};
 use words::{
     CHECKSUM, CHECKSUM_KIND, COMPRESSION, DEDUP, DVA_ALLOCATED_SIZE, DVA_GANG, DVA_OFFSET,

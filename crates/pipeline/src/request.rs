@@ -2,7 +2,7 @@
 
 use base::{Bookmark, Txg};
 use codec::{Checksum, Compression};
-use format::block_pointer::BlockPointer;
+use format::block_pointer::{BlockPointer, SealedForm};
 use format::object_type::ObjectType;
 use sys::Buffer;
 use vdev::IoClass;
@@ -140,6 +140,8 @@ impl WritePolicy {
 pub struct WriteRequest<'a> {
     /// The content, in host order. A whole number of 512-byte sectors.
     pub data: &'a Buffer,
+    /// Of a block that was sealed elsewhere: `data` are the bytes to be stored, and this is what the pointer says.
+    pub form: Option<SealedForm>,
     /// The type of the object that it belongs to.
     pub object_type: ObjectType,
     /// Its level.

@@ -257,6 +257,7 @@ impl Rig {
 pub(crate) fn request(data: &Buffer) -> WriteRequest<'_> {
     WriteRequest {
         data,
+        form: None,
         object_type: format::object_type::ObjectType::PLAIN_FILE,
         level: 0,
         fill: 1,

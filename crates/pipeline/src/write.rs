@@ -51,7 +51,7 @@ impl Pipeline {
                 size: data.len(),
             });
         }
-        if request.policy.zero_detect && is_zero(data) {
+        if request.form.is_none() && request.policy.zero_detect && is_zero(data) {
             return Ok(self.hole(request));
         }
         let sealing = self.sealing(request)?;
@@ -62,10 +62,11 @@ impl Pipeline {
                 return Ok(pointer);
             }
             Stored::Packed(packed, kind) => (packed, kind),
-            Stored::Plain => (data.clone(), Compression::Off),
+            Stored::Plain => (data.clone(), sealing.compression()),
         };
         let sealed = sealing.seal(request, stored)?;
-        let mut block = self.describe(request, &sealed, kind);
+        let lsize = sealing.lsize(request);
+        let mut block = self.describe(request, &sealed, (lsize, kind));
         let Sealed { stored, .. } = sealed;
         let psize = stored.len() as u64;
         if unchanged(request, &block, psize) {
@@ -168,10 +169,10 @@ impl Pipeline {
         &self,
         request: &WriteRequest<'_>,
         sealed: &Sealed,
-        kind: Compression,
+        (lsize, kind): (u64, Compression),
     ) -> BlockPointer {
         let stored = &sealed.stored;
-        let (lsize, psize) = (request.data.len() as u64, stored.len() as u64);
+        let psize = stored.len() as u64;
         let mut block = BlockPointer::for_block(request.object_type, request.level, lsize, psize);
         block.set_compression(kind);
         block.set_fill(request.fill);

@@ -9,6 +9,7 @@ mod apply;
 mod error;
 mod head;
 mod objects;
+mod sealed;
 
 pub use ahead::{Incoming, Piece};
 pub use apply::{Applied, Substream, apply};

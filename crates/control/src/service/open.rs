@@ -259,7 +259,10 @@ fn root_file_system(request: &CreateRequest, maker: &Maker) -> Result<dsl::NewPo
         NewEncryption::Root(Some(_), _) if !enabled(&ENCRYPTION) => {
             return Err(refuse("Encryption feature not enabled."));
         }
-        NewEncryption::Root(..) | NewEncryption::Inherited | NewEncryption::Off => {}
+        NewEncryption::Root(..)
+        | NewEncryption::Received(..)
+        | NewEncryption::Inherited
+        | NewEncryption::Off => {}
     }
     let mut checked = properties.clone();
     checked.retain(|(property, _)| !KEYLOCATION.is(property));

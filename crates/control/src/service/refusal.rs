@@ -55,6 +55,9 @@ pub(crate) fn reason(error: &DslError) -> (FailureKind, String) {
         | DslError::Modified { .. }
         | DslError::NoSource { .. }
         | DslError::NotResumable { .. }
+        | DslError::NotSealed { .. }
+        | DslError::OtherKeys { .. }
+        | DslError::OtherVectors { .. }
         | DslError::Unrelated { .. }
         | DslError::BadValue { .. }
         | DslError::Populate { .. } => return (Kind::Invalid, error.to_string()),

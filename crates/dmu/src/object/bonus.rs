@@ -80,6 +80,7 @@ impl Object {
             for slot in state.newest_first() {
                 match &slot.spill {
                     Some(SpillChange::Set(data)) => return Ok(Some(data.clone())),
+                    Some(SpillChange::Sealed(_)) => return Err(self.sealed()),
                     Some(SpillChange::Remove) => return Ok(None),
                     None => {}
                 }

@@ -53,6 +53,7 @@ impl Object {
                     }
                     continue;
                 }
+                Newest::Sealed => return Err(self.sealed()),
                 Newest::Hole => return Ok(self.shared.zeros(size)),
                 Newest::OnDisk => {}
             }
@@ -159,7 +160,7 @@ impl Object {
         for slot in state.newest_first() {
             match slot.blocks.get(&block) {
                 Some(DirtyBlock::Data(data)) => return Ok(look(data)),
-                Some(DirtyBlock::Stored(_)) => break,
+                Some(DirtyBlock::Stored(_) | DirtyBlock::Sealed(_)) => break,
                 None => {}
             }
             if slot.freed.contains(block) {
@@ -213,7 +214,7 @@ impl Object {
                 continue;
             }
             match state.newest(found) {
-                Newest::Dirty(_) | Newest::Stored(..) => {
+                Newest::Dirty(_) | Newest::Stored(..) | Newest::Sealed => {
                     return Ok(Some(offset.max(found.saturating_mul(size))));
                 }
                 Newest::OnDisk if synced == Some(found) => {
@@ -249,7 +250,7 @@ impl Object {
             }
             match state.newest(block) {
                 Newest::Hole => break,
-                Newest::Dirty(_) | Newest::Stored(..) => {
+                Newest::Dirty(_) | Newest::Stored(..) | Newest::Sealed => {
                     block += 1;
                     continue;
                 }
@@ -282,7 +283,10 @@ impl Object {
             if changed.is_none_or(|changed| hole < changed) {
                 block = hole;
                 let state = self.state.read();
-                if matches!(state.newest(block), Newest::Dirty(_) | Newest::Stored(..)) {
+                if matches!(
+                    state.newest(block),
+                    Newest::Dirty(_) | Newest::Stored(..) | Newest::Sealed
+                ) {
                     drop(state);
                     block += 1;
                     continue;

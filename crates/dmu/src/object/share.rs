@@ -89,7 +89,7 @@ impl StoredBlocks {
             Newest::Stored(pointer, by) => {
                 held.by == Some(txg) && by == txg && *pointer == held.pointer
             }
-            Newest::Dirty(_) | Newest::Hole => false,
+            Newest::Dirty(_) | Newest::Sealed | Newest::Hole => false,
         };
         state.header.allocated && (self.first..).zip(&self.blocks).all(holds)
     }
@@ -124,7 +124,7 @@ impl Object {
             let look = |(block, newest)| match newest {
                 Newest::Stored(pointer, txg) => Ok((*pointer, Some(txg))),
                 Newest::OnDisk => Ok((tree.lookup(&reader, block)?, None)),
-                Newest::Dirty(_) | Newest::Hole => Ok((BlockPointer::HOLE, None)),
+                Newest::Dirty(_) | Newest::Sealed | Newest::Hole => Ok((BlockPointer::HOLE, None)),
             };
             let found: Result<Vec<_>> = (first..last).zip(newest).map(look).collect();
             let found = match found {

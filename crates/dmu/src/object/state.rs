@@ -10,6 +10,7 @@ use sys::Buffer;
 use crate::accounting::{Charge, OwnerIds};
 use crate::dnode_header::{DnodeHeader, Footprint};
 use crate::ranges::RangeSet;
+use crate::store::SealedBlock;
 use crate::tree::Tree;
 use crate::tx::REFERENCE_BYTES;
 
@@ -17,6 +18,8 @@ use crate::tx::REFERENCE_BYTES;
 #[derive(Clone)]
 pub(crate) enum SpillChange {
     Set(Buffer),
+    /// As another pool stores it.
+    Sealed(Box<SealedBlock>),
     Remove,
 }
 
@@ -28,6 +31,8 @@ pub(crate) enum DirtyBlock {
     /// The bytes of a stored block, to which the sync is to refer: nothing of it is in memory. It is in use until the
     /// txg has synced, whatever becomes of the object that it was taken from.
     Stored(Box<BlockPointer>),
+    /// The bytes as another pool stores them, sealed with a key that nobody is asked for.
+    Sealed(Box<SealedBlock>),
 }
 
 impl DirtyBlock {
@@ -35,7 +40,7 @@ impl DirtyBlock {
     pub(crate) fn data(&self) -> Option<&Buffer> {
         match self {
             Self::Data(data) => Some(data),
-            Self::Stored(_) => None,
+            Self::Stored(_) | Self::Sealed(_) => None,
         }
     }
 
@@ -44,6 +49,7 @@ impl DirtyBlock {
         match self {
             Self::Data(data) => data.len() as u64,
             Self::Stored(_) => REFERENCE_BYTES,
+            Self::Sealed(block) => block.stored.len() as u64,
         }
     }
 
@@ -52,7 +58,8 @@ impl DirtyBlock {
         match (self, then) {
             (Self::Data(now), Self::Data(then)) => now.same_memory(then),
             (Self::Stored(now), Self::Stored(then)) => now == then,
-            (Self::Data(_), Self::Stored(_)) | (Self::Stored(_), Self::Data(_)) => false,
+            (Self::Sealed(now), Self::Sealed(then)) => now.stored.same_memory(&then.stored),
+            (Self::Data(_) | Self::Stored(_) | Self::Sealed(_), _) => false,
         }
     }
 }
@@ -127,6 +134,8 @@ pub(crate) enum Newest {
     Dirty(Buffer),
     /// In a stored block that this unsynced txg refers to.
     Stored(Box<BlockPointer>, Txg),
+    /// Unsynced, here, and sealed: it cannot be read.
+    Sealed,
     /// A hole.
     Hole,
     /// Wherever the tree says.
@@ -194,6 +203,7 @@ impl State {
                 Some(DirtyBlock::Stored(pointer)) => {
                     return Newest::Stored(pointer.clone(), slot.txg);
                 }
+                Some(DirtyBlock::Sealed(_)) => return Newest::Sealed,
                 None => {}
             }
             if slot.freed.contains(block) {
@@ -225,7 +235,7 @@ impl State {
     pub(crate) fn has_spill(&self) -> bool {
         for slot in self.newest_first() {
             match slot.spill {
-                Some(SpillChange::Set(_)) => return true,
+                Some(SpillChange::Set(_) | SpillChange::Sealed(_)) => return true,
                 Some(SpillChange::Remove) => return false,
                 None => {}
             }

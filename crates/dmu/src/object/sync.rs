@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{Bookmark, Txg};
+use format::block_pointer::SealedForm;
 use format::dnode::DnodeFlags;
 use format::{BlockPointer, ObjectType};
 use sys::Buffer;
@@ -54,6 +55,7 @@ impl Object {
         let bytes = |dirty: &DirtyBlock| match dirty {
             DirtyBlock::Data(_) => size,
             DirtyBlock::Stored(_) => REFERENCE_BYTES,
+            DirtyBlock::Sealed(block) => block.stored.len() as u64,
         };
         state
             .slot(txg)
@@ -187,6 +189,7 @@ impl Work {
         for &(first, last) in &self.freed {
             editor.free(first, last)?;
         }
+        editor.raise(self.header.levels_min)?;
         if let Some((last, _)) = self.blocks.last() {
             editor.grow_to(*last)?;
         }
@@ -207,7 +210,12 @@ impl Work {
             (Some(pointer), _) => *pointer,
             (None, DirtyBlock::Data(data)) => {
                 let shared = self.shared.get(block).copied();
-                self.write_data(context, *block, data, previous, shared)?
+                let write = (data, None, shared);
+                self.write_data(context, *block, write, previous)?
+            }
+            (None, DirtyBlock::Sealed(sealed)) => {
+                let write = (&sealed.stored, Some(sealed.form), None);
+                self.write_data(context, *block, write, previous)?
             }
             (None, DirtyBlock::Stored(stored)) => self.refer(context, *block, stored, previous)?,
         };
@@ -221,13 +229,13 @@ impl Work {
         &self,
         context: &SyncContext<'_>,
         block: u64,
-        data: &Buffer,
+        (data, form, shared): (&Buffer, Option<SealedForm>, Option<BlockPointer>),
         previous: BlockPointer,
-        shared: Option<BlockPointer>,
     ) -> Result<BlockPointer> {
         let place = Bookmark::new(self.object.shared.id, self.object.id, 0, block);
         let request = BlockWrite {
             data,
+            form,
             kind: self.data_kind(),
             fill: 1,
             previous,
@@ -264,7 +272,7 @@ impl Work {
             Ok(data) => {
                 METERS.references_written.increment();
                 let data = fit(data, reference.size);
-                self.write_data(context, block, &data, previous, None)
+                self.write_data(context, block, (&data, None, None), previous)
             }
             Err(error) if error.is_damage() => {
                 reference.is_unreadable = true;
@@ -312,13 +320,17 @@ impl Work {
             let old = footprint.spill.unwrap_or(BlockPointer::HOLE);
             let new = match change {
                 SpillChange::Remove => BlockPointer::HOLE,
-                SpillChange::Set(data) => self.write_spill(data, old, context)?,
+                SpillChange::Set(data) => self.write_spill((data, None), old, context)?,
+                SpillChange::Sealed(sealed) => {
+                    let write = (&sealed.stored, Some(sealed.form));
+                    self.write_spill(write, old, context)?
+                }
             };
             let (spill_delta, changed) =
                 crate::editor::book(context, self.object.shared.store.as_ref(), &old, &new);
             delta += spill_delta;
             touched |= changed;
-            footprint.spill = matches!(change, SpillChange::Set(_)).then_some(new);
+            footprint.spill = (!matches!(change, SpillChange::Remove)).then_some(new);
         }
         if touched {
             footprint.flags.set(DnodeFlags::USED_BYTES, true);
@@ -349,13 +361,14 @@ impl Work {
 
     fn write_spill(
         &self,
-        data: &Buffer,
+        (data, form): (&Buffer, Option<SealedForm>),
         previous: BlockPointer,
         context: &SyncContext<'_>,
     ) -> Result<BlockPointer> {
         let place = Bookmark::spill(self.object.shared.id, self.object.id);
         let request = BlockWrite {
             data,
+            form,
             kind: BlockKind {
                 object_type: self.header.bonus_type,
                 level: 0,

@@ -80,7 +80,7 @@ impl Object {
         let newest = self.state.read().newest(block);
         match newest {
             Newest::OnDisk | Newest::Stored(..) => self.read_block(block).map(|_| ()),
-            Newest::Dirty(_) | Newest::Hole => Ok(()),
+            Newest::Dirty(_) | Newest::Sealed | Newest::Hole => Ok(()),
         }
     }
 
@@ -173,6 +173,7 @@ impl Object {
                     METERS.blocks_copied.increment();
                     resized(&data, size)
                 }
+                Newest::Sealed => return Err(self.sealed()),
                 Newest::Hole => BufferMut::zeroed(size),
                 Newest::Stored(pointer, _) => match read.take() {
                     Some((Origin::Pointer(known), data)) if known == pointer => {
@@ -228,6 +229,7 @@ impl Object {
         let memory = dirty.memory();
         let (is_data, len) = match &dirty {
             DirtyBlock::Data(data) => (true, data.len() as u64),
+            DirtyBlock::Sealed(block) => (true, block.stored.len() as u64),
             DirtyBlock::Stored(_) => (false, size),
         };
         let Some(slot) = state.slot_mut(tx.txg()) else {
@@ -240,7 +242,8 @@ impl Object {
             }
             // What was a pointer is in memory now.
             (Some(DirtyBlock::Stored(_)), true) => tx.dirtied(memory),
-            (Some(DirtyBlock::Stored(_)), false) | (Some(DirtyBlock::Data(_)), _) => {}
+            (Some(DirtyBlock::Stored(_)), false)
+            | (Some(DirtyBlock::Data(_) | DirtyBlock::Sealed(_)), _) => {}
         }
         Ok(())
     }
@@ -316,7 +319,7 @@ impl Object {
         let newest = match state.newest(0) {
             Newest::Dirty(data) => Some(data),
             Newest::Hole => None,
-            Newest::Stored(..) | Newest::OnDisk => kept,
+            Newest::Stored(..) | Newest::Sealed | Newest::OnDisk => kept,
         };
         if let Some(data) = newest {
             let data = resized(&data, size).freeze();

@@ -114,7 +114,11 @@ impl Meta {
             if pointer.is_hole() {
                 return Ok(shared.zeros(BLOCK_SIZE));
             }
-            let data = reader.read(&pointer, 0, block, tree.seen)?;
+            let data = if shared.seals.get().is_some() {
+                reader.read_structure(&pointer, block)?
+            } else {
+                reader.read(&pointer, 0, block, tree.seen)?
+            };
             if data.len() != tree.block_size as usize {
                 let what = format!("{} bytes in place of a block of dnodes", data.len());
                 return Err(DmuError::corrupt(reader.place(0, block), what));

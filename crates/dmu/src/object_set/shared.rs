@@ -1,13 +1,14 @@
 //! What an object set and its objects have in common.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use base::ObjectSetId;
 use sys::Buffer;
 
 use super::dirty::DirtyLists;
 use super::passes::Passes;
+use super::seals::Seals;
 use crate::store::BlockStore;
 
 /// The largest block of zeros that is shared.
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     is_stopped: AtomicBool,
     pub(crate) dirty: DirtyLists,
     pub(crate) passes: Passes,
+    /// What it is sealed with elsewhere, if it is being received so.
+    pub(crate) seals: OnceLock<Seals>,
 }
 
 /// Zeros of all object sets.
@@ -36,6 +39,7 @@ impl Shared {
             is_stopped: AtomicBool::new(false),
             dirty: DirtyLists::new(),
             passes: Passes::new(),
+            seals: OnceLock::new(),
         }
     }
 

@@ -233,6 +233,7 @@ impl ObjectSet {
         let place = Meta::reader(&self.shared).place(0, group.block);
         let request = BlockWrite {
             data: &data.freeze(),
+            form: self.seal_of(group.block, &previous),
             kind: kind(ObjectType::DNODE),
             fill,
             previous,
@@ -242,6 +243,7 @@ impl ObjectSet {
         };
         let new = context.writer.write(&request);
         let new = new.map_err(|source| DmuError::Write { place, source })?;
+        self.forget_seal(group.block, &new);
         results.blocks.push((group.block, previous, Some(new)));
         Ok(())
     }
@@ -255,6 +257,7 @@ impl ObjectSet {
         let mut next = MetaVersion::clone(&self.meta.version());
         blocks.sort_unstable_by_key(|(block, _, _)| *block);
         let mut editor = Editor::new(next.tree.clone(), context, Meta::reader(&self.shared));
+        editor.raise(next.header.levels_min)?;
         if let Some((last, _, _)) = blocks.last() {
             editor.grow_to(*last)?;
             next.header.max_block = next.header.max_block.max(*last);
@@ -321,6 +324,7 @@ impl ObjectSet {
             .map_err(|error| DmuError::corrupt(place, error.to_string()))?;
         let request = BlockWrite {
             data: &data.freeze(),
+            form: None,
             kind: kind(ObjectType::OBJECT_SET),
             fill,
             previous: root,

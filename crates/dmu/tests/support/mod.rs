@@ -132,6 +132,7 @@ impl BlockWriter for Writer<'_> {
         let embed = kind.level == 0 && kind.object_type.may_embed();
         let request = WriteRequest {
             data: request.data,
+            form: request.form,
             object_type: kind.object_type,
             level: kind.level,
             fill: request.fill,

@@ -1,14 +1,16 @@
 //! A dataset that is being received: what a stream that goes on later needs to know of it, and whether a head is still
 //! as its snapshot left it.
 
+use std::sync::Arc;
+
 use base::lock::{LockClass, Mutex, rank};
-use base::{Guid, Txg};
-use dmu::{Tx, Zap};
+use base::{Guid, ObjectSetId, Txg};
+use dmu::{ObjectSet, SealedShape, Tx, Zap};
 use format::dsl::{DatasetPhys, key};
 use format::zap::Value;
 
 use super::Dataset;
-use crate::error::Result;
+use crate::error::{DslError, Result};
 
 static RECEIVED: LockClass = LockClass::new("dsl.received", rank::LAST + 13);
 
@@ -166,6 +168,38 @@ impl Dataset {
             }
         }
         Ok(())
+    }
+
+    /// Opens this head for a transaction to be received as it was sealed elsewhere.
+    ///
+    /// # Errors
+    /// Its root cannot be read, somebody has it open, or it cannot have that shape.
+    pub(crate) fn begin_sealed(self: &Arc<Self>, tx: &Tx, shape: &SealedShape) -> Result<()> {
+        self.close_unless_used();
+        if self.open_object_set().is_some() {
+            return Err(DslError::busy(self.name()?));
+        }
+        self.dsl.keys.keep_locked(ObjectSetId(self.id().0));
+        let open = self.sealed_root()?;
+        Ok(open.begin_sealed(tx, shape)?)
+    }
+
+    /// The object set that is received as it was sealed elsewhere.
+    ///
+    /// # Errors
+    /// None is.
+    pub fn sealed_object_set(&self) -> Result<Arc<ObjectSet>> {
+        let open = self.open_object_set().filter(|open| open.is_sealed());
+        open.ok_or_else(|| DslError::damaged(self.id(), "nothing sealed is received into it"))
+    }
+
+    /// Nothing more is received as it was sealed: who opens this head from now on proves it by its keys. What was
+    /// received has synced.
+    pub fn end_sealed(&self) {
+        if self.open_object_set().is_some_and(|open| open.is_sealed()) {
+            self.close_object_set();
+            self.dsl.heads.lock().remove(&self.id());
+        }
     }
 
     /// Whether this head holds a receive that is under way, or was interrupted.

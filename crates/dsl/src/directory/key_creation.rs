@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::ObjectId;
 use crypto::{KeyMaterial, StoredKeys, Suite, WrappingKey};
 use dmu::Tx;
 use format::ObjectType;
@@ -33,6 +34,8 @@ pub enum NewEncryption {
     Suite(u64),
     /// With a key of its own: it is a root of encryption. Without a cipher it has its parent's.
     Root(Option<u64>, NewKey),
+    /// With keys that came wrapped: it is a root of encryption, whose key nobody has loaded.
+    Received(StoredKeys, KeyMaterial),
 }
 
 impl NewEncryption {
@@ -49,6 +52,7 @@ impl NewEncryption {
                 return Err(DslError::NotEncrypted { name: name() });
             }
             (Self::Suite(suite) | Self::Root(Some(suite), _), _) => *suite,
+            (Self::Received(stored, _), _) => stored.suite,
             (Self::Inherited | Self::Root(None, _), Some(record)) => {
                 record.suite().unwrap_or_default()
             }
@@ -63,7 +67,7 @@ impl NewEncryption {
             let feature = ENCRYPTION.name;
             return Err(DslError::FeatureDisabled { feature });
         }
-        let is_root = matches!(self, Self::Root(..));
+        let is_root = matches!(self, Self::Root(..) | Self::Received(..));
         if let Some(record) = above.filter(|record| !is_root && !record.is_loaded()) {
             let root = record.root().map_or_else(name, |root| root.name());
             return Err(DslError::KeyUnloaded { name: root });
@@ -86,6 +90,10 @@ impl NewEncryption {
             name: directory.name(),
             source,
         };
+        if let Self::Received(stored, material) = self {
+            let keys = (suite, stored, *material);
+            return put_record(tx, directory, directory.id(), keys).map(|()| true);
+        }
         let (root, material, wrapping) = match self {
             Self::Root(_, new) => {
                 let copy = || new.key.copy().map_err(unusable);
@@ -97,7 +105,7 @@ impl NewEncryption {
                 tx.on_undo(move || undone.keys.forget_root(id));
                 (directory.id(), new.material, copy()?)
             }
-            Self::Inherited | Self::Off | Self::Suite(_) => {
+            Self::Inherited | Self::Off | Self::Suite(_) | Self::Received(..) => {
                 let missing = || DslError::KeyUnloaded {
                     name: directory.name(),
                 };
@@ -110,25 +118,37 @@ impl NewEncryption {
             }
         };
         let stored = StoredKeys::create(suite, &wrapping).map_err(unusable)?;
-        let zap = dsl.mos.new_zap(tx, ObjectType::OTN_ZAP_METADATA, 0)?;
-        for (name, word) in [
-            (names::SUITE, suite),
-            (names::GUID, stored.guid),
-            (names::VERSION, stored.version),
-            (names::ROOT, root.0),
-            (names::REFERENCES, 1),
-        ] {
-            zap.add(tx, name.as_bytes(), word)?;
-        }
-        put_wrapped(tx, &zap, &stored, material)?;
-        let record = zap.object().id();
-        let undone = Arc::clone(&dsl);
-        tx.on_undo(move || undone.keys.forget_record(record));
-        let extra = dsl.mos.zapify(tx, &directory.object)?;
-        extra.add(tx, key::CRYPTO_KEY.as_bytes(), record.0)?;
-        dsl.new_stamp();
+        put_record(tx, directory, root, (suite, &stored, material))?;
         Ok(true)
     }
+}
+
+/// Gives a directory a record of its keys, which are under `root`.
+fn put_record(
+    tx: &Tx,
+    directory: &Arc<Directory>,
+    root: ObjectId,
+    (suite, stored, material): (u64, &StoredKeys, KeyMaterial),
+) -> Result<()> {
+    let dsl = directory.dsl.arc()?;
+    let zap = dsl.mos.new_zap(tx, ObjectType::OTN_ZAP_METADATA, 0)?;
+    for (name, word) in [
+        (names::SUITE, suite),
+        (names::GUID, stored.guid),
+        (names::VERSION, stored.version),
+        (names::ROOT, root.0),
+        (names::REFERENCES, 1),
+    ] {
+        zap.add(tx, name.as_bytes(), word)?;
+    }
+    put_wrapped(tx, &zap, stored, material)?;
+    let record = zap.object().id();
+    let undone = Arc::clone(&dsl);
+    tx.on_undo(move || undone.keys.forget_record(record));
+    let extra = dsl.mos.zapify(tx, &directory.object)?;
+    extra.add(tx, key::CRYPTO_KEY.as_bytes(), record.0)?;
+    dsl.new_stamp();
+    Ok(())
 }
 
 /// Puts wrapped keys, and what their root's key is made of, into a record.

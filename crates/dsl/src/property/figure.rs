@@ -60,6 +60,7 @@ figures! {
     EncryptionRoot,
     KeyStatus,
     SnapshotsChanged,
+    ResumeToken,
     CloneCount,
     Unique,
     Inconsistent,

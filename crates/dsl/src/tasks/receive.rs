@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 
-use base::Guid;
-use format::dsl::DatasetPhys;
+use base::{Guid, ObjectSetId};
+use crypto::{KeyMaterial, StoredKeys};
+use dmu::{ObjectSet, SealedShape};
+use format::dsl::{DatasetPhys, key};
 use format::{ObjectSetKind, features};
 
 use super::create::{check_new, clear_intent_log, create_clone, fill, settle};
@@ -17,15 +19,32 @@ use super::rollback::swap;
 use super::snapshot::{check_reservation, check_txg};
 use super::{split_path, take_snapshot};
 use crate::dataset::{Dataset, DatasetFeature, ResumePoint, ResumeState, create_head};
-use crate::directory::key_creation::NewEncryption;
+use crate::directory::key_creation::{NewEncryption, put_wrapped};
 use crate::directory::{Directory, create_directory};
 use crate::error::{DslError, Result};
 use crate::layer::Dsl;
+use crate::property::dataset::KEYLOCATION;
+use crate::property::{PropertyValue, set_local};
 use crate::services::{HistoryEvent, SpaceClass};
 use crate::task::{Task, TaskContext};
 
 /// The name of the hidden clone that is received into.
 pub(crate) const COMPONENT: &str = "%recv";
+
+/// What a stream of blocks as they are encrypted says of its dataset.
+#[derive(Clone, Copy, Debug)]
+pub struct SealedStream {
+    /// Its keys, wrapped.
+    pub keys: StoredKeys,
+    /// What the key that wraps them is made of.
+    pub material: KeyMaterial,
+    /// The shape of its array of dnodes.
+    pub shape: SealedShape,
+    /// What the snapshot's vectors are called.
+    pub vectors: u64,
+    /// What those of the snapshot are called that the stream begins at; 0 of a full one.
+    pub from_vectors: u64,
+}
 
 /// Begins to receive a snapshot.
 #[derive(Clone, Debug)]
@@ -53,6 +72,8 @@ pub struct BeginReceive {
     pub unencrypted: bool,
     /// What is kept, if a receive that is interrupted may go on.
     pub resumable: Option<ResumeState>,
+    /// The blocks come as they are encrypted.
+    pub sealed: Option<SealedStream>,
 }
 
 impl Task for BeginReceive {
@@ -114,7 +135,10 @@ impl BeginReceive {
         if head.snapshot(&self.snapshot)?.is_some() {
             return Err(DslError::exists(format!("{}@{}", self.path, self.snapshot)));
         }
-        refuse_unwritable(head, &self.path)?;
+        // What replaces all of it has keys of its own, or none.
+        if self.sealed.is_none() || self.from_guid.0 != 0 {
+            self.check_keys(head, &self.path)?;
+        }
         check_limits(
             context.actor,
             Counted::Snapshots,
@@ -135,6 +159,7 @@ impl BeginReceive {
                 what: "large blocks",
             });
         }
+        self.check_vectors(&source)?;
         source.check_root()?;
         if !self.force {
             check_unmodified(head, &source)?;
@@ -142,11 +167,45 @@ impl BeginReceive {
         Ok(())
     }
 
+    /// Whether a dataset that is continued, or cloned, can be written: with its key, or by blocks that are encrypted
+    /// with its keys.
+    fn check_keys(&self, dataset: &Arc<Dataset>, name: &str) -> Result<()> {
+        let Some(sealed) = &self.sealed else {
+            return refuse_unwritable(dataset, name);
+        };
+        let name = || name.to_owned();
+        let Some(record) = dataset.directory().key_record()? else {
+            return Err(DslError::NotSealed { name: name() });
+        };
+        if record.stored()?.guid != sealed.keys.guid {
+            return Err(DslError::OtherKeys { name: name() });
+        }
+        refuse_unmaintained(dataset, &name())
+    }
+
+    /// Whether the snapshot that is continued has the vectors that the stream says.
+    fn check_vectors(&self, source: &Dataset) -> Result<()> {
+        let Some(sealed) = &self.sealed else {
+            return Ok(());
+        };
+        let here = source.extra_word(key::IVSET_GUID)?.unwrap_or(0);
+        if here == sealed.from_vectors && here != 0 {
+            return Ok(());
+        }
+        Err(DslError::OtherVectors {
+            name: self.path.clone(),
+            is_unknown: here == 0 || sealed.from_vectors == 0,
+        })
+    }
+
     /// Whether a full stream may take the place of a head.
     fn check_replaced(&self, dsl: &Dsl, head: &Dataset) -> Result<()> {
         let name = || self.path.clone();
         if !self.force {
             return Err(DslError::exists(name()));
+        }
+        if self.sealed.is_some() {
+            return Err(DslError::NotSealed { name: name() });
         }
         if head.has_snapshots()? {
             return Err(DslError::HasSnapshots { name: name() });
@@ -185,7 +244,8 @@ impl BeginReceive {
                 name: self.path.clone(),
             });
         }
-        refuse_unwritable(&found, origin)?;
+        self.check_keys(&found, origin)?;
+        self.check_vectors(&found)?;
         if found.phys()?.creation_txg >= context.tx.txg() {
             return Err(DslError::Again {
                 name: origin.clone(),
@@ -196,10 +256,10 @@ impl BeginReceive {
 
     /// How what is not a clone is encrypted.
     fn encryption(&self) -> NewEncryption {
-        if self.unencrypted {
-            NewEncryption::Off
-        } else {
-            NewEncryption::Inherited
+        match &self.sealed {
+            Some(sealed) => NewEncryption::Received(sealed.keys, sealed.material),
+            None if self.unencrypted => NewEncryption::Off,
+            None => NewEncryption::Inherited,
         }
     }
 
@@ -215,6 +275,9 @@ impl BeginReceive {
             }
             None => self.begin_empty(context, &parent, component)?,
         };
+        if let (Some(sealed), Some(_)) = (&self.sealed, &self.origin) {
+            receiving.begin_sealed(context.tx, &sealed.shape)?;
+        }
         settle(context, &receiving, &parent)?;
         dsl.new_stamp();
         Ok(receiving)
@@ -229,7 +292,11 @@ impl BeginReceive {
         let source = source_of(head, self.from_guid)?.ok_or_else(|| DslError::NoSource {
             name: self.path.clone(),
         })?;
-        create_clone(context, &directory, COMPONENT, &source)
+        let receiving = create_clone(context, &directory, COMPONENT, &source)?;
+        if let Some(sealed) = &self.sealed {
+            receiving.begin_sealed(context.tx, &sealed.shape)?;
+        }
+        Ok(receiving)
     }
 
     fn begin_empty(
@@ -248,8 +315,29 @@ impl BeginReceive {
             receiving.activate(tx, DatasetFeature::Encryption)?;
         }
         dsl.new_stamp();
-        fill(context, &receiving, self.kind, None)?;
+        match &self.sealed {
+            None => fill(context, &receiving, self.kind, None)?,
+            Some(sealed) => self.fill_sealed(context, &receiving, sealed)?,
+        }
         Ok(receiving)
+    }
+
+    /// A new object set that is received as it was sealed, in a root of encryption.
+    fn fill_sealed(
+        &self,
+        context: &TaskContext<'_>,
+        receiving: &Arc<Dataset>,
+        sealed: &SealedStream,
+    ) -> Result<()> {
+        let (dsl, tx) = (context.dsl, context.tx);
+        let location = PropertyValue::Text("prompt".to_owned());
+        set_local(dsl, tx, receiving, KEYLOCATION.name, &location)?;
+        dsl.keys.keep_locked(ObjectSetId(receiving.id().0));
+        let object_set = ObjectSet::create(receiving.open_options(true), self.kind, tx)?;
+        object_set.begin_sealed(tx, &sealed.shape)?;
+        receiving.enter_new(&object_set);
+        receiving.sync_in(tx, context.pass)?;
+        Ok(())
     }
 }
 
@@ -264,6 +352,8 @@ pub struct ResumeReceive {
     pub from_guid: Guid,
     /// The object and the offset that the stream goes on at.
     pub at: (u64, u64),
+    /// The blocks come as they are encrypted.
+    pub sealed: Option<SealedStream>,
 }
 
 impl Task for ResumeReceive {
@@ -281,8 +371,15 @@ impl Task for ResumeReceive {
         let state = receiving.resume_state()?.ok_or_else(not_resumable)?;
         let ResumePoint { object, offset, .. } = state.point;
         let is_same = state.to_guid == self.to_guid && state.from_guid == self.from_guid;
-        if !is_same || (object, offset) != self.at {
+        if !is_same || (object, offset) != self.at || state.raw != self.sealed.is_some() {
             return Err(not_resumable());
+        }
+        if let Some(sealed) = &self.sealed {
+            let record = receiving.directory().key_record()?;
+            let record = record.ok_or_else(|| DslError::NotSealed { name: name() })?;
+            if record.stored()?.guid != sealed.keys.guid {
+                return Err(DslError::OtherKeys { name: name() });
+            }
         }
         if receiving.is_in_use() {
             return Err(DslError::busy(name()));
@@ -293,6 +390,9 @@ impl Task for ResumeReceive {
     fn apply(&mut self, context: &TaskContext<'_>) -> Result<Arc<Dataset>> {
         let receiving = interrupted(context.dsl, &self.path)?;
         let receiving = receiving.ok_or_else(|| DslError::not_found(self.path.as_str()))?;
+        if let Some(sealed) = &self.sealed {
+            receiving.begin_sealed(context.tx, &sealed.shape)?;
+        }
         context.record(&HistoryEvent {
             name: "resume receive",
             dataset: &receiving.name()?,
@@ -317,6 +417,8 @@ pub struct EndReceive {
     pub creation_time: u64,
     /// Changes and snapshots after the one that the stream continues may go.
     pub force: bool,
+    /// The blocks came as they are encrypted.
+    pub sealed: Option<SealedStream>,
 }
 
 impl Task for EndReceive {
@@ -378,6 +480,9 @@ impl Task for EndReceive {
             dataset_id: head.id(),
             text: &format!("snap={}", self.snapshot),
         })?;
+        if let Some(sealed) = &self.sealed {
+            self.end_sealed(context, (&head, &snapshot), sealed)?;
+        }
         if self.is_beside() {
             destroy_head(context, &receiving)?;
         }
@@ -389,6 +494,44 @@ impl EndReceive {
     /// Whether it was received into a hidden dataset below the head.
     fn is_beside(&self) -> bool {
         self.receiving.directory().component() == COMPONENT
+    }
+
+    /// The snapshot has the vectors of the one that was sent, the head the keys as they are wrapped there.
+    fn end_sealed(
+        &self,
+        context: &TaskContext<'_>,
+        (head, snapshot): (&Arc<Dataset>, &Dataset),
+        sealed: &SealedStream,
+    ) -> Result<()> {
+        let (dsl, tx) = (context.dsl, context.tx);
+        let extra = snapshot.make_extra(tx)?;
+        extra.update(tx, key::IVSET_GUID.as_bytes(), sealed.vectors)?;
+        if !self.is_beside() {
+            head.replace_object_set(tx);
+        }
+        let directory = head.directory();
+        let Some(record) = directory.key_record()? else {
+            return Ok(());
+        };
+        let is_root = record
+            .root()
+            .is_some_and(|root| root.id() == directory.id());
+        if !is_root
+            || (record.stored()?.wrapped, record.material()?)
+                == (sealed.keys.wrapped, sealed.material)
+        {
+            return Ok(());
+        }
+        // The sender's user has another key for the same data. What was opened with the old one stays open.
+        put_wrapped(
+            tx,
+            &dsl.mos.zap(record.id())?,
+            &sealed.keys,
+            sealed.material,
+        )?;
+        let (dsl, id) = (Arc::clone(dsl), directory.id());
+        tx.on_success(move || dsl.keys.forget_root(id));
+        Ok(())
     }
 
     /// The head that the snapshot will be of.
@@ -408,7 +551,9 @@ impl EndReceive {
         let name = head.directory().name();
         let source = self.receiving.previous()?;
         let source = source.ok_or_else(|| DslError::NoSource { name: name.clone() })?;
-        refuse_unwritable(head, &name)?;
+        if self.sealed.is_none() {
+            refuse_unwritable(head, &name)?;
+        }
         if self.force {
             for later in later_snapshots(head, &self.receiving)? {
                 let name = later.name()?;
@@ -515,6 +660,11 @@ fn refuse_unwritable(dataset: &Dataset, name: &str) -> Result<()> {
             name: name.to_owned(),
         });
     }
+    refuse_unmaintained(dataset, name)
+}
+
+/// Refuses what this version does not write.
+fn refuse_unmaintained(dataset: &Dataset, name: &str) -> Result<()> {
     let refuse = |what| {
         Err(DslError::Unsupported {
             name: name.to_owned(),

@@ -21,6 +21,7 @@ pub(crate) fn begin(path: &str, from_guid: Guid) -> BeginReceive {
         features: Vec::new(),
         unencrypted: false,
         resumable: None,
+        sealed: None,
     }
 }
 
@@ -31,6 +32,7 @@ pub(crate) fn end(receiving: &Arc<Dataset>, force: bool) -> EndReceive {
         guid: Guid(77),
         creation_time: 1_234_567,
         force,
+        sealed: None,
     }
 }
 
@@ -266,6 +268,7 @@ fn an_interrupted_receive_goes_on_where_it_was() {
         to_guid: Guid(77),
         from_guid: one,
         at,
+        sealed: None,
     };
     assert!(matches!(
         harness.run(resume((5, 0))),

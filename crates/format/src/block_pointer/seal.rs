@@ -3,6 +3,7 @@
 //! order has swapped.
 
 use base::ByteOrder;
+use codec::Compression;
 
 use super::{BlockPointer, CHECKSUM, ENCRYPTED, FILL, PROPERTIES};
 use crate::object_type::ObjectType;
@@ -48,6 +49,22 @@ impl Protection {
             Self::Authenticated
         }
     }
+}
+
+/// What the pointer to a block of level 0 says of it beside its place and checksum, as whoever encrypted or
+/// authenticated it has to say: for a block that is stored again elsewhere without its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedForm {
+    /// Bytes of the contents, decompressed.
+    pub lsize: u64,
+    /// How they are compressed.
+    pub compression: Compression,
+    /// The salt of an encrypted block.
+    pub salt: [u8; SALT_SIZE],
+    /// The initialisation vector of an encrypted block.
+    pub iv: [u8; IV_SIZE],
+    /// The message authentication code.
+    pub mac: [u8; MAC_SIZE],
 }
 
 impl BlockPointer {

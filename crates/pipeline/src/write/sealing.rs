@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use codec::{Checksum, ChecksumValue, Compression};
-use crypto::{BlockSeal, DatasetKeys};
-use format::block_pointer::{BlockPointer, Protection};
+use crypto::{BlockSeal, DatasetKeys, SealMark};
+use format::block_pointer::{BLOCK_SIZE_MAX, BlockPointer, Protection, SealedForm};
 use sys::{Buffer, BufferMut};
 
-use crate::{Key, Pipeline, WriteError, WriteRequest};
+use super::SECTOR_BYTES;
+use crate::{DedupMode, Key, Pipeline, WriteError, WriteRequest};
 
 /// The third address of an encrypted block is its salt and vector.
 const COPIES_MAX: u8 = 2;
@@ -20,6 +21,10 @@ pub(super) enum Sealing {
     With(Arc<DatasetKeys>),
     /// The key is not loaded: this is a root block, of which only changes that no code covers.
     Kept,
+    /// The key is not loaded: this is an indirect block, whose code takes none.
+    Children,
+    /// They were sealed elsewhere.
+    Given(SealedForm),
 }
 
 /// What is stored of a block, and what its pointer has to say of that.
@@ -38,6 +43,10 @@ impl Sealing {
         let policy = &mut request.policy;
         policy.embed = false;
         policy.nopwrite = false;
+        if matches!(self, Self::Given(_)) {
+            policy.compression = Compression::Off;
+            policy.dedup = DedupMode::Off;
+        }
         match Protection::of(request.object_type, request.level) {
             Protection::Encrypted => {
                 policy.copies = policy.copies.min(COPIES_MAX);
@@ -55,7 +64,23 @@ impl Sealing {
     pub(super) fn keys(&self) -> Option<&DatasetKeys> {
         match self {
             Self::With(keys) => Some(keys),
-            Self::Plain | Self::Kept => None,
+            Self::Plain | Self::Kept | Self::Children | Self::Given(_) => None,
+        }
+    }
+
+    /// Bytes of a block's contents.
+    pub(super) fn lsize(&self, request: &WriteRequest<'_>) -> u64 {
+        match self {
+            Self::Given(form) => form.lsize,
+            Self::Plain | Self::With(_) | Self::Kept | Self::Children => request.data.len() as u64,
+        }
+    }
+
+    /// How the stored bytes of a block are compressed, if that was not done here.
+    pub(super) fn compression(&self) -> Compression {
+        match self {
+            Self::Given(form) => form.compression,
+            Self::Plain | Self::With(_) | Self::Kept | Self::Children => Compression::Off,
         }
     }
 
@@ -76,6 +101,14 @@ impl Sealing {
                     stored,
                     seal: Some(seal),
                 });
+            }
+            Self::Children => {
+                let seal = Some(crypto::seal_children(request.data));
+                return Ok(Sealed { stored, seal });
+            }
+            Self::Given(form) => {
+                let seal = Some(seal_of(request, form));
+                return Ok(Sealed { stored, seal });
             }
             Self::With(keys) => keys,
         };
@@ -110,15 +143,34 @@ impl Sealing {
     }
 }
 
+/// The seal of a block that was sealed elsewhere. One that is only proven has no salt and no vector.
+fn seal_of(request: &WriteRequest<'_>, form: &SealedForm) -> BlockSeal {
+    let is_encrypted = Protection::of(request.object_type, request.level) == Protection::Encrypted;
+    let mark = SealMark {
+        salt: form.salt,
+        iv: form.iv,
+    };
+    BlockSeal {
+        mark: is_encrypted.then_some(mark),
+        mac: Some(form.mac),
+    }
+}
+
 impl Pipeline {
     /// How a block is to be sealed.
     pub(super) fn sealing(&self, request: &WriteRequest<'_>) -> Result<Sealing, WriteError> {
+        if let Some(form) = request.form {
+            return given(request, form);
+        }
         let place = (request.object_type, request.level);
         let is_encrypted = request.policy.encrypt || request.previous.is_encrypted();
         match self.key(request.bookmark.object_set) {
             Key::Loaded(keys) => Ok(Sealing::With(keys)),
             Key::Locked if Protection::of(place.0, place.1) == Protection::Inside => {
                 Ok(Sealing::Kept)
+            }
+            Key::Locked if Protection::of(place.0, place.1) == Protection::Children => {
+                Ok(Sealing::Children)
             }
             Key::None if !is_encrypted => Ok(Sealing::Plain),
             // Never plain because somebody forgot to ask for the key.
@@ -127,6 +179,29 @@ impl Pipeline {
             }),
         }
     }
+}
+
+/// A block that was sealed elsewhere, if it is one that can be.
+fn given(request: &WriteRequest<'_>, form: SealedForm) -> Result<Sealing, WriteError> {
+    let psize = request.data.len() as u64;
+    let is_sized = match form.compression {
+        Compression::Off => psize == form.lsize,
+        Compression::Empty
+        | Compression::Lzjb
+        | Compression::Gzip(_)
+        | Compression::Zle
+        | Compression::Lz4
+        | Compression::Zstd(_) => psize <= form.lsize,
+    };
+    let sized =
+        is_sized && form.lsize.is_multiple_of(SECTOR_BYTES as u64) && form.lsize <= BLOCK_SIZE_MAX;
+    if sized && request.level == 0 {
+        return Ok(Sealing::Given(form));
+    }
+    Err(WriteError::Size {
+        bookmark: request.bookmark,
+        size: request.data.len(),
+    })
 }
 
 /// Puts a block's checksum, and what its seal says, into its pointer, which has its fill count.

@@ -102,6 +102,7 @@ impl BlockWriter for RuledWriter<'_> {
         }
         let request = WriteRequest {
             data: write.data,
+            form: write.form,
             object_type: write.kind.object_type,
             level: write.kind.level,
             fill: write.fill,

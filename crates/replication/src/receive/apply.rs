@@ -34,6 +34,8 @@ pub struct Substream {
     pub says_spill: bool,
     /// How far it has come is to be kept.
     pub is_resumable: bool,
+    /// Its blocks are as they are encrypted.
+    pub is_sealed: bool,
 }
 
 /// What was received.
@@ -55,7 +57,11 @@ pub fn apply(
     substream: Substream,
 ) -> Result<Applied, ReceiveError> {
     let mut applier = Applier {
-        set: receiving.object_set()?,
+        set: if substream.is_sealed {
+            receiving.sealed_object_set()?
+        } else {
+            receiving.object_set()?
+        },
         admission: receiving.admission(),
         receiving,
         engine,
@@ -65,6 +71,7 @@ pub fn apply(
         current: None,
         last: (ObjectId(0), 0),
         highest: ObjectId(0),
+        max_block: 0,
         free_until: (0, 0),
     };
     loop {
@@ -92,6 +99,8 @@ pub(super) struct Applier<'a> {
     last: (ObjectId, u64),
     /// The highest object that the stream has.
     pub(super) highest: ObjectId,
+    /// The last block of the object that was written last, as a raw stream says.
+    pub(super) max_block: u64,
     /// From the first number up to the second there is no object.
     free_until: (u64, u64),
 }
@@ -106,7 +115,11 @@ impl Applier<'_> {
         match &piece.item.record {
             Record::Object(record) => {
                 self.current = None;
-                self.object(record, payload)?;
+                if self.substream.is_sealed {
+                    self.sealed_object(record, &payload)?;
+                } else {
+                    self.object(record, payload)?;
+                }
             }
             Record::FreeObjects(record) => self.free_objects(record)?,
             Record::Write(record) => self.write(record, payload)?,
@@ -125,7 +138,7 @@ impl Applier<'_> {
             Record::WriteByReference(_) => {
                 return Err(ReceiveError::Invalid("a block by reference"));
             }
-            Record::ObjectRange(_) => return Err(ReceiveError::Invalid("a range of raw objects")),
+            Record::ObjectRange(record) => self.object_range(record)?,
             Record::Redact(_) => return Err(ReceiveError::Invalid("a redacted range")),
         }
         Ok(None)
@@ -181,12 +194,18 @@ impl Applier<'_> {
         if !(512..=BLOCK_MAX).contains(&size) || record.offset.checked_add(size).is_none() {
             return Err(ReceiveError::Invalid("a block of no valid size"));
         }
+        if self.substream.is_sealed {
+            return self.write_sealed(&object, record, &payload);
+        }
         let mut data = decompressed(record.compression, payload, size)?;
         self.swap(object_type(record.kind)?, &mut data);
         self.write_data(&object, record.offset, &data)
     }
 
     fn write_embedded(&mut self, record: &WriteEmbeddedRecord, payload: &[u8]) -> Result<()> {
+        if self.substream.is_sealed {
+            return Err(ReceiveError::Invalid("an embedded block in a raw stream"));
+        }
         let object = self.known(record.object)?;
         let size = u64::from(record.logical_size);
         let is_valid = record.physical_size <= EMBEDDED_MAX
@@ -208,12 +227,7 @@ impl Applier<'_> {
     }
 
     fn write_data(&mut self, object: &Arc<Object>, offset: u64, data: &[u8]) -> Result<()> {
-        let at = (object.id(), offset);
-        let begins = self.last == (ObjectId(0), 0);
-        if at < self.last || (at == self.last && !begins) {
-            return Err(ReceiveError::Invalid("a block out of order"));
-        }
-        self.last = at;
+        self.comes_next(object.id(), offset)?;
         let block_bytes = object.block_size();
         let size = u64::from(block_bytes);
         let is_block = offset.is_multiple_of(size) && data.len() as u64 == size;
@@ -235,6 +249,17 @@ impl Applier<'_> {
         Ok(())
     }
 
+    /// Refuses a block that is not behind the one before.
+    pub(super) fn comes_next(&mut self, object: ObjectId, offset: u64) -> Result<()> {
+        let at = (object, offset);
+        let begins = self.last == (ObjectId(0), 0);
+        if at < self.last || (at == self.last && !begins) {
+            return Err(ReceiveError::Invalid("a block out of order"));
+        }
+        self.last = at;
+        Ok(())
+    }
+
     fn spill(&mut self, record: &SpillRecord, mut payload: Vec<u8>) -> Result<()> {
         if record.flags & SPILL_UNMODIFIED != 0 && self.substream.says_spill {
             return Ok(());
@@ -242,10 +267,13 @@ impl Applier<'_> {
         if !(512..=BLOCK_MAX).contains(&record.length) {
             return Err(ReceiveError::Invalid("a spill block of no valid size"));
         }
+        let object = self.known(record.object)?;
+        if self.substream.is_sealed {
+            return self.set_sealed_spill(&object, record, &payload);
+        }
         if record.compressed_size != 0 {
             return Err(ReceiveError::Invalid("a compressed spill block"));
         }
-        let object = self.known(record.object)?;
         self.swap(object.info().bonus_type, &mut payload);
         self.set_spill(&object, &payload)
     }
@@ -268,7 +296,11 @@ impl Applier<'_> {
                 .checked_add(length)
                 .ok_or(ReceiveError::Invalid("a range of no valid length"))?,
         };
-        self.cut(&object, record.offset, end)
+        self.cut(&object, record.offset, end)?;
+        if self.substream.is_sealed {
+            self.keep_length(&object)?;
+        }
+        Ok(())
     }
 
     /// Frees what an object has from `offset` up to `end`, from its end on, in as many transactions as it takes.

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use base::Guid;
-use dsl::tasks::{BeginReceive, EndReceive, ResumeReceive};
+use crypto::{KeyFormat, KeyMaterial, StoredKeys, WrappedKeys};
+use dmu::SealedShape;
+use dsl::tasks::{BeginReceive, EndReceive, ResumeReceive, SealedStream};
 use dsl::{Dataset, DatasetFeature, Dsl, ResumePoint, ResumeState};
-use format::ObjectSetKind;
 use format::features::{
-    EMBEDDED_DATA, Feature, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME, LZ4_COMPRESS,
-    ZSTD_COMPRESS,
+    EMBEDDED_DATA, ENCRYPTION, Feature, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME,
+    LZ4_COMPRESS, ZSTD_COMPRESS,
 };
 use format::stream::{
     BeginRecord, FLAG_CASE_INSENSITIVE, FLAG_CLONE, FLAG_FREE_RECORDS, FLAG_SPILL_BLOCK,
 };
+use format::{NvList, ObjectSetKind};
 use stream::{Features, begin_name, decode_list};
 
 use super::{ReceiveError, Substream};
@@ -36,6 +38,8 @@ pub struct Head {
     pub features: Features,
     /// Where the stream goes on, if it is the rest of one.
     pub resumes_at: Option<(u64, u64)>,
+    /// What it says of its keys, if its blocks are as they are encrypted.
+    pub sealed: Option<SealedStream>,
     flags: u32,
 }
 
@@ -66,13 +70,8 @@ impl Head {
         if features.unknown() != Features::NONE || features.has(Features::DEDUP) {
             return Err(ReceiveError::UnknownFeature);
         }
-        for (feature, what) in [
-            (Features::RAW, "encrypted blocks"),
-            (Features::REDACTED, "redacted data"),
-        ] {
-            if features.has(feature) {
-                return Err(ReceiveError::Unsupported(what));
-            }
+        if features.has(Features::REDACTED) {
+            return Err(ReceiveError::Unsupported("redacted data"));
         }
         let name = std::str::from_utf8(begin_name(begin)).ok();
         let name = name.and_then(|name| name.split_once('@'));
@@ -100,6 +99,10 @@ impl Head {
             kind,
             features,
             resumes_at,
+            sealed: features
+                .has(Features::RAW)
+                .then(|| sealed(begin, features, list.as_ref()))
+                .transpose()?,
             flags: begin.flags,
         })
     }
@@ -127,7 +130,7 @@ impl Head {
     /// # Errors
     /// The pool has to be upgraded first.
     pub fn check_features(&self, dsl: &Dsl) -> Result<(), ReceiveError> {
-        let needed: [(Features, &Feature); 7] = [
+        let needed: [(Features, &Feature); 8] = [
             (Features::EMBED_DATA, &EMBEDDED_DATA),
             (Features::LZ4, &LZ4_COMPRESS),
             (Features::LARGE_BLOCKS, &LARGE_BLOCKS),
@@ -135,6 +138,7 @@ impl Head {
             (Features::ZSTD, &ZSTD_COMPRESS),
             (Features::LONG_NAME, &LONGNAME),
             (Features::LARGE_MICROZAP, &LARGE_MICROZAP),
+            (Features::RAW, &ENCRYPTION),
         ];
         let services = &dsl.mos().services;
         for (feature, of_pool) in needed {
@@ -168,6 +172,7 @@ impl Head {
             features: features.collect(),
             unencrypted: place.unencrypted,
             resumable: place.resumable.then(|| self.state()),
+            sealed: self.sealed,
         }
     }
 
@@ -179,6 +184,7 @@ impl Head {
             to_guid: self.to_guid,
             from_guid: self.from_guid,
             at,
+            sealed: self.sealed,
         }
     }
 
@@ -191,6 +197,7 @@ impl Head {
             guid: self.to_guid,
             creation_time: self.creation_time,
             force: place.force,
+            sealed: self.sealed,
         }
     }
 
@@ -202,6 +209,7 @@ impl Head {
             is_full_over_clone: self.is_full() && place.origin.is_some(),
             says_spill: self.flags & FLAG_SPILL_BLOCK != 0,
             is_resumable: place.resumable || self.resumes_at.is_some(),
+            is_sealed: self.sealed.is_some(),
         }
     }
 
@@ -227,4 +235,65 @@ impl Head {
             raw: self.features.has(Features::RAW),
         }
     }
+}
+
+/// What the head of a raw stream says of its keys.
+fn sealed(
+    begin: &BeginRecord,
+    features: Features,
+    list: Option<&NvList>,
+) -> Result<SealedStream, ReceiveError> {
+    let invalid = || ReceiveError::Invalid("a raw stream that lacks something of its keys");
+    if features.has(Features::EMBED_DATA) || begin.flags & FLAG_SPILL_BLOCK == 0 {
+        return Err(ReceiveError::Invalid(
+            "a raw stream with what none can have",
+        ));
+    }
+    let keys = list.and_then(|list| list.list("crypt_keydata"));
+    let keys = keys.ok_or_else(invalid)?;
+    let word = |name: &str| keys.u64(name).ok_or_else(invalid);
+    let small = |name: &str| {
+        let number = u8::try_from(word(name)?);
+        number.map_err(|_| invalid())
+    };
+    if word("DSL_CRYPTO_VERSION")? != 1 {
+        return Err(ReceiveError::Unsupported(
+            "encryption from before OpenZFS 0.8",
+        ));
+    }
+    let format = KeyFormat::from_number(word("keyformat")?).map_err(|_| invalid())?;
+    Ok(SealedStream {
+        keys: StoredKeys {
+            suite: word("DSL_CRYPTO_SUITE")?,
+            guid: word("DSL_CRYPTO_GUID")?,
+            version: 1,
+            wrapped: WrappedKeys {
+                iv: bytes(keys, "DSL_CRYPTO_IV").ok_or_else(invalid)?,
+                mac: bytes(keys, "DSL_CRYPTO_MAC").ok_or_else(invalid)?,
+                master: bytes(keys, "DSL_CRYPTO_MASTER_KEY_1").ok_or_else(invalid)?,
+                hmac: bytes(keys, "DSL_CRYPTO_HMAC_KEY_1").ok_or_else(invalid)?,
+            },
+        },
+        material: KeyMaterial {
+            format,
+            salt: word("pbkdf2salt")?,
+            iterations: word("pbkdf2iters")?,
+        },
+        shape: SealedShape {
+            portable_mac: bytes(keys, "portable_mac").ok_or_else(invalid)?,
+            checksum: small("mdn_checksum")?,
+            compress: small("mdn_compress")?,
+            levels: small("mdn_nlevels")?,
+            block_size: u32::try_from(word("mdn_blksz")?).map_err(|_| invalid())?,
+            indirect_shift: small("mdn_indblkshift")?,
+            pointer_count: small("mdn_nblkptr")?,
+            max_block: word("mdn_maxblkid")?,
+        },
+        vectors: word("to_ivset_guid")?,
+        from_vectors: word("from_ivset_guid")?,
+    })
+}
+
+fn bytes<const N: usize>(list: &NvList, name: &str) -> Option<[u8; N]> {
+    list.bytes(name)?.try_into().ok()
 }

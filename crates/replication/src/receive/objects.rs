@@ -14,10 +14,10 @@ use super::apply::{Applier, BLOCK_MAX, object_type};
 type Result<T, E = ReceiveError> = std::result::Result<T, E>;
 
 /// Checksums and compressions have lower numbers.
-const CHECKSUMS: u8 = 15;
-const COMPRESSIONS: u8 = 17;
+pub(super) const CHECKSUMS: u8 = 15;
+pub(super) const COMPRESSIONS: u8 = 17;
 /// Slots of a dnode, at most.
-const SLOTS_MAX: u8 = 32;
+pub(super) const SLOTS_MAX: u8 = 32;
 
 /// What a stream says of an object, checked.
 struct Wanted {
@@ -78,7 +78,7 @@ impl Applier<'_> {
         self.swap(wanted.shape.bonus_type, &mut wanted.bonus);
         self.highest = self.highest.max(wanted.id);
         self.note_object(wanted.id);
-        self.empty_slots(&wanted)?;
+        self.empty_slots(wanted.id, wanted.shape.slots)?;
         let existing = match self.set.object(wanted.id) {
             Err(DmuError::NoSuchObject { .. }) => None,
             found => Some(found?),
@@ -94,10 +94,10 @@ impl Applier<'_> {
         self.create(&wanted)
     }
 
-    /// Frees the objects whose dnodes lie where this one's is to be.
-    fn empty_slots(&self, wanted: &Wanted) -> Result<()> {
+    /// Frees the objects whose dnodes lie where one's of so many slots is to be.
+    pub(super) fn empty_slots(&self, id: ObjectId, slots: u8) -> Result<()> {
         let mut freed = false;
-        for slot in wanted.id.0 + 1..wanted.id.0 + u64::from(wanted.shape.slots) {
+        for slot in id.0 + 1..id.0 + u64::from(slots) {
             match self.set.object(ObjectId(slot)) {
                 Err(DmuError::NoSuchObject { .. }) => {}
                 found => {
@@ -114,9 +114,21 @@ impl Applier<'_> {
     }
 
     fn create(&mut self, wanted: &Wanted) -> Result<()> {
+        self.create_as(wanted.id, &wanted.shape, |applier, tx, object| {
+            applier.dress(tx, object, wanted)
+        })
+    }
+
+    /// Creates an object under its number, and gives it what it has in the same transaction.
+    pub(super) fn create_as(
+        &self,
+        id: ObjectId,
+        shape: &AllocateObject,
+        dress: impl Fn(&Self, &Tx, &Arc<Object>) -> Result<()>,
+    ) -> Result<()> {
         for last_try in [false, true] {
             let tx = self.begin_object()?;
-            match self.set.claim(&tx, wanted.id, &wanted.shape) {
+            match self.set.claim(&tx, id, shape) {
                 // Its number may have been freed a moment ago.
                 Err(DmuError::ObjectInUse { .. }) if !last_try => {
                     drop(tx);
@@ -126,8 +138,7 @@ impl Applier<'_> {
                     return Err(ReceiveError::Invalid("an object in the place of another"));
                 }
                 made => {
-                    let object = made?;
-                    return self.dress(&tx, &object, wanted);
+                    return dress(self, &tx, &made?);
                 }
             }
         }
@@ -175,7 +186,7 @@ impl Applier<'_> {
         Ok(true)
     }
 
-    fn begin_object(&self) -> Result<Tx> {
+    pub(super) fn begin_object(&self) -> Result<Tx> {
         self.begin(Reservation {
             objects: 1,
             ..Reservation::default()

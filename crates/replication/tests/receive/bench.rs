@@ -58,7 +58,7 @@ impl Bench {
             let head = Head::of(begin, &piece.payload)?;
             head.check_features(dsl)?;
             let place = Place {
-                path: head.dataset.replacen("gst", "tank", 1),
+                path: place_of(&head.dataset),
                 snapshot: head.snapshot.clone(),
                 origin: None,
                 force,
@@ -72,6 +72,7 @@ impl Bench {
             let engine = self.pool().engine().unwrap();
             let applied = apply(&mut incoming, &receiving, engine, head.substream(&place));
             if let Err(error) = applied {
+                receiving.end_sealed();
                 if !resumable {
                     let path = receiving.directory().name();
                     drop(receiving);
@@ -127,4 +128,10 @@ impl Bench {
         }
         names
     }
+}
+
+/// Below `tank` as it was below the pool that it was sent from.
+fn place_of(sent: &str) -> String {
+    let below = sent.split_once('/').map(|(_, below)| below);
+    below.map_or("tank".to_owned(), |below| format!("tank/{below}"))
 }

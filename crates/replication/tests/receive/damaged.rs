@@ -4,10 +4,10 @@ use crate::bench::Bench;
 use crate::golden_streams::stream;
 
 /// Numbers without a pattern that are the same each time.
-struct Chance(u64);
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)

@@ -2,9 +2,11 @@
 
 use std::fs;
 
+use crypto::WrappingKey;
 use golden::GoldenPool;
 
 use crate::bench::Bench;
+use crate::damaged::Chance;
 
 pub(crate) fn stream(pool: &GoldenPool, name: &str) -> Vec<u8> {
     fs::read(pool.folder.join(format!("{name}.stream"))).unwrap()
@@ -84,5 +86,59 @@ fn compressed_and_embedded_blocks() {
     let name = bench.names().into_iter().find(|name| name.contains('@'));
     let name = name.unwrap().replacen("tank/", "", 1);
     compare(&bench, &pool, &[&name]);
+    bench.check();
+}
+
+/// The stream that OpenZFS sent raw: without its key it is stored, with it each block is proven and the files are those
+/// that were encrypted.
+#[test]
+fn a_raw_stream_is_what_it_was_once_its_key_is_loaded() {
+    let Some(pool) = golden::pool("enc") else {
+        return;
+    };
+    let mut bench = Bench::new();
+    bench.receive(stream(&pool, "enc-raw"), false).unwrap();
+    assert_eq!(bench.names(), ["tank", "tank/pass", "tank/pass@s"]);
+    bench.check();
+    let key = |words: &str| {
+        let directory = bench.pool().dsl().directory("tank/pass").unwrap();
+        let record = bench.pool().dsl().encryption_root(&directory).unwrap();
+        let key = WrappingKey::from_material(words.as_bytes(), record.material().unwrap());
+        bench.pool().dsl().load_key(&directory, key.unwrap())
+    };
+    key("incorrect horse battery").unwrap_err();
+    key("correct horse battery").unwrap();
+    let manifests = pool.manifests();
+    let (_, wanted) = manifests
+        .iter()
+        .find(|(found, _)| *found == "genc/pass@s")
+        .unwrap();
+    for name in ["tank/pass@s", "tank/pass"] {
+        let mut differences = wanted.differences(&bench.files(name));
+        // The child was mounted there.
+        differences.retain(|line| !line.starts_with("child: "));
+        assert_eq!(differences, Vec::<String>::new(), "{name}");
+    }
+    bench.check();
+}
+
+/// A raw stream has no other proof before its key is loaded than that it is whole.
+#[test]
+fn a_damaged_raw_stream_leaves_nothing() {
+    let Some(pool) = golden::pool("enc") else {
+        return;
+    };
+    let mut bench = Bench::new();
+    let whole = stream(&pool, "enc-raw");
+    let mut chance = Chance(12);
+    for round in 0..8 {
+        let mut cut = whole.clone();
+        cut.truncate(chance.below(whole.len()));
+        bench.receive(cut, false).unwrap_err();
+        let mut flipped = whole.clone();
+        flipped[chance.below(whole.len())] ^= 1 << round;
+        bench.receive(flipped, false).unwrap_err();
+        assert_eq!(bench.names(), ["tank"], "round {round}");
+    }
     bench.check();
 }

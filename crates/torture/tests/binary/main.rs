@@ -30,6 +30,7 @@ mod owners;
 mod packages;
 mod progress;
 mod projects;
+mod raw_streams;
 mod receiving;
 mod register;
 mod sending;

@@ -7,6 +7,7 @@ use format::dsl::{DatasetPhys, DirectoryPhys, key};
 
 use super::{DatasetSource, missing_is_none};
 use crate::service::refusal::unreadable;
+use crate::service::resume::token_of;
 
 /// What the record of a key tells.
 #[derive(Clone, Copy)]
@@ -56,6 +57,7 @@ impl DatasetSource<'_> {
             Figure::FileSystemCount => self.extra_word(key::FILESYSTEM_COUNT),
             Figure::SnapshotCount => self.extra_word(key::SNAPSHOT_COUNT),
             Figure::SnapshotsChanged => self.snapshots_changed(),
+            Figure::ResumeToken => self.resume_token(),
             Figure::Mounted => Ok(self.mounted()),
             Figure::Origin => self.origin(),
             Figure::DeferDestroy => {
@@ -148,6 +150,16 @@ impl DatasetSource<'_> {
         }
         let changed = self.directory.snapshots_changed().map_err(unreadable)?;
         Ok(changed.map(|(seconds, _)| Value::Number(seconds)))
+    }
+
+    /// How far a receive into it, or into what is hidden below it, has come that can go on.
+    fn resume_token(&self) -> Result<Option<Value>, Failure> {
+        if self.dataset.is_snapshot() {
+            return Ok(None);
+        }
+        let found = self.dataset_index.dsl.interrupted_receive(&self.name);
+        let found = found.map_err(unreadable)?;
+        Ok(found.map(|(_, state)| Value::Text(token_of(&state))))
     }
 
     /// A figure that only a snapshot has.

@@ -20,6 +20,7 @@ fn outcome(assignments: &[(&str, Value)]) -> String {
         Ok((NewEncryption::Inherited, _)) => "inherited".to_owned(),
         Ok((NewEncryption::Off, _)) => "off".to_owned(),
         Ok((NewEncryption::Suite(suite), _)) => format!("suite {suite}"),
+        Ok((NewEncryption::Received(..), _)) => "received".to_owned(),
         Ok((NewEncryption::Root(suite, new), rest)) => {
             let (_, location) = rest.last().unwrap();
             format!("root {suite:?} {:?} {location:?}", new.material)

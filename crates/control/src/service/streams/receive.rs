@@ -165,6 +165,10 @@ impl Receiving<'_, '_> {
             let of = (path.as_str(), types_of(head.kind));
             wanted.receive(self.service, of, &system.properties, self.reporter);
         }
+        if head.sealed.is_some() {
+            let sent = packaged.map_or(&[][..], |system| system.properties.as_slice());
+            wanted.take_key_location(sent);
+        }
         let step = Step {
             head,
             place: Place {
@@ -251,6 +255,11 @@ impl Receiving<'_, '_> {
             return;
         };
         for head in std::mem::take(&mut self.made) {
+            // What came as it is encrypted is mounted when its key is loaded.
+            let record = head.directory().key_record();
+            if record.is_ok_and(|record| record.is_some_and(|record| !record.is_loaded())) {
+                continue;
+            }
             // One that was not mounted is warned of.
             let _mounted = service.mount_new(&head, self.reporter);
         }

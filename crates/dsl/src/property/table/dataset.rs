@@ -332,7 +332,7 @@ table! {
         .stand_in(2, 0);
     OVERLAY: bool = index("overlay", "OVERLAY", SWITCH, 1).types(F);
     RECEIVE_RESUME_TOKEN: String = text("receive_resume_token", "RESUMETOK", "<string token>")
-        .types(FV);
+        .types(FV) => ResumeToken;
     ENCRYPTION: u64 = index("encryption", "ENCRYPTION", words::ENCRYPTION, 2)
         .types(FVS)
         .values(ENCRYPTION_VALUES)

@@ -119,12 +119,13 @@ fn a_rewrite_in_place_has_a_vector_of_its_own() {
 }
 
 #[test]
-fn without_the_key_nothing_is_written_but_a_root_block() {
+fn without_the_key_nothing_is_written_that_takes_one() {
     let (rig, keys) = rig();
     for key in [Key::Locked, Key::None] {
         *keys.0.lock().unwrap() = key.clone();
         for (kind, level) in KINDS {
-            let may = kind == ObjectType::OBJECT_SET && matches!(key, Key::Locked);
+            let takes_none = kind == ObjectType::OBJECT_SET || level > 0;
+            let may = takes_none && matches!(key, Key::Locked);
             let written = write(&rig, kind, level);
             assert_eq!(written.is_ok(), may, "{kind:?} {key:?}");
         }
@@ -156,4 +157,49 @@ fn blocks_of_other_object_sets_stay_plain() {
     let (rig, _) = rig();
     let data = noise(4096, 1);
     assert!(!rig.write(&request(&data)).unwrap().is_encrypted());
+}
+
+/// As a raw stream has it: what was sealed with a key is stored again by who has none, and is the same to who has it.
+#[test]
+fn what_was_sealed_elsewhere_is_stored_as_it_is() {
+    let (rig, keys) = rig();
+    for (kind, level) in KINDS {
+        if level > 0 || kind == ObjectType::OBJECT_SET {
+            continue;
+        }
+        *keys.0.lock().unwrap() = loaded();
+        let block = write(&rig, kind, level).unwrap();
+        let ask = ReadRequest::new(place(level)).uncached();
+        let stored = rig.pipeline.read_stored(&block, &ask).unwrap();
+        let form = SealedForm {
+            lsize: block.lsize(),
+            compression: block.compression().unwrap(),
+            salt: block.salt(),
+            iv: block.iv(),
+            mac: block.mac(),
+        };
+        *keys.0.lock().unwrap() = Key::Locked;
+        let mut again = request(&stored);
+        (again.object_type, again.level) = (kind, level);
+        again.bookmark = place(level);
+        again.policy.encrypt = true;
+        again.policy.embed = true;
+        again.form = Some(form);
+        let copy = rig.write(&again).unwrap();
+        assert_ne!(copy.dva(0), block.dva(0), "{kind:?}");
+        assert_eq!(copy.lsize(), block.lsize());
+        assert_eq!(
+            (copy.mac(), copy.protection()),
+            (block.mac(), block.protection())
+        );
+        *keys.0.lock().unwrap() = loaded();
+        assert_eq!(
+            rig.pipeline.read(&copy, &ask).unwrap(),
+            content(kind, level),
+            "{kind:?}"
+        );
+        again.form = Some(SealedForm { lsize: 0, ..form });
+        rig.write(&again)
+            .expect_err("more bytes than it has decompressed");
+    }
 }

@@ -152,6 +152,29 @@ impl Context {
                 "incremental send stream requires -L (--large-block), to match previous receive.";
             return failure(text.to_owned());
         }
+        if let DslError::NotSealed { .. } = error {
+            let text = if force && self == Self::New {
+                "zfs receive -F cannot be used to destroy an encrypted filesystem or overwrite an \
+                 unencrypted one with an encrypted one"
+            } else {
+                "the destination is not encrypted, and cannot continue a raw encrypted stream"
+            };
+            return failure(text.to_owned());
+        }
+        if let DslError::OtherKeys { .. } = error {
+            let text = "the destination was encrypted with other keys than the raw stream";
+            return failure(text.to_owned());
+        }
+        if let DslError::OtherVectors { is_unknown, .. } = error {
+            let text = if *is_unknown {
+                "IV set guid missing. See errata 4 at \
+                 https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-ER."
+            } else {
+                "IV set guid mismatch. See the 'zfs receive' man page section\n\
+                 discussing the limitations of raw encrypted send streams."
+            };
+            return failure(text.to_owned());
+        }
         if let DslError::KeyUnloaded { .. } = error {
             return failure("inherited key must be loaded".to_owned());
         }

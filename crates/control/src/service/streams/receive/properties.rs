@@ -5,7 +5,9 @@ use admin::{
     Assignments, Failure, FailureKind, PropertyName, ReceiveRequest, RowText, Types, Value,
     check_user_property, find_dataset_property,
 };
-use dsl::property::dataset::{ENCRYPTION, QUOTA, REFQUOTA, REFRESERVATION, RESERVATION, find};
+use dsl::property::dataset::{
+    ENCRYPTION, KEYLOCATION, QUOTA, REFQUOTA, REFRESERVATION, RESERVATION, find,
+};
 use dsl::property::{Access, Home, PropertyValue, StoredProperty};
 use dsl::{Dataset, PropertyChange, SetProperties};
 use format::ObjectSetKind;
@@ -33,6 +35,8 @@ pub(super) struct Wanted {
     received: Option<Vec<(String, PropertyValue)>>,
     /// What is set when all data is there.
     later: Vec<(String, PropertyChange)>,
+    /// Where the key is of what is received as it is encrypted.
+    key_location: Option<String>,
 }
 
 impl Wanted {
@@ -53,6 +57,47 @@ impl Wanted {
             excluded: request.excluded.clone(),
             received: None,
             later: Vec::new(),
+            key_location: None,
+        }
+    }
+
+    /// What comes as it is encrypted has a key, though nobody knows that before it is there: where that key is, by the
+    /// command or else by the stream, is set at the end.
+    pub(super) fn take_key_location(&mut self, sent: &[(String, PackageValue)]) {
+        let named = self.local.iter().find(|(name, _)| KEYLOCATION.is(name));
+        let named = named.and_then(|(_, value)| value.text().map(str::to_owned));
+        self.local.retain(|(name, _)| !KEYLOCATION.is(name));
+        let is_excluded = self.excluded.iter().any(|name| KEYLOCATION.is(name));
+        let brought = sent.iter().find(|(name, _)| KEYLOCATION.is(name));
+        let brought = brought.and_then(|(_, value)| match value {
+            PackageValue::Text(text) if !is_excluded => Some(text.clone()),
+            PackageValue::Text(_) | PackageValue::Number(_) => None,
+        });
+        let is_valid = |text: &String| {
+            find(KEYLOCATION.name).is_some_and(|row| row.accepts(&Value::Text(text.clone())))
+        };
+        self.key_location = named.or(brought).filter(is_valid);
+    }
+
+    /// Sets where the key is, at a root of encryption.
+    fn set_key_location(&mut self, service: &Service, path: &str, reporter: &mut Reporter<'_>) {
+        let Some(location) = self.key_location.take() else {
+            return;
+        };
+        let is_root = service
+            .dsl
+            .directory(path)
+            .and_then(|directory| service.dsl.encryption_root(&directory));
+        if is_root.is_err() {
+            return;
+        }
+        let value = PropertyChange::Set(PropertyValue::Text(location));
+        let task = SetProperties {
+            name: path.to_owned(),
+            changes: vec![(KEYLOCATION.name.to_owned(), value)],
+        };
+        if let Err(error) = service.dsl.run(task) {
+            reporter.warn(refused("set properties of", path, &error));
         }
     }
 
@@ -134,6 +179,7 @@ impl Wanted {
         keep_mounts: bool,
         reporter: &mut Reporter<'_>,
     ) {
+        self.set_key_location(service, path, reporter);
         let changes = std::mem::take(&mut self.later);
         let (limits, others): (Vec<_>, _) =
             changes.into_iter().partition(|(name, _)| is_limit(name));

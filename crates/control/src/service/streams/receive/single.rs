@@ -392,6 +392,7 @@ impl Receiving<'_, '_> {
             {
                 // Then the state says how far it really came. If the engine ended, so has the pool.
                 let _synced = engine.wait_synced(None);
+                receiving.end_sealed();
             }
             return match receiving.resume_state() {
                 Ok(Some(state)) => {
