@@ -87,6 +87,10 @@ pub enum Change {
     RestartResilver,
     /// Give the pool another guid.
     Reguid(Reguid),
+    /// Take old entries with one reference out of dedup tables.
+    PruneDedup(PruneDedup),
+    /// Bring tables into memory.
+    PrefetchTables(PrefetchTables),
     /// Unmount all, write everything out and let the pool go.
     Export(Export),
     /// Destroy the pool.
@@ -507,6 +511,24 @@ pub struct Reguid {
 pub struct Upgrade {
     /// To this version; features are enabled only with 5000.
     pub version: u64,
+}
+
+/// Take old entries with one reference out of dedup tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PruneDedup {
+    /// Those that are older than so many days.
+    Days(u64),
+    /// So many of a hundred, the oldest.
+    Percent(u64),
+}
+
+/// Bring tables into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PrefetchTables {
+    /// Which content is stored where.
+    Dedup,
+    /// Which blocks files share.
+    BlockReferences,
 }
 
 /// Unmount all, write everything out and let the pool go.

@@ -23,6 +23,7 @@ mod scrub;
 mod set;
 mod status;
 mod sync;
+mod tables;
 mod trim;
 mod upgrade;
 mod vdev;
@@ -54,9 +55,7 @@ pub(crate) static PROGRAM: Program = Program {
             "checkpoint",
             "take recursive snapshots ('zfs snapshot -r') instead",
         ),
-        ("ddtprune", "dedup tables keep every entry that is in use"),
         ("initialize", "free space is never written to here"),
-        ("prefetch", "nothing is loaded before it is asked for"),
         (
             "split",
             "a side of a mirror is taken away with 'zpool detach'",
@@ -91,6 +90,8 @@ static COMMANDS: &[Command] = &[
     history::COMMAND,
     events::COMMAND,
     labelclear::COMMAND,
+    tables::PRUNE,
+    tables::PREFETCH,
     upgrade::COMMAND,
     wait::COMMAND,
     crate::version::COMMAND,

@@ -5,6 +5,7 @@
 
 pub(crate) mod dedup;
 pub(crate) mod gate;
+mod pruning_requests;
 pub(crate) mod references;
 mod rules;
 mod sharing;

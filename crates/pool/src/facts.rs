@@ -16,6 +16,7 @@ mod work;
 use dmu::{ObjectSet, Zap};
 use format::config::directory;
 
+use crate::error::Result;
 use crate::pool::Pool;
 
 pub use checkpoint::Checkpoint;
@@ -46,7 +47,44 @@ impl Pool {
     }
 }
 
+/// Tables that can be brought into memory before they are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tables {
+    /// Which content is stored where.
+    Dedup,
+    /// Which blocks files share.
+    BlockReferences,
+}
+
 impl Facts<'_> {
+    /// Reads tables into the cache, as far as they fit into half of it; how many bytes.
+    ///
+    /// # Errors
+    /// A block of a table cannot be read.
+    pub fn prefetch(&self, tables: Tables) -> Result<u64> {
+        const AHEAD_BYTES: u64 = 4 << 20;
+        let objects = match tables {
+            Tables::Dedup => self.stored.dedup_objects(),
+            Tables::BlockReferences => self.stored.reference_objects(&self.pool.config().root),
+        };
+        let most = self.pool.pipeline().cache().limit_bytes() / 2;
+        let mut read = 0;
+        for object in objects.into_iter().filter_map(|id| self.stored.object(id)) {
+            let (info, size) = (object.info(), u64::from(object.block_size()).max(1));
+            for block in 0..=info.max_block {
+                if read >= most {
+                    return Ok(read);
+                }
+                if (block * size).is_multiple_of(AHEAD_BYTES) {
+                    object.prefetch(block * size, AHEAD_BYTES);
+                }
+                object.read_block(block)?;
+                read += size;
+            }
+        }
+        Ok(read)
+    }
+
     /// The txg up to which the last whole scrub went; 0: there was none.
     #[must_use]
     pub fn last_scrubbed_txg(&self) -> u64 {

@@ -39,13 +39,14 @@ pub mod tunables;
 mod vdevs;
 
 pub use allocation::limits::SpaceFigures;
+pub use blocks::dedup::pruning::DedupPrune;
 pub use config::host::{Host, kernel_module_present};
 pub use config::{PoolConfig, VdevConfig};
 pub use create::{CreateOptions, default_features};
 pub use error::{ImportBlocker, LastUser, MissingFeature, PoolError, Result};
 pub use events::{Event, EventValue};
 pub use facts::{
-    Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress, Removal,
+    Checkpoint, ClonedBlocks, DedupTables, Expansion, Facts, LeafWork, Progress, Removal, Tables,
 };
 pub use import::discover::{FoundDevice, FoundPool, discover};
 pub use import::options::{ImportOptions, Rewind, Selection};

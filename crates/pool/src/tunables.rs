@@ -9,6 +9,9 @@ pub static OBJECTS_MAX: Tunable = Tunable::new("pool.objects_max", 65_536, 1, 1 
 /// was opened with.
 pub static MOS_OBJECTS_MAX: Tunable = Tunable::new("pool.mos_objects_max", 262_144, 1, 1 << 24);
 
+/// Entries that a txg takes out of dedup tables when they are pruned.
+pub static PRUNED_AT_ONCE: Tunable = Tunable::new("pool.pruned_at_once", 20_000, 1, 1 << 24);
+
 /// Threads of a new pool that read ahead.
 pub static PREFETCH_THREADS: Tunable = Tunable::new("pool.prefetch_threads", 4, 1, 64);
 
@@ -80,6 +83,7 @@ pub const FAULTS: &[&Tunable] = &[&FAULT_TXG, &FAULT_KIND];
 pub const TUNABLES: &[&Tunable] = &[
     &OBJECTS_MAX,
     &MOS_OBJECTS_MAX,
+    &PRUNED_AT_ONCE,
     &PREFETCH_THREADS,
     &PREFETCH_BYTES,
     &SCRUB_SLICE_BLOCKS,

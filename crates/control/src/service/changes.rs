@@ -27,6 +27,7 @@ mod rollback;
 mod scrub;
 mod snapshot;
 mod sync;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod trim;
@@ -79,6 +80,8 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::OfflineDevices(change) => change,
         Change::OnlineDevices(change) => change,
         Change::ReopenDevices(change) => change,
+        Change::PruneDedup(change) => change,
+        Change::PrefetchTables(change) => change,
         Change::RestartResilver => &reopen::RestartResilver,
         Change::Reguid(change) => change,
         Change::Export(change) => change,

@@ -9,11 +9,12 @@
 //! later frees have together, at the end of each txg. A block that no entry has is its pointer's alone.
 
 mod booking;
+pub(crate) mod pruning;
 mod settling;
 mod table;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
 use base::lock::{LockClass, Mutex, RwLock, rank};
@@ -27,9 +28,11 @@ use pipeline::{DedupAnswer, DedupSource};
 use crate::allocation::limits::Limits;
 use crate::blocks::PipelineStore;
 use crate::error::Result;
+use pruning::Candidate;
 use table::Table;
 
 static TABLES: LockClass = LockClass::new("pool.dedup_tables", rank::LAST + 7);
+static PRUNE: LockClass = LockClass::new("pool.dedup_prune", rank::LAST + 9);
 static PENDING: LockClass = LockClass::new("pool.dedup_changes", rank::LAST + 8);
 
 /// What can be watched here, for the whole process.
@@ -44,6 +47,9 @@ static METERS: LazyLock<Meters> = LazyLock::new(|| Meters {
     pending: registry().gauge("pool.dedup_pending"),
     leaked: registry().counter("pool.dedup_leaked"),
 });
+
+/// What a new entry takes on disk, as far as a quota is concerned.
+const ENTRY_BYTES: u64 = 256;
 
 /// A table's number (that of its checksum), and the key in it.
 type Name = (u8, DedupKey);
@@ -64,6 +70,8 @@ struct Entry {
 struct Pending {
     entries: HashMap<Name, Entry>,
     dropped: Vec<BlockPointer>,
+    /// Entries that are to go.
+    pruned: Vec<Candidate>,
 }
 
 /// The dedup tables of a pool.
@@ -76,6 +84,12 @@ pub(crate) struct DedupTables {
     /// A scan is under way while devices lack something: nothing new refers to what is stored, for the scan may have
     /// passed the place already from which that alone is found.
     is_careful: AtomicBool,
+    /// How many entries the txg may still add, by the quota of the tables.
+    room: AtomicU64,
+    /// Entries that the next txg takes out.
+    prune: Mutex<Vec<Candidate>>,
+    /// How many were taken out since the pool was opened.
+    pruned: AtomicU64,
 }
 
 impl DedupTables {
@@ -86,6 +100,9 @@ impl DedupTables {
             pending: Mutex::new(&PENDING, Pending::default()),
             fast: AtomicBool::new(false),
             is_careful: AtomicBool::new(false),
+            room: AtomicU64::new(u64::MAX),
+            prune: Mutex::new(&PRUNE, Vec::new()),
+            pruned: AtomicU64::new(0),
         })
     }
 
@@ -104,6 +121,19 @@ impl DedupTables {
     pub(crate) fn begin(&self, fast: bool, is_careful: bool) {
         self.fast.store(fast, Ordering::Relaxed);
         self.is_careful.store(is_careful, Ordering::Relaxed);
+    }
+
+    /// A txg begins: how many bytes the tables may take, none for any, and what is to be pruned.
+    pub(crate) fn begin_txg(&self, quota_bytes: Option<u64>) {
+        let tables = self.tables.read();
+        let taken = tables
+            .values()
+            .fold(0_u64, |sum, table| sum.saturating_add(table.disk_bytes()));
+        drop(tables);
+        let left = quota_bytes.map(|quota| quota.saturating_sub(taken) / ENTRY_BYTES);
+        self.room.store(left.unwrap_or(u64::MAX), Ordering::Relaxed);
+        let pruned = std::mem::take(&mut *self.prune.lock());
+        self.pending.lock().pruned = pruned;
     }
 
     /// A pointer to a block that a table counts is no more.
@@ -200,6 +230,8 @@ impl DedupSource for DedupTables {
             true if block.references == 0 => DedupAnswer::Declined,
             true if careful || block.copies() < usize::from(copies) => DedupAnswer::Declined,
             true => DedupAnswer::Stored(pointer_to(wanted, &block)),
+            // The tables have no room for more: what is in them is counted on.
+            false if self.room.load(Ordering::Relaxed) == 0 => DedupAnswer::Declined,
             false => DedupAnswer::Absent,
         }
     }
@@ -223,6 +255,9 @@ impl DedupSource for DedupTables {
                 references: 1,
                 ..DedupBlock::of(stored)
             };
+            let one_less = |room: u64| (room != u64::MAX).then(|| room.saturating_sub(1));
+            let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.room.fetch_update(set, fetch, one_less);
             None
         });
         entered.flatten()

@@ -1,6 +1,6 @@
 //! What blocks that files share take and save.
 
-use base::ByteOrder;
+use base::{ByteOrder, ObjectId};
 use format::brt::BlockReferencePhys;
 use format::config::directory;
 
@@ -31,6 +31,28 @@ impl Stored<'_> {
                     found.saved += phys.saved;
                 }
             });
+        }
+        found
+    }
+
+    /// The objects of the reference tables of all vdevs: what counts regions, and the entries.
+    pub(super) fn reference_objects(&self, root: &VdevConfig) -> Vec<ObjectId> {
+        let mut found = Vec::new();
+        for top in &root.children {
+            let key = format!("{}{}", directory::BLOCK_REFERENCE_PREFIX, top.id().0);
+            let Some(id) = self.object_named(&key) else {
+                continue;
+            };
+            found.push(id);
+            let entries = self.object(id).and_then(|table| {
+                table.with_bonus(|bonus| {
+                    let is_whole = bonus.len() >= BlockReferencePhys::SIZE;
+                    is_whole.then(|| {
+                        BlockReferencePhys::decode_padded(bonus, ByteOrder::NATIVE).entries
+                    })
+                })
+            });
+            found.extend(entries.map(ObjectId));
         }
         found
     }

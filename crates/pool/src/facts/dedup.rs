@@ -75,14 +75,7 @@ impl Stored<'_> {
     /// What the dedup tables hold.
     pub(super) fn dedup_tables(&self) -> DedupTables {
         let mut found = self.dedup_statistics();
-        let directory = self.directory.as_ref();
-        let entries = directory.and_then(|zap| zap.entries().ok());
-        let entries = entries.unwrap_or_default();
-        let tables = entries.iter().filter(|entry| {
-            entry.name.starts_with(directory::DEDUP_PREFIX.as_bytes())
-                && entry.name != directory::DEDUP_STATISTICS.as_bytes()
-        });
-        for id in tables.flat_map(|table| self.tables(ObjectId(table.value))) {
+        for id in self.dedup_objects() {
             if let Some(object) = self.object(id) {
                 found.disk_bytes += object.used_bytes();
                 let info = object.info();
@@ -90,6 +83,19 @@ impl Stored<'_> {
             }
         }
         found
+    }
+
+    /// The objects of the dedup tables: their ZAPs.
+    pub(super) fn dedup_objects(&self) -> Vec<ObjectId> {
+        let directory = self.directory.as_ref();
+        let entries = directory.and_then(|zap| zap.entries().ok());
+        let entries = entries.unwrap_or_default();
+        let tables = entries.iter().filter(|entry| {
+            entry.name.starts_with(directory::DEDUP_PREFIX.as_bytes())
+                && entry.name != directory::DEDUP_STATISTICS.as_bytes()
+        });
+        let of_table = |table: &dmu::ZapEntry| self.tables(ObjectId(table.value));
+        tables.flat_map(of_table).collect()
     }
 
     /// A table, or those that a folder of tables names.

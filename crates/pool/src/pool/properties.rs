@@ -25,6 +25,15 @@ impl PoolServices {
         Ok(object.map(|object| Zap::open(&object)).transpose()?)
     }
 
+    /// A number among the properties, if it was set.
+    pub(crate) fn stored_number(&self, row: &Row) -> Result<Option<u64>> {
+        let Some(table) = self.property_table()? else {
+            return Ok(None);
+        };
+        let value = table.lookup_value(row.name.as_bytes())?;
+        Ok(value.and_then(|value| value.as_word()))
+    }
+
     /// Sets a property; in syncing context. `comment` and `compatibility` live in labels.
     pub(crate) fn set_property(&self, tx: &Tx, name: &str, value: &PropertyValue) -> Result<()> {
         let row = pool::find(name);

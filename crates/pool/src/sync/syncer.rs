@@ -275,6 +275,11 @@ impl Syncer {
         self.frees.begin(pass);
         if pass == 1 {
             self.sync_tasks(txg)?;
+            // Tables go to devices for them, else to those for metadata.
+            let classes = [ClassKind::Dedup, ClassKind::Special];
+            let capacities = classes.map(|class| self.space.capacity_bytes(class));
+            let first = capacities.into_iter().find(|bytes| *bytes != 0);
+            self.services.begin_dedup_txg(first.unwrap_or(0))?;
         }
         // After a scan may have begun.
         self.services

@@ -192,3 +192,114 @@ fn every_kind_of_deduplication_keeps_a_table_of_its_own() {
     judge(&mut session, &shown);
     session.export_clean("tank");
 }
+
+/// Bytes of `count` blocks that are all different, and differ for each `seed`.
+fn different(seed: u64, count: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in 0..count {
+        let mut block = vec![0x5a; 4096];
+        block[..8].copy_from_slice(&(seed << 32 | number).to_le_bytes());
+        bytes.extend_from_slice(&block);
+    }
+    bytes
+}
+
+/// Entries with one reference, and with two, as the status shows them.
+fn entries(session: &Session) -> (u64, u64) {
+    let rows = histogram(session);
+    let of = |references: &str| {
+        let row = rows.iter().find(|row| row[0] == references);
+        row.map_or(0, |row| row[1].parse().expect("a number"))
+    };
+    (of("1"), of("2"))
+}
+
+#[test]
+fn old_entries_are_pruned_and_their_blocks_stay() {
+    let Some(mut session) = pool(true) else {
+        return;
+    };
+    let options = ["-o", "dedup=on", "-o", "recordsize=4k"];
+    session.ok(&[&["zfs", "create"], &options[..], &["tank/d"]].concat());
+    let at = session.mount("tank/d");
+    let (single, twice) = (different(1, 400), different(2, 100));
+    fs::write(at.join("single"), &single).expect("written");
+    for name in ["one", "two"] {
+        fs::write(at.join(name), &twice).expect("written");
+    }
+    session.ok(&["zpool", "sync"]);
+    assert_eq!(entries(&session), (400, 100));
+    // None is a day old.
+    session.ok(&["zpool", "ddtprune", "-d", "1", "tank"]);
+    assert_eq!(entries(&session), (400, 100));
+    session.ok(&["zpool", "ddtprune", "-p", "25", "tank"]);
+    assert_eq!(entries(&session), (300, 100));
+    let shown = histogram(&session);
+    judge(&mut session, &shown);
+    session.ok(&["zpool", "prefetch", "-t", "ddt", "tank"]);
+    session.ok(&["zpool", "prefetch", "tank"]);
+    // What was pruned is stored once more; each block is freed with the last of its own pointers.
+    session.ok(&["zfs", "snapshot", "tank/d@s"]);
+    fs::write(at.join("again"), &single).expect("written");
+    session.ok(&["zpool", "sync"]);
+    assert_eq!(entries(&session), (100, 400));
+    let shown = histogram(&session);
+    judge(&mut session, &shown);
+    fs::remove_file(at.join("single")).expect("removed");
+    session.ok(&["zfs", "destroy", "tank/d@s"]);
+    session.ok(&["zpool", "sync"]);
+    assert_eq!(fs::read(at.join("again")).expect("read"), single);
+    session.ok(&["zpool", "ddtprune", "-p", "100", "tank"]);
+    assert_eq!(entries(&session), (0, 100));
+    let shown = histogram(&session);
+    judge(&mut session, &shown);
+    assert_eq!(fs::read(at.join("two")).expect("read"), twice);
+    session.ok(&["zfs", "destroy", "-r", "tank/d"]);
+    session.ok(&["zpool", "wait", "-t", "free", "tank"]);
+    session.ok(&["zpool", "sync"]);
+    assert_eq!(property(&session, "feature@fast_dedup"), "enabled");
+    judge(&mut session, &[]);
+    let refused = session.refused(&["zpool", "ddtprune", "-d", "3", "-p", "3", "tank"]);
+    assert!(refused.contains("-d cannot be used with -p"), "{refused}");
+}
+
+#[test]
+fn tables_grow_to_their_quota_and_count_on() {
+    for fast in [true, false] {
+        let Some(mut session) = pool(fast) else {
+            return;
+        };
+        let options = ["-o", "dedup=on", "-o", "recordsize=4k"];
+        session.ok(&[&["zfs", "create"], &options[..], &["tank/d"]].concat());
+        session.ok(&["zpool", "set", "dedup_table_quota=128K", "tank"]);
+        let at = session.mount("tank/d");
+        for (number, name) in ["a", "b", "c", "d"].iter().enumerate() {
+            let bytes = different(number as u64, 200);
+            fs::write(at.join(name), bytes).expect("written");
+            session.ok(&["zpool", "sync"]);
+        }
+        let (single, _) = entries(&session);
+        assert!((200..790).contains(&single), "{single}");
+        assert!(number(&session, "dedup_table_size") < 2 << 20);
+        let full = entries(&session);
+        // What is in the tables is found, and counted.
+        fs::write(at.join("a2"), different(0, 200)).expect("written");
+        session.ok(&["zpool", "sync"]);
+        let (single, twice) = entries(&session);
+        assert_eq!(single + twice, full.0 + full.1);
+        assert!(twice == 200, "{twice}");
+        let shown = histogram(&session);
+        judge(&mut session, &shown);
+        session.ok(&["zpool", "set", "dedup_table_quota=none", "tank"]);
+        fs::write(at.join("e"), different(9, 200)).expect("written");
+        session.ok(&["zpool", "sync"]);
+        assert_eq!(entries(&session).0, single + 200);
+        for (number, name) in ["a", "b", "c", "d"].iter().enumerate() {
+            let read = fs::read(at.join(name)).expect("read");
+            assert!(read == different(number as u64, 200), "{name}");
+        }
+        session.ok(&["zfs", "destroy", "tank/d"]);
+        session.ok(&["zpool", "wait", "-t", "free", "tank"]);
+        judge(&mut session, &[]);
+    }
+}

@@ -1,9 +1,9 @@
 use admin::changes::{
     AbortReceive, AddVdevs, AttachDevice, Bookmark, ChangeKey, Clear, CloneSnapshot, Create,
     Delegate, Destroy, DestroyPool, DestroyTarget, DetachDevice, Export, Hold, Inherit, LoadKey,
-    Mount, OfflineDevices, OnlineDevices, Promote, Reguid, Release, RemoveVdevs, Rename,
-    ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot, Trim, TrimAction,
-    UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
+    Mount, OfflineDevices, OnlineDevices, PrefetchTables, Promote, PruneDedup, Reguid, Release,
+    RemoveVdevs, Rename, ReopenDevices, Rollback, ScrubAction, Set, SetPool, SetVdev, Snapshot,
+    Trim, TrimAction, UnloadKey, Unmount, Upgrade, VolumeSpec, WaitTrim,
 };
 use admin::{Request, Value, VdevClass, VdevShape, VdevSpec};
 
@@ -457,6 +457,25 @@ fn of_single_devices() -> Vec<Case> {
     ]
 }
 
+fn of_tables() -> Vec<Case> {
+    vec![
+        (
+            Change::PruneDedup(PruneDedup::Days(90)),
+            r#"{"PruneDedup":{"Days":90}}"#,
+            WhileSuspended::refused("ddtprune"),
+            Turn::Alone,
+            Recorded::After,
+        ),
+        (
+            Change::PrefetchTables(PrefetchTables::Dedup),
+            r#"{"PrefetchTables":"Dedup"}"#,
+            WhileSuspended::refused("prefetch"),
+            Turn::Beside,
+            Recorded::Never,
+        ),
+    ]
+}
+
 fn all() -> Vec<Case> {
     let mut all = of_datasets();
     all.extend(of_properties());
@@ -466,6 +485,7 @@ fn all() -> Vec<Case> {
     all.extend(of_the_pool());
     all.extend(of_devices());
     all.extend(of_single_devices());
+    all.extend(of_tables());
     all
 }
 

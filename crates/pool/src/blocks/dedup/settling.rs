@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use codec::Checksum;
 use dmu::Tx;
+use dsl::property::pool::DEDUP_TABLE_QUOTA;
 use format::BlockPointer;
 use format::dedup::{DedupBlock, DedupForm, key_of};
 
@@ -22,13 +23,17 @@ impl PoolServices {
         METERS
             .pending
             .set(i64::try_from(pending.entries.len()).unwrap_or(i64::MAX));
-        if pending.entries.is_empty() && pending.dropped.is_empty() {
+        let is_idle = pending.entries.is_empty() && pending.dropped.is_empty();
+        if is_idle && pending.pruned.is_empty() {
             return Ok(());
         }
         // By key: neighbours are in one block of their ZAP.
         let mut entries: BTreeMap<Name, Entry> = pending.entries.into_iter().collect();
         for pointer in &pending.dropped {
             self.drop_reference(&mut entries, pointer, &mut free);
+        }
+        for candidate in pending.pruned {
+            self.dedup.prune(&mut entries, candidate);
         }
         let mut booking: Option<Booking<'_>> = None;
         for (name, mut entry) in entries {
@@ -160,6 +165,18 @@ impl PoolServices {
             self.finish_booking(Some(booking))?;
             self.dedup.tell(&self.limits);
         }
+        Ok(())
+    }
+
+    /// A txg begins; `class_bytes`: what the devices for dedup tables hold, 0 without any.
+    pub(crate) fn begin_dedup_txg(&self, class_bytes: u64) -> Result<()> {
+        let quota = self.stored_number(DEDUP_TABLE_QUOTA.row())?;
+        let bytes = match quota {
+            Some(0) => None,
+            None | Some(u64::MAX) => (class_bytes != 0).then_some(class_bytes),
+            Some(bytes) => Some(bytes),
+        };
+        self.dedup.begin_txg(bytes);
         Ok(())
     }
 

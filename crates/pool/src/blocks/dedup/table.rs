@@ -205,6 +205,13 @@ impl Table {
         Ok(sum)
     }
 
+    /// Bytes that its ZAPs take on disk.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        let stores = self.stores.iter().flatten();
+        let bytes = stores.map(|store| store.zap.object().used_bytes());
+        bytes.fold(0, u64::saturating_add)
+    }
+
     pub(super) fn sums(&self) -> Sums {
         let mut sums = Sums::default();
         for store in self.stores.iter().flatten() {
