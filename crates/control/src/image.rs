@@ -4,6 +4,7 @@
 //! Invariant: the image appears under its name when it is whole; what fails leaves nothing. Entries that cannot be
 //! read or kept are left out, and said.
 
+mod copy_in;
 mod fill;
 mod request;
 mod source;
@@ -22,12 +23,15 @@ use posix::{FileSystem, MountOptions, NoLog, Source};
 use crate::service::contents::file_properties;
 use crate::service::open::{Maker, create_options, create_refused};
 use crate::service::refusal::{kind_of, kind_of_device};
-use fill::Filler;
+use fill::{Existing, Filler, Target};
 use request::cannot_make;
 use source::Source as Tree;
 use survey::Survey;
 
-pub use request::{ImageProgress, ImageReport, ImageRequest, ImageSource, Reproducible, Watcher};
+pub use copy_in::copy_in;
+pub use request::{
+    CopyInOptions, ImageProgress, ImageReport, ImageRequest, ImageSource, Reproducible, Watcher,
+};
 
 /// Makes the image.
 ///
@@ -244,7 +248,14 @@ fn fill_image(
     };
     pool.log_history(&request.pool.command, &actor);
     let files = open_files(request, &pool, &clock)?;
-    let report = Filler::new(request, source, survey, &pool, &files, watcher).run()?;
+    let target = Target {
+        pool: &pool,
+        files: &files,
+        image: &request.image,
+        reproducible: request.reproducible,
+        existing: Existing::Nothing,
+    };
+    let report = Filler::new(target, source, survey.totals(), watcher).run()?;
     files
         .unmount()
         .map_err(|error| cannot_make(FailureKind::Medium, &request.image, error))?;

@@ -22,7 +22,8 @@ mod vdevs;
 
 pub use found::{Found, discover, explain_nothing, is_feature, labelclear, upgraded_features};
 pub use image::{
-    ImageProgress, ImageReport, ImageRequest, ImageSource, Reproducible, Watcher, make_image,
+    CopyInOptions, ImageProgress, ImageReport, ImageRequest, ImageSource, Reproducible, Watcher,
+    copy_in, make_image,
 };
 pub use mounts::{Force, MountOptions, MountRequest, Mounts, NoMounts};
 pub use service::{

@@ -37,4 +37,5 @@ pub use line::Line;
 pub use list::{ListOptions, ls};
 pub use problems::Problems;
 pub use run::run;
+pub use target::image_and_place;
 pub use tree::{TreeOptions, tree};

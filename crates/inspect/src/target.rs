@@ -54,6 +54,12 @@ pub(crate) fn parse(words: &[String]) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
+/// The image and the place that a word names, if it names any: not if there is a file of that name.
+#[must_use]
+pub fn image_and_place(word: &str) -> Option<(&Path, &str)> {
+    split(word, &|path| path.exists()).map(|(image, place)| (Path::new(image), place))
+}
+
 /// An image's name before a colon, and the rest. Names of images may have colons too: the first
 /// split that gives a file counts, or else the first of all.
 fn split<'a>(word: &'a str, exists: &dyn Fn(&Path) -> bool) -> Option<(&'a str, &'a str)> {

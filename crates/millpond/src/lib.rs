@@ -54,9 +54,9 @@
 mod library;
 
 pub use library::{
-    Block, BlockAddress, Blocks, CreateOptions, DamagedCopy, DatasetInfo, DatasetKind,
-    DestroyOptions, DirEntry, Error, File, FileOptions, FileSystem, FileType, Image, ImageDataset,
-    ListOptions, Metadata, OpenOptions, Pool, Property, PropertySource, ReadDir, Result,
-    RollbackOptions, SetMetadata, Space, SpaceFault, SpaceFaultKind, Vdev, VerifyOptions,
-    VerifyProgress, VerifyReport, Volume, listen,
+    Block, BlockAddress, Blocks, CopyInOptions, CopyProgress, CopyReport, CreateOptions,
+    DamagedCopy, DatasetInfo, DatasetKind, DestroyOptions, DirEntry, Error, File, FileOptions,
+    FileSystem, FileType, Image, ImageDataset, ListOptions, Metadata, OpenOptions, Pool, Property,
+    PropertySource, ReadDir, Result, RollbackOptions, SetMetadata, Space, SpaceFault,
+    SpaceFaultKind, Vdev, VerifyOptions, VerifyProgress, VerifyReport, Volume, listen,
 };

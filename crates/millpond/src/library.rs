@@ -14,6 +14,7 @@ mod paths;
 mod pool;
 mod properties;
 mod read_dir;
+mod trees;
 mod volume;
 
 pub use datasets::{DatasetInfo, DatasetKind, ListOptions};
@@ -30,4 +31,5 @@ pub use options::{CreateOptions, DestroyOptions, OpenOptions, RollbackOptions, V
 pub use pool::Pool;
 pub use properties::{Property, PropertySource};
 pub use read_dir::{DirEntry, ReadDir};
+pub use trees::{CopyInOptions, CopyProgress, CopyReport};
 pub use volume::Volume;

@@ -14,9 +14,10 @@ use posix::{
     SetTime, WriteOptions, XattrMode,
 };
 
-use super::request::{ImageProgress, ImageReport, ImageRequest, Watcher, cannot_make, clamped};
+use super::request::{
+    ImageProgress, ImageReport, Reproducible, Watcher, cannot_copy, cannot_make, clamped,
+};
 use super::source::{self, Contents, Found, Source};
-use super::survey::Survey;
 use crate::service::refusal::kind_of;
 
 /// Bytes that are read at once, unless a record has more.
@@ -33,11 +34,41 @@ enum Trouble {
     End(Failure),
 }
 
+/// What is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Existing {
+    /// Nothing: the image is new.
+    Nothing,
+    /// It stays; directories are filled further.
+    Kept,
+    /// Files are replaced; directories are filled further.
+    Replaced,
+}
+
+/// What is filled.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) pool: &'a Pool,
+    pub(super) files: &'a FileSystem,
+    /// Its image, for those who are told.
+    pub(super) image: &'a Path,
+    pub(super) reproducible: Option<Reproducible>,
+    pub(super) existing: Existing,
+}
+
+impl Target<'_> {
+    fn cannot(&self, kind: FailureKind, reason: impl std::fmt::Display) -> Failure {
+        match self.existing {
+            Existing::Nothing => cannot_make(kind, self.image, reason),
+            Existing::Kept | Existing::Replaced => cannot_copy(kind, self.image, reason),
+        }
+    }
+}
+
 /// What is under way.
 pub(super) struct Filler<'a> {
-    request: &'a ImageRequest,
+    target: Target<'a>,
     source: &'a dyn Source,
-    pool: &'a Pool,
     files: &'a FileSystem,
     watcher: Watcher<'a>,
     report: ImageReport,
@@ -59,28 +90,22 @@ struct Folder {
 }
 
 impl<'a> Filler<'a> {
+    /// `totals`: how much there is.
     pub(super) fn new(
-        request: &'a ImageRequest,
+        target: Target<'a>,
         source: &'a dyn Source,
-        survey: &Survey,
-        pool: &'a Pool,
-        files: &'a FileSystem,
+        totals: ImageProgress,
         watcher: Watcher<'a>,
     ) -> Self {
+        let files = target.files;
         let record = u64::from(files.properties().record_size).max(512);
-        let progress = ImageProgress {
-            entries_total: survey.entries,
-            bytes_total: survey.bytes,
-            ..ImageProgress::default()
-        };
         Self {
-            request,
+            target,
             source,
-            pool,
             files,
             watcher,
             report: ImageReport {
-                progress,
+                progress: totals,
                 ..ImageReport::default()
             },
             linked: HashMap::new(),
@@ -91,16 +116,33 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Copies everything.
-    pub(super) fn run(mut self) -> Result<ImageReport, Failure> {
+    /// Copies everything into the root.
+    pub(super) fn run(self) -> Result<ImageReport, Failure> {
+        let root = self.files.root();
+        self.run_into(root, None)
+    }
+
+    /// Copies everything into a directory: the root of the source under a name, or what is in it.
+    pub(super) fn run_into(
+        mut self,
+        directory: ObjectId,
+        name: Option<&[u8]>,
+    ) -> Result<ImageReport, Failure> {
         let path = self.source.root().to_owned();
-        let found = self.source.found(&path).map_err(|error| {
-            let text = format!("cannot open '{}': {error}", path.display());
-            Failure::new(FailureKind::Missing, text)
-        })?;
         self.source.report(&mut self.report);
-        let root = self.folder(path, found, self.files.root());
-        let mut folders = vec![root];
+        let mut folders = Vec::new();
+        if let Some(name) = name {
+            let made = self.entry(directory, name, &path);
+            if let Some((found, object)) = self.judge(&path, made)?.flatten() {
+                folders.push(self.folder(path, found, object));
+            }
+        } else {
+            let found = self.source.found(&path).map_err(|error| {
+                let text = format!("cannot open '{}': {error}", path.display());
+                Failure::new(FailureKind::Missing, text)
+            })?;
+            folders.push(self.folder(path, found, directory));
+        }
         while let Some(folder) = folders.last_mut() {
             let Some(name) = folder.rest.next() else {
                 if let Some(done) = folders.pop() {
@@ -156,11 +198,12 @@ impl<'a> Filler<'a> {
         self.bytes += bytes;
         self.changes += 1;
         let due = self.bytes >= SYNC_BYTES || self.changes >= SYNC_CHANGES;
-        if self.request.reproducible.is_some() && due {
+        if self.target.reproducible.is_some() && due {
             (self.bytes, self.changes) = (0, 0);
-            self.pool
+            self.target
+                .pool
                 .sync()
-                .map_err(|error| cannot_make(kind_of(&error), &self.request.image, error))?;
+                .map_err(|error| self.target.cannot(kind_of(&error), error))?;
         }
         Ok(())
     }
@@ -170,12 +213,20 @@ impl<'a> Filler<'a> {
         use PosixError as Posix;
         match error {
             Posix::NoSpace | Posix::QuotaExceeded => {
-                let failure = cannot_make(FailureKind::Space, &self.request.image, error);
-                Trouble::End(failure.advise("make it larger with '--size SIZE'"))
+                let failure = self.target.cannot(FailureKind::Space, error);
+                Trouble::End(match self.target.existing {
+                    Existing::Nothing => failure.advise("make it larger with '--size SIZE'"),
+                    Existing::Kept | Existing::Replaced => failure,
+                })
             }
             Posix::Stopped(_) => {
-                let failure = cannot_make(FailureKind::Medium, &self.request.image, error);
-                Trouble::End(failure.advise("nothing is left of it; make it again then"))
+                let failure = self.target.cannot(FailureKind::Medium, error);
+                Trouble::End(match self.target.existing {
+                    Existing::Nothing => {
+                        failure.advise("nothing is left of it; make it again then")
+                    }
+                    Existing::Kept | Existing::Replaced => failure,
+                })
             }
             Posix::Storage(_)
             | Posix::Log(_)
@@ -183,9 +234,7 @@ impl<'a> Filler<'a> {
             | Posix::Unwritten
             | Posix::ReadOnly
             | Posix::Stale
-            | Posix::NotFound => {
-                Trouble::End(cannot_make(FailureKind::Medium, &self.request.image, error))
-            }
+            | Posix::NotFound => Trouble::End(self.target.cannot(FailureKind::Medium, error)),
             Posix::Exists
             | Posix::NotDirectory
             | Posix::IsDirectory
@@ -217,6 +266,11 @@ impl<'a> Filler<'a> {
     ) -> Result<Option<(Found, ObjectId)>, Trouble> {
         let found = self.source.found(path).map_err(unread)?;
         let who = owner(&found);
+        if self.target.existing != Existing::Nothing
+            && let Some(object) = self.make_room(parent, name, &found)?
+        {
+            return Ok(Some((found, object)));
+        }
         if let Some(first) = found.identity.and_then(|id| self.linked.get(&id)) {
             let linked = self.files.link(&who, *first, parent, name);
             return linked.map(|_| None).map_err(|error| self.failed(&error));
@@ -249,6 +303,33 @@ impl<'a> Filler<'a> {
         self.remember(&found, object);
         self.attributes(path, object, &found)?;
         Ok(None)
+    }
+
+    /// Makes room for an entry where something may be already; a directory that is there for another is filled.
+    fn make_room(
+        &self,
+        parent: ObjectId,
+        name: &[u8],
+        found: &Found,
+    ) -> Result<Option<ObjectId>, Trouble> {
+        let root = Credentials::root();
+        let there = match self.files.lookup(&root, parent, name) {
+            Ok(there) => there,
+            Err(PosixError::NotFound) => return Ok(None),
+            Err(error) => return Err(self.failed(&error)),
+        };
+        let was_directory = there.file_type == FileType::Directory;
+        match (was_directory, found.is_directory(), self.target.existing) {
+            (true, true, _) => Ok(Some(there.object)),
+            (true, false, _) => Err(Trouble::Entry("a directory is there already".to_owned())),
+            (false, _, Existing::Replaced) => {
+                let removed = self.files.unlink(&root, parent, name);
+                removed.map(|_| None).map_err(|error| self.failed(&error))
+            }
+            (false, _, Existing::Kept | Existing::Nothing) => {
+                Err(Trouble::Entry("it is there already; use '-f'".to_owned()))
+            }
+        }
     }
 
     fn remember(&mut self, found: &Found, object: ObjectId) {
@@ -302,7 +383,7 @@ impl<'a> Filler<'a> {
                 Ok(next) => next,
                 Err(error) => break Err(unread(error)),
             };
-            let holes_count = self.request.reproducible.is_some();
+            let holes_count = self.target.reproducible.is_some();
             let Some((start, end)) = next else {
                 self.passed(if holes_count { size - at } else { 0 });
                 break Ok(());
@@ -356,7 +437,7 @@ impl<'a> Filler<'a> {
     }
 
     fn records(&mut self, to: &OpenFile, start: u64, data: &[u8]) -> Result<(), Trouble> {
-        if self.request.reproducible.is_none() {
+        if self.target.reproducible.is_none() {
             return self.write(to, start, data);
         }
         let record = usize::try_from(self.record).unwrap_or(usize::MAX);
@@ -389,7 +470,7 @@ impl<'a> Filler<'a> {
 
     /// Extended attributes, owner, mode and times.
     fn attributes(&mut self, path: &Path, object: ObjectId, found: &Found) -> Result<(), Trouble> {
-        let portable = self.request.reproducible.is_some();
+        let portable = self.target.reproducible.is_some();
         let attributes = self.source.attributes(path, portable);
         if let Some(problem) = attributes.problem {
             self.report.note(path, problem);
@@ -409,7 +490,7 @@ impl<'a> Filler<'a> {
                 Err(end) => return Err(end),
             }
         }
-        let modified = clamped(self.request, found.modified);
+        let modified = clamped(self.target.reproducible, found.modified);
         let accessed = match portable {
             // Reading moves it.
             true => modified,

@@ -42,6 +42,15 @@ pub struct Reproducible {
     pub epoch_s: Option<u64>,
 }
 
+/// How files are copied into a pool.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CopyInOptions {
+    /// Directories with everything below.
+    pub recursive: bool,
+    /// Replace files that are there.
+    pub replace: bool,
+}
+
 /// How far it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ImageProgress {
@@ -81,8 +90,8 @@ impl ImageReport {
 pub type Watcher<'a> = &'a mut dyn FnMut(&ImageProgress);
 
 /// A file's time, as the image has it.
-pub(super) fn clamped(request: &ImageRequest, time: Timestamp) -> Timestamp {
-    let latest = request.reproducible.and_then(|how| how.epoch_s);
+pub(super) fn clamped(reproducible: Option<Reproducible>, time: Timestamp) -> Timestamp {
+    let latest = reproducible.and_then(|how| how.epoch_s);
     match latest.and_then(|epoch_s| i64::try_from(epoch_s).ok()) {
         Some(seconds) => time.min(Timestamp {
             seconds,
@@ -90,6 +99,14 @@ pub(super) fn clamped(request: &ImageRequest, time: Timestamp) -> Timestamp {
         }),
         None => time,
     }
+}
+
+pub(super) fn cannot_copy(
+    kind: FailureKind,
+    image: &Path,
+    reason: impl std::fmt::Display,
+) -> Failure {
+    Failure::cannot(kind, "copy to", &image.display().to_string(), reason)
 }
 
 pub(super) fn cannot_make(

@@ -154,6 +154,15 @@ impl Survey {
         Ok(walk.end())
     }
 
+    /// How much there is, before anything is copied.
+    pub(super) fn totals(&self) -> ImageProgress {
+        ImageProgress {
+            entries_total: self.entries,
+            bytes_total: self.bytes,
+            ..ImageProgress::default()
+        }
+    }
+
     /// How large an image all this needs, generously: it is sparse. None: larger than any file.
     pub(super) fn image_size(&self, pool: &CreateRequest) -> Option<u64> {
         let Geometry { dnode, sector, .. } = Geometry::of(pool);
@@ -215,7 +224,7 @@ impl Walk<'_> {
                 (
                     (found.file_type, found.permissions),
                     (found.uid, found.gid, found.device),
-                    clamped(self.request, found.modified),
+                    clamped(self.request.reproducible, found.modified),
                     if found.is_regular() { found.size } else { 0 },
                 )
             );

@@ -53,6 +53,10 @@ impl FileSource {
         self.0.open(&self.0.dataset(dataset)?, options)
     }
 
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.0.pool
+    }
+
     /// Whether there is a dataset or snapshot of that name.
     #[must_use]
     pub fn exists(&self, dataset: &str) -> bool {

@@ -126,6 +126,10 @@ impl OpenDatasets {
         Ok(Present { files, epoch })
     }
 
+    pub(super) const fn source(&self) -> &FileSource {
+        &self.source
+    }
+
     fn find(&self, name: &str) -> Option<Arc<OpenDataset>> {
         let table = self.table.lock();
         table.iter().find(|open| open.name() == name).cloned()

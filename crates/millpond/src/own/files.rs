@@ -1,5 +1,7 @@
 //! `ls`, `cat`, `cp` and `tree`: files in pools that nobody imported.
 
+mod copy_in;
+
 use std::io::{self, BufWriter, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -49,8 +51,11 @@ pub(super) const CAT: Command = Command {
 pub(super) const CP: Command = Command {
     name: "cp",
     aliases: &[],
-    summary: "Copy files out of a pool on images or disks, with everything about them.",
-    forms: &["image ... image:[pool/dataset[@snapshot]][/path] ... destination"],
+    summary: "Copy files out of a pool on images or disks, or into one, with everything about them.",
+    forms: &[
+        "image ... image:[pool/dataset[@snapshot]][/path] ... destination",
+        "file ... image:[pool/dataset][/path]",
+    ],
     flags: &[
         switch(
             "r",
@@ -108,6 +113,9 @@ fn cp(call: &Invocation) -> Outcome {
     let Some((destination, sources)) = call.operands().split_last() else {
         return Err(usage(MISSING));
     };
+    if let Some(place) = copy_in::place(sources, destination) {
+        return copy_in::run(call, sources, place);
+    }
     let json = call.has("j");
     let options = CopyOptions {
         recursive: call.has("r"),

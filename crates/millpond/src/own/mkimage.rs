@@ -19,7 +19,7 @@ use crate::output::{Outcome, Stop, complain, print, usage};
 use crate::render::{Json, JsonOptions};
 use crate::zpool::create::{self, NO_FEATURES, POOL_PROPERTY, ROOT_PROPERTY};
 use crate::zpool::vdev_specs::file_size;
-use progress::Progress;
+pub(super) use progress::Progress;
 
 /// The size of an image that is as small as it can be.
 const LEAST: &str = "min";

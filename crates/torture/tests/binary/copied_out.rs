@@ -1,4 +1,4 @@
-//! `millpond cp -r` and `ls` of images that hold several datasets.
+//! `millpond cp -r` and `ls` of images that hold several datasets, and `cp` into them.
 
 use crate::session::{Session, path};
 use std::fs;
@@ -133,4 +133,83 @@ fn pools_in_partitions_of_an_image_are_found() {
         assert_eq!(file, "text");
         session.ok(&["inspect", "--verify", path(&place)]);
     }
+}
+
+#[test]
+fn files_are_copied_into_an_image() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    pool(&mut session);
+    session.ok(&["zfs", "set", "acltype=posix", "tank"]);
+    session.export("tank");
+    let tree = crate::make_image::make_tree(&session, "tree");
+    let image = session.images().join("tank.img");
+    let at = |place: &str| format!("{}:{place}", path(&image));
+    let out = |session: &Session, place: &str| {
+        let out = session.mounts().join("out");
+        let _ = fs::remove_dir_all(&out);
+        session.ok(&["cp", "-rx", "--trust", &at(place), path(&out)]);
+        out
+    };
+    let one = tree.join("a/x");
+    // Under its own name into a directory, or under another.
+    session.ok(&["cp", path(&one), &at("")]);
+    session.ok(&["cp", path(&one), &at("tank/a/b/other")]);
+    assert_eq!(session.ok(&["cat", &at("/x")]), "hello\n");
+    assert_eq!(session.ok(&["cat", &at("tank/a/b/other")]), "hello\n");
+    // Whole trees, and what is in them.
+    session.ok(&["cp", "-r", path(&tree), &at("tank/a")]);
+    crate::make_image::assert_same(&tree, &out(&session, "tank/a/tree"));
+    session.ok(&[
+        "zpool",
+        "import",
+        "-d",
+        path(&session.images()),
+        "-N",
+        "tank",
+    ]);
+    session.ok(&["zfs", "create", "tank/c"]);
+    // An image that is imported is somebody's.
+    let said = session.refused(&["cp", path(&one), &at("/y")]);
+    assert!(said.contains("in use"), "{said}");
+    session.export_clean("tank");
+    session.ok(&["cp", "-r", &format!("{}/.", path(&tree)), &at("tank/c")]);
+    crate::make_image::assert_same(&tree, &out(&session, "tank/c"));
+    // What is there stays, unless it is to be replaced.
+    fs::write(&one, "second").expect("written");
+    let said = session.refused(&["cp", path(&one), &at("")]);
+    assert!(said.contains("there already"), "{said}");
+    session.ok(&["cp", "-f", path(&one), &at("")]);
+    assert_eq!(session.ok(&["cat", &at("/x")]), "second");
+    session.ok(&["cp", "-rf", path(&tree), &at("tank/a")]);
+    crate::make_image::assert_same(&tree, &out(&session, "tank/a/tree"));
+
+    for (words, reason) in [
+        (&["cp", path(&tree), &at("")][..], "is a directory"),
+        (
+            &["cp", path(&one), &at("tank@s/z")],
+            "a snapshot does not change",
+        ),
+        (&["cp", path(&one), &at("tank/none/z")], "tank:/none"),
+        (&["cp", path(&one), &at("lake/z")], "no such pool"),
+        (&["cp", "/nowhere/at/all", &at("")], "No such file"),
+        (
+            &["cp", path(&one), path(&tree), &at("/x")],
+            "not a directory",
+        ),
+    ] {
+        let said = session.refused(words);
+        assert!(said.contains(reason), "{words:?}: {said}");
+    }
+    let large = tree.join("too-large");
+    fs::write(&large, crate::make_image::random(120 << 20, 3)).expect("written");
+    let said = session.refused(&["cp", path(&large), &at("")]);
+    assert!(said.contains("no space left"), "{said}");
+    session.import("tank", &[]);
+    assert_eq!(
+        fs::read(session.mount("tank").join("x")).expect("read"),
+        b"second"
+    );
+    session.export_clean("tank");
 }

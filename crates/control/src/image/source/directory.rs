@@ -18,14 +18,21 @@ use crate::image::request::ImageReport;
 /// The longest list of names and the longest value that Linux gives.
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
-/// A directory.
-pub(in crate::image) struct Directory(PathBuf);
+/// A directory, or one file.
+pub(in crate::image) struct Directory {
+    root: PathBuf,
+    /// Whether the root is what a link leads to, not the link.
+    follow: bool,
+}
 
 impl Directory {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         match std::fs::metadata(path) {
-            Ok(found) if found.is_dir() => Ok(Self(path.to_owned())),
+            Ok(found) if found.is_dir() => Ok(Self {
+                root: path.to_owned(),
+                follow: true,
+            }),
             Ok(_) => {
                 let text = format!("'{shown}' is not a directory");
                 let failure = Failure::new(FailureKind::Invalid, text);
@@ -39,9 +46,31 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// Whatever is at a path. `keep_link`: of a link, the link itself.
+    pub(in crate::image) fn any(path: &Path, keep_link: bool) -> Result<Self, Failure> {
+        let tree = Self {
+            root: path.to_owned(),
+            follow: !keep_link,
+        };
+        match tree.found(path) {
+            Ok(_) => Ok(tree),
+            Err(error) => {
+                let text = format!("cannot open '{}': {error}", path.display());
+                Err(Failure::new(FailureKind::Missing, text))
+            }
+        }
+    }
+
+    pub(in crate::image) fn is_directory(&self) -> bool {
+        self.found(&self.root)
+            .is_ok_and(|found| found.is_directory())
+    }
+}
+
 impl Source for Directory {
     fn root(&self) -> &Path {
-        &self.0
+        &self.root
     }
 
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
@@ -52,7 +81,7 @@ impl Source for Directory {
     }
 
     fn found(&self, path: &Path) -> io::Result<Found> {
-        let found = match path == self.0 {
+        let found = match self.follow && path == self.root {
             true => std::fs::metadata(path),
             false => std::fs::symlink_metadata(path),
         };
@@ -68,7 +97,8 @@ impl Source for Directory {
     }
 
     fn open<'a>(&'a self, path: &Path) -> io::Result<Box<dyn Contents + 'a>> {
-        Ok(Box::new(open(path)?))
+        let follow = self.follow && path == self.root;
+        Ok(Box::new(open(path, follow)?))
     }
 
     fn report(&self, _report: &mut ImageReport) {}
@@ -155,8 +185,9 @@ fn attributes(path: &Path, portable: bool) -> Attributes {
 }
 
 /// Opens a file for reading; that leaves no trace where we may ask for that.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+fn open(path: &Path, follow: bool) -> io::Result<File> {
+    let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    flags.set(OFlags::NOFOLLOW, !follow);
     let opened = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
         Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
         opened => opened,

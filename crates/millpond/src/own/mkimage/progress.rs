@@ -8,7 +8,7 @@ use control::ImageProgress;
 use inspect::{Audience, Line};
 use serde_json::{Value, json};
 
-pub(super) struct Progress {
+pub(crate) struct Progress {
     line: Line,
     /// When copying began.
     start: Option<Instant>,
@@ -16,14 +16,14 @@ pub(super) struct Progress {
 
 impl Progress {
     /// On the standard error, if that is a terminal, or for a program.
-    pub(super) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool) -> Self {
         Self {
             line: Line::later(Audience::of(json)),
             start: None,
         }
     }
 
-    pub(super) fn show(&mut self, now: &ImageProgress) {
+    pub(crate) fn show(&mut self, now: &ImageProgress) {
         let moment = real_now();
         if now.entries_total != 0 {
             self.start.get_or_insert(moment);
@@ -33,12 +33,12 @@ impl Progress {
     }
 
     /// Removes the line.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.line.clear();
     }
 
     /// A last line.
-    pub(super) fn end(&self, text: &str) {
+    pub(crate) fn end(&self, text: &str) {
         if self.line.audience() == Audience::Terminal {
             crate::output::complain(&text);
         }
