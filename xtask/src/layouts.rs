@@ -22,6 +22,9 @@ const MACROS: [&str; 3] = ["record! {", "areas! {", "bits! {"];
 /// Where the list of properties is.
 const PROPERTIES: &str = "docs/properties.md";
 
+/// Where the list of features is.
+const FEATURES: &str = "docs/feature_flags.md";
+
 /// Writes the list of layouts.
 pub(crate) fn run() -> TaskResult {
     write("millpond-format", "layouts", LIST)
@@ -30,6 +33,11 @@ pub(crate) fn run() -> TaskResult {
 /// Writes the list of properties. Whether it says what the rows say is a test of the crate `admin`.
 pub(crate) fn properties() -> TaskResult {
     write("millpond-admin", "properties", PROPERTIES)
+}
+
+/// Writes the list of features. Whether it says what the table says is a test of the crate `format`.
+pub(crate) fn features() -> TaskResult {
+    write("millpond-format", "features", FEATURES)
 }
 
 /// Writes what an example of a crate prints.

@@ -54,6 +54,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   semver          the library's public types against the last release, by cargo-semver-checks where it is installed
   layouts         write docs/format-layouts.md from the declarations of the format
   properties      write docs/properties.md from the rows of properties
+  features        write docs/feature_flags.md from the table of features
   golden          unpack the golden pools into target/golden
   openzfs         unpack OpenZFS's zdb into target/openzfs";
 
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         ["semver"] => semver::run(),
         ["layouts"] => layouts::run(),
         ["properties"] => layouts::properties(),
+        ["features"] => layouts::features(),
         ["golden"] => environment::golden().map(|path| run::say(&path.display().to_string())),
         ["openzfs"] => environment::openzfs().map(|path| run::say(&path.display().to_string())),
         _ => return usage(),

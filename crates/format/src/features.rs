@@ -4,6 +4,7 @@
 //! Counts of read-only compatible features are in `features_for_write`, others in
 //! `features_for_read`.
 
+pub mod document;
 mod table;
 
 pub use table::*;

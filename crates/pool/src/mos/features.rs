@@ -171,8 +171,8 @@ impl Features {
         features::ALL.iter().map(state).collect()
     }
 
-    /// Features in the pool's tables that nobody here knows, with whether they only matter for
-    /// writing.
+    /// Active features of the pool that nobody here knows, or that cannot even be read past, with whether they only
+    /// matter for writing.
     #[must_use]
     pub fn unknown(&self) -> Vec<(MissingFeature, bool)> {
         let unknown: Vec<(String, bool)> = {
@@ -180,7 +180,7 @@ impl Features {
             let unknown = counts
                 .by_guid
                 .iter()
-                .filter(|(guid, count)| **count > 0 && features::by_guid(guid).is_none());
+                .filter(|(guid, count)| **count > 0 && !is_read(guid));
             unknown
                 .map(|(guid, _)| (guid.clone(), !counts.for_read.contains(guid)))
                 .collect()
@@ -381,3 +381,14 @@ impl Features {
         Ok(zap.lookup(feature.guid.as_bytes())?.map(Txg))
     }
 }
+
+/// Whether a pool can be read on which a feature is active.
+fn is_read(guid: &str) -> bool {
+    match features::by_guid(guid).map(|feature| feature.support) {
+        Some(Support::Write | Support::ReadOnly) => true,
+        Some(Support::None) | None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

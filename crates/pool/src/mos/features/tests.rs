@@ -1,0 +1,65 @@
+use std::collections::BTreeSet;
+
+use format::features::document;
+
+use super::*;
+use crate::Pool;
+
+fn active(guid: &str) -> Features {
+    let features = Features::none();
+    {
+        let mut counts = features.counts.lock();
+        counts.by_guid.insert(guid.to_owned(), 1);
+        counts.for_read.push(guid.to_owned());
+    }
+    features
+}
+
+#[test]
+fn pools_that_cannot_be_read_are_refused_by_the_name_of_the_feature() {
+    for guid in [features::DYNAMIC_GANG_HEADER.guid, "org.example:unheard_of"] {
+        let refused = active(guid).check_known(false).unwrap_err();
+        let PoolError::UnsupportedFeatures { features, readable } = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!((features[0].guid.as_str(), readable), (guid, false));
+    }
+    active(features::ZPOOL_CHECKPOINT.guid)
+        .check_known(true)
+        .unwrap();
+}
+
+/// What OpenZFS says is active, what is read here, and what the document says.
+#[test]
+fn features_are_active_on_the_pools_of_openzfs_that_the_document_names() {
+    for golden in golden::all_pools() {
+        let printed = golden.lines("pool.tsv");
+        if printed.is_empty() {
+            continue;
+        }
+        let rows = printed.iter().filter_map(|line| {
+            let mut words = line.split('\t').skip(1);
+            let name = words.next()?.strip_prefix("feature@")?;
+            (words.next()? == "active").then(|| name.to_owned())
+        });
+        let theirs: BTreeSet<String> = rows.collect();
+        let named = features::ALL.iter();
+        let named = named.filter(|feature| {
+            let pools = document::active_on(feature);
+            pools.contains(&golden.name.as_str())
+        });
+        let named: BTreeSet<String> = named.map(|feature| feature.name.to_owned()).collect();
+        assert_eq!(named, theirs, "{}", golden.name);
+        // It has an indirect vdev: a removed one.
+        if golden.name == "removed" {
+            continue;
+        }
+        let pool = Pool::open_read(&golden.images()).unwrap();
+        let states = pool.features().all().into_iter();
+        let ours: BTreeSet<String> = states
+            .filter(|state| state.references.is_some_and(|count| count > 0))
+            .map(|state| state.feature.name.to_owned())
+            .collect();
+        assert_eq!(ours, theirs, "{}", golden.name);
+    }
+}
