@@ -34,7 +34,7 @@ fn copy(files: &FileSystem, from: &Path, to: &Path) -> Result<(), Box<dyn Error>
         match files.symlink_metadata(&from)?.file_type {
             FileType::Directory => copy(files, &from, &to)?,
             FileType::Regular => {
-                let mut content = files.open(&from, &FileOptions::new().read())?;
+                let mut content = files.open(&from, &FileOptions::new().read(true))?;
                 io::copy(&mut content, &mut std::fs::File::create(&to)?)?;
             }
             FileType::Symlink => std::os::unix::fs::symlink(files.read_link(&from)?, &to)?,

@@ -53,7 +53,7 @@ fn in_image(image: &Path, count: u32) -> Result<f64, Box<dyn Error>> {
     let pool = Pool::create(&CreateOptions::new("small").file(image).file_size(size))?;
     let files = pool.file_system("small")?;
     files.create_dir("small_files")?;
-    let new = FileOptions::new().write().create_new();
+    let new = FileOptions::new().write(true).create_new(true);
     let begin = Instant::now();
     for number in 0..count {
         let path = format!("small_files/{number}");

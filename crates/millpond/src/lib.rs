@@ -55,8 +55,9 @@ mod library;
 
 pub use library::{
     Block, BlockAddress, Blocks, CopyInOptions, CopyProgress, CopyReport, CreateOptions,
-    DamagedCopy, DatasetInfo, DatasetKind, DestroyOptions, DirEntry, Error, File, FileOptions,
-    FileSystem, FileType, Image, ImageDataset, ListOptions, Metadata, OpenOptions, Pool, Property,
-    PropertySource, ReadDir, Result, RollbackOptions, SetMetadata, Space, SpaceFault,
-    SpaceFaultKind, Vdev, VerifyOptions, VerifyProgress, VerifyReport, Volume, listen,
+    DamagedCopy, DatasetInfo, DatasetKind, DestroyOptions, Difference, DifferenceKind, DirEntry,
+    Error, File, FileOptions, FileSystem, FileType, Image, ImageDataset, ListOptions, Metadata,
+    OpenOptions, Pool, Property, PropertySource, ReadDir, Result, RollbackOptions, ScrubReport,
+    ScrubState, SetMetadata, Space, SpaceFault, SpaceFaultKind, Vdev, VerifyOptions,
+    VerifyProgress, VerifyReport, Volume, listen,
 };

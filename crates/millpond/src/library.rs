@@ -2,6 +2,7 @@
 
 mod assignments;
 mod datasets;
+mod differences;
 mod error;
 mod file;
 mod file_system;
@@ -14,10 +15,12 @@ mod paths;
 mod pool;
 mod properties;
 mod read_dir;
+mod scrub;
 mod trees;
 mod volume;
 
 pub use datasets::{DatasetInfo, DatasetKind, ListOptions};
+pub use differences::{Difference, DifferenceKind};
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
 pub use file_system::FileSystem;
@@ -31,5 +34,6 @@ pub use options::{CreateOptions, DestroyOptions, OpenOptions, RollbackOptions, V
 pub use pool::Pool;
 pub use properties::{Property, PropertySource};
 pub use read_dir::{DirEntry, ReadDir};
+pub use scrub::{ScrubReport, ScrubState};
 pub use trees::{CopyInOptions, CopyProgress, CopyReport};
 pub use volume::Volume;

@@ -1,7 +1,8 @@
 //! Datasets and snapshots.
 
 use admin::changes::{
-    CloneSnapshot, Create, Destroy, Hold, Promote, Release, Rename, Rollback, Snapshot, VolumeSpec,
+    Bookmark, CloneSnapshot, Create, Destroy, Hold, Promote, Release, Rename, Rollback, Snapshot,
+    VolumeSpec,
 };
 use admin::rows::dataset::{REFERENCED, USED};
 use admin::{Change, DatasetQuery, DestroyTarget, Request, Response, Selection, Types, Value};
@@ -182,6 +183,18 @@ impl Pool {
             parents: false,
             unmounted: true,
             key: None,
+        }))
+    }
+
+    /// Makes a bookmark (`"tank/home#monday"`) of a snapshot or of another bookmark: what an incremental stream or
+    /// `written#` can begin at when the snapshot is gone.
+    ///
+    /// # Errors
+    /// There is no such snapshot, or the name is taken.
+    pub fn bookmark(&self, source: &str, name: &str) -> Result<()> {
+        self.change(Change::Bookmark(Bookmark {
+            source: source.to_owned(),
+            name: name.to_owned(),
         }))
     }
 

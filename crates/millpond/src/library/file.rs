@@ -1,14 +1,19 @@
 //! Opening files, and what is done with an open one.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use base::lock::{LockClass, Mutex, rank};
 use posix::{OpenFile, OpenOptions, PosixError, SetAttributes, WriteOptions};
 
 use super::paths::Lost;
 use super::{Error, FileSystem, Metadata, Result};
 
-/// How a file is opened.
+static POSITION: LockClass = LockClass::new("library.position", rank::FRONT_END + 9);
+
+/// How a file is opened. The setters are those of [`std::fs::OpenOptions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOptions {
     open: OpenOptions,
@@ -37,43 +42,44 @@ impl FileOptions {
 
     /// For reading.
     #[must_use]
-    pub fn read(mut self) -> Self {
-        self.open.read = true;
+    pub fn read(mut self, read: bool) -> Self {
+        self.open.read = read;
         self
     }
 
     /// For writing.
     #[must_use]
-    pub fn write(mut self) -> Self {
-        self.open.write = true;
+    pub fn write(mut self, write: bool) -> Self {
+        self.open.write = write;
         self
     }
 
     /// For writing, always at the end.
     #[must_use]
-    pub fn append(mut self) -> Self {
-        (self.open.write, self.open.append) = (true, true);
+    pub fn append(mut self, append: bool) -> Self {
+        self.open.write |= append;
+        self.open.append = append;
         self
     }
 
     /// Emptied first.
     #[must_use]
-    pub fn truncate(mut self) -> Self {
-        self.open.truncate = true;
+    pub fn truncate(mut self, truncate: bool) -> Self {
+        self.open.truncate = truncate;
         self
     }
 
     /// Made if it is not there.
     #[must_use]
-    pub fn create(mut self) -> Self {
-        self.create = true;
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
         self
     }
 
     /// Made; an error if it is there.
     #[must_use]
-    pub fn create_new(mut self) -> Self {
-        self.create_new = true;
+    pub fn create_new(mut self, create_new: bool) -> Self {
+        self.create_new = create_new;
         self
     }
 
@@ -86,14 +92,14 @@ impl FileOptions {
 
     /// Every write is on the devices before it returns.
     #[must_use]
-    pub fn sync(mut self) -> Self {
-        self.open.sync = true;
+    pub fn sync(mut self, sync: bool) -> Self {
+        self.open.sync = sync;
         self
     }
 }
 
 /// An open file. It may be used from any thread; the position that [`Read`], [`Write`] and [`Seek`] go by is this
-/// handle's.
+/// handle's, also where it is used by reference (`&File`): one operation at a time moves it.
 #[derive(Debug)]
 pub struct File {
     // Before the pool, which may end with its last handle.
@@ -101,7 +107,7 @@ pub struct File {
     files: FileSystem,
     path: PathBuf,
     epoch: u64,
-    position: u64,
+    position: Mutex<u64>,
 }
 
 impl FileSystem {
@@ -118,7 +124,11 @@ impl FileSystem {
     /// # Errors
     /// Its directory is not there, or this user may not.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<File> {
-        let options = FileOptions::new().read().write().create().truncate();
+        let options = FileOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true);
         self.open(path, &options)
     }
 
@@ -127,7 +137,7 @@ impl FileSystem {
     /// # Errors
     /// There is no such file, or it cannot be read.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
-        self.open(path, &FileOptions::new().read())?.read_all()
+        self.open(path, &FileOptions::new().read(true))?.read_all()
     }
 
     /// Makes a file with this content, or replaces its content.
@@ -168,7 +178,7 @@ impl File {
             path: path.to_owned(),
             file,
             epoch,
-            position: 0,
+            position: Mutex::new(&POSITION, 0),
         })
     }
 
@@ -248,6 +258,34 @@ impl File {
         Ok(())
     }
 
+    /// Copies a range of `source` to a place of this file, and says how many bytes that were: fewer where the source
+    /// ends. Whole blocks are shared where both files allow that, as `cp --reflink` does it; the rest is copied. The
+    /// ranges of one file must not overlap.
+    ///
+    /// # Errors
+    /// It was not opened for writing or the source not for reading, they are in different file systems, one is
+    /// stale, or there is no space.
+    pub fn copy_range(&self, source: &Self, range: Range<u64>, offset: u64) -> Result<u64> {
+        source.with(|_| Ok(()))?;
+        if !Arc::ptr_eq(&source.files.open, &self.files.open) {
+            let shown = self.files.shown(&self.path);
+            let text = format!("{shown}: the source is in another file system");
+            return Err(Error::Invalid(text));
+        }
+        let mut done = 0;
+        while range.start + done < range.end {
+            let rest = range.start + done..range.end;
+            let at = offset.saturating_add(done);
+            let options = WriteOptions::default();
+            let copied = self.with(|file| file.copy_from(&source.file, rest, at, options))?;
+            if copied == 0 {
+                break;
+            }
+            done += copied;
+        }
+        Ok(done)
+    }
+
     /// Cuts the file off, or lengthens it by a hole.
     ///
     /// # Errors
@@ -308,20 +346,22 @@ impl File {
     }
 }
 
-impl Read for File {
+impl Read for &File {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let found = self.read_at(buffer, self.position)?;
-        self.position += found as u64;
+        let mut position = self.position.lock();
+        let found = self.read_at(buffer, *position)?;
+        *position += found as u64;
         Ok(found)
     }
 }
 
-impl Write for File {
+impl Write for &File {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let written = self.write_at(data, self.position)?;
-        self.position = match self.file.options().append {
+        let mut position = self.position.lock();
+        let written = self.write_at(data, *position)?;
+        *position = match self.file.options().append {
             true => self.metadata()?.size,
-            false => self.position + written as u64,
+            false => *position + written as u64,
         };
         Ok(written)
     }
@@ -332,15 +372,39 @@ impl Write for File {
     }
 }
 
-impl Seek for File {
+impl Seek for &File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let mut position = self.position.lock();
         let place = match to {
             SeekFrom::Start(place) => Some(place),
-            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+            SeekFrom::Current(by) => position.checked_add_signed(by),
             SeekFrom::End(by) => self.metadata()?.size.checked_add_signed(by),
         };
         let outside = || io::Error::new(io::ErrorKind::InvalidInput, "before the first byte");
-        self.position = place.ok_or_else(outside)?;
-        Ok(self.position)
+        *position = place.ok_or_else(outside)?;
+        Ok(*position)
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buffer)
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        (&*self).write(data)
+    }
+
+    /// Nothing is kept back; [`File::sync`] makes it durable.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&*self).seek(to)
     }
 }

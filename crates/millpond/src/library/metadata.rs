@@ -109,7 +109,7 @@ impl Metadata {
 }
 
 /// A time as the standard library has it; what it cannot express is 1970.
-fn time(of: Timestamp) -> SystemTime {
+pub(super) fn time(of: Timestamp) -> SystemTime {
     let whole = Duration::from_secs(of.seconds.unsigned_abs());
     let second = if of.seconds < 0 {
         UNIX_EPOCH.checked_sub(whole)

@@ -2,8 +2,8 @@
 
 use super::Fixture;
 use millpond::{
-    CreateOptions, DatasetKind, DestroyOptions, Error, FileOptions, ListOptions, OpenOptions, Pool,
-    PropertySource, RollbackOptions,
+    CreateOptions, DatasetKind, DestroyOptions, DifferenceKind, Error, FileOptions, ListOptions,
+    OpenOptions, Pool, PropertySource, RollbackOptions, ScrubState,
 };
 use std::io::ErrorKind;
 
@@ -56,7 +56,9 @@ fn a_rollback_makes_open_files_stale_and_not_the_file_system() {
     files.write("f", b"old").unwrap();
     pool.snapshot(&["pond@one"]).unwrap();
     files.write("f", b"newer").unwrap();
-    let open = files.open("f", &FileOptions::new().read().write()).unwrap();
+    let open = files
+        .open("f", &FileOptions::new().read(true).write(true))
+        .unwrap();
     pool.snapshot(&["pond@two"]).unwrap();
 
     let alone = RollbackOptions::new();
@@ -197,4 +199,71 @@ fn pools_that_cannot_be_are_refused() {
     let nowhere = Pool::open(&OpenOptions::new().path(folder.path())).unwrap_err();
     assert_eq!(nowhere.kind(), ErrorKind::NotFound);
     assert!(!image.exists());
+}
+
+#[test]
+fn differences_between_states_are_visited() {
+    let fixture = Fixture::new();
+    let pool = &fixture.pool;
+    let files = pool.file_system("pond").unwrap();
+    for name in ["gone", "changed", "moved", "same"] {
+        files.write(name, b"first").unwrap();
+    }
+    pool.snapshot(&["pond@one"]).unwrap();
+    files.remove_file("gone").unwrap();
+    files.write("changed", b"second").unwrap();
+    files.rename("moved", "there").unwrap();
+    files.write("new", b"third").unwrap();
+    let mut found = Vec::new();
+    pool.diff("pond@one", "pond", &mut |difference| {
+        let name = difference.path.file_name().unwrap_or_default().to_owned();
+        found.push((name.into_string().unwrap(), difference.kind));
+        Ok(())
+    })
+    .unwrap();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    let kinds: Vec<_> = found.iter().map(|(name, kind)| (&name[..], kind)).collect();
+    assert!(
+        matches!(
+            kinds[..],
+            [
+                ("changed", DifferenceKind::Modified),
+                ("gone", DifferenceKind::Removed),
+                ("moved", DifferenceKind::Renamed(to)),
+                ("new", DifferenceKind::Created),
+                ("pond", DifferenceKind::Modified),
+            ] if to.ends_with("there")
+        ),
+        "{kinds:?}"
+    );
+    let stopped = pool.diff("pond@one", "pond", &mut |_| {
+        Err(Error::Busy("enough".to_owned()))
+    });
+    assert!(matches!(stopped, Err(Error::Busy(_))), "{stopped:?}");
+    let missing = pool.diff("pond@two", "pond", &mut |_| Ok(()));
+    assert!(matches!(missing, Err(Error::NotFound(_))), "{missing:?}");
+}
+
+#[test]
+fn a_scrub_and_a_bookmark() {
+    let fixture = Fixture::new();
+    let pool = &fixture.pool;
+    assert_eq!(pool.scrub_report().unwrap(), None);
+    pool.file_system("pond")
+        .unwrap()
+        .write("f", &[7; 300_000])
+        .unwrap();
+    pool.snapshot(&["pond@one"]).unwrap();
+    pool.bookmark("pond@one", "pond#mark").unwrap();
+    assert!(pool.bookmark("pond@one", "pond#mark").is_err());
+    assert!(names(pool, ListOptions::new().all()).contains(&"pond#mark".to_owned()));
+    pool.start_scrub().unwrap();
+    let found = pool.wait_for_scrub().unwrap().unwrap();
+    assert_eq!(
+        (found.state, found.errors, found.repaired),
+        (ScrubState::Finished, 0, 0)
+    );
+    assert!(found.examined > 0 && found.examined <= found.to_examine.max(found.examined));
+    assert!(pool.stop_scrub().is_err(), "none runs");
+    pool.destroy("pond#mark", DestroyOptions::new()).unwrap();
 }

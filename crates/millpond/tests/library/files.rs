@@ -15,7 +15,9 @@ fn a_file_is_written_read_cut_off_and_removed() {
     files.write("a", b"short").unwrap();
     assert_eq!(files.read("a").unwrap(), b"short");
 
-    let mut file = files.open("a", &FileOptions::new().read().write()).unwrap();
+    let mut file = files
+        .open("a", &FileOptions::new().read(true).write(true))
+        .unwrap();
     file.set_len(2).unwrap();
     file.seek(SeekFrom::End(3)).unwrap();
     file.write_all(b"xy").unwrap();
@@ -25,7 +27,7 @@ fn a_file_is_written_read_cut_off_and_removed() {
     assert_eq!(content, b"sh\0\0\0xy");
     file.sync().unwrap();
 
-    let append = FileOptions::new().append();
+    let append = FileOptions::new().append(true);
     let mut end = files.open("a", &append).unwrap();
     end.write_all(b"1").unwrap();
     end.write_all(b"2").unwrap();
@@ -138,7 +140,10 @@ fn metadata_and_attributes_are_kept_over_an_export() {
 fn a_user_may_what_permissions_say() {
     let fixture = Fixture::new();
     let files = fixture.pool.file_system("pond").unwrap();
-    let secret = FileOptions::new().write().create_new().permissions(0o600);
+    let secret = FileOptions::new()
+        .write(true)
+        .create_new(true)
+        .permissions(0o600);
     files.open("secret", &secret).unwrap();
     files.create_dir("open").unwrap();
     let everyone = SetMetadata::new().permissions(0o777);
@@ -214,4 +219,112 @@ fn threads_share_a_file_system() {
         }
     });
     assert_eq!(files.read_dir("/").unwrap().count(), 400);
+}
+
+#[test]
+fn a_shared_file_has_one_position() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    let options = FileOptions::new().read(true).write(true).create(true);
+    let file = files.open("log", &options).unwrap();
+    // Lines of several threads, one after the other.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    (&file).write_all(b"12345678").unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(file.metadata().unwrap().size, 4 * 50 * 8);
+    (&file).rewind().unwrap();
+    let mut content = Vec::new();
+    (&file).read_to_end(&mut content).unwrap();
+    assert_eq!(content, b"12345678".repeat(200));
+    // As with the standard library, what is not asked for is not there.
+    let file = files
+        .open("log", &FileOptions::new().read(true).write(false))
+        .unwrap();
+    assert!((&file).write(b"x").is_err());
+}
+
+#[test]
+fn ranges_are_copied_by_sharing_blocks() {
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    let mut content = vec![0; 1 << 20];
+    for (index, byte) in content.iter_mut().enumerate() {
+        *byte = ((index * index) >> 7) as u8;
+    }
+    files.write("from", &content).unwrap();
+    fixture.pool.sync().unwrap();
+    let from = files.open("from", &FileOptions::new().read(true)).unwrap();
+    let to = files.create("to").unwrap();
+    assert_eq!(to.copy_range(&from, 0..1 << 20, 0).unwrap(), 1 << 20);
+    // Beyond the end there is nothing.
+    assert_eq!(
+        to.copy_range(&from, (1 << 20) - 10..1 << 30, 1 << 20)
+            .unwrap(),
+        10
+    );
+    drop(to);
+    let copied = files.read("to").unwrap();
+    assert_eq!(copied[..1 << 20], content);
+    assert_eq!(copied[1 << 20..], content[(1 << 20) - 10..]);
+    fixture.pool.sync().unwrap();
+    let saved = fixture.pool.pool_properties().unwrap();
+    let saved = saved
+        .iter()
+        .find(|property| property.name == "bclonesaved")
+        .unwrap();
+    assert_ne!(saved.value, "0", "blocks are shared");
+    fixture.pool.create_dataset("pond/other", &[]).unwrap();
+    let other = fixture
+        .pool
+        .file_system("pond/other")
+        .unwrap()
+        .create("x")
+        .unwrap();
+    let refused = other.copy_range(&from, 0..10, 0);
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    let refused = from.copy_range(&from, 0..10, 20);
+    assert!(refused.is_err(), "it is open for reading only");
+}
+
+#[test]
+fn a_tree_of_the_host_is_copied_in() {
+    use millpond::CopyInOptions;
+    let fixture = Fixture::new();
+    let files = fixture.pool.file_system("pond").unwrap();
+    let tree = fixture.folder.path().join("tree");
+    std::fs::create_dir_all(tree.join("a/b")).unwrap();
+    std::fs::write(tree.join("a/x"), "one").unwrap();
+    std::fs::hard_link(tree.join("a/x"), tree.join("a/b/y")).unwrap();
+    std::os::unix::fs::symlink("x", tree.join("a/link")).unwrap();
+    let mut seen = 0;
+    let recursive = CopyInOptions::new().recursive();
+    let report = files
+        .copy_in(&tree, "/", recursive, &mut |now| {
+            seen = seen.max(now.entries)
+        })
+        .unwrap();
+    assert_eq!((report.problem_count, report.entries), (0, 6));
+    assert_eq!(seen, 6);
+    assert_eq!(files.read("tree/a/b/y").unwrap(), b"one");
+    let number = |path: &str| files.metadata(path).unwrap().inode;
+    assert_eq!(number("tree/a/x"), number("tree/a/b/y"));
+    assert_eq!(files.read_link("tree/a/link").unwrap().as_os_str(), "x");
+    let single = files.copy_in(&tree, "/", CopyInOptions::new(), &mut |_| {});
+    assert!(matches!(single, Err(Error::Invalid(_))), "{single:?}");
+    // What is there stays; the links' second names go to what was there.
+    std::fs::write(tree.join("a/x"), "two").unwrap();
+    let report = files.copy_in(&tree, "/", recursive, &mut |_| {}).unwrap();
+    assert_eq!(report.problem_count, 3, "{:?}", report.problems);
+    assert_eq!(files.read("tree/a/x").unwrap(), b"one");
+    let report = files
+        .copy_in(&tree, "/", recursive.replace(), &mut |_| {})
+        .unwrap();
+    assert_eq!(report.problem_count, 0, "{:?}", report.problems);
+    assert_eq!(files.read("tree/a/b/y").unwrap(), b"two");
 }
