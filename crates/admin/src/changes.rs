@@ -91,6 +91,8 @@ pub enum Change {
     PruneDedup(PruneDedup),
     /// Bring tables into memory.
     PrefetchTables(PrefetchTables),
+    /// Keep the state of the pool as it is, or give up what is kept.
+    Checkpoint(Checkpoint),
     /// Unmount all, write everything out and let the pool go.
     Export(Export),
     /// Destroy the pool.
@@ -529,6 +531,13 @@ pub enum PrefetchTables {
     Dedup,
     /// Which blocks files share.
     BlockReferences,
+}
+
+/// Keep the state of the pool as it is, or give up what is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Give it up.
+    pub discard: bool,
 }
 
 /// Unmount all, write everything out and let the pool go.

@@ -496,6 +496,8 @@ pub struct ImportRequest {
     pub rewind: bool,
     /// Go back as far as it takes.
     pub rewind_extreme: bool,
+    /// Go back to the checkpoint.
+    pub to_checkpoint: bool,
     /// Only try the rewind.
     pub dry_run: bool,
     /// Not beyond this txg.

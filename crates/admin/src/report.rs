@@ -360,8 +360,8 @@ pub struct ExpansionReport {
 /// A pool checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointReport {
-    /// When it was made.
-    pub created: u64,
+    /// When it was made; none: it is being discarded.
+    pub created: Option<u64>,
     /// Bytes it holds.
     pub consumes: u64,
 }

@@ -2,6 +2,7 @@
 
 mod add;
 mod attach;
+mod checkpoint;
 mod clear;
 pub(crate) mod create;
 mod destroy;
@@ -51,10 +52,6 @@ pub(crate) static PROGRAM: Program = Program {
     ],
     commands: COMMANDS,
     absent: &[
-        (
-            "checkpoint",
-            "take recursive snapshots ('zfs snapshot -r') instead",
-        ),
         ("initialize", "free space is never written to here"),
         (
             "split",
@@ -74,6 +71,7 @@ static COMMANDS: &[Command] = &[
     offline::ONLINE,
     reopen::REOPEN,
     reopen::REGUID,
+    checkpoint::COMMAND,
     destroy::COMMAND,
     export::COMMAND,
     import::COMMAND,

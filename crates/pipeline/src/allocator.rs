@@ -88,6 +88,7 @@ pub trait Allocator: Send + Sync {
 
     /// Gives back one copy: `dva.asize` bytes at `dva.offset`. For a gang header that is the
     /// header's own space; its members come on their own. By who syncs `txg`, or who holds it
-    /// open: then it is freed when that txg syncs.
-    fn free(&self, dva: &Dva, txg: Txg);
+    /// open: then it is freed when that txg syncs. `birth` is the txg in which the space was given: what a checkpoint
+    /// needs is kept for it.
+    fn free(&self, dva: &Dva, birth: Txg, txg: Txg);
 }

@@ -41,7 +41,9 @@ impl Pipeline {
         budget: &mut GangBudget,
     ) -> Result<(), FreeError> {
         if !block.is_gang() {
-            block.dvas().for_each(|dva| self.allocator.free(&dva, txg));
+            let birth = block.physical_birth();
+            let free = |dva| self.allocator.free(&dva, birth, txg);
+            block.dvas().for_each(free);
             return Ok(());
         }
         let members = self.free_members((block, txg), again, budget);
@@ -50,8 +52,9 @@ impl Pipeline {
             let Ok(top) = self.vdevs.top(dva.vdev) else {
                 continue;
             };
-            let asize = top.allocated_size(gang::SIZE as u64, block.physical_birth());
-            self.allocator.free(&Dva { asize, ..dva }, txg);
+            let birth = block.physical_birth();
+            let asize = top.allocated_size(gang::SIZE as u64, birth);
+            self.allocator.free(&Dva { asize, ..dva }, birth, txg);
         }
         members
     }

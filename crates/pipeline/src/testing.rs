@@ -155,7 +155,7 @@ impl Allocator for Bump {
             .collect())
     }
 
-    fn free(&self, dva: &Dva, _: Txg) {
+    fn free(&self, dva: &Dva, _: Txg, _: Txg) {
         let freed = self.live.lock().unwrap().remove(&(dva.offset, dva.asize));
         assert!(freed, "{dva:?} was not allocated");
     }

@@ -63,6 +63,15 @@ impl Churn {
         churn
     }
 
+    /// What must be in it as of now, for a pool that is taken back to this.
+    pub(crate) fn as_of_now(&self) -> Self {
+        Self {
+            rng: SeededRng::new(u64::from(self.round)),
+            model: self.model.clone(),
+            round: self.round,
+        }
+    }
+
     /// Rounds of changes, each followed by a snapshot or a destroy.
     pub(crate) fn run(&mut self, pool: &Arc<Pool>, rounds: u32) {
         for _ in 0..rounds {

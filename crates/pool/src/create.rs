@@ -249,6 +249,7 @@ impl Pool {
             pool.add_spares(&spares, force)?;
         }
         pool.watch_devices();
+        pool.watch_checkpoint();
         Ok(pool)
     }
 }

@@ -50,8 +50,8 @@ pub enum ImportBlocker {
     /// Blocks are deduplicated, and how is not known, or by a machine of the other byte order.
     #[error("it has a dedup table of an unknown kind or of the other byte order")]
     Dedup,
-    /// A checkpoint exists.
-    #[error("it has a checkpoint")]
+    /// A checkpoint exists, and its uberblock cannot be read.
+    #[error("it has a checkpoint that cannot be read")]
     Checkpoint,
     /// Too old.
     #[error("it has the legacy version {version}")]
@@ -270,6 +270,15 @@ pub enum PoolError {
     /// No space.
     #[error("out of space")]
     NoSpace,
+    /// What is asked for cannot be done while a checkpoint exists.
+    #[error("checkpoint exists")]
+    CheckpointExists,
+    /// What is asked for cannot be done before a checkpoint is gone.
+    #[error("currently discarding checkpoint")]
+    DiscardingCheckpoint,
+    /// There is no checkpoint.
+    #[error("checkpoint does not exist")]
+    NoCheckpoint,
     /// A scan is running already, or none is.
     #[error("{0}")]
     Scan(&'static str),

@@ -15,6 +15,7 @@ mod work;
 
 use dmu::{ObjectSet, Zap};
 use format::config::directory;
+use format::features;
 
 use crate::error::Result;
 use crate::pool::Pool;
@@ -104,9 +105,10 @@ impl Facts<'_> {
         self.stored.cloned_blocks(&self.pool.config().root)
     }
 
-    /// The checkpoint, if there is one.
+    /// The checkpoint, if there is one: also one that is being discarded.
     #[must_use]
     pub fn checkpoint(&self) -> Option<Checkpoint> {
-        self.stored.checkpoint_of(&self.pool.config().root)
+        let is_kept = self.pool.features().is_active(&features::ZPOOL_CHECKPOINT);
+        self.stored.checkpoint_of(&self.pool.config().root, is_kept)
     }
 }

@@ -13,6 +13,7 @@ use base::{Guid, ObjectId, Txg};
 use device::Access;
 use dmu::{SyncWorkers, Zap};
 use dsl::NamedList;
+use format::Uberblock;
 use format::config::{directory, keys};
 use format::label::PoolState;
 use txg::{Engine, EngineConfig};
@@ -27,7 +28,7 @@ use crate::import::blockers::Inspection;
 use crate::import::discover::{FoundPool, discover};
 use crate::import::load::Loaded;
 use crate::import::options::{ImportOptions, Selection};
-use crate::import::rewind::load_with_rewind;
+use crate::import::rewind::{load_with_rewind, write_checkpoint};
 use crate::logs::intent_logs::Claiming;
 use crate::mos::features::Features;
 use crate::pool::services::PoolServices;
@@ -65,11 +66,13 @@ impl Pool {
         let (loaded, rewound) = load_with_rewind(&found, &mut devices, options)?;
         loaded.features.check_known(!options.read_only)?;
         let vdevs = &loaded.objects.foundation.vdevs;
-        dtl::note_outdated(vdevs, &devices.found(), loaded.uberblock.txg);
+        let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
+        // No label has the uberblock of a state that the pool is just taken back to.
+        let on_labels = loaded.uberblock.txg.min(newest);
+        dtl::note_outdated(vdevs, &devices.found(), on_labels);
         dtl::leaves(vdevs)
             .iter()
             .for_each(|leaf| leaf.missing_is_known());
-        let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
         let first = loaded.uberblock.txg.max(newest).next();
         open(loaded, rewound, first, options)
     }
@@ -141,6 +144,9 @@ fn open(
             .blocker()?,
         )?;
     }
+    if writable && options.to_checkpoint {
+        write_checkpoint(&loaded.objects.foundation.vdevs, &loaded.uberblock)?;
+    }
     let name = options
         .new_name
         .clone()
@@ -152,7 +158,7 @@ fn open(
     let missed = std::mem::take(&mut loaded.missed);
     let datasets = assemble(loaded, name, first, options)?;
     if writable {
-        claim_logs(&datasets, uberblock.txg, first)?;
+        claim_logs(&datasets, &uberblock, first)?;
     }
     let beginning = Beginning {
         uberblock,
@@ -160,6 +166,14 @@ fn open(
         workers: SyncWorkers::per_core(),
     };
     let pool = datasets.with_writer(beginning)?;
+    if writable && options.to_checkpoint {
+        let services = &pool.datasets.services;
+        let text = format!("rewound state to txg={}", uberblock.checkpoint_txg);
+        let now_s = services.clock.now_s();
+        services
+            .history
+            .internal_next("checkpoint rewind", &text, first, now_s);
+    }
     start(pool.pool(options.altroot.clone(), rewound), options)
 }
 
@@ -211,7 +225,7 @@ fn assemble(
 }
 
 /// Claims the logs that the last import left; nothing was allocated yet.
-fn claim_logs(datasets: &WithDatasets, loaded: Txg, first: Txg) -> Result<()> {
+fn claim_logs(datasets: &WithDatasets, loaded: &Uberblock, first: Txg) -> Result<()> {
     let Some(space) = &datasets.space else {
         return Ok(());
     };
@@ -222,7 +236,10 @@ fn claim_logs(datasets: &WithDatasets, loaded: Txg, first: Txg) -> Result<()> {
         maps: &space.maps,
         vdevs: &datasets.vdevs,
         rng: datasets.services.rng.as_ref(),
-        loaded,
+        loaded: match loaded.checkpoint_txg {
+            Txg(0) => loaded.txg,
+            kept => kept,
+        },
         first,
     };
     claiming.run()
@@ -242,7 +259,6 @@ fn note_kept(services: &Arc<PoolServices>) -> Result<()> {
     }
     let config = services.config.get();
     let stored = Stored::new(&services.mos, Some(services.directory.clone()));
-    limits.set_checkpoint(stored.checkpointed_bytes(&config.root));
     limits.set_shared(stored.cloned_blocks(&config.root).saved);
     let dedup = stored.dedup_statistics();
     limits.set_saved(dedup.saved_bytes());
@@ -283,6 +299,7 @@ fn start(pool: Arc<Pool>, options: &ImportOptions) -> Result<Arc<Pool>> {
         // After the scrub: it may have one of those before it that go now.
         pool.dsl.clean_up()?;
         pool.watch_devices();
+        pool.watch_checkpoint();
     } else {
         events.system("pool_import", Vec::new());
     }

@@ -13,6 +13,7 @@
 //! | `facts` | what lists show of what the pool keeps in its own object set |
 //! | `config` | its configuration, as labels and the MOS say it |
 //! | `vdevs` | devices opened, added, removed, and what each missed |
+//! | `checkpoint` | the state that a pool keeps and can be taken back to |
 //! | `scan`, `trim` | work beside everything else: scrubs and resilvers; free space given back to devices |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -21,6 +22,7 @@
 mod allocation;
 mod assembly;
 mod blocks;
+mod checkpoint;
 #[cfg(test)]
 mod churn;
 mod config;

@@ -27,6 +27,7 @@ use vdev::VdevTree;
 
 use self::status::PoolStatus;
 use crate::allocation::limits::SpaceFigures;
+use crate::checkpoint::CheckpointKeeper;
 use crate::config::PoolConfig;
 use crate::error::{PoolError, Result};
 use crate::events::Event;
@@ -65,6 +66,7 @@ pub(crate) struct Writer {
     pub(crate) logs: Arc<IntentLogs>,
     pub(crate) scrub: Arc<Scrub>,
     pub(crate) trim: Arc<Trim>,
+    pub(crate) checkpoint: Arc<CheckpointKeeper>,
     pub(crate) vdev_changes: Arc<VdevChanges>,
     pub(crate) features: Arc<FeaturesToEnable>,
     pub(crate) settings: Arc<Settings>,

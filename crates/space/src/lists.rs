@@ -74,6 +74,8 @@ pub(crate) struct Lists {
     members: Mutex<Members>,
     /// Bytes in use on disk.
     pub(crate) allocated: Sum,
+    /// Bytes in use for a checkpoint alone.
+    pub(crate) kept: Sum,
     /// Bytes freed that rest.
     pub(crate) resting_bytes: Count,
     /// Metaslabs that are loaded, their segments, and the memory these take.
@@ -103,6 +105,8 @@ pub(crate) struct Members {
     pub(crate) allocating: [BTreeSet<usize>; Txg::SLOTS],
     /// With frees that are not written yet.
     pub(crate) freeing: BTreeSet<usize>,
+    /// With ranges given up for a checkpoint that are not written yet.
+    pub(crate) keeping: BTreeSet<usize>,
     /// With freed ranges that rest.
     pub(crate) resting: BTreeSet<usize>,
     /// With a map, by the txg from which on their changes are in the logs.
@@ -118,6 +122,7 @@ impl Lists {
         Self {
             members: Mutex::new(&LISTS, Members::default()),
             allocated: Sum::default(),
+            kept: Sum::default(),
             resting_bytes: count("bytes that rest"),
             loaded: count("loaded metaslabs"),
             segments: count("loaded segments"),
@@ -137,7 +142,8 @@ impl Lists {
     /// Whether some metaslab has something to write.
     pub(crate) fn is_dirty(&self, txg: Txg) -> bool {
         let members = self.lock();
-        !members.allocating[txg.slot()].is_empty() || !members.freeing.is_empty()
+        let is_changed = !members.allocating[txg.slot()].is_empty() || !members.freeing.is_empty();
+        is_changed || !members.keeping.is_empty()
     }
 
     /// Those with something to write, ascending.

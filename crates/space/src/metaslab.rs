@@ -10,6 +10,7 @@
 //! what its map and the logs say: free on disk, less what is allocating, freed or deferred. So a metaslab may be
 //! unloaded at any time when nothing of it is under a discard.
 
+mod keep;
 mod load;
 mod sync;
 mod trim;
@@ -96,6 +97,8 @@ struct State {
     recent: RangeSet,
     allocating: [RangeSet; Txg::SLOTS],
     freeing: RangeSet,
+    /// In use on disk, and from now on for a checkpoint alone.
+    keeping: RangeSet,
     /// Where the last free has found nothing but what is in use, or being freed: blocks that were written together
     /// are freed together, and most lie in here. Empty once anything else may have come there.
     in_use: Range<u64>,
@@ -303,7 +306,7 @@ impl Metaslab {
             state.in_use = from..range.end;
         }
         let first = state.freeing.is_empty();
-        if !state.freeing.insert(range.clone()) {
+        if state.keeping.overlaps(&range) || !state.freeing.insert(range.clone()) {
             return Err(self.contradiction(&state, "free", range));
         }
         if first {

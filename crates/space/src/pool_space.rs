@@ -18,6 +18,7 @@
 //! that fit nowhere else may use the metaslabs set aside, before they are cut into pieces.
 
 mod allocate;
+mod keep;
 mod memory;
 mod sync;
 
@@ -223,6 +224,17 @@ impl PoolSpace {
         metaslab.free(extent.range.clone())
     }
 
+    /// Notes that an extent is used by the checkpointed state alone from now on; in syncing context. It stays in use,
+    /// and enters the vdev's map of what is kept.
+    ///
+    /// # Errors
+    /// It is free already, or lies outside: damage, or a bug.
+    pub fn keep(&self, extent: &Extent) -> Result<(), SpaceError> {
+        let vdev = self.vdev(extent.vdev, &extent.range)?;
+        let metaslab = vdev.metaslab(&extent.range)?;
+        metaslab.keep(extent.range.clone())
+    }
+
     /// Takes an extent that is in use although the maps call it free: an intent log's block at import.
     ///
     /// # Errors
@@ -245,6 +257,13 @@ impl PoolSpace {
             .iter()
             .map(|vdev| vdev.allocated_bytes())
             .sum()
+    }
+
+    /// Bytes in use for a checkpoint alone, over all vdevs.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        let vdevs = self.vdevs.read();
+        vdevs.iter().flatten().map(|vdev| vdev.kept_bytes()).sum()
     }
 
     /// Bytes there are, over the vdevs of a class.

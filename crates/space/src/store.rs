@@ -45,6 +45,12 @@ pub trait SpaceStore {
     /// The objects cannot be written.
     fn create(&self, vdev: VdevId, metaslab: usize) -> Result<ObjectId, StoreError>;
 
+    /// The map of what a vdev keeps for a checkpoint alone, made when it is first needed.
+    ///
+    /// # Errors
+    /// The objects cannot be written.
+    fn kept_map(&self, vdev: VdevId) -> Result<ObjectId, StoreError>;
+
     /// Appends entries and updates the header.
     ///
     /// # Errors

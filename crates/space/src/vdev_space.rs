@@ -241,6 +241,17 @@ impl VdevSpace {
         self.lists.allocated.get()
     }
 
+    /// Bytes in use for a checkpoint alone.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        self.lists.kept.get()
+    }
+
+    /// What is in use for a checkpoint alone has changed, by so many bytes: at import, and when the checkpoint goes.
+    pub fn add_kept(&self, change: i64) {
+        self.lists.kept.add(change);
+    }
+
     /// Bytes of all metaslabs.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {

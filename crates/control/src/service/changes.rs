@@ -6,6 +6,7 @@
 
 mod abort_receive;
 mod bookmark;
+mod checkpoint;
 mod clear;
 mod clone;
 mod create;
@@ -84,6 +85,7 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::PrefetchTables(change) => change,
         Change::RestartResilver => &reopen::RestartResilver,
         Change::Reguid(change) => change,
+        Change::Checkpoint(change) => change,
         Change::Export(change) => change,
         Change::DestroyPool(change) => change,
     }

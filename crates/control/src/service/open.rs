@@ -353,6 +353,7 @@ fn import(request: &ImportRequest) -> Result<Opened, Failure> {
         (None, true, false) => Rewind::Safe,
         (None, false, _) => Rewind::Never,
     };
+    options.to_checkpoint = request.to_checkpoint;
     if request.dry_run {
         options.read_only = true;
     }
@@ -468,13 +469,7 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
             lines.into_iter().fold(failure, Failure::advise)
         }
         PoolError::MissingLogs { paths } => {
-            let head =
-                "The devices below are missing or corrupted, use '-m' to import the pool anyway:";
-            let lines = paths.iter().map(|path| format!("\t    {path}"));
-            lines.fold(
-                cannot(FailureKind::Medium, UNAVAILABLE).advise(head),
-                Failure::advise,
-            )
+            with_logs(cannot(FailureKind::Medium, UNAVAILABLE), paths)
         }
         PoolError::NoUberblock { reason } => cannot(FailureKind::Medium, "I/O error")
             .advise(reason.clone())
@@ -485,6 +480,9 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         )
         .advise("The pool can be imported using '-o readonly=on'."),
         PoolError::NoLabel { .. }
+        | PoolError::CheckpointExists
+        | PoolError::DiscardingCheckpoint
+        | PoolError::NoCheckpoint
         | PoolError::Ambiguous { .. }
         | PoolError::BadName { .. }
         | PoolError::TooSmall { .. }
@@ -513,6 +511,13 @@ fn import_refused(request: &ImportRequest, error: &PoolError) -> Failure {
         | PoolError::Stopped { .. }
         | PoolError::NoSuchVdev { .. } => cannot(kind_of(error), &error.to_string()),
     }
+}
+
+/// The log devices without which a pool is imported by force only.
+fn with_logs(failure: Failure, paths: &[String]) -> Failure {
+    let head = "The devices below are missing or corrupted, use '-m' to import the pool anyway:";
+    let lines = paths.iter().map(|path| format!("\t    {path}"));
+    lines.fold(failure.advise(head), Failure::advise)
 }
 
 /// Why a pool may be open somewhere else: on another host, or in the kernel of this one.

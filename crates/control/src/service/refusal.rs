@@ -78,9 +78,12 @@ pub(crate) fn kind_of(error: &PoolError) -> FailureKind {
         PoolError::InUseElsewhere(_)
         | PoolError::Locked { .. }
         | PoolError::DeviceInUse { .. }
+        | PoolError::DiscardingCheckpoint
         | PoolError::Busy => FailureKind::Busy,
         PoolError::ReadOnly => FailureKind::ReadOnly,
         PoolError::NoSpace => FailureKind::Space,
+        PoolError::CheckpointExists => FailureKind::Exists,
+        PoolError::NoCheckpoint => FailureKind::Missing,
         PoolError::Ambiguous { .. }
         | PoolError::BadName { .. }
         | PoolError::Invalid { .. }

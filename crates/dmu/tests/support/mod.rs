@@ -45,7 +45,7 @@ impl Allocator for Bump {
         Ok((0..copies).map(dva).collect())
     }
 
-    fn free(&self, _: &Dva, _: Txg) {}
+    fn free(&self, _: &Dva, _: Txg, _: Txg) {}
 }
 
 /// A pipeline over one file.

@@ -26,9 +26,23 @@ const ALL_POOLS: [&str; 18] = [
     "zil",
 ];
 /// Those that tests change and have zdb look at afterwards.
-const CHANGED: [&str; 15] = [
-    "classes", "codecs", "default", "draid", "enc", "expanded", "gang", "grub2", "many", "mirror",
-    "raidz1", "raidz3", "streams", "vol", "zil",
+const CHANGED: [&str; 16] = [
+    "checkpoint",
+    "classes",
+    "codecs",
+    "default",
+    "draid",
+    "enc",
+    "expanded",
+    "gang",
+    "grub2",
+    "many",
+    "mirror",
+    "raidz1",
+    "raidz3",
+    "streams",
+    "vol",
+    "zil",
 ];
 
 /// On which golden pools OpenZFS says that a feature is active. A test of the crate `pool` compares with what it

@@ -88,7 +88,7 @@ table! {
         "com.delphix:zpool_checkpoint",
         "Pool state can be checkpointed, allowing rewind later.",
     )
-        .read_only_compatible().support(Support::ReadOnly);
+        .read_only_compatible();
     SPACEMAP_V2: feature(
         "com.delphix:spacemap_v2",
         "Space maps representing large segments are more efficient.",

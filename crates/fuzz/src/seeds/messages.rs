@@ -37,7 +37,7 @@ const OPENINGS: &[&str] = &[
         "without_features":false,"dataset_properties":[],"altroot":null,"force":false,
         "file_size":1,"command":""}}"#,
     r#"{"Import":{"guid":1,"name":"p","new_name":null,"temporary":false,"search":["/d"],
-        "readonly":true,"force":false,"rewind":false,"rewind_extreme":false,"dry_run":false,
+        "readonly":true,"force":false,"rewind":false,"rewind_extreme":false,"to_checkpoint":false,"dry_run":false,
         "txg_max":5,"destroyed":false,"missing_log":false,"unmounted":true,"altroot":"/r",
         "properties":[],"mount_options":["ro"],"command":""}}"#,
 ];

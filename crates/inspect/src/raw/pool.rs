@@ -49,7 +49,7 @@ impl Allocator for NoSpace {
         Err(AllocationError::ReadOnly)
     }
 
-    fn free(&self, _: &Dva, _: Txg) {}
+    fn free(&self, _: &Dva, _: Txg, _: Txg) {}
 }
 
 impl RawPool {

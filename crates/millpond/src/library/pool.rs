@@ -105,6 +105,7 @@ impl Pool {
             force: options.force,
             rewind: options.rewind,
             rewind_extreme: false,
+            to_checkpoint: false,
             dry_run: false,
             txg_max: None,
             destroyed: false,

@@ -201,11 +201,16 @@ fn other_lines(pool: &PoolStatus) -> String {
         }
     }
     if let Some(checkpoint) = &pool.checkpoint {
-        out += &format!(
-            "checkpoint: created {}, consumes {}\n",
-            moment(checkpoint.created),
-            human(checkpoint.consumes)
-        );
+        let bytes = human(checkpoint.consumes);
+        out += &match checkpoint.created {
+            Some(created) => {
+                format!(
+                    "checkpoint: created {}, consumes {bytes}\n",
+                    moment(created)
+                )
+            }
+            None => format!("checkpoint: discarding, {bytes} remaining.\n"),
+        };
     }
     if let Some(expansion) = &pool.expansion {
         out += &match expansion.ended {

@@ -33,6 +33,7 @@ pub(super) const COMMAND: Command = Command {
         switch("n", "only try what -F would do"),
         switch("X", "go back as far as necessary"),
         option("T", "txg", "not beyond this transaction group"),
+        switch("rewind-to-checkpoint", "go back to the checkpoint"),
         switch("m", "even without its log devices"),
         switch("N", "mount nothing"),
         switch("l", "load keys"),
@@ -380,6 +381,7 @@ pub(crate) fn request(
         force: call.has("f"),
         rewind: call.has("F"),
         rewind_extreme: call.has("X"),
+        to_checkpoint: call.has("rewind-to-checkpoint"),
         dry_run: call.has("n"),
         txg_max: call
             .value("T")

@@ -32,14 +32,15 @@ pub(super) const COMMAND: Command = Command {
         option(
             "t",
             "activity[,...]",
-            "only these: free, replace, resilver, scrub, trim; others of OpenZFS never run here",
+            "only these: discard, free, replace, resilver, scrub, trim; others of OpenZFS never run here",
         ),
     ],
     operands: Operands::between(1, 2, "missing 'pool' argument"),
     run: wait,
 };
 
-/// What a pool may be busy with. Only freeing, replacements, resilvers, scrubs and trims exist here.
+/// What a pool may be busy with. Only freeing, of checkpoints too, replacements, resilvers, scrubs and trims exist
+/// here.
 pub(super) const ACTIVITIES: [&str; 9] = [
     "discard",
     "free",
@@ -58,6 +59,7 @@ const WIDTH_MIN: usize = 6;
 /// What is under way, with the bytes that are left to do.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Work {
+    pub(super) discard: Option<u64>,
     pub(super) free: Option<u64>,
     pub(super) replace: Option<u64>,
     pub(super) resilver: Option<u64>,
@@ -69,6 +71,7 @@ impl Work {
     /// What is left of an activity; none if it is not under way.
     fn left(self, activity: &str) -> Option<u64> {
         match activity {
+            "discard" => self.discard,
             "free" => self.free,
             "replace" => self.replace,
             "resilver" => self.resilver,
@@ -153,9 +156,15 @@ fn work(connection: &mut Connection) -> Result<Work, Failure> {
     })
 }
 
-/// The scan and the trims under way. Those that are paused or suspended are not.
+/// The scan, the trims and the discarding of a checkpoint under way. Those that are paused or suspended are not.
 pub(super) fn under_way(status: &PoolStatus) -> Work {
-    let mut work = Work::default();
+    let discarded = status
+        .checkpoint
+        .filter(|checkpoint| checkpoint.created.is_none());
+    let mut work = Work {
+        discard: discarded.map(|checkpoint| checkpoint.consumes),
+        ..Work::default()
+    };
     for vdev in &status.vdevs {
         add_trims(vdev, &mut work.trim);
     }

@@ -88,7 +88,7 @@ fn who_came_later_is_not_mistaken_for_who_was_there_before() {
     read_stretch(&rig, &[&first, &last], TXG);
     // It is freed, and its place is given away.
     let dva = before.dva(0).expect("an address");
-    rig.allocator.free(&dva, TXG);
+    rig.allocator.free(&dva, TXG, TXG);
     rig.allocator.give_next(dva.offset);
     let mut later = request(&new);
     later.txg = TXG.next();

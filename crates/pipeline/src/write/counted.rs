@@ -92,7 +92,7 @@ impl Pipeline {
         self.counters.blocks_written.increment();
         if let Some(other) = tables.enter(&pointer, copies) {
             // Another thread stored the same at the same time. The space rests, as all that is freed.
-            let free = |dva| self.allocator.free(&dva, request.txg);
+            let free = |dva| self.allocator.free(&dva, request.txg, request.txg);
             allocation.iter().for_each(free);
             pointer = other;
         }

@@ -58,7 +58,8 @@ impl Pipeline {
         if written.is_err() {
             // Also outside of a sync, which goes on: a log writes blocks of files.
             let txg = request.txg;
-            taken.iter().for_each(|dva| self.allocator.free(dva, txg));
+            let give_back = |dva| self.allocator.free(dva, txg, txg);
+            taken.iter().for_each(give_back);
         }
         written
     }

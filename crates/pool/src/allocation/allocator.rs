@@ -27,7 +27,15 @@ pub(crate) struct PoolAllocator {
     /// The first contradiction that a free met: the pool must not write another uberblock then.
     fault: Mutex<Option<SpaceError>>,
     /// What is given back of txgs that are open still.
-    later: Mutex<BTreeMap<Txg, Vec<Extent>>>,
+    later: Mutex<BTreeMap<Txg, Vec<Freed>>>,
+    /// The txg of the checkpoint, 0 without one: what is older stays in use.
+    checkpoint: AtomicU64,
+}
+
+/// Space that is given back, and the txg in which it was given.
+struct Freed {
+    extent: Extent,
+    birth: Txg,
 }
 
 impl PoolAllocator {
@@ -39,7 +47,14 @@ impl PoolAllocator {
             whole_max: AtomicU64::new(u64::MAX),
             fault: Mutex::new(&FAULT, None),
             later: Mutex::new(&LATER, BTreeMap::new()),
+            checkpoint: AtomicU64::new(0),
         }
+    }
+
+    /// From now on what is in use as of the checkpoint's txg is kept for it when it is freed; 0: nothing is. In syncing
+    /// context, before anything of the txg is freed.
+    pub(crate) fn set_checkpoint(&self, checkpoint: Txg) {
+        self.checkpoint.store(checkpoint.0, Ordering::Relaxed);
     }
 
     /// Refuses space for more than so many bytes at once.
@@ -67,20 +82,26 @@ impl PoolAllocator {
         }
     }
 
-    /// The sync of `txg` begins: frees what was given back while it was open.
-    pub(crate) fn begin(&self, txg: Txg) {
+    /// Frees what was given back while `txg` was open, which syncs now.
+    pub(crate) fn free_due(&self, txg: Txg) {
         let due = {
             let mut later = self.later.lock();
             let newer = later.split_off(&txg.next());
             std::mem::replace(&mut *later, newer)
         };
-        for extent in due.values().flatten() {
-            self.free_now(extent);
+        for freed in due.values().flatten() {
+            self.free_now(freed);
         }
     }
 
-    fn free_now(&self, extent: &Extent) {
-        if let Err(error) = self.space.free(extent) {
+    fn free_now(&self, Freed { extent, birth }: &Freed) {
+        let is_kept = birth.0 <= self.checkpoint.load(Ordering::Relaxed);
+        let given_back = if is_kept {
+            self.space.keep(extent)
+        } else {
+            self.space.free(extent)
+        };
+        if let Err(error) = given_back {
             self.fault.lock().get_or_insert(error);
         }
     }
@@ -131,17 +152,18 @@ impl Allocator for PoolAllocator {
         Ok(addresses.collect())
     }
 
-    fn free(&self, dva: &Dva, txg: Txg) {
+    fn free(&self, dva: &Dva, birth: Txg, txg: Txg) {
         let extent = Extent {
             vdev: dva.vdev,
             range: dva.offset..dva.offset.saturating_add(dva.asize),
         };
+        let freed = Freed { extent, birth };
         // An older txg that syncs meanwhile must not free what is not allocated as of it. The caller holds its txg
         // open: that does not begin to sync here.
         if txg > self.store.syncing() {
-            self.later.lock().entry(txg).or_default().push(extent);
+            self.later.lock().entry(txg).or_default().push(freed);
         } else {
-            self.free_now(&extent);
+            self.free_now(&freed);
         }
     }
 }

@@ -32,9 +32,9 @@ impl Allocator for LateAllocator {
         }
     }
 
-    fn free(&self, dva: &Dva, txg: Txg) {
+    fn free(&self, dva: &Dva, birth: Txg, txg: Txg) {
         if let Some(inner) = self.inner.get().and_then(Weak::upgrade) {
-            inner.free(dva, txg);
+            inner.free(dva, birth, txg);
         }
     }
 }

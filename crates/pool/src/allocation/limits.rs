@@ -27,7 +27,7 @@ pub struct SpaceFigures {
     pub slop: u64,
     /// Freed bytes that may not be used again yet.
     pub deferred: u64,
-    /// Bytes that a checkpoint keeps.
+    /// Bytes that a checkpoint keeps, as datasets are charged.
     pub checkpoint: u64,
     /// How often deduplicated bytes are referenced, in percent: 100 without dedup.
     pub dedup_percent: u64,
@@ -48,8 +48,6 @@ pub(crate) struct Limits {
     space: Option<Arc<PoolSpace>>,
     /// Bytes on the list of deferred frees.
     listed: AtomicU64,
-    /// Bytes that a checkpoint keeps.
-    checkpoint: AtomicU64,
     /// Bytes that dedup saves.
     saved: AtomicU64,
     /// Bytes that shared blocks save.
@@ -74,11 +72,6 @@ impl Limits {
     /// Says how many bytes are on the list of deferred frees.
     pub(crate) fn set_listed(&self, bytes: u64) {
         self.listed.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Says how many bytes a checkpoint keeps.
-    pub(crate) fn set_checkpoint(&self, bytes: u64) {
-        self.checkpoint.store(bytes, Ordering::Relaxed);
     }
 
     /// Says that nothing is allocated: OpenZFS then leaves the use of special vdevs out of account, and what rests is
@@ -140,7 +133,10 @@ impl Limits {
                 0 => 100,
                 percent => percent,
             },
-            checkpoint: self.checkpoint.load(Ordering::Relaxed),
+            checkpoint: vdevs
+                .iter()
+                .map(|vdev| deflated(vdev, vdev.kept_bytes()))
+                .sum(),
             slop: slop(data, log),
             deferred: self.listed.load(Ordering::Relaxed)
                 + if read_only {

@@ -26,6 +26,8 @@ const BLOCK_SIZE_LOG: u32 = 128 << 10;
 /// Each time a metaslab is flushed, a few entries are added and the last block of its map is written again, three
 /// times over: so these blocks are small, with log space maps as without.
 const BLOCK_SIZE_MAP: u32 = 16 << 10;
+/// A map of what is kept is written at its end, and emptied from there, a block at a time.
+const BLOCK_SIZE_KEPT: u32 = 128 << 10;
 /// The blocks of a space map of missed txgs are small.
 pub(crate) const BLOCK_SIZE_MISSED: u32 = 4 << 10;
 /// No map that we could write is longer; a header that says so is damaged.
@@ -38,6 +40,8 @@ pub(crate) struct VdevMaps {
     pub(crate) array: Arc<Object>,
     /// For each metaslab the txg from which on its changes are in the logs; made when it is first needed.
     pub(crate) unflushed: Option<Arc<Object>>,
+    /// The map of what is kept for a checkpoint alone, if there is one.
+    pub(crate) kept: Option<ObjectId>,
     /// The vdev's ZAP.
     pub(crate) zap: Option<Zap>,
 }
@@ -45,14 +49,16 @@ pub(crate) struct VdevMaps {
 impl VdevMaps {
     /// Opens the arrays of a vdev.
     pub(crate) fn open(mos: &ObjectSet, array: ObjectId, zap: Option<Zap>) -> Result<Self> {
-        let unflushed = match &zap {
-            Some(zap) => zap.lookup(vdev_zap::UNFLUSHED_TXGS.as_bytes())?,
-            None => None,
+        let named = |key: &str| match &zap {
+            Some(zap) => zap.lookup(key.as_bytes()),
+            None => Ok(None),
         };
-        let unflushed = unflushed.map(|id| mos.object(ObjectId(id)));
+        let kept = named(vdev_zap::CHECKPOINT_SPACE_MAP)?;
+        let unflushed = named(vdev_zap::UNFLUSHED_TXGS)?.map(|id| mos.object(ObjectId(id)));
         Ok(Self {
             array: mos.object(array)?,
             unflushed: unflushed.transpose()?,
+            kept: kept.filter(|id| *id != 0).map(ObjectId),
             zap,
         })
     }
@@ -66,6 +72,14 @@ impl VdevMaps {
         let zap = Zap::open(&mos.object(named(keys::VDEV_ZAP_TOP)?)?)?;
         Self::open(mos, named(keys::METASLAB_ARRAY)?, Some(zap))
     }
+}
+
+/// The end of a map.
+pub(crate) struct MapEnd {
+    /// Where it begins.
+    pub(crate) start: u64,
+    /// Its words.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Which forms the pool's features allow.
@@ -247,6 +261,53 @@ impl MosSpaceStore {
         Ok(())
     }
 
+    /// The map of what a vdev keeps for a checkpoint alone, if there is one.
+    pub(crate) fn known_kept(&self, vdev: VdevId) -> Option<ObjectId> {
+        self.state.lock().vdevs.get(&vdev)?.kept
+    }
+
+    /// The last block of a map, as far as it is filled.
+    pub(crate) fn end_of(&self, map: ObjectId) -> Result<MapEnd, StoreError> {
+        let object = self.objects.object(map)?;
+        let length = self.header(&object)?.length;
+        let block_size = u64::from(object.block_size());
+        let start = length.saturating_sub(1) / block_size * block_size;
+        let mut bytes = vec![0; usize::try_from(length - start)?];
+        object.read(start, &mut bytes)?;
+        Ok(MapEnd { start, bytes })
+    }
+
+    /// Cuts a map off at `length`, behind which it freed so many bytes.
+    pub(crate) fn cut(
+        &self,
+        tx: &Tx,
+        map: ObjectId,
+        length: u64,
+        freed: i64,
+    ) -> Result<(), DmuError> {
+        let object = self.objects.object(map)?;
+        object.free_range(tx, length, u64::MAX - length)?;
+        let mut header =
+            object.with_bonus(|bonus| SpaceMapPhys::decode_padded(bonus, ByteOrder::NATIVE));
+        header.length = length;
+        header.allocated = header.allocated.saturating_add(freed);
+        object.modify_bonus(tx, |bonus| header.encode(bonus, ByteOrder::NATIVE))
+    }
+
+    /// Frees the map of what a vdev keeps.
+    pub(crate) fn drop_kept(&self, tx: &Tx, vdev: VdevId) -> Result<(), DmuError> {
+        let found = self.state.lock().vdevs.get(&vdev).cloned();
+        let Some(mut maps) = found else { return Ok(()) };
+        if let Some(map) = maps.kept.take() {
+            self.destroy_map(tx, map)?;
+        }
+        if let Some(zap) = &maps.zap {
+            zap.remove(tx, vdev_zap::CHECKPOINT_SPACE_MAP.as_bytes())?;
+        }
+        self.set_vdev(vdev, maps);
+        Ok(())
+    }
+
     fn maps(&self, vdev: VdevId) -> Result<VdevMaps, StoreError> {
         let found = self.state.lock().vdevs.get(&vdev).cloned();
         found.ok_or_else(|| {
@@ -285,6 +346,23 @@ impl SpaceStore for MosSpaceStore {
         let object = self.new_map(&tx, BLOCK_SIZE_MAP)?.id();
         put(&maps.array, &tx, metaslab, object.0)?;
         Ok(object)
+    }
+
+    fn kept_map(&self, vdev: VdevId) -> Result<ObjectId, StoreError> {
+        let mut maps = self.maps(vdev)?;
+        if let Some(known) = maps.kept {
+            return Ok(known);
+        }
+        let Some(zap) = &maps.zap else {
+            let what = "table of its own";
+            return Err(Box::new(MissingMaps { vdev, what }));
+        };
+        let tx = self.tx();
+        let map = self.new_map(&tx, BLOCK_SIZE_KEPT)?.id();
+        zap.add(&tx, vdev_zap::CHECKPOINT_SPACE_MAP.as_bytes(), map.0)?;
+        maps.kept = Some(map);
+        self.set_vdev(vdev, maps);
+        Ok(map)
     }
 
     fn append(&self, object: ObjectId, append: &MapAppend<'_>) -> Result<(), StoreError> {

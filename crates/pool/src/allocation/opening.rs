@@ -130,8 +130,18 @@ fn open_vdev(
             geometry.layout.ashift(),
         )?);
     }
+    let kept = vdev_maps.kept.map(|id| kept_bytes(mos, id)).transpose()?;
     maps.set_vdev(top.id(), vdev_maps);
-    Ok(VdevSpace::new(geometry, &known, findings))
+    let space = VdevSpace::new(geometry, &known, findings);
+    space.add_kept(kept.unwrap_or(0));
+    Ok(space)
+}
+
+/// How many bytes a map of what is kept for a checkpoint holds.
+fn kept_bytes(mos: &ObjectSet, map: ObjectId) -> Result<i64> {
+    let map = mos.object(map)?;
+    let header = map.with_bonus(|bonus| SpaceMapPhys::decode_padded(bonus, ByteOrder::NATIVE));
+    Ok(header.allocated.min(0).saturating_neg())
 }
 
 fn info(mos: &ObjectSet, object: ObjectId, unflushed: Txg, ashift: u32) -> Result<MetaslabInfo> {

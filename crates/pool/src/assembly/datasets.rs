@@ -18,6 +18,7 @@ use crate::allocation::opening::OpenedSpace;
 use crate::blocks::Sharing;
 use crate::blocks::dedup::WeakTables;
 use crate::blocks::gate::ReuseGate;
+use crate::checkpoint::CheckpointKeeper;
 use crate::error::{PoolError, Result};
 use crate::pool::services::PoolServices;
 use crate::pool::settings::{FeaturesToEnable, Settings};
@@ -137,6 +138,12 @@ impl WithDatasets {
         }
     }
 
+    /// What keeps in step which txgs the leaves missed.
+    fn missed(&self, space: &OpenedSpace, stored: BTreeMap<Guid, TxgRanges>) -> MissedTxgs {
+        let (maps, config) = (Arc::clone(&space.maps), Arc::clone(&self.services.config));
+        MissedTxgs::new(Arc::clone(&self.vdevs), maps, config, stored)
+    }
+
     fn writer(&self, writing: Writing, beginning: Beginning) -> Result<Writer> {
         let services = &self.services;
         let gate = ReuseGate::new(beginning.uberblock.txg);
@@ -151,10 +158,12 @@ impl WithDatasets {
         let deferred = deferred_frees(services)?
             .ok_or_else(|| PoolError::Damaged("it has no list of deferred frees".to_owned()))?;
         let (vdev_changes, features) = (VdevChanges::new(), FeaturesToEnable::new());
-        let settings = Settings::new();
-        let diagnosis = Diagnosis::new();
-        // The history comes last: the others write to it.
+        let (settings, diagnosis) = (Settings::new(), Diagnosis::new());
+        let last = Arc::new(LastSynced::new(beginning.uberblock));
+        let checkpoint = CheckpointKeeper::open(services, &allocator, &last, &engine)?;
+        // The checkpoint comes first, for the others free blocks; the history last: the others write to it.
         let tasks: Vec<Arc<dyn SyncTask>> = vec![
+            checkpoint.clone(),
             diagnosis.clone(),
             vdev_changes.clone(),
             services.spares.clone(),
@@ -169,18 +178,13 @@ impl WithDatasets {
             objects: Arc::clone(&services.mos),
             dsl: Arc::clone(&self.dsl),
             pipeline: Arc::clone(&self.pipeline),
+            missed: self.missed(&space, beginning.missed),
             space: space.space,
             allocator,
             frees: Arc::clone(&services.frees),
             logs: Arc::clone(&writing.logs),
             deferred,
             limits: Arc::clone(&services.limits),
-            missed: MissedTxgs::new(
-                Arc::clone(&self.vdevs),
-                Arc::clone(&space.maps),
-                Arc::clone(&services.config),
-                beginning.missed,
-            ),
             maps: space.maps,
             vdevs: Arc::clone(&self.vdevs),
             workers: beginning.workers,
@@ -190,7 +194,7 @@ impl WithDatasets {
             rules: writing.rules,
             tasks,
             services: Arc::clone(services),
-            last: LastSynced::new(beginning.uberblock),
+            last,
             flush_all: AtomicBool::new(false),
             log_devices: writing.log_devices,
             gate,
@@ -203,6 +207,7 @@ impl WithDatasets {
             syncer: Arc::new(syncer),
             scrub: writing.scrub,
             trim: writing.trim,
+            checkpoint,
             vdev_changes,
             features,
             settings,

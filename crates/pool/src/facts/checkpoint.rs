@@ -13,24 +13,25 @@ const TIMESTAMP: usize = 4;
 /// A checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// When it was taken: seconds since 1970.
-    pub created_s: u64,
+    /// When it was taken: seconds since 1970; none: it is being discarded.
+    pub created_s: Option<u64>,
     /// Bytes that are kept for it alone.
     pub consumes: u64,
 }
 
 impl Stored<'_> {
-    /// The checkpoint, if there is one.
-    pub(super) fn checkpoint_of(&self, root: &VdevConfig) -> Option<Checkpoint> {
-        let uberblock = self.words(directory::CHECKPOINT)?;
-        Some(Checkpoint {
-            created_s: *uberblock.get(TIMESTAMP)?,
+    /// The checkpoint, if there is one, or still something of one (`is_kept`).
+    pub(super) fn checkpoint_of(&self, root: &VdevConfig, is_kept: bool) -> Option<Checkpoint> {
+        let uberblock = self.words(directory::CHECKPOINT);
+        let created_s = uberblock.and_then(|words| words.get(TIMESTAMP).copied());
+        (created_s.is_some() || is_kept).then(|| Checkpoint {
+            created_s,
             consumes: self.checkpointed_bytes(root),
         })
     }
 
     /// Bytes that are kept for a checkpoint alone: also of one that is being given up.
-    pub(crate) fn checkpointed_bytes(&self, root: &VdevConfig) -> u64 {
+    fn checkpointed_bytes(&self, root: &VdevConfig) -> u64 {
         let consumes = root.children.iter().map(|top| {
             let map = top
                 .object(keys::VDEV_ZAP_TOP)

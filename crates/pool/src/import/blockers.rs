@@ -9,6 +9,7 @@ use format::config::{directory, keys};
 use format::uberblock::VERSION_DEADLISTS;
 use vdev::VdevTree;
 
+use crate::checkpoint;
 use crate::config::PoolConfig;
 use crate::error::{ImportBlocker, Result};
 use crate::mos::features::Features;
@@ -85,7 +86,7 @@ impl Inspection<'_> {
             let Ok(name) = std::str::from_utf8(&entry.name) else {
                 continue;
             };
-            if name == directory::CHECKPOINT {
+            if name == directory::CHECKPOINT && checkpoint::stored(self.directory).is_err() {
                 return Ok(Some(ImportBlocker::Checkpoint));
             }
             // Tables of a machine of the other byte order have not been written by anybody here yet.

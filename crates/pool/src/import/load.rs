@@ -34,6 +34,8 @@ pub(crate) struct LoadOptions {
     pub(crate) writable: bool,
     /// Uberblocks of later txgs do not count.
     pub(crate) txg_max: Option<Txg>,
+    /// The state to load, whatever the labels say.
+    pub(crate) state: Option<Uberblock>,
     /// Bytes that the block cache may hold.
     pub(crate) cache_bytes: usize,
     /// Whether log vdevs may be missing.
@@ -59,7 +61,10 @@ pub(crate) fn load(pool: Guid, devices: &mut Devices, options: &LoadOptions) -> 
     let found = found.ok_or_else(|| PoolError::NoSuchPool {
         wanted: pool.to_string(),
     })?;
-    let uberblock = choose(&found, options.txg_max)?;
+    let uberblock = match options.state {
+        Some(state) => state,
+        None => choose(&found, options.txg_max)?,
+    };
     if !uberblock.version_is_known() {
         return Err(PoolError::UnsupportedVersion {
             version: uberblock.version,

@@ -56,6 +56,8 @@ pub struct ImportOptions {
     pub without_logs: bool,
     /// How far to go back.
     pub rewind: Rewind,
+    /// Whether to go back to the checkpoint (`--rewind-to-checkpoint`).
+    pub to_checkpoint: bool,
     /// The folder below which its file systems are mounted (`-R`).
     pub altroot: Option<PathBuf>,
     /// Bytes that the block cache may hold.
@@ -84,6 +86,7 @@ impl ImportOptions {
             destroyed: false,
             without_logs: false,
             rewind: Rewind::Never,
+            to_checkpoint: false,
             altroot: None,
             cache_bytes: cache::default_limit_bytes(),
             host: Host::current(),

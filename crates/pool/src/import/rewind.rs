@@ -5,18 +5,22 @@
 
 use std::collections::BTreeSet;
 
+use base::invariant::Findings;
 use base::{ObjectId, ObjectSetId, Txg};
 use dsl::records;
+use format::Uberblock;
 use format::block_pointer::BlockPointer;
 use pipeline::ReadRequest;
-use vdev::IoClass;
+use vdev::{IoClass, VdevTree};
 
+use crate::checkpoint;
 use crate::error::{PoolError, Result};
 use crate::import::discover::FoundPool;
 use crate::import::load::{LoadOptions, Loaded, load};
 use crate::import::options::{ImportOptions, Rewind};
 use crate::pool::Rewound;
 use crate::scan::walk::{Births, Found, Place, Walk};
+use crate::sync::uberblock::Commit;
 use crate::vdevs::devices::Devices;
 
 /// How many txgs back a pool can be taken safely: their freed space was not reused.
@@ -35,9 +39,16 @@ pub(crate) fn load_with_rewind(
     let mut load_options = LoadOptions {
         writable: !options.read_only,
         txg_max: None,
+        state: None,
         cache_bytes: options.cache_bytes,
         without_logs: options.without_logs,
     };
+    if options.to_checkpoint {
+        return Ok((
+            load_checkpoint(found, devices, load_options, options.clock.now_s())?,
+            None,
+        ));
+    }
     if options.rewind == Rewind::Never {
         return Ok((load(found.guid, devices, &load_options)?, None));
     }
@@ -58,6 +69,44 @@ pub(crate) fn load_with_rewind(
     Err(first.unwrap_or_else(|| PoolError::NoUberblock {
         reason: "no label holds one that may be used".to_owned(),
     }))
+}
+
+/// Loads the checkpointed state, as that of a txg that comes after all others: once its uberblock is written, it is the
+/// newest. See `crate::checkpoint`.
+fn load_checkpoint(
+    found: &FoundPool,
+    devices: &mut Devices,
+    mut options: LoadOptions,
+    now_s: u64,
+) -> Result<Loaded> {
+    let now = load(found.guid, devices, &options)?;
+    let kept = checkpoint::stored(&now.directory)?.ok_or(PoolError::NoCheckpoint)?;
+    if kept.reflow_info != now.uberblock.reflow_info {
+        let reason = "a RAID-Z has been expanded since the checkpoint was taken".to_owned();
+        return Err(PoolError::Invalid { reason });
+    }
+    let newest = found.newest_uberblock().map_or(Txg(0), |newest| newest.txg);
+    options.state = Some(Uberblock {
+        txg: newest.max(now.uberblock.txg).next(),
+        timestamp: now_s,
+        checkpoint_txg: kept.checkpoint_txg.max(kept.txg),
+        ..kept
+    });
+    drop(now);
+    load(found.guid, devices, &options)
+}
+
+/// Makes the state that was loaded of a checkpoint the newest of the pool: nothing of what came later leads anywhere
+/// from then on. It is one write, in several places; each of them is the whole state.
+pub(crate) fn write_checkpoint(vdevs: &VdevTree, uberblock: &Uberblock) -> Result<()> {
+    let commit = Commit {
+        vdevs,
+        labels: None,
+        uberblock,
+        rotor: 0,
+        findings: &Findings::default(),
+    };
+    commit.run()
 }
 
 /// The txgs to try, the newest first.

@@ -225,12 +225,8 @@ impl Features {
             feature.support != Support::Write && self.is_active(feature)
         };
         let feature = features::ALL.iter().find(active)?;
-        Some(if **feature == features::ZPOOL_CHECKPOINT {
-            ImportBlocker::Checkpoint
-        } else {
-            ImportBlocker::Feature {
-                feature: feature.name.to_owned(),
-            }
+        Some(ImportBlocker::Feature {
+            feature: feature.name.to_owned(),
         })
     }
 

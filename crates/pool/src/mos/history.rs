@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use base::lock::{LockClass, Mutex, rank};
-use base::{ByteOrder, ObjectId};
+use base::{ByteOrder, ObjectId, Txg};
 use dmu::{Object, ObjectSet, Tx};
 use format::NvList;
 use format::history::{self, HistoryPhys, LENGTH_SIZE, keys};
@@ -80,6 +80,24 @@ impl History {
             .set(keys::REQUEST_INPUT, input)
             .set(keys::WHO, actor.user_id)
             .set(keys::ZONE, "linux");
+        self.queue(record, now_s);
+    }
+
+    /// Queues an internal event of the txg that comes next, for who is not in syncing context.
+    pub(crate) fn internal_next(&self, name: &str, text: &str, txg: Txg, now_s: u64) {
+        self.events.history(&HistoryFields {
+            host: &self.host_name,
+            name,
+            text,
+            dataset: None,
+            txg: txg.0,
+            time_s: now_s,
+        });
+        let mut record = NvList::new();
+        record
+            .set(keys::INTERNAL_TEXT, text)
+            .set(keys::INTERNAL_NAME, name)
+            .set(keys::TXG, txg.0);
         self.queue(record, now_s);
     }
 

@@ -67,7 +67,7 @@ pub(crate) struct Syncer {
     pub(crate) services: Arc<PoolServices>,
     /// What the pool does on its own account, in this order.
     pub(crate) tasks: Vec<Arc<dyn SyncTask>>,
-    pub(crate) last: LastSynced,
+    pub(crate) last: Arc<LastSynced>,
     /// Whether the next txg moves all logged changes to the metaslabs' own maps: at export.
     pub(crate) flush_all: AtomicBool,
     /// Which log vdevs take blocks.
@@ -139,7 +139,6 @@ impl Syncer {
     /// Writes a txg, and its uberblock if it changed anything.
     pub(crate) fn sync_txg(&self, txg: Txg, group: &Arc<WriteGroup>) -> Result<()> {
         self.maps.begin(txg);
-        self.allocator.begin(txg);
         let mut pass = 0;
         let mut root = self.passes(txg, group, &mut pass)?;
         let changed = root.is_some();
@@ -275,6 +274,8 @@ impl Syncer {
         self.frees.begin(pass);
         if pass == 1 {
             self.sync_tasks(txg)?;
+            // Once it is known what is kept for a checkpoint.
+            self.allocator.free_due(txg);
             // Tables go to devices for them, else to those for metadata.
             let classes = [ClassKind::Dedup, ClassKind::Special];
             let capacities = classes.map(|class| self.space.capacity_bytes(class));

@@ -77,7 +77,7 @@ impl VdevChanges {
     }
 
     /// While this lives, nobody else changes vdevs.
-    pub(super) fn alone(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
         self.one.lock()
     }
 

@@ -53,6 +53,7 @@ impl Pool {
         self.check_running()?;
         {
             let _one = writer.vdev_changes.alone();
+            self.check_no_checkpoint()?;
             let attachment = self.prepare_attachment(target, new, options)?;
             let change = DeviceChange::Attach(Box::new(attachment));
             self.change_devices(writer, change)?;
@@ -69,6 +70,7 @@ impl Pool {
         let writer = self.writer()?;
         self.check_running()?;
         let _one = writer.vdev_changes.alone();
+        self.check_no_checkpoint()?;
         self.change_devices(writer, DeviceChange::Detach(guid))
     }
 
@@ -174,6 +176,7 @@ impl Pool {
         let writer = self.writer()?;
         self.check_running()?;
         let _one = writer.vdev_changes.alone();
+        self.check_no_checkpoint()?;
         let config = self.config();
         let guid = guid.unwrap_or_else(|| Guid(self.services.rng.nonzero_u64()));
         if guid.0 == 0 || config.root.find(guid).is_some() {

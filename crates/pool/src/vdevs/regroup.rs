@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use base::{Guid, Txg};
 use format::config::{keys, vdev_types};
+use format::features;
 use vdev::{Condition, Leaf, Top, TopConfig, TxgRanges, VdevAux, VdevState};
 
 use crate::config::VdevConfig;
@@ -137,6 +138,11 @@ impl FirstPass<'_> {
     /// Every device goes whose place another one was to take that has everything; answers them.
     pub(super) fn end_replacements(&self) -> Result<Vec<Arc<Leaf>>> {
         let mut gone = Vec::new();
+        // The checkpointed state needs both; they end when it is gone.
+        let features = &self.services.features;
+        if features.is_active(&features::ZPOOL_CHECKPOINT) {
+            return Ok(gone);
+        }
         loop {
             let root = self.services.config.with(|config| config.root.clone());
             let is_whole = |guid: Guid| {

@@ -100,6 +100,7 @@ impl Pool {
         let writer = self.writer()?;
         self.check_running()?;
         let _one = writer.vdev_changes.alone();
+        self.check_no_checkpoint()?;
         let config = self.config();
         let top = config.root.children.iter().find(|top| top.guid() == guid);
         let top = top.ok_or(PoolError::NoSuchVdev { guid })?;

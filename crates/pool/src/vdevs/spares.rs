@@ -283,7 +283,7 @@ impl Pool {
     }
 
     /// Has spares stand in for devices that failed, as far as there are some that can.
-    fn step_in(self: &Arc<Self>) {
+    pub(crate) fn step_in(self: &Arc<Self>) {
         let leaves = dtl::leaves(&self.vdevs).into_iter();
         for leaf in leaves.filter(|leaf| is_failed(leaf.condition())) {
             for spare in self.services.spares.list() {

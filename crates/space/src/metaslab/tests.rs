@@ -25,6 +25,9 @@ impl SpaceStore for Empty {
     fn create(&self, _: VdevId, _: usize) -> Result<ObjectId, StoreError> {
         Ok(ObjectId(1))
     }
+    fn kept_map(&self, _: VdevId) -> Result<ObjectId, StoreError> {
+        Ok(ObjectId(3))
+    }
     fn append(&self, _: ObjectId, _: &MapAppend<'_>) -> Result<(), StoreError> {
         Ok(())
     }

@@ -183,6 +183,7 @@ impl PoolSpace {
     /// # Errors
     /// The maps cannot be written, or contradict the changes.
     pub fn sync(&self, txg: Txg, pass: u32, store: &dyn SpaceStore) -> Result<(), SpaceError> {
+        self.sync_kept(self.pass(txg, pass), store)?;
         let mut dirty: Vec<Arc<Metaslab>> = Vec::new();
         for vdev in self.vdevs() {
             dirty.extend(vdev.of(vdev.lists().dirty(txg)).cloned());

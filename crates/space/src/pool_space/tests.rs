@@ -1,5 +1,7 @@
 //! Random allocations and frees over many txgs, against a plain list; reopened from the store in between.
 
+mod kept;
+
 use super::{Extent, PoolSpace, Request};
 use crate::{
     ClassKind, MapAppend, MapContents, MetaslabInfo, SpaceError, SpaceStore, StoreError,
@@ -23,6 +25,8 @@ struct MemoryState {
     maps: BTreeMap<u64, MapContents>,
     metaslabs: BTreeMap<(u64, usize), MetaslabInfo>,
     logs: BTreeMap<u64, u64>,
+    /// Maps of what is kept for a checkpoint, by vdev.
+    kept: BTreeMap<u64, u64>,
     /// By map, from the longest free segment that it tells of.
     longest: BTreeMap<u64, u64>,
     reads: u64,
@@ -50,6 +54,15 @@ impl SpaceStore for MemoryStore {
             .or_default()
             .object = object;
         Ok(object)
+    }
+    fn kept_map(&self, vdev: VdevId) -> Result<ObjectId, StoreError> {
+        let mut state = self.state.borrow_mut();
+        if let Some(map) = state.kept.get(&vdev.0) {
+            return Ok(ObjectId(*map));
+        }
+        let map = new_map(&mut state);
+        state.kept.insert(vdev.0, map.0);
+        Ok(map)
     }
     fn append(&self, object: ObjectId, append: &MapAppend<'_>) -> Result<(), StoreError> {
         let mut state = self.state.borrow_mut();

@@ -26,8 +26,18 @@ const READABLE: &[&str] = &[
 ];
 /// Pools that must import for writing.
 const WRITABLE: &[&str] = &[
-    "default", "codecs", "classes", "nofeat", "grub2", "gang", "streams", "raidz1", "raidz3",
-    "expanded", "draid",
+    "default",
+    "codecs",
+    "classes",
+    "nofeat",
+    "grub2",
+    "gang",
+    "streams",
+    "raidz1",
+    "raidz3",
+    "expanded",
+    "draid",
+    "checkpoint",
 ];
 /// Pools of stripes, whose devices may be away or lie one at a time.
 const STRIPES: &[&str] = &["expanded", "draid"];

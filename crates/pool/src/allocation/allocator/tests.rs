@@ -29,7 +29,7 @@ fn what_an_open_txg_gives_back_is_freed_when_that_txg_syncs() {
     };
     let allocation = allocator.allocate(&request).unwrap();
     for dva in allocation.iter() {
-        allocator.free(&dva, hold.txg());
+        allocator.free(&dva, hold.txg(), hold.txg());
     }
     // A txg that syncs while this one is open has nothing to free.
     assert!(!space.is_dirty(before));

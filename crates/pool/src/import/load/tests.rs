@@ -6,6 +6,7 @@ use device::Access;
 const OPTIONS: LoadOptions = LoadOptions {
     writable: false,
     txg_max: None,
+    state: None,
     cache_bytes: 16 << 20,
     without_logs: false,
 };

@@ -1,0 +1,82 @@
+//! What users ask of checkpoints.
+
+use std::sync::{Arc, Weak};
+
+use base::thread;
+use dsl::SpaceClass;
+use format::features;
+
+use super::{Request, Standing};
+use crate::error::{PoolError, Result};
+use crate::pool::Pool;
+
+impl Pool {
+    /// Keeps the state that the pool has when this is called.
+    ///
+    /// # Errors
+    /// There is a checkpoint, or what one kept is still being freed; the pool is full, or cannot be written.
+    pub fn take_checkpoint(&self) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        if !self.features().is_enabled(&features::ZPOOL_CHECKPOINT) {
+            return Err(PoolError::Invalid {
+                reason: "operation not supported on this type of pool".to_owned(),
+            });
+        }
+        writer.checkpoint.standing().check_none()?;
+        if self.dsl.root_directory()?.available(SpaceClass::Normal)? == 0 {
+            return Err(PoolError::NoSpace);
+        }
+        // What was done until now is in the uberblock that is kept.
+        writer.engine.wait_synced(None)?;
+        self.change_checkpoint(Request::Take)
+    }
+
+    /// Gives up the checkpoint. What it kept is freed from now on; that goes on when this returns.
+    ///
+    /// # Errors
+    /// There is none, or the pool cannot be written.
+    pub fn discard_checkpoint(&self) -> Result<()> {
+        let writer = self.writer()?;
+        self.check_running()?;
+        let _one = writer.vdev_changes.alone();
+        match writer.checkpoint.standing() {
+            Standing::None => Err(PoolError::NoCheckpoint),
+            Standing::Discarding => Err(PoolError::DiscardingCheckpoint),
+            Standing::Taken(_) => self.change_checkpoint(Request::Discard),
+        }
+    }
+
+    fn change_checkpoint(&self, request: Request) -> Result<()> {
+        let writer = self.writer()?;
+        writer.checkpoint.want(request);
+        writer.engine.wait_synced(None)?;
+        writer.checkpoint.outcome()
+    }
+
+    /// Refuses a change of devices that a pool could not be taken back over.
+    pub(crate) fn check_no_checkpoint(&self) -> Result<()> {
+        self.writer()?.checkpoint.standing().check_none()
+    }
+
+    /// When a checkpoint is gone, what waited for it is done: replacements end, spares step in.
+    pub(crate) fn watch_checkpoint(self: &Arc<Self>) {
+        let Some(writer) = &self.writer else { return };
+        let pool = Arc::downgrade(self);
+        writer.checkpoint.on_ended(Box::new(move || {
+            let pool = Weak::clone(&pool);
+            // The thread that syncs calls this, and must not wait for itself.
+            let thread = thread::named("pool-checkpoint", sys::thread::BACKGROUND);
+            let started = thread.spawn(move || {
+                if let Some(pool) = pool.upgrade() {
+                    // A pool that cannot be written now does it after the next import.
+                    let _ = pool.end_replacements();
+                    pool.step_in();
+                }
+            });
+            // Without a thread, the same.
+            drop(started);
+        }));
+    }
+}
