@@ -39,6 +39,8 @@ pub struct FileDevice {
     /// a write-back error is seen here.
     cached: File,
     direct: Option<Direct>,
+    /// The file behind a loop device, locked as well: it is the same bytes by another name.
+    _backing: Option<File>,
     /// Whether anything may have been written since the last flush began: by whoever had it before, too.
     dirty: AtomicBool,
     /// The flush failure that was not cleared yet. Held while flushing: flushes that overlap join.
@@ -140,6 +142,10 @@ impl FileDevice {
         if write && !lock_in_time(&cached).map_err(fail)? {
             return Err(DeviceError::Busy { device: name });
         }
+        let backing = match write && kind == DeviceKind::Disk {
+            true => lock_backing(path, &name)?,
+            false => None,
+        };
         let size = cached.size().map_err(fail)?;
         let (sector_size, physical_sector_size) = match kind {
             DeviceKind::Disk => {
@@ -168,6 +174,7 @@ impl FileDevice {
             physical_sector_size,
             cached,
             direct,
+            _backing: backing,
             // What a process that was killed has written may be on its way still, and is built upon.
             dirty: AtomicBool::new(true),
             flushing: Mutex::new(&FLUSH_CLASS, None),
@@ -325,6 +332,22 @@ fn lock_in_time(file: &File) -> Result<bool, Errno> {
             return Ok(false);
         }
         std::thread::sleep(LOCK_PAUSE);
+    }
+}
+
+/// Locks the file behind a loop device. One that cannot be opened cannot be locked: another user's, or one of another
+/// mount namespace.
+fn lock_backing(device: &Path, name: &Arc<str>) -> Result<Option<File>, DeviceError> {
+    let opened = sys::backing_file(device)
+        .and_then(|path| File::open(&path, OpenMode::default(), Create::Never).ok());
+    let Some(file) = opened else {
+        return Ok(None);
+    };
+    match lock_in_time(&file) {
+        Ok(false) => Err(DeviceError::Busy {
+            device: Arc::clone(name),
+        }),
+        Ok(true) | Err(_) => Ok(Some(file)),
     }
 }
 

@@ -1,10 +1,14 @@
 //! Regular files and disks: positioned reads and writes, durability, locks.
 
+mod backing;
+
 use rustix::fs::{self, Advice, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, pread, pwrite, pwritev};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+
+pub use backing::backing_file;
 
 /// What kind of thing a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

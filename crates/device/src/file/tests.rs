@@ -151,6 +151,48 @@ fn discarded_space_reads_as_zero() {
     }
 }
 
+/// Names of one file: hard links, and a loop device where root may make one.
+#[test]
+fn a_file_is_locked_by_whatever_name() {
+    let (directory, path) = image(8 << 20);
+    let link = directory.path().join("link");
+    std::fs::hard_link(&path, &link).unwrap();
+    let busy = |path: &Path| {
+        let opened = FileDevice::open(path, Access::ReadWrite).err();
+        matches!(opened, Some(DeviceError::Busy { .. }))
+    };
+    let writer = FileDevice::open(&path, Access::ReadWrite).unwrap();
+    assert!(busy(&link));
+    drop(writer);
+    let losetup = |arguments: &[&std::ffi::OsStr]| {
+        let output = std::process::Command::new("losetup")
+            .args(arguments)
+            .output();
+        let output = output.ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    };
+    let made = losetup(&["--show".as_ref(), "-f".as_ref(), path.as_os_str()]);
+    let Some(device) = made.filter(|device| Path::new(device).exists()) else {
+        println!("skipped: no loop device can be made");
+        return;
+    };
+    let found = std::panic::catch_unwind(|| {
+        let disk = Path::new(&device);
+        let writer = FileDevice::open(&path, Access::ReadWrite).unwrap();
+        assert!(busy(disk), "the loop device of a file in use");
+        drop(writer);
+        let writer = FileDevice::open(disk, Access::ReadWrite).unwrap();
+        assert!(
+            busy(&path) && busy(&link),
+            "the file of a loop device in use"
+        );
+        drop(writer);
+        assert!(!busy(&link));
+    });
+    losetup(&["-d".as_ref(), device.as_ref()]);
+    found.unwrap();
+}
+
 /// Needs a block device that may be overwritten (a loop device), named by `MILLPOND_SCRATCH_DISK`.
 #[test]
 fn disks_are_claimed_and_written() {
