@@ -1,7 +1,6 @@
 //! `millpond stat`: the instruments of running pools.
 
-use admin::{MetricsReport, Request, Response};
-use daemon::Readings;
+use admin::{IoReport, MetricsReport, Request, Response};
 
 use crate::daemons::{ended, pools};
 use crate::grammar::{Command, Invocation, Operands, option, switch};
@@ -13,7 +12,7 @@ use crate::repeat::Interval;
 pub(super) const COMMAND: Command = Command {
     name: "stat",
     aliases: &[],
-    summary: "Show locks, queues, latencies and counters of running pools.",
+    summary: "Show space, rates, latencies and counters of running pools; locks and queues with -l.",
     forms: &["[pool] ... [interval [count]]"],
     flags: &[
         option(
@@ -21,6 +20,7 @@ pub(super) const COMMAND: Command = Command {
             "text[,...]",
             "only metrics whose name contains one of these",
         ),
+        switch("l", "locks and queues, too"),
         switch("a", "also what never changed"),
         switch("y", "omit the figures since the import"),
         switch("j", "JSON").or("json"),
@@ -40,24 +40,29 @@ fn stat(call: &Invocation) -> Outcome {
         .map(ToOwned::to_owned)
         .collect();
     let interval = Interval::split(call.operands());
-    let mut before: Vec<MetricsReport> = Vec::new();
+    let mut before: Vec<Readings> = Vec::new();
+    // Who asks for names wants these; programs get them all as they are.
+    let summed_up = words.is_empty() && !call.has("j") && !call.has("prometheus");
     let mut first = true;
     let skip_first = call.has("y") && interval.repeats();
     interval.repeat_after(skip_first, &mut || {
-        let (mut now, complete) = reports(&interval.names)?;
+        let (mut now, complete) = readings(&interval.names, summed_up)?;
         if now.is_empty() && complete {
             complain(&"no pools available");
         }
-        now.iter_mut().for_each(|report| report.keep(&words));
-        let changes: Vec<MetricsReport> = now
+        now.iter_mut().for_each(|found| found.metrics.keep(&words));
+        let changes: Vec<Readings> = now
             .iter()
-            .map(
-                |report| match before.iter().find(|b| b.pool == report.pool) {
+            .map(|found| {
+                let earlier = before
+                    .iter()
+                    .find(|before| before.metrics.pool == found.metrics.pool);
+                match earlier {
                     // What a scraper reads must only grow.
-                    Some(earlier) if !call.has("prometheus") => report.since(earlier),
-                    _ => report.clone(),
-                },
-            )
+                    Some(earlier) if !call.has("prometheus") => found.since(earlier),
+                    _ => found.clone(),
+                }
+            })
             .collect();
         before = now;
         if !std::mem::take(&mut first) || !skip_first {
@@ -67,34 +72,68 @@ fn stat(call: &Invocation) -> Outcome {
     })
 }
 
-fn show(call: &Invocation, reports: &[MetricsReport]) -> Outcome {
+/// What one pool told.
+#[derive(Clone)]
+struct Readings {
+    metrics: MetricsReport,
+    io: Option<IoReport>,
+}
+
+impl Readings {
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            metrics: self.metrics.since(&earlier.metrics),
+            io: match (&self.io, &earlier.io) {
+                (Some(now), Some(earlier)) => Some(now.since(earlier)),
+                (now, _) => now.clone(),
+            },
+        }
+    }
+}
+
+fn show(call: &Invocation, found: &[Readings]) -> Outcome {
+    let reports =
+        || -> Vec<MetricsReport> { found.iter().map(|one| one.metrics.clone()).collect() };
     if call.has("j") {
-        return print(&crate::render::metrics_json(reports));
+        return print(&crate::render::metrics_json(&reports()));
     }
     if call.has("prometheus") {
-        return print(&daemon::prometheus(&Readings {
-            metrics: reports.to_vec(),
-            ..Readings::default()
+        return print(&daemon::prometheus(&daemon::Readings {
+            metrics: reports(),
+            ..daemon::Readings::default()
         }));
     }
-    let options = MetricsTable { all: call.has("a") };
-    let tables: Vec<String> = reports
+    let options = MetricsTable {
+        all: call.has("a"),
+        locks: call.has("l") || call.has("m"),
+    };
+    let tables: Vec<String> = found
         .iter()
-        .map(|report| crate::render::metrics_table(report, options))
+        .map(|one| crate::render::metrics_table(&one.metrics, one.io.as_ref(), options))
         .collect();
     print(&tables.join("\n"))
 }
 
-fn reports(names: &[String]) -> Result<(Vec<MetricsReport>, bool), Stop> {
+fn readings(names: &[String], with_io: bool) -> Result<(Vec<Readings>, bool), Stop> {
     let (connections, complete) = pools(names)?;
     let mut found = Vec::new();
     for mut connection in connections {
+        let (mut metrics, mut io) = (None, None);
         connection.call(&Request::Metrics, &mut |part| {
             if let Response::Metrics(report) = part {
-                found.push(report);
+                metrics = Some(report);
             }
             Ok(())
         })?;
+        if with_io {
+            connection.call(&Request::IoStatistics, &mut |part| {
+                if let Response::IoStatistics(report) = part {
+                    io = Some(*report);
+                }
+                Ok(())
+            })?;
+        }
+        found.extend(metrics.map(|metrics| Readings { metrics, io }));
     }
     Ok((found, complete))
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use admin::{Distribution, Metric, MetricFamily as Family, MetricsReport, Reading};
+use admin::{Distribution, IoReport, Metric, MetricFamily as Family, MetricsReport, Reading};
 use base::metrics::bucket_end;
 use serde_json::{Map, Value, json};
 
 use super::table::{Column, aligned};
+
+mod summary;
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,8 @@ mod tests;
 pub(crate) struct MetricsTable {
     /// What never moved, too.
     pub(crate) all: bool,
+    /// Locks and queues, too.
+    pub(crate) locks: bool,
 }
 
 /// The readings, by how they are shown.
@@ -125,10 +129,14 @@ fn ratios(report: &MetricsReport) -> Vec<(&'static str, f64)> {
         .collect()
 }
 
-/// The tables of one pool: locks, queues, distributions, levels, counts. Counts are followed by
-/// their rate in the time of the report.
+/// The tables of one pool: what it does in a few lines if `io` is given, then locks, queues, distributions, levels,
+/// counts. Counts are followed by their rate in the time of the report.
 #[must_use]
-pub(crate) fn metrics_table(report: &MetricsReport, options: MetricsTable) -> String {
+pub(crate) fn metrics_table(
+    report: &MetricsReport,
+    io: Option<&IoReport>,
+    options: MetricsTable,
+) -> String {
     let mut found = Sections::default();
     for metric in report.metrics.iter().filter(|m| options.all || moved(m)) {
         found.add(metric, report.uptime_ns);
@@ -137,6 +145,10 @@ pub(crate) fn metrics_table(report: &MetricsReport, options: MetricsTable) -> St
         .into_iter()
         .map(|(name, value)| row(name, [format!("{value:.3}")]))
         .collect();
+    if !options.locks {
+        found.locks.clear();
+        found.queues.clear();
+    }
     let sections = [
         (LOCKS, lock_rows(&found.locks)),
         (QUEUES, queue_rows(&found.queues)),
@@ -146,6 +158,9 @@ pub(crate) fn metrics_table(report: &MetricsReport, options: MetricsTable) -> St
         (RATIOS, ratio_rows),
     ];
     let mut out = format!("pool: {}\n", report.pool);
+    if let Some(io) = io {
+        out += &summary::summary(report, io);
+    }
     for (titles, rows) in sections {
         if rows.is_empty() {
             continue;

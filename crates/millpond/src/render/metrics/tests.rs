@@ -24,7 +24,14 @@ fn report() -> MetricsReport {
 
 #[test]
 fn the_tables_show_what_moved() {
-    let text = metrics_table(&report(), MetricsTable::default());
+    let text = metrics_table(
+        &report(),
+        None,
+        MetricsTable {
+            locks: true,
+            ..MetricsTable::default()
+        },
+    );
     assert!(!text.contains("bytes.txg"), "{text}");
     let line = |start: &str| {
         let line = text.lines().find(|line| line.starts_with(start));
@@ -38,7 +45,14 @@ fn the_tables_show_what_moved() {
     assert_eq!(line("vdev.queue"), "7 0 1.50us 1.50us - -");
     assert_eq!(line("prefetch"), "0 1 5 0 0 0");
     assert_eq!(line("fuse.lookup"), "4 1.00us 1.02us 1.50us 1.50us 1.50us");
-    let all = metrics_table(&report(), MetricsTable { all: true });
+    let all = metrics_table(
+        &report(),
+        None,
+        MetricsTable {
+            all: true,
+            ..MetricsTable::default()
+        },
+    );
     assert!(all.contains("bytes.txg"));
 }
 
@@ -77,4 +91,40 @@ fn ratios_follow_from_readings() {
             ("group factor: fsyncs of a flush, of those at once", 0.5)
         ]
     );
+}
+
+#[test]
+fn what_a_pool_does_comes_first() {
+    let mut leaf = admin::LeafIo::default();
+    leaf.async_write.bytes = 8 << 20;
+    leaf.async_write.total_ns = Distribution {
+        buckets: vec![(21, 40)],
+        sum: 60_000_000,
+        max: 1_900_000,
+    };
+    let io = IoReport {
+        name: "tank".to_owned(),
+        guid: 1,
+        uptime_ns: 2_000_000_000,
+        size: 4 << 30,
+        allocated: 1 << 30,
+        vdevs: Vec::new(),
+        leaves: vec![(1, leaf.clone()), (2, leaf)],
+    };
+    let text = metrics_table(&report(), Some(&io), MetricsTable::default());
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(lines[1], "capacity: 1G of 4G (25 %), 3G free");
+    assert_eq!(lines[3], "DONE PER_SECOND BYTES/S P50 P99 MAX");
+    assert!(
+        lines.contains(&"written to devices 40.0 8M 1.90ms 1.90ms 1.90ms".to_owned()),
+        "{text}"
+    );
+    assert!(
+        lines.contains(&"read from devices 0.0 0 - - -".to_owned()),
+        "{text}"
+    );
+    assert!(!text.contains("LOCK") && !text.contains("QUEUE"), "{text}");
 }
