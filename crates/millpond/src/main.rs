@@ -1,4 +1,5 @@
-//! The one binary: `millpond`, also answering to `zpool`, `zfs`, `zdb` and `mount.zfs`.
+//! The one binary: `millpond`, also answering to `zpool`, `zfs`, `zstream`, `zdb` and
+//! `mount.zfs`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
@@ -18,6 +19,7 @@ mod version;
 mod waiting;
 mod zfs;
 mod zpool;
+mod zstream;
 
 use std::process::ExitCode;
 
@@ -78,12 +80,18 @@ fn main() -> ExitCode {
 }
 
 /// All programs that this one answers to.
-static PROGRAMS: [&Program; 3] = [&zpool::PROGRAM, &zfs::PROGRAM, &own::PROGRAM];
+static PROGRAMS: [&Program; 4] = [
+    &zpool::PROGRAM,
+    &zfs::PROGRAM,
+    &zstream::PROGRAM,
+    &own::PROGRAM,
+];
 
 fn program_named(name: &str) -> Option<&'static Program> {
     match name {
         "zpool" => Some(&zpool::PROGRAM),
         "zfs" => Some(&zfs::PROGRAM),
+        "zstream" => Some(&zstream::PROGRAM),
         _ => None,
     }
 }

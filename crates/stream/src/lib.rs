@@ -26,6 +26,7 @@
 )]
 
 mod begin;
+mod convert;
 mod error;
 mod features;
 mod package;
@@ -38,6 +39,7 @@ mod writer;
 mod tests;
 
 pub use begin::{Header, begin_name, decode_list, name_field};
+pub use convert::{Change, Recompress, compression_of_name, convert, decompress};
 pub use error::StreamError;
 pub use features::Features;
 pub use package::{PackageList, PackageSnapshot, PackageSystem, PackageValue};

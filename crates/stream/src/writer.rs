@@ -78,6 +78,11 @@ impl<W: Write> Writer<W> {
         };
         let payload = list.map(encode_xdr).unwrap_or_default();
         self.head(begin, &payload)?;
+        self.end_head()
+    }
+
+    /// Ends the head of a package.
+    pub(crate) fn end_head(&mut self) -> Result<(), StreamError> {
         // The checksum of the list is in the record itself; there is none behind it.
         let end = EndRecord {
             checksum: self.sum.value().0,
@@ -133,7 +138,8 @@ impl<W: Write> Writer<W> {
         self.flush()
     }
 
-    fn head(&mut self, begin: BeginRecord, payload: &[u8]) -> Result<(), StreamError> {
+    /// Begins a stream or package with a payload as it is.
+    pub(crate) fn head(&mut self, begin: BeginRecord, payload: &[u8]) -> Result<(), StreamError> {
         let length = payload.len().try_into();
         let begin = BeginRecord {
             payload_length: length.map_err(|_| StreamError::BadLength("BEGIN", u64::MAX))?,

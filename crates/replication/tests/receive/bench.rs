@@ -4,7 +4,7 @@ use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 use base::clock::SystemClock;
-use dsl::tasks::DestroyHead;
+use dsl::tasks::{DestroyHead, DestroySnapshots};
 use golden::Manifest;
 use millpond_replication::receive::{Head, Incoming, Place, ReceiveError, apply};
 use pool::{CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, Selection};
@@ -112,6 +112,19 @@ impl Bench {
         };
         let mounted = FileSystem::mount(source, MountOptions::default()).unwrap();
         crate::walk::describe(&mounted)
+    }
+
+    /// Destroys a head and its snapshots.
+    pub(crate) fn destroy(&self, snapshots: &[&str], head: &str) {
+        let dsl = self.pool().dsl();
+        let snapshots = snapshots.iter().map(|name| (*name).to_owned()).collect();
+        let task = DestroySnapshots {
+            names: snapshots,
+            defer: false,
+        };
+        dsl.run(task).unwrap();
+        let path = head.to_owned();
+        dsl.run(DestroyHead { path }).unwrap();
     }
 
     /// Everything that the tree of datasets has, by name.

@@ -13,7 +13,7 @@ pub(crate) fn stream(pool: &GoldenPool, name: &str) -> Vec<u8> {
 }
 
 /// Compares a received snapshot with what OpenZFS showed of it.
-fn compare(bench: &Bench, pool: &GoldenPool, snapshots: &[&str]) {
+pub(crate) fn compare(bench: &Bench, pool: &GoldenPool, snapshots: &[&str]) {
     let manifests = pool.manifests();
     for name in snapshots {
         let sent = format!("gst/{name}");

@@ -43,3 +43,4 @@ mod suspension;
 mod trims;
 mod verbs;
 mod waiting;
+mod zstream;

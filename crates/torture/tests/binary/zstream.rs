@@ -1,0 +1,88 @@
+//! `zstream`: what it prints of streams is what OpenZFS's prints, and streams that it writes anew are received.
+
+use crate::session::{Session, path};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// OpenZFS's `zstream`, which lies beside its `zdb`.
+fn real() -> Option<PathBuf> {
+    let zdb = std::env::var_os("MILLPOND_ZDB").map(PathBuf::from)?;
+    let zstream = zdb.with_file_name("zstream");
+    zstream.exists().then_some(zstream)
+}
+
+#[test]
+fn it_prints_what_openzfs_prints() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    for pool in ["streams", "enc"] {
+        let Some(pool) = golden::pool(pool) else {
+            return;
+        };
+        let files = std::fs::read_dir(&pool.folder).expect("a folder");
+        let files = files.map(|entry| entry.expect("an entry").path());
+        for file in files.filter(|file| file.extension().is_some_and(|end| end == "stream")) {
+            for flags in [&[][..], &["-v"], &["-d"], &["-C"]] {
+                let ours = session.ok(&[&["zstream", "dump"], flags, &[path(&file)]].concat());
+                assert!(ours.contains("SUMMARY:\n"), "{ours}");
+                let Some(real) = real() else {
+                    continue;
+                };
+                let theirs = Command::new(real)
+                    .arg("dump")
+                    .args(flags)
+                    .arg(&file)
+                    .output();
+                let theirs = theirs.expect("it runs").stdout;
+                assert!(ours.as_bytes() == theirs, "{} {flags:?}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_it_writes_is_received() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("one", 128, &["-O", "atime=off"]);
+    session.ok(&["zfs", "create", "one/a"]);
+    for number in 0..20_u8 {
+        let text = format!("line {number}\n").repeat(1000 * usize::from(number));
+        std::fs::write(session.mount("one/a").join(number.to_string()), text).expect("a file");
+    }
+    session.ok(&["zfs", "snapshot", "one/a@1"]);
+    for (index, way) in ["lz4", "zstd", "gzip-3", "zle", "off"]
+        .into_iter()
+        .enumerate()
+    {
+        let script = format!(
+            "$0 zfs send -c one/a@1 | $0 zstream recompress {way} | $0 zfs receive one/{index}"
+        );
+        let output = session.shell(&script, &[]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{way}: {errors}");
+        let (sent, received) = (
+            session.mount("one/a"),
+            session.mount(&format!("one/{index}")),
+        );
+        crate::receiving::assert_same(&sent, &received);
+    }
+    let stream = session.images().join("stream");
+    let kept = session.shell(&format!("$0 zfs send -c one/a@1 > {}", path(&stream)), &[]);
+    assert!(kept.status.success());
+    let script = format!("$0 zstream redup {0} | cmp - {0}", path(&stream));
+    assert!(session.shell(&script, &[]).status.success());
+    let script = format!("$0 zstream decompress 2,0 < {0} | cmp - {0}", path(&stream));
+    assert!(
+        session.shell(&script, &[]).status.success(),
+        "nothing there to decompress"
+    );
+    // A stream that is damaged is no success.
+    let script = format!("head -c 5000 {} | $0 zstream dump", path(&stream));
+    assert!(!session.shell(&script, &[]).status.success());
+    session.refused(&["zstream", "recompress", "foo"]);
+    session.refused(&["zstream", "token", "1-2-3-4"]);
+    session.export_clean("one");
+}
