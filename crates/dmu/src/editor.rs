@@ -460,7 +460,9 @@ impl<'a> Editor<'a> {
             place,
         };
         let written = self.context.writer.write(&request);
-        written.map_err(|source| DmuError::Write { place, source })
+        let new = written.map_err(|source| DmuError::Write { place, source })?;
+        self.reader.store.keep(&new, place, &data);
+        Ok(new)
     }
 }
 

@@ -31,7 +31,6 @@ use crate::store::{BlockStore, Owner};
 use crate::tx::Tx;
 
 pub use allocate::AllocateObject;
-use meta::Meta;
 use numbers::Numbers;
 pub use sealed::SealedShape;
 pub(crate) use shared::Shared;
@@ -71,7 +70,6 @@ struct Header {
 pub struct ObjectSet {
     shared: Arc<Shared>,
     table: Arc<Table>,
-    meta: Meta,
     numbers: Numbers,
     walks: Walks,
     header: Mutex<Header>,
@@ -158,7 +156,12 @@ impl ObjectSet {
         root: BlockPointer,
         size: usize,
     ) -> Arc<Self> {
-        let shared = Arc::new(Shared::new(options.id, options.store, options.writable));
+        let shared = Arc::new(Shared::new(
+            options.id,
+            options.store,
+            &phys.meta_dnode,
+            options.writable,
+        ));
         let special = |phys: &Option<DnodePhys>, owner: Owner| {
             phys.as_ref()
                 .map(|phys| Object::from_phys(&shared, owner.object(), phys))
@@ -170,7 +173,6 @@ impl ObjectSet {
         ];
         Arc::new(Self {
             table: Arc::new(Table::new(options.objects_max)),
-            meta: Meta::new(&phys.meta_dnode),
             numbers: Numbers::new(),
             walks: Walks::new(),
             header: Mutex::new(
@@ -307,14 +309,18 @@ impl ObjectSet {
             if id.0 == 0 {
                 return Err(none());
             }
-            let generation = self.meta.generation();
-            let phys = self.meta.read_dnode(&self.shared, id)?.ok_or_else(none)?;
+            let generation = self.shared.meta.generation();
+            let phys = self
+                .shared
+                .meta
+                .read_dnode(&self.shared, id)?
+                .ok_or_else(none)?;
             METERS.objects_loaded.increment();
             let object = Object::from_phys(&self.shared, id, &phys);
             // A dnode read before a sync swapped the dnodes may be out of date.
             if let Some(object) = self
                 .table
-                .insert_if(object, || self.meta.generation() == generation)
+                .insert_if(object, || self.shared.meta.generation() == generation)
             {
                 return if object.is_allocated() {
                     Ok(object)
@@ -336,7 +342,7 @@ impl ObjectSet {
         };
         let mut block = first / PER_BLOCK;
         loop {
-            let synced = self.meta.next_block(&self.shared, block)?;
+            let synced = self.shared.meta.next_block(&self.shared, block)?;
             let fresh = self.numbers.next_recent_block(block);
             let Some(found) = synced.into_iter().chain(fresh).min() else {
                 return Ok(None);
@@ -358,14 +364,14 @@ impl ObjectSet {
     pub fn next_different_block(&self, other: &Self, from: u64) -> Result<Option<u64>> {
         let mut from = from;
         loop {
-            let mine = self.meta.next_block(&self.shared, from)?;
-            let theirs = other.meta.next_block(&other.shared, from)?;
+            let mine = self.shared.meta.next_block(&self.shared, from)?;
+            let theirs = other.shared.meta.next_block(&other.shared, from)?;
             let Some(found) = mine.into_iter().chain(theirs).min() else {
                 return Ok(None);
             };
             if mine != theirs
-                || self.meta.pointer(&self.shared, 0, found)?
-                    != other.meta.pointer(&other.shared, 0, found)?
+                || self.shared.meta.pointer(&self.shared, 0, found)?
+                    != other.shared.meta.pointer(&other.shared, 0, found)?
             {
                 return Ok(Some(found));
             }
@@ -378,7 +384,7 @@ impl ObjectSet {
     /// # Errors
     /// The block cannot be read.
     pub fn objects_in_block(&self, block: u64) -> Result<Vec<ObjectId>> {
-        let is_there = self.meta.next_block(&self.shared, block)? == Some(block);
+        let is_there = self.shared.meta.next_block(&self.shared, block)? == Some(block);
         let mut found = self.objects_in(block, is_there)?;
         found.sort_unstable();
         Ok(found.into_iter().map(ObjectId).collect())
@@ -389,7 +395,7 @@ impl ObjectSet {
         let base = block * SLOTS_PER_BLOCK as u64;
         let mut found = Vec::new();
         if on_disk {
-            let data = self.meta.read_block(&self.shared, block)?;
+            let data = self.shared.meta.read_block(&self.shared, block)?;
             for (index, slot) in format::dnode::slots(&data) {
                 let id = base + index as u64;
                 if matches!(slot, Slot::Free) || id == 0 {

@@ -61,6 +61,9 @@ pub trait BlockStore: Send + Sync {
     /// by a snapshot.
     fn forget(&self, _pointer: &BlockPointer) {}
 
+    /// Says that a block was written, which the next sync may need.
+    fn keep(&self, _pointer: &BlockPointer, _place: Bookmark, _data: &Buffer) {}
+
     /// Whether a block is in the cache, or has no place of its own to be read from.
     fn is_cached(&self, _pointer: &BlockPointer) -> bool {
         true

@@ -5,8 +5,9 @@
 //! snapshot of it in the same txg sees it whole.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
+use base::metrics::{Counter, registry};
 use base::{Txg, invariant};
 use dmu::{BlockAccounting, BlockStore, ObjectSet, SyncContext, SyncWorkers, Tx};
 use format::dsl::{UsedBy, hidden};
@@ -17,6 +18,10 @@ use crate::error::{DslError, Result};
 use crate::layer::Dsl;
 use crate::services::{SpaceClass, StoppedHead, SyncPass};
 use crate::sizes::Sizes;
+
+/// What the pool's own object set takes and could not be booked, because the account is damaged.
+static MOS_CHARGES_LOST: LazyLock<Arc<Counter>> =
+    LazyLock::new(|| registry().counter("dsl.mos_charges_lost"));
 
 /// Charges blocks of the pool's own object set, and frees what dies.
 struct MosAccounting<'a> {
@@ -215,10 +220,12 @@ impl Dsl {
     /// A block cannot be read or written: the txg must not complete.
     fn sync_mos(&self, pass: &SyncPass<'_>) -> Result<Option<BlockPointer>> {
         let charge = std::mem::take(&mut *self.mos_charge.lock());
-        if charge != Sizes::ZERO
-            && let Some(directory) = self.hidden_directory(hidden::MOS)?
-        {
-            directory.charge(&Tx::syncing(pass.txg), UsedBy::Head, charge)?;
+        if charge != Sizes::ZERO {
+            match self.charge_mos(pass.txg, charge) {
+                // The account is wrong from then on, and no more than that.
+                Err(error) if error.is_damage() => MOS_CHARGES_LOST.increment(),
+                charged => charged?,
+            }
         }
         if !self.mos.set.is_dirty(pass.txg) {
             return Ok(None);
@@ -252,6 +259,14 @@ impl Dsl {
             );
         }
         Ok(Some(root))
+    }
+
+    fn charge_mos(&self, txg: Txg, charge: Sizes) -> Result<()> {
+        let directory = self.hidden_directory(hidden::MOS)?;
+        directory.map_or(Ok(()), |directory| {
+            directory.prepare_charge()?;
+            directory.charge(&Tx::syncing(txg), UsedBy::Head, charge)
+        })
     }
 
     fn dirty_heads(&self, txg: Txg) -> bool {

@@ -5,6 +5,7 @@
 
 pub(crate) mod dedup;
 pub(crate) mod gate;
+mod kept;
 mod pruning_requests;
 pub(crate) mod references;
 mod rules;
@@ -12,6 +13,7 @@ mod sharing;
 mod store;
 mod writer;
 
+pub(crate) use kept::KeptStore;
 pub(crate) use rules::WriteRules;
 pub(crate) use sharing::{Sharing, all_are_whole};
 pub(crate) use store::PipelineStore;

@@ -12,6 +12,10 @@ pub static MOS_OBJECTS_MAX: Tunable = Tunable::new("pool.mos_objects_max", 262_1
 /// Entries that a txg takes out of dedup tables when they are pruned.
 pub static PRUNED_AT_ONCE: Tunable = Tunable::new("pool.pruned_at_once", 20_000, 1, 1 << 24);
 
+/// Bytes of blocks of the pool's own object set that stay in memory for its syncs: half of it for dnodes and indirect
+/// blocks, half for data.
+pub static MOS_KEPT_BYTES: Tunable = Tunable::new("pool.mos_kept_bytes", 32 << 20, 0, 1 << 32);
+
 /// Threads of a new pool that read ahead.
 pub static PREFETCH_THREADS: Tunable = Tunable::new("pool.prefetch_threads", 4, 1, 64);
 
@@ -84,6 +88,7 @@ pub const TUNABLES: &[&Tunable] = &[
     &OBJECTS_MAX,
     &MOS_OBJECTS_MAX,
     &PRUNED_AT_ONCE,
+    &MOS_KEPT_BYTES,
     &PREFETCH_THREADS,
     &PREFETCH_BYTES,
     &SCRUB_SLICE_BLOCKS,

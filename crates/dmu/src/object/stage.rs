@@ -44,6 +44,14 @@ impl Object {
         Ok(())
     }
 
+    /// Reads the block of dnodes that the object is in.
+    ///
+    /// # Errors
+    /// It cannot be read: no change of the object could be written.
+    pub fn prepare_change(&self) -> Result<()> {
+        self.shared.read_dnodes_of(self.id).map(|_| ())
+    }
+
     fn before(&self, txg: Txg, form: Option<Form>) -> Before {
         let state = self.state.read();
         Before {

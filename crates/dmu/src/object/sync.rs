@@ -244,7 +244,9 @@ impl Work {
             place,
         };
         let written = context.writer.write(&request);
-        written.map_err(|source| DmuError::Write { place, source })
+        let new = written.map_err(|source| DmuError::Write { place, source })?;
+        self.object.shared.store.keep(&new, place, data);
+        Ok(new)
     }
 
     /// Refers to a stored block. Where that is not to be, its bytes are read and written: room for them was promised.

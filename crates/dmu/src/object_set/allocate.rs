@@ -107,7 +107,7 @@ impl ObjectSet {
         }
         let object = Object::create(&self.shared, id, phys);
         self.table
-            .insert_new(object, || self.meta.generation() == generation)
+            .insert_new(object, || self.shared.meta.generation() == generation)
     }
 
     /// Makes a new object, which the table knows, part of the transaction.
@@ -145,15 +145,15 @@ impl ObjectSet {
 
 impl Dnodes for ObjectSet {
     fn generation(&self) -> u64 {
-        self.meta.generation()
+        self.shared.meta.generation()
     }
 
     fn numbers_per_indirect(&self) -> u64 {
-        (1 << self.meta.entries_shift()) * SLOTS_PER_BLOCK as u64
+        (1 << self.shared.meta.entries_shift()) * SLOTS_PER_BLOCK as u64
     }
 
     fn objects_under(&self, indirect: u64) -> Result<u64> {
-        Ok(self.meta.pointer(&self.shared, 1, indirect)?.fill())
+        Ok(self.shared.meta.pointer(&self.shared, 1, indirect)?.fill())
     }
 
     fn no_number_left(&self) -> DmuError {
@@ -178,14 +178,14 @@ impl Dnodes for ObjectSet {
                 take(index, usize::from(object.info().slots));
             }
         }
-        let pointer = self.meta.pointer(&self.shared, 0, block)?;
+        let pointer = self.shared.meta.pointer(&self.shared, 0, block)?;
         if pointer.is_hole() {
             return Ok(taken);
         }
         if pointer.fill() >= SLOTS_PER_BLOCK as u64 {
             return Ok(u32::MAX);
         }
-        let data = self.meta.read_block(&self.shared, block)?;
+        let data = self.shared.meta.read_block(&self.shared, block)?;
         for (index, slot) in format::dnode::slots(&data) {
             if let Slot::Allocated { slots } = slot {
                 take(index, slots);

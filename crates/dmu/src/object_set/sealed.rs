@@ -52,7 +52,7 @@ impl ObjectSet {
         if !is_shape {
             return refuse("no array of dnodes has that shape");
         }
-        let mut next = meta::MetaVersion::clone(&self.meta.version());
+        let mut next = meta::MetaVersion::clone(&self.shared.meta.version());
         if next.tree.is_empty() {
             next.tree.levels = shape.levels;
             next.tree.indirect_shift = shape.indirect_shift;
@@ -73,7 +73,7 @@ impl ObjectSet {
         next.header.max_block = shape.max_block;
         next.tree.max_block = shape.max_block;
         self.shared.seals.get_or_init(Seals::new);
-        self.meta.swap(next);
+        self.shared.meta.swap(next);
         {
             let mut header = self.header.lock();
             header.flags = 0;
@@ -108,7 +108,7 @@ impl ObjectSet {
         if seals.get(block).is_some() {
             return Ok(true);
         }
-        let stored = self.meta.pointer(&self.shared, 0, block)?;
+        let stored = self.shared.meta.pointer(&self.shared, 0, block)?;
         Ok(!stored.is_hole())
     }
 

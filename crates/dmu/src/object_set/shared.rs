@@ -3,12 +3,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use base::ObjectSetId;
+use base::{ObjectId, ObjectSetId};
+use format::DnodePhys;
+use format::dnode::SLOTS_PER_BLOCK;
 use sys::Buffer;
 
 use super::dirty::DirtyLists;
+use super::meta::Meta;
 use super::passes::Passes;
 use super::seals::Seals;
+use crate::error::Result;
 use crate::store::BlockStore;
 
 /// The largest block of zeros that is shared.
@@ -18,6 +22,8 @@ const ZEROS: usize = 128 * 1024;
 pub(crate) struct Shared {
     pub(crate) id: ObjectSetId,
     pub(crate) store: Arc<dyn BlockStore>,
+    /// The array of dnodes.
+    pub(crate) meta: Meta,
     writable: bool,
     /// It was taken out of service: what is dirty in it is never written.
     is_stopped: AtomicBool,
@@ -31,10 +37,16 @@ pub(crate) struct Shared {
 static ZERO_BLOCK: LazyLock<Buffer> = LazyLock::new(|| Buffer::zeroed(ZEROS));
 
 impl Shared {
-    pub(crate) fn new(id: ObjectSetId, store: Arc<dyn BlockStore>, writable: bool) -> Self {
+    pub(crate) fn new(
+        id: ObjectSetId,
+        store: Arc<dyn BlockStore>,
+        meta_dnode: &DnodePhys,
+        writable: bool,
+    ) -> Self {
         Self {
             id,
             store,
+            meta: Meta::new(meta_dnode),
             writable,
             is_stopped: AtomicBool::new(false),
             dirty: DirtyLists::new(),
@@ -56,6 +68,11 @@ impl Shared {
     /// Whether it may be changed now.
     pub(crate) fn is_writable(&self) -> bool {
         self.writable && !self.is_stopped()
+    }
+
+    /// Reads the block of dnodes that holds an object's.
+    pub(crate) fn read_dnodes_of(&self, id: ObjectId) -> Result<Buffer> {
+        self.meta.read_block(self, id.0 / SLOTS_PER_BLOCK as u64)
     }
 
     /// A block of zeros.

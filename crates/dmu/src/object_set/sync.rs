@@ -80,7 +80,9 @@ impl ObjectSet {
             objects.len() >= tunables::SYNC_HEAVY_OBJECTS.count(),
             |job| {
                 for group in jobs[job] {
-                    self.meta.read_block(&self.shared, block_of(&group[0]))?;
+                    self.shared
+                        .meta
+                        .read_block(&self.shared, block_of(&group[0]))?;
                     for object in *group {
                         object.look_ahead(txg)?;
                     }
@@ -146,7 +148,7 @@ impl ObjectSet {
         context
             .accounting
             .grew(used_delta + meta_delta + root_delta);
-        self.meta.swap(next);
+        self.shared.meta.swap(next);
         for object in objects.iter().chain(&special) {
             object.leave();
         }
@@ -200,7 +202,8 @@ impl ObjectSet {
         larges: &[Large<'_>],
         results: &mut Results,
     ) -> Result<()> {
-        let mut data = BufferMut::from_slice(&self.meta.read_block(&self.shared, group.block)?);
+        let mut data =
+            BufferMut::from_slice(&self.shared.meta.read_block(&self.shared, group.block)?);
         for object in group.objects {
             let large = larges
                 .binary_search_by_key(&object.id(), |large| large.work.object.id())
@@ -225,14 +228,15 @@ impl ObjectSet {
         let fill = format::dnode::slots(&data)
             .filter(|(_, slot)| matches!(slot, Slot::Allocated { .. }))
             .count() as u64;
-        let previous = self.meta.pointer(&self.shared, 0, group.block)?;
+        let previous = self.shared.meta.pointer(&self.shared, 0, group.block)?;
         if fill == 0 {
             results.blocks.push((group.block, previous, None));
             return Ok(());
         }
         let place = Meta::reader(&self.shared).place(0, group.block);
+        let data = data.freeze();
         let request = BlockWrite {
-            data: &data.freeze(),
+            data: &data,
             form: self.seal_of(group.block, &previous),
             kind: kind(ObjectType::DNODE),
             fill,
@@ -244,6 +248,7 @@ impl ObjectSet {
         let new = context.writer.write(&request);
         let new = new.map_err(|source| DmuError::Write { place, source })?;
         self.forget_seal(group.block, &new);
+        self.shared.store.keep(&new, place, &data);
         results.blocks.push((group.block, previous, Some(new)));
         Ok(())
     }
@@ -254,7 +259,7 @@ impl ObjectSet {
         context: &SyncContext<'_>,
         mut blocks: Vec<(u64, BlockPointer, Option<BlockPointer>)>,
     ) -> Result<(MetaVersion, i64)> {
-        let mut next = MetaVersion::clone(&self.meta.version());
+        let mut next = MetaVersion::clone(&self.shared.meta.version());
         blocks.sort_unstable_by_key(|(block, _, _)| *block);
         let mut editor = Editor::new(next.tree.clone(), context, Meta::reader(&self.shared));
         editor.raise(next.header.levels_min)?;

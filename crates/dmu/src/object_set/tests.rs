@@ -205,12 +205,12 @@ fn owners_are_charged() {
 #[test]
 fn the_meta_object_set_starts_with_one_level_and_grows() {
     let mut harness = Harness::new(ObjectSetKind::Meta);
-    assert_eq!(harness.set.meta.version().tree.levels, 1);
+    assert_eq!(harness.set.shared.meta.version().tree.levels, 1);
     for _ in 0..200 {
         harness.set.allocate(&harness.tx(), &shape(1)).unwrap();
     }
     harness.sync();
-    assert_eq!(harness.set.meta.version().tree.levels, 2);
+    assert_eq!(harness.set.shared.meta.version().tree.levels, 2);
     assert_eq!(all(&harness).len(), 200);
 }
 

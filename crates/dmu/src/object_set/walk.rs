@@ -40,7 +40,7 @@ impl ObjectSet {
         let mut blocks: Vec<u64> = ids.iter().map(|id| id.0 / SLOTS_PER_BLOCK as u64).collect();
         blocks.sort_unstable();
         blocks.dedup();
-        let shift = self.meta.entries_shift();
+        let shift = self.shared.meta.entries_shift();
         let of_part = |a: &u64, b: &u64| a >> shift == b >> shift;
         let mut found = Wanted::default();
         let parts = blocks.chunk_by(of_part);
@@ -65,7 +65,7 @@ impl ObjectSet {
         };
         let shared = &self.shared;
         let reader = Meta::reader(shared);
-        let version = self.meta.version();
+        let version = self.shared.meta.version();
         let tree = crate::tree::Tree {
             seen: shared.store.now(),
             ..version.tree.clone()

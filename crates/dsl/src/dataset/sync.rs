@@ -35,6 +35,8 @@ impl Dataset {
     /// Reads what the sync of this head will need.
     pub(crate) fn look_ahead(&self, object_set: &ObjectSet, pass: &SyncPass<'_>) -> Result<()> {
         let phys = self.phys()?;
+        self.object.prepare_change()?;
+        self.directory().prepare_charge()?;
         self.directory().livelist()?;
         self.directory().storage_policy()?;
         self.origin_txg()?;

@@ -119,6 +119,16 @@ impl Directory {
         )
     }
 
+    /// Reads what a charge will change of this directory and those above.
+    ///
+    /// # Errors
+    /// It cannot be read: nothing could be charged.
+    pub(crate) fn prepare_charge(&self) -> Result<()> {
+        self.object.prepare_change()?;
+        self.parent()
+            .map_or(Ok(()), |parent| parent.prepare_charge())
+    }
+
     /// Moves `bytes` from one kind of use to another.
     ///
     /// # Errors

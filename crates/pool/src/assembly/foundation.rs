@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::ObjectSetId;
-use dmu::{ObjectSet, OpenObjectSet};
+use dmu::{BlockStore, ObjectSet, OpenObjectSet};
 use pipeline::{Granularity, Pipeline, PipelineConfig};
 use txg::Engine;
 use vdev::VdevTree;
@@ -12,7 +12,7 @@ use crate::allocation::allocator::PoolAllocator;
 use crate::allocation::late::LateAllocator;
 use crate::allocation::limits::Limits;
 use crate::allocation::opening::OpenedSpace;
-use crate::blocks::PipelineStore;
+use crate::blocks::{KeptStore, PipelineStore};
 use crate::config::PoolConfig;
 use crate::mos::error_log::ErrorLog;
 use crate::sync::memory;
@@ -87,8 +87,13 @@ impl Foundation {
 
     /// How the pool's own object set is opened, or made.
     pub(crate) fn own_objects(&self) -> OpenObjectSet {
+        let store: Arc<dyn BlockStore> = if self.writable {
+            Arc::new(KeptStore::new(Arc::clone(&self.store)))
+        } else {
+            self.store.clone()
+        };
         OpenObjectSet {
-            store: self.store.clone(),
+            store,
             id: ObjectSetId::MOS,
             writable: self.writable,
             objects_max: memory::mos_objects_max(),

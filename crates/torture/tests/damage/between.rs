@@ -198,3 +198,104 @@ fn a_block_of_dnodes_that_goes_bad_inside_a_sync_stops_its_file_system_alone() {
     });
     assert_eq!(fared, [Fared::Stopped, Fared::Stopped, Fared::Well]);
 }
+
+/// Where a block of the pool's own object set is, which is the same in each such pool.
+fn own_places(blocks: &[Block]) -> Vec<(u64, i8, u64)> {
+    let own = blocks.iter().flat_map(|block| &block.places);
+    let mut places: Vec<_> = own
+        .filter(|place| place.dataset == crate::walk::OWN && place.at.0 >= 0)
+        .map(|place| (*place.objects.start(), place.at.0, place.at.1))
+        .collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// What is done to a pool one of whose own blocks is bad: no more than the one thing may be refused.
+fn work_on(test_pool: &TestPool, systems: &[Arc<FileSystem>], what: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let dsl = test_pool.pool.dsl();
+    let mut judge = |step: &str, done: dsl::Result<()>| {
+        if let Err(dsl::DslError::Engine(error)) = done {
+            faults.push(format!("{what}: {step}: {error}"));
+        }
+    };
+    for (name, system) in ["work", "calm"].into_iter().zip(systems) {
+        let snapshot = format!("{}@s", path(name));
+        let _ = change(system);
+        judge("snapshot", crate::stage::snapshot(dsl, snapshot.clone()));
+        let defer = false;
+        let names = vec![snapshot];
+        judge(
+            "destroy",
+            dsl.run(dsl::tasks::DestroySnapshots { names, defer })
+                .map(|_| ()),
+        );
+    }
+    judge("create", make_dataset(dsl, path("new")));
+    judge("remove", dsl.destroy_head(&path("new")));
+    for _ in 0..3 {
+        if let Err(error) = test_pool.pool.sync() {
+            faults.push(format!("{what}: sync: {error}"));
+        }
+    }
+    if let Some(reason) = test_pool.pool.suspended() {
+        faults.push(format!("{what}: suspended: {reason}"));
+    }
+    faults
+}
+
+/// One of the pool's own blocks is bad from one read on.
+fn own_trial(place: (u64, i8, u64), after: u32) -> Vec<String> {
+    let disk = Arc::new(SimulatedDisk::new(DISK_BYTES, 7));
+    let test_pool = rig(&disk);
+    // Somebody has them open.
+    let systems = ["work", "calm"].map(|name| test_pool.system(&path(name)));
+    let blocks = Walk::new(&test_pool.pool).blocks();
+    let Some(block) = blocks
+        .iter()
+        .find(|block| own_places(std::slice::from_ref(block)).contains(&place))
+    else {
+        return Vec::new();
+    };
+    spoil(&disk, block, after);
+    let what = format!("{block} after {after} reads");
+    let mut faults = work_on(&test_pool, &systems, &what);
+    disk.heal();
+    let leaked = leaked_bytes(&test_pool);
+    drop(systems);
+    if faults.is_empty()
+        && let Err(error) = test_pool.export()
+    {
+        faults.push(format!("{what}: export: {error}"));
+    }
+    if faults.is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = image(folder.path(), "disk");
+        disk.write_to_file(&file).unwrap();
+        let found = crate::lists::check_image(&file, leaked, LOG_BYTES);
+        let found = found.err().unwrap_or_default().into_iter();
+        faults.extend(found.map(|fault| format!("{what}: {fault}")));
+    }
+    faults
+}
+
+/// In all its copies, while the pool is open: what has it in memory goes on.
+#[test]
+fn a_block_of_the_pools_own_that_goes_bad_stops_nothing() {
+    const READS: u32 = 2;
+    let disk = Arc::new(SimulatedDisk::new(DISK_BYTES, 7));
+    let test_pool = rig(&disk);
+    let places = own_places(&Walk::new(&test_pool.pool).blocks());
+    test_pool.export().unwrap();
+    let step = std::env::var("MILLPOND_STEP").map_or(6, |step| step.parse().unwrap());
+    let first = millpond_torture::random::seed(0) as usize % step;
+    println!("{} blocks, from {first} in steps of {step}", places.len());
+    let mut faults = Vec::new();
+    for place in places.into_iter().skip(first).step_by(step) {
+        for after in 0..READS {
+            faults.extend(own_trial(place, after));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

@@ -31,7 +31,7 @@ fn who_reads_what_a_pass_rewrites_waits_for_its_end() {
     let (set, started) = (Arc::clone(&harness.set), Arc::clone(&reader));
     *harness.store.after_rewrite.lock() = Some(Box::new(move || {
         let its = Arc::clone(&set);
-        let thread = std::thread::spawn(move || its.meta.read_block(&its.shared, 0));
+        let thread = std::thread::spawn(move || its.shared.meta.read_block(&its.shared, 0));
         while set.shared.passes.waiting() == 0 && !thread.is_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -44,7 +44,12 @@ fn who_reads_what_a_pass_rewrites_waits_for_its_end() {
         .take()
         .expect("a block was rewritten");
     let block = thread.join().unwrap().expect("no error");
-    let newest = harness.set.meta.read_block(&harness.set.shared, 0).unwrap();
+    let newest = harness
+        .set
+        .shared
+        .meta
+        .read_block(&harness.set.shared, 0)
+        .unwrap();
     assert_eq!(block, newest);
 }
 
