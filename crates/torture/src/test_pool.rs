@@ -7,7 +7,8 @@ use crate::pool_model::choose::ChangeChooser;
 use crate::random::Random;
 use crate::real;
 use crate::tunables::{self, Kept};
-use dsl::property::dataset::{DNODESIZE, RECORDSIZE, SYNC, XATTR};
+use dsl::PropertyValue;
+use dsl::property::dataset::{DEDUP, DNODESIZE, RECORDSIZE, SYNC, XATTR};
 use dsl::property::{SyncPolicy, XattrPolicy};
 use pool::{
     CreateOptions, ImportOptions, NewDevice, NewVdev, Pool, PoolError, Selection, VdevRole,
@@ -31,6 +32,16 @@ pub struct TestPool {
     _limits: Kept,
 }
 
+/// How the file systems of a new pool are deduplicated: one in three is.
+fn deduplication(seed: u64) -> Option<(String, PropertyValue)> {
+    /// `on`, `verify`, and kinds of their own.
+    const KINDS: [u64; 5] = [1, 257, 11, 13 | 256, 14];
+    let mut random = Random::new(seed ^ 0xDED0);
+    let kind = random.one_in(3).then(|| KINDS[random.below(KINDS.len())])?;
+    println!("dedup: {kind}");
+    Some((DEDUP.name.to_owned(), PropertyValue::Number(kind)))
+}
+
 /// The name of every pool made here.
 pub const POOL: &str = "torture";
 
@@ -43,7 +54,7 @@ impl TestPool {
         Self::create_with_logs(devices, Vec::new())
     }
 
-    /// [`TestPool::create`] of a pool whose file systems are encrypted if the seed says so.
+    /// [`TestPool::create`] of a pool whose file systems are encrypted, or deduplicated, if the seed says so.
     ///
     /// # Errors
     /// The pool cannot be made.
@@ -51,6 +62,7 @@ impl TestPool {
         let mut options = CreateOptions::new(POOL, vec![vdev(devices)]);
         options.root.populate = Some(crate::pool_model::real::populate());
         options.root.encryption = crate::encryption::draw(seed);
+        options.root.properties.extend(deduplication(seed));
         Self::create_as(options)
     }
 

@@ -9,7 +9,7 @@ use millpond_torture::random::{Random, seed};
 use millpond_torture::real::differences;
 use millpond_torture::test_pool::{POOL, TestPool, image, run_operations};
 use millpond_torture::tunables::{self, TXGS_AS_ASKED};
-use pool::NewDevice;
+use pool::{DedupPrune, NewDevice};
 use sim::SimulatedDisk;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,13 +36,18 @@ fn record(seed: u64, rounds: usize) -> Recorded {
     let mut states = BTreeMap::new();
     let engine = Arc::clone(test_pool.pool.engine().unwrap());
     states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
-    for _ in 0..rounds {
+    for round in 0..rounds {
         let before = tree.clone();
         run_operations(&test_pool.root(), &mut tree, &mut chooser, 12);
         test_pool.pool.sync().unwrap();
         // Where all were refused nothing is written, and the newest txg on disk may be the one before.
         if tree != before {
             states.insert(engine.synced_txg().0, (tree.clone(), disk.log_len()));
+        }
+        // Old entries leave the dedup tables, where there are any: what is in the files stays.
+        if round % 4 == 2 {
+            let pruned = test_pool.pool.prune_dedup(DedupPrune::Percent(40)).unwrap();
+            println!("{pruned} entries of dedup tables pruned");
         }
     }
     // Left as at a crash: not exported.
