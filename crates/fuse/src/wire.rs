@@ -29,6 +29,7 @@ mod notify;
 mod opcode;
 mod reply;
 mod request;
+mod rewrite;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +52,7 @@ pub use request::{
     IN_HEADER_LEN, InitRequest, IoctlRequest, MknodRequest, Operation, ReadRequest, RenameRequest,
     Request, RequestHeader, SetattrRequest, SetxattrRequest, WriteRequest,
 };
+pub use rewrite::{REWRITE, RewriteCall};
 
 /// The protocol's major version; a kernel that speaks another one is refused.
 pub const PROTOCOL_MAJOR: u32 = 7;

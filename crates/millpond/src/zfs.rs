@@ -20,6 +20,7 @@ mod project;
 mod promote;
 mod receive;
 mod rename;
+mod rewrite;
 mod rollback;
 mod selection;
 mod send;
@@ -78,6 +79,7 @@ static COMMANDS: &[Command] = &[
     owner_space::GROUPSPACE,
     owner_space::PROJECTSPACE,
     project::COMMAND,
+    rewrite::COMMAND,
     send::COMMAND,
     receive::COMMAND,
     diff::COMMAND,

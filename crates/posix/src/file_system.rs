@@ -15,7 +15,7 @@ use crate::{
 /// One mounted object set. Shared by all threads; every operation takes `&self`.
 #[derive(Debug)]
 pub struct FileSystem {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl FileSystem {

@@ -41,6 +41,7 @@ mod removal;
 mod removed;
 mod rename;
 mod replay;
+mod rewriting;
 mod setattr;
 mod source;
 mod space;

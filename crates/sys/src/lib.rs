@@ -10,6 +10,7 @@ mod buffer;
 mod dirty_pages;
 mod file;
 mod file_project;
+mod file_rewrite;
 mod fuse_abort;
 mod fuse_device;
 mod fuse_watch;
@@ -32,6 +33,7 @@ pub use buffer::{Buffer, BufferMut, BufferPoolStats, buffer_pool_stats, set_buff
 pub use dirty_pages::{MountRoot, limit_dirty};
 pub use file::{Create, File, FileKind, OpenMode, backing_file, file_kind};
 pub use file_project::{FileProject, file_project, set_file_project};
+pub use file_rewrite::rewrite_file;
 pub use fuse_abort::abort_fuse;
 pub use fuse_device::{
     FuseDevice, FuseMountOptions, MountError, MountedEntry, MountedFlags, UnmountMode,

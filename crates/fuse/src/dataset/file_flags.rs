@@ -4,10 +4,21 @@ use super::DatasetTree;
 use super::convert::{credentials, errno};
 use crate::errno::ENOTTY;
 use crate::tree::{Caller, Reply};
-use crate::wire::{FileFlags, FileFlagsCall};
+use crate::wire::{FileFlags, FileFlagsCall, RewriteCall};
 use posix::{Errno, SetAttributes};
 
 impl DatasetTree {
+    /// Writes blocks of a file anew, where they may be written.
+    pub(super) fn rewrite(&self, caller: &Caller, node: u64, input: &[u8]) -> Reply<Vec<u8>> {
+        let call = RewriteCall::from_input(input).ok_or(Errno::EINVAL)?;
+        let range = call.range().ok_or(Errno::EOPNOTSUPP)?;
+        let (view, object) = self.resolve_file(node, ENOTTY)?;
+        let who = credentials(caller);
+        let files = view.file_system();
+        files.rewrite(&who, object, range).map_err(errno)?;
+        Ok(Vec::new())
+    }
+
     pub(super) fn file_flags(
         &self,
         caller: &Caller,

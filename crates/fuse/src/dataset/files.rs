@@ -13,7 +13,7 @@ use crate::tree::{
 };
 use crate::wire::{
     Attributes, DirectoryBuffer, EntryReply, FallocateMode, FileKind, FsyncFlags, OpenReplyFlags,
-    RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
+    REWRITE, RenameFlags, SetattrRequest, StatfsReply, WriteFlags, XattrFlags,
 };
 use posix::{
     AllocateMode, Completion, Errno, OpenFile, PosixError, Removed, SetAttributes, Visit,
@@ -674,7 +674,10 @@ impl Tree for DatasetTree {
     }
 
     fn ioctl(&self, caller: &Caller, node: u64, command: u32, input: &[u8]) -> Reply<Vec<u8>> {
-        self.file_flags(caller, node, (command, input))
+        match command {
+            REWRITE => self.rewrite(caller, node, input),
+            _ => self.file_flags(caller, node, (command, input)),
+        }
     }
 
     fn nodes_maybe_mapped(&self) -> Vec<u64> {

@@ -34,6 +34,7 @@ mod projects;
 mod raw_streams;
 mod receiving;
 mod register;
+mod rewriting;
 mod sending;
 mod session;
 mod session_weight;
