@@ -57,7 +57,7 @@ pub use library::{
     Block, BlockAddress, Blocks, CopyInOptions, CopyProgress, CopyReport, CreateOptions,
     DamagedCopy, DatasetInfo, DatasetKind, DestroyOptions, Difference, DifferenceKind, DirEntry,
     Error, File, FileOptions, FileSystem, FileType, Image, ImageDataset, ListOptions, Metadata,
-    OpenOptions, Pool, Property, PropertySource, ReadDir, Result, RollbackOptions, ScrubReport,
-    ScrubState, SetMetadata, Space, SpaceFault, SpaceFaultKind, Vdev, VerifyOptions,
-    VerifyProgress, VerifyReport, Volume, listen,
+    OpenOptions, Pool, Property, PropertySource, ReadDir, ReceiveOptions, Result, RollbackOptions,
+    ScrubReport, ScrubState, SendOptions, SetMetadata, Space, SpaceFault, SpaceFaultKind, Vdev,
+    VerifyOptions, VerifyProgress, VerifyReport, Volume, listen,
 };

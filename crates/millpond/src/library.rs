@@ -16,6 +16,7 @@ mod pool;
 mod properties;
 mod read_dir;
 mod scrub;
+mod streams;
 mod trees;
 mod volume;
 
@@ -35,5 +36,6 @@ pub use pool::Pool;
 pub use properties::{Property, PropertySource};
 pub use read_dir::{DirEntry, ReadDir};
 pub use scrub::{ScrubReport, ScrubState};
+pub use streams::{ReceiveOptions, SendOptions};
 pub use trees::{CopyInOptions, CopyProgress, CopyReport};
 pub use volume::Volume;

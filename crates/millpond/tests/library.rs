@@ -5,6 +5,7 @@ mod library {
     mod examples;
     mod files;
     mod images;
+    mod streams;
 
     use millpond::{CreateOptions, Pool};
     use tempfile::TempDir;

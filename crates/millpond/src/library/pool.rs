@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use admin::changes::Export;
 use admin::{
     Assignments, Caller, Change, CreateRequest, Handler, ImportRequest, OpenRequest, Request,
-    Response, Said, VdevClass, VdevShape, VdevSpec,
+    Response, Said, Sink, VdevClass, VdevShape, VdevSpec,
 };
 use control::{FileSource, Service};
+use sys::PassedDescriptor;
 
 use super::assignments::{assignment, pool_assignment};
 use super::opened::{OpenDataset, OpenDatasets};
@@ -226,24 +227,41 @@ impl Pool {
         visit: &mut dyn FnMut(Response) -> Result<()>,
     ) -> Result<()> {
         self.check_alive()?;
-        let mut failed = None;
         let service = &self.shared.service;
-        let heard = service.handle(request, &caller(), &mut |part| {
-            let outcome = match part.said() {
-                Said::Done | Said::Line(_) => Ok(()),
-                Said::Failed(failure) | Said::Warning(failure) => Err(failure.into()),
-                Said::Answer(part) => visit(part),
-            };
-            if let Err(error) = outcome {
-                failed.get_or_insert(error);
-            }
-            Ok(())
-        });
-        match (failed, heard) {
-            (Some(error), _) => Err(error),
-            (None, Err(error)) => Err(Error::Damaged(error.to_string())),
-            (None, Ok(())) => Ok(()),
+        heard(visit, |sink| service.handle(request, &caller(), sink))
+    }
+
+    /// The same of a request whose data goes through a descriptor.
+    pub(super) fn ask_with(&self, request: &Request, data: PassedDescriptor) -> Result<()> {
+        self.check_alive()?;
+        let service = &self.shared.service;
+        heard(&mut |_| Ok(()), |sink| {
+            service.handle_with(request, &caller(), data, sink)
+        })
+    }
+}
+
+/// Has something answered; the first thing that went wrong.
+fn heard(
+    visit: &mut dyn FnMut(Response) -> Result<()>,
+    ask: impl FnOnce(Sink<'_>) -> std::io::Result<()>,
+) -> Result<()> {
+    let mut failed = None;
+    let heard = ask(&mut |part| {
+        let outcome = match part.said() {
+            Said::Done | Said::Line(_) => Ok(()),
+            Said::Failed(failure) | Said::Warning(failure) => Err(failure.into()),
+            Said::Answer(part) => visit(part),
+        };
+        if let Err(error) = outcome {
+            failed.get_or_insert(error);
         }
+        Ok(())
+    });
+    match (failed, heard) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) => Err(Error::Damaged(error.to_string())),
+        (None, Ok(())) => Ok(()),
     }
 }
 

@@ -93,7 +93,7 @@ impl Pool {
         })
     }
 
-    fn selected(&self, name: &str, properties: Selection) -> Result<Vec<Property>> {
+    pub(super) fn selected(&self, name: &str, properties: Selection) -> Result<Vec<Property>> {
         let query = admin::DatasetQuery {
             roots: vec![name.to_owned()],
             depth: Some(0),
