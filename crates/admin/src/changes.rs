@@ -65,6 +65,10 @@ pub enum Change {
     Trim(Trim),
     /// Wait until devices are no longer trimmed.
     WaitTrim(WaitTrim),
+    /// Overwrite free space of devices.
+    Initialize(Initialize),
+    /// Wait until devices are no longer initialized.
+    WaitInitialize(WaitInitialize),
     /// Everything written so far is on the devices when this returns.
     Sync,
     /// Forget error counts and resume.
@@ -424,6 +428,35 @@ pub enum TrimAction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitTrim {
     /// Their names, paths or guids; none: all that can.
+    pub devices: Vec<String>,
+}
+
+/// Overwrite free space of devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Initialize {
+    /// What to do.
+    pub action: InitializeAction,
+    /// Their names, paths or guids; none: all.
+    pub devices: Vec<String>,
+}
+
+/// What to do about the initializing of devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InitializeAction {
+    /// Start or resume.
+    Start,
+    /// Give it up.
+    Cancel,
+    /// Stop it for now.
+    Suspend,
+    /// Forget that it was done.
+    Forget,
+}
+
+/// Wait until devices are no longer initialized.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitInitialize {
+    /// Their names, paths or guids; none: all.
     pub devices: Vec<String>,
 }
 

@@ -38,7 +38,7 @@ mod vdev_name;
 mod wire;
 
 pub use candidate::{ImportCandidate, ImportState};
-pub use changes::{Change, DestroyTarget, ScrubAction, TrimAction, VolumeSpec};
+pub use changes::{Change, DestroyTarget, InitializeAction, ScrubAction, TrimAction, VolumeSpec};
 pub use date::{creation, moment, span};
 /// The rows of properties, which the commands go by too.
 pub use dsl::property as rows;

@@ -146,6 +146,9 @@ pub mod vdev_zap {
     pub const RAIDZ_EXPAND_START_TIME: &str = "org.openzfs:raidz_expand_start_time";
     pub const RAIDZ_EXPAND_END_TIME: &str = "org.openzfs:raidz_expand_end_time";
     pub const RAIDZ_EXPAND_BYTES_COPIED: &str = "org.openzfs:raidz_expand_bytes_copied";
+    pub const INITIALIZE_STATE: &str = "com.delphix:vdev_initialize_state";
+    pub const INITIALIZE_OFFSET: &str = "com.delphix:next_offset_to_initialize";
+    pub const INITIALIZE_TIME: &str = "com.delphix:vdev_initialize_action_time";
     pub const TRIM_STATE: &str = "org.zfsonlinux:vdev_trim_state";
     pub const TRIM_OFFSET: &str = "org.zfsonlinux:next_offset_to_trim";
     pub const TRIM_TIME: &str = "org.zfsonlinux:vdev_trim_action_time";

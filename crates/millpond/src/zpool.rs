@@ -13,6 +13,7 @@ mod flags;
 mod get;
 mod history;
 pub(crate) mod import;
+mod initialize;
 mod iostat;
 mod labelclear;
 mod list;
@@ -51,13 +52,10 @@ pub(crate) static PROGRAM: Program = Program {
         },
     ],
     commands: COMMANDS,
-    absent: &[
-        ("initialize", "free space is never written to here"),
-        (
-            "split",
-            "a side of a mirror is taken away with 'zpool detach'",
-        ),
-    ],
+    absent: &[(
+        "split",
+        "a side of a mirror is taken away with 'zpool detach'",
+    )],
 };
 
 static COMMANDS: &[Command] = &[
@@ -83,6 +81,7 @@ static COMMANDS: &[Command] = &[
     scrub::COMMAND,
     reopen::RESILVER,
     trim::COMMAND,
+    initialize::COMMAND,
     sync::COMMAND,
     clear::COMMAND,
     history::COMMAND,

@@ -40,6 +40,7 @@ use crate::scan::control::{ScanChange, Scrub};
 use crate::scan::phys::ScanPhys;
 use crate::sync::syncer::Syncer;
 use crate::trim::control::Trim;
+use crate::trim::kind::Kind;
 use crate::vdevs::changes::VdevChanges;
 use crate::vdevs::diagnosis::Diagnosis;
 
@@ -66,12 +67,23 @@ pub(crate) struct Writer {
     pub(crate) logs: Arc<IntentLogs>,
     pub(crate) scrub: Arc<Scrub>,
     pub(crate) trim: Arc<Trim>,
+    pub(crate) initialize: Arc<Trim>,
     pub(crate) checkpoint: Arc<CheckpointKeeper>,
     pub(crate) vdev_changes: Arc<VdevChanges>,
     pub(crate) features: Arc<FeaturesToEnable>,
     pub(crate) settings: Arc<Settings>,
     /// What is done about devices that fail too often.
     pub(crate) diagnosis: Arc<Diagnosis>,
+}
+
+impl Writer {
+    /// Work of a kind on free space.
+    pub(crate) const fn work(&self, kind: Kind) -> &Arc<Trim> {
+        match kind {
+            Kind::Trim => &self.trim,
+            Kind::Initialize => &self.initialize,
+        }
+    }
 }
 
 #[derive(Default)]

@@ -4,6 +4,9 @@
 //! back (`space::trim`). How far it is on each leaf is stored with every txg, so that it goes on after a crash or an
 //! import, here or in OpenZFS.
 //!
+//! Overwriting free space (`zpool initialize`) goes the same way, by a thread of its own: what is safe to discard is
+//! safe to overwrite.
+//!
 //! ```text
 //! none/cancelled/complete --start--> active <--suspend/start--> suspended
 //!                                    active, suspended --cancel--> cancelled
@@ -16,6 +19,7 @@
 //! has not rested: nothing is discarded before two txgs were written.
 
 pub(crate) mod control;
+pub(crate) mod kind;
 pub(crate) mod requests;
 mod stored;
 mod work;

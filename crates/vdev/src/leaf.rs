@@ -349,6 +349,30 @@ impl Leaf {
         Ok(self.handle.discard(place, bytes)?)
     }
 
+    /// Overwrites bytes of the allocatable area that nobody has with a filler, which repeats.
+    ///
+    /// # Errors
+    /// What the device said; it is counted as an error of a write.
+    pub fn overwrite(&self, range: std::ops::Range<u64>, filler: &[u8]) -> Result<(), VdevError> {
+        let mut at = range.start;
+        while at < range.end && at < self.asize() {
+            let end = range.end.min(self.asize());
+            let len = usize::try_from(end - at).map_or(filler.len(), |len| len.min(filler.len()));
+            let place = Self::device_offset(at);
+            let piece = filler.get(..len).unwrap_or_default();
+            // As with a discard, what is queued is worth more.
+            if piece.is_empty() || self.has_newer(place, len) {
+                return Ok(());
+            }
+            if let Err(failure) = self.handle.overwrite(place, piece) {
+                self.handle.write_failed(&failure);
+                return Err(VdevError::Leaf(self.handle.failure(failure)));
+            }
+            at += len as u64;
+        }
+        Ok(())
+    }
+
     /// Whether discards can be hoped to work.
     #[must_use]
     pub fn can_discard(&self) -> bool {

@@ -400,6 +400,21 @@ impl Top {
             .try_for_each(|place| leaf.discard(place.start, place.end.saturating_sub(place.start)))
     }
 
+    /// Overwrites what of a free range lies on one leaf.
+    ///
+    /// # Errors
+    /// As [`Leaf::overwrite`].
+    pub fn overwrite(
+        &self,
+        leaf: &Leaf,
+        range: std::ops::Range<u64>,
+        filler: &[u8],
+    ) -> Result<(), VdevError> {
+        let child = self.children.child_of(leaf.guid()).unwrap_or(0);
+        let mut places = self.layout.on_child(range, child).into_iter();
+        places.try_for_each(|place| leaf.overwrite(place, filler))
+    }
+
     /// Makes every write that is done (whose group was waited for) durable on every usable leaf.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ mod devices;
 mod disks;
 mod end;
 mod hold;
+mod initialize;
 mod keys;
 mod mount;
 mod pool_change;
@@ -72,6 +73,8 @@ fn as_pool_change(change: &Change) -> &dyn PoolChange {
         Change::WaitScrub => &scrub::WaitScrub,
         Change::Trim(change) => change,
         Change::WaitTrim(change) => change,
+        Change::Initialize(change) => change,
+        Change::WaitInitialize(change) => change,
         Change::Sync => &sync::SyncPool,
         Change::Clear(change) => change,
         Change::AddVdevs(change) => change,

@@ -3,8 +3,8 @@
 use admin::client::Connection;
 use admin::rows::pool::{FREEING, READONLY};
 use admin::{
-    Failure, LeafWorkState, PoolStatus, ScanKind, ScanState, Selection, Value, VdevReport,
-    VdevState, human_bytes,
+    Failure, LeafReport, LeafWork, LeafWorkState, PoolStatus, ScanKind, ScanState, Selection,
+    Value, VdevReport, VdevState, human_bytes,
 };
 use base::clock::real_now;
 use inspect::{Audience, Line};
@@ -32,15 +32,14 @@ pub(super) const COMMAND: Command = Command {
         option(
             "t",
             "activity[,...]",
-            "only these: discard, free, replace, resilver, scrub, trim; others of OpenZFS never run here",
+            "only these: discard, free, initialize, replace, resilver, scrub, trim; others of OpenZFS never run here",
         ),
     ],
     operands: Operands::between(1, 2, "missing 'pool' argument"),
     run: wait,
 };
 
-/// What a pool may be busy with. Only freeing, of checkpoints too, replacements, resilvers, scrubs and trims exist
-/// here.
+/// What a pool may be busy with. Neither removals nor expansions are made here.
 pub(super) const ACTIVITIES: [&str; 9] = [
     "discard",
     "free",
@@ -61,6 +60,7 @@ const WIDTH_MIN: usize = 6;
 pub(super) struct Work {
     pub(super) discard: Option<u64>,
     pub(super) free: Option<u64>,
+    pub(super) initialize: Option<u64>,
     pub(super) replace: Option<u64>,
     pub(super) resilver: Option<u64>,
     pub(super) scrub: Option<u64>,
@@ -73,6 +73,7 @@ impl Work {
         match activity {
             "discard" => self.discard,
             "free" => self.free,
+            "initialize" => self.initialize,
             "replace" => self.replace,
             "resilver" => self.resilver,
             "scrub" => self.scrub,
@@ -166,7 +167,8 @@ pub(super) fn under_way(status: &PoolStatus) -> Work {
         ..Work::default()
     };
     for vdev in &status.vdevs {
-        add_trims(vdev, &mut work.trim);
+        add_work(vdev, &mut work.trim, |leaf| leaf.trim);
+        add_work(vdev, &mut work.initialize, |leaf| leaf.initialize);
     }
     if let Some(scan) = &status.scan
         && scan.state == ScanState::Running
@@ -187,13 +189,13 @@ pub(super) fn under_way(status: &PoolStatus) -> Work {
     work
 }
 
-fn add_trims(vdev: &VdevReport, left: &mut Option<u64>) {
-    let trim = &vdev.leaf.trim;
-    if trim.state == LeafWorkState::Active && vdev.state == VdevState::Online {
-        *left = Some(left.unwrap_or(0).saturating_add(trim.left));
+fn add_work(vdev: &VdevReport, left: &mut Option<u64>, of: fn(&LeafReport) -> LeafWork) {
+    let work = of(&vdev.leaf);
+    if work.state == LeafWorkState::Active && vdev.state == VdevState::Online {
+        *left = Some(left.unwrap_or(0).saturating_add(work.left));
     }
     for child in &vdev.children {
-        add_trims(child, left);
+        add_work(child, left, of);
     }
 }
 

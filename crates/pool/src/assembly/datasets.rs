@@ -171,6 +171,7 @@ impl WithDatasets {
             writing.scrub.clone(),
             services.errors.clone(),
             writing.trim.clone(),
+            writing.initialize.clone(),
             settings.clone(),
             services.history.clone(),
         ];
@@ -207,6 +208,7 @@ impl WithDatasets {
             syncer: Arc::new(syncer),
             scrub: writing.scrub,
             trim: writing.trim,
+            initialize: writing.initialize,
             checkpoint,
             vdev_changes,
             features,

@@ -30,6 +30,7 @@ use crate::sync::ageing::Ageing;
 use crate::sync::frees::Frees;
 use crate::sync::task_effects::TaskEffects;
 use crate::trim::control::Trim;
+use crate::trim::kind::Kind;
 
 /// Which pool it is, and what its own objects say.
 pub(crate) struct Identity {
@@ -69,6 +70,7 @@ pub(super) struct Writing {
     pub(super) logs: Arc<IntentLogs>,
     pub(super) scrub: Arc<Scrub>,
     pub(super) trim: Arc<Trim>,
+    pub(super) initialize: Arc<Trim>,
 }
 
 impl WithSpace {
@@ -104,7 +106,8 @@ impl WithSpace {
                 log_devices,
                 logs: Arc::new(logs),
                 scrub: Scrub::new(frees.scan()),
-                trim: Trim::new(),
+                trim: Trim::new(Kind::Trim),
+                initialize: Trim::new(Kind::Initialize),
             }
         });
         let of_writing = writing.as_ref();

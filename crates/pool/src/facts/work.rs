@@ -2,24 +2,11 @@
 
 use base::Guid;
 use dmu::Zap;
-use format::config::{keys, vdev_zap};
+use format::config::keys;
 
 use super::Facts;
 use crate::trim::control::TrimState;
-
-/// The names of a kind of work in the table of a leaf: state, the next byte, time.
-type Names = [&'static str; 3];
-
-const INITIALIZE: Names = [
-    "com.delphix:vdev_initialize_state",
-    "com.delphix:next_offset_to_initialize",
-    "com.delphix:vdev_initialize_action_time",
-];
-const TRIM: Names = [
-    vdev_zap::TRIM_STATE,
-    vdev_zap::TRIM_OFFSET,
-    vdev_zap::TRIM_TIME,
-];
+use crate::trim::kind::{Kind, Names};
 
 /// How a kind of work on a leaf stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,14 +37,17 @@ impl Facts<'_> {
         let node = leaves.iter().find(|node| node.guid() == leaf)?;
         let table = self.stored.zap(node.object(keys::VDEV_ZAP_LEAF)?)?;
         // What is stored is of the last txg.
-        let trim = self.pool.leaf_trim(leaf).map(|trim| Progress {
-            state: trim.state,
-            offset: trim.offset,
-            time_s: trim.time_s,
-        });
+        let of = |kind: Kind| {
+            let known = self.pool.leaf_work(kind, leaf).map(|work| Progress {
+                state: work.state,
+                offset: work.offset,
+                time_s: work.time_s,
+            });
+            known.unwrap_or_else(|| stored(&table, &kind.names()))
+        };
         Some(LeafWork {
-            initialize: stored(&table, &INITIALIZE),
-            trim: trim.unwrap_or_else(|| stored(&table, &TRIM)),
+            initialize: of(Kind::Initialize),
+            trim: of(Kind::Trim),
         })
     }
 }

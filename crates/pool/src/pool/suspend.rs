@@ -95,7 +95,7 @@ impl Pool {
             if !self.resilver_if_needed()? {
                 self.go_on_with_scan()?;
             }
-            self.run_trims()?;
+            self.run_all_work()?;
         }
         Ok(picked)
     }

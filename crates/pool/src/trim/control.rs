@@ -7,6 +7,8 @@ use base::lock::{Condvar, LockClass, Mutex, rank};
 use base::thread::JoinHandle;
 use base::{Guid, VdevId};
 
+use super::kind::Kind;
+
 static CONTROL: LockClass = LockClass::new("pool.trim", rank::LAST - 32);
 static THREAD: LockClass = LockClass::new("pool.trim_thread", rank::POOL + 16);
 
@@ -35,16 +37,6 @@ impl TrimState {
             3 => Self::Suspended,
             4 => Self::Complete,
             _ => Self::None,
-        }
-    }
-
-    /// What the history calls the change to it.
-    pub(super) const fn event(self) -> &'static str {
-        match self {
-            Self::None | Self::Active => "activated",
-            Self::Cancelled => "canceled",
-            Self::Suspended => "suspended",
-            Self::Complete => "complete",
         }
     }
 }
@@ -91,16 +83,18 @@ pub(super) struct Control {
     pub(super) barred: BTreeSet<VdevId>,
 }
 
-/// The trims of a pool that is open for writing.
+/// The trims of a pool that is open for writing, or what initializes its free space.
 pub(crate) struct Trim {
+    pub(super) kind: Kind,
     pub(super) control: Mutex<Control>,
     pub(super) changed: Condvar,
     pub(super) thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Trim {
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(kind: Kind) -> Arc<Self> {
         Arc::new(Self {
+            kind,
             control: Mutex::new(&CONTROL, Control::default()),
             changed: Condvar::new(),
             thread: Mutex::new(&THREAD, None),

@@ -5,7 +5,8 @@ use dmu::Zap;
 use format::config::{keys, vdev_zap};
 
 use super::control::{LeafTrim, Trim, TrimState};
-use crate::error::Result;
+use super::kind::Kind;
+use crate::error::{PoolError, Result};
 use crate::pool::services::PoolServices;
 use crate::sync::tasks::{FirstPass, SyncTask};
 
@@ -16,20 +17,24 @@ impl SyncTask for Trim {
             let Some((table, path)) = services.leaf_table(leaf)? else {
                 continue;
             };
-            for (name, value) in [
-                (vdev_zap::TRIM_OFFSET, trim.offset),
-                (vdev_zap::TRIM_TIME, trim.time_s),
-                (vdev_zap::TRIM_RATE, trim.rate),
-                (vdev_zap::TRIM_PARTIAL, trim.used_only.into()),
-                (vdev_zap::TRIM_SECURE, trim.secure.into()),
-                (vdev_zap::TRIM_STATE, trim.state as u64),
-            ] {
+            let [state, offset, time] = self.kind.names();
+            let mut values = vec![(offset, trim.offset), (time, trim.time_s)];
+            if self.kind == Kind::Trim {
+                values.extend([
+                    (vdev_zap::TRIM_RATE, trim.rate),
+                    (vdev_zap::TRIM_PARTIAL, trim.used_only.into()),
+                    (vdev_zap::TRIM_SECURE, trim.secure.into()),
+                ]);
+            }
+            values.push((state, trim.state as u64));
+            for (name, value) in values {
                 table.update(tx, name.as_bytes(), value)?;
             }
             for state in states {
-                let text = format!("vdev={path} {}", state.event());
+                let (name, text) = self.kind.history(state);
+                let text = format!("vdev={path}{text}");
                 let now_s = services.clock.now_s();
-                services.history.internal(tx, "trim", &text, None, now_s)?;
+                services.history.internal(tx, name, &text, None, now_s)?;
             }
         }
         Ok(())
@@ -59,22 +64,27 @@ impl PoolServices {
         Ok(Some((Zap::open(&self.mos.object(id)?)?, path)))
     }
 
-    /// The trim of a leaf as it is stored.
-    pub(super) fn stored_trim(&self, leaf: Guid) -> Result<Option<LeafTrim>> {
+    /// Work on the free space of a leaf as it is stored.
+    pub(super) fn stored_work(&self, kind: Kind, leaf: Guid) -> Result<Option<LeafTrim>> {
         let Some((table, _)) = self.leaf_table(leaf)? else {
             return Ok(None);
         };
         let number = |name: &str| table.lookup(name.as_bytes());
-        let Some(state) = number(vdev_zap::TRIM_STATE)? else {
+        let number_of_trims = |name: &str| match kind {
+            Kind::Trim => Ok::<_, PoolError>(number(name)?.unwrap_or(0)),
+            Kind::Initialize => Ok(0),
+        };
+        let [state, offset, time] = kind.names();
+        let Some(state) = number(state)? else {
             return Ok(None);
         };
         Ok(Some(LeafTrim {
             state: TrimState::of(state),
-            offset: number(vdev_zap::TRIM_OFFSET)?.unwrap_or(0),
-            time_s: number(vdev_zap::TRIM_TIME)?.unwrap_or(0),
-            rate: number(vdev_zap::TRIM_RATE)?.unwrap_or(0),
-            used_only: number(vdev_zap::TRIM_PARTIAL)? == Some(1),
-            secure: number(vdev_zap::TRIM_SECURE)? == Some(1),
+            offset: number(offset)?.unwrap_or(0),
+            time_s: number(time)?.unwrap_or(0),
+            rate: number_of_trims(vdev_zap::TRIM_RATE)?,
+            used_only: number_of_trims(vdev_zap::TRIM_PARTIAL)? == 1,
+            secure: number_of_trims(vdev_zap::TRIM_SECURE)? == 1,
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! The thread that trims.
 
 use crate::tunables::TRIM_BATCH_TXGS;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use base::clock::monotonic_ns;
@@ -11,6 +11,7 @@ use space::{Extent, TrimSizes, TrimStep, Trimming};
 use vdev::{Leaf, Top, VdevError};
 
 use super::control::{Control, Trim, TrimState};
+use super::kind::Kind;
 use crate::pool::{Pool, Writer};
 
 /// Ranges of fewer bytes are not worth a discard, …
@@ -21,6 +22,17 @@ const RANGE_MIN: u64 = 32 << 10;
 const RANGE_MAX: u64 = 128 << 20;
 /// With a rate, a piece is that of a second, but at least so many bytes.
 const RATED_RANGE_MIN: u64 = 1 << 20;
+/// So many bytes are overwritten at a time: an allocation may have to wait for that.
+///
+/// Source: the documentation of OpenZFS's module parameters, `zfs_initialize_chunk_size`.
+const FILLED_MAX: u64 = 1 << 20;
+/// What free space is overwritten with (`zfs_initialize_value`).
+const FILLER_WORD: u64 = 0xdead_beef_dead_beee;
+/// The same, as it is written.
+static FILLER: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let word = FILLER_WORD.to_ne_bytes();
+    word.repeat((FILLED_MAX / 8) as usize)
+});
 /// How long to wait for those who hold discards off, …
 const SOON: Duration = Duration::from_millis(10);
 /// … and for devices or work.
@@ -148,13 +160,19 @@ fn next_job(pool: &Pool, trim: &Trim) -> Result<Job, Duration> {
 }
 
 fn do_job(pool: &Arc<Pool>, trim: &Trim, writer: &Writer, job: &Job) -> Step {
-    let max = match job.rate {
-        0 => RANGE_MAX,
-        rate => rate.clamp(RATED_RANGE_MIN, RANGE_MAX),
-    };
-    let sizes = TrimSizes {
-        min: RANGE_MIN,
-        max,
+    let sizes = match (trim.kind, job.rate) {
+        (Kind::Initialize, _) => TrimSizes {
+            min: 1,
+            max: FILLED_MAX,
+        },
+        (Kind::Trim, 0) => TrimSizes {
+            min: RANGE_MIN,
+            max: RANGE_MAX,
+        },
+        (Kind::Trim, rate) => TrimSizes {
+            min: RANGE_MIN,
+            max: rate.clamp(RATED_RANGE_MIN, RANGE_MAX),
+        },
     };
     let syncer = &writer.syncer;
     let step = syncer
@@ -162,7 +180,7 @@ fn do_job(pool: &Arc<Pool>, trim: &Trim, writer: &Writer, job: &Job) -> Step {
         .trim_step(job.top, job.from, (sizes, job.used_only), &*syncer.maps);
     match step {
         Ok(TrimStep::Range(range)) => match allowed(writer, range) {
-            Ok(range) => discard_for(pool, trim, job, range),
+            Ok(range) => work_for(pool, trim, job, range),
             Err(step) => step,
         },
         Ok(TrimStep::Later) => Step::Wait(SOON),
@@ -194,16 +212,25 @@ fn allowed(writer: &Writer, range: Trimming) -> Result<Trimming, Step> {
     Ok(range)
 }
 
-fn discard_for(pool: &Pool, trim: &Trim, job: &Job, range: Trimming) -> Step {
+fn work_for(pool: &Pool, trim: &Trim, job: &Job, range: Trimming) -> Step {
     let extent = range.extent().range.clone();
     let len = extent.end - extent.start;
-    let mut unable = Vec::new();
+    let (mut unable, mut away) = (Vec::new(), Vec::new());
     for leaf in &job.leaves {
         if let Some((id, leaf)) = pool.leaf_of(*leaf)
             && let Ok(top) = pool.vdevs.top(id)
-            && !discard(&top, &leaf, &extent)
         {
-            unable.push(leaf.guid());
+            match trim.kind {
+                Kind::Trim if discard(&top, &leaf, &extent) => {}
+                Kind::Trim => unable.push(leaf.guid()),
+                Kind::Initialize => {
+                    // A device that is gone goes on here when it is back; of one that stays, a place is passed over.
+                    let failed = top.overwrite(&leaf, extent.clone(), &FILLER).is_err();
+                    if failed && !leaf.is_writable() {
+                        away.push(leaf.guid());
+                    }
+                }
+            }
         }
     }
     drop(range);
@@ -214,7 +241,8 @@ fn discard_for(pool: &Pool, trim: &Trim, job: &Job, range: Trimming) -> Step {
             continue;
         };
         // Another trim may have begun meanwhile.
-        if known.trim.state != TrimState::Active || known.trim.offset != job.from {
+        let is_same = known.trim.state == TrimState::Active && known.trim.offset == job.from;
+        if !is_same || away.contains(guid) {
             continue;
         }
         known.trim.offset = extent.end;
@@ -248,10 +276,11 @@ fn discard(top: &Top, leaf: &Leaf, range: &std::ops::Range<u64>) -> bool {
 fn end(pool: &Pool, trim: &Trim, job: &Job, state: TrimState) {
     let time_s = pool.clock().now_s();
     let size = |guid: Guid| pool.leaf_of(guid).map_or(0, |(_, leaf)| leaf.asize());
+    let [_, _, suspended, cancelled, finished] = trim.kind.events();
     let event = match state {
-        TrimState::Complete => "trim_finish",
-        TrimState::Cancelled => "trim_cancel",
-        TrimState::Suspended | TrimState::Active | TrimState::None => "trim_suspend",
+        TrimState::Complete => finished,
+        TrimState::Cancelled => cancelled,
+        TrimState::Suspended | TrimState::Active | TrimState::None => suspended,
     };
     for guid in &job.leaves {
         let size = size(*guid);

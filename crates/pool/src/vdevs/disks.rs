@@ -214,6 +214,7 @@ impl Pool {
     pub(crate) fn let_go(&self, writer: &Writer) {
         for leaf in writer.vdev_changes.take_gone() {
             writer.trim.forget(leaf.guid());
+            writer.initialize.forget(leaf.guid());
             let device = leaf.device();
             leaf.reopen(None);
             let Some(device) = device else { continue };

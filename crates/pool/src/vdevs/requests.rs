@@ -119,10 +119,12 @@ impl Pool {
         writer.logs.go_on();
         result?;
         writer.trim.bar(id, true);
+        writer.initialize.bar(id, true);
         let vdev = self.vdevs.top(id);
         writer.vdev_changes.change_next([Change::Remove(id)]);
         let removed = writer.engine.wait_synced(None);
         writer.trim.bar(id, false);
+        writer.initialize.bar(id, false);
         removed?;
         devices.set_leaving(id, false);
         // The device may be gone; if it is there, nobody is to take it for a part of the pool.

@@ -232,3 +232,39 @@ fn autotrim_gives_back_what_was_removed() {
     assert_eq!(value, "off\n");
     session.export_clean("tank");
 }
+
+#[test]
+fn free_space_is_initialized() {
+    let Some(mut session) = Session::new() else {
+        return;
+    };
+    session.create("tank", 96, &[]);
+    session.ok(&["zfs", "create", "tank/a"]);
+    let file = session.mount("tank/a").join("file");
+    fs::write(&file, vec![7; 1 << 20]).expect("written");
+    let refused = session.refused(&["zpool", "initialize", "-c", "tank"]);
+    assert!(refused.starts_with("cannot initialize '"), "{refused}");
+    assert!(
+        refused.contains("there is no active initialization"),
+        "{refused}"
+    );
+    let refused = session.refused(&["zpool", "initialize", "-c", "-s", "tank"]);
+    assert!(refused.starts_with("-c, -s, and -u are mutually exclusive"));
+    let status = session.ok(&["zpool", "status", "-i", "tank"]);
+    assert!(status.contains("(uninitialized)"), "{status}");
+    session.ok(&["zpool", "initialize", "tank"]);
+    session.ok(&["zpool", "wait", "-t", "initialize", "tank"]);
+    let status = session.ok(&["zpool", "status", "-i", "tank"]);
+    assert!(
+        status.contains("(100% initialized, completed at "),
+        "{status}"
+    );
+    let history = session.ok(&["zpool", "history", "-i", "tank"]);
+    assert!(history.contains("] initialize vdev="), "{history}");
+    assert_eq!(fs::read(&file).expect("read"), vec![7; 1 << 20]);
+    session.ok(&["zpool", "initialize", "-u", "tank"]);
+    let status = session.ok(&["zpool", "status", "-i", "tank"]);
+    assert!(status.contains("(uninitialized)"), "{status}");
+    session.ok(&["zpool", "initialize", "-w", "tank", "tank.img"]);
+    session.export_clean("tank");
+}

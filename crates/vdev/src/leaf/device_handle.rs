@@ -341,6 +341,14 @@ impl DeviceHandle {
         result
     }
 
+    /// Writes what nobody will read, where nobody has anything: it is not kept in case a flush fails.
+    pub(crate) fn overwrite(&self, offset: u64, filler: &[u8]) -> Result<(), Failure> {
+        let device = self.usable_device()?;
+        let write = || device.write(offset, filler);
+        self.operate(IoClass::Trim, (filler.len(), 1), write)
+            .map_err(Failure::Device)
+    }
+
     /// Counts a write that failed for good, and finds out whether the device is still there.
     pub(crate) fn write_failed(&self, failure: &Failure) {
         if let Failure::Device(error) = failure {

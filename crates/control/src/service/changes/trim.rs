@@ -97,15 +97,15 @@ fn denied_to_trim(service: &Service) -> Failure {
 }
 
 /// A leaf that was meant.
-struct Meant {
-    guid: Guid,
+pub(super) struct Meant {
+    pub(super) guid: Guid,
     name: String,
     can_discard: bool,
 }
 
 impl Service {
     /// The leaves of these names, paths or guids; all, if none is named.
-    fn meant(&self, verb: &str, devices: &[String]) -> Result<Vec<Meant>, Failure> {
+    pub(super) fn meant(&self, verb: &str, devices: &[String]) -> Result<Vec<Meant>, Failure> {
         let status = self.pool.status().map_err(unreadable)?;
         let mut leaves = Vec::new();
         gather(&status.root, &mut leaves);
@@ -150,7 +150,7 @@ fn meant(leaf: &VdevStatus) -> Meant {
 }
 
 /// One line for each device that was refused.
-fn told(verb: &str, leaves: &[Meant], refused: &[TrimRefusal]) -> Result<(), Failure> {
+pub(super) fn told(verb: &str, leaves: &[Meant], refused: &[TrimRefusal]) -> Result<(), Failure> {
     let mut lines = refused.iter().filter_map(|(guid, reason)| {
         let leaf = leaves.iter().find(|leaf| leaf.guid == *guid)?;
         Some(format!("cannot {verb} '{}': {reason}", leaf.name))
