@@ -46,7 +46,7 @@ fn record(seed: u64, rounds: usize) -> Recorded {
         }
         // Old entries leave the dedup tables, where there are any: what is in the files stays.
         if round % 4 == 2 {
-            let pruned = test_pool.pool.prune_dedup(DedupPrune::Percent(40)).unwrap();
+            let pruned = test_pool.pool.prune_dedup(DedupPrune::Percent(90)).unwrap();
             println!("{pruned} entries of dedup tables pruned");
         }
     }
