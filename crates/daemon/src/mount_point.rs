@@ -149,6 +149,10 @@ fn failed_to_create(path: &Path, error: &std::io::Error) -> Failure {
     };
     Failure::new(
         kind,
-        format!("failed to create mountpoint: {}: {error}", path.display()),
+        format!(
+            "failed to create mountpoint: {}: {}",
+            path.display(),
+            admin::host_reason(error)
+        ),
     )
 }

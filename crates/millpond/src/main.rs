@@ -124,6 +124,13 @@ fn run(program: &'static Program, words: &[String]) -> u8 {
 
 fn refuse(program: &Program, command: Option<&Command>, error: &GrammarError) -> u8 {
     complain(error);
+    // Of two programs with words like these, it is the other one that was meant.
+    if let GrammarError::NoSuchCommand(name) = error
+        && let Some(other) = PROGRAMS.iter().find(|other| other.command(name).is_some())
+    {
+        complain(&format_args!("did you mean '{} {name}'?", other.name));
+        return 2;
+    }
     match error {
         // All is said.
         GrammarError::Mistyped(..) | GrammarError::Absent(..) => {}

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, host_reason};
 use base::ObjectId;
 use pool::Pool;
 use posix::{
@@ -138,7 +138,7 @@ impl<'a> Filler<'a> {
             }
         } else {
             let found = self.source.found(&path).map_err(|error| {
-                let text = format!("cannot open '{}': {error}", path.display());
+                let text = format!("cannot open '{}': {}", path.display(), host_reason(&error));
                 Failure::new(FailureKind::Missing, text)
             })?;
             folders.push(self.folder(path, found, directory));
@@ -182,7 +182,7 @@ impl<'a> Filler<'a> {
         // It is counted when it is done.
         self.report.progress.entries = self.report.progress.entries.saturating_sub(1);
         let names = self.source.names(&path).unwrap_or_else(|error| {
-            self.report.note(&path, error);
+            self.report.note(&path, host_reason(&error));
             Vec::new()
         });
         Folder {
@@ -520,7 +520,7 @@ fn owner(of: &Found) -> Credentials {
 }
 
 fn unread(error: std::io::Error) -> Trouble {
-    Trouble::Entry(error.to_string())
+    Trouble::Entry(host_reason(&error))
 }
 
 fn is_zero(bytes: &[u8]) -> bool {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use admin::{Assignments, CreateRequest, Failure, FailureKind, Value};
+use admin::{Assignments, CreateRequest, Failure, FailureKind, Value, host_reason};
 use base::ByteOrder;
 use codec::{Checksum, Salt};
 use dsl::property::Row;
@@ -103,7 +103,11 @@ impl Survey {
     ) -> Result<Self, Failure> {
         let root_path = source.root().to_owned();
         let root = source.found(&root_path).map_err(|error| {
-            let text = format!("cannot open '{}': {error}", root_path.display());
+            let text = format!(
+                "cannot open '{}': {}",
+                root_path.display(),
+                host_reason(&error)
+            );
             Failure::new(FailureKind::Missing, text)
         })?;
         let mut walk = Walk {

@@ -1,8 +1,8 @@
 //! `zpool create`, and what is asked for wherever a pool is made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use admin::rows::dataset::MOUNTPOINT;
+use admin::rows::dataset::{CANMOUNT, MOUNTPOINT};
 use admin::rows::pool::{ALTROOT, VERSION};
 use admin::{
     Assignments, CreateRequest, Failure, FailureKind, OpenRequest, PropertyError, Value, VdevClass,
@@ -165,6 +165,41 @@ pub(crate) fn request(
     })
 }
 
+/// Refuses a mount point that an ordinary user cannot have, before there is a pool that is mounted nowhere.
+fn check_may_mount(request: &CreateRequest, path: &Path) -> Result<(), Failure> {
+    let mounts = request
+        .dataset_properties
+        .iter()
+        .all(|(name, _)| !CANMOUNT.is(name));
+    if rustix::process::getuid().is_root() || !mounts {
+        return Ok(());
+    }
+    let there = path.ancestors().find(|place| place.exists());
+    let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    let Some(Err(error)) = there.map(|place| rustix::fs::access(place, wanted)) else {
+        return Ok(());
+    };
+    let reason = match error {
+        rustix::io::Errno::ROFS => "Read-only file system",
+        _ => "Permission denied",
+    };
+    let reason = format!("mountpoint '{}': {reason}", path.display());
+    let failure = Failure::cannot(FailureKind::Permission, "create", &request.name, reason);
+    Err(failure.advise(format!(
+        "mount it below a directory of your own: '-R {}'",
+        own_directory().display()
+    )))
+}
+
+/// Where an ordinary user may mount.
+fn own_directory() -> PathBuf {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    home.map_or_else(
+        || PathBuf::from("DIRECTORY"),
+        |home| Path::new(&home).join("mnt"),
+    )
+}
+
 /// Refuses a mount point that holds something.
 fn check_mountpoint(request: &CreateRequest) -> Result<(), Failure> {
     let given = request
@@ -183,6 +218,7 @@ fn check_mountpoint(request: &CreateRequest) -> Result<(), Failure> {
         Some(root) => root.join(place.trim_start_matches('/')),
         None => PathBuf::from(&place),
     };
+    check_may_mount(request, &path)?;
     let shown = path.display();
     let occupied = std::fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some());
     if occupied || path.is_file() {

@@ -1,6 +1,6 @@
 //! `zpool import`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use admin::changes::Mount;
 use admin::rows::pool::{ALTROOT, READONLY};
@@ -183,7 +183,7 @@ fn list(call: &Invocation, found: &[Found], search: &[PathBuf], pools: &Pools) -
     }
     if found.is_empty() {
         complain(&"no pools available to import");
-        for line in control::explain_nothing(search) {
+        for line in hints(found, search) {
             complain(&line);
         }
         return Ok(());
@@ -228,7 +228,11 @@ pub(crate) fn choose<'a>(
 /// What there is instead of the pool that was asked for.
 fn hints(found: &[Found], search: &[PathBuf]) -> Vec<String> {
     if found.is_empty() {
-        return control::explain_nothing(search);
+        let mut lines = control::explain_nothing(search);
+        if search.iter().all(|place| place == Path::new("/dev")) {
+            lines.push("image files are looked for with '-d FILE' or '-d DIRECTORY'".to_owned());
+        }
+        return lines;
     }
     let names: Vec<&str> = found
         .iter()

@@ -312,3 +312,43 @@ fn a_volume_gets_another_size() {
     );
     session.export_clean("tank");
 }
+
+/// What a new user meets first: no place to mount, an image that nobody looks for, a word of the other program.
+#[test]
+fn the_first_wrong_turns_are_told_in_a_line_or_two() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let said = session.refused(&["zpool", "snapshot", "tank@x"]);
+    assert_eq!(
+        said,
+        "unrecognized command 'snapshot'\ndid you mean 'zfs snapshot'?\n"
+    );
+    let said = session.refused(&["zfs", "scrub", "tank"]);
+    assert!(said.ends_with("did you mean 'zpool scrub'?\n"), "{said}");
+    let said = session.refused(&["zpool", "import", "nowhere"]);
+    assert!(
+        said.contains("no such pool available") && said.contains("'-d DIRECTORY'"),
+        "{said}"
+    );
+
+    let images = session.images();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&images, open).expect("chmod");
+    let image = images.join("own.img");
+    let create = ["zpool", "create", "--size", "64M", "own", path(&image)];
+    let Some(output) = session.as_user(65534, &create) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(
+        said.contains("mountpoint '/own': Permission denied"),
+        "{said}"
+    );
+    assert!(
+        said.contains("'-R ") && !said.contains("os error"),
+        "{said}"
+    );
+    assert!(!image.exists(), "no pool that is mounted nowhere is left");
+}

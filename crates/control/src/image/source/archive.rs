@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, host_reason};
 use rustix::io::Errno;
 
 use super::{Attributes, Contents, Found, Source, is_portable};
@@ -43,7 +43,7 @@ impl Archive {
     /// Reads the headers of an archive. One that comes from a pipe is kept in a file without a name beside the image.
     pub(super) fn read(input: &File, image: &Path, watcher: Watcher<'_>) -> Result<Self, Failure> {
         let medium = |error: io::Error| {
-            let text = format!("cannot read the archive: {error}");
+            let text = format!("cannot read the archive: {}", host_reason(&error));
             Failure::new(FailureKind::Medium, text)
         };
         let bytes = Spool::of(input, image, watcher).map_err(medium)?;
@@ -82,7 +82,7 @@ impl Archive {
 
 /// What is no archive, or not whole.
 fn refused(bytes: &Spool, error: &io::Error) -> Failure {
-    let text = format!("cannot read the archive: {error}");
+    let text = format!("cannot read the archive: {}", host_reason(error));
     let failure = Failure::new(FailureKind::Invalid, text);
     let unpack = match bytes.start() {
         [0x1f, 0x8b, ..] => "gzip -dc",

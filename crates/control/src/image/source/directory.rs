@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, host_reason};
 use posix::{FileType, Timestamp};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -39,7 +39,7 @@ impl Directory {
                 Err(failure.advise("of an archive: mkimage - IMAGE < ARCHIVE.tar"))
             }
             Err(error) => {
-                let text = format!("cannot open '{shown}': {error}");
+                let text = format!("cannot open '{shown}': {}", host_reason(&error));
                 Err(Failure::new(FailureKind::Missing, text))
             }
         }
@@ -56,7 +56,7 @@ impl Directory {
         match tree.found(path) {
             Ok(_) => Ok(tree),
             Err(error) => {
-                let text = format!("cannot open '{}': {error}", path.display());
+                let text = format!("cannot open '{}': {}", path.display(), host_reason(&error));
                 Err(Failure::new(FailureKind::Missing, text))
             }
         }
