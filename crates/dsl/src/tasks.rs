@@ -15,7 +15,7 @@ mod rollback;
 mod snapshot;
 
 pub use bookmark::{CreateBookmark, DestroyBookmark};
-pub use change_key::ChangeKey;
+pub use change_key::{AdoptKey, ChangeKey};
 pub(crate) use create::fill;
 pub use create::{Clone, CreateDataset, CreateEncrypted, Populate};
 pub use destroy::{DestroyHead, DestroySnapshots};

@@ -127,6 +127,56 @@ impl Task for ChangeKey {
     }
 }
 
+/// Has a root of encryption get its key from the root above, though nobody has loaded it: what is below it was wrapped
+/// with that key where both came from.
+pub struct AdoptKey {
+    /// Its path.
+    pub path: String,
+}
+
+impl AdoptKey {
+    /// The directory, and the root above it.
+    fn find(&self, dsl: &Dsl) -> Result<(Arc<Directory>, ObjectId)> {
+        let directory = dsl.directory(&self.path)?;
+        let refuse = |reason| DslError::KeyChange {
+            name: self.path.clone(),
+            reason,
+        };
+        let own = dsl.encryption_root(&directory)?;
+        let above = directory.parent().map(|parent| parent.key_record());
+        let above = above.transpose()?.flatten();
+        let above = above.ok_or_else(|| refuse("Parent must be encrypted."))?;
+        let root = above.root().map(|root| root.id());
+        let root = root.ok_or_else(|| refuse("Parent must be encrypted."))?;
+        if own.material()? != above.material()? || own.is_loaded() {
+            return Err(refuse("The parent has another key."));
+        }
+        Ok((directory, root))
+    }
+}
+
+impl Task for AdoptKey {
+    type Output = ();
+
+    fn check(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        self.find(context.dsl).map(drop)
+    }
+
+    fn apply(&mut self, context: &TaskContext<'_>) -> Result<()> {
+        let (dsl, tx) = (context.dsl, context.tx);
+        let (directory, root) = self.find(dsl)?;
+        for record in members_of(dsl, &directory, directory.id())?.keys() {
+            let zap = dsl.mos.zap(*record)?;
+            zap.update(tx, names::ROOT.as_bytes(), root.0)?;
+        }
+        if let Some(head) = directory.head()? {
+            clear_local(dsl, tx, &head, KEYLOCATION.name)?;
+        }
+        dsl.new_stamp();
+        Ok(())
+    }
+}
+
 /// The root of encryption that a directory has its key from.
 pub(super) fn encryption_root(directory: &Arc<Directory>) -> Result<Option<ObjectId>> {
     let record = directory.key_record()?;

@@ -243,3 +243,36 @@ fn the_rest_of_a_raw_stream() {
     assert_same(&session.mount("one/a"), &session.mount("two/a"));
     session.export_clean("two");
 }
+
+/// In a package each dataset brings its keys; what had them from one above still has.
+#[test]
+fn a_raw_package_keeps_its_roots() {
+    let Some(mut session) = two_pools() else {
+        return;
+    };
+    session.ok(&["zfs", "create", "one/a/child"]);
+    encrypted(&session, "one/a/own");
+    let mut random = Random::new(80);
+    for name in ["one/a", "one/a/child", "one/a/own"] {
+        std::fs::write(session.mount(name).join("file"), name).expect("a file");
+    }
+    change(&session.mount("one/a/child"), &mut random);
+    session.ok(&["zfs", "snapshot", "-r", "one/a@1"]);
+    piped(&session, "-w -R one/a@1", "two/a");
+    let roots = ["zfs", "get", "-Hr", "-t", "filesystem", "-o", "name,value"];
+    let roots = session.ok(&[&roots[..], &["encryptionroot", "two/a"]].concat());
+    assert_eq!(
+        roots,
+        "two/a\ttwo/a\ntwo/a/child\ttwo/a\ntwo/a/own\ttwo/a/own\n"
+    );
+    load(&session, "two/a");
+    load(&session, "two/a/own");
+    session.ok(&["zfs", "mount", "two/a/child"]);
+    assert_same(&session.mount("one/a"), &session.mount("two/a"));
+    session.export_clean("two");
+    session.import("two", &["-N"]);
+    load(&session, "two/a");
+    session.ok(&["zfs", "mount", "two/a/child"]);
+    let (sent, received) = (session.mount("one/a/child"), session.mount("two/a/child"));
+    assert_same(&sent, &received);
+}

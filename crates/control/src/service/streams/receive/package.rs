@@ -2,12 +2,14 @@
 
 use admin::{Failure, FailureKind, name};
 use base::Guid;
+use dsl::tasks::AdoptKey;
 use replication::receive::{Head, Incoming, Piece};
 use stream::{PackageList, PackageSystem, StreamError, begin_name, decode_list};
 
-use super::Receiving;
 use super::failures::Context;
 use super::naming::named;
+use super::{Receiving, turn};
+use crate::service::refusal::{refused, unreadable};
 
 /// The head of a package.
 pub(super) struct Package {
@@ -55,7 +57,44 @@ impl Receiving<'_, '_> {
         }
         self.streams(incoming, package)?;
         // What had to wait for its origin or its place has it now.
-        self.follow(package)
+        self.follow(package)?;
+        self.adopt_keys(package)
+    }
+
+    /// What had its key from a dataset above where it was sent from has it from there here, if both came just now: each
+    /// came as a root of its own.
+    fn adopt_keys(&mut self, package: &Package) -> Result<(), Failure> {
+        let Some(list) = package.list.as_ref().filter(|list| list.is_raw) else {
+            return Ok(());
+        };
+        let service = self.service;
+        let is_new = |id| self.made.iter().any(|made| made.directory().id() == id);
+        let mut adopted = Vec::new();
+        for head in &self.made {
+            let directory = head.directory();
+            let above = directory.parent().map(|parent| parent.key_record());
+            let above = above.transpose().map_err(unreadable)?.flatten();
+            let has_new_root = above
+                .and_then(|above| above.root().map(|root| root.id()))
+                .is_some_and(is_new);
+            let Some(newest) = head.latest_snapshot().map_err(unreadable)? else {
+                continue;
+            };
+            let system = list.system_with(newest.guid().map_err(unreadable)?);
+            let was_root = system.is_none_or(|system| system.is_encryption_root);
+            let is_root = service.dsl.encryption_root(&directory).is_ok();
+            if is_root && !was_root && has_new_root {
+                adopted.push(directory.name());
+            }
+        }
+        let _turn = turn(service, &self.stop, &self.actor)?;
+        for path in adopted {
+            let task = AdoptKey { path: path.clone() };
+            if let Err(error) = service.dsl.run_as(&self.actor, task) {
+                self.reporter.warn(refused("change key of", &path, &error));
+            }
+        }
+        Ok(())
     }
 
     /// Where a stream goes: to the dataset that continues here what it continues there, if that has another name here.
