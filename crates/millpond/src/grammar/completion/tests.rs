@@ -114,7 +114,8 @@ fn bash_offers_commands_and_flags() {
 
 #[test]
 fn fish_offers_commands_and_flags() {
-    let script = script(Shell::Fish);
+    // Without what fish brings itself, which it reads where OpenZFS's commands are installed.
+    let script = format!("set -g fish_complete_path\n{}", script(Shell::Fish));
     let offers = |line: &str| run("fish", &script, &format!("complete -C '{line}'"));
     if let Some(found) = offers("zfs g") {
         assert_eq!(found, "get\tShow: the pool's properties.\n");
