@@ -44,6 +44,19 @@ impl Recorded {
         self.standings.push((self.disk.log_len(), standing));
     }
 
+    /// A moment at which there is a checkpoint.
+    fn draw_taken(&self, random: &mut Random) -> usize {
+        let ends = self.standings.iter().skip(1).map(|(from, _)| *from);
+        let windows = self
+            .standings
+            .iter()
+            .zip(ends.chain([self.disk.log_len() + 1]));
+        let taken = windows.filter(|((_, standing), _)| matches!(standing, Standing::Taken(_)));
+        let taken: Vec<(usize, usize)> = taken.map(|((from, _), end)| (*from, end)).collect();
+        let (from, end) = taken[random.below(taken.len())];
+        from + random.below(end - from)
+    }
+
     fn at(&self, event: usize) -> &Standing {
         let found = self.standings.iter().rev().find(|(from, _)| *from <= event);
         &found.expect("it begins with one").1
@@ -63,11 +76,12 @@ fn record(seed: u64, rounds: usize) -> Recorded {
     };
     recorded.stands(Standing::None);
     let mut random = Random::new(seed);
-    for _ in 0..rounds {
+    for round in 0..rounds {
         run_operations(&test_pool.root(), &mut tree, &mut chooser, 12);
         let pool = &test_pool.pool;
         pool.sync().unwrap();
-        if !random.one_in(2) {
+        // There is one for some time, whatever is drawn.
+        if round != 0 && (round == 1 || !random.one_in(2)) {
             continue;
         }
         let was_taken = matches!(recorded.at(usize::MAX), Standing::Taken(_));
@@ -174,7 +188,10 @@ fn explore(seed: u64, rounds: usize, points: usize) {
     let mut random = Random::new(seed);
     let mut taken_back = 0;
     for point in 0..points {
-        let event = first + random.below(last - first + 1);
+        let event = match point % 2 {
+            0 => recorded.draw_taken(&mut random),
+            _ => first + random.below(last - first + 1),
+        };
         let crashed = recorded.disk.crash_at(event, random.draw());
         let _ = std::fs::remove_file(&path);
         crashed.write_to_file(&path).unwrap();
