@@ -1,16 +1,11 @@
 //! What is measured, not tested: mounts beside other file systems, and beside programs that compute.
 
 use crate::environment::{binary, root, target};
-use crate::run::{TaskError, TaskResult, cargo, step};
+use crate::run::{TaskResult, cargo, step};
 use std::process::Command;
 
-/// Builds the release binary and the server that does nothing, and runs one of the scripts with both, in turns.
-pub(crate) fn run(arguments: &[&str]) -> TaskResult {
-    let (script, rest) = match arguments {
-        ["compare", rest @ ..] => ("scripts/compare.py", rest),
-        ["beside", rest @ ..] => ("scripts/beside.py", rest),
-        rest => return Err(TaskError::Level(format!("bench {}", rest.join(" ")))),
-    };
+/// Builds the release binary and the server that does nothing, and runs a script that measures both in turns.
+pub(crate) fn run(script: &str, arguments: &[&str]) -> TaskResult {
     crate::ci::release_binary()?;
     let floor = [
         "build",
@@ -24,5 +19,5 @@ pub(crate) fn run(arguments: &[&str]) -> TaskResult {
     let mut command = Command::new(root().join(script));
     command.env("MILLPOND_BIN", binary("release"));
     command.env("FLOOR_BIN", target().join("release/examples/floor"));
-    step(script, command.args(rest))
+    step(script, command.args(arguments))
 }

@@ -38,6 +38,8 @@ const FILE: u32 = 0o100_000;
 struct Node {
     mode: u32,
     size: u64,
+    /// Without a name it is there as long as the kernel knows it: somebody may have it open.
+    is_named: bool,
 }
 
 type Names = HashMap<(u64, Vec<u8>), u64>;
@@ -66,6 +68,7 @@ impl Floor {
         let root = Node {
             mode: DIRECTORY | 0o777,
             size: 0,
+            is_named: true,
         };
         floor.nodes(ROOT_NODE).insert(ROOT_NODE, root);
         floor
@@ -120,7 +123,12 @@ impl Floor {
 
     fn add(&self, directory: u64, name: &[u8], mode: u32) -> Result<EntryReply, Errno> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.nodes(number).insert(number, Node { mode, size: 0 });
+        let node = Node {
+            mode,
+            size: 0,
+            is_named: true,
+        };
+        self.nodes(number).insert(number, node);
         self.names(directory, name)
             .insert((directory, name.to_vec()), number);
         self.entry(number)
@@ -131,6 +139,24 @@ impl Floor {
             .names(directory, name)
             .remove(&(directory, name.to_vec()));
         removed.ok_or(Errno::NOENT)
+    }
+
+    fn unlink(&self, directory: u64, name: &[u8]) -> Result<(), Errno> {
+        let removed = self.remove(directory, name)?;
+        if let Some(node) = self.nodes(removed).get_mut(&removed) {
+            node.is_named = false;
+        }
+        Ok(())
+    }
+
+    fn forget(&self, forgotten: impl IntoIterator<Item = u64>) -> Answer {
+        for number in forgotten {
+            let mut nodes = self.nodes(number);
+            if nodes.get(&number).is_some_and(|node| !node.is_named) {
+                nodes.remove(&number);
+            }
+        }
+        Answer::Nothing
     }
 
     fn list(&self, directory: u64, cookie: u64, size: u32) -> DirectoryBuffer {
@@ -179,8 +205,7 @@ impl Floor {
                 Ok(Answer::Body(body))
             }
             Operation::Unlink { name } | Operation::Rmdir { name } => {
-                let removed = self.remove(node, name)?;
-                self.nodes(removed).remove(&removed);
+                self.unlink(node, name)?;
                 Ok(Answer::Body(Body::empty()))
             }
             Operation::Rename(names) => {
@@ -214,9 +239,11 @@ impl Floor {
             Operation::Release { .. } | Operation::Fsync { .. } | Operation::Fsyncdir { .. } => {
                 Ok(Answer::Body(Body::empty()))
             }
-            Operation::Forget { .. } | Operation::BatchForget { .. } | Operation::Destroy => {
-                Ok(Answer::Nothing)
+            Operation::Forget { .. } => Ok(self.forget([node])),
+            Operation::BatchForget { forgets } => {
+                Ok(self.forget(forgets.iter().map(|one| one.node)))
             }
+            Operation::Destroy => Ok(Answer::Nothing),
             _ => Err(Errno::NOSYS),
         }
     }
