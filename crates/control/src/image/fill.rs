@@ -266,12 +266,8 @@ impl<'a> Filler<'a> {
     ) -> Result<Option<(Found, ObjectId)>, Trouble> {
         let found = self.source.found(path).map_err(unread)?;
         let who = owner(&found);
-        if self.target.existing != Existing::Nothing
-            && let Some(object) = self.make_room(parent, name, &found)?
-        {
-            return Ok(Some((found, object)));
-        }
         if let Some(first) = found.identity.and_then(|id| self.linked.get(&id)) {
+            self.make_room(parent, name, &found)?;
             let linked = self.files.link(&who, *first, parent, name);
             return linked.map(|_| None).map_err(|error| self.failed(&error));
         }
@@ -286,15 +282,22 @@ impl<'a> Filler<'a> {
         };
         let made = match file_type {
             FileType::Regular => return self.regular(parent, name, path, &node),
-            FileType::Directory => self.files.mkdir(&who, parent, name, &node),
+            FileType::Directory => match self.make_room(parent, name, &found)? {
+                Some(object) => return Ok(Some((found, object))),
+                None => self.files.mkdir(&who, parent, name, &node),
+            },
             FileType::Symlink => {
                 let target = self.source.target(path).map_err(unread)?;
+                self.make_room(parent, name, &found)?;
                 self.files.symlink(&who, parent, name, &target)
             }
             FileType::Fifo
             | FileType::CharacterDevice
             | FileType::BlockDevice
-            | FileType::Socket => self.files.mknod(&who, parent, name, &node),
+            | FileType::Socket => {
+                self.make_room(parent, name, &found)?;
+                self.files.mknod(&who, parent, name, &node)
+            }
         };
         let object = made.map_err(|error| self.failed(&error))?.object;
         if file_type == FileType::Directory {
@@ -305,13 +308,17 @@ impl<'a> Filler<'a> {
         Ok(None)
     }
 
-    /// Makes room for an entry where something may be already; a directory that is there for another is filled.
+    /// Makes room for an entry where something may be already; a directory that is there for another is filled. To be
+    /// called when the entry is read: what cannot be read takes nothing away.
     fn make_room(
         &self,
         parent: ObjectId,
         name: &[u8],
         found: &Found,
     ) -> Result<Option<ObjectId>, Trouble> {
+        if self.target.existing == Existing::Nothing {
+            return Ok(None);
+        }
         let root = Credentials::root();
         let there = match self.files.lookup(&root, parent, name) {
             Ok(there) => there,
@@ -345,12 +352,13 @@ impl<'a> Filler<'a> {
         path: &Path,
         node: &NewNode,
     ) -> Result<Option<(Found, ObjectId)>, Trouble> {
-        // Opened first: what cannot be read leaves no empty file behind.
+        // Opened first: what cannot be read leaves no empty file behind, and what it was to replace.
         let from = self.source.open(path).map_err(unread)?;
         let found = from.found().map_err(unread)?;
         if !found.is_regular() {
             return Err(Trouble::Entry("changed while it was read".to_owned()));
         }
+        self.make_room(parent, name, &found)?;
         let options = OpenOptions {
             write: true,
             ..OpenOptions::default()

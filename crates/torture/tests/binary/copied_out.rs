@@ -213,3 +213,27 @@ fn files_are_copied_into_an_image() {
     );
     session.export_clean("tank");
 }
+
+#[test]
+fn what_cannot_be_read_replaces_nothing() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let (folder, tree) = (session.images(), session.mounts().join("tree"));
+    let (image, secret) = (folder.join("tank.img"), tree.join("x"));
+    fs::create_dir(&tree).expect("made");
+    fs::write(&secret, "first").expect("written");
+    session.ok(&["mkimage", path(&tree), path(&image)]);
+    fs::write(&secret, "second").expect("written");
+    for (place, mode) in [(&secret, 0o600), (&image, 0o666), (&folder, 0o777)] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        fs::set_permissions(place, mode).expect("chmod");
+    }
+    let to = format!("{}:", path(&image));
+    let Some(output) = session.as_user(65534, &["cp", "-f", path(&secret), &to]) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("Permission denied"), "{said}");
+    assert_eq!(session.ok(&["cat", &format!("{to}/x")]), "first");
+}
