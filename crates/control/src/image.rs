@@ -294,3 +294,6 @@ fn open_files(
     };
     FileSystem::mount(source, MountOptions::default()).map_err(|error| failed(&error))
 }
+
+#[cfg(test)]
+mod tests;

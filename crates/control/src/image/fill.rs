@@ -421,8 +421,10 @@ impl<'a> Filler<'a> {
         copied
     }
 
+    /// The holes of a few files are more than any number, where holes count.
     fn passed(&mut self, bytes: u64) {
-        self.report.progress.bytes += bytes;
+        let progress = &mut self.report.progress;
+        progress.bytes = progress.bytes.saturating_add(bytes);
         (self.watcher)(&self.report.progress);
     }
 
