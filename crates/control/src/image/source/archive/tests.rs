@@ -110,6 +110,27 @@ fn an_archive_is_a_tree() {
 }
 
 #[test]
+fn a_path_without_end_is_noted() {
+    // Directories of all lengths would take two gigabytes.
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(0);
+    let longest = "a/".repeat(2047) + "b";
+    for path in [longest.clone(), longest + "b/", "c/".repeat(32 << 10)] {
+        let records = [("path", path.as_bytes())];
+        builder.append_pax_extensions(records).expect("added");
+        builder
+            .append_data(&mut header, "short", &[][..])
+            .expect("added");
+    }
+    let archive = read(&builder.into_inner().expect("written")).expect("an archive");
+    let reasons = archive.problems.iter().map(|(_, reason)| reason.as_str());
+    assert_eq!(reasons.collect::<Vec<_>>(), ["its path is too long"; 2]);
+    let names = archive.names(archive.root()).expect("names");
+    assert_eq!(names, ["a"]);
+}
+
+#[test]
 fn a_damaged_archive_is_read_or_refused() {
     let whole = archive();
     let seed = 20_261_124;

@@ -252,6 +252,9 @@ fn inode_of(entry: &Entry, file_type: FileType) -> Inode {
     }
 }
 
+/// The longest path that is believed, as on Linux: each of its directories is kept under its own path.
+const PATH_BYTES_MAX: usize = 4095;
+
 /// A path from the root on, without what means nothing.
 fn path_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let parts = bytes.split(|byte| *byte == b'/');
@@ -264,5 +267,9 @@ fn path_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
     if parts.iter().any(|part| part.contains(&0)) {
         return Err("its name has a byte of zero".to_owned());
     }
-    Ok(parts.join(&b'/'))
+    let path = parts.join(&b'/');
+    if path.len() > PATH_BYTES_MAX {
+        return Err("its path is too long".to_owned());
+    }
+    Ok(path)
 }
