@@ -184,6 +184,10 @@ fn what_is_no_whole_archive_makes_no_image() {
     damaged[second.expect("a header")] ^= 1;
     refused(&damaged, "", "is damaged");
     refused(&whole, "--reproducible", "name the pool with '-n NAME'");
+    // Not the archive is at fault where it cannot be kept.
+    let (done, said) = from_pipe(&session, &from, "", Path::new("/proc/a.img"));
+    let reason = "cannot make '/proc/a.img': the archive cannot be kept beside it: ";
+    assert!(!done && said.contains(reason), "{said}");
 }
 
 #[test]

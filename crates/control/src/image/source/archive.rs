@@ -42,24 +42,11 @@ const PROBLEMS_MAX: usize = 100;
 impl Archive {
     /// Reads the headers of an archive. One that comes from a pipe is kept in a file without a name beside the image.
     pub(super) fn read(input: &File, image: &Path, watcher: Watcher<'_>) -> Result<Self, Failure> {
-        let medium = |error: io::Error| {
-            let text = format!("cannot read the archive: {}", host_reason(&error));
-            Failure::new(FailureKind::Medium, text)
-        };
-        let bytes = Spool::of(input, image, watcher).map_err(medium)?;
-        let mut archive = Self {
-            bytes,
-            tree: Tree::new(),
-            problems: Vec::new(),
-            problem_count: 0,
-        };
-        let mut entries = Entries::of(&archive.bytes);
+        let bytes = Spool::of(input, image, watcher)?;
+        let mut entries = Entries::of(&bytes);
         let mut tree = Tree::new();
         let (mut problems, mut problem_count) = (Vec::new(), 0);
-        while let Some(entry) = entries
-            .next()
-            .map_err(|error| refused(&archive.bytes, &error))?
-        {
+        while let Some(entry) = entries.next().map_err(|error| refused(&bytes, &error))? {
             let path = entry.path.clone();
             if let Err(problem) = tree.add(entry) {
                 problem_count += 1;
@@ -69,9 +56,12 @@ impl Archive {
             }
         }
         tree.end();
-        archive.tree = tree;
-        (archive.problems, archive.problem_count) = (problems, problem_count);
-        Ok(archive)
+        Ok(Self {
+            bytes,
+            tree,
+            problems,
+            problem_count,
+        })
     }
 
     fn node(&self, path: &Path) -> io::Result<&Node> {

@@ -5,8 +5,10 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use admin::{Failure, FailureKind, host_reason};
+
 use crate::image::folder_of;
-use crate::image::request::{ImageProgress, Watcher};
+use crate::image::request::{ImageProgress, Watcher, cannot_make};
 
 /// How much is taken from a pipe at once.
 const PIECE: usize = 1 << 20;
@@ -21,17 +23,17 @@ pub(super) struct Spool {
 
 impl Spool {
     /// An archive that is read from here on.
-    pub(super) fn of(input: &File, image: &Path, watcher: Watcher<'_>) -> io::Result<Self> {
-        let mut input = input.try_clone()?;
-        let found = input.metadata()?;
+    pub(super) fn of(input: &File, image: &Path, watcher: Watcher<'_>) -> Result<Self, Failure> {
+        let mut input = input.try_clone().map_err(unread)?;
+        let found = input.metadata().map_err(unread)?;
         let (file, base, length) = match found.is_file() {
             true => {
-                let base = input.stream_position()?;
+                let base = input.stream_position().map_err(unread)?;
                 (input, base, found.len().saturating_sub(base))
             }
             false => {
-                let mut file = nameless(folder_of(image))?;
-                let length = copy(&mut input, &mut file, watcher)?;
+                let mut file = nameless(folder_of(image)).map_err(|error| unkept(image, &error))?;
+                let length = copy(&mut input, (&mut file, image), watcher)?;
                 (file, 0, length)
             }
         };
@@ -42,7 +44,7 @@ impl Spool {
             start: Vec::new(),
         };
         let mut start = vec![0; usize::try_from(length.min(8)).unwrap_or(0)];
-        spool.read(&mut start, 0)?;
+        spool.read(&mut start, 0).map_err(unread)?;
         spool.start = start;
         Ok(spool)
     }
@@ -88,7 +90,26 @@ fn nameless(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn copy(input: &mut File, to: &mut File, watcher: Watcher<'_>) -> io::Result<u64> {
+fn unread(error: io::Error) -> Failure {
+    let text = format!("cannot read the archive: {}", host_reason(&error));
+    Failure::new(FailureKind::Medium, text)
+}
+
+fn unkept(image: &Path, error: &io::Error) -> Failure {
+    let reason = host_reason(error);
+    let failure = cannot_make(
+        FailureKind::Medium,
+        image,
+        format_args!("the archive cannot be kept beside it: {reason}"),
+    );
+    failure.advise("an archive in a file needs no place: mkimage - IMAGE < ARCHIVE.tar")
+}
+
+fn copy(
+    input: &mut File,
+    (to, image): (&mut File, &Path),
+    watcher: Watcher<'_>,
+) -> Result<u64, Failure> {
     let mut buffer = vec![0; PIECE];
     let mut length = 0;
     loop {
@@ -96,9 +117,10 @@ fn copy(input: &mut File, to: &mut File, watcher: Watcher<'_>) -> io::Result<u64
             Ok(0) => return Ok(length),
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
+            Err(error) => return Err(unread(error)),
         };
-        to.write_all(&buffer[..found])?;
+        let kept = to.write_all(&buffer[..found]);
+        kept.map_err(|error| unkept(image, &error))?;
         length += found as u64;
         watcher(&ImageProgress {
             bytes: length,
