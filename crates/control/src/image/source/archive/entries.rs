@@ -9,6 +9,8 @@ use super::access_list;
 use super::pax::Records;
 use super::sparse::{self, Extents};
 use super::spool::{Spool, cut_off};
+use super::tree::Inode;
+use crate::image::source::Found;
 
 /// Archives are made of blocks of so many bytes.
 pub(super) const BLOCK: u64 = 512;
@@ -34,16 +36,7 @@ pub(super) enum Kind {
 pub(super) struct Entry {
     pub(super) path: Vec<u8>,
     pub(super) kind: Kind,
-    pub(super) permissions: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) device: (u32, u32),
-    pub(super) size: u64,
-    pub(super) modified: Timestamp,
-    pub(super) accessed: Option<Timestamp>,
-    pub(super) target: Vec<u8>,
-    pub(super) extents: Extents,
-    pub(super) attributes: Attributes,
+    pub(super) inode: Inode,
     /// What of it cannot be kept.
     pub(super) problem: Option<String>,
 }
@@ -181,24 +174,48 @@ impl<'a> Entries<'a> {
             u32::try_from(value).map_err(|_| malformed("an owner's number is too large"))
         };
         let field = |found: io::Result<Option<u32>>| found.ok().flatten().unwrap_or(0);
-        let modified = Timestamp {
+        let modified = records.time("mtime")?.unwrap_or(Timestamp {
             seconds: header.mtime().unwrap_or(0).cast_signed(),
             nanoseconds: 0,
+        });
+        let file_type = match kind {
+            Kind::Node(file_type) => Some(file_type),
+            Kind::Link(_) | Kind::Unknown(_) => None,
+        };
+        let is_device = matches!(
+            kind,
+            Kind::Node(FileType::CharacterDevice | FileType::BlockDevice)
+        );
+        let found = Found {
+            file_type,
+            permissions: if file_type == Some(FileType::Symlink) {
+                0o777
+            } else {
+                header.mode().unwrap_or(0) & 0o7777
+            },
+            uid: number("uid", header.uid())?,
+            gid: number("gid", header.gid())?,
+            device: if is_device {
+                (field(header.device_major()), field(header.device_minor()))
+            } else {
+                (0, 0)
+            },
+            size: mapped.size,
+            modified,
+            accessed: records.time("atime")?.unwrap_or(modified),
+            identity: None,
         };
         let (attributes, problem) = attributes(&records);
         Ok(Entry {
             path,
             kind,
-            permissions: header.mode().unwrap_or(0) & 0o7777,
-            uid: number("uid", header.uid())?,
-            gid: number("gid", header.gid())?,
-            device: (field(header.device_major()), field(header.device_minor())),
-            size: mapped.size,
-            modified: records.time("mtime")?.unwrap_or(modified),
-            accessed: records.time("atime")?,
-            target,
-            extents: mapped.extents,
-            attributes,
+            inode: Inode {
+                found,
+                names: 0,
+                target,
+                extents: mapped.extents,
+                attributes,
+            },
             problem,
         })
     }

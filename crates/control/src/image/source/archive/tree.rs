@@ -10,10 +10,11 @@ use super::sparse::Extents;
 use crate::image::source::Found;
 
 /// What all names of a file have in common.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Inode {
-    found: Option<Found>,
-    names: u64,
+    /// Without its identity.
+    pub(super) found: Found,
+    pub(super) names: u64,
     pub(super) target: Vec<u8>,
     pub(super) extents: Extents,
     pub(super) attributes: Vec<(Vec<u8>, Vec<u8>)>,
@@ -36,17 +37,23 @@ pub(super) struct Tree {
 }
 
 /// A directory that the archive has not.
-fn unnamed_directory() -> Found {
-    Found {
-        file_type: Some(FileType::Directory),
-        permissions: 0o755,
-        uid: 0,
-        gid: 0,
-        device: (0, 0),
-        size: 0,
-        modified: NO_TIME,
-        accessed: NO_TIME,
-        identity: None,
+fn unnamed_directory() -> Inode {
+    Inode {
+        found: Found {
+            file_type: Some(FileType::Directory),
+            permissions: 0o755,
+            uid: 0,
+            gid: 0,
+            device: (0, 0),
+            size: 0,
+            modified: NO_TIME,
+            accessed: NO_TIME,
+            identity: None,
+        },
+        names: 0,
+        target: Vec::new(),
+        extents: Extents::default(),
+        attributes: Vec::new(),
     }
 }
 
@@ -66,13 +73,7 @@ impl Tree {
                 nanoseconds: 0,
             },
         };
-        tree.insert(
-            Vec::new(),
-            Inode {
-                found: Some(unnamed_directory()),
-                ..Inode::default()
-            },
-        );
+        tree.insert(Vec::new(), unnamed_directory());
         tree
     }
 
@@ -86,7 +87,7 @@ impl Tree {
 
     pub(super) fn found(&self, node: &Node) -> Found {
         let inode = self.inode(node);
-        let mut found = inode.found.clone().unwrap_or_else(unnamed_directory);
+        let mut found = inode.found.clone();
         found.identity = (inode.names > 1).then_some((0, node.inode as u64));
         found
     }
@@ -97,20 +98,17 @@ impl Tree {
     /// It cannot be, or a part of it cannot be kept; says why.
     pub(super) fn add(&mut self, entry: Entry) -> Result<(), String> {
         let path = path_of(&entry.path)?;
-        let time = entry.modified;
+        let time = entry.inode.found.modified;
         match entry.kind {
             Kind::Unknown(kind) => {
                 let kind = char::from(kind).escape_default();
                 return Err(format!("an entry of the unknown type '{kind}'"));
             }
-            Kind::Link(ref target) => {
-                let shown = String::from_utf8_lossy(target).into_owned();
-                let target = path_of(target)?;
+            Kind::Link(target) => {
+                let shown = String::from_utf8_lossy(&target).into_owned();
+                let target = path_of(&target)?;
                 let found = self.nodes.get(&target).map(|node| node.inode);
-                let found = found.filter(|inode| {
-                    let found = self.inodes[*inode].found.as_ref();
-                    found.is_some_and(|found| !found.is_directory())
-                });
+                let found = found.filter(|inode| !self.inodes[*inode].found.is_directory());
                 let inode =
                     found.ok_or_else(|| format!("a link to '{shown}', which is not there"))?;
                 if target != path {
@@ -120,16 +118,14 @@ impl Tree {
             }
             Kind::Node(file_type) => {
                 let is_directory = file_type == FileType::Directory;
-                let kept = self.make_room(&path, is_directory)?;
-                let inode = inode_of(&entry, file_type);
-                match kept {
+                match self.make_room(&path, is_directory)? {
                     Some(at) => {
                         self.inodes[at] = Inode {
                             names: self.inodes[at].names,
-                            ..inode
+                            ..entry.inode
                         }
                     }
-                    None => self.insert(path, inode),
+                    None => self.insert(path, entry.inode),
                 }
             }
         }
@@ -143,11 +139,7 @@ impl Tree {
     /// The directories that the archive does not have itself are as young as the youngest that it has.
     pub(super) fn end(&mut self) {
         let youngest = self.youngest;
-        for found in self
-            .inodes
-            .iter_mut()
-            .filter_map(|inode| inode.found.as_mut())
-        {
+        for found in self.inodes.iter_mut().map(|inode| &mut inode.found) {
             if found.modified == NO_TIME {
                 (found.modified, found.accessed) = (youngest, youngest);
             }
@@ -162,10 +154,7 @@ impl Tree {
             return Ok(None);
         };
         let inode = node.inode;
-        let was_directory = self.inodes[inode]
-            .found
-            .as_ref()
-            .is_some_and(Found::is_directory);
+        let was_directory = self.inodes[inode].found.is_directory();
         match (was_directory, is_directory) {
             (true, true) => return Ok(Some(inode)),
             (true, false) if path.is_empty() => return Err("the root is a directory".to_owned()),
@@ -184,19 +173,11 @@ impl Tree {
         for (end, _) in ends {
             let parent = &path[..end];
             match self.nodes.get(parent) {
-                None => self.insert(
-                    parent.to_vec(),
-                    Inode {
-                        found: Some(unnamed_directory()),
-                        ..Inode::default()
-                    },
-                ),
-                Some(node) => {
-                    let found = self.inodes[node.inode].found.as_ref();
-                    if !found.is_some_and(Found::is_directory) {
-                        let parent = String::from_utf8_lossy(parent);
-                        return Err(format!("'{parent}' is not a directory"));
-                    }
+                None => self.insert(parent.to_vec(), unnamed_directory()),
+                Some(node) if self.inodes[node.inode].found.is_directory() => {}
+                Some(_) => {
+                    let parent = String::from_utf8_lossy(parent);
+                    return Err(format!("'{parent}' is not a directory"));
                 }
             }
         }
@@ -220,35 +201,6 @@ impl Tree {
         self.inodes[inode].names += 1;
         let children = BTreeSet::new();
         self.nodes.insert(path, Node { inode, children });
-    }
-}
-
-fn inode_of(entry: &Entry, file_type: FileType) -> Inode {
-    let is_link = file_type == FileType::Symlink;
-    let found = Found {
-        file_type: Some(file_type),
-        permissions: if is_link { 0o777 } else { entry.permissions },
-        uid: entry.uid,
-        gid: entry.gid,
-        device: match file_type {
-            FileType::CharacterDevice | FileType::BlockDevice => entry.device,
-            FileType::Fifo
-            | FileType::Directory
-            | FileType::Regular
-            | FileType::Symlink
-            | FileType::Socket => (0, 0),
-        },
-        size: entry.size,
-        modified: entry.modified,
-        accessed: entry.accessed.unwrap_or(entry.modified),
-        identity: None,
-    };
-    Inode {
-        found: Some(found),
-        names: 0,
-        target: entry.target.clone(),
-        extents: entry.extents.clone(),
-        attributes: entry.attributes.clone(),
     }
 }
 
