@@ -7,7 +7,6 @@ use dsl::Actor;
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied;
-use crate::service::refusal::kind_of;
 use crate::service::reporter::Reporter;
 
 /// What is asked for, as messages call it.
@@ -43,9 +42,6 @@ impl PoolChange for Checkpoint {
         } else {
             pool.take_checkpoint()
         };
-        result.map_err(|error| {
-            let text = format!("cannot {} '{}': {error}", verb(*self), pool.name());
-            Failure::new(kind_of(&error), text)
-        })
+        result.map_err(|error| service.pool_refused(verb(*self), &error))
     }
 }

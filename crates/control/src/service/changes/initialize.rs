@@ -2,26 +2,18 @@
 
 use admin::changes::{Initialize, InitializeAction, WaitInitialize};
 use admin::{Failure, FailureKind};
-use base::Guid;
 use dsl::Actor;
-use pool::PoolError;
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
-use super::trim::told;
+use super::trim::{guids, told};
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
-use crate::service::refusal::kind_of;
 use crate::service::reporter::Reporter;
 
 const VERB: &str = "initialize";
 
 fn denied(service: &Service) -> Failure {
     denied_plainly(&format!("{VERB} {}", service.dsl.pool_name()))
-}
-
-fn failed(service: &Service, error: &PoolError) -> Failure {
-    let text = format!("cannot {VERB} '{}': {error}", service.pool.name());
-    Failure::new(kind_of(error), text)
 }
 
 impl PoolChange for Initialize {
@@ -44,26 +36,18 @@ impl PoolChange for Initialize {
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let leaves = service.meant(VERB, &self.devices)?;
         if leaves.is_empty() {
-            let text = format!(
-                "cannot {VERB} '{}': no such device in pool",
-                service.pool.name()
-            );
-            return Err(Failure::new(FailureKind::Missing, text));
+            let (kind, pool) = (FailureKind::Missing, service.pool.name());
+            return Err(Failure::cannot(kind, VERB, &pool, "no such device in pool"));
         }
-        let guids: Vec<Guid> = leaves.iter().map(|leaf| leaf.guid).collect();
-        let pool = &service.pool;
+        let (pool, guids) = (&service.pool, guids(&leaves));
         let refused = match self.action {
             InitializeAction::Start => pool.start_initializing(&guids),
             InitializeAction::Cancel => pool.cancel_initializing(&guids),
             InitializeAction::Suspend => pool.suspend_initializing(&guids),
             InitializeAction::Forget => pool.uninitialize(&guids),
         };
-        let refused = refused.map_err(|error| failed(service, &error))?;
-        // Of a whole pool, those for which there was something to do count.
-        if self.devices.is_empty() && refused.len() < leaves.len() {
-            return Ok(());
-        }
-        told(VERB, &leaves, &refused)
+        let refused = refused.map_err(|error| service.pool_refused(VERB, &error))?;
+        told(VERB, self.devices.is_empty(), &leaves, &refused)
     }
 }
 
@@ -86,8 +70,7 @@ impl PoolChange for WaitInitialize {
 
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let leaves = service.meant(VERB, &self.devices)?;
-        let guids: Vec<Guid> = leaves.iter().map(|leaf| leaf.guid).collect();
-        let waited = service.pool.wait_initializing(&guids);
-        waited.map_err(|error| failed(service, &error))
+        let waited = service.pool.wait_initializing(&guids(&leaves));
+        waited.map_err(|error| service.pool_refused("wait for initialize of", &error))
     }
 }

@@ -4,12 +4,11 @@ use admin::changes::{Trim, TrimAction, WaitTrim};
 use admin::{Failure, FailureKind};
 use base::Guid;
 use dsl::Actor;
-use pool::{PoolError, TrimRefusal, VdevStatus};
+use pool::{TrimRefusal, VdevStatus};
 
 use super::pool_change::{PoolChange, Recorded, Turn, WhileSuspended};
 use crate::service::Service;
 use crate::service::delegation::denied_plainly;
-use crate::service::refusal::kind_of;
 use crate::service::refusal::unreadable;
 use crate::service::reporter::Reporter;
 
@@ -45,22 +44,14 @@ impl PoolChange for Trim {
                 return Err(Failure::new(FailureKind::Unsupported, text));
             }
         }
-        let guids: Vec<Guid> = leaves.iter().map(|leaf| leaf.guid).collect();
+        let guids = guids(&leaves);
         let refused = match self.action {
             TrimAction::Start { rate, secure } => service.pool.start_trims(&guids, rate, secure),
             TrimAction::Cancel => service.pool.cancel_trims(&guids),
             TrimAction::Suspend => service.pool.suspend_trims(&guids),
         };
-        let failed = |error: PoolError| {
-            let pool = service.pool.name();
-            Failure::new(kind_of(&error), format!("cannot {verb} '{pool}': {error}"))
-        };
-        let refused = refused.map_err(failed)?;
-        // Of a whole pool, those for which there was something to do count.
-        if all && refused.len() < leaves.len() {
-            return Ok(());
-        }
-        told(verb, &leaves, &refused)
+        let refused = refused.map_err(|error| service.pool_refused(verb, &error))?;
+        told(verb, all, &leaves, &refused)
     }
 }
 
@@ -83,12 +74,8 @@ impl PoolChange for WaitTrim {
 
     fn apply(&self, service: &Service, _reporter: &mut Reporter<'_>) -> Result<(), Failure> {
         let leaves = service.meant("trim", &self.devices)?;
-        let guids: Vec<Guid> = leaves.iter().map(|leaf| leaf.guid).collect();
-        service.pool.wait_trims(&guids).map_err(|error| {
-            let pool = service.pool.name();
-            let text = format!("cannot wait for trim of '{pool}': {error}");
-            Failure::new(kind_of(&error), text)
-        })
+        let waited = service.pool.wait_trims(&guids(&leaves));
+        waited.map_err(|error| service.pool_refused("wait for trim of", &error))
     }
 }
 
@@ -98,7 +85,7 @@ fn denied_to_trim(service: &Service) -> Failure {
 
 /// A leaf that was meant.
 pub(super) struct Meant {
-    pub(super) guid: Guid,
+    guid: Guid,
     name: String,
     can_discard: bool,
 }
@@ -149,8 +136,20 @@ fn meant(leaf: &VdevStatus) -> Meant {
     }
 }
 
-/// One line for each device that was refused.
-pub(super) fn told(verb: &str, leaves: &[Meant], refused: &[TrimRefusal]) -> Result<(), Failure> {
+pub(super) fn guids(leaves: &[Meant]) -> Vec<Guid> {
+    leaves.iter().map(|leaf| leaf.guid).collect()
+}
+
+/// One line for each device that was refused; of a whole pool, those for which there was something to do count.
+pub(super) fn told(
+    verb: &str,
+    is_whole_pool: bool,
+    leaves: &[Meant],
+    refused: &[TrimRefusal],
+) -> Result<(), Failure> {
+    if is_whole_pool && refused.len() < leaves.len() {
+        return Ok(());
+    }
     let mut lines = refused.iter().filter_map(|(guid, reason)| {
         let leaf = leaves.iter().find(|leaf| leaf.guid == *guid)?;
         Some(format!("cannot {verb} '{}': {reason}", leaf.name))
