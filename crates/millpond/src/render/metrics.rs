@@ -165,15 +165,19 @@ pub(crate) fn metrics_table(
         if rows.is_empty() {
             continue;
         }
-        let column = |(at, title): (usize, &&str)| match at {
-            0 => Column::left(title),
-            _ => Column::right(title),
-        };
-        let columns: Vec<Column> = titles.iter().enumerate().map(column).collect();
-        out.push('\n');
-        out += &aligned(&columns, &rows);
+        out += &titled(titles, &rows);
     }
     out
+}
+
+/// A table below an empty line: names, and figures behind them.
+fn titled(titles: &[&str], rows: &[Vec<String>]) -> String {
+    let column = |(at, title): (usize, &&str)| match at {
+        0 => Column::left(title),
+        _ => Column::right(title),
+    };
+    let columns: Vec<Column> = titles.iter().enumerate().map(column).collect();
+    "\n".to_owned() + &aligned(&columns, rows)
 }
 
 fn row<const N: usize>(name: &str, figures: [String; N]) -> Vec<String> {

@@ -2,7 +2,6 @@
 
 use admin::{ClassIo, Distribution, IoReport, LeafIo, MetricsReport, Reading};
 
-use super::super::table::{Column, aligned};
 use super::time_text;
 
 /// The columns behind the name of what is done.
@@ -13,7 +12,7 @@ pub(super) fn summary(metrics: &MetricsReport, io: &IoReport) -> String {
     let percent = (u128::from(io.allocated) * 100)
         .checked_div(u128::from(io.size))
         .unwrap_or(0);
-    let mut out = format!(
+    let out = format!(
         "capacity: {} of {} ({percent} %), {} free\n",
         admin::human(io.allocated),
         admin::human(io.size),
@@ -21,7 +20,7 @@ pub(super) fn summary(metrics: &MetricsReport, io: &IoReport) -> String {
     );
     let mut all = LeafIo::default();
     io.leaves.iter().for_each(|(_, leaf)| all.add(leaf));
-    let device = |name: &str, classes: [&ClassIo; 2]| {
+    let device = |name: &str, classes: &[&ClassIo]| {
         let mut times = Distribution::default().whole();
         let mut bytes = 0;
         for class in classes {
@@ -53,19 +52,11 @@ pub(super) fn summary(metrics: &MetricsReport, io: &IoReport) -> String {
             Some("bytes.user_written"),
         ),
         mounted("fsync", "log.fsync_ns", None),
-        device("read from devices", [&all.sync_read, &all.async_read]),
-        device("written to devices", [&all.sync_write, &all.async_write]),
-        device("scrub, resilver", [&all.scan, &ClassIo::default()]),
+        device("read from devices", &[&all.sync_read, &all.async_read]),
+        device("written to devices", &[&all.sync_write, &all.async_write]),
+        device("scrub, resilver", &[&all.scan]),
     ];
-    let titles = TITLES.iter().enumerate();
-    let columns: Vec<Column> = titles
-        .map(|(at, title)| match at {
-            0 => Column::left(title),
-            _ => Column::right(title),
-        })
-        .collect();
-    out.push('\n');
-    out + &aligned(&columns, &rows)
+    out + &super::titled(&TITLES, &rows)
 }
 
 fn row(name: &str, times: &Distribution, bytes: Option<u64>, time_ns: u64) -> Vec<String> {
