@@ -104,11 +104,8 @@ fn reach(call: &Invocation, action: Action) -> Result<Reach, Stop> {
 }
 
 fn failed(what: &str, path: &Path, error: Errno) -> Stop {
-    let error = std::io::Error::from(error);
-    // Not the number that Rust adds.
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let message = format!("failed to {what} {}: {text}", path.display());
+    let reason = admin::host_reason(&error.into());
+    let message = format!("failed to {what} {}: {reason}", path.display());
     Failure::new(FailureKind::Invalid, message).into()
 }
 

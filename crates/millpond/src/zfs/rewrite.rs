@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use admin::{Failure, FailureKind};
+use admin::{Failure, FailureKind, host_reason};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use sys::{Errno, rewrite_file};
 
@@ -71,10 +71,8 @@ fn rewrite(call: &Invocation) -> Outcome {
 
 /// Says what could not be done with a file; the others are gone through.
 fn told(what: &str, path: &Path, error: &std::io::Error) -> bool {
-    // Not the number that Rust adds.
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let message = format!("failed to {what} {}: {text}", path.display());
+    let reason = host_reason(error);
+    let message = format!("failed to {what} {}: {reason}", path.display());
     complain(&Failure::new(FailureKind::Invalid, message));
     false
 }

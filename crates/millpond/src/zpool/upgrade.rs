@@ -70,7 +70,7 @@ fn overview() -> Outcome {
             .get(VERSION.name)
             .map(|setting| setting.value.clone())
         {
-            Some(Value::Number(version)) if version < 5000 => {
+            Some(Value::Number(version)) if version < VERSION_FEATURES => {
                 old += &format!("{version:>2}   {}\n", report.name);
                 continue;
             }
