@@ -237,3 +237,20 @@ fn what_cannot_be_read_replaces_nothing() {
     assert!(said.contains("Permission denied"), "{said}");
     assert_eq!(session.ok(&["cat", &format!("{to}/x")]), "first");
 }
+
+#[test]
+fn behind_two_slashes_a_name_may_have_the_sign_of_snapshots() {
+    let Some(session) = Session::new() else {
+        return;
+    };
+    let (image, tree) = (session.images().join("tank.img"), session.mounts());
+    session.ok(&["mkimage", path(&tree), path(&image)]);
+    let file = tree.join("mail");
+    fs::write(&file, "kept").expect("written");
+    let to = format!("{}:tank//me@home", path(&image));
+    session.ok(&["cp", path(&file), &to]);
+    assert_eq!(session.ok(&["cat", &to]), "kept");
+    let snapshot = format!("{}:tank@home//mail", path(&image));
+    let said = session.refused(&["cp", path(&file), &snapshot]);
+    assert!(said.contains("a snapshot does not change"), "{said}");
+}

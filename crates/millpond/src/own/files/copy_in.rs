@@ -133,11 +133,12 @@ fn is_directory(files: &FileSystem, path: &str) -> bool {
 /// The file system and the path in it that a place names: the longest name of a dataset that it begins with, or what
 /// is before `//`.
 fn split(pool: &Pool, place: &str) -> Result<(String, String), Stop> {
-    if place.contains('@') && !place.starts_with('/') {
+    let explicit = place.split_once("//");
+    let named = explicit.map_or(place, |(dataset, _)| dataset);
+    if named.contains('@') && !place.starts_with('/') {
         let text = format!("cp: {place}: a snapshot does not change");
         return Err(Failure::new(FailureKind::ReadOnly, text).into());
     }
-    let explicit = place.split_once("//");
     if place.is_empty() || (place.starts_with('/') && explicit.is_none()) {
         return Ok((pool.name().to_owned(), place.to_owned()));
     }
