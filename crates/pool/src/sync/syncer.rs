@@ -280,7 +280,7 @@ impl Syncer {
             let classes = [ClassKind::Dedup, ClassKind::Special];
             let capacities = classes.map(|class| self.space.capacity_bytes(class));
             let first = capacities.into_iter().find(|bytes| *bytes != 0);
-            self.services.begin_dedup_txg(first.unwrap_or(0))?;
+            self.services.begin_dedup_txg(first.unwrap_or(0));
         }
         // After a scan may have begun.
         self.services

@@ -169,15 +169,15 @@ impl PoolServices {
     }
 
     /// A txg begins; `class_bytes`: what the devices for dedup tables hold, 0 without any.
-    pub(crate) fn begin_dedup_txg(&self, class_bytes: u64) -> Result<()> {
-        let quota = self.stored_number(DEDUP_TABLE_QUOTA.row())?;
+    pub(crate) fn begin_dedup_txg(&self, class_bytes: u64) {
+        // A property that cannot be read counts as its default: it is no reason to stop.
+        let quota = self.stored_number(DEDUP_TABLE_QUOTA.row()).unwrap_or(None);
         let bytes = match quota {
             Some(0) => None,
             None | Some(u64::MAX) => (class_bytes != 0).then_some(class_bytes),
             Some(bytes) => Some(bytes),
         };
         self.dedup.begin_txg(bytes);
-        Ok(())
     }
 
     /// A pass begins; `lacking`: devices lack something.

@@ -106,3 +106,22 @@ fn nothing_new_refers_to_what_a_scan_has_to_find_elsewhere() {
     assert_eq!(tables.enter(&placed(1, 0x4000), 1), None);
     assert_eq!(tables.find(&block(1), 1), DedupAnswer::Declined);
 }
+
+/// A quota is a convenience: a table of properties that cannot be read stops no txg.
+#[test]
+fn a_quota_that_cannot_be_read_is_as_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.img");
+    device::FileDevice::create(&path, 96 << 20).unwrap();
+    let vdev = crate::NewVdev::Single(crate::NewDevice::Path(path));
+    let pool = Pool::create(crate::CreateOptions::new("tank", vec![vdev])).unwrap();
+    let engine = pool.engine().unwrap();
+    let tx = dmu::Tx::assign(engine, &dmu::Reservation::default()).unwrap();
+    let key = format::config::directory::POOL_PROPERTIES.as_bytes();
+    let nothing = 1 << 20;
+    pool.services.directory.update(&tx, key, nothing).unwrap();
+    drop(tx);
+    pool.sync().unwrap();
+    pool.sync().unwrap();
+    pool.export().unwrap();
+}
