@@ -2,13 +2,17 @@
 
 use std::sync::{Arc, Weak};
 
-use base::thread;
+use base::{Txg, thread};
 use dsl::SpaceClass;
 use format::features;
 
 use super::{Request, Standing};
 use crate::error::{PoolError, Result};
+use crate::logs::intent_logs::newest_claimed;
 use crate::pool::Pool;
+
+/// No log that was written here is so many txgs ahead of an uberblock: with one every few seconds these are weeks.
+const AHEAD_MAX: u64 = 1 << 20;
 
 impl Pool {
     /// Keeps the state that the pool has when this is called.
@@ -30,7 +34,27 @@ impl Pool {
         }
         // What was done until now is in the uberblock that is kept.
         writer.engine.wait_synced(None)?;
+        self.reach(newest_claimed(&self.dsl, &self.pipeline)?)?;
         self.change_checkpoint(Request::Take)
+    }
+
+    /// Goes on until the last uberblock is of that txg, or a later one: what is in use as of the checkpoint is told by
+    /// its birth.
+    fn reach(&self, txg: Txg) -> Result<()> {
+        let writer = self.writer()?;
+        let last = || writer.syncer.last.get().txg;
+        if txg.0.saturating_sub(last().0) > AHEAD_MAX {
+            let reason = "an intent log that waits for its replay is of a later txg".to_owned();
+            return Err(PoolError::Invalid { reason });
+        }
+        while last() < txg {
+            // A txg in which nothing changes costs little, and writes no uberblock.
+            if writer.engine.synced_txg() >= txg.previous() {
+                self.services.config.change(|_| ());
+            }
+            writer.engine.wait_synced(None)?;
+        }
+        Ok(())
     }
 
     /// Gives up the checkpoint. What it kept is freed from now on; that goes on when this returns.

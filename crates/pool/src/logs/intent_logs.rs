@@ -221,6 +221,25 @@ impl IntentLogs {
     }
 }
 
+/// The youngest block of the logs that imports have claimed and that nobody has replayed yet. Their blocks keep the
+/// txgs in which they were written, which may come long after the one in which they were claimed.
+pub(crate) fn newest_claimed(dsl: &Arc<Dsl>, pipeline: &Pipeline) -> Result<Txg> {
+    let mut newest = Txg(0);
+    for head in dsl.readable_heads_under(&dsl.root_directory()?)? {
+        let header = match head.root() {
+            Ok(root) => root.map_or(LogHeader::EMPTY, |root| root.log_header),
+            Err(error) if error.is_damage() => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if header.claim_txg != Txg(0) {
+            let blocks = intent::owned_blocks(pipeline, ObjectSetId(head.id().0), &header);
+            let births = blocks.iter().map(BlockPointer::physical_birth);
+            newest = births.fold(newest, Txg::max);
+        }
+    }
+    Ok(newest)
+}
+
 /// Marks the blocks of all logs that were being written when the pool went down as in use, and
 /// notes in their headers how far they go. Before anything is allocated.
 pub(crate) struct Claiming<'a> {

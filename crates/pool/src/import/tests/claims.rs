@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use base::ByteOrder;
 use base::lock::{Condvar, LockClass, Mutex, rank};
+use base::{ByteOrder, ObjectSetId};
 use dmu::{Reservation, Tx};
 use format::BlockPointer;
 use format::intent_log::{CreateFields, encode_record, kind};
@@ -125,5 +125,45 @@ fn logs_are_claimed_at_once() {
         let head = pool.dsl().head(&format!("tank/{name}")).unwrap();
         assert!(pool.intent_log(&head).unwrap().unwrap().is_owed());
     }
+    pool.export().unwrap();
+}
+
+/// A pool that nobody changes goes from txg to txg without an uberblock: what its logs write then is much younger than
+/// the state that an import finds.
+#[test]
+fn a_checkpoint_is_not_older_than_the_logs_that_were_claimed_for_it() {
+    const GAP: usize = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.img");
+    device::FileDevice::create(&path, 96 << 20).unwrap();
+    let vdev = crate::NewVdev::Single(crate::NewDevice::Path(path.clone()));
+    let pool = Pool::create(crate::CreateOptions::new("tank", vec![vdev])).unwrap();
+    create_volume(&pool, "head");
+    let head = pool.dsl().head("tank/head").unwrap();
+    let log = pool.intent_log(&head).unwrap().unwrap();
+    commit(&pool, &log);
+    for _ in 0..GAP {
+        pool.sync().unwrap();
+    }
+    commit(&pool, &log);
+    let crashed = folder.path().join("crashed.img");
+    std::fs::copy(&path, &crashed).unwrap();
+    drop((log, head));
+    pool.export().unwrap();
+    drop(pool);
+
+    let pool = Pool::import(&options(&[crashed])).unwrap();
+    let head = pool.dsl().head("tank/head").unwrap();
+    let header = head.root().unwrap().unwrap().log_header;
+    assert!(header.claim_txg != Txg(0) && !header.log.is_hole());
+    let owned = intent::owned_blocks(&pool.pipeline, ObjectSetId(head.id().0), &header);
+    let newest = owned.iter().map(BlockPointer::physical_birth).max();
+    pool.take_checkpoint().unwrap();
+    let kept = crate::checkpoint::stored(&pool.services.directory).unwrap();
+    let kept = kept.unwrap();
+    println!("claimed in {}, {newest:?}, {}", header.claim_txg, kept.txg);
+    assert!(newest > Some(header.claim_txg), "the log is as old as that");
+    // Or the blocks were free as soon as they are not needed for the newest state.
+    assert!(newest <= Some(kept.txg));
     pool.export().unwrap();
 }
