@@ -151,6 +151,15 @@ fn discarded_space_reads_as_zero() {
     }
 }
 
+/// What losetup(8) says; none where it fails.
+fn losetup(arguments: &[&std::ffi::OsStr]) -> Option<String> {
+    let output = std::process::Command::new("losetup")
+        .args(arguments)
+        .output();
+    let output = output.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+}
+
 /// Names of one file: hard links, and a loop device where root may make one.
 #[test]
 fn a_file_is_locked_by_whatever_name() {
@@ -164,13 +173,6 @@ fn a_file_is_locked_by_whatever_name() {
     let writer = FileDevice::open(&path, Access::ReadWrite).unwrap();
     assert!(busy(&link));
     drop(writer);
-    let losetup = |arguments: &[&std::ffi::OsStr]| {
-        let output = std::process::Command::new("losetup")
-            .args(arguments)
-            .output();
-        let output = output.ok().filter(|output| output.status.success())?;
-        Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
-    };
     let made = losetup(&["--show".as_ref(), "-f".as_ref(), path.as_os_str()]);
     let Some(device) = made.filter(|device| Path::new(device).exists()) else {
         println!("skipped: no loop device can be made");
@@ -191,6 +193,36 @@ fn a_file_is_locked_by_whatever_name() {
     });
     losetup(&["-d".as_ref(), device.as_ref()]);
     found.unwrap();
+}
+
+/// Two partitions, as it were: they are no names of each other.
+#[test]
+fn parts_of_a_file_are_used_side_by_side() {
+    let (_directory, path) = image(16 << 20);
+    let part = |from: &str| {
+        let limit = ["--sizelimit", "8388608", "--show", "-f"];
+        let mut arguments = vec!["--offset", from];
+        arguments.extend(limit);
+        let mut arguments: Vec<&std::ffi::OsStr> =
+            arguments.into_iter().map(AsRef::as_ref).collect();
+        arguments.push(path.as_os_str());
+        losetup(&arguments).filter(|device| Path::new(device).exists())
+    };
+    let parts: Vec<String> = ["0", "8388608"].into_iter().filter_map(part).collect();
+    // All are open before any is let go.
+    let opened: Vec<_> = parts
+        .iter()
+        .map(|device| FileDevice::open(Path::new(device), Access::ReadWrite))
+        .collect();
+    let refused: Vec<_> = opened.into_iter().filter_map(Result::err).collect();
+    for device in &parts {
+        losetup(&["-d".as_ref(), device.as_ref()]);
+    }
+    if parts.len() < 2 {
+        println!("skipped: no loop device can be made");
+        return;
+    }
+    assert!(refused.is_empty(), "{refused:?}");
 }
 
 /// Needs a block device that may be overwritten (a loop device), named by `MILLPOND_SCRATCH_DISK`.
