@@ -171,7 +171,15 @@ impl<'a> Filler<'a> {
                 self.report.note(path, problem);
                 None
             }
-            Err(Trouble::End(failure)) => return Err(failure),
+            Err(Trouble::End(failure)) => {
+                return Err(match self.target.existing {
+                    Existing::Nothing => failure,
+                    // What was copied stays, this entry perhaps in part.
+                    Existing::Kept | Existing::Replaced => {
+                        failure.advise(format!("the copy ended at '{}'", path.display()))
+                    }
+                });
+            }
         };
         (self.watcher)(&self.report.progress);
         self.step(0)?;
