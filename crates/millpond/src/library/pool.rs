@@ -296,16 +296,21 @@ fn choose(options: &OpenOptions) -> Result<admin::ImportCandidate> {
         Some(wanted) => found.name == wanted || found.guid.to_string() == wanted,
         None => true,
     };
-    let mut found: Vec<_> = control::discover(&options.paths)?
-        .into_iter()
-        .map(|found| found.candidate)
-        .filter(|found| is_wanted(found) && !found.destroyed)
-        .collect();
+    let all = control::discover(&options.paths)?.into_iter();
+    let all = all.map(|found| found.candidate);
+    let (mut found, others): (Vec<_>, Vec<_>) =
+        all.filter(|found| !found.destroyed).partition(is_wanted);
     match (found.len(), found.pop()) {
         (1, Some(only)) => Ok(only),
         (0, _) | (_, None) => {
             let what = wanted.map_or_else(|| "a pool".to_owned(), |name| format!("'{name}'"));
-            let lines = control::explain_nothing(&options.paths);
+            let lines = match others.is_empty() {
+                true => control::explain_nothing(&options.paths),
+                false => {
+                    let names: Vec<String> = others.into_iter().map(|found| found.name).collect();
+                    vec![format!("pools that are there: {}", names.join(", "))]
+                }
+            };
             let lines: String = lines.iter().map(|line| format!("\n{line}")).collect();
             Err(Error::NotFound(format!(
                 "cannot open {what}: no such pool{lines}"

@@ -239,7 +239,7 @@ fn what_cannot_be_read_replaces_nothing() {
 }
 
 #[test]
-fn behind_two_slashes_a_name_may_have_the_sign_of_snapshots() {
+fn the_place_in_an_image_is_what_was_named() {
     let Some(session) = Session::new() else {
         return;
     };
@@ -250,6 +250,10 @@ fn behind_two_slashes_a_name_may_have_the_sign_of_snapshots() {
     let to = format!("{}:tank//me@home", path(&image));
     session.ok(&["cp", path(&file), &to]);
     assert_eq!(session.ok(&["cat", &to]), "kept");
+    let of_another = format!("{}:lake//mail", path(&image));
+    let said = session.refused(&["cp", path(&file), &of_another]);
+    let reason = "cannot open 'lake': no such pool\npools that are there: tank\n";
+    assert!(said.ends_with(reason), "{said}");
     let snapshot = format!("{}:tank@home//mail", path(&image));
     let said = session.refused(&["cp", path(&file), &snapshot]);
     assert!(said.contains("a snapshot does not change"), "{said}");
