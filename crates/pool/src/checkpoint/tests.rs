@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::Standing;
 use crate::churn::Churn;
+use crate::import::rewind::{load_with_rewind, write_checkpoint};
+use crate::vdevs::devices::Devices;
 use crate::{
     CreateOptions, ImportOptions, NewDevice, NewVdev, OutOfUse, Pool, PoolError, Selection,
 };
@@ -329,4 +331,36 @@ fn a_pool_is_taken_back_to_a_checkpoint_of_openzfs() {
     pool.export().unwrap();
     drop(pool);
     assert_clean(folder.path(), &name);
+}
+
+/// The process ends when the pool has gone back, before its labels say that it is without the vdev.
+#[test]
+fn a_pool_that_has_just_gone_back_is_imported_without_the_vdev_that_it_got_since() {
+    let files = OnFiles::new();
+    let pool = files.single();
+    let mut churn = Churn::new(&pool, 21);
+    churn.run(&pool, 2);
+    pool.take_checkpoint().unwrap();
+    let mut then = churn.as_of_now();
+    let added = NewVdev::Single(NewDevice::Path(files.image("b.img")));
+    pool.add_vdevs(&[(crate::VdevRole::Data, added)], None, false)
+        .unwrap();
+    churn.run(&pool, 5);
+    pool.export().unwrap();
+    drop(pool);
+    let mut options = files.options();
+    options.to_checkpoint = true;
+    let found = crate::import::discover::discover(&options.paths).unwrap();
+    let access = device::Access::ReadWrite;
+    let mut devices = Devices::of_pool(&found[0], access, None).unwrap();
+    let (loaded, _) = load_with_rewind(&found[0], &mut devices, &options).unwrap();
+    write_checkpoint(&loaded.objects.foundation.vdevs, &loaded.uberblock).unwrap();
+    drop((loaded, devices, found));
+    let pool = files.import();
+    assert_eq!(pool.vdevs().tops().len(), 1);
+    then.check(&pool);
+    then.run(&pool, 3);
+    pool.export().unwrap();
+    drop(pool);
+    assert_clean(files.folder.path(), "tank");
 }
