@@ -85,20 +85,8 @@ impl History {
 
     /// Queues an internal event of the txg that comes next, for who is not in syncing context.
     pub(crate) fn internal_next(&self, name: &str, text: &str, txg: Txg, now_s: u64) {
-        self.events.history(&HistoryFields {
-            host: &self.host_name,
-            name,
-            text,
-            dataset: None,
-            txg: txg.0,
-            time_s: now_s,
-        });
-        let mut record = NvList::new();
-        record
-            .set(keys::INTERNAL_TEXT, text)
-            .set(keys::INTERNAL_NAME, name)
-            .set(keys::TXG, txg.0);
-        self.queue(record, now_s);
+        let record = self.internal_record((name, text), None, txg, now_s);
+        self.pending.lock().push(record);
     }
 
     fn queue(&self, mut record: NvList, now_s: u64) {
@@ -129,12 +117,24 @@ impl History {
         dataset: Option<(&str, ObjectId)>,
         now_s: u64,
     ) -> dmu::Result<()> {
+        let record = self.internal_record((name, text), dataset, tx.txg(), now_s);
+        self.append(tx, &record)
+    }
+
+    /// Tells of an internal event; its record.
+    fn internal_record(
+        &self,
+        (name, text): (&str, &str),
+        dataset: Option<(&str, ObjectId)>,
+        txg: Txg,
+        now_s: u64,
+    ) -> NvList {
         self.events.history(&HistoryFields {
             host: &self.host_name,
             name,
             text,
             dataset,
-            txg: tx.txg().0,
+            txg: txg.0,
             time_s: now_s,
         });
         let mut record = NvList::new();
@@ -146,10 +146,10 @@ impl History {
         record
             .set(keys::INTERNAL_TEXT, text)
             .set(keys::INTERNAL_NAME, name)
-            .set(keys::TXG, tx.txg().0)
+            .set(keys::TXG, txg.0)
             .set(keys::TIME, now_s)
             .set(keys::HOST, self.host_name.as_str());
-        self.append(tx, &record)
+        record
     }
 
     fn append(&self, tx: &Tx, record: &NvList) -> dmu::Result<()> {
