@@ -259,13 +259,6 @@ impl PoolSpace {
             .sum()
     }
 
-    /// Bytes in use for a checkpoint alone, over all vdevs.
-    #[must_use]
-    pub fn kept_bytes(&self) -> u64 {
-        let vdevs = self.vdevs.read();
-        vdevs.iter().flatten().map(|vdev| vdev.kept_bytes()).sum()
-    }
-
     /// Bytes there are, over the vdevs of a class.
     #[must_use]
     pub fn capacity_bytes(&self, class: ClassKind) -> u64 {
