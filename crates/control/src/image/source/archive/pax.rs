@@ -40,8 +40,10 @@ impl Records {
     }
 
     /// Those of an entry after those of the whole archive.
-    pub(super) fn over(&self, global: &Self) -> Self {
-        Self([&global.0[..], &self.0[..]].concat())
+    pub(super) fn over(self, global: &Self) -> Self {
+        let mut all = global.clone();
+        all.0.extend(self.0);
+        all
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
